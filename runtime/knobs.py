@@ -1,0 +1,242 @@
+"""Every environment variable that Tenon reads, typed and documented in one place.
+
+`knobs` reads the environment at each access, so a change of `os.environ` takes effect at once; `knobs.override` sets
+values for a block of code, in the whole process. A value that is not accepted raises `ValueError` where it is read.
+Reading costs about a microsecond: read a knob while compiling, not in every call of a compiled function.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Generic, NoReturn, Self, TypeVar, overload
+
+_Value = TypeVar("_Value")
+
+
+class Knob(Generic[_Value]):
+    """One setting: the variable that carries it, its default, what it accepts and what it does.
+
+    `parse` turns the text of the variable into the value and raises `ValueError` for text that is not accepted.
+    """
+
+    name: str
+
+    def __init__(
+        self,
+        variable: str,
+        parse: Callable[[str], _Value],
+        default: Callable[[], _Value],
+        *,
+        accepts: str,
+        default_text: str,
+        effect: str,
+    ) -> None:
+        self.variable = variable
+        self.accepts = accepts
+        self.default_text = default_text
+        self.effect = effect
+        self._parse = parse
+        self._default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: Knobs, owner: type) -> _Value: ...
+    def __get__(self, instance: Knobs | None, owner: type) -> Self | _Value:
+        if instance is None:
+            return self
+        overrides = instance.overrides
+        if self.name in overrides:
+            return overrides[self.name]
+        text = os.environ.get(self.variable, "")
+        return self.parse(text) if text else self._default()
+
+    def __set__(self, instance: Knobs, value: _Value) -> NoReturn:
+        raise AttributeError(f"knobs.{self.name} is read-only: set {self.variable} or use knobs.override")
+
+    def parse(self, text: str) -> _Value:
+        """The value that `text` stands for; raise `ValueError` with the variable, the text and what is accepted."""
+        try:
+            return self._parse(text)
+        except ValueError:
+            raise ValueError(f"{self.variable} is {text!r}, expected {self.accepts}") from None
+
+    def convert(self, value: object) -> _Value:
+        """The value that a Python `value` stands for: `None` is the default, all else goes through its text."""
+        return self._default() if value is None else self.parse(str(value))
+
+
+def _boolean(text: str) -> bool:
+    match text.lower():
+        case "1" | "true" | "yes" | "on":
+            return True
+        case "0" | "false" | "no" | "off":
+            return False
+        case _:
+            raise ValueError(text)
+
+
+def _flag(variable: str, effect: str, *, default: bool = False) -> Knob[bool]:
+    return Knob(
+        variable,
+        _boolean,
+        lambda: default,
+        accepts="1, 0, true, false, yes, no, on or off",
+        default_text=str(int(default)),
+        effect=effect,
+    )
+
+
+def _integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = int(text)
+        if value < minimum or (maximum is not None and value > maximum):
+            raise ValueError(text)
+        return value
+
+    return parse
+
+
+def _vector_bits(text: str) -> int:
+    value = int(text)
+    if value not in (128, 256, 512):
+        raise ValueError(text)
+    return value
+
+
+def _path(text: str) -> Path:
+    return Path(text).expanduser()
+
+
+def _default_cache_dir() -> Path:
+    # The XDG base directory specification says that a relative path is invalid and must be ignored.
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path("~/.cache").expanduser()) / "tenon"
+
+
+def _optional(parse: Callable[[str], _Value]) -> Callable[[str], _Value | None]:
+    return parse
+
+
+def _unset() -> None:
+    return None
+
+
+class Knobs:
+    """The settings of this process; use the one instance, `knobs`."""
+
+    overrides: dict[str, Any]
+
+    debug = Knob(
+        "TENON_DEBUG",
+        _integer(0, 4),
+        lambda: 0,
+        accepts="an integer from 0 to 4",
+        default_text="0",
+        effect="what is reported on stderr: 1 kernels, 2 also timings, 3 also generated source, 4 also every pass",
+    )
+    dump_ir = Knob(
+        "TENON_DUMP_IR",
+        _optional(_path),
+        _unset,
+        accepts="a directory",
+        default_text="unset",
+        effect="write the IR of every stage to a file of its own in this directory",
+    )
+    log_compiles = _flag("TENON_LOG_COMPILES", "say on stderr what was compiled and why a recompile happened")
+    interpret = _flag("TENON_INTERPRET", "run the IR with NumPy instead of compiling it")
+    check = _flag("TENON_CHECK", "check bounds, NaN and uninitialized reads while running")
+    cache = _flag("TENON_CACHE", "keep compiled kernels on disk and reuse them", default=True)
+    cache_dir = Knob(
+        "TENON_CACHE_DIR",
+        _path,
+        _default_cache_dir,
+        accepts="a directory",
+        default_text="$XDG_CACHE_HOME/tenon or ~/.cache/tenon",
+        effect="where compiled kernels are kept",
+    )
+    cache_limit_mb = Knob(
+        "TENON_CACHE_LIMIT_MB",
+        _integer(0),
+        lambda: 1024,
+        accepts="an integer of at least 0",
+        default_text="1024",
+        effect="size of the cache in MB above which the entries unused for longest are removed",
+    )
+    num_threads = Knob(
+        "TENON_NUM_THREADS",
+        _optional(_integer(1)),
+        _unset,
+        accepts="an integer of at least 1",
+        default_text="unset: the processors this process may use",
+        effect="threads that a CPU kernel may use, the caller included",
+    )
+    vector_bits = Knob(
+        "TENON_VECTOR_BITS",
+        _optional(_vector_bits),
+        _unset,
+        accepts="128, 256 or 512",
+        default_text="unset: the widest the target has",
+        effect="width of the vectors in CPU kernels",
+    )
+    target_cpu = Knob(
+        "TENON_TARGET_CPU",
+        _optional(str),
+        _unset,
+        accepts="a processor name of LLVM",
+        default_text="unset: this machine's",
+        effect="processor that CPU kernels are compiled for, such as `znver4`",
+    )
+    target_features = Knob(
+        "TENON_TARGET_FEATURES",
+        _optional(str),
+        _unset,
+        accepts="a feature list of LLVM",
+        default_text="unset: this machine's",
+        effect="features that CPU kernels may use, such as `+avx2,+fma,-avx512f`",
+    )
+
+    def __init__(self) -> None:
+        self.overrides = {}
+
+    @classmethod
+    def all(cls) -> tuple[Knob[Any], ...]:
+        """Every knob, in the order of the documentation."""
+        return tuple(knob for knob in vars(cls).values() if isinstance(knob, Knob))
+
+    @contextmanager
+    def override(self, **values: object) -> Generator[Knobs]:
+        """Set knobs by attribute name, `with knobs.override(debug=2): ...`, in all threads until the block ends.
+
+        `None` stands for the default. Raise `TypeError` for a name that no knob has and `ValueError` for a value that
+        the knob does not accept, before anything is changed.
+        """
+        by_name = {knob.name: knob for knob in self.all()}
+        if unknown := sorted(values.keys() - by_name.keys()):
+            raise TypeError(f"no knob is named {', '.join(unknown)}, there are {', '.join(by_name)}")
+        converted = {name: by_name[name].convert(value) for name, value in values.items()}
+        previous = self.overrides
+        self.overrides = previous | converted
+        try:
+            yield self
+        finally:
+            self.overrides = previous
+
+
+knobs = Knobs()
+
+
+def render_table() -> str:
+    """The knobs as a Markdown table: variable, attribute, accepted values, default and effect."""
+    rows = [("Variable", "Attribute", "Accepts", "Default", "Effect"), ("---",) * 5]
+    rows += [
+        (f"`{knob.variable}`", f"`knobs.{knob.name}`", knob.accepts, knob.default_text, knob.effect)
+        for knob in Knobs.all()
+    ]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

@@ -1,0 +1,57 @@
+"""Every `.mlir` file below is a pytest test that lit runs, so that one command and one closing line cover them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+class LitFailure(Exception):
+    """What lit reported; shown without a Python traceback."""
+
+
+class LitTest(pytest.Item):
+    def runtest(self) -> None:
+        # An execution directory of its own: lit keeps a file of timings there that parallel runs would tear.
+        with tempfile.TemporaryDirectory(prefix="tenon-lit-") as directory:
+            self.run_lit(Path(directory))
+
+    def run_lit(self, directory: Path) -> None:
+        results = directory / "results.json"
+        command = [sys.executable, "-c", "from lit.main import main; main()", "--workers=1", "--quiet"]
+        command += [f"--param=exec_root={directory}", f"--output={results}", str(self.path)]
+        completed = subprocess.run(command, capture_output=True, text=True, check=False)
+        if not results.exists():
+            raise LitFailure(completed.stdout + completed.stderr)
+        for result in json.loads(results.read_text())["tests"]:
+            match result["code"]:
+                case "PASS" | "XFAIL":
+                    pass
+                case "UNSUPPORTED":
+                    pytest.skip(result["output"].strip())
+                case code:
+                    raise LitFailure(f"{code}: {result['output']}")
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        if isinstance(excinfo.value, LitFailure):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, 0, self.nodeid
+
+
+class LitFile(pytest.File):
+    def collect(self) -> Iterator[LitTest]:
+        yield LitTest.from_parent(self, name="lit")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> LitFile | None:
+    return LitFile.from_parent(parent, path=file_path) if file_path.suffix == ".mlir" else None
