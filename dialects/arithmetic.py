@@ -1,0 +1,359 @@
+"""Arithmetic: the ops behind Python's operators on numbers, and their relatives."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from xdsl.dialects import arith, math
+from xdsl.irdl import operand_def, opt_operand_def, result_def
+
+from tenon.dialects.base import tensor_op
+from tenon.dialects.families import ElementwiseOp, PrimitiveOp
+from tenon.dialects.scalar import ScalarForms, emit_scalar, scalar_constant
+from tenon.dialects.types import FLOAT_TENSOR, NUMERIC_TENSOR, is_float
+from tenon.dialects.value import Value, ops
+
+
+@tensor_op
+class AddOp(PrimitiveOp):
+    """The sum of `x` and `y`. Integers wrap."""
+
+    name = "tenon.add"
+    x = operand_def(NUMERIC_TENSOR)
+    y = operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.AddfOp, arith.AddiOp)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
+        return g, g
+
+
+@tensor_op
+class SubtractOp(PrimitiveOp):
+    """`x` less `y`. Integers wrap."""
+
+    name = "tenon.subtract"
+    x = operand_def(NUMERIC_TENSOR)
+    y = operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.SubfOp, arith.SubiOp)
+    ALIASES: ClassVar[tuple[str, ...]] = ("sub",)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
+        return g, -g
+
+
+@tensor_op
+class MultiplyOp(PrimitiveOp):
+    """The product of `x` and `y`. Integers wrap."""
+
+    name = "tenon.multiply"
+    x = operand_def(NUMERIC_TENSOR)
+    y = operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.MulfOp, arith.MuliOp)
+    ALIASES: ClassVar[tuple[str, ...]] = ("mul",)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
+        return g * y, g * x
+
+
+@tensor_op
+class DivideOp(PrimitiveOp):
+    """The quotient of `x` and `y`. Integers are taken as f32 (NumPy takes them as f64)."""
+
+    name = "tenon.divide"
+    x = operand_def(FLOAT_TENSOR)
+    y = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.DivfOp)
+    ALIASES: ClassVar[tuple[str, ...]] = ("div", "true_divide")
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
+        return g / y, -g * out / y
+
+
+def _floored_quotient(x: Value, y: Value) -> tuple[Value, Value]:
+    """Quotient of floats rounded down, and what remains, with the sign of `y`.
+
+    The fused multiply-add makes the remainder exact as long as the quotient is an exact integer.
+    """
+    quotient = ops.floor(x / y)
+    remainder = ops.select(quotient == 0, x, emit_scalar(math.FmaOp, -quotient, y, x))
+    # x / y may have been rounded up to the next integer.
+    one_too_many = (remainder != 0) & ((remainder < 0) != (y < 0))
+    return ops.select(one_too_many, quotient - 1, quotient), ops.select(one_too_many, remainder + y, remainder)
+
+
+@tensor_op
+class FloorDivideOp(PrimitiveOp):
+    """The quotient of `x` and `y` rounded down, as Python's `//`.
+
+    Integers divided by 0 give 0, as in NumPy. An infinite `x` gives an infinite quotient (NumPy: NaN).
+    """
+
+    name = "tenon.floor_divide"
+    x = operand_def(NUMERIC_TENSOR)
+    y = operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value, y: Value) -> Value:
+        if is_float(x.type):
+            return _floored_quotient(x, y)[0]
+        return emit_scalar(arith.FloorDivSIOp, x, y)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
+        return None, None
+
+
+@tensor_op
+class RemainderOp(PrimitiveOp):
+    """What remains of `x` after division by `y`, with the sign of `y`, as Python's `%`. Integers modulo 0 give 0.
+
+    Exact where the quotient of floats is below 2^24 (f32) or 2^53 (f64) in magnitude.
+    """
+
+    name = "tenon.remainder"
+    x = operand_def(NUMERIC_TENSOR)
+    y = operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("mod",)
+
+    @staticmethod
+    def scalar(x: Value, y: Value) -> Value:
+        if is_float(x.type):
+            return _floored_quotient(x, y)[1]
+        remainder = emit_scalar(arith.RemSIOp, x, y)
+        return ops.select((remainder != 0) & ((remainder < 0) != (y < 0)), remainder + y, remainder)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
+        return g, -g * ops.floor_divide(x, y)
+
+
+@tensor_op
+class PowerOp(PrimitiveOp):
+    """`x` to the power `y`. A negative float to a fractional power is NaN; negative powers of integers round toward
+    zero.
+    """
+
+    name = "tenon.power"
+    x = operand_def(NUMERIC_TENSOR)
+    y = operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(math.PowFOp, math.IPowIOp)
+    ALIASES: ClassVar[tuple[str, ...]] = ("pow",)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
+        # At y = 0 the power is constant in x, and at x = 0 constant in y: there the plain formulas give 0 * inf.
+        slope = ops.select(y == 0, 0.0, y * x ** (y - 1.0))
+        logarithm = ops.log(ops.select(x == 0, 1.0, x))
+        return g * slope, g * out * logarithm
+
+
+@tensor_op
+class NegativeOp(PrimitiveOp):
+    """`x` with its sign changed."""
+
+    name = "tenon.negative"
+    x = operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("neg",)
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        if is_float(x.type):
+            return emit_scalar(arith.NegfOp, x)
+        return emit_scalar(arith.SubiOp, scalar_constant(0, x.type), x)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
+        return (-g,)
+
+
+@tensor_op
+class AbsOp(PrimitiveOp):
+    """The magnitude of `x`. The least integer stays as it is. The gradient at 0 is 0."""
+
+    name = "tenon.abs"
+    x = operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(math.AbsFOp, math.AbsIOp)
+    ALIASES: ClassVar[tuple[str, ...]] = ("absolute",)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
+        return (g * ops.sign(x),)
+
+
+@tensor_op
+class SignOp(ElementwiseOp):
+    """-1, 0 or 1, as `x` is negative, zero or positive; NaN for NaN. The gradient is 0."""
+
+    name = "tenon.sign"
+    x = operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        return ops.select(x > 0, 1, ops.select(x < 0, -1, x))
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
+        return (None,)
+
+
+def _shared(g: Value, x: Value, y: Value) -> tuple[Value, Value]:
+    """The gradients of the larger of `x` and `y`: all of `g` to the larger, half to each where they are equal."""
+    part = ops.select(x == y, 0.5 * g, g)
+    return ops.select(x >= y, part, 0.0), ops.select(x <= y, part, 0.0)
+
+
+@tensor_op
+class MaximumOp(PrimitiveOp):
+    """The larger of `x` and `y`; NaN if either is. Where they are equal, each gets half the gradient."""
+
+    name = "tenon.maximum"
+    x = operand_def(NUMERIC_TENSOR)
+    y = operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.MaximumfOp, arith.MaxSIOp)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
+        return _shared(g, x, y)
+
+
+@tensor_op
+class MinimumOp(PrimitiveOp):
+    """The smaller of `x` and `y`; NaN if either is. Where they are equal, each gets half the gradient."""
+
+    name = "tenon.minimum"
+    x = operand_def(NUMERIC_TENSOR)
+    y = operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.MinimumfOp, arith.MinSIOp)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
+        return _shared(g, y, x)  # x is the smaller where y is the larger
+
+
+@tensor_op
+class SquareOp(ElementwiseOp):
+    """`x` times itself."""
+
+    name = "tenon.square"
+    x = operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        return x * x
+
+
+@tensor_op
+class ReciprocalOp(ElementwiseOp):
+    """One divided by `x`. Integers are taken as f32 (NumPy divides them as integers)."""
+
+    name = "tenon.reciprocal"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        return 1.0 / x
+
+
+@tensor_op
+class ClipOp(ElementwiseOp):
+    """`x` limited to [`low`, `high`], either of which may be left out; `high` where `low` is above it. NaN stays.
+
+    The gradient goes to `x` between the bounds and on them, else to the bound.
+    """
+
+    name = "tenon.clip"
+    x = operand_def(NUMERIC_TENSOR)
+    low = opt_operand_def(NUMERIC_TENSOR)
+    high = opt_operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("clamp",)
+
+    @staticmethod
+    def scalar(x: Value, low: Value | None, high: Value | None) -> Value:
+        if low is not None:
+            x = ops.maximum(x, low)
+        return x if high is None else ops.minimum(x, high)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, low: Value | None, high: Value | None) -> tuple[Any, ...]:
+        raised = x if low is None else ops.maximum(x, low)
+        from_high = None if high is None else raised > high
+        below_high = g if from_high is None else ops.select(from_high, 0.0, g)
+        to_x = below_high if low is None else ops.select(x < low, 0.0, below_high)
+        to_low = None if low is None else ops.select(x < low, below_high, 0.0)
+        to_high = None if from_high is None else ops.select(from_high, g, 0.0)
+        return to_x, to_low, to_high
+
+
+@tensor_op
+class FloorOp(PrimitiveOp):
+    """The largest whole number not above `x`. Integers are taken as f32. The gradient is 0."""
+
+    name = "tenon.floor"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(math.FloorOp)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
+        return (None,)
+
+
+@tensor_op
+class CeilOp(PrimitiveOp):
+    """The smallest whole number not below `x`. Integers are taken as f32. The gradient is 0."""
+
+    name = "tenon.ceil"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(math.CeilOp)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
+        return (None,)
+
+
+@tensor_op
+class RoundOp(PrimitiveOp):
+    """The whole number nearest to `x`, halves to the even one. Integers are taken as f32. The gradient is 0."""
+
+    name = "tenon.round"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(math.RoundEvenOp)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
+        return (None,)
+
+
+@tensor_op
+class TruncOp(PrimitiveOp):
+    """`x` rounded toward zero. Integers are taken as f32. The gradient is 0."""
+
+    name = "tenon.trunc"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(math.TruncOp)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
+        return (None,)

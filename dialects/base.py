@@ -1,0 +1,363 @@
+"""`TensorOp`, the class that every op derives from, and the decorator that derives the rest.
+
+An op class declares operands, settings and results and gives its family's hooks; `@tensor_op` makes it an xDSL
+operation with a readable text form, a verifier and a function, and puts it into the registry. Nothing else needs to be
+edited.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from xdsl.dialects.builtin import DenseArrayBase, i32
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tenon.dialects.assembly import parse_op, print_op
+from tenon.dialects.inference import InferenceError, compatible
+from tenon.dialects.promotion import allowed_element, common_element, is_literal, own_element
+from tenon.dialects.registry import evaluate, register
+from tenon.dialects.scalar import convert, scalar_constant
+from tenon.dialects.settings import REQUIRED
+from tenon.dialects.signature import Operand, Signature, read_signature, request_segments
+from tenon.dialects.traits import NoGradient
+from tenon.dialects.types import AnyTensor, element_of, numpy_dtype
+from tenon.dialects.value import Value, emit, insertion_point, ops
+
+TensorOpT = TypeVar("TensorOpT", bound="type[TensorOp]")
+
+
+class TensorOp(IRDLOperation, ABC):
+    """An operation on tensors. Hooks are pure functions of operands (absent optional ones are `None`, variadic ones
+    tuples) and, as keywords, of settings.
+
+    An op is `Pure` unless its class states traits of its own; one that states them without `Pure` has effects: it is
+    neither removed when its results are unused, nor merged with an equal one.
+    """
+
+    SIGNATURE: ClassVar[Signature]
+    ALIASES: ClassVar[tuple[str, ...]] = ()
+    # The operands that must have one dtype and are promoted to it; `None` is all of them.
+    PROMOTED: ClassVar[tuple[str, ...] | None] = None
+
+    # --- hooks ------------------------------------------------------------------------------------
+
+    @classmethod
+    @abstractmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        """The result type (a tuple for several) from operand types and settings; raises `InferenceError`."""
+
+    @staticmethod
+    def check(**settings: Any) -> None:
+        """Raise `InferenceError` for settings that are wrong whatever the operands."""
+
+    @classmethod
+    def check_family(cls) -> None:
+        """Raise `TypeError` when the class lacks a hook that its family needs; called once, by `@tensor_op`."""
+
+    @classmethod
+    def family(cls) -> str:
+        """The name of the family that the class derives its meaning from."""
+        return next(base.__name__ for base in cls.__mro__[1:] if base.__module__ != cls.__module__)
+
+    # --- the op in IR -----------------------------------------------------------------------------
+
+    @classmethod
+    def build_from(cls, operands: Sequence[Any], settings: dict[str, Any]) -> TensorOp:
+        """Create the op from grouped SSA operands and Python settings, with inferred result types."""
+        properties = cls.setting_attributes(settings)
+        flat: list[SSAValue] = []
+        sizes: list[int] = []
+        types: list[Any] = []
+        for operand, given in zip(cls.SIGNATURE.operands, operands, strict=True):
+            group = () if given is None else tuple(given) if operand.arity == "variadic" else (given,)
+            flat.extend(group)
+            sizes.append(len(group))
+            group_types = tuple([v.type for v in group])
+            types.append(group_types if operand.arity == "variadic" else group_types[0] if group else None)
+        results = cls.inferred_types(types, cls.python_settings(properties))
+        if cls.SIGNATURE.has_segments:
+            properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+        return cls.create(operands=flat, result_types=results, properties=properties)
+
+    @classmethod
+    def setting_attributes(cls, settings: dict[str, Any]) -> dict[str, Attribute]:
+        """The properties of Python settings, defaults filled in; raises for unknown, missing and ill-typed ones."""
+        declared = cls.SIGNATURE.settings
+        for name in settings:
+            if name not in declared:
+                known = ", ".join(declared) or "none"
+                raise TypeError(f"{cls.name}: unknown setting {name!r} (settings: {known})")
+        properties: dict[str, Attribute] = {}
+        for name, constraint in declared.items():
+            value = settings.get(name, constraint.default)
+            if value is REQUIRED:
+                raise TypeError(f"{cls.name}: setting {name!r} is missing")
+            if value is None:
+                if constraint.default is not None:
+                    raise TypeError(f"{cls.name}: setting {name!r} may not be None")
+                continue
+            try:
+                properties[name] = constraint.attribute(value)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{cls.name}: setting {name!r}: {error}") from None
+        return properties
+
+    @classmethod
+    def python_settings(cls, properties: dict[str, Attribute]) -> dict[str, Any]:
+        """The settings as hooks see them."""
+        settings: dict[str, Any] = {}
+        for name, constraint in cls.SIGNATURE.settings.items():
+            attribute = properties.get(name)
+            if attribute is None:
+                settings[name] = None if constraint.default is REQUIRED else constraint.default
+            else:
+                settings[name] = constraint.kind.to_python(attribute)
+        return settings
+
+    @classmethod
+    def inferred_types(cls, operand_types: Sequence[Any], settings: dict[str, Any]) -> tuple[AnyTensor, ...]:
+        """The result types; errors carry the op's name."""
+        try:
+            cls.check(**settings)
+            cls.check_dtypes(operand_types)
+            inferred = cls.infer(*operand_types, **settings)
+        except InferenceError as error:
+            message = str(error)
+            raise InferenceError(message if message.startswith(cls.name) else f"{cls.name}: {message}") from None
+        return inferred if isinstance(inferred, tuple) else (inferred,)
+
+    @classmethod
+    def check_dtypes(cls, operand_types: Sequence[Any]) -> None:
+        """Raise unless each operand's dtype is allowed and the promoted operands agree."""
+        agreed: tuple[str, Attribute] | None = None
+        for operand, given in zip(cls.SIGNATURE.operands, operand_types, strict=True):
+            for type_ in given if operand.arity == "variadic" else () if given is None else (given,):
+                element = element_of(type_)
+                if element not in operand.constraint.elements:
+                    raise InferenceError(
+                        f"dtype of {operand.name} is {element} where one of {operand.constraint.names()} is needed"
+                    )
+                if cls.PROMOTED is not None and operand.name not in cls.PROMOTED:
+                    continue
+                if agreed is not None and agreed[1] != element:
+                    raise InferenceError(f"dtype is {agreed[1]} in {agreed[0]} and {element} in {operand.name}")
+                agreed = (operand.name, element)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings as Python values."""
+        return self.python_settings(self.properties)
+
+    @classmethod
+    def group(cls, flat: Sequence[Any], properties: dict[str, Attribute]) -> list[Any]:
+        """A flat operand list grouped by declaration: tuples for variadic operands, `None` for absent ones."""
+        return cls.SIGNATURE.group(flat, properties)
+
+    def grouped_operands(self) -> list[Any]:
+        """The SSA operands as hooks take them."""
+        return self.group(self.operands, self.properties)
+
+    def verify_(self) -> None:
+        types = self.group([o.type for o in self.operands], self.properties)
+        try:
+            inferred = self.inferred_types(types, self.settings)
+        except InferenceError as error:
+            raise VerifyException(str(error)) from None
+        if len(inferred) != len(self.results):
+            raise VerifyException(f"{self.name}: has {len(self.results)} results where {len(inferred)} are inferred")
+        for result, type_ in zip(self.results, inferred, strict=True):
+            if not compatible(result.type, type_):
+                raise VerifyException(
+                    f"{self.name}: result type is {result.type} but {type_} is inferred from operands and settings"
+                )
+
+    def print(self, printer: Printer) -> None:
+        print_op(self, printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> TensorOp:
+        return parse_op(cls, parser)
+
+    # --- the op as a function ---------------------------------------------------------------------
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Compute the op: on arrays at once, on traced values by adding to the trace.
+
+        Takes the operands and then the settings, by position or by name; returns one value, or a tuple of them.
+        """
+        operands, settings = cls._bind(args, kwargs)
+        values = [v for o in operands for v in (o if isinstance(o, tuple | list) else (o,)) if isinstance(v, Value)]
+        point = insertion_point()
+        if point is None or (not values and point.scalar):
+            if values:
+                raise TypeError(f"{cls.name}: a traced value is used after its trace ended")
+            return evaluate(cls, tuple(operands), settings)
+        if point.scalar or (values and not any(v.is_tensor for v in values)):
+            return cls.apply_to_scalars(operands, settings)
+        op = emit(cls.build_from([_ssa(o) for o in cls.lift(operands)], settings))
+        results = tuple([Value(r) for r in op.results])
+        return results[0] if len(results) == 1 and not cls.SIGNATURE.variadic_results else results
+
+    @classmethod
+    def apply_to_scalars(cls, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
+        """Compute the op inside a body, on scalars; only element-by-element ops have a meaning there."""
+        raise TypeError(f"{cls.name}: does not work element by element, so it cannot be used inside a scalar body")
+
+    @classmethod
+    def _bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        declared = cls.SIGNATURE.operands
+        names = [o.name for o in declared] + list(cls.PARAMETERS.parameters)[len(declared) :]
+        if len(args) > len(names) and names[-1] in cls.SIGNATURE.settings:
+            # x.reshape(2, 3): a trailing tuple of integers may be written as arguments.
+            last = len(names) - 1
+            if cls.SIGNATURE.settings[names[-1]].kind.attribute is DenseArrayBase:
+                args = (*args[:last], args[last:])
+        if len(args) > len(names):
+            raise TypeError(f"{cls.name}: takes at most {len(names)} arguments ({', '.join(names)}), got {len(args)}")
+        given = dict(zip(names, args, strict=False))
+        for name in kwargs:
+            if name in given:
+                raise TypeError(f"{cls.name}: argument {name!r} is given twice")
+        given.update(kwargs)
+        operands: list[Any] = []
+        for operand in declared:
+            if operand.name not in given:
+                if operand.arity != "optional":
+                    raise TypeError(f"{cls.name}: operand {operand.name!r} is missing")
+                operands.append(None)
+                continue
+            value = given.pop(operand.name)
+            if value is None and operand.arity != "optional":
+                raise TypeError(f"{cls.name}: operand {operand.name!r} may not be None")
+            if operand.arity == "variadic" and not isinstance(value, list | tuple):
+                raise TypeError(f"{cls.name}: operand {operand.name!r} must be a tuple of tensors")
+            operands.append(tuple(value) if operand.arity == "variadic" else value)
+        return operands, given
+
+    @classmethod
+    def operand_elements(cls, operands: Sequence[Any]) -> list[Any]:
+        """The dtype that each operand is converted to (a tuple for variadic ones): literals adopt their peers',
+        promoted operands meet, and what an operand's constraint does not allow becomes what it allows for it."""
+        flat = [
+            (operand, value)
+            for operand, given in zip(cls.SIGNATURE.operands, operands, strict=True)
+            for value in (given if operand.arity == "variadic" else () if given is None else (given,))
+        ]
+        group = [v for o, v in flat if cls.PROMOTED is None or o.name in cls.PROMOTED]
+        common = common_element(
+            [own_element(v) for v in group if not is_literal(v)], [v for v in group if is_literal(v)]
+        )
+
+        def target(operand: Operand, value: Any) -> Attribute:
+            promoted = cls.PROMOTED is None or operand.name in cls.PROMOTED
+            own = common if promoted else common_element([], [value]) if is_literal(value) else own_element(value)
+            assert own is not None
+            return allowed_element(own, operand.constraint)
+
+        return [
+            tuple([target(operand, v) for v in given])
+            if operand.arity == "variadic"
+            else None
+            if given is None
+            else target(operand, given)
+            for operand, given in zip(cls.SIGNATURE.operands, operands, strict=True)
+        ]
+
+    @classmethod
+    def lift(cls, operands: Sequence[Any]) -> list[Any]:
+        """Operands as tensor values of the dtypes that `operand_elements` gives."""
+        return [
+            tuple([to_value(v, t) for v, t in zip(given, target, strict=True)])
+            if isinstance(given, tuple)
+            else None
+            if given is None
+            else to_value(given, target)
+            for given, target in zip(operands, cls.operand_elements(operands), strict=True)
+        ]
+
+    PARAMETERS: ClassVar[inspect.Signature]
+
+
+def _ssa(operand: Any) -> Any:
+    if operand is None:
+        return None
+    return tuple(v.ssa for v in operand) if isinstance(operand, tuple) else operand.ssa
+
+
+def to_value(value: Any, element: Attribute | None = None) -> Value:
+    """`value` (traced, array or number) as a traced tensor of dtype `element` at the current insertion point."""
+    if not isinstance(value, Value):
+        array = np.asarray(value)
+        if element is not None and (is_literal(value) or array.ndim == 0):
+            array = array.astype(numpy_dtype(element))
+        value = ops.constant(value=array)
+    if element is not None and value.element_type != element:
+        value = ops.cast(value, dtype=element)
+    return value
+
+
+def to_scalar(value: Any, element: Attribute) -> Value:
+    """`value` (a scalar value or a number) as a scalar of type `element` at the current insertion point."""
+    if not isinstance(value, Value):
+        return scalar_constant(value, element)
+    return convert(value, element)
+
+
+def scalar_operands(cls: type[TensorOp], operands: Sequence[Any]) -> list[Value]:
+    """Operands inside a body as scalars that agree as the op's promotion rule asks."""
+    promoted = [
+        cls.PROMOTED is None or o.name in cls.PROMOTED for o, v in zip(cls.SIGNATURE.operands, operands, strict=True)
+    ]
+    strong = [v.element_type for v, p in zip(operands, promoted, strict=True) if p and isinstance(v, Value)]
+    weak = [v for v, p in zip(operands, promoted, strict=True) if p and not isinstance(v, Value)]
+    common = common_element(strong, weak)
+    result: list[Value] = []
+    for operand, value, in_group in zip(cls.SIGNATURE.operands, operands, promoted, strict=True):
+        own = value.element_type if isinstance(value, Value) else common_element([], [value])
+        target = common if in_group else own
+        assert target is not None
+        index_like = str(target) == "index"
+        result.append(to_scalar(value, target if index_like else allowed_element(target, operand.constraint)))
+    return result
+
+
+def tensor_op(cls: TensorOpT) -> TensorOpT:
+    """Make a class an op: an xDSL operation, an entry of the registry, and a function under the op's name.
+
+    Raises `TypeError` when the class lacks what its family needs, `ValueError` when another module has taken the name.
+    """
+    request_segments(cls)
+    if not any("traits" in vars(parent) for parent in cls.__mro__ if issubclass(parent, TensorOp)):
+        cls.traits = traits_def(Pure())
+    # xDSL reads class annotations; a class without any has none of its own.
+    if "__annotations__" not in vars(cls):
+        cls.__annotations__ = {}
+    defined = irdl_op_definition(cls)
+    defined.SIGNATURE = read_signature(defined)
+    defined.PARAMETERS = defined.SIGNATURE.parameters()
+    defined.check_family()
+    if defined.has_trait(NoGradient) and hasattr(defined, "vjp") and "vjp" in vars(defined):
+        raise TypeError(f"{defined.__name__} ({defined.name}) has the trait NoGradient and defines vjp")
+    register(defined, _function(defined))
+    return defined
+
+
+def _function(cls: type[TensorOp]) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return cls.apply(*args, **kwargs)
+
+    function.__name__ = function.__qualname__ = cls.name.rpartition(".")[2]
+    function.__doc__ = cls.__doc__
+    function.__signature__ = cls.PARAMETERS  # pyright: ignore[reportFunctionMemberAccess]
+    function.op = cls  # pyright: ignore[reportFunctionMemberAccess]
+    return function

@@ -1,0 +1,304 @@
+"""Comparisons, logic on truth values and bits, and the choice between two values."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import operand_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tenon.dialects.base import tensor_op
+from tenon.dialects.families import ElementwiseOp, PrimitiveOp
+from tenon.dialects.scalar import OpBuilder, ScalarForms, emit_scalar, scalar_constant
+from tenon.dialects.traits import NoGradient
+from tenon.dialects.types import (
+    ANY_TENSOR,
+    BOOL_TENSOR,
+    FLOAT_TENSOR,
+    INTEGRAL_TENSOR,
+    i1,
+    is_bool,
+)
+from tenon.dialects.value import Value, ops
+
+
+def _compare_floats(predicate: str) -> OpBuilder:
+    def build(x: SSAValue, y: SSAValue) -> Operation:
+        return arith.CmpfOp(x, y, predicate)
+
+    return build
+
+
+def _compare_integers(predicate: str) -> OpBuilder:
+    def build(x: SSAValue, y: SSAValue) -> Operation:
+        return arith.CmpiOp(x, y, predicate)
+
+    return build
+
+
+def _comparison(on_floats: str, on_integers: str, on_bools: str) -> ScalarForms:
+    return ScalarForms(_compare_floats(on_floats), _compare_integers(on_integers), _compare_integers(on_bools))
+
+
+class TruthOp(PrimitiveOp):
+    """A primitive whose result is a truth value; it has no gradient."""
+
+    traits = traits_def(Pure(), NoGradient())
+
+    @classmethod
+    def result_element(cls, *elements: Attribute | None, **settings: Any) -> Attribute:
+        return i1
+
+
+@tensor_op
+class EqualOp(TruthOp):
+    """Whether `x` and `y` are equal. NaN equals nothing."""
+
+    name = "tenon.equal"
+    x = operand_def(ANY_TENSOR)
+    y = operand_def(ANY_TENSOR)
+    result = result_def(BOOL_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = _comparison("oeq", "eq", "eq")
+    ALIASES: ClassVar[tuple[str, ...]] = ("eq",)
+
+
+@tensor_op
+class NotEqualOp(TruthOp):
+    """Whether `x` and `y` differ. NaN differs from everything."""
+
+    name = "tenon.not_equal"
+    x = operand_def(ANY_TENSOR)
+    y = operand_def(ANY_TENSOR)
+    result = result_def(BOOL_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = _comparison("une", "ne", "ne")
+    ALIASES: ClassVar[tuple[str, ...]] = ("ne",)
+
+
+@tensor_op
+class LessOp(TruthOp):
+    """Whether `x` is below `y`; false for NaN, and False is below True."""
+
+    name = "tenon.less"
+    x = operand_def(ANY_TENSOR)
+    y = operand_def(ANY_TENSOR)
+    result = result_def(BOOL_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = _comparison("olt", "slt", "ult")
+    ALIASES: ClassVar[tuple[str, ...]] = ("lt",)
+
+
+@tensor_op
+class LessEqualOp(TruthOp):
+    """Whether `x` is `y` or below; false for NaN."""
+
+    name = "tenon.less_equal"
+    x = operand_def(ANY_TENSOR)
+    y = operand_def(ANY_TENSOR)
+    result = result_def(BOOL_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = _comparison("ole", "sle", "ule")
+    ALIASES: ClassVar[tuple[str, ...]] = ("le",)
+
+
+@tensor_op
+class GreaterOp(TruthOp):
+    """Whether `x` is above `y`; false for NaN, and True is above False."""
+
+    name = "tenon.greater"
+    x = operand_def(ANY_TENSOR)
+    y = operand_def(ANY_TENSOR)
+    result = result_def(BOOL_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = _comparison("ogt", "sgt", "ugt")
+    ALIASES: ClassVar[tuple[str, ...]] = ("gt",)
+
+
+@tensor_op
+class GreaterEqualOp(TruthOp):
+    """Whether `x` is `y` or above; false for NaN."""
+
+    name = "tenon.greater_equal"
+    x = operand_def(ANY_TENSOR)
+    y = operand_def(ANY_TENSOR)
+    result = result_def(BOOL_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = _comparison("oge", "sge", "uge")
+    ALIASES: ClassVar[tuple[str, ...]] = ("ge",)
+
+
+@tensor_op
+class IsNanOp(TruthOp):
+    """Whether `x` is NaN."""
+
+    name = "tenon.isnan"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(BOOL_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        return emit_scalar(_compare_floats("uno"), x, x)
+
+
+@tensor_op
+class IsInfOp(TruthOp):
+    """Whether `x` is infinite, of either sign."""
+
+    name = "tenon.isinf"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(BOOL_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        return abs(x) == float("inf")
+
+
+@tensor_op
+class IsFiniteOp(TruthOp):
+    """Whether `x` is neither infinite nor NaN."""
+
+    name = "tenon.isfinite"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(BOOL_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        return abs(x) < float("inf")
+
+
+class LogicalOp(ElementwiseOp):
+    """Logic on the truth of elements of any dtype: what is not zero is true."""
+
+    traits = traits_def(Pure(), NoGradient())
+    PROMOTED: ClassVar[tuple[str, ...] | None] = ()
+
+    @classmethod
+    def result_element(cls, *elements: Attribute | None, **settings: Any) -> Attribute:
+        return i1
+
+
+def _truth(x: Value | float) -> Value:
+    return ops.cast(x, dtype=np.bool_)
+
+
+@tensor_op
+class LogicalAndOp(LogicalOp):
+    """Whether both `x` and `y` are true (not zero)."""
+
+    name = "tenon.logical_and"
+    x = operand_def(ANY_TENSOR)
+    y = operand_def(ANY_TENSOR)
+    result = result_def(BOOL_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value, y: Value) -> Value:
+        return _truth(x) & _truth(y)
+
+
+@tensor_op
+class LogicalOrOp(LogicalOp):
+    """Whether `x` or `y` is true (not zero)."""
+
+    name = "tenon.logical_or"
+    x = operand_def(ANY_TENSOR)
+    y = operand_def(ANY_TENSOR)
+    result = result_def(BOOL_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value, y: Value) -> Value:
+        return _truth(x) | _truth(y)
+
+
+@tensor_op
+class LogicalXorOp(LogicalOp):
+    """Whether one of `x` and `y` is true (not zero) and the other is not."""
+
+    name = "tenon.logical_xor"
+    x = operand_def(ANY_TENSOR)
+    y = operand_def(ANY_TENSOR)
+    result = result_def(BOOL_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value, y: Value) -> Value:
+        return _truth(x) ^ _truth(y)
+
+
+@tensor_op
+class LogicalNotOp(LogicalOp):
+    """Whether `x` is false (zero)."""
+
+    name = "tenon.logical_not"
+    x = operand_def(ANY_TENSOR)
+    result = result_def(BOOL_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        return ~_truth(x)
+
+
+@tensor_op
+class BitwiseAndOp(PrimitiveOp):
+    """The bits set in both `x` and `y`; on truth values, whether both are true."""
+
+    name = "tenon.bitwise_and"
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(INTEGRAL_TENSOR)
+    y = operand_def(INTEGRAL_TENSOR)
+    result = result_def(INTEGRAL_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(None, arith.AndIOp, arith.AndIOp)
+
+
+@tensor_op
+class BitwiseOrOp(PrimitiveOp):
+    """The bits set in `x` or `y`; on truth values, whether one is true."""
+
+    name = "tenon.bitwise_or"
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(INTEGRAL_TENSOR)
+    y = operand_def(INTEGRAL_TENSOR)
+    result = result_def(INTEGRAL_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(None, arith.OrIOp, arith.OrIOp)
+
+
+@tensor_op
+class BitwiseXorOp(PrimitiveOp):
+    """The bits in which `x` and `y` differ; on truth values, whether they differ."""
+
+    name = "tenon.bitwise_xor"
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(INTEGRAL_TENSOR)
+    y = operand_def(INTEGRAL_TENSOR)
+    result = result_def(INTEGRAL_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(None, arith.XOrIOp, arith.XOrIOp)
+
+
+@tensor_op
+class BitwiseNotOp(PrimitiveOp):
+    """`x` with every bit flipped; the opposite of a truth value."""
+
+    name = "tenon.bitwise_not"
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(INTEGRAL_TENSOR)
+    result = result_def(INTEGRAL_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("invert",)
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        ones = scalar_constant(1 if is_bool(x.type) else -1, x.type)
+        return emit_scalar(arith.XOrIOp, x, ones)
+
+
+@tensor_op
+class SelectOp(PrimitiveOp):
+    """`x` where `condition` is true, else `y`. The branch that is not taken gets no gradient, whatever it is."""
+
+    name = "tenon.select"
+    condition = operand_def(BOOL_TENSOR)
+    x = operand_def(ANY_TENSOR)
+    y = operand_def(ANY_TENSOR)
+    result = result_def(ANY_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(on_bools=arith.SelectOp)
+    PROMOTED: ClassVar[tuple[str, ...] | None] = ("x", "y")
+    ALIASES: ClassVar[tuple[str, ...]] = ("where",)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, condition: Value, x: Value, y: Value) -> tuple[Any, ...]:
+        return None, ops.select(condition, g, 0.0), ops.select(condition, 0.0, g)

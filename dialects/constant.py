@@ -1,0 +1,82 @@
+"""Constants, and conversion between dtypes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import operand_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tenon.dialects.base import tensor_op
+from tenon.dialects.families import ElementwiseOp, StructuredOp
+from tenon.dialects.scalar import convert
+from tenon.dialects.settings import array_of, setting
+from tenon.dialects.structured import converted, filled, static_shape
+from tenon.dialects.traits import NoGradient
+from tenon.dialects.types import ANY_TENSOR, array_type, element_of, is_float
+from tenon.dialects.value import Value, emit, insertion_point, ops
+
+
+@tensor_op
+class ConstantOp(StructuredOp):
+    """The array `value`, known when the program is compiled."""
+
+    name = "tenon.constant"
+    traits = traits_def(Pure(), NoGradient())
+    value = setting("array")
+    result = result_def(ANY_TENSOR)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        return array_type(settings["value"])
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        attribute = self.properties["value"]
+        assert isinstance(attribute, DenseIntOrFPElementsAttr)
+        array = array_of(attribute)
+        # In a kernel the one number of a splat becomes part of the loops; outside of kernels there are none.
+        if _in_kernel() and (array.size == 1 or (array.size > 1 and not any(array.strides))):
+            number = array[(0,) * array.ndim].item()
+            return [filled(static_shape(self.results[0]), element_of(self.results[0].type), number)]
+        return [emit(arith.ConstantOp(attribute)).result]
+
+
+def _in_kernel() -> bool:
+    point = insertion_point()
+    parent = None if point is None else point.block.parent_op()
+    while parent is not None and not isinstance(parent, func.FuncOp):
+        parent = parent.parent_op()
+    return parent is not None and "kernel" in parent.attributes
+
+
+@tensor_op
+class CastOp(ElementwiseOp):
+    """`x` converted to `dtype`.
+
+    Floats become integers by truncation, limited to the range of the integer, NaN becoming 0 (NumPy leaves both open);
+    integers that do not fit wrap; what is not zero becomes True.
+    """
+
+    name = "tenon.cast"
+    x = operand_def(ANY_TENSOR)
+    dtype = setting("dtype")
+    result = result_def(ANY_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("astype",)
+
+    @classmethod
+    def result_element(cls, *elements: Attribute | None, **settings: Any) -> Attribute:
+        return settings["dtype"]
+
+    @staticmethod
+    def scalar(x: Value, *, dtype: Attribute) -> Value:
+        return convert(x, dtype)
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        return [converted(operands[0], element_of(self.results[0].type))]
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, *, dtype: Attribute) -> tuple[Any, ...]:
+        return (ops.cast(g, dtype=x.element_type) if is_float(dtype) and is_float(x.element_type) else None,)

@@ -1,0 +1,575 @@
+"""Control flow on tensors: `cond`, `while_loop` and `scan`.
+
+Regions may use values of the enclosing block. `tenon.yield` ends each region. `cond` and `scan` have reverse-mode gradients:
+branches and steps are computed again in the backward pass, from the carried values that `scan` then saves.
+
+The text form:
+
+    %r = tenon.cond %p -> (tensor<4xf32>) {
+      tenon.yield %x : tensor<4xf32>
+    } else {
+      tenon.yield %y : tensor<4xf32>
+    }
+    %n = tenon.while_loop init(%n0 : tensor<i64>) {
+    ^bb0(%i: tensor<i64>):
+      ... tenon.yield %go_on : tensor<i1>
+    } do {
+    ^bb0(%i: tensor<i64>):
+      ... tenon.yield %next : tensor<i64>
+    }
+    %c, %ys = tenon.scan init(%c0 : tensor<f32>) slices(%xs : tensor<5x3xf32>) length 5 reverse -> (tensor<f32>, tensor<5x3xf32>) {
+    ^bb0(%c: tensor<f32>, %x: tensor<3xf32>):
+      ... tenon.yield %next, %y : tensor<f32>, tensor<3xf32>
+    }
+
+`init` and `slices` are left out where there are none; other attributes follow as `attributes {...}`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects import arith, scf, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    TensorType,
+    UnitAttr,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.dialects.utils import AbstractYieldOperation
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tenon.dialects.inference import compatible, show
+from tenon.dialects.types import AnyTensor, element_of, is_float, shape_of, tensor_type
+from tenon.dialects.value import InsertionPoint, Value, emit, inserting, ops
+
+Gradients = Callable[[Sequence[Value], Sequence[Value | None], Sequence[Value]], list[Value | None]]
+_INDEX = IndexType()
+
+Contributions = list[tuple[SSAValue, Value | None]]
+
+
+@irdl_op_definition
+class YieldOp(AbstractYieldOperation[Attribute]):
+    """Ends a region of a control-flow op with the values that the region gives."""
+
+    name = "tenon.yield"
+    traits = traits_def(IsTerminator(), Pure())
+
+
+def yielded(region: Region) -> list[SSAValue]:
+    """The values that a region gives."""
+    terminator = region.block.last_op
+    assert isinstance(terminator, YieldOp)
+    return list(terminator.operands)
+
+
+def _check_yield(op: IRDLOperation, region: Region, types: Sequence[Attribute], what: str) -> None:
+    terminator = region.block.last_op
+    if not isinstance(terminator, YieldOp):
+        raise VerifyException(f"{op.name}: {what} does not end with tenon.yield")
+    given = [v.type for v in terminator.operands]
+    if len(given) != len(types):
+        raise VerifyException(f"{op.name}: {what} yields {len(given)} values where {len(types)} are needed")
+    for position, (have, want) in enumerate(zip(given, types, strict=True)):
+        if not compatible(want, have):
+            raise VerifyException(f"{op.name}: {what} yields {have} as value {position} where {want} is needed")
+
+
+def _check_arguments(op: IRDLOperation, region: Region, types: Sequence[Attribute], what: str) -> None:
+    given = [a.type for a in region.block.args]
+    if len(given) != len(types) or not all(map(compatible, types, given)):
+        raise VerifyException(
+            f"{op.name}: {what} takes ({', '.join(map(str, given))}) where ({', '.join(map(str, types))}) is needed"
+        )
+
+
+def clone_into(region: Region, block: Block, arguments: Sequence[SSAValue]) -> list[Value]:
+    """Copy the ops of a one-block region to the end of `block`, its arguments replaced; returns what it yields."""
+    mapper: dict[SSAValue, SSAValue] = dict(zip(region.block.args, arguments, strict=True))
+    for op in region.block.ops:
+        if isinstance(op, YieldOp):
+            return [Value(mapper.get(v, v)) for v in op.operands]
+        block.add_op(op.clone(mapper))
+    raise AssertionError("a region without tenon.yield")
+
+
+def _float_values(values: Sequence[SSAValue]) -> list[SSAValue]:
+    return [v for v in values if is_float(element_of(v.type))]
+
+
+def _captured(*regions: Region) -> list[SSAValue]:
+    captured: dict[SSAValue, None] = {}
+    for region in regions:
+        inner: set[SSAValue] = set(region.block.args)
+        for op in region.block.walk():
+            inner.update(op.results)
+            for nested in op.regions:
+                inner.update(nested.block.args)
+            captured.update((v, None) for v in op.operands if v not in inner)
+    return list(captured)
+
+
+def _or_zeros(cotangents: Sequence[Value | None], like: Sequence[Value]) -> list[Value]:
+    return [ops.zeros_like(v) if c is None else c for c, v in zip(cotangents, like, strict=True)]
+
+
+def _constant(number: int) -> SSAValue:
+    return emit(arith.ConstantOp(IntegerAttr(number, _INDEX))).result
+
+
+def _moved(region: Region, end: Callable[[Sequence[SSAValue]], Operation]) -> Region:
+    """The one-block region taken from its op, ended by `end` of what it yielded."""
+    block = region.block
+    terminator = block.last_op
+    assert isinstance(terminator, YieldOp)
+    values = list(terminator.operands)
+    terminator.detach()
+    terminator.erase()
+    with inserting(InsertionPoint(block)):
+        emit(end(values))
+    region.detach_block(block)
+    return Region(block)
+
+
+def _window(shape: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
+    """Static offsets, sizes and strides of one slice along the first dimension; the first offset is dynamic."""
+    return [DYNAMIC_INDEX, *[0] * (len(shape) - 1)], [1, *shape[1:]], [1] * len(shape)
+
+
+def _slice(sequence: SSAValue, position: SSAValue) -> SSAValue:
+    shape = shape_of(sequence.type)
+    assert shape is not None
+    offsets, sizes, strides = _window(shape)
+    type_: Any = tensor_type(shape[1:], element_of(sequence.type))
+    op = tensor.ExtractSliceOp.build(
+        operands=[sequence, [position], [], []],
+        result_types=[type_],
+        properties=_static(offsets, sizes, strides),
+    )
+    return emit(op).results[0]
+
+
+def _inserted(value: SSAValue, target: SSAValue, position: SSAValue) -> SSAValue:
+    shape = shape_of(target.type)
+    assert shape is not None
+    op = tensor.InsertSliceOp.build(
+        operands=[value, target, [position], [], []],
+        result_types=[target.type],
+        properties=_static(*_window(shape)),
+    )
+    return emit(op).results[0]
+
+
+def _static(offsets: list[int], sizes: list[int], strides: list[int]) -> dict[str, Any]:
+    return {
+        "static_offsets": DenseArrayBase.from_list(i64, offsets),
+        "static_sizes": DenseArrayBase.from_list(i64, sizes),
+        "static_strides": DenseArrayBase.from_list(i64, strides),
+    }
+
+
+def _print_values(printer: Printer, keyword: str, values: Sequence[SSAValue]) -> None:
+    """`keyword(%a, %b : type, type)`, nothing for no values."""
+    if not values:
+        return
+    printer.print_string(f" {keyword}")
+    with printer.in_parens():
+        printer.print_list(values, printer.print_ssa_value)
+        printer.print_string(" : ")
+        printer.print_list([v.type for v in values], printer.print_attribute)
+
+
+def _parse_values(parser: Parser, keyword: str) -> list[SSAValue]:
+    if parser.parse_optional_keyword(keyword) is None:
+        return []
+    parser.parse_punctuation("(")
+    position = parser.pos
+    given = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
+    parser.parse_punctuation(":")
+    types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+    parser.parse_punctuation(")")
+    return list(parser.resolve_operands(given, types, position))
+
+
+def _print_types(printer: Printer, types: Sequence[Attribute]) -> None:
+    printer.print_string(" -> ")
+    with printer.in_parens():
+        printer.print_list(types, printer.print_attribute)
+
+
+def _parse_types(parser: Parser) -> list[Attribute]:
+    parser.parse_punctuation("->")
+    return list(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type))
+
+
+def _print_regions(printer: Printer, op: IRDLOperation, regions: Sequence[Region], between: str = "") -> None:
+    if op.attributes:
+        printer.print_string(" attributes")
+        printer.print_op_attributes(op.attributes)
+    for position, region in enumerate(regions):
+        printer.print_string(f" {between} " if position else " ")
+        printer.print_region(region)
+
+
+def _parse_regions(parser: Parser, between: Sequence[str]) -> tuple[dict[str, Attribute], list[Region]]:
+    """The attributes, and one region more than there are keywords between them."""
+    attributes: dict[str, Attribute] = {}
+    if parser.parse_optional_keyword("attributes") is not None:
+        attributes = dict(parser.parse_optional_attr_dict())
+    regions = [_parse_region(parser)]
+    for keyword in between:
+        parser.parse_keyword(keyword)
+        regions.append(_parse_region(parser))
+    return attributes, regions
+
+
+def _parse_region(parser: Parser) -> Region:
+    region = parser.parse_region()
+    if region.first_block is None:
+        region.add_block(Block())
+    return region
+
+
+class ControlFlowOp(IRDLOperation, ABC):
+    """An op with regions."""
+
+    @abstractmethod
+    def pull_back(self, cotangents: list[Value | None], gradients: Gradients) -> Contributions:
+        """Pairs of a value that the op uses and a contribution to its cotangent, given those of the results."""
+
+    @abstractmethod
+    def structured(self) -> Sequence[SSAValue]:
+        """Build the op as `scf` at the insertion point, from its own regions, which it loses; its new results."""
+
+
+@irdl_op_definition
+class CondOp(ControlFlowOp):
+    """The values of region `then` where `predicate` (tensor<i1>) is true, else those of region `otherwise`."""
+
+    name = "tenon.cond"
+    predicate = operand_def(TensorType[Attribute])
+    outputs = var_result_def(TensorType[Attribute])
+    then = region_def("single_block")
+    otherwise = region_def("single_block")
+    traits = traits_def(Pure())
+
+    @classmethod
+    def of(cls, predicate: SSAValue, then: Block, otherwise: Block, types: Sequence[AnyTensor]) -> CondOp:
+        return cls.create(operands=[predicate], result_types=types, regions=[Region(then), Region(otherwise)])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.predicate)
+        _print_types(printer, [r.type for r in self.results])
+        _print_regions(printer, self, [self.then, self.otherwise], "else")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CondOp:
+        predicate = parser.parse_unresolved_operand()
+        types = _parse_types(parser)
+        attributes, regions = _parse_regions(parser, ["else"])
+        operand = parser.resolve_operand(predicate, tensor_type((), i1))
+        return cls.create(operands=[operand], result_types=types, attributes=attributes, regions=regions)
+
+    def verify_(self) -> None:
+        if self.predicate.type != tensor_type((), i1):
+            raise VerifyException(f"tenon.cond: predicate is {self.predicate.type} where tensor<i1> is needed")
+        types = [r.type for r in self.results]
+        for region, what in ((self.then, "then"), (self.otherwise, "otherwise")):
+            _check_arguments(self, region, [], what)
+            _check_yield(self, region, types, what)
+
+    def pull_back(self, cotangents: list[Value | None], gradients: Gradients) -> Contributions:
+        wanted = _float_values(_captured(self.then, self.otherwise))
+        blocks: list[Block] = []
+        for region in (self.then, self.otherwise):
+            block = Block()
+            with inserting(InsertionPoint(block)):
+                outputs = clone_into(region, block, [])
+                sources = [Value(v) for v in wanted]
+                found = _or_zeros(gradients(outputs, cotangents, sources), sources)
+                emit(YieldOp(*[g.ssa for g in found]))
+            blocks.append(block)
+        types: Any = [v.type for v in wanted]
+        op = emit(CondOp.of(self.predicate, blocks[0], blocks[1], types))
+        return [(v, Value(r)) for v, r in zip(wanted, op.results, strict=True)]
+
+    def structured(self) -> Sequence[SSAValue]:
+        predicate = emit(tensor.ExtractOp(self.predicate, [], i1)).results[0]
+        branches = [_moved(region, lambda values: scf.YieldOp(*values)) for region in (self.then, self.otherwise)]
+        return emit(scf.IfOp(predicate, [r.type for r in self.results], branches[0], branches[1])).results
+
+
+@irdl_op_definition
+class WhileLoopOp(ControlFlowOp):
+    """The carried values after `body` has been applied for as long as `condition` gives true."""
+
+    name = "tenon.while_loop"
+    initial = var_operand_def(TensorType[Attribute])
+    outputs = var_result_def(TensorType[Attribute])
+    condition = region_def("single_block")
+    body = region_def("single_block")
+    traits = traits_def(Pure())
+
+    @classmethod
+    def of(cls, initial: Sequence[SSAValue], condition: Block, body: Block) -> WhileLoopOp:
+        types = [v.type for v in initial]
+        return cls.create(operands=initial, result_types=types, regions=[Region(condition), Region(body)])
+
+    def print(self, printer: Printer) -> None:
+        _print_values(printer, "init", self.initial)
+        _print_regions(printer, self, [self.condition, self.body], "do")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> WhileLoopOp:
+        initial = _parse_values(parser, "init")
+        attributes, regions = _parse_regions(parser, ["do"])
+        return cls.create(
+            operands=initial, result_types=[v.type for v in initial], attributes=attributes, regions=regions
+        )
+
+    def verify_(self) -> None:
+        types = [v.type for v in self.initial]
+        for region, what in ((self.condition, "condition"), (self.body, "body")):
+            _check_arguments(self, region, types, what)
+        _check_yield(self, self.condition, [tensor_type((), i1)], "condition")
+        _check_yield(self, self.body, types, "body")
+        if [r.type for r in self.results] != types:
+            raise VerifyException("tenon.while_loop: results and carried values differ in type")
+
+    def pull_back(self, cotangents: list[Value | None], gradients: Gradients) -> Contributions:
+        raise TypeError(
+            "tenon.while_loop: has no reverse-mode gradient, since its number of steps is not known; use tenon.scan"
+        )
+
+    def structured(self) -> Sequence[SSAValue]:
+        arguments = list(self.condition.block.args)
+
+        def condition(values: Sequence[SSAValue]) -> Operation:
+            return scf.ConditionOp(emit(tensor.ExtractOp(values[0], [], i1)).results[0], *arguments)
+
+        before = _moved(self.condition, condition)
+        after = _moved(self.body, lambda values: scf.YieldOp(*values))
+        return emit(scf.WhileOp(list(self.initial), [r.type for r in self.results], before, after)).results
+
+
+@irdl_op_definition
+class ScanOp(ControlFlowOp):
+    """`body` applied `length` times: to the carried values and to the step's slice of each sequence.
+
+    Sequences are sliced along their first dimension. The body yields the carried values and then one slice of each stacked output.
+    Results are the last carried values and the stacked outputs. With `reverse`, the last slices come first.
+    """
+
+    name = "tenon.scan"
+    initial = var_operand_def(TensorType[Attribute])
+    sequences = var_operand_def(TensorType[Attribute])
+    length = prop_def(IntegerAttr)
+    reverse = opt_prop_def(UnitAttr)
+    outputs = var_result_def(TensorType[Attribute])
+    body = region_def("single_block")
+    traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @classmethod
+    def of(
+        cls, initial: Sequence[SSAValue], sequences: Sequence[SSAValue], body: Block, length: int, reverse: bool
+    ) -> ScanOp:
+        terminator = body.last_op
+        assert isinstance(terminator, YieldOp)
+        slices = list(terminator.operands)[len(initial) :]
+        stacked = [_stacked(v.type, length) for v in slices]
+        return cls.create(
+            operands=[*initial, *sequences],
+            result_types=[*[v.type for v in initial], *stacked],
+            properties=cls._properties(len(initial), len(sequences), length, reverse),
+            regions=[Region(body)],
+        )
+
+    @property
+    def steps(self) -> int:
+        """The number of steps."""
+        return self.length.value.data
+
+    def print(self, printer: Printer) -> None:
+        _print_values(printer, "init", self.initial)
+        _print_values(printer, "slices", self.sequences)
+        printer.print_string(f" length {self.steps}" + (" reverse" if self.reverse is not None else ""))
+        _print_types(printer, [r.type for r in self.results])
+        _print_regions(printer, self, [self.body])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ScanOp:
+        initial, sequences = _parse_values(parser, "init"), _parse_values(parser, "slices")
+        parser.parse_keyword("length")
+        properties = cls._properties(
+            len(initial), len(sequences), parser.parse_integer(), parser.parse_optional_keyword("reverse") is not None
+        )
+        types = _parse_types(parser)
+        attributes, regions = _parse_regions(parser, [])
+        return cls.create(
+            operands=[*initial, *sequences],
+            result_types=types,
+            properties=properties,
+            attributes=attributes,
+            regions=regions,
+        )
+
+    @staticmethod
+    def _properties(initial: int, sequences: int, length: int, reverse: bool) -> dict[str, Attribute]:
+        properties: dict[str, Attribute] = {
+            "length": IntegerAttr(length, i64),
+            "operandSegmentSizes": DenseArrayBase.from_list(i32, [initial, sequences]),
+        }
+        if reverse:
+            properties["reverse"] = UnitAttr()
+        return properties
+
+    def verify_(self) -> None:
+        if self.steps < 0:
+            raise VerifyException(f"tenon.scan: length is {self.steps}, which is negative")
+        slices: list[Attribute] = []
+        for position, sequence in enumerate(self.sequences):
+            shape = shape_of(sequence.type)
+            if not shape or shape[0] != self.steps:
+                raise VerifyException(
+                    f"tenon.scan: sequence {position} has shape {show(shape)} where {self.steps} slices are needed"
+                )
+            slices.append(tensor_type(shape[1:], element_of(sequence.type)))
+        carried = [v.type for v in self.initial]
+        _check_arguments(self, self.body, [*carried, *slices], "body")
+        results = [r.type for r in self.results]
+        stacked = results[len(carried) :]
+        for position, type_ in enumerate(stacked):
+            shape = shape_of(type_)
+            if not shape or shape[0] != self.steps:
+                raise VerifyException(
+                    f"tenon.scan: output {position} is {type_} where a first dimension of {self.steps} is needed"
+                )
+        given = [tensor_type((shape_of(t) or ())[1:], element_of(t)) for t in stacked]
+        _check_yield(self, self.body, [*carried, *given], "body")
+        if results[: len(carried)] != carried:
+            raise VerifyException("tenon.scan: results and carried values differ in type")
+
+    def save_carried(self) -> list[SSAValue]:
+        """Make the op stack what its body is given as carried values, too; returns those results."""
+        count = len(self.initial)
+        terminator = self.body.block.last_op
+        assert isinstance(terminator, YieldOp)
+        given = list(terminator.operands)
+        saved: list[SSAValue] = []
+        for argument in self.body.block.args[:count]:
+            if argument in given[count:]:
+                saved.append(self.results[given.index(argument, count)])
+                continue
+            given.append(argument)
+            result = OpResult(_stacked(argument.type, self.steps), self, len(self.results))
+            self.results = (*self.results, result)
+            saved.append(result)
+        terminator.operands = given
+        return saved
+
+    def pull_back(self, cotangents: list[Value | None], gradients: Gradients) -> Contributions:
+        known = len(self.results)
+        saved = self.save_carried()
+        cotangents = [*cotangents, *[None] * (len(self.results) - known)]
+        carried, count = list(self.initial), len(self.initial)
+        floats = [i for i, v in enumerate(carried) if is_float(element_of(v.type))]
+        outer = _float_values(_captured(self.body))
+        stacked = [(i, c) for i, c in enumerate(cotangents) if i >= count and c is not None]
+        float_sequences = [i for i, v in enumerate(self.sequences) if is_float(element_of(v.type))]
+
+        start = _or_zeros([cotangents[i] for i in floats], [Value(carried[i]) for i in floats])
+        start += [ops.zeros_like(Value(v)) for v in outer]
+        sequences = [*saved, *self.sequences, *[c.ssa for _, c in stacked]]
+        slices = [tensor_type((shape_of(v.type) or ())[1:], element_of(v.type)) for v in sequences]
+        block = Block(arg_types=[*[v.type for v in start], *slices])
+        arguments = list(block.args)
+        running, given = arguments[: len(start)], arguments[len(start) :]
+        body_arguments, output_cotangents = given[: count + len(self.sequences)], given[count + len(self.sequences) :]
+        with inserting(InsertionPoint(block)):
+            again = clone_into(self.body, block, body_arguments)
+            seeds: list[Value | None] = [None] * len(again)
+            for position, i in enumerate(floats):
+                seeds[i] = Value(running[position])
+            for (i, _), cotangent in zip(stacked, output_cotangents, strict=True):
+                seeds[i] = Value(cotangent)
+            sources = [Value(body_arguments[i]) for i in floats]
+            sources += [Value(body_arguments[count + i]) for i in float_sequences] + [Value(v) for v in outer]
+            found = gradients(again, seeds, sources)
+            n_carried, n_sequences = len(floats), len(float_sequences)
+            to_carried = _or_zeros(found[:n_carried], sources[:n_carried])
+            to_slices = _or_zeros(
+                found[n_carried : n_carried + n_sequences], sources[n_carried : n_carried + n_sequences]
+            )
+            sums = [Value(v) for v in running[n_carried:]]
+            to_outer = [
+                s if g is None else ops.add(s, g) for s, g in zip(sums, found[n_carried + n_sequences :], strict=True)
+            ]
+            emit(YieldOp(*[v.ssa for v in (*to_carried, *to_outer, *to_slices)]))
+        backward = ScanOp.of([v.ssa for v in start], sequences, block, self.steps, self.reverse is None)
+        results = [Value(r) for r in emit(backward).results]
+        targets = [*[carried[i] for i in floats], *outer, *[self.sequences[i] for i in float_sequences]]
+        return list(zip(targets, results, strict=True))
+
+    def structured(self) -> Sequence[SSAValue]:
+        count, length = len(self.initial), self.steps
+        stacked_types = [r.type for r in self.results][count:]
+        zero, one, upper = _constant(0), _constant(1), _constant(length)
+        starts = [emit(tensor.EmptyOp((), t)).results[0] for t in stacked_types]
+        carried_types = [v.type for v in (*self.initial, *starts)]
+        body = self.body.block
+        block = Block(arg_types=[_INDEX, *carried_types])
+        step, *running = block.args
+        with inserting(InsertionPoint(block)):
+            position: SSAValue = step
+            if self.reverse is not None:
+                position = emit(arith.SubiOp(_constant(length - 1), step)).results[0]
+            slices = [_slice(sequence, position) for sequence in self.sequences]
+        for argument, value in zip(body.args, [*running[:count], *slices], strict=True):
+            argument.replace_all_uses_with(value)
+        terminator = body.last_op
+        assert isinstance(terminator, YieldOp)
+        given = list(terminator.operands)
+        terminator.detach()
+        terminator.erase()
+        for inner in list(body.ops):
+            inner.detach()
+            block.add_op(inner)
+        with inserting(InsertionPoint(block)):
+            stacked = [
+                _inserted(value, target, position) for value, target in zip(given[count:], running[count:], strict=True)
+            ]
+            emit(scf.YieldOp(*given[:count], *stacked))
+        return emit(scf.ForOp(zero, upper, one, [*self.initial, *starts], Region(block))).results
+
+
+def _stacked(type_: Attribute, length: int) -> AnyTensor:
+    return tensor_type((length, *(shape_of(type_) or ())), element_of(type_))
+
+
+CONTROL_FLOW = (YieldOp, CondOp, WhileLoopOp, ScanOp)

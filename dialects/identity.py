@@ -1,0 +1,52 @@
+"""Ops that return their operand and mean something to transformations only."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from xdsl.ir.affine import AffineExpr
+from xdsl.irdl import operand_def, result_def
+
+from tenon.dialects.base import tensor_op
+from tenon.dialects.families import IndexMapOp
+from tenon.dialects.types import ANY_TENSOR
+from tenon.dialects.value import Value
+
+
+class _SameOp(IndexMapOp):
+    """An op whose result is its operand."""
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        return operands[0]
+
+    @staticmethod
+    def source(index: tuple[AffineExpr, ...], shape: tuple[int, ...], /, **settings: Any) -> tuple[AffineExpr, ...]:
+        return index
+
+
+@tensor_op
+class IdentityOp(_SameOp):
+    """`x` itself, as a value of its own: differentiating with respect to it leaves other uses of `x` alone."""
+
+    name = "tenon.identity"
+    x = operand_def(ANY_TENSOR)
+    result = result_def(ANY_TENSOR)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return (g,)
+
+
+@tensor_op
+class StopGradientOp(_SameOp):
+    """`x`, taken as a constant by differentiation."""
+
+    name = "tenon.stop_gradient"
+    x = operand_def(ANY_TENSOR)
+    result = result_def(ANY_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("detach",)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return (None,)

@@ -1,0 +1,47 @@
+"""Which dtype operands meet in: the rule is stated once, ops only say which operands it holds for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Attribute
+
+from tenon.dialects.types import TensorConstraint, element_type, f32, i64, is_bool, is_float, promote
+from tenon.dialects.value import Value
+
+
+def is_literal(value: Any) -> bool:
+    return isinstance(value, bool | int | float)
+
+
+def own_element(value: Any) -> Attribute:
+    return value.element_type if isinstance(value, Value) else element_type(np.asarray(value).dtype)
+
+
+def common_element(strong: Sequence[Attribute], weak: Sequence[Any]) -> Attribute | None:
+    """The dtype that operands meet in: literals adopt their peers', a float literal makes integers f32."""
+    if strong:
+        common = promote(strong)
+        if any(isinstance(w, float) for w in weak) and not is_float(common):
+            return f32
+        if any(isinstance(w, int) and not isinstance(w, bool) for w in weak) and is_bool(common):
+            return i64
+        return common
+    if not weak:
+        return None
+    if any(isinstance(w, float) for w in weak):
+        return f32
+    return element_type(np.bool_) if all(isinstance(w, bool) for w in weak) else i64
+
+
+def allowed_element(element: Attribute, constraint: TensorConstraint) -> Attribute:
+    """`element` itself, or the type that the constraint allows for it: counts for truth values, f32 for integers."""
+    if element in constraint.elements:
+        return element
+    if is_bool(element) and i64 in constraint.elements:
+        return i64
+    if not is_float(element) and f32 in constraint.elements:
+        return f32
+    return element

@@ -1,0 +1,106 @@
+"""Random numbers from counters: the same bits for the same key on every device, and no state.
+
+Threefry-2x32 with 20 rounds: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.irdl import operand_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tenon.dialects.base import tensor_op
+from tenon.dialects.families import ElementwiseOp, PrimitiveOp
+from tenon.dialects.registry import tensor_function
+from tenon.dialects.scalar import ScalarForms
+from tenon.dialects.traits import NoGradient
+from tenon.dialects.types import INTEGER_TENSOR, TensorConstraint, i32
+from tenon.dialects.value import Value, ops
+
+WORDS = TensorConstraint((i32,))
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = 0x1BD11BDA
+
+
+@tensor_op
+class ShiftLeftOp(PrimitiveOp):
+    """The bits of `x` moved to the left by `y`; zeros come in. `y` in [0, width)."""
+
+    name = "tenon.shift_left"
+    x = operand_def(INTEGER_TENSOR)
+    y = operand_def(INTEGER_TENSOR)
+    result = result_def(INTEGER_TENSOR)
+    traits = traits_def(Pure(), NoGradient())
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(on_integers=arith.ShLIOp)
+
+
+@tensor_op
+class ShiftRightLogicalOp(PrimitiveOp):
+    """The bits of `x` moved to the right by `y`; zeros come in, whatever the sign. `y` in [0, width)."""
+
+    name = "tenon.shift_right_logical"
+    x = operand_def(INTEGER_TENSOR)
+    y = operand_def(INTEGER_TENSOR)
+    result = result_def(INTEGER_TENSOR)
+    traits = traits_def(Pure(), NoGradient())
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(on_integers=arith.ShRUIOp)
+
+
+def _rotated(x: Value, count: int) -> Value:
+    return ops.bitwise_or(ops.shift_left(x, count), ops.shift_right_logical(x, 32 - count))
+
+
+@tensor_op
+class ThreefryOp(ElementwiseOp):
+    """Two words of random bits for each counter (`counter_low`, `counter_high`), under the key (`key_low`, `key_high`)."""
+
+    name = "tenon.threefry"
+    counter_low = operand_def(WORDS)
+    counter_high = operand_def(WORDS)
+    key_low = operand_def(WORDS)
+    key_high = operand_def(WORDS)
+    low = result_def(WORDS)
+    high = result_def(WORDS)
+    traits = traits_def(Pure(), NoGradient())
+
+    @staticmethod
+    def scalar(counter_low: Any, counter_high: Any, key_low: Any, key_high: Any) -> Any:
+        keys = (key_low, key_high, ops.bitwise_xor(ops.bitwise_xor(key_low, key_high), _PARITY))
+        x, y = counter_low + keys[0], counter_high + keys[1]
+        for group in range(5):
+            for count in _ROTATIONS[group % 2]:
+                x = x + y
+                y = ops.bitwise_xor(_rotated(y, count), x)
+            x = x + keys[(group + 1) % 3]
+            y = y + keys[(group + 2) % 3] + (group + 1)
+        return x, y
+
+
+@tensor_function
+def random_bits(key: Any, shape: Sequence[int]) -> Any:
+    """Random i32 words of `shape` for `key` (2 words, i32)."""
+    size = int(np.prod(tuple(shape), dtype=np.int64))
+    if size >= 2**31:
+        raise ValueError(f"random_bits: {size} words are asked for, more than one key gives (2^31 - 1)")
+    counter = ops.iota(shape=(size,), dtype="i32")
+    low, _ = ops.threefry(counter, 0, key[0], key[1])
+    return ops.reshape(low, shape=tuple(shape))
+
+
+@tensor_function
+def random_uniform(key: Any, shape: Sequence[int]) -> Any:
+    """Numbers of `shape`, f32, uniform on the multiples of 2^-24 in [0, 1), for `key` (2 words, i32)."""
+    bits = ops.shift_right_logical(random_bits(key, shape), 8)
+    return ops.cast(bits, dtype="f32") * 2.0**-24
+
+
+@tensor_function
+def fold_in(key: Any, number: Any) -> Any:
+    """A new key (2 words, i32) for `key` and an i32 `number`: different numbers give unrelated keys."""
+    low, high = ops.threefry(number, 0, key[0], key[1])
+    return ops.stack((low, high), axis=0)

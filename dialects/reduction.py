@@ -1,0 +1,377 @@
+"""Reductions along axes.
+
+`axis` is one axis, a tuple of axes, or `None` for all of them; negative axes count from the end. With `keepdims` the
+reduced axes stay, with size 1. f16 and bf16 are accumulated in f32.
+"""
+
+from __future__ import annotations
+
+from math import inf, prod
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Attribute
+from xdsl.irdl import operand_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tenon.dialects.base import tensor_op
+from tenon.dialects.families import ArgReductionOp, CompositeOp, ReductionOp
+from tenon.dialects.inference import InferenceError, normalize_axes
+from tenon.dialects.settings import setting
+from tenon.dialects.traits import NoGradient
+from tenon.dialects.types import (
+    ANY_TENSOR,
+    BOOL_TENSOR,
+    FLOAT_TENSOR,
+    NUMERIC_TENSOR,
+    compute_type,
+    element_of,
+    i1,
+    is_float,
+    shape_of,
+    tensor_type,
+)
+from tenon.dialects.value import Value, ops
+
+Axes = tuple[int, ...] | None
+
+
+def least(element: Attribute) -> float:
+    """What no number of type `element` is below."""
+    return -inf if is_float(element) else -(2 ** (_width(element) - 1))
+
+
+def greatest(element: Attribute) -> float:
+    """What no number of type `element` is above."""
+    return inf if is_float(element) else 2 ** (_width(element) - 1) - 1
+
+
+def _width(element: Attribute) -> int:
+    assert isinstance(element, IntegerType)
+    return element.width.data
+
+
+def with_axes(reduced: Value, x: Value, axis: Axes, keepdims: bool) -> Value:
+    """A reduction of `x` in a shape that broadcasts against `x`: the reduced axes put back with size 1."""
+    if keepdims:
+        return reduced
+    axes = normalize_axes(axis, x.ndim)
+    return ops.reshape(reduced, shape=tuple([1 if i in axes else size for i, size in enumerate(x.shape)]))
+
+
+def reduced_count(x: Value, axis: Axes) -> int:
+    """How many elements of `x` meet in one element of its reduction along `axis`."""
+    sizes = [x.shape[i] for i in normalize_axes(axis, x.ndim)]
+    if any(size < 0 for size in sizes):
+        raise InferenceError(f"the sizes of {x.type} along axis {axis} must be known")
+    return prod(sizes)
+
+
+def in_compute_type(x: Value) -> Value:
+    """`x` in the dtype that intermediate results are computed in: f32 for f16 and bf16."""
+    return x.astype(compute_type(x.element_type))
+
+
+@tensor_op
+class SumOp(ReductionOp):
+    """The sum of `x` along `axis`. Integers keep their dtype and wrap (NumPy widens them); truth values are counted as
+    i64.
+    """
+
+    name = "tenon.sum"
+    x = operand_def(NUMERIC_TENSOR)
+    axis = setting(tuple, default=None)
+    keepdims = setting(bool, default=False)
+    result = result_def(NUMERIC_TENSOR)
+
+    @staticmethod
+    def initial(element: Attribute) -> float:
+        return 0
+
+    @staticmethod
+    def scalar(accumulator: Value, x: Value) -> Value:
+        return accumulator + x
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, *, axis: Axes, keepdims: bool) -> tuple[Any, ...]:
+        return (ops.broadcast_to(with_axes(g, x, axis, keepdims), shape=x.shape),)
+
+
+@tensor_op
+class ProdOp(ReductionOp):
+    """The product of `x` along `axis`. Integers keep their dtype and wrap (NumPy widens them)."""
+
+    name = "tenon.prod"
+    x = operand_def(NUMERIC_TENSOR)
+    axis = setting(tuple, default=None)
+    keepdims = setting(bool, default=False)
+    result = result_def(NUMERIC_TENSOR)
+
+    @staticmethod
+    def initial(element: Attribute) -> float:
+        return 1
+
+    @staticmethod
+    def scalar(accumulator: Value, x: Value) -> Value:
+        return accumulator * x
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, *, axis: Axes, keepdims: bool) -> tuple[Any, ...]:
+        # The product of all others is the product over x where x is not zero; it is zero wherever another one is zero.
+        is_zero = x == 0.0
+        zeros = ops.sum(ops.cast(is_zero, dtype=x.element_type), axis=axis, keepdims=True)
+        nonzero = ops.select(is_zero, 1.0, x)
+        product = ops.prod(nonzero, axis=axis, keepdims=True)
+        others = ops.select(is_zero, zeros == 1.0, zeros == 0.0)
+        return (ops.select(others, with_axes(g, x, axis, keepdims) * product / nonzero, 0.0),)
+
+
+def _to_extremes(g: Value, out: Value, x: Value, axis: Axes, keepdims: bool) -> tuple[Any, ...]:
+    """The gradient of an extremum: to the elements that are extreme, in equal parts."""
+    extreme = ops.cast(x == with_axes(out, x, axis, keepdims), dtype=x.element_type)
+    count = ops.sum(extreme, axis=axis, keepdims=True)
+    return (with_axes(g, x, axis, keepdims) * (extreme / count),)
+
+
+@tensor_op
+class MaxOp(ReductionOp):
+    """The largest element of `x` along `axis`, which may not be empty; NaN if there is any. Equal ones share the
+    gradient.
+    """
+
+    name = "tenon.max"
+    x = operand_def(NUMERIC_TENSOR)
+    axis = setting(tuple, default=None)
+    keepdims = setting(bool, default=False)
+    result = result_def(NUMERIC_TENSOR)
+    HAS_IDENTITY: ClassVar[bool] = False
+    ALIASES: ClassVar[tuple[str, ...]] = ("amax",)
+
+    @staticmethod
+    def initial(element: Attribute) -> float:
+        return least(element)
+
+    @staticmethod
+    def scalar(accumulator: Value, x: Value) -> Value:
+        return ops.maximum(accumulator, x)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, *, axis: Axes, keepdims: bool) -> tuple[Any, ...]:
+        return _to_extremes(g, out, x, axis, keepdims)
+
+
+@tensor_op
+class MinOp(ReductionOp):
+    """The smallest element of `x` along `axis`, which may not be empty; NaN if there is any. Equal ones share the
+    gradient.
+    """
+
+    name = "tenon.min"
+    x = operand_def(NUMERIC_TENSOR)
+    axis = setting(tuple, default=None)
+    keepdims = setting(bool, default=False)
+    result = result_def(NUMERIC_TENSOR)
+    HAS_IDENTITY: ClassVar[bool] = False
+    ALIASES: ClassVar[tuple[str, ...]] = ("amin",)
+
+    @staticmethod
+    def initial(element: Attribute) -> float:
+        return greatest(element)
+
+    @staticmethod
+    def scalar(accumulator: Value, x: Value) -> Value:
+        return ops.minimum(accumulator, x)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, *, axis: Axes, keepdims: bool) -> tuple[Any, ...]:
+        return _to_extremes(g, out, x, axis, keepdims)
+
+
+def _goes_first(x: Value, best: Value, is_better: Value) -> Value:
+    """Whether `x` is better than `best`, or the first NaN."""
+    return is_better | ((x != x) & (best == best)) if is_float(x.type) else is_better
+
+
+@tensor_op
+class ArgmaxOp(ArgReductionOp):
+    """The index (i64) of the first largest element of `x` along `axis`, or of the first NaN.
+
+    Without `axis` it is the index into the elements of `x` in row-major order.
+    """
+
+    name = "tenon.argmax"
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(NUMERIC_TENSOR)
+    axis = setting(int, default=None)
+    keepdims = setting(bool, default=False)
+    result = result_def(NUMERIC_TENSOR)
+    HAS_IDENTITY: ClassVar[bool] = False
+
+    @staticmethod
+    def initial(element: Attribute) -> float:
+        return least(element)
+
+    @staticmethod
+    def better(x: Value, best: Value) -> Value:
+        return _goes_first(x, best, x > best)
+
+
+@tensor_op
+class ArgminOp(ArgReductionOp):
+    """The index (i64) of the first smallest element of `x` along `axis`, or of the first NaN.
+
+    Without `axis` it is the index into the elements of `x` in row-major order.
+    """
+
+    name = "tenon.argmin"
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(NUMERIC_TENSOR)
+    axis = setting(int, default=None)
+    keepdims = setting(bool, default=False)
+    result = result_def(NUMERIC_TENSOR)
+    HAS_IDENTITY: ClassVar[bool] = False
+
+    @staticmethod
+    def initial(element: Attribute) -> float:
+        return greatest(element)
+
+    @staticmethod
+    def better(x: Value, best: Value) -> Value:
+        return _goes_first(x, best, x < best)
+
+
+class QuantifierOp(ReductionOp):
+    """A reduction of truths: what is not zero is true."""
+
+    traits = traits_def(Pure(), NoGradient())
+
+    @classmethod
+    def result_element(cls, element: Attribute) -> Attribute:
+        return i1
+
+
+@tensor_op
+class AnyOp(QuantifierOp):
+    """Whether any element of `x` along `axis` is true (not zero)."""
+
+    name = "tenon.any"
+    x = operand_def(ANY_TENSOR)
+    axis = setting(tuple, default=None)
+    keepdims = setting(bool, default=False)
+    result = result_def(BOOL_TENSOR)
+
+    @staticmethod
+    def initial(element: Attribute) -> float:
+        return False
+
+    @staticmethod
+    def scalar(accumulator: Value, x: Value) -> Value:
+        return accumulator | x
+
+
+@tensor_op
+class AllOp(QuantifierOp):
+    """Whether all elements of `x` along `axis` are true (not zero)."""
+
+    name = "tenon.all"
+    x = operand_def(ANY_TENSOR)
+    axis = setting(tuple, default=None)
+    keepdims = setting(bool, default=False)
+    result = result_def(BOOL_TENSOR)
+
+    @staticmethod
+    def initial(element: Attribute) -> float:
+        return True
+
+    @staticmethod
+    def scalar(accumulator: Value, x: Value) -> Value:
+        return accumulator & x
+
+
+class StatisticOp(CompositeOp):
+    """A composite of reductions of one operand along `axis`."""
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        return tensor_type(SumOp.reduced_shape(shape_of(x), settings), element_of(x))
+
+
+@tensor_op
+class MeanOp(StatisticOp):
+    """The arithmetic mean of `x` along `axis`; NaN of no elements. Integers are taken as f32."""
+
+    name = "tenon.mean"
+    x = operand_def(FLOAT_TENSOR)
+    axis = setting(tuple, default=None)
+    keepdims = setting(bool, default=False)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def decompose(x: Value, *, axis: Axes, keepdims: bool) -> Value:
+        total = ops.sum(in_compute_type(x), axis=axis, keepdims=keepdims)
+        return (total / float(reduced_count(x, axis))).astype(x.element_type)
+
+
+@tensor_op
+class VarOp(StatisticOp):
+    """The variance of `x` along `axis`: the mean square distance from the mean, with divisor count - `ddof`.
+
+    Integers are taken as f32.
+    """
+
+    name = "tenon.var"
+    x = operand_def(FLOAT_TENSOR)
+    axis = setting(tuple, default=None)
+    ddof = setting(int, default=0)
+    keepdims = setting(bool, default=False)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def decompose(x: Value, *, axis: Axes, ddof: int, keepdims: bool) -> Value:
+        deviation = in_compute_type(x) - ops.mean(in_compute_type(x), axis=axis, keepdims=True)
+        total = ops.sum(deviation * deviation, axis=axis, keepdims=keepdims)
+        return (total / float(max(reduced_count(x, axis) - ddof, 0))).astype(x.element_type)
+
+
+@tensor_op
+class StdOp(StatisticOp):
+    """The standard deviation of `x` along `axis`: the square root of its variance. Integers are taken as f32."""
+
+    name = "tenon.std"
+    x = operand_def(FLOAT_TENSOR)
+    axis = setting(tuple, default=None)
+    ddof = setting(int, default=0)
+    keepdims = setting(bool, default=False)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def decompose(x: Value, *, axis: Axes, ddof: int, keepdims: bool) -> Value:
+        return ops.sqrt(ops.var(x, axis=axis, ddof=ddof, keepdims=keepdims))
+
+
+@tensor_op
+class LogsumexpOp(StatisticOp):
+    """The logarithm of the sum of exp(`x`) along `axis`, without overflow."""
+
+    name = "tenon.logsumexp"
+    x = operand_def(FLOAT_TENSOR)
+    axis = setting(tuple, default=None)
+    keepdims = setting(bool, default=False)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def decompose(x: Value, *, axis: Axes, keepdims: bool) -> Value:
+        exponent = in_compute_type(x)
+        largest = ops.max(exponent, axis=axis, keepdims=True)
+        shift = ops.select(ops.isfinite(largest), largest, 0.0)  # inf - inf is NaN
+        result = ops.log(ops.sum(ops.exp(exponent - shift), axis=axis, keepdims=True)) + shift
+        if not keepdims:
+            result = ops.squeeze(result, axis=normalize_axes(axis, x.ndim))
+        return result.astype(x.element_type)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, *, axis: Axes, keepdims: bool) -> tuple[Any, ...]:
+        total = with_axes(out, x, axis, keepdims)
+        shift = ops.select(ops.isfinite(total), total, 0.0)
+        return (with_axes(g, x, axis, keepdims) * ops.exp(x - shift),)

@@ -1,0 +1,75 @@
+"""The ops that are defined, and the functions that hooks and users find by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tenon.dialects.base import TensorOp
+
+Evaluator = Callable[["type[TensorOp]", tuple[Any, ...], dict[str, Any]], Any]
+
+_REGISTRY: dict[str, type[TensorOp]] = {}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+_EVALUATOR: list[Evaluator] = []
+
+
+def registry() -> dict[str, type[TensorOp]]:
+    """The registered op classes by IR name, in order of definition."""
+    _load_library()
+    return _REGISTRY
+
+
+def find_function(name: str) -> Callable[..., Any] | None:
+    """The function of the op called `name` without its dialect (`exp`), or of one of its aliases."""
+    _load_library()
+    return _FUNCTIONS.get(name)
+
+
+def _load_library() -> None:
+    # Ops call each other by name, so that the library is needed by the time of the first call, and not before. Every
+    # look-up loads it, because a user's op must not be found under the name of one of Tenon's.
+    import_module("tenon.dialects.library")
+
+
+def function_names() -> list[str]:
+    """The names that `find_function` knows."""
+    _load_library()
+    return list(_FUNCTIONS)
+
+
+def tensor_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a plain function of values part of the functions that ops and users find by name."""
+    _FUNCTIONS[function.__name__] = function
+    return function
+
+
+def install_evaluator(evaluator: Evaluator) -> None:
+    """Set what runs ops on concrete arrays, outside of any trace."""
+    _EVALUATOR[:] = [evaluator]
+
+
+def evaluate(cls: type[TensorOp], operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """Run op `cls` on concrete arrays, by what the runtime installed."""
+    assert _EVALUATOR, "nothing runs ops on arrays yet; import tenon.runtime.evaluate"
+    return _EVALUATOR[0](cls, operands, settings)
+
+
+def register(cls: type[TensorOp], function: Callable[..., Any]) -> None:
+    """Add an op and its function, under the op's name and its aliases.
+
+    An op defined again in the same module replaces the former one, as when a notebook cell is run again; of another
+    module it is an error. A user's op never takes over the name of one of Tenon's functions.
+    """
+    previous = _REGISTRY.get(cls.name)
+    if previous is not None and previous.__module__ != cls.__module__:
+        raise ValueError(f"{cls.name}: already defined by {previous.__module__}.{previous.__qualname__}")
+    _REGISTRY[cls.name] = cls
+    for name in (cls.name.rpartition(".")[2], *cls.ALIASES):
+        existing = _FUNCTIONS.get(name)
+        owner = getattr(existing, "op", existing)
+        if owner is not None and owner.__module__.startswith("tenon.") and getattr(owner, "name", "") != cls.name:
+            continue
+        _FUNCTIONS[name] = function

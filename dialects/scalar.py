@@ -1,0 +1,99 @@
+"""Scalar ops inside bodies: what a primitive op of the tensor dialect is in `arith` and `math`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
+from xdsl.ir import Attribute, Operation
+
+from tenon.dialects.types import compute_type, f32, i1, is_bool, is_float
+from tenon.dialects.value import Value, emit
+
+OpBuilder = Callable[..., Operation]
+
+_FLOAT_WIDTH = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
+
+
+@dataclass(frozen=True)
+class ScalarForms:
+    """The scalar op of a primitive for each kind of element; `None` where it has none."""
+
+    on_floats: OpBuilder | None = None
+    on_integers: OpBuilder | None = None
+    on_bools: OpBuilder | None = None
+
+    def build(self, *operands: Value) -> Value | None:
+        """The primitive on scalars of one type, or `None` where that type has no form."""
+        element = operands[0].type
+        builder = self.on_floats if is_float(element) else self.on_bools if is_bool(element) else self.on_integers
+        return None if builder is None else emit_scalar(builder, *operands)
+
+
+def emit_scalar(builder: OpBuilder, *operands: Value) -> Value:
+    """Build a scalar op of one result on `operands` at the insertion point."""
+    return Value(emit(builder(*[operand.ssa for operand in operands])).results[0])
+
+
+def scalar_constant(number: float, element: Attribute) -> Value:
+    """An `arith.constant` of a scalar type."""
+    if is_float(element):
+        attr = FloatAttr(float(number), element)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    elif is_bool(element):
+        attr = IntegerAttr(int(bool(number)), element)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    else:
+        attr = IntegerAttr(int(number), element)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    return Value(emit(arith.ConstantOp(attr)).result)
+
+
+def convert(value: Value, target: Attribute) -> Value:
+    """`value` converted to the scalar type `target`.
+
+    Floats become integers by truncation, saturating at the ends of the range (NaN becomes 0); anything becomes a truth
+    value by comparison with zero.
+    """
+    source = value.type
+    if source == target:
+        return value
+    if is_float(source):
+        return _from_float(value, target)
+    if is_bool(source):
+        if is_float(target):
+            return _cast(arith.UIToFPOp, value, target)
+        return _cast(arith.IndexCastOp if isinstance(target, IndexType) else arith.ExtUIOp, value, target)
+    if is_bool(target):
+        return emit_scalar(lambda x, y: arith.CmpiOp(x, y, "ne"), value, scalar_constant(0, source))
+    if isinstance(source, IndexType) or isinstance(target, IndexType):
+        if is_float(target):
+            return convert(_cast(arith.IndexCastOp, value, IntegerType(64)), target)
+        return _cast(arith.IndexCastOp, value, target)
+    if is_float(target):
+        return _cast(arith.SIToFPOp, value, target)
+    assert isinstance(source, IntegerType)
+    assert isinstance(target, IntegerType)
+    return _cast(arith.ExtSIOp if target.width.data > source.width.data else arith.TruncIOp, value, target)
+
+
+def _from_float(value: Value, target: Attribute) -> Value:
+    source = value.type
+    if is_float(target):
+        widths = _FLOAT_WIDTH[str(source)], _FLOAT_WIDTH[str(target)]
+        if widths[0] == widths[1]:  # f16 and bf16 meet in f32
+            return convert(convert(value, f32), target)
+        return _cast(arith.ExtFOp if widths[1] > widths[0] else arith.TruncFOp, value, target)
+    if target == i1:
+        return emit_scalar(lambda x, y: arith.CmpfOp(x, y, "une"), value, scalar_constant(0.0, source))
+    if isinstance(target, IndexType):
+        return convert(_from_float(value, IntegerType(64)), target)
+    return _cast(arith.FPToSIOp, value, target)
+
+
+def _cast(builder: OpBuilder, value: Value, target: Attribute) -> Value:
+    return Value(emit(builder(value.ssa, target)).results[0])
+
+
+def to_compute(value: Value) -> Value:
+    """`value` in the type that bodies compute in: f16 and bf16 become f32."""
+    return convert(value, compute_type(value.type))

@@ -1,0 +1,248 @@
+"""Typed settings of an op: a Python value in signatures and hooks, a property in IR, a readable entry in the text form.
+
+`axis = setting(int, default=-1)` in an op class declares all of it. A setting whose default is `None` may be absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    BoolAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    f64,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, TypeAttribute
+from xdsl.ir.affine import AffineMap
+from xdsl.irdl import AttrConstraint, VerificationContext, opt_prop_def, prop_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from tenon.dialects.text_corrections import correct_text_format
+from tenon.dialects.types import element_type, numpy_dtype
+
+correct_text_format()
+
+
+@dataclass(frozen=True)
+class SettingKind:
+    """How values of one kind become attributes, and how they read in text."""
+
+    name: str
+    attribute: type[Attribute]
+    to_attribute: Callable[[Any], Attribute]
+    to_python: Callable[[Any], Any]
+    print: Callable[[Printer, Any], None]
+    parse: Callable[[Parser], Attribute]
+
+
+def _integer(value: object) -> Attribute:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{value!r} is not an integer")
+    return IntegerAttr(int(value), i64)
+
+
+def _float(value: object) -> Attribute:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{value!r} is not a number")
+    return FloatAttr(float(value), f64)
+
+
+def _bool(value: object) -> Attribute:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{value!r} is not True or False")
+    return BoolAttr.from_bool(bool(value))
+
+
+def _string(value: object) -> Attribute:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a string")
+    return StringAttr(value)
+
+
+def _integers(value: object) -> Attribute:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        value = (int(value),)
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, list | tuple) or not all(
+        isinstance(v, int | np.integer) and not isinstance(v, bool) for v in value
+    ):
+        raise TypeError(f"{value!r} is not a tuple of integers")
+    return DenseArrayBase.from_list(i64, [int(v) for v in value])
+
+
+def _dtype(value: object) -> Attribute:
+    return element_type(value)
+
+
+def _maps(value: tuple[AffineMap, ...]) -> Attribute:
+    return ArrayAttr([AffineMapAttr(m) for m in value])
+
+
+def _array(value: object) -> Attribute:
+    array = np.asarray(value)
+    kind = TensorType(element_type(array.dtype), array.shape)
+    if array.size > 1 and not any(array.strides):  # one number, broadcast: not worth spelling out
+        array = array.reshape(-1)[:1]
+    data = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
+    return dense_elements(kind, data)
+
+
+def dense_elements(kind: TensorType[Any], data: np.ndarray[Any, Any]) -> DenseIntOrFPElementsAttr[Any]:
+    """The dense attribute of `data`; arrays of one value are kept as that single value (a splat)."""
+    from xdsl.dialects.builtin import BytesAttr
+
+    # A true i1 is stored as all ones, as xDSL's parser does.
+    flat = (-data.view(np.int8) if data.dtype == np.bool_ else data).reshape(-1)
+    raw = flat.view(f"u{flat.dtype.itemsize}")  # bytes, so that -0.0 and NaN payloads keep their difference
+    if flat.size > 1 and bool((raw == raw[0]).all()):
+        flat = flat[:1]
+    return DenseIntOrFPElementsAttr(kind, BytesAttr(flat.tobytes()))  # pyright: ignore[reportArgumentType]
+
+
+def array_of(attribute: DenseIntOrFPElementsAttr[Any]) -> np.ndarray[Any, Any]:
+    """The NumPy array of a dense attribute (a splat is broadcast, without memory of its own)."""
+    kind = attribute.type
+    dtype = numpy_dtype(kind.element_type)
+    shape = kind.get_shape()
+    flat = np.frombuffer(attribute.data.data, dtype=np.int8 if dtype == np.bool_ else dtype)
+    if dtype == np.bool_:
+        flat = flat != 0
+    if flat.size == 1:
+        return np.broadcast_to(flat.reshape(()), shape)
+    return flat.reshape(shape)
+
+
+def _print_float(printer: Printer, attr: FloatAttr[Any]) -> None:
+    printer.print_string(repr(attr.value.data))
+
+
+def _parse_float(parser: Parser) -> Attribute:
+    sign = -1.0 if parser.parse_optional_punctuation("-") is not None else 1.0
+    word = parser.parse_optional_identifier()
+    if word in ("inf", "nan"):
+        return FloatAttr(sign * float(word), f64)
+    return FloatAttr(sign * float(parser.parse_number(allow_boolean=False)), f64)
+
+
+def _parse_integers(parser: Parser) -> Attribute:
+    values = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+    return DenseArrayBase.from_list(i64, values)
+
+
+def _print_attribute(printer: Printer, attr: Attribute) -> None:
+    printer.print_attribute(attr)
+
+
+_NAMED: dict[object, SettingKind] = {
+    int: SettingKind(
+        "int",
+        IntegerAttr,
+        _integer,
+        lambda attr: attr.value.data,
+        lambda printer, attr: printer.print_string(str(attr.value.data)),
+        lambda parser: IntegerAttr(parser.parse_integer(), i64),
+    ),
+    float: SettingKind("float", FloatAttr, _float, lambda attr: attr.value.data, _print_float, _parse_float),
+    bool: SettingKind(
+        "bool",
+        IntegerAttr,
+        _bool,
+        lambda attr: bool(attr.value.data),
+        lambda printer, attr: printer.print_string("true" if attr.value.data else "false"),
+        lambda parser: IntegerAttr(int(parser.parse_boolean()), i1),
+    ),
+    str: SettingKind(
+        "str",
+        StringAttr,
+        _string,
+        lambda attr: attr.data,
+        _print_attribute,
+        lambda parser: StringAttr(parser.parse_str_literal()),
+    ),
+    tuple: SettingKind(
+        "tuple[int, ...]",
+        DenseArrayBase,
+        _integers,
+        lambda attr: tuple(attr.get_values()),
+        lambda printer, attr: printer.print_string(str(list(attr.get_values()))),
+        _parse_integers,
+    ),
+    "dtype": SettingKind(
+        "dtype", TypeAttribute, _dtype, lambda attr: attr, _print_attribute, lambda parser: parser.parse_type()
+    ),
+    "maps": SettingKind(
+        "tuple[AffineMap, ...]",
+        ArrayAttr,
+        _maps,
+        lambda attr: tuple(m.data for m in attr.data),
+        _print_attribute,
+        lambda parser: parser.parse_attribute(),
+    ),
+    "array": SettingKind(
+        "array",
+        DenseIntOrFPElementsAttr,
+        _array,
+        array_of,
+        _print_attribute,
+        lambda parser: parser.parse_attribute(),
+    ),
+}
+
+REQUIRED: Any = object()
+
+
+@dataclass(frozen=True)
+class SettingConstraint(AttrConstraint):
+    """The constraint that a setting puts on its property; it carries the kind, the default and the choices."""
+
+    kind: SettingKind
+    default: Any
+    choices: tuple[Any, ...] | None
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        if not isinstance(attr, self.kind.attribute):
+            raise VerifyException(f"{attr} is not of kind {self.kind.name}")
+        if self.choices is not None and self.kind.to_python(attr) not in self.choices:
+            raise VerifyException(f"{attr} is not one of {', '.join(map(repr, self.choices))}")
+
+    def mapping_type_vars(self, type_var_mapping: Any) -> SettingConstraint:
+        return self
+
+    def attribute(self, value: Any) -> Attribute:
+        """The attribute of a Python value; raises `TypeError` for the wrong kind, `ValueError` for no known choice."""
+        if isinstance(value, self.kind.attribute) and self.kind.name != "dtype":
+            return value
+        attr = self.kind.to_attribute(value)
+        if self.choices is not None and value not in self.choices:
+            raise ValueError(f"{value!r} is not one of {', '.join(map(repr, self.choices))}")
+        return attr
+
+
+def setting(kind: object, *, default: Any = REQUIRED, choices: tuple[Any, ...] | None = None) -> Any:
+    """Declare a setting of an op class.
+
+    `kind` is `int`, `float`, `bool`, `str`, `tuple` (of integers), `"dtype"`, `"maps"` (affine maps) or `"array"` (a
+    constant array). Without `default` the setting must be given; with `default=None` it may be absent, and hooks see
+    `None`.
+    """
+    constraint = SettingConstraint(_NAMED[kind], default, choices)
+    if default is REQUIRED:
+        return prop_def(constraint)
+    if default is None:
+        return opt_prop_def(constraint)
+    return prop_def(constraint, default_value=constraint.attribute(default))

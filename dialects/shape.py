@@ -1,0 +1,515 @@
+"""Ops that rearrange elements: reshape, transpose, broadcast, slice, pad, concatenate and relatives."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, ClassVar
+
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, TensorType
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.irdl import operand_def, result_def, var_operand_def, var_result_def
+
+from tenon.dialects.base import tensor_op
+from tenon.dialects.families import CompositeOp, IndexingOp, IndexMapOp, StructuredOp
+from tenon.dialects.inference import InferenceError, Shape, normalize_axes, normalize_axis, refine, show
+from tenon.dialects.settings import setting
+from tenon.dialects.structured import Reader, inside, static_shape
+from tenon.dialects.types import ANY_TENSOR, AnyTensor, element_of, promote, shape_of, tensor_type
+from tenon.dialects.value import Value, emit, ops
+
+Index = tuple[AffineExpr, ...]
+
+
+@tensor_op
+class ReshapeOp(StructuredOp):
+    """The elements of `x` in row-major order in a new `shape`, of which one size may be -1 and is then computed."""
+
+    name = "tenon.reshape"
+    x = operand_def(ANY_TENSOR)
+    shape = setting(tuple)
+    result = result_def(ANY_TENSOR)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        return tensor_type(_reshaped(shape_of(x), settings["shape"]), element_of(x))
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        (x,) = operands
+        shape = static_shape(self.results[0])
+        if static_shape(x) == shape:
+            return [x]
+        sizes = DenseIntOrFPElementsAttr.from_list(TensorType(IndexType(), [len(shape)]), shape)
+        target = emit(arith.ConstantOp(sizes)).result
+        op = tensor.ReshapeOp.create(operands=[x, target], result_types=[self.results[0].type])
+        return [emit(op).results[0]]
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, *, shape: tuple[int, ...]) -> tuple[Any, ...]:
+        return (ops.reshape(g, shape=x.shape),)
+
+
+def _reshaped(source: Shape, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """`shape` with -1 computed from the number of elements, where that is known."""
+    if any(size < -1 for size in shape) or shape.count(-1) > 1:
+        raise InferenceError(f"shape is {show_sizes(shape)} where sizes and at most one -1 are needed")
+    if source is None or any(size < 0 for size in source):
+        return shape
+    count, known = prod(source), prod(size for size in shape if size >= 0)
+    if -1 not in shape and count != known:
+        raise InferenceError(f"x has {count} elements, and shape {show_sizes(shape)} has {known}")
+    if -1 in shape and (known == 0 or count % known):
+        raise InferenceError(f"the {count} elements of x do not fill a shape {show_sizes(shape)}")
+    return tuple([count // known if size < 0 else size for size in shape])
+
+
+def show_sizes(shape: tuple[int, ...]) -> str:
+    """A shape as it was given, -1 included."""
+    return str(tuple(shape))
+
+
+@tensor_op
+class TransposeOp(IndexMapOp):
+    """`x` with its axes reordered: axis i of the result is axis `permutation[i]` of `x`, or reversed without it."""
+
+    name = "tenon.transpose"
+    x = operand_def(ANY_TENSOR)
+    permutation = setting(tuple, default=None)
+    result = result_def(ANY_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("permute",)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        shape = shape_of(x)
+        if shape is None:
+            permutation = settings["permutation"]
+            return tensor_type(None if permutation is None else (-1,) * len(permutation), element_of(x))
+        return tensor_type(tuple([shape[i] for i in cls.order(len(shape), settings["permutation"])]), element_of(x))
+
+    @staticmethod
+    def order(rank: int, permutation: tuple[int, ...] | None) -> tuple[int, ...]:
+        """The axis of the operand for each axis of the result."""
+        if permutation is None:
+            return tuple(reversed(range(rank)))
+        if len(permutation) != rank:
+            raise InferenceError(f"permutation {permutation} has {len(permutation)} axes and x has {rank}")
+        order = tuple([normalize_axis(axis, rank, "an entry of permutation") for axis in permutation])
+        if len(set(order)) != rank:
+            raise InferenceError(f"permutation {permutation} names an axis twice")
+        return order
+
+    @staticmethod
+    def source(index: Index, shape: tuple[int, ...], /, **settings: Any) -> Index:
+        order = TransposeOp.order(len(shape), settings["permutation"])
+        return tuple([index[order.index(axis)] for axis in range(len(shape))])
+
+    @staticmethod
+    def vjp(  # pyright: ignore[reportIncompatibleMethodOverride]
+        g: Value, out: Value, x: Value, *, permutation: tuple[int, ...] | None
+    ) -> tuple[Any, ...]:
+        order = TransposeOp.order(x.ndim, permutation)
+        return (ops.transpose(g, permutation=tuple([order.index(axis) for axis in range(x.ndim)])),)
+
+
+@tensor_op
+class BroadcastToOp(IndexMapOp):
+    """`x` repeated along its axes of size 1, and along new leading axes, up to `shape`; -1 keeps the size of `x`."""
+
+    name = "tenon.broadcast_to"
+    x = operand_def(ANY_TENSOR)
+    shape = setting(tuple)
+    result = result_def(ANY_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("expand",)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        shape, source = settings["shape"], shape_of(x)
+        if source is None:
+            return tensor_type(shape, element_of(x))
+        new = len(shape) - len(source)
+        if new < 0:
+            raise InferenceError(f"x has rank {len(source)}, and shape {show_sizes(shape)} has {len(shape)}")
+        if any(size < 0 for size in shape[:new]):
+            raise InferenceError(
+                f"shape is {show_sizes(shape)}, and -1 stands before the axes of x, of shape {show(source)}"
+            )
+        result = list(shape)
+        for axis, size in enumerate(source, start=new):
+            if shape[axis] < 0:
+                result[axis] = size
+            elif size not in (1, -1, shape[axis]):
+                raise InferenceError(f"dimension {axis - new} of x is {size} and cannot be repeated to {shape[axis]}")
+        return tensor_type(tuple(result), element_of(x))
+
+    @staticmethod
+    def source(index: Index, shape: tuple[int, ...], /, **settings: Any) -> Index:
+        target = settings["shape"]
+        new = len(index) - len(shape)
+        return tuple(
+            [
+                AffineExpr.constant(0) if size == 1 and target[new + axis] not in (1, -1) else index[new + axis]
+                for axis, size in enumerate(shape)
+            ]
+        )
+
+    @staticmethod
+    def vjp(  # pyright: ignore[reportIncompatibleMethodOverride]
+        g: Value, out: Value, x: Value, *, shape: tuple[int, ...]
+    ) -> tuple[Any, ...]:
+        new = g.ndim - x.ndim
+        repeated = [new + i for i, size in enumerate(x.shape) if size == 1 and g.shape[new + i] != 1]
+        return (ops.reshape(ops.sum(g, axis=(*range(new), *repeated)), shape=x.shape),)
+
+
+@tensor_op
+class ExpandDimsOp(CompositeOp):
+    """`x` with a new axis of size 1 at each position `axis` of the result."""
+
+    name = "tenon.expand_dims"
+    x = operand_def(ANY_TENSOR)
+    axis = setting(tuple)
+    result = result_def(ANY_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("unsqueeze",)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        return tensor_type(cls.expanded(shape_of(x), settings["axis"]), element_of(x))
+
+    @staticmethod
+    def expanded(shape: Shape, axis: tuple[int, ...]) -> Shape:
+        """The shape of the result."""
+        if shape is None:
+            return None
+        rank = len(shape) + len(axis)
+        axes = normalize_axes(axis, rank)
+        sizes = iter(shape)
+        return tuple([1 if i in axes else next(sizes) for i in range(rank)])
+
+    @staticmethod
+    def decompose(x: Value, *, axis: tuple[int, ...]) -> Value:
+        return ops.reshape(x, shape=ExpandDimsOp.expanded(x.shape, axis))
+
+
+@tensor_op
+class SqueezeOp(CompositeOp):
+    """`x` without its axes `axis`, which must have size 1; without `axis`, without all axes of size 1."""
+
+    name = "tenon.squeeze"
+    x = operand_def(ANY_TENSOR)
+    axis = setting(tuple, default=None)
+    result = result_def(ANY_TENSOR)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        return tensor_type(cls.squeezed(shape_of(x), settings["axis"]), element_of(x))
+
+    @staticmethod
+    def squeezed(shape: Shape, axis: tuple[int, ...] | None) -> Shape:
+        """The shape of the result."""
+        if shape is None or (axis is None and -1 in shape):
+            return None
+        if axis is None:
+            return tuple([size for size in shape if size != 1])
+        axes = normalize_axes(axis, len(shape))
+        for i in axes:
+            if shape[i] not in (1, -1):
+                raise InferenceError(f"dimension {i} of x is {shape[i]} where 1 is needed to drop it")
+        return tuple([size for i, size in enumerate(shape) if i not in axes])
+
+    @staticmethod
+    def decompose(x: Value, *, axis: tuple[int, ...] | None) -> Value:
+        shape = SqueezeOp.squeezed(x.shape, axis)
+        if shape is None:
+            raise InferenceError(f"which dimensions of {x.type} are 1 must be known")
+        return ops.reshape(x, shape=shape)
+
+
+@tensor_op
+class SliceOp(IndexMapOp):
+    """The elements of `x` from `starts` to before `limits` in steps of `strides` (1 unless given), an entry per axis.
+
+    All count from the front. With a negative stride the limit lies before the start, and -1 is before the first
+    element.
+    """
+
+    name = "tenon.slice"
+    x = operand_def(ANY_TENSOR)
+    starts = setting(tuple)
+    limits = setting(tuple)
+    strides = setting(tuple, default=None)
+    result = result_def(ANY_TENSOR)
+
+    @staticmethod
+    def check(**settings: Any) -> None:
+        starts, limits, strides = settings["starts"], settings["limits"], settings["strides"]
+        if len(starts) != len(limits) or (strides is not None and len(strides) != len(starts)):
+            raise InferenceError(f"starts {starts}, limits {limits} and strides {strides} differ in length")
+        if strides is not None and 0 in strides:
+            raise InferenceError(f"strides {strides} contains 0")
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        starts, limits, source = settings["starts"], settings["limits"], shape_of(x)
+        strides = settings["strides"] or (1,) * len(starts)
+        if source is not None and len(source) != len(starts):
+            raise InferenceError(f"x has rank {len(source)}, and starts {starts} has {len(starts)} entries")
+        sizes: list[int] = []
+        for axis, (start, limit, stride) in enumerate(zip(starts, limits, strides, strict=True)):
+            size = max(-((start - limit) // stride), 0)
+            sizes.append(size)
+            extent = -1 if source is None else source[axis]
+            last = start + (size - 1) * stride
+            if size and (min(start, last) < 0 or 0 <= extent <= max(start, last)):
+                whole = "?" if extent < 0 else extent
+                raise InferenceError(
+                    f"slice {start}:{limit}:{stride} of axis {axis} leaves x, whose size there is {whole}"
+                )
+        return tensor_type(tuple(sizes), element_of(x))
+
+    @staticmethod
+    def source(index: Index, shape: tuple[int, ...], /, **settings: Any) -> Index:
+        strides = settings["strides"] or (1,) * len(index)
+        stepped = [i if stride == 1 else i * stride for i, stride in zip(index, strides, strict=True)]
+        return tuple([i + start if start else i for i, start in zip(stepped, settings["starts"], strict=True)])
+
+    @classmethod
+    def vjp(cls, g: Value, out: Value, x: Value, **settings: Any) -> tuple[Any, ...]:
+        starts, strides = settings["starts"], settings["strides"] or (1,) * g.ndim
+        if 0 in g.shape:
+            return (ops.zeros_like(x),)
+        if any(stride != 1 for stride in strides):
+            # Axes in steps of 1 are left to pad.
+            step = [stride != 1 for stride in strides]
+            shape = tuple([whole if s else part for s, whole, part in zip(step, x.shape, g.shape, strict=True)])
+            first = tuple([start if s else 0 for s, start in zip(step, starts, strict=True)])
+            dims = tuple([AffineExpr.dimension(i) for i in range(g.ndim)])
+            places = AffineMap(g.ndim, 0, cls.source(dims, shape, starts=first, strides=strides))
+            g = ops.contract((g,), maps=(AffineMap.identity(g.ndim), places), extents=g.shape, shape=shape)
+            starts = tuple([0 if s else start for s, start in zip(step, starts, strict=True)])
+        high = tuple([whole - start - part for whole, start, part in zip(x.shape, starts, g.shape, strict=True)])
+        return (ops.pad(g, low=starts, high=high) if any((*starts, *high)) else g,)
+
+
+@tensor_op
+class FlipOp(IndexMapOp):
+    """`x` in reverse order along `axis`; without it, along all axes."""
+
+    name = "tenon.flip"
+    x = operand_def(ANY_TENSOR)
+    axis = setting(tuple, default=None)
+    result = result_def(ANY_TENSOR)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        shape = shape_of(x)
+        if shape is not None:
+            normalize_axes(settings["axis"], len(shape))
+        return x
+
+    @staticmethod
+    def source(index: Index, shape: tuple[int, ...], /, **settings: Any) -> Index:
+        axes = normalize_axes(settings["axis"], len(shape))
+        return tuple(
+            [i * -1 + (size - 1) if a in axes else i for a, (i, size) in enumerate(zip(index, shape, strict=True))]
+        )
+
+    @staticmethod
+    def vjp(  # pyright: ignore[reportIncompatibleMethodOverride]
+        g: Value, out: Value, x: Value, *, axis: tuple[int, ...] | None
+    ) -> tuple[Any, ...]:
+        return (ops.flip(g, axis=axis),)
+
+
+@tensor_op
+class PadOp(IndexingOp):
+    """`x` with `low[i]` elements `value` before it and `high[i]` behind it along each axis i."""
+
+    name = "tenon.pad"
+    x = operand_def(ANY_TENSOR)
+    low = setting(tuple)
+    high = setting(tuple)
+    value = setting(float, default=0.0)
+    result = result_def(ANY_TENSOR)
+
+    @staticmethod
+    def check(**settings: Any) -> None:
+        low, high = settings["low"], settings["high"]
+        if len(low) != len(high) or any(size < 0 for size in (*low, *high)):
+            raise InferenceError(f"low {low} and high {high} must have one size >= 0 for each axis")
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        low, high, shape = settings["low"], settings["high"], shape_of(x)
+        if shape is None:
+            return tensor_type((-1,) * len(low), element_of(x))
+        if len(shape) != len(low):
+            raise InferenceError(f"x has rank {len(shape)}, and low {low} has {len(low)} entries")
+        sizes = [-1 if size < 0 else size + a + b for size, a, b in zip(shape, low, high, strict=True)]
+        return tensor_type(tuple(sizes), element_of(x))
+
+    @staticmethod
+    def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:
+        (x,) = operands
+        if 0 in x.shape:
+            return settings["value"]
+        low, high = settings["low"], settings["high"]
+        place = [i - before if before else i for i, before in zip(index, low, strict=True)]
+        result = x.read(*place)
+        for i, size, before, behind in zip(place, x.shape, low, high, strict=True):
+            if before or behind:
+                result = ops.select(inside(i, size), result, settings["value"])
+        return result
+
+    @staticmethod
+    def vjp(
+        g: Value, out: Value, x: Value, *, low: tuple[int, ...], high: tuple[int, ...], value: float
+    ) -> tuple[Any, ...]:
+        limits = tuple([before + size for before, size in zip(low, x.shape, strict=True)])
+        return (ops.slice(g, starts=low, limits=limits),)
+
+
+@tensor_op
+class ConcatenateOp(IndexingOp):
+    """The `tensors` one behind the other along `axis`. They have one rank and agree in all other sizes."""
+
+    name = "tenon.concatenate"
+    tensors = var_operand_def(ANY_TENSOR)
+    axis = setting(int, default=0)
+    result = result_def(ANY_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("concat",)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (tensors,) = operands
+        if not tensors:
+            raise InferenceError("tensors is empty where one tensor or more is needed")
+        element = promote(element_of(t) for t in tensors)
+        shapes = [shape_of(t) for t in tensors]
+        known = [(position, shape) for position, shape in enumerate(shapes) if shape is not None]
+        if not known:
+            return tensor_type(None, element)
+        rank = len(known[0][1])
+        axis = normalize_axis(settings["axis"], rank)
+        common: Shape = (-1,) * rank
+        for position, shape in known:
+            try:
+                common = refine(common, tuple([-1 if i == axis else size for i, size in enumerate(shape)]))
+            except InferenceError as error:
+                raise InferenceError(f"tensors[{position}] does not fit those before it: {error}") from None
+        assert common is not None
+        sizes = [-1 if shape is None else shape[axis] for shape in shapes]
+        total = -1 if -1 in sizes else sum(sizes)
+        return tensor_type(tuple([total if i == axis else size for i, size in enumerate(common)]), element)
+
+    @staticmethod
+    def element(index: tuple[Value, ...], *operands: Any, **settings: Any) -> Any:
+        (tensors,) = operands
+        axis = normalize_axis(settings["axis"], len(index))
+        parts: list[tuple[int, Reader]] = []
+        offset = 0
+        for reader in tensors:
+            if reader.shape[axis]:
+                parts.append((offset, reader))
+            offset += reader.shape[axis]
+        along = index[axis]
+        result: Value | None = None
+        for start, reader in reversed(parts or [(0, tensors[0])]):
+            place = along - start if start else along
+            read = reader.read(*index[:axis], place, *index[axis + 1 :])
+            result = read if result is None else ops.select(along < start + reader.shape[axis], read, result)
+        return result
+
+    @staticmethod
+    def vjp(g: Value, out: Value, tensors: tuple[Value, ...], *, axis: int) -> tuple[Any, ...]:
+        axis = normalize_axis(axis, g.ndim)
+        gradients: list[Value] = []
+        start = 0
+        for x in tensors:
+            limit = start + x.shape[axis]
+            starts = tuple([start if i == axis else 0 for i in range(g.ndim)])
+            limits = tuple([limit if i == axis else size for i, size in enumerate(g.shape)])
+            gradients.append(ops.slice(g, starts=starts, limits=limits))
+            start = limit
+        return (tuple(gradients),)
+
+
+@tensor_op
+class StackOp(CompositeOp):
+    """The `tensors`, all of one shape, along a new axis at position `axis` of the result."""
+
+    name = "tenon.stack"
+    tensors = var_operand_def(ANY_TENSOR)
+    axis = setting(int, default=0)
+    result = result_def(ANY_TENSOR)
+
+    @staticmethod
+    def decompose(tensors: tuple[Value, ...], *, axis: int) -> Value:
+        return ops.concatenate([ops.expand_dims(x, axis=axis) for x in tensors], axis=axis)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (tensors,) = operands
+        if not tensors:
+            raise InferenceError("tensors is empty where one tensor or more is needed")
+        common = shape_of(tensors[0])
+        for position, type_ in enumerate(tensors):
+            try:
+                common = refine(common, shape_of(type_))
+            except InferenceError as error:
+                raise InferenceError(f"tensors[{position}] does not fit those before it: {error}") from None
+        element = promote(element_of(t) for t in tensors)
+        if common is None:
+            return tensor_type(None, element)
+        axis = normalize_axis(settings["axis"], len(common) + 1)
+        return tensor_type((*common[:axis], len(tensors), *common[axis:]), element)
+
+
+@tensor_op
+class SplitOp(CompositeOp):
+    """`x` cut along `axis` into `sections` parts of equal size."""
+
+    name = "tenon.split"
+    x = operand_def(ANY_TENSOR)
+    sections = setting(int)
+    axis = setting(int, default=0)
+    parts = var_result_def(ANY_TENSOR)
+
+    @staticmethod
+    def check(**settings: Any) -> None:
+        if settings["sections"] < 1:
+            raise InferenceError(f"sections is {settings['sections']} where 1 or more is needed")
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        sections, shape = settings["sections"], shape_of(x)
+        part: AnyTensor = tensor_type(None, element_of(x))
+        if shape is not None:
+            axis = normalize_axis(settings["axis"], len(shape))
+            if shape[axis] % sections and shape[axis] >= 0:
+                raise InferenceError(
+                    f"dimension {axis} of x is {shape[axis]}, which is no multiple of sections {sections}"
+                )
+            size = -1 if shape[axis] < 0 else shape[axis] // sections
+            part = tensor_type((*shape[:axis], size, *shape[axis + 1 :]), element_of(x))
+        return (part,) * sections
+
+    @staticmethod
+    def decompose(x: Value, *, sections: int, axis: int) -> tuple[Value, ...]:
+        axis = normalize_axis(axis, x.ndim)
+        size = x.shape[axis] // sections
+        parts: list[Value] = []
+        for start in range(0, sections * size, size) if size else [0] * sections:
+            starts = tuple([start if i == axis else 0 for i in range(x.ndim)])
+            limits = tuple([start + size if i == axis else extent for i, extent in enumerate(x.shape)])
+            parts.append(ops.slice(x, starts=starts, limits=limits))
+        return tuple(parts)

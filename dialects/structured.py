@@ -1,0 +1,180 @@
+"""Building blocks of the structured form: `linalg.generic` and `tensor` ops at the current insertion point.
+
+Each op family states its meaning in these terms; lowering, the interpreter and constant folding all read that one
+statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects import arith, linalg, scf, tensor
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, IndexType, IntegerAttr, TensorType, i32
+from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from tenon.dialects.scalar import convert, emit_scalar, scalar_constant
+from tenon.dialects.types import element_of, shape_of, tensor_type
+from tenon.dialects.value import InsertionPoint, Value, emit, inserting
+
+index = IndexType()
+PARALLEL = IteratorTypeAttr(IteratorType.PARALLEL)
+REDUCTION = IteratorTypeAttr(IteratorType.REDUCTION)
+
+
+def empty(shape: Sequence[int], element: Attribute) -> SSAValue:
+    """A tensor without contents, to be written."""
+    return emit(tensor.EmptyOp((), tensor_type(tuple(shape), element))).results[0]
+
+
+def filled(shape: Sequence[int], element: Attribute, number: float) -> SSAValue:
+    """A tensor of one repeated number."""
+    target = empty(shape, element)
+    value = scalar_constant(number, element)
+    return emit(linalg.ops.FillOp([value.ssa], [target], [target.type])).results[0]
+
+
+def generic(
+    inputs: Sequence[tuple[SSAValue, AffineMap]],
+    outputs: Sequence[tuple[SSAValue, AffineMap]],
+    reductions: Sequence[bool],
+    body: Callable[[list[Value], list[Value]], Sequence[Value]],
+) -> list[SSAValue]:
+    """A `linalg.generic`: `body(elements of inputs, elements of outputs so far)` gives the new elements of outputs.
+
+    `reductions` says for each loop whether it is a reduction. The body's results are converted to the outputs' element
+    types.
+    """
+    elements = [element_of(v.type) for v, _ in (*inputs, *outputs)]
+    block = Block(arg_types=elements)
+    with inserting(InsertionPoint(block, scalar=True)):
+        arguments = [Value(a) for a in block.args]
+        results = body(arguments[: len(inputs)], arguments[len(inputs) :])
+        converted = [convert(r, element_of(o.type)).ssa for r, (o, _) in zip(results, outputs, strict=True)]
+        emit(linalg.ops.YieldOp(*converted))
+    op = linalg.ops.GenericOp.create(
+        operands=[v for v, _ in (*inputs, *outputs)],
+        result_types=[v.type for v, _ in outputs],
+        properties={
+            "indexing_maps": ArrayAttr([AffineMapAttr(m) for _, m in (*inputs, *outputs)]),
+            "iterator_types": ArrayAttr([REDUCTION if r else PARALLEL for r in reductions]),
+            "operandSegmentSizes": DenseArrayBase.from_list(i32, [len(inputs), len(outputs)]),
+        },
+        regions=[Region(block)],
+    )
+    return list(emit(op).results)
+
+
+def elementwise(
+    inputs: Sequence[tuple[SSAValue, AffineMap]],
+    shape: Sequence[int],
+    elements: Sequence[Attribute],
+    body: Callable[[list[Value]], Sequence[Value]],
+) -> list[SSAValue]:
+    """An all-parallel generic over `shape` with one new tensor per entry of `elements`."""
+    identity = AffineMap.identity(len(shape))
+    outputs = [(empty(shape, element), identity) for element in elements]
+    return generic(inputs, outputs, [False] * len(shape), lambda values, _: body(values))
+
+
+def converted(source: SSAValue, element: Attribute) -> SSAValue:
+    """`source` with its elements converted to `element`; the same value where they are already."""
+    if element_of(source.type) == element:
+        return source
+    shape = static_shape(source)
+    identity = AffineMap.identity(len(shape))
+    return elementwise([(source, identity)], shape, [element], lambda values: values)[0]
+
+
+def static_shape(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a value whose shape must be static by now."""
+    shape = shape_of(value.type)
+    if shape is None or any(size < 0 for size in shape):
+        raise ValueError(f"the shape of {value.type} must be known before lowering; compile for concrete arguments")
+    return shape
+
+
+class LoopIndex(Value):
+    """The index of a loop of the generic around, which lies in [0, extent)."""
+
+    __slots__ = ("extent",)
+
+    def __init__(self, position: int, extent: int) -> None:
+        super().__init__(emit(linalg.ops.IndexOp(position)).results[0])
+        self.extent = extent
+
+
+def index_constant(number: int) -> Value:
+    """A constant of type `index`."""
+    return Value(emit(arith.ConstantOp(IntegerAttr(number, index))).result)
+
+
+class Reader:
+    """An operand inside a body that may be read at any index."""
+
+    def __init__(self, source: SSAValue) -> None:
+        self.source = source
+        self.shape = static_shape(source)
+        self.element_type = element_of(source.type)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def read(self, *indices: Value | int) -> Value:
+        """The element at `indices`, each clamped into its dimension, so that every read is inside of the tensor."""
+        return self.read_inside(*[clamp(as_index(i), size) for i, size in zip(indices, self.shape, strict=True)])
+
+    def read_inside(self, *indices: Value | int) -> Value:
+        """The element at `indices`, which are known to lie inside of the tensor."""
+        op = tensor.ExtractOp(self.source, [as_index(i).ssa for i in indices], self.element_type)
+        return Value(emit(op).results[0])
+
+
+def as_index(value: Value | int) -> Value:
+    """`value` as a scalar of type `index`."""
+    return index_constant(value) if isinstance(value, int) else convert(value, index)
+
+
+def clamp(value: Value, size: int) -> Value:
+    """`value` limited to [0, size)."""
+    if isinstance(value, LoopIndex) and value.extent <= size:
+        return value
+    if size == 1:
+        return index_constant(0)
+    low = emit_scalar(arith.MaxSIOp, value, index_constant(0))
+    return emit_scalar(arith.MinSIOp, low, index_constant(max(size - 1, 0)))
+
+
+def inside(value: Value, size: int) -> Value:
+    """Whether `value` (of type `index`) lies in [0, size)."""
+    # One unsigned comparison covers both ends.
+    return emit_scalar(lambda x, y: arith.CmpiOp(x, y, "ult"), value, index_constant(size))
+
+
+def counted_loops(
+    extents: Sequence[int], carried: SSAValue, body: Callable[[list[Value], SSAValue], SSAValue]
+) -> SSAValue:
+    """A nest of `scf.for` over `extents` that carries one tensor through `body(indices, tensor) -> tensor`."""
+    zero, one = index_constant(0), index_constant(1)
+
+    def nest(remaining: Sequence[int], indices: list[Value], current: SSAValue) -> SSAValue:
+        if not remaining:
+            return body(indices, current)
+        block = Block(arg_types=[index, current.type])
+        with inserting(InsertionPoint(block, scalar=True)):
+            result = nest(remaining[1:], [*indices, Value(block.args[0])], block.args[1])
+            emit(scf.YieldOp(result))
+        upper = index_constant(remaining[0])
+        return emit(scf.ForOp(zero.ssa, upper.ssa, one.ssa, [current], Region(block))).results[0]
+
+    return nest(extents, [], carried)
+
+
+def inserted(target: SSAValue, value: Value, indices: Sequence[Value]) -> SSAValue:
+    """`target` with the element at `indices` replaced."""
+    assert isinstance(target.type, TensorType)
+    element: Any = convert(value, element_of(target.type)).ssa
+    return emit(tensor.InsertOp(element, target, [i.ssa for i in indices])).results[0]

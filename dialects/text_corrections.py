@@ -1,0 +1,53 @@
+"""Makes xDSL 0.74 read back what it prints itself, where it does not.
+
+- A hexadecimal number in a dense float literal is the bits of a float, as in MLIR. xDSL prints infinities, NaN and some
+large numbers that way (`dense<[0x7FC00000, 1.0]>`) but takes them for integers.
+- A `linalg.generic` of several results has their types in parentheses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.parser import Parser
+from xdsl.parser.attribute_parser import AttrParser
+
+_Element = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
+_to_type = _Element.to_type
+_parse_generic = GenericOp.parse.__func__
+
+
+def _number_of_type(element: Any, parser: AttrParser, type_: Any) -> Any:
+    text = element.span.text
+    if not isinstance(type_, AnyFloat) or text[:2] not in ("0x", "0X"):
+        return _to_type(element, parser, type_)
+    bits = int(text, 16)
+    if bits >> (8 * type_.compile_time_size):
+        parser.raise_error(f"{text} has more bits than {type_}", at_position=element.span)
+    return next(iter(type_.iter_unpack(bits.to_bytes(type_.compile_time_size, "little"))))
+
+
+def _parse_generic_of_several_results(cls: type[GenericOp], parser: Parser) -> GenericOp:
+    parse_list = parser.parse_comma_separated_list
+
+    def parse_types_in_parentheses(delimiter: Any, parse: Callable[[], Any], *context: str) -> Any:
+        if delimiter is parser.Delimiter.NONE and parse == parser.parse_attribute:
+            types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+            if types is not None:
+                return types
+        return parse_list(delimiter, parse, *context)
+
+    parser.parse_comma_separated_list = parse_types_in_parentheses
+    try:
+        return _parse_generic(cls, parser)
+    finally:
+        parser.parse_comma_separated_list = parse_list
+
+
+def correct_text_format() -> None:
+    """Install the corrections; doing so again changes nothing."""
+    _Element.to_type = _number_of_type  # pyright: ignore[reportAttributeAccessIssue]
+    GenericOp.parse = classmethod(_parse_generic_of_several_results)  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,26 @@
+"""The dialects that registered ops make up, as xDSL loads them."""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect
+
+
+def tenon_dialect() -> Dialect:
+    """The dialect of all ops that are registered under the name `tenon`, and of those that control flow adds."""
+    import tenon.dialects.library  # noqa: F401  registers the ops
+    from tenon.dialects import control_flow
+    from tenon.dialects.registry import registry
+
+    structural = [control_flow.CondOp, control_flow.WhileLoopOp, control_flow.ScanOp, control_flow.YieldOp]
+    return Dialect("tenon", [*(op for name, op in registry().items() if name.startswith("tenon.")), *structural])
+
+
+def registered_dialects() -> list[Dialect]:
+    """The tensor dialect, and one dialect for each other namespace that registered ops are named in."""
+    from tenon.dialects.registry import registry
+
+    dialects = [tenon_dialect()]
+    others = {name.partition(".")[0] for name in registry()} - {"tenon"}
+    for namespace in sorted(others):
+        dialects.append(Dialect(namespace, [op for name, op in registry().items() if name.startswith(f"{namespace}.")]))
+    return dialects

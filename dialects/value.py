@@ -1,0 +1,292 @@
+"""Traced values: what hooks and users compute with.
+
+A `Value` wraps an SSA value, a tensor or, inside a body, a scalar. Arithmetic on values builds ops at the current
+insertion point; the same hook therefore yields scalar ops when run on scalars and tensor ops when run on tensors. Calls
+without any traced operand run at once through the evaluator that the runtime installs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType, UnrankedTensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from tenon.dialects.types import element_of, element_type, numpy_dtype, shape_of
+
+
+class InsertionPoint:
+    """Where traced ops go: the end of `block`, or just before `anchor`."""
+
+    __slots__ = ("anchor", "block", "scalar")
+
+    def __init__(self, block: Block, anchor: Operation | None = None, *, scalar: bool = False) -> None:
+        self.block = block
+        self.anchor = anchor
+        self.scalar = scalar
+
+    def insert(self, op: Operation) -> None:
+        if self.anchor is None:
+            self.block.add_op(op)
+        else:
+            self.block.insert_op_before(op, self.anchor)
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[InsertionPoint] = []
+
+
+_STATE = _State()
+
+
+def insertion_point() -> InsertionPoint | None:
+    """The innermost active insertion point, `None` outside of any trace."""
+    return _STATE.stack[-1] if _STATE.stack else None
+
+
+@contextmanager
+def inserting(point: InsertionPoint) -> Iterator[InsertionPoint]:
+    """Build ops at `point` for the duration of the block."""
+    _STATE.stack.append(point)
+    try:
+        yield point
+    finally:
+        _STATE.stack.pop()
+
+
+OperationT = TypeVar("OperationT", bound=Operation)
+
+
+def emit(op: OperationT) -> OperationT:
+    """Insert `op` at the current insertion point."""
+    _STATE.stack[-1].insert(op)
+    return op
+
+
+class TracedValueError(TypeError):
+    """A traced value was used where Python needs a number; its message says what to write instead."""
+
+
+Literal = bool | int | float | np.generic | np.ndarray[Any, Any]
+
+
+class Value:
+    """A tensor (or, inside a body, a scalar) whose elements are known when the program runs.
+
+    Every op is a function of values and, when its first operand is a tensor, a method of them: `x.exp()`,
+    `x.sum(axis=0)`.
+    """
+
+    __slots__ = ("ssa",)
+    __array_priority__ = 1000
+    __array_ufunc__ = None
+
+    def __init__(self, ssa: SSAValue) -> None:
+        self.ssa = ssa
+
+    @property
+    def type(self) -> Attribute:
+        """The IR type."""
+        return self.ssa.type
+
+    @property
+    def is_tensor(self) -> bool:
+        return isinstance(self.ssa.type, TensorType | UnrankedTensorType)
+
+    @property
+    def element_type(self) -> Attribute:
+        """The IR type of an element."""
+        return element_of(self.ssa.type) if self.is_tensor else self.ssa.type
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of an element."""
+        return numpy_dtype(self.element_type)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes; -1 for an unknown dimension. Raises when the rank is unknown."""
+        if not self.is_tensor:
+            return ()
+        shape = shape_of(self.ssa.type)
+        if shape is None:
+            raise TracedValueError(f"the rank of {self.ssa.type} is not known while tracing")
+        return shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def T(self) -> Value:
+        """The axes in reverse order."""
+        return ops.transpose(self)
+
+    def astype(self, dtype: object) -> Value:
+        """The elements converted to `dtype`."""
+        target = element_type(dtype)
+        return self if target == self.element_type else ops.cast(self, dtype=target)
+
+    def __repr__(self) -> str:
+        return f"<traced {self.ssa.type}>"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a tensor of rank 0 has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Value]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> bool:
+        raise TracedValueError(
+            f"the truth of a traced value ({self.ssa.type}) is not known while tracing; "
+            "use tenon.cond, tenon.select or tenon.while_loop"
+        )
+
+    def _no_number(self, *_: object) -> Any:
+        raise TracedValueError(
+            f"the elements of a traced value ({self.ssa.type}) are not known while tracing; "
+            "compute on it with tenon functions, or return it and convert the result"
+        )
+
+    __float__ = __int__ = __index__ = __complex__ = __array__ = _no_number
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        function = ops.find(name)
+        if function is None:
+            raise AttributeError(f"a traced value has no attribute or op {name!r}")
+        return lambda *args, **settings: function(self, *args, **settings)
+
+    def __getitem__(self, key: Any) -> Value:
+        from tenon.dialects.subscript import subscript
+
+        return subscript(self, key)
+
+    def __add__(self, other: Any) -> Value:
+        return ops.add(self, other)
+
+    def __radd__(self, other: Any) -> Value:
+        return ops.add(other, self)
+
+    def __sub__(self, other: Any) -> Value:
+        return ops.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Value:
+        return ops.subtract(other, self)
+
+    def __mul__(self, other: Any) -> Value:
+        return ops.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Value:
+        return ops.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> Value:
+        return ops.divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Value:
+        return ops.divide(other, self)
+
+    def __floordiv__(self, other: Any) -> Value:
+        return ops.floor_divide(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Value:
+        return ops.floor_divide(other, self)
+
+    def __mod__(self, other: Any) -> Value:
+        return ops.remainder(self, other)
+
+    def __rmod__(self, other: Any) -> Value:
+        return ops.remainder(other, self)
+
+    def __pow__(self, other: Any) -> Value:
+        return ops.power(self, other)
+
+    def __rpow__(self, other: Any) -> Value:
+        return ops.power(other, self)
+
+    def __matmul__(self, other: Any) -> Value:
+        return ops.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Value:
+        return ops.matmul(other, self)
+
+    def __neg__(self) -> Value:
+        return ops.negative(self)
+
+    def __pos__(self) -> Value:
+        return self
+
+    def __abs__(self) -> Value:
+        return ops.abs(self)
+
+    def __invert__(self) -> Value:
+        return ops.bitwise_not(self)
+
+    def __and__(self, other: Any) -> Value:
+        return ops.bitwise_and(self, other)
+
+    def __rand__(self, other: Any) -> Value:
+        return ops.bitwise_and(other, self)
+
+    def __or__(self, other: Any) -> Value:
+        return ops.bitwise_or(self, other)
+
+    def __ror__(self, other: Any) -> Value:
+        return ops.bitwise_or(other, self)
+
+    def __xor__(self, other: Any) -> Value:
+        return ops.bitwise_xor(self, other)
+
+    def __rxor__(self, other: Any) -> Value:
+        return ops.bitwise_xor(other, self)
+
+    def __lt__(self, other: Any) -> Value:
+        return ops.less(self, other)
+
+    def __le__(self, other: Any) -> Value:
+        return ops.less_equal(self, other)
+
+    def __gt__(self, other: Any) -> Value:
+        return ops.greater(self, other)
+
+    def __ge__(self, other: Any) -> Value:
+        return ops.greater_equal(self, other)
+
+    def __eq__(self, other: object) -> Value:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return ops.equal(self, other)
+
+    def __ne__(self, other: object) -> Value:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return ops.not_equal(self, other)
+
+    __hash__ = object.__hash__
+
+
+class FunctionNamespace:
+    """The functions of all registered ops by name: `ops.exp(x)`. Ops registered later are found as well."""
+
+    def find(self, name: str) -> Callable[..., Any] | None:
+        from tenon.dialects.registry import find_function
+
+        return find_function(name)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = None if name.startswith("__") else self.find(name)
+        if function is None:
+            raise AttributeError(f"there is no op named {name!r}")
+        return function
+
+
+ops: Any = FunctionNamespace()

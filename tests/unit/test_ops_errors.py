@@ -1,0 +1,252 @@
+"""What an op says about operands and settings that do not fit, and what subscripts and `einsum` make of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block
+
+from tenon.dialects.families import CompositeOp, StructuredOp
+from tenon.dialects.inference import InferenceError
+from tenon.dialects.interpreter import Interpreter
+from tenon.dialects.types import array_type
+from tenon.dialects.value import InsertionPoint, Value, emit, inserting, ops
+
+
+def computed(function: Callable[..., Any], *arrays: Any) -> Any:
+    """`function` traced on `arrays` and run by the interpreter."""
+    main = func.FuncOp("main", ([array_type(np.asarray(a)) for a in arrays], []))
+    block = main.body.block
+    with inserting(InsertionPoint(block)):
+        result = function(*[Value(a) for a in block.args])
+        emit(func.ReturnOp(result.ssa))
+    main.update_function_type()
+    while found := [op for op in block.ops if isinstance(op, CompositeOp | StructuredOp)]:
+        for op in found:
+            groups = op.grouped_operands()
+            with inserting(InsertionPoint(block, op)):
+                if isinstance(op, StructuredOp):
+                    results = op.structured(groups)
+                else:
+                    results = [v.ssa for v in op.decomposed([None if g is None else Value(g) for g in groups])]
+            for old, new in zip(op.results, results, strict=True):
+                old.replace_all_uses_with(new)
+            op.detach()
+            op.erase()
+    module = ModuleOp([main])
+    module.verify()
+    return Interpreter().run(module, "main", [np.asarray(a) for a in arrays])[0]
+
+
+def tensor(*shape: int, dtype: Any = np.float32) -> Value:
+    return Value(Block(arg_types=[array_type(np.zeros(shape, dtype))]).args[0])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: ops.add(tensor(3), tensor(4)),
+            "tenon.add: shapes do not broadcast: dimension -1 is 3 in x and 4 in y",
+        ),
+        (lambda: ops.matmul(tensor(2, 3), tensor(4, 5)), "tenon.matmul: dimension k is 3 in x and 4 in y"),
+        (lambda: ops.matmul(tensor(), tensor(4, 5)), "tenon.matmul: rank of x is 0 where 2 or more is needed"),
+        (lambda: ops.reshape(tensor(2, 3), shape=(4, 2)), "tenon.reshape: x has 6 elements, and shape (4, 2) has 8"),
+        (
+            lambda: ops.reshape(tensor(2, 3), shape=(4, -1)),
+            "tenon.reshape: the 6 elements of x do not fill a shape (4, -1)",
+        ),
+        (
+            lambda: ops.reshape(tensor(2, 3), shape=(-1, -1)),
+            "tenon.reshape: shape is (-1, -1) where sizes and at most one -1 are needed",
+        ),
+        (lambda: ops.sum(tensor(2, 3), axis=2), "tenon.sum: axis is 2 but the rank is 2"),
+        (lambda: ops.sum(tensor(2, 3), axis=(0, -2)), "tenon.sum: axis (0, -2) names a dimension twice at rank 2"),
+        (
+            lambda: ops.max(tensor(2, 0), axis=1),
+            "tenon.max: axis 1 of (2, 0) has no elements, and there is no result for none",
+        ),
+        (
+            lambda: ops.transpose(tensor(2, 3), permutation=(0,)),
+            "tenon.transpose: permutation (0,) has 1 axes and x has 2",
+        ),
+        (
+            lambda: ops.transpose(tensor(2, 3), permutation=(1, -1)),
+            "tenon.transpose: permutation (1, -1) names an axis twice",
+        ),
+        (
+            lambda: ops.broadcast_to(tensor(2, 3), shape=(2, 4)),
+            "tenon.broadcast_to: dimension 1 of x is 3 and cannot be repeated to 4",
+        ),
+        (
+            lambda: ops.squeeze(tensor(2, 3), axis=1),
+            "tenon.squeeze: dimension 1 of x is 3 where 1 is needed to drop it",
+        ),
+        (
+            lambda: ops.slice(tensor(5), starts=(2,), limits=(7,)),
+            "tenon.slice: slice 2:7:1 of axis 0 leaves x, whose size there is 5",
+        ),
+        (
+            lambda: ops.pad(tensor(5), low=(-1,), high=(0,)),
+            "tenon.pad: low (-1,) and high (0,) must have one size >= 0 for each axis",
+        ),
+        (
+            lambda: ops.concatenate((tensor(2, 3), tensor(2, 4)), axis=0),
+            "tenon.concatenate: tensors[1] does not fit those before it: dimension 1 is 3 in (?, 3) and 4 in (?, 4)",
+        ),
+        (lambda: ops.concatenate(()), "tenon.concatenate: tensors is empty where one tensor or more is needed"),
+        (
+            lambda: ops.split(tensor(5), sections=2),
+            "tenon.split: dimension 0 of x is 5, which is no multiple of sections 2",
+        ),
+        (
+            lambda: ops.gather(tensor(0, 2), tensor(3, dtype=np.int64)),
+            "tenon.gather: x has shape (0, 2), so it has no elements along axis 0 to take",
+        ),
+        (
+            lambda: ops.scatter_add(tensor(5, 2), tensor(3, dtype=np.int64), tensor(3, 3)),
+            "tenon.scatter_add: updates has shape (3, 3) where (3, 2) is needed, "
+            "by x of shape (5, 2) and indices of shape (3,)",
+        ),
+        (
+            lambda: ops.conv2d(tensor(1, 3, 5, 5), tensor(4, 2, 3, 3)),
+            "tenon.conv2d: x has 3 channels, and weight takes 2 in each of 1 groups",
+        ),
+        (
+            lambda: ops.conv2d(tensor(1, 3, 5, 5), tensor(4, 3, 7, 3)),
+            "tenon.conv2d: a window spans 7 and the padded x has size 5",
+        ),
+        (
+            lambda: ops.conv2d(tensor(1, 3, 5, 5), tensor(4, 3, 3, 3), tensor(3)),
+            "tenon.conv2d: dimension f is 4 in weight and 3 in bias",
+        ),
+        (
+            lambda: ops.max_pool2d(tensor(4, 4), window=2, padding=2),
+            "tenon.max_pool2d: padding is 2 and may be at most half the window, which is 2",
+        ),
+        (
+            lambda: ops.layer_norm(tensor(2, 3), tensor(4)),
+            "tenon.layer_norm: weight has shape (4,), which does not broadcast to x, (2, 3)",
+        ),
+        (
+            lambda: ops.batch_norm(tensor(2, 3), tensor(4), tensor(3)),
+            "tenon.batch_norm: x has 3 channels along axis 1 and mean has 4",
+        ),
+        (
+            lambda: ops.cross_entropy(tensor(2, 3), tensor(3, dtype=np.int64)),
+            "tenon.cross_entropy: labels has shape (3,) where logits (2, 3) needs (2,)",
+        ),
+        (
+            lambda: ops.bitwise_and(tensor(2), tensor(2)),
+            "tenon.bitwise_and: dtype of x is f32 where one of i8, i16, i32, i64, i1 is needed",
+        ),
+    ],
+)
+def test_inference_errors_name_the_op_the_rule_and_both_values(call: Callable[[], Any], message: str) -> None:
+    with inserting(InsertionPoint(Block())), pytest.raises(InferenceError) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+def test_a_setting_out_of_its_choices_is_an_error() -> None:
+    with inserting(InsertionPoint(Block())), pytest.raises(ValueError, match="'fast' is not one of 'none', 'tanh'"):
+        ops.gelu(tensor(2), approximate="fast")
+
+
+X = np.arange(2 * 3 * 5 * 7, dtype=np.float32).reshape(2, 3, 5, 7)
+KEYS: list[Any] = [
+    1,
+    -1,
+    (0, -2),
+    (slice(None), 1),
+    slice(1, None),
+    (..., 2),
+    (..., slice(None, None, -1)),
+    (0, ..., slice(1, 6, 2)),
+    (slice(None), slice(2, 0, -1), None, 3),
+    (None, ..., None),
+    (slice(5, 2),),
+    (0, 1, 2, 3),
+    (slice(-100, 100), slice(-2, None)),
+    np.array([1, 0, 1]),
+    (slice(None), np.array([[2, -1], [0, 0]])),
+    (..., [6, 0]),
+    (0, [1, 2]),
+    (slice(None), 1, np.array([0, 4])),
+    (np.int64(1), slice(None), None, np.int32(2)),
+    ([1], slice(None), 2),
+    (),
+]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_subscripts_select_what_numpy_does(key: Any) -> None:
+    found = computed(lambda x: x[key], X)
+    np.testing.assert_array_equal(found, X[key])
+
+
+def test_a_traced_integer_is_a_subscript() -> None:
+    found = computed(lambda x, i: x[:, i], X, np.array(2, np.int32))
+    np.testing.assert_array_equal(found, X[:, 2])
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "message"),
+    [
+        (2, IndexError, "index 2 is out of bounds for axis 0 of size 2"),
+        ((slice(None), -4), IndexError, "index -4 is out of bounds for axis 1 of size 3"),
+        ((0, 0, 0, 0, 0), IndexError, "5 indices for a tensor of rank 4"),
+        ((..., 0, ...), IndexError, "more than one ellipsis"),
+        (([0], [1]), TypeError, "more than one array"),
+        ((0, slice(None), [1]), TypeError, "index in two steps"),
+        ((slice(None), [0], slice(None), 1), TypeError, "index in two steps"),
+        (np.array([True, False]), TypeError, "tenon.select"),
+        (True, TypeError, "truth value"),
+        (1.5, TypeError, "integer"),
+    ],
+    ids=str,
+)
+def test_subscripts_that_are_refused_say_why(key: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        computed(lambda x: x[key], X)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("ij,jk->ik", [(2, 3), (3, 5)]),
+        ("bij,bkj->bik", [(2, 3, 5), (2, 7, 5)]),
+        ("ij,jk", [(2, 3), (3, 5)]),
+        ("ii->i", [(3, 3)]),
+        ("ij->", [(2, 3)]),
+        ("i,j,k->kij", [(2,), (3,), (5,)]),
+        ("ij->ji", [(2, 3)]),
+    ],
+)
+def test_einsum_is_numpys(equation: str, shapes: list[tuple[int, ...]]) -> None:
+    arrays = [np.random.default_rng(i).normal(size=shape) for i, shape in enumerate(shapes)]
+    found = computed(lambda *values: ops.einsum(equation, *values), *arrays)
+    np.testing.assert_allclose(found, np.einsum(equation, *arrays), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("equation", "message"),
+    [
+        ("ij,jk->iz", "is not of the form"),
+        ("ij->i", "has 1 operands, got 2"),
+        ("ijk,jk->i", "'ijk' has 3 dimensions, and operand 0 has 2"),
+        ("ij,ik->jk", "dimension i is 2 and, in operand 1, 3"),
+    ],
+)
+def test_einsum_errors_name_the_equation_or_the_operand(equation: str, message: str) -> None:
+    with inserting(InsertionPoint(Block())), pytest.raises(ValueError, match=message):
+        ops.einsum(equation, tensor(2, 3), tensor(3, 5))
+
+
+def test_a_shape_may_be_given_as_arguments() -> None:
+    assert computed(lambda x: x.reshape(6, -1).transpose(1, 0), X).shape == (35, 6)
