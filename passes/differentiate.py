@@ -1,0 +1,220 @@
+"""Reverse-mode differentiation of tensor IR.
+
+Before: a function on tensors without calls. After: besides it, `@<name>_vjp`, which takes the function's arguments and a
+cotangent for each floating-point result, and returns the results and a gradient for each floating-point argument.
+
+The rules: an op with a `vjp` hook has its own; every other composite or elementwise op is run again, on tensor values, and what
+that yields is differentiated instead. Since gradients are ordinary ops, they can be differentiated in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from tenon.dialects.base import TensorOp
+from tenon.dialects.traits import NoGradient
+from tenon.dialects.families import CompositeOp, ElementwiseOp, PrimitiveOp, as_tuple
+from tenon.dialects.types import element_of, is_float
+from tenon.dialects.value import InsertionPoint, Value, inserting, ops
+
+
+class GradientError(TypeError):
+    """A gradient was asked for where there is none; the message names the op."""
+
+
+def gradients(
+    outputs: Sequence[Value], cotangents: Sequence[Value | None], inputs: Sequence[Value]
+) -> list[Value | None]:
+    """The cotangents of `inputs`, given those of `outputs`, built at the insertion point.
+
+    `None` stands for zero. Only what depends on `inputs` is looked at; nothing before them is.
+    """
+    accumulated: dict[SSAValue, Value] = {}
+    for output, cotangent in zip(outputs, cotangents, strict=True):
+        if cotangent is not None:
+            _accumulate(accumulated, output.ssa, cotangent)
+    sources = {value.ssa for value in inputs}
+    active = _active_operations([output.ssa for output in outputs], sources)
+    for op in reversed(active):
+        incoming = [accumulated.get(result) for result in op.results]
+        if all(cotangent is None for cotangent in incoming):
+            continue
+        for value, cotangent in _pull_back(op, incoming):
+            if cotangent is not None and is_float(element_of(value.type)):
+                _accumulate(accumulated, value, fitted(cotangent, value))
+    return [accumulated.get(value.ssa) for value in inputs]
+
+
+def _accumulate(accumulated: dict[SSAValue, Value], value: SSAValue, cotangent: Value) -> None:
+    known = accumulated.get(value)
+    accumulated[value] = cotangent if known is None else ops.add(known, cotangent)
+
+
+def fitted(cotangent: Value, value: SSAValue) -> Value:
+    """`cotangent` in the shape and dtype of `value`: summed over the dimensions that `value` was broadcast along."""
+    target = Value(value)
+    shape = target.shape
+    extra = cotangent.ndim - len(shape)
+    if extra:
+        cotangent = ops.sum(cotangent, axis=tuple(range(extra)))
+    spread = tuple([i for i, size in enumerate(shape) if size == 1 and cotangent.shape[i] != 1])
+    if spread:
+        cotangent = ops.sum(cotangent, axis=spread, keepdims=True)
+    if cotangent.shape != shape:
+        cotangent = ops.broadcast_to(cotangent, shape=shape)
+    return ops.cast(cotangent, dtype=target.element_type) if cotangent.element_type != target.element_type else cotangent
+
+
+def used_values(op: Operation) -> Iterator[SSAValue]:
+    """The operands of `op`, and the outer values that its regions use."""
+    yield from op.operands
+    for region in op.regions:
+        yield from captured_values(region.blocks)
+
+
+def captured_values(blocks: Iterable[Block]) -> list[SSAValue]:
+    """The values defined outside of `blocks` that ops in them use, each once, in order of use."""
+    inner: set[SSAValue] = set()
+    captured: dict[SSAValue, None] = {}
+    for block in blocks:
+        inner.update(block.args)
+        for op in block.walk():
+            inner.update(op.results)
+            for region in op.regions:
+                for nested in region.blocks:
+                    inner.update(nested.args)
+            for operand in op.operands:
+                if operand not in inner:
+                    captured[operand] = None
+    return list(captured)
+
+
+def _active_operations(outputs: Sequence[SSAValue], sources: set[SSAValue]) -> list[Operation]:
+    """The ops between `sources` and `outputs`, operands before users. Iterative: chains may be deep."""
+    depends: dict[Operation, bool] = {}
+    order: list[Operation] = []
+    for output in outputs:
+        stack: list[tuple[Operation, Iterator[SSAValue]]] = []
+        if isinstance(output.owner, Operation) and output not in sources and output.owner not in depends:
+            depends[output.owner] = False
+            stack.append((output.owner, used_values(output.owner)))
+        while stack:
+            op, remaining = stack[-1]
+            descended = False
+            for value in remaining:
+                if value in sources:
+                    depends[op] = True
+                    continue
+                owner = value.owner
+                if not isinstance(owner, Operation):
+                    continue
+                if owner not in depends:
+                    depends[owner] = False
+                    stack.append((owner, used_values(owner)))
+                    descended = True
+                    break
+                if depends[owner]:
+                    depends[op] = True
+            if descended:
+                continue
+            stack.pop()
+            if depends[op]:
+                order.append(op)
+                if stack:
+                    depends[stack[-1][0]] = True
+    return order
+
+
+def _pull_back(op: Operation, cotangents: list[Value | None]) -> Iterable[tuple[SSAValue, Value | None]]:
+    """Pairs of a value that `op` uses and a contribution to its cotangent."""
+    region_rule = getattr(op, "pull_back", None)
+    if region_rule is not None:
+        return region_rule(cotangents, gradients)
+    if not isinstance(op, TensorOp):
+        raise GradientError(f"{op.name}: differentiation knows no rule for this op")
+    operands = [_values(o) for o in op.grouped_operands()]
+    rule = getattr(type(op), "vjp", None)
+    if rule is not None:
+        filled = [ops.zeros_like(Value(r)) if c is None else c for r, c in zip(op.results, cotangents, strict=True)]
+        several = len(op.results) > 1
+        results = tuple([Value(r) for r in op.results])
+        given = rule(tuple(filled) if several else filled[0], results if several else results[0], *operands, **op.settings)
+        return _paired(op, as_tuple(given))
+    if op.has_trait(NoGradient) or isinstance(op, PrimitiveOp) or not isinstance(op, ElementwiseOp | CompositeOp):
+        raise GradientError(f"{op.name}: has no gradient")
+    again = as_tuple((op.decompose if isinstance(op, CompositeOp) else op.scalar)(*operands, **op.settings))
+    flat = [Value(v) for v in dict.fromkeys(op.operands)]
+    return zip([v.ssa for v in flat], gradients(again, cotangents, flat), strict=True)
+
+
+def _values(group: Any) -> Any:
+    if group is None:
+        return None
+    return tuple([Value(v) for v in group]) if isinstance(group, tuple) else Value(group)
+
+
+def _paired(op: TensorOp, given: tuple[Any, ...]) -> Iterator[tuple[SSAValue, Value | None]]:
+    declared = op.grouped_operands()
+    if len(given) != len(declared):
+        raise GradientError(f"{op.name}: vjp gives {len(given)} gradients for {len(declared)} operands")
+    for operand, cotangent in zip(declared, given, strict=True):
+        if isinstance(operand, tuple):
+            yield from zip(operand, cotangent or [None] * len(operand), strict=True)
+        elif operand is not None:
+            yield operand, cotangent
+
+
+def differentiate(function: func.FuncOp) -> func.FuncOp:
+    """A new function `@<name>_vjp` for `function`, not inserted anywhere."""
+    inputs = list(function.function_type.inputs)
+    outputs = list(function.function_type.outputs)
+    seeds = [t for t in outputs if is_float(element_of(t))]
+    wanted = [i for i, t in enumerate(inputs) if is_float(element_of(t))]
+    results = [*outputs, *[inputs[i] for i in wanted]]
+    derived = func.FuncOp(f"{function.sym_name.data}_vjp", ([*inputs, *seeds], results))
+    block = derived.body.block
+    mapper: dict[SSAValue, SSAValue] = dict(zip(function.body.block.args, block.args, strict=False))
+    for op in function.body.block.ops:
+        if isinstance(op, func.ReturnOp):
+            break
+        block.add_op(op.clone(mapper))
+    terminator = function.body.block.last_op
+    assert isinstance(terminator, func.ReturnOp)
+    values = [Value(mapper.get(v, v)) for v in terminator.operands]
+    given = iter([Value(a) for a in block.args[len(inputs) :]])
+    with inserting(InsertionPoint(block)):
+        cotangents = [next(given) if is_float(v.element_type) else None for v in values]
+        arguments = [Value(block.args[i]) for i in wanted]
+        found = gradients(values, cotangents, arguments)
+        zeros = [ops.zeros_like(a) if g is None else g for g, a in zip(found, arguments, strict=True)]
+        block.add_op(func.ReturnOp(*[v.ssa for v in (*values, *zeros)]))
+    return derived
+
+
+@dataclass(frozen=True)
+class DifferentiatePass(ModulePass):
+    """Add the vector-Jacobian product of `function` to the module."""
+
+    name = "differentiate"
+
+    function: str = "main"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for candidate in op.ops:
+            if isinstance(candidate, func.FuncOp) and candidate.sym_name.data == self.function:
+                try:
+                    derived = differentiate(candidate)
+                except GradientError as error:
+                    raise PassFailedException(str(error)) from None
+                op.body.block.insert_op_after(derived, candidate)
+                return
+        raise PassFailedException(f"differentiate: there is no function @{self.function}")

@@ -1,0 +1,412 @@
+"""Which ops of a block become one kernel.
+
+Every op starts as a group of its own; groups along a value are merged as long as the result can be run by one kernel:
+
+- All ops of a group share the group's *shared* loops: each value that flows inside is produced and used at the same
+  index of them. Where some op has further loops (a *row* of elements per iteration of the shared ones, as in a
+  softmax), those are its innermost, the shared loops are enough to keep a machine busy, and what is kept of a row
+  fits on a stack.
+- A reduction that cannot be run so (over all elements, or over outer dimensions) takes in the elementwise ops that
+  only it uses and is then *closed*; so does an op that only rearranges what was computed, such as a transpose at the
+  end.
+- No path leaves a group and comes back, so that groups can be called one after the other.
+- A kernel has a limited number of inputs and of ops.
+
+Contractions, windows, scatters and opaque ops are groups of their own, since their loops are scheduled as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from math import prod
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import IsTerminator
+
+from tenon.dialects.families import ElementwiseOp, IndexMapOp, ReductionOp
+from tenon.dialects.types import element_of, numpy_dtype
+from tenon.passes.iteration import Iteration, iteration_of, shape
+
+MOST_INPUTS = 24
+MOST_OPERATIONS = 256
+MOST_ROW_BYTES = 64 * 1024
+FEWEST_ROWS = 16
+"""Fewer iterations of the shared loops leave threads idle, unless there is little to do."""
+LITTLE_WORK = 1 << 16
+"""Elements of all loops together below which threads do not pay."""
+
+Loops = tuple[int | None, ...]
+
+
+class Group:
+    """Ops that run together, `position` being that of the last one; sets of positions are kept as bits."""
+
+    def __init__(self, op: Operation, position: int) -> None:
+        self.operations = [op]
+        self.position = position
+        self.members = 1 << position
+        self.ancestors = 0
+        self.predecessors: set[Group] = set()
+        self.successors: set[Group] = set()
+        self.inputs: set[SSAValue] = set()
+        self.pending: dict[SSAValue, int] = {}
+        """How many uses outside of the group a value still has."""
+        self.kept: set[SSAValue] = set()
+        """Values whose elements of a whole row must be kept when all uses are inside."""
+        self.loops: set[int] = set()
+        self.shared: frozenset[int] = frozenset()
+        self.row_bytes = 0
+        self.closed = True
+
+    @property
+    def has_rows(self) -> bool:
+        return len(self.loops) > len(self.shared)
+
+
+class LoopClasses:
+    """Loops that were found to be the same one: disjoint sets whose last unions can be undone."""
+
+    def __init__(self) -> None:
+        self.extents: list[int] = []
+        self._parents: list[int] = []
+        self._log: list[int] = []
+
+    def add(self, extent: int) -> int:
+        self.extents.append(extent)
+        self._parents.append(len(self._parents))
+        return len(self._parents) - 1
+
+    def find(self, loop: int) -> int:
+        parents = self._parents
+        while parents[loop] != loop:
+            loop = parents[loop]
+        return loop
+
+    def union(self, left: int, right: int) -> bool:
+        """Make two loops one; false if their extents differ."""
+        left, right = self.find(left), self.find(right)
+        if left == right:
+            return True
+        if self.extents[left] != self.extents[right]:
+            return False
+        # The older loop stays, which keeps paths short when ops join one by one.
+        low, high = min(left, right), max(left, right)
+        self._parents[high] = low
+        self._log.append(high)
+        return True
+
+    def mark(self) -> int:
+        return len(self._log)
+
+    def undo(self, mark: int) -> None:
+        while len(self._log) > mark:
+            loop = self._log.pop()
+            self._parents[loop] = loop
+
+
+class Grouping:
+    """The groups of one block, found in one walk over it."""
+
+    def __init__(
+        self, block: Block, is_pure: Callable[[Operation], bool], is_cloned: Callable[[SSAValue], bool]
+    ) -> None:
+        self.group_of: dict[Operation, Group] = {}
+        self.positions: dict[Operation, int] = {}
+        self._block = block
+        self._is_cloned = is_cloned
+        self._iterations: dict[Operation, Iteration] = {}
+        self._loops_of: dict[Operation, Loops] = {}
+        self._classes = LoopClasses()
+        last_effect: Group | None = None
+        for position, op in enumerate(block.ops):
+            if op.has_trait(IsTerminator):
+                break
+            pure = is_pure(op)
+            group = self._add(op, position, pure)
+            if not pure:
+                if last_effect is not None:
+                    self._connect(last_effect, group)
+                last_effect = group
+
+    def in_order(self) -> list[Group]:
+        """The groups so that each comes after those it depends on; as in the block where that leaves a choice."""
+        groups = set(self.group_of.values())
+        waiting = {group: len(group.predecessors) for group in groups}
+        ready: list[tuple[int, Group]] = []
+        for group in groups:
+            if not waiting[group]:
+                heappush(ready, (group.position, group))
+        ordered: list[Group] = []
+        while ready:
+            _, group = heappop(ready)
+            ordered.append(group)
+            for successor in group.successors:
+                waiting[successor] -= 1
+                if not waiting[successor]:
+                    heappush(ready, (successor.position, successor))
+        assert len(ordered) == len(groups), "fusion groups depend on each other in a circle"
+        return ordered
+
+    # --- a group per op ---------------------------------------------------------------------------------------------
+
+    def _add(self, op: Operation, position: int, pure: bool) -> Group:
+        group = self.group_of[op] = Group(op, position)
+        self.positions[op] = position
+        for value in _used_values(op):
+            producer = value.owner
+            if isinstance(producer, Operation) and producer.parent is self._block:
+                self._connect(self.group_of[producer], group)
+        iteration = iteration_of(op) if pure else None
+        if iteration is None:
+            return group
+        self._iterations[op] = iteration
+        self._start(group, op, iteration)
+        for producer in self._producers(op):
+            self._try_merge(self.group_of[producer], self.group_of[op])
+        return self.group_of[op]
+
+    def _start(self, group: Group, op: Operation, iteration: Iteration) -> None:
+        loops = tuple([None if extent == 1 else self._classes.add(extent) for extent in iteration.extents])
+        self._loops_of[op] = loops
+        group.loops = {loop for loop in loops if loop is not None}
+        parallel = iteration.parallel
+        group.shared = frozenset([loop for loop, p in zip(loops, parallel, strict=True) if loop is not None and p])
+        group.inputs = {v for v in op.operands if not self._is_cloned(v)}
+        for result in op.results:
+            uses = sum(1 for _ in result.uses)
+            group.pending[result] = uses
+            if uses != 1 or not isinstance(op, ElementwiseOp):
+                group.kept.add(result)
+        if isinstance(op, ReductionOp):
+            group.closed = not self._reduces_rows(op)
+        else:
+            group.closed = _rearranges_results(op, iteration)
+
+    def _reduces_rows(self, op: Operation) -> bool:
+        """Whether a reduction combines along the innermost loop and leaves some loop to share."""
+        loops = [
+            parallel
+            for loop, parallel in zip(self._loops_of[op], self._iterations[op].parallel, strict=True)
+            if loop is not None
+        ]
+        return bool(loops) and not loops[-1] and any(loops)
+
+    def _producers(self, op: Operation) -> list[Operation]:
+        """The ops in the block whose values `op` uses where its loops are, those of the largest values first."""
+        found: dict[Operation, int] = {}
+        closed = self.group_of[op].closed
+        for operand, access in zip(op.operands, self._iterations[op].operands, strict=True):
+            producer = operand.owner
+            if (access is not None or closed) and isinstance(producer, Operation) and producer in self._iterations:
+                found[producer] = max(found.get(producer, 0), prod(shape(op, operand.type)))
+        return sorted(found, key=lambda producer: -found[producer])
+
+    def _connect(self, before: Group, after: Group) -> None:
+        if before is after:
+            return
+        before.successors.add(after)
+        after.predecessors.add(before)
+        self._propagate(after, before.ancestors | before.members)
+
+    def _propagate(self, group: Group, ancestors: int) -> None:
+        pending = [(group, ancestors)]
+        while pending:
+            current, added = pending.pop()
+            if current.ancestors | added == current.ancestors:
+                continue
+            current.ancestors |= added
+            pending += [(successor, current.ancestors | current.members) for successor in current.successors]
+
+    # --- merging ----------------------------------------------------------------------------------------------------
+
+    def _try_merge(self, left: Group, right: Group) -> None:
+        if left is right or left.closed or len(left.operations) + len(right.operations) > MOST_OPERATIONS:
+            return
+        inputs = self._merged_inputs(left, right)
+        if len(inputs) > MOST_INPUTS or _would_make_circle(left, right):
+            return
+        if right.closed:
+            if self._feeds_only(left, right):
+                self._merge(left, right, inputs, None)
+            return
+        mark = self._classes.mark()
+        plan = self._plan(left, right)
+        if plan is None:
+            self._classes.undo(mark)
+            # A reduction over rows that does not fit may still take in what only it uses.
+            is_reduction = len(right.operations) == 1 and isinstance(right.operations[0], ReductionOp)
+            if is_reduction and self._feeds_only(left, right):
+                self._merge(left, right, inputs, None)
+            return
+        self._merge(left, right, inputs, plan)
+
+    def _merged_inputs(self, left: Group, right: Group) -> set[SSAValue]:
+        merged = left.inputs | right.inputs
+        return {v for v in merged if v not in left.pending and v not in right.pending}
+
+    def _feeds_only(self, left: Group, right: Group) -> bool:
+        """Whether `left` can join the loops of the one op in `right`, since nothing else uses what it computes."""
+        (user,) = right.operations
+        outside = sum(left.pending.values())
+        used = sum(1 for operand in user.operands if operand in left.pending)
+        same_loops = all(isinstance(op, ElementwiseOp | IndexMapOp) for op in left.operations) and not left.has_rows
+        return outside == used and same_loops
+
+    def _plan(self, left: Group, right: Group) -> tuple[frozenset[int], int] | None:
+        """Unite the loops of two groups; the loops then shared and the bytes kept per row, or `None`."""
+        small, large = (left, right) if len(left.operations) < len(right.operations) else (right, left)
+        edges = list(self._edges(small, large))
+        if not self._unite(edges) or not self._are_distinct(small.operations):
+            return None
+        find = self._classes.find
+        if len({find(loop) for loop in large.loops}) < len(large.loops) and not self._are_distinct(large.operations):
+            return None
+        all_loops = {find(loop) for loop in (*left.loops, *right.loops)}
+        sharing = [frozenset(map(find, group.shared)) for group in (left, right)]
+        shared = sharing[0] & sharing[1]
+        if len(shared) == len(all_loops):
+            return shared, 0
+        if not shared or not self._keeps_busy(shared, all_loops):
+            return None
+        row_bytes = 0
+        for group, before in zip((left, right), sharing, strict=True):
+            if before == shared and group.has_rows:
+                row_bytes += group.row_bytes
+                continue
+            if not all(self._rows_are_innermost(op, shared) for op in group.operations):
+                return None
+            row_bytes += sum(self._row_bytes(value, shared) for value in group.kept if not group.pending[value])
+        row_bytes += self._bytes_of_settled(edges, shared, left, right)
+        return None if row_bytes > MOST_ROW_BYTES else (shared, row_bytes)
+
+    def _edges(self, small: Group, large: Group) -> Iterator[tuple[SSAValue, Operation, int]]:
+        """The uses (value, user, operand index) of values of one group in the other."""
+        inside, group_of = large.pending, self.group_of
+        for op in small.operations:
+            for index, operand in enumerate(op.operands):
+                if operand in inside:
+                    yield operand, op, index
+            for result in op.results:
+                for use in result.uses:
+                    if group_of.get(use.operation) is large:
+                        yield result, use.operation, use.index
+
+    def _unite(self, edges: Iterable[tuple[SSAValue, Operation, int]]) -> bool:
+        """Make the loops one that index the same dimension of a value where it is produced and where it is used."""
+        for value, user, index in edges:
+            access = self._iterations[user].operands[index]
+            if access is None:
+                return False
+            user_loops = self._loops_of[user]
+            for loop, position in zip(self._value_loops(value), access, strict=True):
+                used = None if position is None else user_loops[position]
+                if (loop is None) != (used is None):
+                    return False
+                if loop is not None and used is not None and not self._classes.union(loop, used):
+                    return False
+        return True
+
+    def _value_loops(self, value: SSAValue) -> Loops:
+        op = value.owner
+        assert isinstance(op, Operation)
+        loops = self._loops_of[op]
+        access = self._iterations[op].results[value.index]  # pyright: ignore[reportAttributeAccessIssue]
+        return tuple([None if position is None else loops[position] for position in access])
+
+    def _are_distinct(self, operations: Iterable[Operation]) -> bool:
+        """Whether no two loops of one op have become the same."""
+        for op in operations:
+            roots = [self._classes.find(loop) for loop in self._loops_of[op] if loop is not None]
+            if len(set(roots)) < len(roots):
+                return False
+        return True
+
+    def _keeps_busy(self, shared: Iterable[int], all_loops: Iterable[int]) -> bool:
+        extents = self._classes.extents
+        if prod([extents[loop] for loop in shared]) >= FEWEST_ROWS:
+            return True
+        return prod([extents[loop] for loop in all_loops]) <= LITTLE_WORK
+
+    def _rows_are_innermost(self, op: Operation, shared: frozenset[int]) -> bool:
+        loops = [self._classes.find(loop) for loop in self._loops_of[op] if loop is not None]
+        return shared.issuperset(loops) or loops[-1] not in shared
+
+    def _row_bytes(self, value: SSAValue, shared: frozenset[int]) -> int:
+        loops = [self._classes.find(loop) for loop in self._value_loops(value) if loop is not None]
+        elements = prod([self._classes.extents[loop] for loop in loops if loop not in shared])
+        return elements * numpy_dtype(element_of(value.type)).itemsize
+
+    def _bytes_of_settled(
+        self, edges: Sequence[tuple[SSAValue, Operation, int]], shared: frozenset[int], left: Group, right: Group
+    ) -> int:
+        """The bytes of the values whose last uses outside of their group are these edges."""
+        uses: dict[SSAValue, int] = {}
+        for value, _, _ in edges:
+            uses[value] = uses.get(value, 0) + 1
+        total = 0
+        for value, count in uses.items():
+            group = left if value in left.pending else right
+            if group.pending[value] == count and value in group.kept:
+                total += self._row_bytes(value, shared)
+        return total
+
+    def _merge(self, left: Group, right: Group, inputs: set[SSAValue], plan: tuple[frozenset[int], int] | None) -> None:
+        small, large = (left, right) if len(left.operations) < len(right.operations) else (right, left)
+        for value, _, _ in list(self._edges(small, large)):
+            (left if value in left.pending else right).pending[value] -= 1
+        large.pending.update(small.pending)
+        large.operations += small.operations
+        large.kept |= small.kept
+        large.inputs = inputs
+        large.position = max(small.position, large.position)
+        large.loops = {self._classes.find(loop) for loop in (*large.loops, *small.loops)}
+        if plan is None:
+            large.closed = True
+        else:
+            large.shared, large.row_bytes = plan
+            large.closed = False
+        for op in small.operations:
+            self.group_of[op] = large
+        self._rewire(small, large)
+
+    def _rewire(self, small: Group, large: Group) -> None:
+        for group in small.predecessors:
+            group.successors.discard(small)
+            group.successors.add(large)
+        for group in small.successors:
+            group.predecessors.discard(small)
+            group.predecessors.add(large)
+        large.predecessors = (large.predecessors | small.predecessors) - {small, large}
+        large.successors = (large.successors | small.successors) - {small, large}
+        for group in (*large.predecessors, *large.successors):
+            group.successors.discard(small)
+            group.predecessors.discard(small)
+        large.predecessors.discard(large)
+        large.members |= small.members
+        large.ancestors = (large.ancestors | small.ancestors) & ~large.members
+        for successor in large.successors:
+            self._propagate(successor, large.ancestors | large.members)
+
+
+def _rearranges_results(op: Operation, iteration: Iteration) -> bool:
+    """Whether `op` reads elements once, at other places, and nothing that uses its result could share its loops."""
+    if not isinstance(op, IndexMapOp) or iteration.operands[0] is not None:
+        return False
+    if prod(iteration.extents) > prod(shape(op, op.operands[0].type)):
+        return False
+    return not any(isinstance(use.operation, ElementwiseOp | ReductionOp) for use in op.results[0].uses)
+
+
+def _would_make_circle(left: Group, right: Group) -> bool:
+    """Whether some other group depends on one of the two and is depended on by the other."""
+    return any(group.ancestors & left.members for group in right.predecessors if group is not left) or any(
+        group.ancestors & right.members for group in left.predecessors if group is not right
+    )
+
+
+def _used_values(op: Operation) -> Iterator[SSAValue]:
+    yield from op.operands
+    for region in op.regions:
+        for inner in region.walk():
+            yield from inner.operands

@@ -1,0 +1,100 @@
+"""The loops that a tensor op runs over, read off its family: what fusion reasons with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Attribute, Operation
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
+from xdsl.utils.exceptions import PassFailedException
+
+from tenon.dialects.base import TensorOp
+from tenon.dialects.families import ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
+from tenon.dialects.inference import normalize_axes
+from tenon.dialects.types import shape_of
+
+Access = tuple[int | None, ...]
+"""For each dimension of a value the loop that is its index, `None` for a dimension of size 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """Loops by extent, whether each is parallel, and how they index operands and results.
+
+    An operand of access `None` is read at other places than where the loops are.
+    """
+
+    extents: tuple[int, ...]
+    parallel: tuple[bool, ...]
+    operands: tuple[Access | None, ...]
+    results: tuple[Access, ...]
+
+
+def iteration_of(op: Operation) -> Iteration | None:
+    """The iteration of ops whose loops can be shared with others, `None` for all other ops."""
+    if isinstance(op, ElementwiseOp):
+        return _elementwise(op)
+    if isinstance(op, IndexMapOp):
+        return _index_map(op)
+    if isinstance(op, IndexingOp):
+        return _parallel(op, tuple([None] * len(op.operands)))
+    if isinstance(op, ReductionOp):
+        return _reduction(op)
+    return None
+
+
+def shape(op: Operation, type_: Attribute) -> tuple[int, ...]:
+    """The shape of an operand or result of `op`, which must be known."""
+    known = shape_of(type_)
+    if known is None or -1 in known:
+        raise PassFailedException(f"{op.name}: the shape of {type_} must be known before fusion; specialize first")
+    return known
+
+
+def _loops(sizes: tuple[int, ...]) -> Access:
+    return tuple([None if size == 1 else i for i, size in enumerate(sizes)])
+
+
+def _parallel(op: TensorOp, operands: tuple[Access | None, ...]) -> Iteration:
+    extents = shape(op, op.results[0].type)
+    return Iteration(extents, (True,) * len(extents), operands, (_loops(extents),) * len(op.results))
+
+
+def _elementwise(op: ElementwiseOp) -> Iteration:
+    rank = len(shape(op, op.results[0].type))
+    accesses: list[Access] = []
+    for operand in op.operands:
+        sizes = shape(op, operand.type)
+        offset = rank - len(sizes)
+        accesses.append(tuple([None if size == 1 else offset + i for i, size in enumerate(sizes)]))
+    return _parallel(op, tuple(accesses))
+
+
+def _index_map(op: IndexMapOp) -> Iteration:
+    source, result = shape(op, op.operands[0].type), shape(op, op.results[0].type)
+    access: list[int | None] = []
+    last = -1
+    for size, expr in zip(source, op.source_map(source, len(result), op.settings).results, strict=True):
+        match expr:
+            case AffineConstantExpr() if size == 1:
+                access.append(None)
+            case AffineDimExpr(position=loop) if size == result[loop] and loop > last:
+                access.append(None if size == 1 else loop)
+                last = loop
+            case _:
+                return _parallel(op, (None,))
+    return _parallel(op, (tuple(access),))
+
+
+def _reduction(op: ReductionOp) -> Iteration:
+    extents = shape(op, op.operands[0].type)
+    settings = op.settings
+    axis = settings["axis"]
+    reduced = normalize_axes((axis,) if isinstance(axis, int) else axis, len(extents))
+    kept = _loops(extents)
+    if settings["keepdims"]:
+        access = tuple([None if i in reduced else loop for i, loop in enumerate(kept)])
+    else:
+        access = tuple([loop for i, loop in enumerate(kept) if i not in reduced])
+    parallel = tuple([i not in reduced for i in range(len(extents))])
+    return Iteration(extents, parallel, (kept,), (access,) * len(op.results))

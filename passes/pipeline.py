@@ -1,0 +1,65 @@
+"""The passes on tensor IR, in the order in which they run.
+
+`TENSOR_PIPELINE` is read from top to bottom: a sentence, a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+
+def _loader(module: str, name: str) -> Callable[[], type[ModulePass]]:
+    def load() -> type[ModulePass]:
+        return getattr(import_module(f"tenon.passes.{module}"), name)
+
+    return load
+
+
+# Every pass of this folder by name; its module is imported when the pass is first asked for.
+PASSES: dict[str, Callable[[], type[ModulePass]]] = {
+    "differentiate": _loader("differentiate", "DifferentiatePass"),
+    "specialize": _loader("specialize", "SpecializePass"),
+    "inline": _loader("inline", "InlinePass"),
+    "decompose": _loader("decompose", "DecomposePass"),
+    "canonicalize": _loader("canonicalize", "CanonicalizePass"),
+    "cse": _loader("cse", "CommonSubexpressionEliminationPass"),
+    "dce": _loader("dce", "DeadCodeEliminationPass"),
+    "layout": _loader("layout", "LayoutPass"),
+    "fuse": _loader("fuse", "FusePass"),
+    "fuse-structured": _loader("fuse_structured", "FuseStructuredPass"),
+}
+
+TENSOR_PIPELINE: tuple[str, ...] = (
+    # Private functions take the place of their calls, so that what follows sees one function.
+    "inline",
+    # Ops that ask for a layout get it, while they still are the ops that ask.
+    "layout",
+    # Composite ops are written out in terms of others.
+    "decompose",
+    # What that leaves trivial is simplified,
+    "canonicalize",
+    # and what is computed twice is computed once.
+    "cse",
+    # The transposes in what was written out cancel or become part of other ops,
+    "layout",
+    # which leaves something to simplify
+    "canonicalize",
+    # and to merge.
+    "cse",
+    # Nothing stays that is not needed.
+    "dce",
+    # Ops that share their loops are outlined into kernels. This ends the tensor stage.
+    "fuse",
+)
+
+
+def run_tensor_pipeline(module: ModuleOp, context: Context | None = None) -> None:
+    """Run `TENSOR_PIPELINE` on `module`, in place."""
+    context = Context() if context is None else context
+    for name in TENSOR_PIPELINE:
+        PASSES[name]()().apply(context, module)
