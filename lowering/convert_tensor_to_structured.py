@@ -1,0 +1,64 @@
+"""Tensor IR to structured IR.
+
+Before: functions on tensors whose composites were decomposed; after `fuse`, if kernels are wanted. After: no op of the
+`tenon` dialect is left. Each op states its own meaning (`structured`); control flow becomes `scf`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from tenon.dialects.base import TensorOp
+from tenon.dialects.control_flow import ControlFlowOp
+from tenon.dialects.families import StructuredOp
+from tenon.dialects.value import InsertionPoint, inserting
+
+
+def convert_block(block: Block) -> None:
+    """Convert the ops of `block`, and of the regions in it, in place."""
+    for op in list(block.ops):
+        if not isinstance(op, TensorOp):
+            for region in op.regions:
+                for nested in region.blocks:
+                    convert_block(nested)
+        with inserting(InsertionPoint(block, op)):
+            results = _converted(op)
+        if results is None:
+            continue
+        for old, new in zip(op.results, results, strict=True):
+            old.replace_all_uses_with(new)
+        op.detach()
+        op.erase()
+
+
+def _converted(op: Operation) -> Sequence[SSAValue] | None:
+    if isinstance(op, ControlFlowOp):
+        return op.structured()
+    if isinstance(op, StructuredOp):
+        try:
+            return op.structured(op.grouped_operands())
+        except ValueError as error:
+            raise PassFailedException(f"{op.name}: {error}") from error
+    if isinstance(op, TensorOp):
+        raise PassFailedException(f"{op.name}: is no structured op; run decompose first")
+    return None
+
+
+@dataclass(frozen=True)
+class ConvertTensorToStructuredPass(ModulePass):
+    """Replace every op of the tensor dialect by `linalg`, `tensor` and `scf`."""
+
+    name = "convert-tensor-to-structured"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, func.FuncOp) and function.body.blocks:
+                convert_block(function.body.block)

@@ -1,0 +1,170 @@
+"""A loop-stage module as LLVM IR text.
+
+Before: the module is at the loop stage: `func.func @main` on memrefs, kernels, large constants as `memref.global`, and
+the operations of `func`, `scf`, `memref`, `vector`, `arith` and `math` with all shapes and strides known.
+After: text that LLVM 22 parses, with one external function `void @main(ptr %args)`, where `args` is an array of
+pointers, one per argument of `main` in order. Everything else is internal; functions without a body are left to the
+process, unless they bring LLVM IR of their own in `llvm_source`.
+
+The caller of the entry guarantees that each buffer is aligned to its element, that the arena (the last argument) is
+aligned to 64 bytes, and that no output overlaps another argument except the input that `donations` names for it.
+
+There is no optimization here: what one operation means is what is written for it, `emit_llvm_arith` says where that is
+more than LLVM's instruction means.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.memref import GlobalOp
+from xdsl.ir import Block
+
+from tenon.lowering.emit_llvm_aliasing import BUFFER_ALIGNMENT, PointerFacts, pointer_facts
+from tenon.lowering.emit_llvm_arith import ARITH_HANDLERS
+from tenon.lowering.emit_llvm_control import CONTROL_HANDLERS, function_body
+from tenon.lowering.emit_llvm_function import FunctionWriter, Handler, ModuleParts
+from tenon.lowering.emit_llvm_math import MATH_HANDLERS
+from tenon.lowering.emit_llvm_memory import MEMORY_HANDLERS
+from tenon.lowering.emit_llvm_types import byte_size, byte_string, initial_bytes, llvm_type
+from tenon.lowering.emit_llvm_vector import VECTOR_HANDLERS
+
+HANDLERS: dict[str, Handler] = {
+    **ARITH_HANDLERS,
+    **MATH_HANDLERS,
+    **MEMORY_HANDLERS,
+    **VECTOR_HANDLERS,
+    **CONTROL_HANDLERS,
+}
+
+ENTRY = "main"
+_DECLARATION = re.compile(r"\s*declare\b.*?@([\w.$-]+|\"[^\"]*\")\s*\(")
+
+
+def emit_llvm(module: ModuleOp, *, native_f16: bool = True) -> str:
+    """The module as LLVM IR text, with the entry `void @main(ptr %args)`.
+
+    `native_f16` says that the target converts between f16 and f32 in hardware; without it that is done by integer
+    arithmetic. Raises `ValueError` naming the operation, type or function that has no lowering.
+    """
+    functions = [op for op in module.ops if isinstance(op, FuncOp)]
+    main = next((function for function in functions if function.sym_name.data == ENTRY), None)
+    if main is None or not main.body.blocks:
+        raise ValueError("emit_llvm: the module has no func.func @main with a body")
+    parts = ModuleParts(native_f16)
+    facts = pointer_facts(module, main)
+    text: list[str] = []
+    for op in module.ops:
+        if isinstance(op, GlobalOp):
+            text.append(_global(op))
+        elif isinstance(op, FuncOp):
+            text.append(_function(op, parts, facts) if op is not main else _entry(op, parts))
+        else:
+            raise ValueError(f"emit_llvm: {op.name} at the top of a module has no lowering to LLVM")
+    attributes = ["attributes #0 = { nounwind noinline }", "!0 = !{i32 1}"]
+    return "\n".join([*text, *_declarations(parts), *attributes, ""])
+
+
+def _global(op: GlobalOp) -> str:
+    value, size = op.initial_value, byte_size(op.type)
+    kind = "constant" if op.constant is not None else "global"
+    data = initial_bytes(value) if isinstance(value, DenseIntOrFPElementsAttr) else b""
+    if len(data) < size and data:
+        data *= size // len(data)
+    initial = byte_string(data) if any(data) else "zeroinitializer"
+    alignment = max(BUFFER_ALIGNMENT, op.alignment.value.data if op.alignment is not None else 0)
+    return f"@{op.sym_name.data} = internal {kind} [{size} x i8] {initial}, align {alignment}"
+
+
+def _result_type(function: FuncOp) -> str:
+    match function.function_type.outputs.data:
+        case ():
+            return "void"
+        case (result,):
+            return llvm_type(result).text
+        case results:
+            name = function.sym_name.data
+            raise ValueError(f"emit_llvm: {name} has {len(results)} results, at most one is supported")
+
+
+def _function(function: FuncOp, parts: ModuleParts, facts: dict[tuple[str, int], PointerFacts]) -> str:
+    name, result = function.sym_name.data, _result_type(function)
+    if "llvm_source" in function.attributes or "llvm_refused" in function.attributes:
+        return _given_source(function, parts)
+    if not function.body.blocks:
+        types = ", ".join(llvm_type(argument).text for argument in function.function_type.inputs)
+        return f"declare {result} @{name}({types}) nounwind"
+    writer = FunctionWriter(name, HANDLERS, parts)
+    parameters = []
+    for number, argument in enumerate(_single_block(function).args):
+        writer.values[argument] = f"%a{number}"
+        attributes = ""
+        if isinstance(argument.type, MemRefType):
+            attributes = _pointer_attributes(argument.type, facts.get((name, number)))
+        parameters.append(f"{writer.type_of(argument).text} {attributes}%a{number}")
+    header = f"define internal {result} @{name}({', '.join(parameters)}) #0 {{"
+    return _braces(header, function_body(writer, function.body.block))
+
+
+def _given_source(function: FuncOp, parts: ModuleParts) -> str:
+    """The text of a kernel that brings its own; what it declares is declared once in the module."""
+    source = function.attributes.get("llvm_source")
+    if not isinstance(source, StringAttr):
+        refused = function.attributes["llvm_refused"]
+        assert isinstance(refused, StringAttr)
+        raise ValueError(refused.data)
+    kept: list[str] = []
+    for line in source.data.splitlines():
+        declared = _DECLARATION.match(line)
+        if declared is None:
+            kept.append(line)
+        else:
+            parts.given_declarations.setdefault(declared[1], line)
+    return "\n".join(kept)
+
+
+def _declarations(parts: ModuleParts) -> list[str]:
+    """What the emitter declares, and what given sources declare beyond that."""
+    known = {declared[1] for line in parts.declarations if (declared := _DECLARATION.match(line))}
+    return [*parts.declarations, *(line for name, line in parts.given_declarations.items() if name not in known)]
+
+
+def _pointer_attributes(memref_type: MemRefType, facts: PointerFacts | None) -> str:
+    natural = llvm_type(memref_type.element_type).bytes
+    alignment = max(natural, facts.alignment) if facts is not None else natural
+    noalias = "noalias " if facts is not None and facts.noalias else ""
+    size = _reachable_bytes(memref_type)
+    dereferenceable = f"dereferenceable({size}) " if size else ""
+    return f"{noalias}align {alignment} {dereferenceable}"
+
+
+def _reachable_bytes(memref_type: MemRefType) -> int:
+    """Bytes from the first to the last element of a dense memref; none are claimed for a strided view."""
+    return byte_size(memref_type) if memref_type.layout.name == "none" else 0
+
+
+def _entry(main: FuncOp, parts: ModuleParts) -> str:
+    if main.function_type.outputs.data:
+        raise ValueError("emit_llvm: main has results, expected its outputs to be memref arguments")
+    writer = FunctionWriter(ENTRY, HANDLERS, parts)
+    for number, argument in enumerate(_single_block(main).args):
+        if not isinstance(argument.type, MemRefType):
+            raise ValueError(f"emit_llvm: argument {number} of main is {argument.type}, expected a memref")
+        slot = writer.offset_pointer("%args", str(number), "ptr")
+        writer.define(argument, f"load ptr, ptr {slot}, align 8")
+    header = f"define void @{ENTRY}(ptr noalias readonly %args) #0 {{"
+    return _braces(header, function_body(writer, main.body.block))
+
+
+def _single_block(function: FuncOp) -> Block:
+    blocks = list(function.body.blocks)
+    if len(blocks) != 1:
+        raise ValueError(f"emit_llvm: {function.sym_name.data} has {len(blocks)} blocks, expected one")
+    return blocks[0]
+
+
+def _braces(header: str, lines: Iterable[str]) -> str:
+    return "\n".join([header, *lines, "}"])

@@ -1,0 +1,113 @@
+"""How much of an intermediate buffer one iteration of the shared loops needs, and where it lives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from xdsl.dialects import linalg, memref
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i32
+from xdsl.ir import Attribute, SSAValue
+
+from tenon.lowering.kernel_statements import Kernel, LoopKind, Statement, buffer_shape, element_type
+from tenon.lowering.loop_builder import LoopBuilder
+from tenon.lowering.shared_loops import SharedLoop
+from tenon.lowering.statement_body import Buffer
+
+LARGEST_STACK_BUFFER = 64 * 1024
+"""Bytes of an intermediate that may live on the stack of a thread."""
+
+Strips = Mapping[SharedLoop, int]
+"""For each shared loop how many of its iterations one iteration of the outer loop does; 1 drops the dimension."""
+
+
+def place_intermediates(kernel: Kernel, strips: Strips, builder: LoopBuilder) -> dict[SSAValue, Buffer]:
+    """Make room for the intermediates at the current place. Raises `ValueError` if one is too large."""
+    buffers: dict[SSAValue, Buffer] = {}
+    for alloc in kernel.intermediates:
+        sizes = needed_sizes(kernel, alloc, strips)
+        if not sizes and _is_scalar(kernel.statements, alloc.memref, strips):
+            buffers[alloc.memref] = Buffer(None, ())
+            continue
+        element = element_type(alloc.memref)
+        size = needed_bytes(sizes, element)
+        if size > LARGEST_STACK_BUFFER:
+            raise ValueError(
+                f"the intermediate {alloc.memref.type} needs {size} bytes in one iteration of the loops that all "
+                f"statements share, and only {LARGEST_STACK_BUFFER} are allowed; it belongs in a buffer of the caller"
+            )
+        op = memref.AllocaOp.create(
+            result_types=(MemRefType(element, list(sizes.values())),),
+            properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])},
+        )
+        buffers[alloc.memref] = Buffer(builder.value(op), tuple(sizes), shrunken=True)
+    return buffers
+
+
+def intermediates_fit(kernel: Kernel, strips: Strips) -> bool:
+    """Whether `place_intermediates` would find room for all."""
+    return all(
+        needed_bytes(needed_sizes(kernel, alloc, strips), element_type(alloc.memref)) <= LARGEST_STACK_BUFFER
+        for alloc in kernel.intermediates
+    )
+
+
+def needed_sizes(kernel: Kernel, alloc: memref.AllocOp, strips: Strips) -> dict[int, int]:
+    """The dimensions of an intermediate that one iteration of the shared loops needs, with their sizes."""
+    shape = buffer_shape(alloc.memref)
+    sizes = dict(enumerate(shape))
+    user = next(
+        (
+            (number, access)
+            for number, statement in enumerate(kernel.statements)
+            for access in statement.accesses
+            if access.buffer is alloc.memref
+        ),
+        None,
+    )
+    if user is None or not _only_statements_use(kernel, alloc):
+        return sizes
+    number, access = user
+    by_loop = {shared[number]: size for shared, size in strips.items()}
+    for dim, loop in enumerate(access.plain_loops()):
+        if shape[dim] == 1 or by_loop.get(loop) == 1:
+            del sizes[dim]
+        elif loop in by_loop:
+            sizes[dim] = by_loop[loop]
+    return sizes
+
+
+def needed_bytes(sizes: Mapping[int, int], element: Attribute) -> int:
+    """The bytes of a buffer of these sizes."""
+    bits = getattr(element, "bitwidth", 64)
+    return prod(sizes.values()) * ((bits + 7) // 8)
+
+
+def _only_statements_use(kernel: Kernel, alloc: memref.AllocOp) -> bool:
+    """Whether an intermediate is only ever an operand of statements, so that it may change its shape."""
+    generics = {statement.op for statement in kernel.statements}
+    return all(use.operation in generics or isinstance(use.operation, linalg.ops.FillOp) for use in alloc.memref.uses)
+
+
+def _is_scalar(statements: Sequence[Statement], buffer: SSAValue, strips: Strips) -> bool:
+    """Whether an intermediate of one element is written before it is read, and always outside of any further loop."""
+    written = False
+    for number, statement in enumerate(statements):
+        if not written and any(access.buffer is buffer for access in statement.inputs):
+            return False
+        for position, output in enumerate(statement.outputs):
+            if output.buffer is not buffer:
+                continue
+            reads = statement.reads_output(position) and statement.initial[position] is None
+            if (reads and not written) or _has_other_loops(statement, number, strips):
+                return False
+            written = True
+    return written
+
+
+def _has_other_loops(statement: Statement, number: int, strips: Strips) -> bool:
+    dropped = {shared[number] for shared, size in strips.items() if size == 1}
+    return any(
+        kind is not LoopKind.REDUCTION and extent != 1 and loop not in dropped
+        for loop, (kind, extent) in enumerate(zip(statement.kinds, statement.extents, strict=True))
+    )

@@ -1,0 +1,228 @@
+"""Builds loop IR directly: loops, and index arithmetic that is shared and sits in the outermost block that can hold
+it.
+
+Pure values (constants, index arithmetic, broadcasts, masks) go through `LoopBuilder.pure`: each is built once, at
+the end of the innermost block that defines one of its operands. Loops under construction are not attached yet, so
+that end lies before them: invariant code is born outside of its loops. Everything else is appended to the current
+block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+
+from xdsl.dialects import arith, scf, vector
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, VectorType, i1, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from tenon.lowering.vector_arith import VectorArith
+
+INDEX = IndexType()
+
+_VECTOR_OPS: dict[str, type[Operation]] = {op.name: op for op in VectorArith.operations}
+
+
+def vector_op(op_type: type[Operation]) -> type[Operation]:
+    """The class that stands for `op_type` on vectors."""
+    return _VECTOR_OPS.get(op_type.name, op_type)
+
+
+@cache
+def vector_type(element: Attribute, lanes: int) -> VectorType[Attribute]:
+    """The type of `lanes` elements."""
+    return VectorType(element, [lanes])
+
+
+@dataclass(frozen=True)
+class Position:
+    """An index: the sum of `value * factor` over `terms`, plus `constant`."""
+
+    terms: tuple[tuple[SSAValue, int], ...] = ()
+    constant: int = 0
+
+    def __add__(self, other: Position | int) -> Position:
+        if isinstance(other, int):
+            return Position(self.terms, self.constant + other) if other else self
+        if not other.terms:
+            return self + other.constant
+        if not self.terms:
+            return other + self.constant
+        factors = dict(self.terms)
+        for value, factor in other.terms:
+            factors[value] = factors.get(value, 0) + factor
+        return Position(tuple(factors.items()), self.constant + other.constant)
+
+    def scaled(self, factor: int) -> Position:
+        """This index times `factor`."""
+        if factor == 1:
+            return self
+        if factor == 0:
+            return Position()
+        return Position(tuple((value, f * factor) for value, f in self.terms), self.constant * factor)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The iterations of a loop: `count` of them from `start`, `step` apart."""
+
+    start: int
+    count: int
+    step: int = 1
+
+
+class LoopBuilder:
+    """Appends loop IR to `entry`, a block that other code may have begun to fill."""
+
+    def __init__(self, entry: Block) -> None:
+        self._blocks = [entry]
+        self._levels = {entry: 0}
+        self._pure: list[dict[object, SSAValue]] = [{}]
+        self._last_constant: Operation | None = None
+
+    @property
+    def block(self) -> Block:
+        """The block that is being filled."""
+        return self._blocks[-1]
+
+    def add(self, op: Operation) -> Operation:
+        """Append `op` to the current block."""
+        self._blocks[-1].add_op(op)
+        return op
+
+    def value(self, op: Operation) -> SSAValue:
+        """Append `op` and return its only result."""
+        self._blocks[-1].add_op(op)
+        return op.results[0]
+
+    def pure(
+        self,
+        op_type: type[Operation],
+        operands: tuple[SSAValue, ...],
+        result_type: Attribute,
+        properties: dict[str, Attribute] | None = None,
+    ) -> SSAValue:
+        """The value of a pure op, built once per scope and outside of the loops that do not change it."""
+        level = max(map(self._level, operands), default=0)
+        key = (op_type, operands, result_type, tuple(properties.items()) if properties else None)
+        known = self._pure[level].get(key)
+        if known is None:
+            op = op_type.create(operands=operands, result_types=(result_type,), properties=properties or {})
+            self._blocks[level].add_op(op)
+            known = self._pure[level][key] = op.results[0]
+        return known
+
+    def _level(self, value: SSAValue) -> int:
+        owner = value.owner
+        return self._levels[owner if isinstance(owner, Block) else owner.parent]  # pyright: ignore[reportArgumentType]
+
+    def constant(self, attribute: Attribute, value_type: Attribute) -> SSAValue:
+        """A constant, at the start of the entry block."""
+        key = (arith.ConstantOp, attribute, value_type)
+        known = self._pure[0].get(key)
+        if known is None:
+            op = arith.ConstantOp.create(result_types=(value_type,), properties={"value": attribute})
+            entry = self._blocks[0]
+            if self._last_constant is not None:
+                entry.insert_op_after(op, self._last_constant)
+            elif entry.first_op is not None:
+                entry.insert_op_before(op, entry.first_op)
+            else:
+                entry.add_op(op)
+            self._last_constant = op
+            known = self._pure[0][key] = op.results[0]
+        return known
+
+    def index_constant(self, number: int) -> SSAValue:
+        """The constant `number` of type `index`."""
+        known = self._pure[0].get(number)
+        if known is None:
+            known = self._pure[0][number] = self.constant(IntegerAttr(number, INDEX), INDEX)
+        return known
+
+    def index(self, position: Position) -> SSAValue:
+        """The value of `position`."""
+        total: SSAValue | None = None
+        for value, factor in position.terms:
+            if factor == 0:
+                continue
+            term = value
+            if factor != 1:
+                term = self.pure(arith.MuliOp, (value, self.index_constant(factor)), INDEX)
+            total = term if total is None else self.pure(arith.AddiOp, (total, term), INDEX)
+        if total is None:
+            return self.index_constant(position.constant)
+        if position.constant:
+            return self.pure(arith.AddiOp, (total, self.index_constant(position.constant)), INDEX)
+        return total
+
+    def broadcast(self, value: SSAValue, lanes: int) -> SSAValue:
+        """`value` in each of `lanes` lanes; a vector, or one lane, is returned as it is."""
+        if lanes == 1 or isinstance(value.type, VectorType):
+            return value
+        return self.pure(vector.BroadcastOp, (value,), vector_type(value.type, lanes))
+
+    def mask(self, active: int, lanes: int) -> SSAValue:
+        """A mask of `lanes` lanes with the first `active` set."""
+        return self.pure(vector.CreateMaskOp, (self.index_constant(active),), vector_type(i1, lanes))
+
+    @contextmanager
+    def _inside(self, block: Block) -> Generator[None]:
+        self._levels[block] = len(self._blocks)
+        self._blocks.append(block)
+        self._pure.append({})
+        yield
+        self._blocks.pop()
+        self._pure.pop()
+
+    def parallel(self, steps: Sequence[Steps], body: Callable[[list[Position]], None]) -> None:
+        """An `scf.parallel` over all `steps`; loops of one iteration leave no trace, one of none leaves nothing."""
+        if any(s.count == 0 for s in steps):
+            return
+        repeated = [s for s in steps if s.count > 1]
+        block = Block(arg_types=[INDEX] * len(repeated)) if repeated else None
+        arguments = iter(block.args if block else ())
+        positions = [Position(((next(arguments), 1),)) if s.count > 1 else Position((), s.start) for s in steps]
+        if block is None:
+            body(positions)
+            return
+        with self._inside(block):
+            body(positions)
+            self.add(scf.ReduceOp.create())
+        number = self.index_constant
+        bounds = [
+            *(number(s.start) for s in repeated),
+            *(number(s.start + s.count * s.step) for s in repeated),
+            *(number(s.step) for s in repeated),
+        ]
+        segments = DenseArrayBase.from_list(i32, [len(repeated)] * 3 + [0])
+        self.add(
+            scf.ParallelOp.create(
+                operands=bounds, properties={"operandSegmentSizes": segments}, regions=[Region(block)]
+            )
+        )
+
+    def sequential(
+        self,
+        steps: Steps,
+        carried: Sequence[SSAValue],
+        body: Callable[[Position, list[SSAValue]], Sequence[SSAValue]],
+    ) -> list[SSAValue]:
+        """An `scf.for` that carries values; one iteration is written out, none gives `carried`."""
+        if steps.count == 0:
+            return list(carried)
+        if steps.count == 1:
+            return list(body(Position((), steps.start), list(carried)))
+        types = [value.type for value in carried]
+        block = Block(arg_types=[INDEX, *types])
+        with self._inside(block):
+            results = body(Position(((block.args[0], 1),)), list(block.args[1:]))
+            self.add(scf.YieldOp.create(operands=results))
+        bounds = [steps.start, steps.start + steps.count * steps.step, steps.step]
+        loop = scf.ForOp.create(
+            operands=[*map(self.index_constant, bounds), *carried], result_types=types, regions=[Region(block)]
+        )
+        self.add(loop)
+        return list(loop.results)

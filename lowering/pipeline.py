@@ -1,0 +1,109 @@
+"""The path from tensor IR to loop IR, read from top to bottom, and the stage that a module stands at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import func, linalg
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.passes import ModulePass
+
+from tenon.passes.pipeline import PASSES as TENSOR_PASSES
+from tenon.passes.pipeline import TENSOR_PIPELINE
+
+
+def _loader(module: str, name: str) -> Callable[[], type[ModulePass]]:
+    def load() -> type[ModulePass]:
+        from importlib import import_module
+
+        return getattr(import_module(f"tenon.lowering.{module}"), name)
+
+    return load
+
+
+PASSES: dict[str, Callable[[], type[ModulePass]]] = {
+    "convert-tensor-to-structured": _loader("convert_tensor_to_structured", "ConvertTensorToStructuredPass"),
+    "bufferize": _loader("bufferize", "BufferizePass"),
+    "schedule": _loader("schedule", "SchedulePass"),
+    "convert-structured-to-loops": _loader("convert_structured_to_loops", "ConvertStructuredToLoopsPass"),
+    "expand-math": _loader("expand_math", "ExpandMathPass"),
+    "map-to-grid": _loader("map_to_grid", "MapToGridPass"),
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of IR: its name, what holds in it, and the passes that lead from it to the next one."""
+
+    name: str
+    holds: str
+    passes: tuple[str, ...]
+
+
+def stages(vector_bits: int) -> tuple[Stage, ...]:
+    """The stages in order, for a target with vector registers of `vector_bits` (0: scalar loops, as for a GPU)."""
+    return (
+        Stage("tensor", "the ops as they were traced", TENSOR_PIPELINE),
+        Stage("fused", "fusion groups are kernels", ("convert-tensor-to-structured", "fuse-structured")),
+        Stage("structured", "every op is a linalg.generic on tensors", ("bufferize",)),
+        Stage(
+            "buffered",
+            "tensors are buffers in one arena",
+            (f"schedule{{vector-bits={vector_bits}}}", "convert-structured-to-loops"),
+        ),
+        Stage("loops", "kernels are loops over vectors and scalars", ("expand-math",) if vector_bits else ()),
+    )
+
+
+def stage_of(module: ModuleOp) -> str:
+    """The name of the stage that `module` stands at, told by the ops in it."""
+    has_linalg = has_tensor = has_tenon = False
+    for op in module.walk():
+        has_tenon = has_tenon or op.name.startswith("tenon.") or _is_tensor_op(op)
+        has_linalg = has_linalg or isinstance(op, linalg.ops.GenericOp | linalg.ops.FillOp)
+        has_tensor = has_tensor or any(isinstance(r.type, TensorType) for r in op.results)
+    functions = [op for op in module.ops if isinstance(op, func.FuncOp)]
+    has_tensor = has_tensor or any(isinstance(t, TensorType) for f in functions for t in f.function_type.inputs)
+    if has_tenon:
+        return "fused" if any("kernel" in f.attributes for f in functions) else "tensor"
+    if has_tensor:
+        # A function of upstream ops alone may not have been fused; kernels are what later stages lower.
+        return "structured"
+    return "buffered" if has_linalg else "loops"
+
+
+def _is_tensor_op(op: object) -> bool:
+    from tenon.dialects.base import TensorOp
+
+    return isinstance(op, TensorOp)
+
+
+Observer = Callable[[str, ModuleOp], None]
+
+
+def run_passes(ctx: Context, module: ModuleOp, passes: Sequence[str], observe: Observer | None = None) -> None:
+    """Run passes (names with options, as on the command line) in place; `observe(pass, module)` after each."""
+    from xdsl.passes import PassPipeline
+    from xdsl.utils.arg_spec import parse_pipeline
+
+    known = {**TENSOR_PASSES, **PASSES}
+    for spec in parse_pipeline(",".join(passes)):
+        pass_ = known[spec.name]().from_spec(spec)
+        PassPipeline((pass_,)).apply(ctx, module)
+        if observe is not None:
+            observe(spec.name, module)
+
+
+def lower(
+    ctx: Context, module: ModuleOp, vector_bits: int, to: str = "loops", observe: Observer | None = None
+) -> ModuleOp:
+    """Take `module` from its stage to the end of the one before `to`; at `loops`, through that stage's own passes."""
+    order = stages(vector_bits)
+    names = [stage.name for stage in order]
+    start = names.index(stage_of(module))
+    last = len(order) if to == "loops" else names.index(to)
+    for stage in order[start:last]:
+        run_passes(ctx, module, stage.passes, observe)
+    return module

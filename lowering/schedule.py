@@ -1,0 +1,219 @@
+"""`schedule`: decide how each `linalg.generic` of a kernel becomes vectors and register tiles.
+
+Before: the buffered stage. After: the same, with fewer loops where operands are contiguous over several
+(`collapse_loops`), with fills and copies as generics where they are not just initial values, and with an attribute
+`schedule` (see `loop_schedule`) on each generic that is worth vectors. Text edited by hand keeps its decisions: an
+op that has the attribute already is left alone.
+
+The rule: a loop is as good a vector loop as the lanes it fills on average,
+
+    extent / (ceil(extent / width) + horizontal),  width = min(vector bits / widest element, extent down to a 2^k)
+
+where `horizontal` is what combining the lanes of a reduction costs for each time the loop runs. Statements that
+share outer loops look at their own loops first; where vectors along a shared loop are better for the kernel as a
+whole, all take that one. A tile has as many vectors as keep the multipliers busy without leaving registers:
+`LARGEST_TILE` accumulators where loads can be shared by jamming a second parallel loop, else `VECTORS_IN_FLIGHT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from tenon.lowering.collapse_loops import collapse_loops
+from tenon.lowering.kernel_intermediates import intermediates_fit
+from tenon.lowering.kernel_statements import (
+    Kernel,
+    LoopKind,
+    Statement,
+    Stride,
+    compute_bits,
+    kernels_of,
+    read_kernel,
+    vector_obstacle,
+)
+from tenon.lowering.loop_schedule import Schedule
+from tenon.lowering.shared_loops import SharedLoop, shared_loops
+
+LARGEST_TILE = 24
+"""Accumulators in vector registers; of 32, the rest holds operands."""
+VECTORS_IN_FLIGHT = 8
+"""Independent accumulations that hide the latency of one."""
+UNROLLED_STREAM = 2
+"""Vectors per iteration of a loop that only streams."""
+LARGEST_JAM = 8
+SEPARATE_ROWS = 4
+"""Vectors along the vector loop in a tile that also jams."""
+
+
+@dataclass(frozen=True)
+class SchedulePass(ModulePass):
+    """Write a schedule on every generic that is worth vectors of `vector_bits`; 0 means that none is."""
+
+    name = "schedule"
+
+    vector_bits: int = 512
+    collapse: bool = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        bits = self.vector_bits
+        if bits < 0 or bits & (bits - 1):
+            raise ValueError(f"schedule: vector-bits is {bits}, neither 0 nor a power of two")
+        for function in kernels_of(op):
+            try:
+                schedule_kernel(function, bits, collapse=self.collapse)
+            except ValueError as error:
+                raise ValueError(f"kernel @{function.sym_name.data}: {error}") from error
+
+
+def schedule_kernel(function: func.FuncOp, vector_bits: int, *, collapse: bool = True) -> None:
+    """Decide for one kernel."""
+    pinned = any("schedule" in op.attributes for op in function.body.block.ops)
+    if collapse and not pinned:
+        collapse_loops(function)  # a pinned schedule names loops by number
+    if vector_bits == 0:
+        return
+    kernel = read_kernel(function)
+    for statement, schedule in zip(kernel.statements, decide(kernel, vector_bits), strict=True):
+        if schedule is not None and "schedule" not in statement.op.attributes:
+            statement.op.attributes["schedule"] = schedule.attribute()
+
+
+def decide(kernel: Kernel, vector_bits: int) -> list[Schedule | None]:
+    """A schedule for each statement, or None where scalars are as good."""
+    statements = kernel.statements
+    together = len(statements) > 1 and len(statements) == len(kernel.items)
+    shared = shared_loops(statements) if together else []
+    if not shared:
+        return [_decide(statement, range(len(statement.extents)), vector_bits)[0] for statement in statements]
+    own = [
+        _decide(statement, [loop for loop in range(len(statement.extents)) if loop not in used], vector_bits)
+        for statement, used in ((s, {known[number] for known in shared}) for number, s in enumerate(statements))
+    ]
+    best = own
+    for loop in shared:
+        strips = _decide_strips(kernel, shared, loop, vector_bits)
+        if strips is not None and sum(cost for _, cost in strips) < sum(cost for _, cost in best):
+            best = strips
+    return [schedule for schedule, _ in best]
+
+
+def _decide_strips(
+    kernel: Kernel, shared: Sequence[SharedLoop], chosen: SharedLoop, vector_bits: int
+) -> list[tuple[Schedule | None, float]] | None:
+    """All statements vectorized along a shared loop, in strips whose intermediates fit; None if that cannot be."""
+    decisions = [
+        _decide(statement, [loop], vector_bits, jam=False)
+        for statement, loop in zip(kernel.statements, chosen, strict=True)
+    ]
+    schedules = [schedule for schedule, _ in decisions if schedule is not None]
+    if len(schedules) != len(decisions):
+        return None
+    width = max(schedule.width for schedule in schedules)
+    for vectors in (SEPARATE_ROWS, 2, 1):
+        extent = width * vectors
+        if extent > kernel.statements[0].extents[chosen[0]] and vectors > 1:
+            continue
+        if intermediates_fit(kernel, {known: extent if known == chosen else 1 for known in shared}):
+            return [
+                (Schedule(s.vector, s.width, extent // s.width), cost)
+                for s, (_, cost) in zip(schedules, decisions, strict=True)
+            ]
+    return None
+
+
+def _decide(
+    statement: Statement, loops: Collection[int], vector_bits: int, *, jam: bool = True
+) -> tuple[Schedule | None, float]:
+    """The best schedule that vectorizes and jams only `loops`, and what it costs: iterations per lane."""
+    work = float(prod(statement.extents))
+    lanes, chosen = 1.0, None
+    for loop in loops:
+        width = min(vector_bits // compute_bits(statement), _power_of_two_in(statement.extents[loop]))
+        if width < 2 or vector_obstacle(statement, loop) is not None:
+            continue
+        filled = _lanes_filled(statement, loop, width)
+        if filled > lanes or (filled == lanes and chosen is not None and _prefers(statement, loop, chosen[0])):
+            lanes, chosen = filled, (loop, width)
+    if chosen is None:
+        return None, work
+    loop, width = chosen
+    jammed = _jam_loop(statement, loop, loops) if jam else None
+    return _tile(statement, loop, width, jammed), work / lanes
+
+
+def _lanes_filled(statement: Statement, loop: int, width: int) -> float:
+    extent = statement.extents[loop]
+    full, left = divmod(extent, width)
+    vectors = full + (1 if left else 0)
+    if statement.divides_integers():
+        if left and statement.kinds[loop] is LoopKind.REDUCTION:
+            return 0.0
+        vectors = full + left
+    horizontal = 0.0
+    if statement.kinds[loop] is LoopKind.REDUCTION:
+        runs = prod(statement.extents[r] for r in statement.loops(LoopKind.REDUCTION) if r != loop)
+        horizontal = width.bit_length() / max(runs, 1)
+    return extent / (vectors + horizontal)
+
+
+def _prefers(statement: Statement, loop: int, other: int) -> bool:
+    """Between equals: parallel loops before others, then the inner one."""
+    rank = {LoopKind.PARALLEL: 0, LoopKind.REDUCTION: 1, LoopKind.SEQUENTIAL: 2}
+    return (rank[statement.kinds[loop]], -loop) < (rank[statement.kinds[other]], -other)
+
+
+def _jam_loop(statement: Statement, vector: int, loops: Collection[int]) -> int | None:
+    """The parallel loop whose iterations can share most loads: of vectors, then of anything, then the longest."""
+    if LoopKind.REDUCTION not in statement.kinds:
+        return None
+
+    def shared_loads(loop: int) -> tuple[int, int]:
+        shared = [access for access in statement.inputs if access.stride(loop) is Stride.INVARIANT]
+        return sum(access.stride(vector) is not Stride.INVARIANT for access in shared), len(shared)
+
+    candidates = [
+        loop
+        for loop in loops
+        if loop != vector
+        and statement.kinds[loop] is LoopKind.PARALLEL
+        and statement.extents[loop] > 1
+        and shared_loads(loop)[1]
+    ]
+    return max(candidates, key=lambda loop: (*shared_loads(loop), statement.extents[loop]), default=None)
+
+
+def _tile(statement: Statement, vector: int, width: int, jam: int | None) -> Schedule:
+    vectors = max(statement.extents[vector] // width, 1)
+    outputs = len(statement.outputs)
+    if LoopKind.REDUCTION not in statement.kinds:
+        return Schedule(vector, width, min(vectors, UNROLLED_STREAM))
+    combined = statement.kinds[vector] is LoopKind.REDUCTION
+    if jam is None:
+        largest = SEPARATE_ROWS if combined else VECTORS_IN_FLIGHT
+        return Schedule(vector, width, _even(vectors, max(largest // outputs, 1)))
+    rows = statement.extents[jam]
+    if combined:
+        # Each row costs loads of its own, and a horizontal combination whatever the unrolling.
+        count = _even(rows, max(VECTORS_IN_FLIGHT // outputs, 1))
+        return Schedule(vector, width, _even(vectors, max(VECTORS_IN_FLIGHT // (count * outputs), 1)), jam, count)
+    unroll = _even(vectors, max(min(SEPARATE_ROWS, LARGEST_TILE // outputs), 1))
+    count = _even(rows, max(min(LARGEST_JAM, LARGEST_TILE // (unroll * outputs)), 1))
+    return Schedule(vector, width, unroll, jam, count)
+
+
+def _even(total: int, largest: int) -> int:
+    """The size of parts of at most `largest` that divide `total` as evenly as can be."""
+    parts = -(-total // largest)
+    return -(-total // parts)
+
+
+def _power_of_two_in(number: int) -> int:
+    """The largest power of two that is not above `number`; 0 for 0."""
+    return 1 << (number.bit_length() - 1) if number else 0

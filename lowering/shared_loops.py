@@ -1,0 +1,138 @@
+"""Which parallel loops the statements of a kernel have in common.
+
+A loop is shared when every buffer that one statement writes and another uses is indexed by it in the same
+dimension, as a plain index, by all of them: then each iteration of the shared loop only needs what the same
+iteration made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.ir import SSAValue
+
+from tenon.lowering.kernel_statements import Access, LoopKind, Statement, root_of
+
+SharedLoop = tuple[int, ...]
+"""For each statement, in order, its loop that is shared."""
+
+
+def shared_loops(statements: Sequence[Statement]) -> list[SharedLoop]:
+    """The largest set of loops that all statements share, outermost first. One statement shares its parallel loops."""
+    connecting = _buffers_by_role(statements)
+    if connecting is None:
+        return []
+    written, read_only = connecting
+    shared: list[SharedLoop] = []
+    for loop in statements[0].loops(LoopKind.PARALLEL):
+        if statements[0].extents[loop] == 1:
+            continue  # such a loop is no loop at all
+        taken = [{known[position] for known in shared} for position in range(len(statements))]
+        match = _match(statements, loop, written, read_only, taken)
+        if match is not None:
+            shared.append(match)
+    return shared
+
+
+def _buffers_by_role(
+    statements: Sequence[Statement],
+) -> tuple[dict[SSAValue, list[tuple[int, Access]]], dict[SSAValue, list[tuple[int, Access]]]] | None:
+    """The accesses to each buffer that some statement writes, and to each other; None if a written one has two views
+    or is read at computed indices."""
+    written_roots = {root_of(output.buffer) for statement in statements for output in statement.outputs}
+    written: dict[SSAValue, list[tuple[int, Access]]] = {}
+    read_only: dict[SSAValue, list[tuple[int, Access]]] = {}
+    views: dict[SSAValue, SSAValue] = {}
+    for position, statement in enumerate(statements):
+        if any(root_of(load.memref) in written_roots for load in statement.body_loads()):
+            return None
+        for access in statement.accesses:
+            root = root_of(access.buffer)
+            if root in written_roots and views.setdefault(root, access.buffer) is not access.buffer:
+                return None
+            (written if root in written_roots else read_only).setdefault(root, []).append((position, access))
+    connecting = {root: uses for root, uses in written.items() if len({position for position, _ in uses}) > 1}
+    return connecting, read_only
+
+
+def _match(
+    statements: Sequence[Statement],
+    loop: int,
+    written: dict[SSAValue, list[tuple[int, Access]]],
+    read_only: dict[SSAValue, list[tuple[int, Access]]],
+    taken: Sequence[set[int]],
+) -> SharedLoop | None:
+    extent = statements[0].extents[loop]
+    chosen = {0: loop}
+
+    def fits(position: int, candidate: int) -> bool:
+        statement = statements[position]
+        parallel = statement.kinds[candidate] is LoopKind.PARALLEL
+        return parallel and statement.extents[candidate] == extent and candidate not in taken[position]
+
+    if not fits(0, loop) or not _spread(chosen, written, fits):
+        return None
+    for position, statement in enumerate(statements):
+        if position in chosen:
+            continue
+        # Nothing flows between this statement and those before: any loop of the extent is right, one that reads
+        # the same data along is better.
+        candidates = [
+            *_loops_reading_alike(position, chosen, read_only),
+            *(candidate for candidate in statement.loops(LoopKind.PARALLEL)),
+        ]
+        for candidate in candidates:
+            attempt = {**chosen, position: candidate}
+            if fits(position, candidate) and _spread(attempt, written, fits):
+                chosen = attempt
+                break
+        else:
+            return None
+    return tuple(chosen[position] for position in range(len(statements)))
+
+
+def _spread(
+    chosen: dict[int, int],
+    written: dict[SSAValue, list[tuple[int, Access]]],
+    fits: Callable[[int, int], bool],
+) -> bool:
+    """Extend `chosen` to all statements that buffers connect; False if some buffer is used at another index."""
+    pending = list(chosen)
+    while pending:
+        position = pending.pop()
+        for uses in written.values():
+            own = [access.plain_loops() for user, access in uses if user == position]
+            if not own:
+                continue
+            if chosen[position] not in own[0]:
+                return False
+            dim = own[0].index(chosen[position])
+            for user, access in uses:
+                other = access.plain_loops()[dim]
+                if other is None or chosen.get(user, other) != other or not fits(user, other):
+                    return False
+                if sum(other in subscript.factors for subscript in access.subscripts) != 1:
+                    return False
+                if user not in chosen:
+                    chosen[user] = other
+                    pending.append(user)
+    return True
+
+
+def _loops_reading_alike(
+    position: int, chosen: dict[int, int], read_only: dict[SSAValue, list[tuple[int, Access]]]
+) -> list[int]:
+    """Loops of a statement that index a buffer where a chosen loop of another statement does."""
+    alike: list[int] = []
+    for uses in read_only.values():
+        dims = {
+            dim
+            for user, access in uses
+            if user in chosen
+            for dim, loop in enumerate(access.plain_loops())
+            if loop == chosen[user]
+        }
+        for user, access in uses:
+            if user == position:
+                alike += [loop for dim in dims if (loop := access.plain_loops()[dim]) is not None]
+    return alike

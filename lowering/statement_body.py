@@ -1,0 +1,251 @@
+"""The body of a statement at one point of its loops, for one lane or for the lanes of a vector.
+
+A value of the body stays a scalar as long as nothing that varies along the lanes enters it, and is broadcast where
+it meets a vector. Within one `Reads`, equal loads and equal computations are done once: that is what makes a
+register tile pay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, linalg, math, memref, vector
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from tenon.lowering.combiners import product_of_sum
+from tenon.lowering.kernel_statements import Access, Statement, Stride, element_type, is_index_of
+from tenon.lowering.loop_builder import INDEX, LoopBuilder, Position, vector_op, vector_type
+
+_NO_FASTMATH: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
+
+Reads = dict[object, SSAValue]
+"""What has been loaded and computed since something was stored."""
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """`count` iterations of `loop` done at once, of which the first `active` count; None means all."""
+
+    loop: int | None = None
+    count: int = 1
+    active: int | None = None
+
+
+ONE_LANE = Lanes()
+
+
+@dataclass
+class Buffer:
+    """Where the elements of a memref of the kernel live: in `memref`, or in `scalar` if one is all there is.
+
+    `dims` are the dimensions that `memref` still has; `shrunken` ones count from the start of a strip.
+    """
+
+    memref: SSAValue | None
+    dims: tuple[int, ...]
+    shrunken: bool = False
+    scalar: SSAValue | None = None
+
+
+@dataclass(frozen=True)
+class Point:
+    """One iteration of each loop: its index, and its index in shrunken buffers."""
+
+    indices: tuple[Position, ...]
+    local: tuple[Position, ...]
+
+    def moved(self, loop: int | None, distance: int) -> Point:
+        """The point `distance` further along `loop`."""
+        return (
+            self
+            if loop is None or not distance
+            else self.at(loop, self.indices[loop] + distance, self.local[loop] + distance)
+        )
+
+    def at(self, loop: int, index: Position, local: Position) -> Point:
+        """The point with another iteration of `loop`."""
+        return Point(_replaced(self.indices, loop, index), _replaced(self.local, loop, local))
+
+
+def _replaced(positions: tuple[Position, ...], loop: int, position: Position) -> tuple[Position, ...]:
+    return (*positions[:loop], position, *positions[loop + 1 :])
+
+
+class BodyEmitter:
+    """Emits loads, computation and stores of one statement."""
+
+    def __init__(
+        self, builder: LoopBuilder, statement: Statement, buffers: dict[SSAValue, Buffer], *, fuse_products: bool
+    ) -> None:
+        self._builder = builder
+        self._statement = statement
+        self._buffers = buffers
+        self._ops = [op for op in statement.body.ops if not isinstance(op, linalg.ops.YieldOp)]
+        self._fused: dict[Operation, Operation] = {}
+        if fuse_products:
+            self._fused = dict(pair for a in statement.accumulators if (pair := product_of_sum(statement.body, a)))
+            products = set(self._fused.values())
+            self._ops = [op for op in self._ops if op not in products]
+
+    def load(self, access: Access, point: Point, lanes: Lanes, reads: Reads) -> SSAValue:
+        """The element at `point`: a vector if it varies along the lanes, otherwise a scalar."""
+        buffer = self._buffers.get(access.buffer)
+        if buffer is not None and buffer.scalar is not None:
+            return buffer.scalar
+        varies = lanes.count > 1 and access.stride(lanes.loop or 0) is not Stride.INVARIANT
+        return self._load(*self._address(access, point), lanes if varies else ONE_LANE, reads)
+
+    def _load(self, source: SSAValue, indices: tuple[SSAValue, ...], lanes: Lanes, reads: Reads) -> SSAValue:
+        key = (source, indices, lanes)
+        known = reads.get(key)
+        if known is not None:
+            return known
+        builder, element = self._builder, element_type(source)
+        if lanes.count == 1:
+            op = memref.LoadOp.create(operands=(source, *indices), result_types=(element,))
+        elif lanes.active is None:
+            op = vector.LoadOp.create(operands=(source, *indices), result_types=(vector_type(element, lanes.count),))
+        else:
+            wide = vector_type(element, lanes.count)
+            zero = builder.constant(DenseIntOrFPElementsAttr.from_list(wide, [0]), wide)
+            mask = builder.mask(lanes.active, lanes.count)
+            op = vector.MaskedLoadOp.create(operands=(source, *indices, mask, zero), result_types=(wide,))
+        known = reads[key] = builder.value(op)
+        return known
+
+    def store(self, value: SSAValue, access: Access, point: Point, lanes: Lanes) -> None:
+        """Write `value` to the element, or elements, at `point`."""
+        buffer = self._buffers.get(access.buffer)
+        if buffer is not None and buffer.memref is None:
+            buffer.scalar = value
+            return
+        target, indices = self._address(access, point)
+        value = self._builder.broadcast(value, lanes.count)
+        if lanes.count == 1:
+            op = memref.StoreOp.create(operands=(value, target, *indices))
+        elif lanes.active is None:
+            op = vector.StoreOp.create(operands=(value, target, *indices))
+        else:
+            mask = self._builder.mask(lanes.active, lanes.count)
+            op = vector.MaskedStoreOp.create(operands=(target, *indices, mask, value))
+        self._builder.add(op)
+
+    def _address(self, access: Access, point: Point) -> tuple[SSAValue, tuple[SSAValue, ...]]:
+        buffer = self._buffers.get(access.buffer)
+        dims: Sequence[int] = range(len(access.subscripts))
+        source, positions = access.buffer, point.indices
+        if buffer is not None:
+            assert buffer.memref is not None, f"{access.buffer.type} is read before it is written"
+            source, dims = buffer.memref, buffer.dims
+            positions = point.local if buffer.shrunken else point.indices
+        indices: list[SSAValue] = []
+        for dim in dims:
+            subscript = access.subscripts[dim]
+            total = Position((), subscript.constant)
+            for loop, factor in subscript.factors.items():
+                total = total + positions[loop].scaled(factor)
+            indices.append(self._builder.index(total))
+        return source, tuple(indices)
+
+    def evaluate(
+        self, point: Point, accumulators: Sequence[SSAValue | None], lanes: Lanes, reads: Reads
+    ) -> list[SSAValue]:
+        """The values that the body yields at `point`; an accumulator that it does not read may be None."""
+        statement = self._statement
+        values: dict[SSAValue, SSAValue] = {}
+        for argument, access in zip(statement.body.args, statement.inputs, strict=False):
+            if argument.first_use is not None:
+                values[argument] = self.load(access, point, lanes, reads)
+        for argument, accumulator in zip(statement.accumulators, accumulators, strict=True):
+            if accumulator is not None:
+                values[argument] = accumulator
+        for op in self._ops:
+            self._emit(op, values, point, lanes, reads)
+        assert statement.body.last_op is not None
+        yielded: Sequence[SSAValue] = statement.body.last_op.operands
+        return [values.get(operand, operand) for operand in yielded]
+
+    def _emit(self, op: Operation, values: dict[SSAValue, SSAValue], point: Point, lanes: Lanes, reads: Reads) -> None:
+        match op:
+            case linalg.ops.IndexOp():
+                values[op.result] = self._loop_index(op.dim.value.data, point, lanes)
+            case arith.ConstantOp():
+                values[op.result] = self._builder.constant(op.value, op.result.type)
+            case memref.LoadOp():
+                values[op.res] = self._read(op, values, point, lanes, reads)
+            case _ if op.regions:
+                self._clone(op, values, point)
+            case _:
+                self._compute(op, values, lanes, reads)
+
+    def _loop_index(self, loop: int, point: Point, lanes: Lanes) -> SSAValue:
+        first = self._builder.index(point.indices[loop])
+        if loop != lanes.loop or lanes.count == 1:
+            return first
+        wide = vector_type(INDEX, lanes.count)
+        numbers = DenseIntOrFPElementsAttr.from_list(wide, list(range(lanes.count)))
+        steps = self._builder.constant(numbers, wide)
+        return self._builder.pure(arith.AddiOp, (self._builder.broadcast(first, lanes.count), steps), wide)
+
+    def _read(
+        self, op: memref.LoadOp, values: dict[SSAValue, SSAValue], point: Point, lanes: Lanes, reads: Reads
+    ) -> SSAValue:
+        indices = [values.get(index, index) for index in op.indices]
+        contiguous = bool(indices) and isinstance(indices[-1].type, VectorType)
+        if contiguous:
+            assert lanes.loop is not None and is_index_of(op.indices[-1], lanes.loop)
+            indices[-1] = self._builder.index(point.indices[lanes.loop])
+        buffer = self._buffers.get(op.memref)
+        source = op.memref
+        if buffer is not None:
+            assert buffer.memref is not None, f"{op.memref.type} is read before it is written"
+            source, indices = buffer.memref, [indices[dim] for dim in buffer.dims]
+        return self._load(source, tuple(indices), lanes if contiguous else ONE_LANE, reads)
+
+    def _compute(self, op: Operation, values: dict[SSAValue, SSAValue], lanes: Lanes, reads: Reads) -> None:
+        operands = [values.get(operand, operand) for operand in op.operands]
+        op_type: type[Operation] = type(op)
+        properties, attributes = op.properties, op.attributes
+        product = self._fused.get(op)
+        if product is not None:
+            addend = next(o for o in op.operands if o is not product.results[0])
+            operands = [values.get(operand, operand) for operand in (*product.operands, addend)]
+        wide = any(isinstance(operand.type, VectorType) for operand in operands)
+        if product is not None:
+            op_type = vector.FMAOp if wide else math.FmaOp
+            properties = {} if wide else _NO_FASTMATH
+            attributes = {}
+        result_types: Sequence[Attribute] = op.result_types
+        if wide:
+            operands = [self._builder.broadcast(operand, lanes.count) for operand in operands]
+            result_types = [vector_type(t, lanes.count) for t in result_types]
+            op_type = vector_op(op_type)
+        key = (op, *operands)
+        known = reads.get(key)
+        if known is None:
+            known = reads[key] = self._builder.value(
+                op_type.create(
+                    operands=operands,
+                    result_types=result_types,
+                    properties=properties.copy(),
+                    attributes=attributes.copy(),
+                    location=op.location,
+                )
+            )
+        values[op.results[0]] = known
+
+    def _clone(self, op: Operation, values: dict[SSAValue, SSAValue], point: Point) -> None:
+        mapping = dict(values)
+        copy = op.clone(mapping)
+        for inner in list(copy.walk()):
+            if isinstance(inner, linalg.ops.IndexOp):
+                inner.result.replace_all_uses_with(self._builder.index(point.indices[inner.dim.value.data]))
+                assert isinstance(inner.parent, Block)
+                inner.parent.erase_op(inner)
+            elif isinstance(inner, memref.LoadOp) and (buffer := self._buffers.get(inner.memref)) is not None:
+                indices = list(inner.indices)
+                inner.operands = [buffer.memref, *(indices[dim] for dim in buffer.dims)]  # pyright: ignore
+        self._builder.add(copy)
+        values.update(zip(op.results, copy.results, strict=True))

@@ -1,0 +1,360 @@
+"""The loop nest of one statement, scalar or tiled as its schedule says.
+
+Two shapes of nest exist:
+
+- lanes write different elements (the vector loop is parallel or sequential, or there is none): the accumulators of a
+  tile, `jam_count` x `unroll` vectors per output, are carried by the reduction loops and stored behind them;
+- lanes are combined (the vector loop is a reduction): the accumulators start neutral, and become a scalar behind the
+  loops.
+
+What does not fill a tile is done in a smaller one; what does not fill a vector is masked, or scalar where the body
+divides integers, which could trap in a masked lane.
+
+A loop of which several iterations reach one element of an output (the gradient of a window) stays sequential,
+outside of the reduction loops: load, combine, store. It may still be the vector loop if the outputs have unit
+stride along it: with all other loops fixed, the lanes then reach different elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import vector
+from xdsl.dialects.arith import SelectOp
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import SSAValue
+
+from tenon.lowering.combiners import CombiningKind, combining_kind
+from tenon.lowering.kernel_statements import LoopKind, Statement, element_type
+from tenon.lowering.loop_builder import LoopBuilder, Position, Steps, vector_op
+from tenon.lowering.loop_schedule import Schedule
+from tenon.lowering.statement_body import ONE_LANE, BodyEmitter, Buffer, Lanes, Point, Reads
+
+
+@dataclass(frozen=True)
+class Span:
+    """The iterations of a loop that a nest runs: `extent` from `start`, which is `local` in shrunken buffers."""
+
+    start: Position
+    local: Position
+    extent: int
+
+    @staticmethod
+    def whole(extent: int) -> Span:
+        """All iterations of a loop."""
+        return Span(Position(), Position(), extent)
+
+
+@dataclass(frozen=True)
+class _Tiles:
+    """`steps` along a loop, each of `size` times `lanes` iterations."""
+
+    steps: Steps
+    size: int = 1
+    lanes: Lanes = ONE_LANE
+
+
+@dataclass(frozen=True)
+class _Range:
+    """The iterations of `loop` that a nest runs one by one, or tile by tile."""
+
+    loop: int
+    steps: Steps
+    parallel: bool
+
+
+def emit_statement(
+    builder: LoopBuilder,
+    statement: Statement,
+    schedule: Schedule | None,
+    spans: Sequence[Span],
+    buffers: dict[SSAValue, Buffer],
+) -> None:
+    """Append the loops of `statement` over `spans`, one per loop, to the current block."""
+    loops = _StatementLoops(builder, statement, schedule, spans, buffers)
+    if loops.vector is not None and statement.kinds[loops.vector] is LoopKind.REDUCTION:
+        loops.emit_combined_lanes()
+    else:
+        loops.emit_separate_lanes()
+
+
+class _StatementLoops:
+    def __init__(
+        self,
+        builder: LoopBuilder,
+        statement: Statement,
+        schedule: Schedule | None,
+        spans: Sequence[Span],
+        buffers: dict[SSAValue, Buffer],
+    ) -> None:
+        self.builder = builder
+        self.statement = statement
+        self.schedule = schedule or Schedule()
+        self.spans = spans
+        # The grid mapping recognises reductions by their one combining op, so only a schedule fuses products.
+        self.body = BodyEmitter(builder, statement, buffers, fuse_products=schedule is not None)
+        self.vector = self.schedule.vector
+        self.jam = self.schedule.jam
+        self.parallel = statement.loops(LoopKind.PARALLEL)
+        self.sequential = statement.loops(LoopKind.SEQUENTIAL)
+        self.reductions = statement.loops(LoopKind.REDUCTION)
+        self.origin = Point(tuple(s.start for s in spans), tuple(s.local for s in spans))
+
+    # Ranges and nests
+
+    def vector_tiles(self) -> list[_Tiles]:
+        """The vector loop as tiles of `unroll` vectors, the vectors behind them, and what does not fill a vector."""
+        if self.vector is None:
+            return [_Tiles(Steps(0, 1))]
+        extent, width, unroll = self.spans[self.vector].extent, self.schedule.width, self.schedule.unroll
+        full, left = divmod(extent, width * unroll)
+        vectors, rest = divmod(left, width)
+        lanes = Lanes(self.vector, width)
+        tiles = [_Tiles(Steps(0, full, width * unroll), unroll, lanes)]
+        start = full * width * unroll
+        tiles.append(_Tiles(Steps(start, min(vectors, 1), width * unroll), vectors, lanes))
+        start += vectors * width
+        if self.statement.divides_integers():
+            tiles.append(_Tiles(Steps(start, rest), 1, Lanes(self.vector)))
+        else:
+            lanes = Lanes(self.vector, _lanes_for(rest), None if rest == _lanes_for(rest) else rest)
+            tiles.append(_Tiles(Steps(start, min(rest, 1)), 1, lanes))
+        return [tile for tile in tiles if tile.steps.count]
+
+    def jam_tiles(self) -> list[_Tiles]:
+        """The jammed loop as tiles of `jam_count` iterations, and what is left of it."""
+        if self.jam is None:
+            return [_Tiles(Steps(0, 1))]
+        count = self.schedule.jam_count
+        full, left = divmod(self.spans[self.jam].extent, count)
+        tiles = [_Tiles(Steps(0, full, count), count), _Tiles(Steps(full * count, min(left, 1)), left)]
+        return [tile for tile in tiles if tile.steps.count]
+
+    def one_by_one(self, loops: Sequence[int], *, parallel: bool) -> list[_Range]:
+        """All iterations of `loops`, except the tiled ones."""
+        tiled = (self.vector, self.jam)
+        return [_Range(loop, Steps(0, self.spans[loop].extent), parallel) for loop in loops if loop not in tiled]
+
+    def tiled(self, loop: int | None, tiles: _Tiles) -> list[_Range]:
+        """The steps of `tiles` along `loop`, or nothing if there is no such loop."""
+        if loop is None:
+            return []
+        return [_Range(loop, tiles.steps, self.statement.kinds[loop] is LoopKind.PARALLEL)]
+
+    def step_to(self, point: Point, loop: int, distance: Position) -> Point:
+        """`point` with `loop` at `distance` from the start of its span."""
+        span = self.spans[loop]
+        return point.at(loop, span.start + distance, span.local + distance)
+
+    def nest(self, ranges: Sequence[_Range], point: Point, leaf: Callable[[Point], None]) -> None:
+        """Loops over `ranges`, the parallel ones first and together, around `leaf`."""
+        parallel = [r for r in ranges if r.parallel]
+        sequential = [r for r in ranges if not r.parallel]
+
+        def sequentially(remaining: Sequence[_Range], at: Point) -> None:
+            if not remaining:
+                leaf(at)
+                return
+            first = remaining[0]
+
+            def body(position: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
+                sequentially(remaining[1:], self.step_to(at, first.loop, position))
+                return ()
+
+            self.builder.sequential(first.steps, (), body)
+
+        def inside(positions: list[Position]) -> None:
+            at = point
+            for r, position in zip(parallel, positions, strict=True):
+                at = self.step_to(at, r.loop, position)
+            sequentially(sequential, at)
+
+        if all(r.steps.count for r in sequential):
+            self.builder.parallel([r.steps for r in parallel], inside)
+
+    def reduce(
+        self,
+        loops: Sequence[int],
+        point: Point,
+        carried: list[SSAValue],
+        leaf: Callable[[Point, list[SSAValue]], list[SSAValue]],
+    ) -> list[SSAValue]:
+        """Loops over all iterations of `loops` that carry values through `leaf`."""
+        if not loops:
+            return leaf(point, carried)
+
+        def body(position: Position, values: list[SSAValue]) -> list[SSAValue]:
+            return self.reduce(loops[1:], self.step_to(point, loops[0], position), values, leaf)
+
+        return self.builder.sequential(Steps(0, self.spans[loops[0]].extent), carried, body)
+
+    # Lanes that write different elements
+
+    def emit_separate_lanes(self) -> None:
+        others = self.one_by_one(self.parallel, parallel=True)
+        windows = self.one_by_one(self.sequential, parallel=False)
+        pairs = [(along, across) for along in self.vector_tiles() for across in self.jam_tiles()]
+
+        def tile_nest(outer: Sequence[_Range], point: Point, along: _Tiles, across: _Tiles) -> None:
+            ranges = [*outer, *windows, *self.tiled(self.vector, along), *self.tiled(self.jam, across)]
+            self.nest(ranges, point, lambda at: self.separate_tile(at, along, across))
+
+        if self.reductions or len(pairs) == 1:
+            # With work inside, each kind of tile is worth passes of its own over all parallel loops.
+            for along, across in pairs:
+                tile_nest(others, self.origin, along, across)
+        else:
+
+            def all_tiles(point: Point) -> None:
+                for along, across in pairs:
+                    tile_nest((), point, along, across)
+
+            self.nest(others, self.origin, all_tiles)
+
+    def separate_tile(self, point: Point, along: _Tiles, across: _Tiles) -> None:
+        lanes = along.lanes
+        points = [
+            point.moved(self.jam, row).moved(self.vector, column * lanes.count)
+            for row in range(across.size)
+            for column in range(along.size)
+        ]
+        outputs = len(self.statement.outputs)
+        if not self.reductions:
+            reads: Reads = {}
+            for at in points:
+                initial = [
+                    self.initial(output, at, lanes) if self.statement.reads_output(output) else None
+                    for output in range(outputs)
+                ]
+                self.store(self.body.evaluate(at, initial, lanes, reads), at, lanes)
+            return
+        carried = [self.initial(output, at, lanes) for at in points for output in range(outputs)]
+
+        def step(inner: Point, values: list[SSAValue]) -> list[SSAValue]:
+            known: Reads = {}
+            results: list[SSAValue] = []
+            for number in range(len(points)):
+                row, column = divmod(number, along.size)
+                at = inner.moved(self.jam, row).moved(self.vector, column * lanes.count)
+                accumulators = values[number * outputs : (number + 1) * outputs]
+                new = self.body.evaluate(at, accumulators, lanes, known)
+                results += [self.builder.broadcast(value, lanes.count) for value in new]
+            return results
+
+        totals = self.reduce(self.reductions, point, carried, step)
+        for number, at in enumerate(points):
+            self.store(totals[number * outputs : (number + 1) * outputs], at, lanes)
+
+    def initial(self, output: int, point: Point, lanes: Lanes) -> SSAValue:
+        """What an output holds before the reduction: a fill's value, or its contents."""
+        value = self.statement.initial[output]
+        if value is None:
+            value = self.body.load(self.statement.outputs[output], point, lanes, {})
+        return self.builder.broadcast(value, lanes.count)
+
+    def store(self, values: Sequence[SSAValue], point: Point, lanes: Lanes) -> None:
+        for value, output in zip(values, self.statement.outputs, strict=True):
+            self.body.store(value, output, point, lanes)
+
+    # Lanes that are combined
+
+    def emit_combined_lanes(self) -> None:
+        for across in self.jam_tiles():
+            ranges = [
+                *self.one_by_one(self.parallel, parallel=True),
+                *self.one_by_one(self.sequential, parallel=False),
+                *self.tiled(self.jam, across),
+            ]
+            self.nest(ranges, self.origin, lambda at, rows=across.size: self.combined_tile(at, rows))
+
+    def combined_tile(self, point: Point, rows: int) -> None:
+        """Accumulators are ordered by column of the tile, then row, then output."""
+        kinds = [combining_kind(self.statement.body, accumulator) for accumulator in self.statement.accumulators]
+        assert all(kinds), "a schedule that combines lanes has been checked for this"
+        group = rows * len(kinds)
+        neutral = [self.neutral(kind, output) for output, kind in enumerate(kinds) if kind is not None]
+        tiles = self.vector_tiles()
+        columns = max((tile.size for tile in tiles), default=1)
+        outer = [loop for loop in self.reductions if loop != self.vector]
+
+        def along_vector(inner: Point, values: list[SSAValue]) -> list[SSAValue]:
+            for tile in tiles:
+                used = tile.size * group
+                values[:used] = self.combine_tiles(inner, tile, rows, values[:used])
+            return values
+
+        lanes = self.reduce(outer, point, neutral * rows * columns, along_vector)
+        for row in range(rows):
+            at = point.moved(self.jam, row)
+            results: list[SSAValue] = []
+            for output, kind in enumerate(kinds):
+                assert kind is not None
+                parts = lanes[row * len(kinds) + output :: group]
+                results.append(self.combine(kind, parts, self.initial(output, at, ONE_LANE)))
+            self.store(results, at, ONE_LANE)
+
+    def combine_tiles(self, point: Point, tile: _Tiles, rows: int, carried: list[SSAValue]) -> list[SSAValue]:
+        """Accumulate all of `tile` into its accumulators."""
+        assert self.vector is not None
+        vector_loop, outputs, width = self.vector, len(self.statement.outputs), self.schedule.width
+        active = tile.lanes.active if tile.lanes.count == width else None
+        if tile.lanes.count < width:
+            active = tile.lanes.active or tile.lanes.count
+        lanes = Lanes(vector_loop, width, active)
+
+        def body(position: Position, values: list[SSAValue]) -> list[SSAValue]:
+            base = self.step_to(point, vector_loop, position)
+            known: Reads = {}
+            results: list[SSAValue] = []
+            for number in range(tile.size * rows):
+                column, row = divmod(number, rows)
+                at = base.moved(self.jam, row).moved(vector_loop, column * width)
+                before = values[number * outputs : (number + 1) * outputs]
+                after = [self.builder.broadcast(v, width) for v in self.body.evaluate(at, before, lanes, known)]
+                results += [self.masked(new, old, lanes) for new, old in zip(after, before, strict=True)]
+            return results
+
+        return self.builder.sequential(tile.steps, carried, body)
+
+    def masked(self, new: SSAValue, old: SSAValue, lanes: Lanes) -> SSAValue:
+        """`new` in active lanes, `old` elsewhere."""
+        if lanes.active is None:
+            return new
+        mask = self.builder.mask(lanes.active, lanes.count)
+        return self.builder.value(vector_op(SelectOp).create(operands=(mask, new, old), result_types=(new.type,)))
+
+    def neutral(self, kind: CombiningKind, output: int) -> SSAValue:
+        """A vector that changes nothing when it is combined."""
+        element = element_type(self.statement.outputs[output].buffer)
+        # Not a dense constant: xDSL 0.74 reads the infinities in one as the number that their bits spell.
+        scalar = self.builder.constant(kind.neutral_attribute(element), element)
+        return self.builder.broadcast(scalar, self.schedule.width)
+
+    def combine(self, kind: CombiningKind, parts: Sequence[SSAValue], initial: SSAValue) -> SSAValue:
+        """`initial` combined with every lane of `parts`."""
+        fastmath = kind.fastmath()
+
+        def both(lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+            op = kind.op_type.create(operands=(lhs, rhs), result_types=(lhs.type,), properties=fastmath.copy())
+            return self.builder.value(op)
+
+        parts = list(parts)
+        while len(parts) > 1:
+            pairs = [both(a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
+            parts = pairs + (parts[-1:] if len(parts) % 2 else [])
+        total = parts[0]
+        if isinstance(total.type, VectorType):
+            total = self.builder.value(
+                vector.ReductionOp.create(
+                    operands=(total,),
+                    result_types=(total.type.element_type,),
+                    properties={"kind": kind.attribute, **fastmath},
+                )
+            )
+        return both(initial, total)
+
+
+def _lanes_for(iterations: int) -> int:
+    """The least power of two that holds `iterations`."""
+    return 1 << max(iterations - 1, 0).bit_length()

@@ -1,0 +1,77 @@
+// RUN: tenon-opt %s -p convert-structured-to-loops | filecheck %s
+
+// Both statements share the rows; a value per row is no buffer any more, and the fill is the sum's initial value.
+func.func private @shared_rows(%x: memref<4x9xf32>, %o: memref<4x9xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  %s = memref.alloc() : memref<4xf32>
+  linalg.fill ins(%zero : f32) outs(%s : memref<4xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%x : memref<4x9xf32>) outs(%s : memref<4xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %r = arith.addf %acc, %a : f32
+    linalg.yield %r : f32
+  }
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%x, %s : memref<4x9xf32>, memref<4xf32>) outs(%o : memref<4x9xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %r = arith.divf %a, %b : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @shared_rows
+// CHECK-NOT:   memref.alloc
+// CHECK:       "scf.parallel"
+// CHECK-NEXT:    ^{{.*}}(%[[ROW:.*]]: index):
+// CHECK-NEXT:    %[[SUM:.*]] = scf.for %[[I:.*]] = {{.*}} iter_args(%[[SO_FAR:.*]] = %zero) -> (f32) {
+// CHECK-NEXT:      %[[X:.*]] = memref.load %x[%[[ROW]], %[[I]]]
+// CHECK-NEXT:      %[[NEXT:.*]] = arith.addf %[[SO_FAR]], %[[X]] : f32
+// CHECK-NEXT:      scf.yield %[[NEXT]] : f32
+// CHECK:         "scf.parallel"
+// CHECK:           arith.divf %{{.*}}, %[[SUM]] : f32
+
+// 11 = 8 + 3: one vector of each tile, and a masked one.
+func.func private @masked_rest(%x: memref<11xf32>, %o: memref<11xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x : memref<11xf32>) outs(%o : memref<11xf32>) attrs = {schedule = {vector = 0 : i64, width = 8 : i64}} {
+  ^bb0(%a: f32, %acc: f32):
+    %r = arith.negf %a : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @masked_rest
+// CHECK:         vector.load %x{{.*}} vector<8xf32>
+// CHECK:         vector.store
+// CHECK:         %[[MASK:.*]] = vector.create_mask %{{.*}} : vector<4xi1>
+// CHECK:         vector.maskedload %x{{.*}}, %[[MASK]]
+// CHECK:         vector.maskedstore %o{{.*}}, %[[MASK]]
+
+// Lanes of a reduction are combined behind the loop.
+func.func private @combined_lanes(%x: memref<64xf32>, %o: memref<f32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>], iterator_types = ["reduction"]} ins(%x : memref<64xf32>) outs(%o : memref<f32>) attrs = {schedule = {vector = 0 : i64, width = 8 : i64, unroll = 2 : i64}} {
+  ^bb0(%a: f32, %acc: f32):
+    %r = arith.addf %acc, %a : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @combined_lanes
+// CHECK:         %[[FIRST:.*]], %[[SECOND:.*]] = scf.for {{.*}} -> (vector<8xf32>, vector<8xf32>)
+// CHECK:         %[[BOTH:.*]] = arith.addf %[[FIRST]], %[[SECOND]] fastmath<reassoc> : vector<8xf32>
+// CHECK-NEXT:    vector.reduction <add>, %[[BOTH]] fastmath<reassoc> : vector<8xf32> into f32
+// CHECK:         memref.store
+
+// The gradient of a window: several iterations reach one element, so it is updated in memory.
+func.func private @window_gradient(%g: memref<4xf32>, %w: memref<3xf32>, %o: memref<6xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0 + d1)>], iterator_types = ["reduction", "reduction"]} ins(%g, %w : memref<4xf32>, memref<3xf32>) outs(%o : memref<6xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @window_gradient
+// CHECK:         scf.for %[[I:.*]] = {{.*}} {
+// CHECK:           scf.for %[[J:.*]] = {{.*}} {
+// CHECK:             %[[AT:.*]] = arith.addi %[[I]], %[[J]] : index
+// CHECK:             memref.load %o[%[[AT]]]
+// CHECK:             memref.store %{{.*}}, %o[%[[AT]]]

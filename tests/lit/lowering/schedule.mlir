@@ -1,0 +1,56 @@
+// RUN: tenon-opt %s -p schedule{vector-bits=512} | filecheck %s
+// RUN: tenon-opt %s -p schedule{vector-bits=0} | filecheck %s --check-prefix SCALAR
+
+// The contiguous loop of the result is vectorized; rows are computed together, since they share the loads of %b.
+func.func private @matmul(%a: memref<64x32xf32>, %b: memref<32x128xf32>, %o: memref<64x128xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<64x32xf32>, memref<32x128xf32>) outs(%o : memref<64x128xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @matmul
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64, jam_count = 6 : i64}
+// SCALAR-LABEL: @matmul
+// SCALAR-NOT: schedule
+
+// Where the reduced loop is the contiguous one of both operands, its iterations become the lanes.
+func.func private @matmul_transposed(%a: memref<64x32xf32>, %b: memref<128x32xf32>, %o: memref<64x128xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<64x32xf32>, memref<128x32xf32>) outs(%o : memref<64x128xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @matmul_transposed
+// CHECK: schedule = {vector = 2 : i64, width = 16 : i64, unroll = 1 : i64, jam = 1 : i64, jam_count = 8 : i64}
+
+// Loops over which all operands are contiguous become one, on the GPU too.
+func.func private @small_inner_dimensions(%x: memref<8x16x8x8xf32>, %o: memref<8x16x8x8xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%x : memref<8x16x8x8xf32>) outs(%o : memref<8x16x8x8xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %r = math.exp %a : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @small_inner_dimensions
+// CHECK: memref.collapse_shape %o {{.*}} into memref<8192xf32>
+// CHECK: schedule = {vector = 0 : i64, width = 16 : i64, unroll = 2 : i64}
+// SCALAR-LABEL: @small_inner_dimensions
+// SCALAR: linalg.generic {{.*}} ins(%{{.*}} : memref<8192xf32>)
+
+// A decision in the text stands.
+func.func private @pinned(%x: memref<64xf32>, %o: memref<64xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) attrs = {schedule = {vector = 0 : i64, width = 4 : i64}} {
+  ^bb0(%a: f32, %acc: f32):
+    linalg.yield %a : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @pinned
+// CHECK: schedule = {vector = 0 : i64, width = 4 : i64}

@@ -1,0 +1,457 @@
+"""`arith`, `math` and `vector` on the CPU give what NumPy gives, on scalars and vectors, for every operand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from loop_programs import (
+    aligned_arena,
+    bfloat16,
+    check_with_upstream,
+    elementwise,
+    elementwise_module,
+    parse,
+    run,
+)
+
+from tenon.lowering.emit_llvm import emit_llvm
+from tenon.runtime.device_cpu import host_target, native_assembly
+
+LANES = [None, 16]
+RANDOM = np.random.default_rng(0)
+
+
+def both_lanes(body: str, inputs: list[np.ndarray], dtype: object, **options) -> np.ndarray:
+    """The result on vectors, after a check that scalars give the same bytes."""
+    padded = [np.resize(array, -(-array.size // 16) * 16) for array in inputs]
+    scalar = elementwise(body, padded, dtype, None, **options)
+    vector = elementwise(body, padded, dtype, 16, **options)
+    assert scalar.tobytes() == vector.tobytes()
+    return vector[: inputs[0].size]
+
+
+# -- arith ------------------------------------------------------------------------------------------------------------
+
+EDGES = {
+    np.int8: [-128, -127, -3, -1, 0, 1, 2, 3, 127],
+    np.int32: [-(2**31), -7, -2, -1, 0, 1, 2, 7, 2**31 - 1],
+    np.int64: [-(2**63), -7, -2, -1, 0, 1, 2, 7, 2**63 - 1],
+}
+
+
+def pairs(values: list[int], dtype: type) -> tuple[np.ndarray, np.ndarray]:
+    left, right = np.meshgrid(np.array(values, dtype), np.array(values, dtype))
+    return left.ravel().copy(), right.ravel().copy()
+
+
+def exact(function, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """A function of Python integers on each pair, wrapped to the dtype."""
+    bits = 8 * x.itemsize
+    values = [function(int(a), int(b)) % 2**bits for a, b in zip(x, y, strict=True)]
+    return np.array(values, f"u{x.itemsize}").view(x.dtype)
+
+
+def truncating(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+INTEGER_OPS = {
+    "addi": lambda a, b: a + b,
+    "subi": lambda a, b: a - b,
+    "muli": lambda a, b: a * b,
+    "andi": lambda a, b: a & b,
+    "ori": lambda a, b: a | b,
+    "xori": lambda a, b: a ^ b,
+    "maxsi": max,
+    "minsi": min,
+    "divsi": lambda a, b: truncating(a, b) if b else 0,
+    "remsi": lambda a, b: a - b * truncating(a, b) if b else 0,
+    "floordivsi": lambda a, b: a // b if b else 0,
+    "ceildivsi": lambda a, b: -(-a // b) if b else 0,
+}
+
+
+@pytest.mark.parametrize("dtype", list(EDGES))
+@pytest.mark.parametrize("name", list(INTEGER_OPS))
+def test_signed_integer_arithmetic_is_defined_everywhere(name, dtype):
+    x, y = pairs(EDGES[dtype], dtype)
+    element = {1: "i8", 4: "i32", 8: "i64"}[x.itemsize]
+    result = both_lanes(f"%y = arith.{name} %x0, %x1 : T({element})", [x, y], dtype)
+    np.testing.assert_array_equal(result, exact(INTEGER_OPS[name], x, y))
+
+
+UNSIGNED_OPS = {
+    "divui": lambda a, b: a // b if b else 0,
+    "remui": lambda a, b: a % b if b else 0,
+    "ceildivui": lambda a, b: -(-a // b) if b else 0,
+    "maxui": max,
+    "minui": min,
+    "shli": lambda a, b: a << b if b < 32 else 0,
+    "shrui": lambda a, b: a >> b if b < 32 else 0,
+}
+
+
+@pytest.mark.parametrize("name", list(UNSIGNED_OPS))
+def test_unsigned_integer_arithmetic_is_defined_everywhere(name):
+    x, y = pairs([0, 1, 2, 7, 31, 32, 33, 2**31, 2**32 - 1], np.uint32)
+    result = both_lanes(f"%y = arith.{name} %x0, %x1 : T(i32)", [x, y], np.uint32)
+    np.testing.assert_array_equal(result, exact(UNSIGNED_OPS[name], x, y))
+
+
+def test_arithmetic_shift_saturates_its_amount():
+    x, y = pairs([-(2**31), -5, 5, 0, 1, 31, 32, 100], np.int32)
+    result = both_lanes("%y = arith.shrsi %x0, %x1 : T(i32)", [x, y], np.int32)
+    np.testing.assert_array_equal(result, exact(lambda a, b: a >> min(b % 2**32, 31), x, y))
+
+
+@pytest.mark.parametrize("divisor", [-3, 1, 5])
+def test_division_by_a_constant(divisor):
+    x = np.array(EDGES[np.int32], np.int32)
+    body = f"%d = arith.constant {divisor} : i32\n%y = arith.floordivsi %x0, %d : i32"
+    np.testing.assert_array_equal(elementwise(body, [x], np.int32), x // divisor)
+
+
+def test_extended_arithmetic():
+    x, y = pairs([0, 1, 2**31, 2**32 - 1, 12345], np.uint32)
+    high = "%low, %y = arith.mului_extended %x0, %x1 : T(i32)"
+    np.testing.assert_array_equal(both_lanes(high, [x, y], np.uint32), exact(lambda a, b: a * b >> 32, x, y))
+    signed = "%low, %y = arith.mulsi_extended %x0, %x1 : T(i32)"
+    a, b = x.view(np.int32), y.view(np.int32)
+    np.testing.assert_array_equal(both_lanes(signed, [a, b], np.int32), exact(lambda a, b: a * b >> 32, a, b))
+    overflow = "%s, %y = arith.addui_extended %x0, %x1 : T(i32), T(i1)"
+    np.testing.assert_array_equal(both_lanes(overflow, [x, y], bool), x.astype(np.uint64) + y >= 2**32)
+
+
+SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 3.5]
+
+
+@pytest.mark.parametrize(
+    ("name", "oracle"),
+    [("maximumf", np.maximum), ("minimumf", np.minimum), ("maxnumf", np.fmax), ("minnumf", np.fmin)],
+)
+def test_extrema_and_nan(name, oracle):
+    x, y = (side.ravel().astype(np.float32) for side in np.meshgrid(SPECIAL, SPECIAL))
+    result = both_lanes(f"%y = arith.{name} %x0, %x1 : T(f32)", [x, y], np.float32)
+    np.testing.assert_array_equal(result, oracle(x, y))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint32, np.uint64])
+@pytest.mark.parametrize("source", [np.float32, np.float64])
+def test_float_to_integer_saturates(dtype, source):
+    limits = np.iinfo(dtype)
+    x = np.array(
+        [
+            *[np.nan, np.inf, -np.inf, 0.0, -0.0, 0.9, -0.9, 1.5, -1.5, 100.7, 1e30, -1e30, 1e10, -1e10],
+            *[float(limits.min), float(limits.max), float(limits.min) - 1, float(limits.max) + 1],
+        ],
+        source,
+    )
+    name = "fptosi" if limits.min < 0 else "fptoui"
+    element = f"i{limits.bits}"
+    body = f"%y = arith.{name} %x0 : T({'f32' if source == np.float32 else 'f64'}) to T({element})"
+    expected = [
+        0 if np.isnan(v) else limits.max if v >= limits.max else limits.min if v <= limits.min else int(v)
+        for v in x.tolist()
+    ]
+    np.testing.assert_array_equal(both_lanes(body, [x], dtype), np.array(expected, dtype))
+
+
+def test_comparison_and_selection_with_booleans_in_memory():
+    x, y = (side.ravel().astype(np.float32) for side in np.meshgrid(SPECIAL, SPECIAL))
+    less = both_lanes("%y = arith.cmpf olt, %x0, %x1 : T(f32)", [x, y], bool)
+    np.testing.assert_array_equal(less, x < y)
+    unordered = both_lanes("%y = arith.cmpf uno, %x0, %x1 : T(f32)", [x, y], bool)
+    np.testing.assert_array_equal(unordered, np.isnan(x) | np.isnan(y))
+    assert set(less.view(np.uint8)) <= {0, 1}
+    flags = RANDOM.random(64) < 0.5
+    a, b = RANDOM.random(64, np.float32), RANDOM.random(64, np.float32)
+    vector = elementwise("%y = arith.select %x0, %x1, %x2 : T(i1), T(f32)", [flags, a, b], np.float32, 16)
+    np.testing.assert_array_equal(vector, np.where(flags, a, b))
+    both = both_lanes("%y = arith.xori %x0, %x1 : T(i1)", [flags, ~flags], bool)
+    assert both.all()
+
+
+def test_integer_widths_and_float_casts():
+    x = np.array([-(2**31), -129, -1, 0, 1, 127, 128, 2**31 - 1], np.int32)
+    np.testing.assert_array_equal(
+        both_lanes("%y = arith.trunci %x0 : T(i32) to T(i8)", [x], np.int8), x.astype(np.int8)
+    )
+    np.testing.assert_array_equal(both_lanes("%y = arith.extsi %x0 : T(i32) to T(i64)", [x], np.int64), x)
+    np.testing.assert_array_equal(
+        both_lanes("%y = arith.extui %x0 : T(i32) to T(i64)", [x], np.int64), x.view(np.uint32)
+    )
+    np.testing.assert_array_equal(
+        both_lanes("%y = arith.sitofp %x0 : T(i32) to T(f32)", [x], np.float32), x.astype("f4")
+    )
+    np.testing.assert_array_equal(
+        both_lanes("%y = arith.bitcast %x0 : T(i32) to T(f32)", [x], np.float32), x.view("f4")
+    )
+    wide = RANDOM.random(64) * 1e10
+    np.testing.assert_array_equal(
+        both_lanes("%y = arith.truncf %x0 : T(f64) to T(f32)", [wide], np.float32), wide.astype(np.float32)
+    )
+
+
+# -- 16-bit floats ----------------------------------------------------------------------------------------------------
+
+
+def all_bit_patterns(dtype: object) -> np.ndarray:
+    return np.arange(2**16, dtype=np.uint16).view(dtype)
+
+
+def float32_around_16_bit_floats() -> np.ndarray:
+    """Values at, between and next to the numbers that 16-bit floats have, ties included."""
+    with np.errstate(all="ignore"):
+        grid = np.concatenate([all_bit_patterns(t).astype(np.float32) for t in (np.float16, bfloat16)])
+    bits = grid.view(np.uint32)
+    around = [bits + offset for offset in (0, 1, -1 % 2**32, 0x8000, 0x7FFF, 0x8001, 0x1000, 0xFFF, 0x1001)]
+    return np.concatenate(around).astype(np.uint32).view(np.float32)
+
+
+def assert_same_float16(result: np.ndarray, expected: np.ndarray) -> None:
+    nan = np.isnan(expected)
+    np.testing.assert_array_equal(np.isnan(result), nan)
+    np.testing.assert_array_equal(result[~nan].view(np.uint16), expected[~nan].view(np.uint16))
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize(
+    ("element", "dtype", "native"), [("f16", "f2", True), ("f16", "f2", False), ("bf16", bfloat16, True)]
+)
+def test_16_bit_floats_round_to_nearest_even(element, dtype, native, lanes):
+    if native and element == "f16" and not host_target().native_f16:
+        pytest.skip("this CPU has no f16 conversions")
+    numbers = all_bit_patterns(dtype)
+    with np.errstate(all="ignore"):
+        extended = elementwise(
+            f"%y = arith.extf %x0 : T({element}) to T(f32)", [numbers], "f4", lanes, native_f16=native
+        )
+        np.testing.assert_array_equal(extended, numbers.astype(np.float32))
+        assert np.array_equal(np.signbit(extended), np.signbit(numbers))
+        values = float32_around_16_bit_floats()
+        body = f"%y = arith.truncf %x0 : T(f32) to T({element})"
+        assert_same_float16(elementwise(body, [values], dtype, lanes, native_f16=native), values.astype(dtype))
+
+
+@pytest.mark.parametrize(("element", "dtype"), [("f16", np.float16), ("bf16", bfloat16)])
+def test_double_to_16_bits_rounds_once(element, dtype):
+    # just above the middle between 1 and the next number: rounding to f32 first would make it a tie and round down
+    step = float(np.nextafter(dtype(1), dtype(2))) - 1
+    x = np.array([1 + step / 2 + 2**-40, 1 + step / 2 - 2**-40, 1 + 3 * step / 2 - 2**-40, -1 - step / 2 - 2**-40] * 4)
+    expected = np.array([1 + step, 1, 1 + step, -1 - step] * 4)
+    result = both_lanes(f"%y = arith.truncf %x0 : T(f64) to T({element})", [x], dtype)
+    np.testing.assert_array_equal(result.astype(np.float64), expected)
+
+
+@pytest.mark.parametrize(("element", "dtype"), [("f16", np.float16), ("bf16", bfloat16)])
+def test_arithmetic_on_16_bit_floats(element, dtype):
+    x, y = (RANDOM.normal(size=256).astype(dtype) for _ in range(2))
+    wide_x, wide_y = x.astype(np.float32), y.astype(np.float32)
+    for name, expected in {
+        "addf": wide_x + wide_y,
+        "mulf": wide_x * wide_y,
+        "maximumf": np.maximum(wide_x, wide_y),
+    }.items():
+        result = both_lanes(f"%y = arith.{name} %x0, %x1 : T({element})", [x, y], dtype)
+        assert_same_float16(result, expected.astype(dtype))
+    assert_same_float16(both_lanes(f"%y = arith.negf %x0 : T({element})", [x], dtype), -x)
+    np.testing.assert_array_equal(both_lanes(f"%y = arith.cmpf olt, %x0, %x1 : T({element})", [x, y], bool), x < y)
+
+
+def test_no_calls_for_16_bit_floats_without_hardware():
+    body = "%y = arith.truncf %x0 : T(f32) to T(f16)"
+    x = np.zeros(16, np.float32)
+    module = parse(elementwise_module(body, [x], np.zeros(16, np.float16), None))
+    plain = host_target().__class__("x86_64-unknown-linux-gnu", "x86-64", "", 128)
+    assert not plain.native_f16
+    if host_target().triple.startswith("x86_64"):
+        assert "__truncsfhf2" not in native_assembly(emit_llvm(module, native_f16=False), plain)
+
+
+# -- vector -----------------------------------------------------------------------------------------------------------
+
+VECTOR_OPS = """
+module {
+  func.func @main(%x: memref<8xELT>, %n: memref<1xi64>, %out: memref<8x8xELT>, %sums: memref<8xELT>,
+                  %arena: memref<0xi8>) {
+    func.call @kernel_0(%x, %n, %out, %sums) : (memref<8xELT>, memref<1xi64>, memref<8x8xELT>, memref<8xELT>) -> ()
+    func.return
+  }
+  func.func private @kernel_0(%x: memref<8xELT>, %n: memref<1xi64>, %out: memref<8x8xELT>, %sums: memref<8xELT>)
+      attributes {kernel} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %c3 = arith.constant 3 : index
+    %c4 = arith.constant 4 : index
+    %c5 = arith.constant 5 : index
+    %c6 = arith.constant 6 : index
+    %pad = arith.constant 9.0 : ELT
+    %pads = vector.broadcast %pad : ELT to vector<8xELT>
+    %limit = memref.load %n[%c0] : memref<1xi64>
+    %count = arith.index_cast %limit : i64 to index
+    %v = vector.load %x[%c0] : memref<8xELT>, vector<8xELT>
+    %mask = vector.create_mask %count : vector<8xi1>
+    %masked = vector.maskedload %x[%c0], %mask, %pads
+      : memref<8xELT>, vector<8xi1>, vector<8xELT> into vector<8xELT>
+    vector.store %masked, %out[%c0, %c0] : memref<8x8xELT>, vector<8xELT>
+    vector.maskedstore %out[%c1, %c0], %mask, %v : memref<8x8xELT>, vector<8xi1>, vector<8xELT>
+    %three = vector.create_mask %c3 : vector<8xi1>
+    vector.maskedstore %out[%c2, %c0], %three, %v : memref<8x8xELT>, vector<8xi1>, vector<8xELT>
+    %last = vector.extract %v[7] : ELT from vector<8xELT>
+    %some = vector.extract %v[%c5] : ELT from vector<8xELT>
+    %put = vector.insert %last, %v[0] : ELT into vector<8xELT>
+    %put2 = vector.insert %some, %put[%c1] : ELT into vector<8xELT>
+    vector.store %put2, %out[%c3, %c0] : memref<8x8xELT>, vector<8xELT>
+    %low = vector.shuffle %v, %v [0, 1, 2] : vector<8xELT>, vector<8xELT>
+    %mixed = vector.shuffle %low, %put2 [10, 9, 8, 7, 2, 1, 0, 3] : vector<3xELT>, vector<8xELT>
+    vector.store %mixed, %out[%c4, %c0] : memref<8x8xELT>, vector<8xELT>
+    %read = "vector.transfer_read"(%x, %c6, %pad) <{permutation_map = affine_map<(d0) -> (d0)>, in_bounds = [false],
+      operandSegmentSizes = array<i32: 1, 1, 1, 0>}> : (memref<8xELT>, index, ELT) -> vector<8xELT>
+    "vector.transfer_write"(%read, %out, %c5, %c0) <{permutation_map = affine_map<(d0, d1) -> (d1)>,
+      in_bounds = [true], operandSegmentSizes = array<i32: 1, 1, 2, 0>}>
+      : (vector<8xELT>, memref<8x8xELT>, index, index) -> ()
+    %fma = vector.fma %v, %v, %pads : vector<8xELT>
+    vector.store %fma, %out[%c6, %c0] : memref<8x8xELT>, vector<8xELT>
+    %sum = vector.reduction <add>, %v : vector<8xELT> into ELT
+    %sum_acc = vector.reduction <add>, %v, %pad fastmath<reassoc> : vector<8xELT> into ELT
+    %product = vector.reduction <mul>, %v : vector<8xELT> into ELT
+    %greatest = vector.reduction <maximumf>, %v : vector<8xELT> into ELT
+    %least = vector.reduction <minnumf>, %v, %pad : vector<8xELT> into ELT
+    memref.store %sum, %sums[%c0] : memref<8xELT>
+    memref.store %sum_acc, %sums[%c1] : memref<8xELT>
+    memref.store %product, %sums[%c2] : memref<8xELT>
+    memref.store %greatest, %sums[%c3] : memref<8xELT>
+    memref.store %least, %sums[%c4] : memref<8xELT>
+    func.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("element", "dtype"), [("f32", np.float32), ("f64", np.float64), ("f16", np.float16), ("bf16", bfloat16)]
+)
+@pytest.mark.parametrize("count", [-1, 0, 3, 8, 2**40])
+def test_vector_operations(element, dtype, count):
+    x = RANDOM.normal(size=8).astype(dtype)
+    out, sums = np.zeros((8, 8), dtype), np.zeros(8, dtype)
+    run(VECTOR_OPS.replace("ELT", element), x, np.array([count]), out, sums, aligned_arena(0))
+    chosen = np.arange(8) < count
+    wide = x.astype(np.float64)
+    put = np.concatenate([x[[7, 5]], x[2:]])
+    rows = [
+        np.where(chosen, x, dtype(9)),
+        np.where(chosen, x, dtype(0)),
+        np.where(np.arange(8) < 3, x, dtype(0)),
+        put,
+        np.concatenate([x[:3], put])[[10, 9, 8, 7, 2, 1, 0, 3]],
+        np.concatenate([x[6:], np.full(6, 9, dtype)]),
+    ]
+    for row, expected in enumerate(rows):
+        np.testing.assert_array_equal(out[row], expected)
+    tolerance = 4 * float(np.finfo(dtype).eps if dtype is not bfloat16 else 2**-7)
+    np.testing.assert_allclose(out[6].astype(np.float64), wide * wide + 9, rtol=tolerance)
+    expected = [wide.sum(), wide.sum() + 9, wide.prod(), wide.max(), wide.min()]
+    np.testing.assert_allclose(sums[:5].astype(np.float64), expected, rtol=tolerance, atol=4 * tolerance)
+
+
+@pytest.mark.parametrize(
+    ("kind", "oracle"),
+    [("add", np.sum), ("mul", np.prod), ("maxsi", np.max), ("minsi", np.min), ("and", np.bitwise_and.reduce)],
+)
+def test_integer_reductions(kind, oracle):
+    x = RANDOM.integers(-100, 100, 16).astype(np.int64)
+    start = 5
+    body = f"""%start = arith.constant {start} : i64
+      %r = vector.reduction <{kind}>, %x0, %start : vector<16xi64> into i64
+      %y = vector.broadcast %r : i64 to vector<16xi64>"""
+    expected = oracle(np.append(x, start))
+    assert elementwise(body, [x], np.int64, 16).tolist() == [expected] * 16
+
+
+# -- math -------------------------------------------------------------------------------------------------------------
+
+UNARY_F64 = {
+    "absf": np.abs,
+    "acos": np.arccos,
+    "acosh": lambda x: np.arccosh(x + 2),
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "atanh": np.arctanh,
+    "cbrt": np.cbrt,
+    "ceil": np.ceil,
+    "cos": np.cos,
+    "cosh": np.cosh,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "floor": np.floor,
+    "log": lambda x: np.log(x + 2),
+    "log10": lambda x: np.log10(x + 2),
+    "log1p": np.log1p,
+    "log2": lambda x: np.log2(x + 2),
+    "roundeven": np.rint,
+    "rsqrt": lambda x: 1 / np.sqrt(x + 2),
+    "sin": np.sin,
+    "sinh": np.sinh,
+    "sqrt": lambda x: np.sqrt(x + 2),
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "trunc": np.trunc,
+}
+
+
+@pytest.mark.parametrize("name", list(UNARY_F64))
+@pytest.mark.parametrize(("element", "dtype", "tolerance"), [("f64", np.float64, 4e-16), ("f32", np.float32, 3e-7)])
+def test_math_without_expansion(name, element, dtype, tolerance):
+    x = RANDOM.uniform(-0.99, 0.99, 64).astype(dtype)
+    shifted = name in ("acosh", "log", "log10", "log2", "rsqrt", "sqrt")
+    body = f"%two = arith.constant 2.0 : {element}\n"
+    if shifted:
+        scalar = body + f"%s = arith.addf %x0, %two : {element}\n%y = math.{name} %s : {element}"
+        vector = (
+            body
+            + f"%twos = vector.broadcast %two : {element} to T({element})\n"
+            + f"%s = arith.addf %x0, %twos : T({element})\n%y = math.{name} %s : T({element})"
+        )
+    else:
+        scalar = vector = f"%y = math.{name} %x0 : T({element})"
+    expected = UNARY_F64[name](x.astype(np.float64))
+    results = [elementwise(scalar, [x], dtype), elementwise(vector, [x], dtype, 16)]
+    for result in results:
+        np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_rounding_away_and_copysign_and_atan2():
+    x = np.array([-2.5, -1.5, -0.5, -0.4, 0.4, 0.5, 1.5, 2.5] * 2, np.float32)
+    away = np.copysign(np.floor(np.abs(x) + 0.5), x)
+    np.testing.assert_array_equal(both_lanes("%y = math.round %x0 : T(f32)", [x], np.float32), away)
+    y = RANDOM.normal(size=16).astype(np.float32)
+    np.testing.assert_array_equal(
+        both_lanes("%y = math.copysign %x0, %x1 : T(f32)", [x, y], np.float32), np.copysign(x, y)
+    )
+    np.testing.assert_allclose(
+        both_lanes("%y = math.atan2 %x0, %x1 : T(f32)", [x, y], np.float32), np.arctan2(x, y), rtol=3e-7
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "oracle"),
+    [
+        ("ctlz", lambda v: 32 - v.bit_length()),
+        ("cttz", lambda v: (v & -v).bit_length() - 1 if v else 32),
+        ("ctpop", int.bit_count),
+        ("absi", lambda v: abs(v - 2**32 if v >= 2**31 else v)),
+    ],
+)
+def test_integer_math(name, oracle):
+    x = np.array([0, 1, 2, 40, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1], np.uint32)
+    result = both_lanes(f"%y = math.{name} %x0 : T(i32)", [x], np.uint32)
+    assert result.tolist() == [oracle(int(value)) % 2**32 for value in x]
+
+
+def test_upstream_accepts_the_vector_operations():
+    check_with_upstream(parse(VECTOR_OPS.replace("ELT", "f32")))

@@ -1,0 +1,247 @@
+"""Inline elementary functions against float64: units in the last place, special values, scalars like vectors."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.special
+from loop_programs import bfloat16, check_with_upstream, elementwise, elementwise_module, parse
+from xdsl.context import Context
+from xdsl.transforms.canonicalize import CanonicalizePass
+
+from tenon.lowering.expand_math import ExpandMathPass
+from tenon.runtime.knobs import knobs
+
+SPECIAL = np.array(
+    [
+        *[np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 1e-38, -1e-38, 3.4e38, -3.4e38, 1, -1, 0.5, -0.5, 2],
+        *[
+            88.72,
+            88.73,
+            -87.3,
+            -103.9,
+            -104.1,
+            127.999,
+            128,
+            -126,
+            -149,
+            -150,
+            2**30,
+            1e9,
+            2**23,
+            np.pi,
+            -7,
+            1 - 2**-24,
+        ],
+    ],
+    np.float32,
+)
+
+FUNCTIONS = {
+    "cos": (np.cos, 2.0),
+    "erf": (scipy.special.erf, 1.5),
+    "exp": (np.exp, 1.5),
+    "exp2": (np.exp2, 1.5),
+    "expm1": (np.expm1, 2.0),
+    "log": (np.log, 1.5),
+    "log10": (np.log10, 1.5),
+    "log1p": (np.log1p, 2.0),
+    "log2": (np.log2, 1.5),
+    "sin": (np.sin, 2.0),
+    "tanh": (np.tanh, 2.5),
+}
+
+
+def sweep() -> np.ndarray:
+    """Floats spread over all exponents, dense where functions bend, and the special values."""
+    random = np.random.default_rng(0)
+    ordered = np.linspace(0, 0x7F7FFFFF, 2**16).astype(np.uint32)
+    magnitudes = ordered.view(np.float32)
+    parts = [
+        magnitudes,
+        -magnitudes,
+        random.normal(size=2**15),
+        random.uniform(-110, 110, 2**15),
+        random.uniform(-20, 20, 2**15),
+        1 + random.normal(size=2**14) * 1e-3,
+        SPECIAL,
+    ]
+    values = np.concatenate(parts).astype(np.float32)
+    return np.ascontiguousarray(values[-(values.size // 16 * 16) :])
+
+
+def errors_in_ulp(result: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Distance to the exact (float64) result in units of the last place of f32; special values must match."""
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(np.float32)
+        exponent = np.floor(np.log2(np.maximum(np.abs(exact), 2.0**-149)))
+        ulp = 2.0 ** np.maximum(exponent - 23, -149)
+        distance = np.abs(result.astype(np.float64) - exact) / ulp
+    finite = np.isfinite(rounded) & np.isfinite(result)
+    same = (result == rounded) | (np.isnan(result) & np.isnan(rounded))
+    return np.where(finite, distance, np.where(same, 0, np.inf))
+
+
+def same_bits(first: np.ndarray, second: np.ndarray) -> bool:
+    return bool(((first.view(np.uint32) == second.view(np.uint32)) | (np.isnan(first) & np.isnan(second))).all())
+
+
+@pytest.mark.parametrize("name", list(FUNCTIONS))
+def test_error_bound(name):
+    function, bound = FUNCTIONS[name]
+    x = sweep()
+    assert x.size >= 100_000
+    with np.errstate(all="ignore"):
+        exact = function(x.astype(np.float64))
+    body = f"%y = math.{name} %x0 : T(f32)"
+    result = elementwise(body, [x], np.float32, 16, expand=True)
+    errors = errors_in_ulp(result, exact)
+    worst = int(np.argmax(errors))
+    assert errors[worst] <= bound, (x[worst], result[worst], exact[worst])
+    zeros = (x == 0) & (exact == 0)
+    np.testing.assert_array_equal(np.signbit(result[zeros]), np.signbit(exact[zeros]))
+    assert same_bits(result, elementwise(body, [x], np.float32, None, expand=True))
+
+
+def powers() -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(1)
+    edges = np.concatenate([SPECIAL, np.array([2.5, -2.5, 3, -3, 16777217, -16777215, 1 + 2**-23], np.float32)])
+    bases, exponents = (np.array(side) for side in zip(*itertools.product(edges, edges), strict=True))
+    x = np.concatenate([np.exp(random.normal(size=2**16) * 20), np.exp(random.normal(size=2**15))])
+    y = np.concatenate([random.normal(size=2**16) * 3, random.normal(size=2**15) * 50])
+    whole = random.integers(-20, 20, 2**14)
+    x = np.concatenate([x, -random.integers(1, 50, 2**14), bases]).astype(np.float32)
+    y = np.concatenate([y, whole, exponents]).astype(np.float32)
+    start = x.size % 16
+    return x[start:].copy(), y[start:].copy()
+
+
+def test_power():
+    x, y = powers()
+    assert x.size >= 100_000
+    with np.errstate(all="ignore"):
+        exact = np.power(x.astype(np.float64), y.astype(np.float64))
+    body = "%y = math.powf %x0, %x1 : T(f32)"
+    result = elementwise(body, [x, y], np.float32, 16, expand=True)
+    errors = errors_in_ulp(result, exact)
+    worst = int(np.argmax(errors))
+    assert errors[worst] <= 0.51, (x[worst], y[worst], result[worst], exact[worst])
+    zeros = (result == 0) & (exact == 0)
+    np.testing.assert_array_equal(np.signbit(result[zeros]), np.signbit(exact[zeros]))
+    assert same_bits(result, elementwise(body, [x, y], np.float32, None, expand=True))
+
+
+@pytest.mark.parametrize("exponent", [1, 2, 3, 4, -1, -2, 0, 5, -7])
+@pytest.mark.parametrize("name", ["powf", "fpowi"])
+def test_power_with_a_constant_exponent(name, exponent):
+    x = np.random.default_rng(2).normal(size=64).astype(np.float32)
+    if name == "powf":
+        body = f"%e = arith.constant {float(exponent)} : f32\n%y = math.powf %x0, %e : f32"
+    else:
+        body = f"%e = arith.constant {exponent} : i32\n%y = math.fpowi %x0, %e : f32, i32"
+    exact = x.astype(np.float64) ** exponent
+    assert errors_in_ulp(elementwise(body, [x], np.float32, expand=True), exact).max() <= 2
+
+
+@pytest.mark.parametrize(("element", "dtype"), [("f32", np.float32), ("f64", np.float64)])
+@pytest.mark.parametrize("lanes", [None, 16])
+def test_integer_exponent(element, dtype, lanes):
+    x, n = (side.ravel() for side in np.meshgrid([-2.5, -1.0, 0.5, 1.0, 3.0, 0.0, -0.0, np.inf], np.arange(-5, 5)))
+    x, n = x.astype(dtype), n.astype(np.int32)
+    body = f"%y = math.fpowi %x0, %x1 : T({element}), T(i32)"
+    with np.errstate(all="ignore"):
+        exact = x.astype(np.float64) ** n
+    np.testing.assert_allclose(elementwise(body, [x, n], dtype, lanes, expand=True), exact, rtol=2e-7)
+
+
+@pytest.mark.parametrize("lanes", [None, 16])
+def test_integer_power_wraps(lanes):
+    bases, exponents = [-3, -2, -1, 0, 1, 2, 3, 10, 12345], [-2, -1, 0, 1, 2, 3, 7, 31, 40]
+    x, n = (side.ravel().astype(np.int32) for side in np.meshgrid(bases, exponents))
+    x, n = np.resize(x, 96), np.resize(n, 96)
+
+    def power(base: int, exponent: int) -> int:
+        if exponent < 0:
+            return base**-exponent if abs(base) == 1 else 0
+        return base**exponent
+
+    expected = [(power(int(a), int(b)) + 2**31) % 2**32 - 2**31 for a, b in zip(x, n, strict=True)]
+    result = elementwise("%y = math.ipowi %x0, %x1 : T(i32)", [x, n], np.int32, lanes, expand=True)
+    assert result.tolist() == expected
+
+
+def test_integer_power_with_a_constant_exponent():
+    x = np.arange(-8, 8)
+    for exponent in (0, 1, 2, 3, 7, 10):
+        body = f"%e = arith.constant {exponent} : i64\n%y = math.ipowi %x0, %e : i64"
+        np.testing.assert_array_equal(elementwise(body, [x], np.int64, expand=True), x**exponent)
+
+
+@pytest.mark.parametrize(("element", "dtype", "bits"), [("f16", np.float16, 11), ("bf16", bfloat16, 8)])
+def test_16_bit_floats_are_computed_in_f32(element, dtype, bits):
+    x = np.linspace(-3, 3, 64).astype(dtype)
+    exact = np.tanh(x.astype(np.float64))
+    result = elementwise(f"%y = math.tanh %x0 : T({element})", [x], dtype, 16, expand=True)
+    np.testing.assert_allclose(result.astype(np.float64), exact, rtol=2.0**-bits)
+
+
+@pytest.mark.parametrize("features", ["-avx512f", "-avx512f,-avx2"])
+def test_narrower_machines_give_the_same_bits(features):
+    x = sweep()[-16384:]
+    body = """%a = math.exp %x0 : T(f32)
+      %b = math.sin %x0 : T(f32)
+      %c = math.log1p %a : T(f32)
+      %y = arith.addf %b, %c : T(f32)"""
+    here = elementwise(body, [x], np.float32, 16, expand=True)
+    with knobs.override(target_features=features):
+        there = elementwise(body, [x], np.float32, 16, expand=True)
+    assert same_bits(here, there)
+
+
+EVERYTHING = "\n".join(
+    [f"%{name} = math.{name} %x0 : T(f32)" for name in FUNCTIONS]
+    + ["%n = arith.fptosi %x0 : T(f32) to T(i32)", "%power = math.powf %x0, %x0 : T(f32)"]
+    + ["%whole = math.fpowi %x0, %n : T(f32), T(i32)", "%ip = math.ipowi %n, %n : T(i32)"]
+    + ["%y = arith.addf %power, %whole : T(f32)"]
+)
+
+
+@pytest.mark.parametrize("lanes", [None, 16])
+def test_upstream_accepts_the_result(lanes):
+    x = np.zeros(16, np.float32)
+    module = parse(elementwise_module(EVERYTHING, [x], x, lanes))
+    ExpandMathPass().apply(Context(), module)
+    module.verify()
+    text = str(module)
+    remaining = {line.split("math.")[1].split()[0] for line in text.splitlines() if "math." in line}
+    assert remaining <= {"fma", "absf", "copysign", "trunc"}
+    assert str(parse(text)) == text
+    check_with_upstream(module)
+
+
+def test_expansion_is_idempotent():
+    x = np.zeros(16, np.float32)
+    module = parse(elementwise_module(EVERYTHING, [x], x, 16))
+    ExpandMathPass().apply(Context(), module)
+    once = str(module)
+    ExpandMathPass().apply(Context(), module)
+    assert str(module) == once
+
+
+def test_what_is_left_alone():
+    body = "%a = math.exp %x0 : f64\n%b = math.sqrt %a : f64\n%y = math.tan %b : f64"
+    x = np.zeros(16)
+    module = parse(elementwise_module(body, [x], x, None))
+    before = str(module)
+    ExpandMathPass().apply(Context(), module)
+    assert str(module) == before
+
+
+def test_comparison_of_equal_vectors_survives_canonicalization():
+    x = np.arange(16, dtype=np.int32)
+    module = parse(elementwise_module("%y = arith.cmpi eq, %x0, %x0 : T(i32)", [x], np.zeros(16, bool), 16))
+    CanonicalizePass().apply(Context(), module)
+    module.verify()
+    assert "arith.cmpi eq" in str(module)
