@@ -1,0 +1,260 @@
+"""The arguments of a call: which leaves are data, and the signature that decides what is compiled."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tenon.dialects.types import AnyTensor, array_type, element_of, element_type, numpy_dtype, shape_of, tensor_type
+from tenon.dialects.value import TracedValueError, Value
+from tenon.runtime.tree import Structure, flatten, paths, static_key
+
+Parameter = inspect.Parameter
+_STORED = frozenset(
+    np.dtype(d)
+    for d in ("bool", "int8", "int16", "int32", "int64", "float16", "float32", "float64", ml_dtypes.bfloat16)
+)
+# Whether instances of a class met so far are data.
+_IS_ARRAY: dict[type, bool] = {}
+
+
+def is_array(leaf: Any) -> bool:
+    """Whether a leaf is a number or an array, of NumPy or of another library."""
+    kind = type(leaf)
+    known = _IS_ARRAY.get(kind)
+    if known is None:
+        numbers = np.ndarray | np.generic | bool | int | float | Value
+        known = _IS_ARRAY[kind] = isinstance(leaf, numbers) or hasattr(leaf, "__dlpack__")
+    return known
+
+
+def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
+    """A number or an array of any library as a NumPy array of native byte order; Python floats are f32, integers i64.
+
+    Raises `TypeError` naming the argument for a dtype that Tenon does not store, `OverflowError` for an integer beyond i64.
+    """
+    if isinstance(leaf, Value):
+        raise TracedValueError(f"{name}: a traced value ({leaf.type}) is used after its trace ended; return it instead")
+    if isinstance(leaf, np.ndarray):
+        array = leaf
+    elif isinstance(leaf, float) and not isinstance(leaf, np.generic):
+        array = np.asarray(leaf, np.float32)
+    elif isinstance(leaf, int) and not isinstance(leaf, bool | np.generic):
+        if not -(2**63) <= leaf < 2**63:
+            raise OverflowError(f"{name}: {leaf} does not fit into i64")
+        array = np.asarray(leaf, np.int64)
+    elif isinstance(leaf, bool | np.generic):
+        array = np.asarray(leaf)
+    else:
+        array = np.from_dlpack(leaf)
+    if array.dtype not in _STORED:
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        try:
+            element_type(array.dtype)
+        except TypeError as error:
+            raise TypeError(f"{name}: {error}") from None
+    return array
+
+
+class Static:
+    """An argument that is part of the signature instead of the data."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _names(names: Sequence[str] | str) -> frozenset[str]:
+    return frozenset((names,) if isinstance(names, str) else names)
+
+
+class Parameters:
+    """The parameters of a function: which of them are static, and the memory of which is given away."""
+
+    def __init__(
+        self, function: Callable[..., Any], static: Sequence[str] | str = (), donated: Sequence[str] | str = ()
+    ) -> None:
+        self.function = function
+        self.name = getattr(function, "__name__", type(function).__name__)
+        self.static, self.donated = _names(static), _names(donated)
+        if self.static or self.donated:
+            self._check()
+        self._static_positions = [i for i, name in enumerate(self.positional) if name in self.static] if self.static else []
+
+    @cached_property
+    def _kinds(self) -> dict[str, Any]:
+        try:
+            return {name: p.kind for name, p in inspect.signature(self.function).parameters.items()}
+        except (TypeError, ValueError):  # built-in functions may not tell
+            return {}
+
+    @cached_property
+    def positional(self) -> list[str]:
+        """The names of the parameters that are given by position."""
+        return [n for n, k in self._kinds.items() if k in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]
+
+    def _collecting(self, kind: Any) -> str | None:
+        return next((name for name, k in self._kinds.items() if k is kind), None)
+
+    def _check(self) -> None:
+        if unknown := sorted((self.static | self.donated) - self._kinds.keys()):
+            known = ", ".join(self._kinds) or "none"
+            raise ValueError(f"{self.name}: no argument is named {', '.join(unknown)} (arguments: {known})")
+        if both := sorted(self.static & self.donated):
+            raise ValueError(f"{self.name}: {', '.join(both)} cannot be both static and donated")
+        several = {self._collecting(Parameter.VAR_POSITIONAL), self._collecting(Parameter.VAR_KEYWORD)}
+        if collected := sorted(self.static & several):  # pyright: ignore[reportArgumentType]
+            raise ValueError(f"{self.name}: {', '.join(collected)} stands for several arguments, which cannot be static")
+
+    def take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
+        """The leaves of `(args, kwargs)` and their structure; static arguments are leaves of class `Static`."""
+        if self.static:
+            positional = list(args)
+            for position in self._static_positions:
+                if position < len(positional):
+                    positional[position] = Static(positional[position])
+            args = tuple(positional)
+            kwargs = {k: Static(v) if k in self.static else v for k, v in kwargs.items()}
+        return flatten((args, kwargs))
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The function's result, static arguments taken out of their wrapping."""
+        if self.static:
+            args = tuple([a.value if isinstance(a, Static) else a for a in args])
+            kwargs = {k: v.value if isinstance(v, Static) else v for k, v in kwargs.items()}
+        return self.function(*args, **kwargs)
+
+    def _parameter(self, position: int) -> str | None:
+        if position < len(self.positional):
+            return self.positional[position]
+        return self._collecting(Parameter.VAR_POSITIONAL)
+
+    def donations(self, structure: Structure) -> list[bool]:
+        """For each leaf whether its memory is given away."""
+        positional, keywords = structure.children
+        given: list[bool] = []
+        for position, child in enumerate(positional.children):
+            given += [self._parameter(position) in self.donated] * child.size
+        rest = self._collecting(Parameter.VAR_KEYWORD)
+        for name, child in zip(keywords.names, keywords.children, strict=True):
+            given += [(name if name in self._kinds else rest) in self.donated] * child.size
+        return given
+
+    def leaf_names(self, structure: Structure) -> list[str]:
+        """The leaves' names in errors and in IR, such as `x`, `params.weight` or, of collected arguments, `rest.0`."""
+        positional, keywords = structure.children
+        names: list[str] = []
+        for position, child in enumerate(positional.children):
+            name = self._parameter(position) or str(position)
+            if position >= len(self.positional) and self._kinds:
+                name = f"{name}.{position - len(self.positional)}"
+            names += paths(child, name)
+        for name, child in zip(keywords.names, keywords.children, strict=True):
+            names += paths(child, name)
+        return names
+
+    def signature(
+        self, leaves: Sequence[Any], structure: Structure, keep: Callable[[Any], bool] | None = None
+    ) -> tuple[tuple[Any, ...], list[Any]]:
+        """What decides which executable a call takes (hashable), and the data: arrays of stored dtypes.
+
+        Leaves for which `keep` holds are data as they are. Raises `TypeError` naming a leaf that is neither data nor hashable.
+        """
+        arrays: list[Any] = []
+        key: list[Any] = [structure]
+        for position, leaf in enumerate(leaves):
+            if type(leaf) is np.ndarray and leaf.dtype in _STORED:
+                array = leaf
+            elif type(leaf) is not Static and is_array(leaf):
+                array = leaf if keep is not None and keep(leaf) else self._as_array(leaf, structure, position)
+            else:
+                key.append(self._static_signature(leaf, structure, position))
+                continue
+            arrays.append(array)
+            key.append(array.dtype)
+            key.append(array.shape)
+        return tuple(key), arrays
+
+    def _where(self, structure: Structure, position: int) -> str:
+        return f"{self.name}: argument {self.leaf_names(structure)[position]}"
+
+    def _as_array(self, leaf: Any, structure: Structure, position: int) -> np.ndarray[Any, Any]:
+        try:
+            return as_array(leaf)
+        except (TypeError, OverflowError, BufferError):
+            return as_array(leaf, self._where(structure, position))
+
+    def _static_signature(self, leaf: Any, structure: Structure, position: int) -> Any:
+        value = leaf.value if isinstance(leaf, Static) else leaf
+        if isinstance(value, ShapeDtype):
+            raise TypeError(
+                f"{self._where(structure, position)} is a ShapeDtype, which has no elements; "
+                "pass it to .trace, .lower or .compile"
+            )
+        try:
+            return static_key(value)
+        except TypeError:
+            kind = type(value).__name__
+            what = "is static, but not hashable" if isinstance(leaf, Static) else "is neither an array nor hashable"
+            raise TypeError(f"{self._where(structure, position)} (a {kind}) {what}") from None
+
+    def described(self, leaves: Sequence[Any], structure: Structure) -> dict[str, str]:
+        """What a signature is made of, in words: `{"x": "f32[4, 3]", "mode": "'fast'"}`."""
+        parts: dict[str, str] = {}
+        for name, leaf in zip(self.leaf_names(structure), leaves, strict=True):
+            type_ = None if isinstance(leaf, Static) else abstract(leaf)
+            shown = repr(leaf.value if isinstance(leaf, Static) else leaf)
+            parts[name] = shown if type_ is None else f"{element_of(type_)}{list(shape_of(type_) or ())}"
+        return parts
+
+
+class ShapeDtype:
+    """Stands for an array of a shape and dtype where only these matter: `jit(f).lower(ShapeDtype((4, 3), "f32"))`."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: Sequence[int] | int, dtype: Any = "f32") -> None:
+        self.shape = (shape,) if isinstance(shape, int) else tuple(int(size) for size in shape)
+        self.dtype = element_type(dtype)
+
+    def placeholder(self) -> np.ndarray[Any, Any]:
+        """An array of this shape and dtype that takes no memory."""
+        return np.broadcast_to(np.zeros((), numpy_dtype(self.dtype)), self.shape)
+
+    def __repr__(self) -> str:
+        return f"ShapeDtype({self.shape}, {str(self.dtype)!r})"
+
+
+def abstract(leaf: Any, name: str = "argument") -> AnyTensor | None:
+    """The tensor type that a leaf is traced as, `None` for one that stays as it is."""
+    if hasattr(leaf, "__cuda_array_interface__"):
+        return tensor_type(tuple(leaf.shape), element_type(leaf.dtype))
+    return array_type(as_array(leaf, name)) if is_array(leaf) else None
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a program was compiled for: the parameters of its function, the key of the call, and the call in words."""
+
+    parameters: Parameters
+    key: tuple[Any, ...]
+    described: dict[str, str]
+
+    def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The data of a call that must be like the one compiled for; raises `TypeError` naming what differs."""
+        leaves, structure = self.parameters.take_apart(args, kwargs)
+        key, arrays = self.parameters.signature(leaves, structure)
+        if key != self.key:
+            given = self.parameters.described(leaves, structure)
+            names = [name for name in {**self.described, **given} if self.described.get(name) != given.get(name)]
+            differences = [f"{n} is {given.get(n, 'absent')} where {self.described.get(n, 'nothing')} is needed" for n in names]
+            raise TypeError(f"{self.parameters.name}: {', '.join(differences) or 'the arguments have another structure'}")
+        return arrays

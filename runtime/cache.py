@@ -1,0 +1,197 @@
+"""The disk cache: named files per key, kept between processes.
+
+An entry is one file named after its key, a checksum followed by a zip archive. A damaged entry is removed, reported by
+a warning and treated as absent. Entries are written to a temporary file and renamed, so that other
+processes see all of an entry or nothing. When the entries together exceed the limit, those used longest ago go first.
+A directory that cannot be written means working without a cache, said once.
+
+`key` covers Tenon's own sources and the LLVM release, so a change of either never meets old entries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from tenon.runtime.knobs import knobs
+
+_SUFFIX = ".tenon"
+_MAGIC = b"tenon-cache-1\n"
+_DIGEST_SIZE = hashlib.sha256().digest_size
+_SOURCE_FOLDERS = ("dialects", "passes", "lowering", "runtime")
+_MEGABYTE = 1 << 20
+
+_reported: set[tuple[str, str]] = set()
+
+
+class CacheWarning(UserWarning):
+    """The disk cache did not work as it should; results are not affected."""
+
+
+def key(*parts: bytes | str) -> str:
+    """A name for what depends on exactly these parts, Tenon's sources and LLVM: a sha256 in hexadecimal.
+
+    Parts are delimited, so ("ab", "c") and ("a", "bc") differ; so do text and bytes.
+    """
+    digest = hashlib.sha256(environment_fingerprint().encode())
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(f"{'text' if isinstance(part, str) else 'bytes'} {len(data)}\n".encode())
+        digest.update(data)
+    return digest.hexdigest()
+
+
+@cache
+def environment_fingerprint() -> str:
+    """What entries depend on besides their own parts: Tenon's sources, xDSL and llvmlite.
+
+    Sources are told apart by their text, not by their times, so that copies of one checkout share entries.
+    """
+    digest = hashlib.sha256()
+    for package in ("xdsl", "llvmlite"):
+        digest.update(f"{package} {metadata.version(package)}\n".encode())
+    for folder in _source_folders():
+        for path in sorted(folder.glob("*.py")):
+            data = path.read_bytes()
+            digest.update(f"{folder.name}/{path.name} {len(data)}\n".encode())
+            digest.update(data)
+    return digest.hexdigest()
+
+
+def _source_folders() -> list[Path]:
+    """Where the packages that decide what is compiled lie; they need not be siblings of this one."""
+    from importlib.util import find_spec
+
+    folders = []
+    for name in _SOURCE_FOLDERS:
+        spec = find_spec(f"tenon.{name}")
+        assert spec is not None
+        assert spec.origin is not None
+        folders.append(Path(spec.origin).parent)
+    return folders
+
+
+def load(key: str, *, directory: Path | None = None) -> dict[str, bytes] | None:
+    """The files stored under a key, None when there are none or the cache is off.
+
+    A damaged entry is removed with a `CacheWarning`.
+    """
+    if not knobs.cache:
+        return None
+    path = _path(key, directory)
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    files = _unpack(data)
+    if files is None:
+        warnings.warn(f"tenon: cache entry {path} is damaged, it is removed and made again", CacheWarning, stacklevel=2)
+        path.unlink(missing_ok=True)
+        return None
+    # a read-only cache is still of use, only its entries do not stay young by use
+    with suppress(OSError):
+        os.utime(path)
+    return files
+
+
+def store(key: str, files: Mapping[str, bytes], *, directory: Path | None = None, limit_mb: int | None = None) -> None:
+    """Keep files under a key, replacing what was there; older entries make room.
+
+    Does nothing when the cache is off; when the directory cannot be written, a `CacheWarning` says so once.
+    """
+    if not knobs.cache:
+        return
+    path = _path(key, directory)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_atomically(path, _pack(files))
+        evict(path.parent, limit_mb, keep=path)
+    except OSError as error:
+        _report_once(path.parent, f"tenon: cannot write to the cache {path.parent} ({error.strerror}), working without")
+
+
+def clear(*, directory: Path | None = None) -> int:
+    """Remove all entries and return how many there were."""
+    removed = 0
+    for path in _entries(_directory(directory)):
+        path.unlink(missing_ok=True)
+        removed += 1
+    return removed
+
+
+def evict(directory: Path, limit_mb: int | None = None, *, keep: Path | None = None) -> None:
+    """Remove the entries used longest ago until the rest fits into the limit; `keep` stays whatever its size."""
+    limit = (knobs.cache_limit_mb if limit_mb is None else limit_mb) * _MEGABYTE
+    found: list[tuple[float, int, Path]] = []
+    for path in _entries(directory):
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            # another process was faster
+            continue
+        found.append((status.st_mtime, status.st_size, path))
+    total = sum(size for _, size, _ in found)
+    for _, size, path in sorted(found):
+        if total <= limit:
+            break
+        if path != keep:
+            path.unlink(missing_ok=True)
+            total -= size
+
+
+def _directory(directory: Path | None) -> Path:
+    return knobs.cache_dir if directory is None else directory
+
+
+def _path(key: str, directory: Path | None) -> Path:
+    return _directory(directory) / f"{key}{_SUFFIX}"
+
+
+def _entries(directory: Path) -> list[Path]:
+    return list(directory.glob(f"*{_SUFFIX}")) if directory.is_dir() else []
+
+
+def _pack(files: Mapping[str, bytes]) -> bytes:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as opened:
+        for name, data in files.items():
+            opened.writestr(name, data)
+    data = archive.getvalue()
+    # the zip comes last: readers of zip files allow for something in front
+    return _MAGIC + hashlib.sha256(data).digest() + data
+
+
+def _unpack(data: bytes) -> dict[str, bytes] | None:
+    """The files of a packed entry, None when it is not what was written."""
+    start = len(_MAGIC) + _DIGEST_SIZE
+    if data[: len(_MAGIC)] != _MAGIC or hashlib.sha256(data[start:]).digest() != data[len(_MAGIC) : start]:
+        return None
+    with zipfile.ZipFile(io.BytesIO(data[start:])) as opened:
+        return {name: opened.read(name) for name in opened.namelist()}
+
+
+def _write_atomically(path: Path, data: bytes) -> None:
+    descriptor, temporary = tempfile.mkstemp(prefix=f"{path.stem[:16]}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _report_once(directory: Path, message: str) -> None:
+    mark = ("unwritable", str(directory))
+    if mark not in _reported:
+        _reported.add(mark)
+        warnings.warn(message, CacheWarning, stacklevel=3)

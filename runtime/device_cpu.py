@@ -1,0 +1,208 @@
+"""The CPU as a device: LLVM IR text to object code, object code to an address, an address to a call.
+
+Object code depends only on the text and the `Target`, and names what it needs of the C library, so that another process
+on a CPU with the same features loads it without compiling. llvmlite is imported when the first of these functions needs
+it, and holds one lock for the whole process: to compile in parallel takes processes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from tenon.lowering.emit_llvm import ENTRY
+from tenon.runtime.knobs import knobs
+
+if TYPE_CHECKING:
+    from llvmlite.binding import LLJIT, ModuleRef, ResourceTracker, TargetMachine
+
+_F16_FEATURES = ("f16c", "zfh")
+
+_code_numbers = itertools.count()
+_link_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What object code is compiled for: LLVM's triple, CPU name and features, and the width of its vector registers."""
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bits: int
+
+    @property
+    def native_f16(self) -> bool:
+        """Whether the hardware converts between f16 and f32 (the argument of `emit_llvm`)."""
+        enabled = _enabled(self.features)
+        return self.triple.startswith(("aarch64", "arm64")) or any(enabled.get(name) for name in _F16_FEATURES)
+
+
+def host_target() -> Target:
+    """This machine's CPU with all its features, as far as `TENON_TARGET_CPU` and `TENON_TARGET_FEATURES` leave it so.
+
+    Features that are set are added to those of the machine, or of the CPU that is named.
+    """
+    return _target(knobs.target_cpu, knobs.target_features)
+
+
+@cache
+def _target(cpu: str | None, changes: str | None) -> Target:
+    from llvmlite import binding
+
+    triple = binding.get_default_triple()
+    if cpu is None:
+        features = ",".join(filter(None, (binding.get_host_cpu_features().flatten(), changes)))
+        enabled = _enabled(features)
+        vector_bits = 512 if enabled.get("avx512f") else 256 if enabled.get("avx") else 128
+        return Target(triple, binding.get_host_cpu_name(), features, vector_bits)
+    # LLVM ends the process over a name that it does not know, unless that mode is on
+    mode = "+64bit" if triple.startswith("x86_64") else ""
+    target = Target(triple, cpu, ",".join(filter(None, (mode, changes))), 0)
+    return replace(target, vector_bits=_measured_vector_bits(target))
+
+
+def _enabled(features: str) -> dict[str, bool]:
+    """What a feature list turns on and off; the last word on a feature counts."""
+    return {change[1:]: change[0] == "+" for change in features.split(",") if change}
+
+
+def _measured_vector_bits(target: Target) -> int:
+    """The widest register that LLVM uses for a long vector: a CPU's name does not say which features it implies."""
+    text = """
+define void @double(ptr %x) {
+  %a = load <16 x float>, ptr %x
+  %b = fadd <16 x float> %a, %a
+  store <16 x float> %b, ptr %x
+  ret void
+}
+"""
+    assembly = native_assembly(text, target, optimization=0)
+    return 512 if "zmm" in assembly else 256 if "ymm" in assembly else 128
+
+
+def _target_machine(target: Target, optimization: int) -> TargetMachine:
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    # 'pic' and 'small': with other settings the process aborts once external symbols are involved
+    return binding.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=optimization, reloc="pic", codemodel="small"
+    )
+
+
+def _optimized(llvm_ir: str, target: Target, optimization: int) -> tuple[ModuleRef, TargetMachine]:
+    from llvmlite import binding
+
+    machine = _target_machine(target, max(optimization, 1))
+    try:
+        module = binding.parse_assembly(llvm_ir)
+        # LLVM ends the process over IR that is not valid; verifying costs a hundredth of compiling
+        module.verify()
+    except RuntimeError as error:
+        raise ValueError(f"tenon: LLVM refused the IR: {error}") from None
+    module.triple = target.triple
+    module.data_layout = str(machine.target_data)
+    if optimization > 0:
+        tuning = binding.create_pipeline_tuning_options(speed_level=optimization)
+        # loops come with explicit vectors; packing what is left never paid for its compile time
+        tuning.slp_vectorization = False
+        tuning.loop_vectorization = optimization > 0
+        tuning.loop_interleaving = optimization > 0
+        builder = binding.create_pass_builder(machine, tuning)
+        builder.getModulePassManager().run(module, builder)
+    return module, machine
+
+
+def compile_object(llvm_ir: str, target: Target | None = None, *, optimization: int = 2) -> bytes:
+    """Object code of the IR for `target` (by default this machine).
+
+    `optimization` is 0 (code generation only, for kernels that are already scheduled), 1, 2 or 3. Raises `ValueError`
+    with LLVM's message for text that it refuses.
+    """
+    module, machine = _optimized(llvm_ir, target or host_target(), optimization)
+    return machine.emit_object(module)
+
+
+def native_assembly(llvm_ir: str, target: Target | None = None, *, optimization: int = 2) -> str:
+    """The assembly of what `compile_object` gives, to be read."""
+    module, machine = _optimized(llvm_ir, target or host_target(), optimization)
+    return machine.emit_assembly(module)
+
+
+def optimized_llvm(llvm_ir: str, target: Target | None = None, *, optimization: int = 2) -> str:
+    """The IR after LLVM's own passes, to be read."""
+    return str(_optimized(llvm_ir, target or host_target(), optimization)[0])
+
+
+class LoadedCode:
+    """Object code in this process; it is unloaded when this object goes."""
+
+    def __init__(self, linker: LLJIT, tracker: ResourceTracker) -> None:
+        self._linker = linker
+        self._tracker = tracker
+
+    def entry(self, name: str = ENTRY) -> int:
+        """The address of an external function; raises `KeyError` for a name that the code does not export."""
+        return self._tracker[name]
+
+
+@cache
+def _linker(target: Target) -> LLJIT:
+    from llvmlite import binding
+
+    if not hasattr(ctypes.CDLL(None), "expf"):
+        from ctypes.util import find_library
+
+        if library := find_library("m"):
+            binding.load_library_permanently(library)
+    return binding.create_lljit_compiler(_target_machine(target, 2), use_jit_link=True)
+
+
+def load_object(code: bytes, target: Target | None = None, *, exports: Sequence[str] = (ENTRY,)) -> LoadedCode:
+    """Link object code into this process, with the names in `exports` to be looked up.
+
+    Symbols that the code does not define are taken from the process. Raises `RuntimeError` with LLVM's message if one
+    of them is missing or the code is damaged.
+    """
+    from llvmlite import binding
+
+    linker = _linker(target or host_target())
+    builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process()
+    for name in exports:
+        builder.export_symbol(name)
+    with _link_lock:
+        try:
+            tracker = builder.link(linker, f"tenon.{next(_code_numbers)}")
+        except RuntimeError as error:
+            # LLVM itself writes the names of missing symbols to stderr
+            raise RuntimeError(f"tenon: object code cannot be linked: {error}") from None
+    return LoadedCode(linker, tracker)
+
+
+_entry_type = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+@cache
+def entry_point(address: int) -> Callable[[ctypes.Array[ctypes.c_void_p]], None]:
+    """The entry at `address` as a function of a C array of buffer addresses; see `launch`."""
+    return _entry_type(address)
+
+
+@cache
+def _pointer_array(length: int) -> type[ctypes.Array[ctypes.c_void_p]]:
+    return ctypes.c_void_p * length
+
+
+def launch(address: int, pointers: Sequence[int]) -> None:
+    """Call the entry at `address` with the addresses of its buffers, in order of the arguments of `main`.
+
+    The GIL is released meanwhile. The code and the buffers must stay alive; nothing about them is checked.
+    """
+    entry_point(address)(_pointer_array(len(pointers))(*pointers))

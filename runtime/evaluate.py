@@ -1,0 +1,59 @@
+"""Ops called on concrete arrays run at once: one executable per op, settings and operand types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.base import TensorOp
+from tenon.dialects.registry import install_evaluator
+from tenon.dialects.types import array_type, numpy_dtype
+from tenon.runtime.arguments import as_array
+from tenon.runtime.knobs import knobs
+from tenon.runtime.stages import Compiled, Traced
+from tenon.runtime.trace import trace
+from tenon.runtime.tree import flatten, paths, unflatten
+
+_COMPILED: dict[Any, Compiled] = {}
+
+
+def evaluate(cls: type[TensorOp], operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """The result of op `cls` on arrays and numbers (an array, or a tuple of them)."""
+    attributes = cls.setting_attributes(settings)
+    flat, structure = flatten((tuple(_arrays(cls, operands)), {}))
+    signature = tuple([(array.dtype, array.shape) for array in flat])
+    # The interpreter's executables are not those of compiled code.
+    key = (cls, structure, tuple(attributes.items()), signature, knobs.interpret)
+    compiled = _COMPILED.get(key)
+    if compiled is None:
+        types = [array_type(array) for array in flat]
+        names = [name.removeprefix("0.") for name in paths(structure)]
+        traced = trace(lambda args, _: cls.apply(*args, **settings), structure, flat, types, names)
+        compiled = Traced(traced.module, traced.result, "cpu", cls.name.rpartition(".")[2]).compile()
+        _COMPILED[key] = compiled
+    return unflatten(compiled.result, compiled.run(flat))
+
+
+def _arrays(cls: type[TensorOp], operands: Sequence[Any]) -> list[Any]:
+    """Operands as arrays; numbers become arrays of the dtype that they would adopt."""
+    targets = cls.operand_elements(operands)
+
+    def convert(value: Any, target: Any, name: str) -> np.ndarray[Any, Any]:
+        if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
+            return np.asarray(value, numpy_dtype(target))
+        if isinstance(value, list):
+            value = np.asarray(value)
+        return as_array(value, f"{cls.name}: {name}")
+
+    result: list[Any] = []
+    for operand, given, target in zip(cls.SIGNATURE.operands, operands, targets, strict=True):
+        if operand.arity == "variadic":
+            result.append(tuple([convert(v, t, operand.name) for v, t in zip(given, target, strict=True)]))
+        else:
+            result.append(None if given is None else convert(given, target, operand.name))
+    return result
+
+
+install_evaluator(evaluate)

@@ -1,0 +1,121 @@
+"""NVRTC, called directly: CUDA C++ text to a cubin or to PTX. No device and no driver are needed.
+
+The library is the one of the wheel `nvidia-cuda-nvrtc-cu12` (or `-cu13`), of a CUDA toolkit, or of the system.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+from collections.abc import Iterator, Sequence
+from ctypes.util import find_library
+from pathlib import Path
+
+INSTALL = "pip install 'tenon[cuda12]'"
+
+
+class NvrtcError(RuntimeError):
+    """NVRTC is missing, or it refused a source; the message holds its log."""
+
+
+def compile_cubin(source: str, arch: str = "sm_90", options: Sequence[str] = ()) -> bytes:
+    """Machine code for exactly `arch`, such as `sm_80`, `sm_90` or `sm_90a`. Raises `NvrtcError`."""
+    return _compile(source, [f"--gpu-architecture={arch}", *options], "CUBIN")[0]
+
+
+def compile_ptx(source: str, arch: str = "sm_90", options: Sequence[str] = ()) -> str:
+    """PTX for `arch` and whatever comes after it. Raises `NvrtcError`."""
+    architecture = arch.replace("sm_", "compute_")
+    return _compile(source, [f"--gpu-architecture={architecture}", *options], "PTX")[0].rstrip(b"\0").decode()
+
+
+def compile_log(source: str, arch: str = "sm_90", options: Sequence[str] = ()) -> str:
+    """What NVRTC says while it compiles: with `--ptxas-options=-v`, the registers and memory of each kernel."""
+    return _compile(source, [f"--gpu-architecture={arch}", *options], "CUBIN")[1]
+
+
+def version() -> tuple[int, int]:
+    """Version of the NVRTC library, major and minor: part of the key of a cached cubin."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _check("nvrtcVersion", _library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+    return major.value, minor.value
+
+
+def why_unavailable() -> str | None:
+    """What is missing, or None if nothing is."""
+    try:
+        _library()
+    except NvrtcError as error:
+        return str(error)
+    return None
+
+
+def _compile(source: str, options: Sequence[str], product: str) -> tuple[bytes, str]:
+    library = _library()
+    program = ctypes.c_void_p()
+    text = source.encode()
+    created = library.nvrtcCreateProgram(ctypes.byref(program), text, b"kernels.cu", 0, None, None)
+    _check("nvrtcCreateProgram", created)
+    try:
+        arguments = ["--std=c++17", *options]
+        array = (ctypes.c_char_p * len(arguments))(*(argument.encode() for argument in arguments))
+        status = library.nvrtcCompileProgram(program, len(arguments), array)
+        log = _fetch(program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
+        if status:
+            raise NvrtcError(f"nvrtc: {_describe(status)} with {' '.join(arguments)}\n{log}")
+        return _fetch(program, product), log
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _fetch(program: ctypes.c_void_p, product: str) -> bytes:
+    size = ctypes.c_size_t()
+    library = _library()
+    _check(f"nvrtcGet{product}Size", getattr(library, f"nvrtcGet{product}Size")(program, ctypes.byref(size)))
+    data = ctypes.create_string_buffer(size.value)
+    _check(f"nvrtcGet{product}", getattr(library, f"nvrtcGet{product}")(program, data))
+    return data.raw
+
+
+def _check(function: str, status: int) -> None:
+    if status:
+        raise NvrtcError(f"{function}: {_describe(status)}")
+
+
+def _describe(status: int) -> str:
+    return _library().nvrtcGetErrorString(status).decode()
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    reasons: list[str] = []
+    for candidate in _candidates():
+        try:
+            library = ctypes.CDLL(candidate)
+        except OSError as error:
+            reasons.append(str(error))
+            continue
+        library.nvrtcGetErrorString.restype = ctypes.c_char_p
+        return library
+    tried = f" ({'; '.join(reasons)})" if reasons else ""
+    raise NvrtcError(f"nvrtc is not installed: {INSTALL}{tried}")
+
+
+def _candidates() -> Iterator[str]:
+    """Where the library may be: what `cuda-pathfinder` finds, the wheels, the system."""
+    if importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.pathfinder"):
+        from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib  # pyright: ignore
+
+        try:
+            found = load_nvidia_dynamic_lib("nvrtc").abs_path
+        except DynamicLibNotFoundError:
+            found = None
+        if found:
+            yield str(found)
+    if (nvidia := importlib.util.find_spec("nvidia")) is not None:
+        for root in nvidia.submodule_search_locations or ():
+            for pattern in ("cuda_nvrtc/lib/libnvrtc.so.*", "cu*/lib/libnvrtc.so.*"):
+                yield from sorted(str(path) for path in Path(root).glob(pattern))
+    if (system := find_library("nvrtc")) is not None:
+        yield system

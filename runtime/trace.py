@@ -1,0 +1,155 @@
+"""From a Python function to tensor IR: arguments become traced values, and what is computed with them is recorded.
+
+Each recorded op carries the user's file and line as its location.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, IntAttr, ModuleOp, StringAttr, i64
+from xdsl.ir import Attribute, Operation
+
+import tenon.dialects.library  # noqa: F401  registers the ops
+from tenon.dialects.base import to_value
+from tenon.dialects.types import AnyTensor
+from tenon.dialects.value import InsertionPoint, TracedValueError, Value, inserting
+from tenon.runtime.arguments import as_array, is_array
+from tenon.runtime.tree import Structure, flatten, paths, unflatten
+
+
+@lru_cache(maxsize=4096)
+def _location(file: str, line: int) -> FileLineColLoc:
+    return FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(1))
+
+
+def user_location() -> FileLineColLoc | None:
+    """The innermost line being run that is not Tenon's own."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not (name == "tenon" or name.startswith("tenon.")):
+            return _location(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+class TracingPoint(InsertionPoint):
+    """The end of a block of the function being traced; ops get the user's line as location."""
+
+    __slots__ = ()
+
+    def insert(self, op: Operation) -> None:
+        self.block.add_op(op)
+        location = user_location()
+        if location is not None:
+            op.location = location
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A traced function: a module with `@main`, and how results are put together."""
+
+    module: ModuleOp
+    result: Structure
+
+
+def trace(
+    function: Callable[[Any, Any], Any],
+    structure: Structure,
+    leaves: Sequence[Any],
+    types: Sequence[AnyTensor | None],
+    names: Sequence[str],
+    donated: Sequence[bool] = (),
+) -> Trace:
+    """Run `function(args, kwargs)` on traced values.
+
+    `structure` is that of `(args, kwargs)`; its leaves become traced values of `types`, or stay `leaves` where a type is `None`.
+    A result whose type is that of a donated argument takes over its memory. Raises `TracedValueError` where a traced value is
+    used outside of the function, branch or step that computed it.
+    """
+    inputs: list[Attribute] = [t for t in types if t is not None]
+    main = func.FuncOp("main", (inputs, []))
+    block = main.body.block
+    given = [name for name, type_ in zip(names, types, strict=True) if type_ is not None]
+    for argument, name in zip(block.args, given, strict=True):
+        argument.name_hint = _identifier(name)
+    arguments = iter([Value(a) for a in block.args])
+    with inserting(TracingPoint(block)):
+        args, kwargs = unflatten(
+            structure, [leaf if t is None else next(arguments) for leaf, t in zip(leaves, types, strict=True)]
+        )
+        outputs, result = flatten(function(args, kwargs))
+        values = [_result(leaf, name) for leaf, name in zip(outputs, paths(result), strict=True)]
+        block.add_op(func.ReturnOp(*[v.ssa for v in values]))
+    main.update_function_type()
+    module = ModuleOp([main])
+    check_scopes(module)
+    if any(donated):
+        data = [d for d, type_ in zip(donated, types, strict=True) if type_ is not None]
+        main.attributes["donations"] = DenseArrayBase.from_list(i64, _donations(main, inputs, data))
+    return Trace(module, result)
+
+
+def _identifier(path: str) -> str | None:
+    words = [word for word in path.split(".") if word.isascii()]
+    name = "_".join(words)
+    return name if name.replace("_", "a").isalnum() and not name[0].isdigit() else None
+
+
+def _result(leaf: Any, name: str) -> Value:
+    if isinstance(leaf, Value):
+        return leaf
+    if not is_array(leaf):
+        raise TypeError(f"result {name} is a {type(leaf).__name__}, which is neither a tensor nor a number")
+    return to_value(as_array(leaf, f"result {name}"))
+
+
+def check_scopes(module: ModuleOp) -> None:
+    """Raise `TracedValueError` for an op on a value of another trace, or of a branch or step that has ended."""
+    visible: set[Any] = set()
+
+    def check(op: Operation) -> None:
+        for operand in op.operands:
+            if operand not in visible:
+                raise TracedValueError(
+                    f"{op.name}: an operand ({operand.type}) was traced in another function, branch or step, "
+                    f"which has ended; pass it in as an argument or return it from there{at(op)}"
+                )
+        for region in op.regions:
+            for block in region.blocks:
+                visible.update(block.args)
+                inside: list[Any] = []
+                for inner in block.ops:
+                    check(inner)
+                    visible.update(inner.results)
+                    inside.extend(inner.results)
+                visible.difference_update(inside)
+                visible.difference_update(block.args)
+
+    check(module)
+
+
+def at(op: Operation) -> str:
+    """` (file:line)` of an op, or nothing where it is not known."""
+    location = op.location
+    if not isinstance(location, FileLineColLoc):
+        return ""
+    return f" ({location.filename.data}:{location.line.data})"
+
+
+def _donations(main: func.FuncOp, inputs: Sequence[Attribute], donated: Sequence[bool]) -> list[int]:
+    """For each result the donated argument of the same type that gives its memory, or -1; each is given once."""
+    free = [i for i, given in enumerate(donated) if given]
+    choices: list[int] = []
+    for type_ in main.function_type.outputs:
+        match = next((i for i in free if inputs[i] == type_), -1)
+        if match >= 0:
+            free.remove(match)
+        choices.append(match)
+    return choices

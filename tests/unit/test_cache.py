@@ -1,0 +1,164 @@
+"""The disk cache: keys, damage, eviction, other processes, directories that cannot be written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from tenon.runtime import cache
+from tenon.runtime.knobs import knobs
+
+FILES = {"object": b"\x7fELF" + bytes(range(256)) * 10, "main.ll": b"define void @main()", "empty": b""}
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path):
+    with knobs.override(cache_dir=tmp_path / "cache", cache=True):
+        yield tmp_path / "cache"
+
+
+def entry_of(directory):
+    (path,) = directory.iterdir()
+    return path
+
+
+def test_what_is_stored_is_loaded(directory):
+    key = cache.key("module", "cpu")
+    assert cache.load(key) is None
+    cache.store(key, FILES)
+    assert cache.load(key) == FILES
+    cache.store(key, {"object": b"new"})
+    assert cache.load(key) == {"object": b"new"}
+    assert cache.load(cache.key("another")) is None
+    assert [path.name for path in directory.iterdir()] == [f"{key}.tenon"]
+    assert cache.clear() == 1
+    assert cache.load(key) is None
+
+
+def test_keys_depend_on_every_part_and_on_the_sources(monkeypatch):
+    keys = [
+        cache.key("ab", "c"),
+        cache.key("a", "bc"),
+        cache.key("abc"),
+        cache.key(b"abc"),
+        cache.key("abc", ""),
+        cache.key(),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert cache.key("abc") == cache.key("abc")
+    monkeypatch.setattr(cache, "environment_fingerprint", lambda: "other sources")
+    assert cache.key("abc") not in keys
+
+
+def test_fingerprint_follows_the_text_of_the_sources(tmp_path, monkeypatch):
+    folder = tmp_path / "lowering"
+    folder.mkdir()
+    source = folder / "emit.py"
+    source.write_text("a = 1\n")
+    monkeypatch.setattr(cache, "_source_folders", lambda: [folder])
+    fingerprint = cache.environment_fingerprint.__wrapped__
+    first = fingerprint()
+    os.utime(source, (0, 0))
+    assert fingerprint() == first
+    source.write_text("a = 2\n")
+    assert fingerprint() != first
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "replace", "empty"])
+def test_a_damaged_entry_is_dropped_and_said_so(directory, damage):
+    key = cache.key("module")
+    cache.store(key, FILES)
+    path = entry_of(directory)
+    data = bytearray(path.read_bytes())
+    match damage:
+        case "truncate":
+            data = data[:-7]
+        case "flip":
+            data[len(data) // 2] ^= 1
+        case "replace":
+            data = bytearray(b"something else entirely")
+        case _:
+            data = bytearray()
+    path.write_bytes(data)
+    with pytest.warns(cache.CacheWarning, match="is damaged, it is removed and made again"):
+        assert cache.load(key) is None
+    assert not path.exists()
+    assert cache.load(key) is None
+    cache.store(key, FILES)
+    assert cache.load(key) == FILES
+
+
+def test_the_limit_removes_what_was_used_longest_ago(directory):
+    random = os.urandom(400_000)
+    keys = [cache.key(str(number)) for number in range(4)]
+    for age, key in enumerate(keys[:3]):
+        cache.store(key, {"data": random}, limit_mb=100)
+        os.utime(directory / f"{key}.tenon", (1000 + age, 1000 + age))
+    assert cache.load(keys[0]) is not None
+    cache.store(keys[3], {"data": random}, limit_mb=1)
+    assert [cache.load(key) is not None for key in keys] == [True, False, False, True]
+
+
+def test_the_newest_entry_stays_whatever_its_size():
+    key = cache.key("large")
+    with knobs.override(cache_limit_mb=0):
+        cache.store(key, FILES)
+    assert cache.load(key) == FILES
+
+
+def test_the_cache_can_be_turned_off(directory):
+    key = cache.key("module")
+    with knobs.override(cache=False):
+        cache.store(key, FILES)
+    assert not directory.exists()
+    cache.store(key, FILES)
+    with knobs.override(cache=False):
+        assert cache.load(key) is None
+
+
+def test_an_unwritable_directory_is_said_once(tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    with knobs.override(cache_dir=tmp_path / "file" / "cache"):
+        with pytest.warns(cache.CacheWarning, match="cannot write to the cache .*, working without"):
+            cache.store(cache.key("a"), FILES)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            cache.store(cache.key("b"), FILES)
+            assert cache.load(cache.key("a")) is None
+
+
+def test_a_failed_write_leaves_nothing_behind(directory, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.warns(cache.CacheWarning, match="no space left on device"):
+        cache.store(cache.key("a"), FILES)
+    assert list(directory.iterdir()) == []
+
+
+WRITER = """
+import sys
+from tenon.runtime import cache
+key = sys.argv[1]
+for number in range(60):
+    files = {"data": bytes([number]) * 50_000}
+    cache.store(key, files)
+    seen = cache.load(key)
+    assert seen is not None and len(set(seen["data"])) == 1 and len(seen["data"]) == 50_000
+"""
+
+
+def test_processes_share_the_cache(directory):
+    environment = {**os.environ, "TENON_CACHE_DIR": str(directory), "PYTHONWARNINGS": "error"}
+    key = cache.key("shared")
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, key], env=environment) for _ in range(3)]
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    assert [path.name for path in directory.iterdir()] == [f"{key}.tenon"]
+    loaded = cache.load(key)
+    assert loaded is not None
+    assert set(loaded["data"]) == {59}
