@@ -1,0 +1,105 @@
+"""Tenon: define a tensor op once.
+
+The front door: `tenon.jit`, `grad` and their like, a function for every op (`tenon.exp`, `tenon.matmul`, and those of ops that
+users define), and what an op definition needs (`tensor_op`, the families, `setting`). Everything is loaded when first used.
+"""
+
+from __future__ import annotations
+
+import gc
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_WHERE: dict[str, str] = {
+    **dict.fromkeys(("jit", "JitFunction"), "tenon.runtime.jit"),
+    **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp", "cond", "while_loop", "scan"), "tenon.transform"),
+    **dict.fromkeys(("Traced", "Lowered", "Compiled"), "tenon.runtime.stages"),
+    **dict.fromkeys(("ShapeDtype",), "tenon.runtime.arguments"),
+    **dict.fromkeys(("knobs",), "tenon.runtime.knobs"),
+    **dict.fromkeys(
+        (
+            "ArgReductionOp",
+            "CompositeOp",
+            "ContractionOp",
+            "ElementwiseOp",
+            "IndexMapOp",
+            "IndexingOp",
+            "PrimitiveOp",
+            "ReductionOp",
+            "ScatterOp",
+            "WindowOp",
+        ),
+        "tenon.dialects.families",
+    ),
+    **dict.fromkeys(("OpaqueOp", "Kernel"), "tenon.dialects.opaque"),
+    **dict.fromkeys(("TensorOp", "tensor_op"), "tenon.dialects.base"),
+    **dict.fromkeys(("registry", "tensor_function"), "tenon.dialects.registry"),
+    **dict.fromkeys(("CpuOnly", "CudaOnly", "NoGradient"), "tenon.dialects.traits"),
+    **dict.fromkeys(("setting",), "tenon.dialects.settings"),
+    **dict.fromkeys(("InferenceError",), "tenon.dialects.inference"),
+    **dict.fromkeys(("GradientError",), "tenon.passes.differentiate"),
+    **dict.fromkeys(("Value", "TracedValueError"), "tenon.dialects.value"),
+    **dict.fromkeys(
+        (
+            "ANY_TENSOR",
+            "BOOL_TENSOR",
+            "FLOAT_TENSOR",
+            "INTEGER_TENSOR",
+            "INTEGRAL_TENSOR",
+            "NUMERIC_TENSOR",
+            "element_of",
+            "element_type",
+            "shape_of",
+            "tensor_type",
+        ),
+        "tenon.dialects.types",
+    ),
+    **dict.fromkeys(
+        (
+            "operand_def",
+            "opt_operand_def",
+            "opt_result_def",
+            "result_def",
+            "traits_def",
+            "var_operand_def",
+            "var_result_def",
+        ),
+        "xdsl.irdl",
+    ),
+}
+_MODULES = ("nn", "optim")
+
+
+def __getattr__(name: str) -> Any:
+    # What is imported makes many objects that stay; collections would look through them again and again meanwhile.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return _find(name)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _find(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"tenon.{name}")
+    if name in _WHERE:
+        value = globals()[name] = getattr(import_module(_WHERE[name]), name)
+        return value
+    if name.startswith("_"):
+        raise AttributeError(f"module 'tenon' has no attribute {name!r}")
+    # Importing the runtime registers the ops and lets them run on arrays.
+    import_module("tenon.runtime.evaluate")
+    function = import_module("tenon.dialects.registry").find_function(name)
+    if function is None:
+        raise AttributeError(f"module 'tenon' has no attribute and no op {name!r}")
+    return function
+
+
+def __dir__() -> list[str]:
+    import_module("tenon.runtime.evaluate")
+    functions = import_module("tenon.dialects.registry").function_names()
+    return sorted({*globals(), *_WHERE, *_MODULES, *functions})

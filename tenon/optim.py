@@ -1,0 +1,170 @@
+"""Optimizers: pure functions of (parameters, gradients, state), so that a whole training step is one compiled function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+import tenon
+from tenon.dialects.value import insertion_point
+from tenon.nn import Module
+from tenon.runtime.jit import JitFunction, jit
+from tenon.runtime.tree import copied, flatten, paths, static_field, unflatten
+
+Arrays = dict[str, Any]
+
+
+def trainable(tree: Any) -> Arrays:
+    """The arrays of `tree` that an optimizer changes, by path: a module's parameters, any other tree's floating-point leaves."""
+    if isinstance(tree, Module):
+        return tree.named_parameters()
+    leaves, structure = flatten(tree)
+    return {p: leaf for p, leaf in zip(paths(structure), leaves, strict=True) if np.dtype(leaf.dtype).kind not in "biu"}
+
+
+def with_values(tree: Any, values: Arrays) -> Any:
+    """A copy of `tree` with the arrays at the paths of `values` replaced."""
+    if isinstance(tree, Module):
+        module = copied(tree)
+        module.set_parameters(values)
+        return module
+    leaves, structure = flatten(tree)
+    return unflatten(structure, [values.get(p, leaf) for p, leaf in zip(paths(structure), leaves, strict=True)])
+
+
+class Optimizer:
+    """Base of the optimizers: `state = init(params)`, then `params, state = update(params, gradients, state)`."""
+
+    lr: float
+
+    def init(self, params: Any) -> dict[str, Any]:
+        """The state before the first step.
+
+        Raises `ValueError` when one array is two parameters, which a step would turn into two different ones.
+        """
+        seen: dict[int, str] = {}
+        for name, value in trainable(params).items():
+            first = seen.setdefault(id(value), name)
+            if first != name:
+                raise ValueError(f"{first} and {name} are one array; keep it in one place and use it twice in forward")
+        return self.start(params)
+
+    def start(self, params: Any) -> dict[str, Any]:
+        """The state before the first step; what optimizers define."""
+        raise NotImplementedError(f"{type(self).__name__} does not define start")
+
+    def update(
+        self, params: Any, gradients: Any, state: dict[str, Any], lr: Any = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Parameters and state after a step along `gradients` (a tree like `params`).
+
+        `lr` (a number, or a traced one that changes from step to step) takes the place of the optimizer's own.
+        """
+        if insertion_point() is None:
+            return _compiled(self)(params, gradients, state, lr)
+        values, slopes = trainable(params), trainable(gradients)
+        if lacking := sorted(values.keys() - slopes.keys()):
+            raise ValueError(f"{type(self).__name__}: gradients lack {', '.join(lacking)}")
+        changed, state = self.step(values, slopes, state, self.lr if lr is None else lr)
+        return with_values(params, changed), state
+
+    def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
+        """New values and state; what optimizers define."""
+        raise NotImplementedError(f"{type(self).__name__} does not define step")
+
+
+@lru_cache(maxsize=64)
+def _compiled(optimizer: Optimizer) -> JitFunction:
+    """The step of `optimizer` as a program of its own, for calls outside of a trace."""
+    return jit(optimizer.update)
+
+
+def _zeros(params: Any) -> Arrays:
+    return {name: np.zeros(value.shape, value.dtype) for name, value in trainable(params).items()}
+
+
+def _each(function: Callable[..., Any], *groups: Arrays) -> Arrays:
+    return {name: function(*[group[name] for group in groups]) for name in groups[0]}
+
+
+@dataclass(frozen=True)
+class SGD(Optimizer):
+    """Gradient descent: v ← momentum·v + g + weight_decay·p, then p ← p - lr·v (with `nesterov`, p - lr·(g + momentum·v)).
+
+    Source: PyTorch's documentation of `torch.optim.SGD`, with dampening 0.
+    """
+
+    lr: float = static_field(1e-2)
+    momentum: float = static_field(0.0)
+    weight_decay: float = static_field(0.0)
+    nesterov: bool = static_field(False)
+
+    def start(self, params: Any) -> dict[str, Any]:
+        return {"velocity": _zeros(params) if self.momentum else {}}
+
+    def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
+        if self.weight_decay:
+            slopes = _each(lambda g, p: g + p * self.weight_decay, slopes, values)
+        if not self.momentum:
+            return _each(lambda p, g: _moved(p, g, lr), values, slopes), state
+        velocity = _each(lambda v, g: v * self.momentum + g, state["velocity"], slopes)
+        direction = _each(lambda g, v: g + v * self.momentum, slopes, velocity) if self.nesterov else velocity
+        return _each(lambda p, d: _moved(p, d, lr), values, direction), {"velocity": velocity}
+
+
+def _moved(value: Any, direction: Any, rate: Any) -> Any:
+    """`value - rate * direction` in the dtype of `value`."""
+    return tenon.cast(value - direction * _like(rate, value), dtype=value.dtype)
+
+
+def _like(number: Any, value: Any) -> Any:
+    """A traced `number` in the dtype of `value`; a Python number takes it anyway."""
+    return number if isinstance(number, int | float) else tenon.cast(number, dtype=value.dtype)
+
+
+@dataclass(frozen=True)
+class Adam(Optimizer):
+    """Steps scaled by running moments of the gradient: Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015."""
+
+    lr: float = static_field(1e-3)
+    betas: tuple[float, float] = static_field((0.9, 0.999))
+    eps: float = static_field(1e-8)
+    weight_decay: float = static_field(0.0)
+
+    # Whether the decay acts on the parameters themselves instead of being added to the gradient.
+    DECOUPLED = False
+
+    def start(self, params: Any) -> dict[str, Any]:
+        return {"step": np.zeros((), np.int32), "mean": _zeros(params), "square": _zeros(params)}
+
+    def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
+        first, second = self.betas
+        count = state["step"] + 1
+        time = tenon.cast(count, dtype="f32")
+        if self.weight_decay and not self.DECOUPLED:
+            slopes = _each(lambda g, p: g + p * self.weight_decay, slopes, values)
+        mean = _each(lambda m, g: m * first + g * (1 - first), state["mean"], slopes)
+        square = _each(lambda s, g: s * second + g * g * (1 - second), state["square"], slopes)
+        # 1 - betaᵗ, written so that it keeps its digits in f32 where betaᵗ is close to 1
+        rate = lr / -tenon.expm1(time * math.log(first)) if first else lr
+        root = tenon.rsqrt(-tenon.expm1(time * math.log(second))) if second else 1.0
+
+        def moved(p: Any, m: Any, s: Any) -> Any:
+            decayed = p - p * _like(lr, p) * self.weight_decay if self.weight_decay and self.DECOUPLED else p
+            return _moved(decayed, m / (tenon.sqrt(s) * _like(root, p) + self.eps), rate)
+
+        return _each(moved, values, mean, square), {"step": count, "mean": mean, "square": square}
+
+
+@dataclass(frozen=True)
+class AdamW(Adam):
+    """Adam with the decay acting on the parameters: Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019."""
+
+    weight_decay: float = static_field(1e-2)
+
+    DECOUPLED = True

@@ -1,0 +1,341 @@
+"""Transformations of functions (`grad`, `value_and_grad`, `vjp`, `jvp`) and control flow (`cond`, `while_loop`, `scan`).
+
+Inside a trace each of them adds to it. Called on arrays outside of one, they compile and run at once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.ir import Block
+
+from tenon.dialects.base import to_value
+from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp, YieldOp
+from tenon.dialects.types import element_of, i1, is_float, shape_of, tensor_type
+from tenon.dialects.value import Value, emit, inserting, insertion_point, ops
+from tenon.passes.differentiate import gradients
+from tenon.runtime.jit import jit
+from tenon.runtime.arguments import as_array, is_array
+from tenon.runtime.trace import TracingPoint
+from tenon.runtime.tree import Structure, describe, flatten, paths, unflatten
+
+
+def _values(leaves: Sequence[Any], names: Sequence[str], what: str) -> list[Value]:
+    values: list[Value] = []
+    for leaf, name in zip(leaves, names, strict=True):
+        if not is_array(leaf):
+            raise TypeError(f"{what}: {name} is a {type(leaf).__name__} where an array or a number is needed")
+        values.append(leaf if isinstance(leaf, Value) else to_value(as_array(leaf, name)))
+    return values
+
+
+def _trees(tree: Any, what: str) -> tuple[list[Value], Structure]:
+    leaves, structure = flatten(tree)
+    return _values(leaves, list(paths(structure)), what), structure
+
+
+def _linearized(
+    function: Callable[..., Any], args: Sequence[Any], wanted: Sequence[int], what: str
+) -> tuple[Any, list[tuple[list[Value], list[bool], Structure]]]:
+    """`function` applied to `args`, those at `wanted` as values of their own; and these values, which are float, and how
+    they make up the arguments. Leaves that are no arrays, or not floating point, take no part in differentiation."""
+    arguments = list(args)
+    groups: list[tuple[list[Value], list[bool], Structure]] = []
+    for position in wanted:
+        leaves, structure = flatten(args[position])
+        values: list[Any] = []
+        floats: list[bool] = []
+        for leaf in leaves:
+            value = leaf
+            if is_array(leaf):
+                value = ops.identity(leaf if isinstance(leaf, Value) else to_value(as_array(leaf)))
+            values.append(value)
+            floats.append(isinstance(value, Value) and is_float(value.element_type))
+        if not any(floats):
+            kinds = ", ".join(str(v.type) for v in values if isinstance(v, Value)) or describe(args[position])
+            if what == "grad":
+                raise TypeError(f"grad: argument {position} has nothing floating-point to differentiate with respect to ({kinds})")
+        arguments[position] = unflatten(structure, values)
+        groups.append((values, floats, structure))
+    return function(*arguments), groups
+
+
+def _gradient_trees(
+    outputs: Sequence[Value],
+    cotangents: Sequence[Value | None],
+    groups: Sequence[tuple[list[Value], list[bool], Structure]],
+) -> list[Any]:
+    sources = [v for values, floats, _ in groups for v, is_wanted in zip(values, floats, strict=True) if is_wanted]
+    found = iter(
+        [ops.zeros_like(s) if g is None else g for g, s in zip(gradients(outputs, cotangents, sources), sources, strict=True)]
+    )
+    return [
+        unflatten(structure, [next(found) if is_wanted else None for is_wanted in floats])
+        for _, floats, structure in groups
+    ]
+
+
+def _positions(argnums: int | Sequence[int], count: int, what: str) -> tuple[int, ...]:
+    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for position in positions:
+        if not -count <= position < count:
+            raise ValueError(f"{what}: argument {position} is asked for, but {count} are given")
+    return tuple(p % count for p in positions)
+
+
+def _at_once(transformed: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile `transformed` for calls outside of a trace."""
+    compiled = jit(transformed)
+
+    @functools.wraps(transformed)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return (transformed if insertion_point() is not None else compiled)(*args, **kwargs)
+
+    return wrapper
+
+
+def value_and_grad(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that returns `(value, gradient)` of the scalar-valued `function`.
+
+    The gradient is with respect to argument `argnums` (a tuple for several) and has its tree, with `None` at leaves that are not
+    floating point. With `has_aux`, `function` returns `(value, aux)` and the result is `((value, aux), gradient)`.
+    """
+
+    @functools.wraps(function)
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        wanted = _positions(argnums, len(args), "grad")
+        result, groups = _linearized(lambda *a: function(*a, **kwargs), args, wanted, "grad")
+        value, aux = result if has_aux else (result, None)
+        if not isinstance(value, Value):
+            value = to_value(value) if is_array(value) else value
+        if not isinstance(value, Value) or value.shape != () or not is_float(value.element_type):
+            shown = f"of type {value.type}" if isinstance(value, Value) else f"a {type(value).__name__}"
+            raise TypeError(f"grad: {_name(function)} must return one floating-point number, but its result is {shown}")
+        trees = _gradient_trees([value], [ops.ones_like(value)], groups)
+        gradient = trees[0] if isinstance(argnums, int) else tuple(trees)
+        return ((value, aux) if has_aux else value), gradient
+
+    return _at_once(transformed)
+
+
+def grad(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that returns the gradient of the scalar-valued `function`; see `value_and_grad`.
+
+    With `has_aux` the result is `(gradient, aux)`.
+    """
+    both = value_and_grad(function, argnums, has_aux=has_aux)
+
+    @functools.wraps(function)
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return _at_once(transformed)
+
+
+def vjp(function: Callable[..., Any], *primals: Any, cotangent: Any = None) -> Any:
+    """The value of `function` at `primals`, and its vector-Jacobian product.
+
+    Without `cotangent`: `(value, pull_back)`, where `pull_back(cotangent)` gives a tuple of one gradient per primal. With it:
+    `(value, gradients)`. A cotangent has the tree, shapes and dtypes of the value.
+    """
+
+    def transformed(cotangent: Any, *arguments: Any) -> Any:
+        result, groups = _linearized(function, arguments, range(len(arguments)), "vjp")
+        outputs, structure = _trees(result, "vjp")
+        seeds = _matching(cotangent, outputs, structure, "vjp: cotangent")
+        return result, tuple(_gradient_trees(outputs, seeds, groups))
+
+    compiled = _at_once(transformed)
+    if cotangent is not None:
+        return compiled(cotangent, *primals)
+    value = _at_once(lambda *arguments: function(*arguments))(*primals)
+    return value, lambda cotangent: compiled(cotangent, *primals)[1]
+
+
+def _matching(tree: Any, like: Sequence[Value], structure: Structure, what: str) -> list[Value | None]:
+    """The leaves of `tree`, which must have the structure, shapes and dtypes of `like`; `None` where `like` is no float."""
+    leaves, given = flatten(tree)
+    if given != structure:
+        raise ValueError(f"{what} is a {describe(tree)}, which has not the structure of the value")
+    seeds: list[Value | None] = []
+    for value, leaf, name in zip(like, leaves, paths(structure), strict=True):
+        if not is_float(value.element_type):
+            seeds.append(None)
+            continue
+        seed = leaf if isinstance(leaf, Value) else to_value(as_array(leaf, what))
+        if seed.shape != value.shape:
+            raise ValueError(f"{what}: {name} has shape {seed.shape} where {value.shape} is needed")
+        seeds.append(ops.cast(seed, dtype=value.element_type) if seed.element_type != value.element_type else seed)
+    return seeds
+
+
+def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """`(value, tangent)`: the value of `function` at `primals`, and its derivative in the direction `tangents`.
+
+    The reverse rules give it: a pull-back is linear in its cotangent, so pulling back the pull-back pushes forward.
+    """
+
+    def transformed(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        result, groups = _linearized(function, primals, range(len(primals)), "jvp")
+        outputs, structure = _trees(result, "jvp")
+        sources: list[Value] = []
+        directions: list[Value | None] = []
+        for (values, floats, tree), tangent in zip(groups, tangents, strict=True):
+            arrays = [v for v in values if isinstance(v, Value)]
+            given = _matching(tangent, arrays, tree, "jvp: tangent")
+            sources += [v for v, wanted in zip(values, floats, strict=True) if wanted]
+            directions += [d for d, wanted in zip(given, floats, strict=True) if wanted]
+        moving = [v for v in outputs if is_float(v.element_type)]
+        probes = [ops.identity(ops.zeros_like(v)) for v in moving]
+        back = gradients(moving, probes, sources)
+        reached = [(g, d) for g, d in zip(back, directions, strict=True) if g is not None]
+        pushed = gradients([g for g, _ in reached], [d for _, d in reached], probes)
+        found = iter([ops.zeros_like(v) if t is None else t for t, v in zip(pushed, moving, strict=True)])
+        return result, unflatten(structure, [next(found) if is_float(v.element_type) else None for v in outputs])
+
+    if len(primals) != len(tangents):
+        raise ValueError(f"jvp: {len(primals)} primals and {len(tangents)} tangents are given")
+    return _at_once(transformed)(tuple(primals), tuple(tangents))
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", repr(function))
+
+
+# --- control flow ----------------------------------------------------------------------------------------------------------
+
+
+def _region(
+    function: Callable[..., Any], types: Sequence[Any], build: Callable[[list[Value]], Sequence[Any]]
+) -> tuple[Block, list[Value], Structure]:
+    """A block that computes `function(*build(arguments))`; what it gives, before the terminator is added."""
+    block = Block(arg_types=types)
+    with inserting(TracingPoint(block)):
+        outputs, structure = _trees(function(*build([Value(a) for a in block.args])), _name(function))
+    return block, outputs, structure
+
+
+def _end(block: Block, values: Sequence[Value]) -> None:
+    with inserting(TracingPoint(block)):
+        emit(YieldOp(*[v.ssa for v in values]))
+
+
+def _same_types(what: str, structure: Structure, left: Sequence[Value], right: Sequence[Value]) -> None:
+    """Raise unless the leaves agree in type; `what` has places for a leaf's name and the two types."""
+    for name, a, b in zip(paths(structure), left, right, strict=True):
+        if a.type != b.type:
+            raise TypeError(what.format(name, a.type, b.type))
+
+
+def cond(predicate: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any) -> Any:
+    """`then(*operands)` if the scalar `predicate` is true, else `otherwise(*operands)`; only that branch is computed.
+
+    Both must return the same tree of shapes and dtypes.
+    """
+
+    def transformed(predicate: Any, *operands: Any) -> Any:
+        test = to_value(predicate if isinstance(predicate, Value) else as_array(predicate, "cond: predicate"), i1)
+        if test.shape != ():
+            raise TypeError(f"cond: predicate has shape {test.shape} where a scalar is needed")
+        first, given, structure = _region(then, [], lambda _: operands)
+        second, other, other_structure = _region(otherwise, [], lambda _: operands)
+        if structure != other_structure:
+            raise TypeError(
+                f"cond: the branches return different trees: ({', '.join(paths(structure))}) and "
+                f"({', '.join(paths(other_structure))})"
+            )
+        _same_types("cond: result {} is {} in one branch and {} in the other", structure, given, other)
+        _end(first, given)
+        _end(second, other)
+        types: Any = [v.type for v in given]
+        return unflatten(structure, [Value(r) for r in emit(CondOp.of(test.ssa, first, second, types)).results])
+
+    return _at_once(transformed)(predicate, *operands)
+
+
+def while_loop(condition: Callable[[Any], Any], body: Callable[[Any], Any], initial: Any) -> Any:
+    """`initial`, replaced by `body(value)` for as long as `condition(value)` is true."""
+
+    def transformed(initial: Any) -> Any:
+        start, structure = _trees(initial, "while_loop")
+        types = [v.type for v in start]
+        test, tested, _ = _region(condition, types, lambda values: [unflatten(structure, values)])
+        if len(tested) != 1 or tested[0].type != tensor_type((), i1):
+            shown = ", ".join(str(v.type) for v in tested)
+            raise TypeError(f"while_loop: condition returns ({shown}) where tensor<i1> is needed")
+        _end(test, tested)
+        step, given, given_structure = _region(body, types, lambda values: [unflatten(structure, values)])
+        if given_structure != structure:
+            raise TypeError(
+                f"while_loop: body returns the tree ({', '.join(paths(given_structure))}) "
+                f"where ({', '.join(paths(structure))}) is carried"
+            )
+        _same_types("while_loop: {} is {} before the body and {} after it", structure, start, given)
+        _end(step, given)
+        loop = emit(WhileLoopOp.of([v.ssa for v in start], test, step))
+        return unflatten(structure, [Value(r) for r in loop.results])
+
+    return _at_once(transformed)(initial)
+
+
+def scan(
+    body: Callable[[Any, Any], tuple[Any, Any]],
+    initial: Any,
+    sequences: Any = None,
+    length: int | None = None,
+    *,
+    reverse: bool = False,
+) -> tuple[Any, Any]:
+    """`(carry, outputs)`: `body(carry, slice) -> (carry, output)` along the first axis of `sequences`, outputs stacked.
+
+    `length` is needed when there are no sequences. With `reverse`, the last slices come first (outputs keep their places).
+    """
+
+    def transformed(initial: Any, sequences: Any) -> tuple[Any, Any]:
+        start, carried = _trees(initial, "scan")
+        sliced, slices = _trees(sequences, "scan")
+        steps = _steps(sliced, list(paths(slices)), length)
+        types = [v.type for v in start]
+        types += [tensor_type((shape_of(v.type) or ())[1:], element_of(v.type)) for v in sliced]
+
+        def build(values: list[Value]) -> Sequence[Any]:
+            return unflatten(carried, values[: len(start)]), unflatten(slices, values[len(start) :])
+
+        def checked(carry: Any, item: Any) -> Any:
+            result = body(carry, item)
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise TypeError("scan: body must return (carry, output)")
+            return result
+
+        block, given, structure = _region(checked, types, build)
+        if structure.children[0] != carried:
+            raise TypeError(
+                f"scan: body returns the carry ({', '.join(paths(structure.children[0]))}) "
+                f"where ({', '.join(paths(carried))}) is carried"
+            )
+        _same_types("scan: carry {} is {} before the body and {} after it", carried, start, given[: len(start)])
+        _end(block, given)
+        op = emit(ScanOp.of([v.ssa for v in start], [v.ssa for v in sliced], block, steps, reverse))
+        return unflatten(structure, [Value(r) for r in op.results])
+
+    return _at_once(transformed)(initial, sequences)
+
+
+def _steps(sequences: Sequence[Value], names: Sequence[str], length: int | None) -> int:
+    lengths = {name: v.shape[0] for v, name in zip(sequences, names, strict=True) if v.shape}
+    if len(lengths) != len(sequences):
+        raise TypeError("scan: a sequence has rank 0, so it has no slices")
+    if length is None and not lengths:
+        raise TypeError("scan: length is needed when there are no sequences")
+    if length is not None:
+        lengths["length"] = length
+    if len(set(lengths.values())) > 1:
+        raise ValueError("scan: lengths differ: " + ", ".join(f"{n} has {v}" for n, v in lengths.items()))
+    return next(iter(lengths.values()))

@@ -1,0 +1,64 @@
+"""The CUDA text of every op: it runs as the oracle says under the host shim, and NVRTC compiles it for two architectures.
+
+On a machine with a GPU, `pytest -m gpu` runs the same samples there.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from cuda_shim import COMPILER, SCHEDULES, load_on_shim
+from sample import Sample
+from samples import SAMPLES
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+import tenon
+from tenon.dialects.registry import registry
+from tenon.lowering.emit_cuda import emit_cuda
+from tenon.lowering.map_to_grid import MapToGridPass
+from tenon.lowering.pipeline import lower
+from tenon.runtime import nvrtc
+from tenon.runtime.stages import new_context
+
+OPS = [name for name in registry() if name.startswith("tenon.")]
+
+
+@cache
+def samples_of(name: str) -> list[Sample]:
+    return [sample for sample in SAMPLES if sample.op_name == name]
+
+
+def loops(sample: Sample) -> ModuleOp:
+    """The sample as scalar loops."""
+    traced = tenon.jit(lambda *arrays: sample.apply(arrays)).trace(*sample.arrays)
+    return lower(new_context(), traced.module.clone(), vector_bits=0)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="the host shim needs g++")
+@pytest.mark.parametrize("name", OPS)
+def test_shim_matches_oracle(name: str) -> None:
+    executables = load_on_shim([loops(sample) for sample in samples_of(name)])
+    for sample, executable in zip(samples_of(name), executables, strict=True):
+        arrays = [np.array(array, order="C") for array in sample.arrays]
+        for schedule in SCHEDULES:
+            sample.check(executable(arrays, schedule))
+
+
+@pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="NVRTC is not installed")
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", OPS)
+def test_nvrtc_compiles(name: str, architecture: str) -> None:
+    module = loops(samples_of(name)[0])
+    MapToGridPass().apply(Context(), module)
+    assert nvrtc.compile_cubin(emit_cuda(module, architecture), architecture).startswith(b"\x7fELF")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", OPS)
+def test_device_matches_oracle(name: str) -> None:
+    for sample in samples_of(name):
+        results = tenon.jit(lambda *arrays, sample=sample: sample.apply(arrays), device="cuda")(*sample.arrays)
+        sample.check([result.get() for result in results])
