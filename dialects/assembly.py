@@ -139,7 +139,7 @@ def _parse_settings(cls: type[TensorOp], parser: Parser) -> tuple[dict[str, Attr
     return properties, attributes
 
 
-def _print_group(printer: Printer, operand: Operand, group: Any, print_one: Callable[[Any], None]) -> None:
+def _print_group(printer: Printer, operand: Operand, group: Any, print_one: Callable[[Any], object]) -> None:
     if operand.arity == "variadic":
         printer.print_string("[")
         printer.print_list(group, print_one)

@@ -251,7 +251,7 @@ class TensorOp(IRDLOperation, ABC):
         flat = [
             (operand, value)
             for operand, given in zip(cls.SIGNATURE.operands, operands, strict=True)
-            for value in (given if operand.arity == "variadic" else () if given is None else (given,))
+            for value in _members(given)
         ]
         group = [v for o, v in flat if cls.PROMOTED is None or o.name in cls.PROMOTED]
         common = common_element(
@@ -266,7 +266,7 @@ class TensorOp(IRDLOperation, ABC):
 
         return [
             tuple([target(operand, v) for v in given])
-            if operand.arity == "variadic"
+            if isinstance(given, tuple)
             else None
             if given is None
             else target(operand, given)
@@ -286,6 +286,13 @@ class TensorOp(IRDLOperation, ABC):
         ]
 
     PARAMETERS: ClassVar[inspect.Signature]
+
+
+def _members(operand: Any) -> tuple[Any, ...]:
+    """The values of one operand: of a variadic one all, of an absent one none."""
+    if isinstance(operand, tuple):
+        return operand
+    return () if operand is None else (operand,)
 
 
 def _ssa(operand: Any) -> Any:
@@ -315,9 +322,7 @@ def to_scalar(value: Any, element: Attribute) -> Value:
 
 def scalar_operands(cls: type[TensorOp], operands: Sequence[Any]) -> list[Value]:
     """Operands inside a body as scalars that agree as the op's promotion rule asks."""
-    promoted = [
-        cls.PROMOTED is None or o.name in cls.PROMOTED for o, v in zip(cls.SIGNATURE.operands, operands, strict=True)
-    ]
+    promoted = [cls.PROMOTED is None or o.name in cls.PROMOTED for o in cls.SIGNATURE.operands]
     strong = [v.element_type for v, p in zip(operands, promoted, strict=True) if p and isinstance(v, Value)]
     weak = [v for v, p in zip(operands, promoted, strict=True) if p and not isinstance(v, Value)]
     common = common_element(strong, weak)

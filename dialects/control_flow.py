@@ -1,7 +1,7 @@
 """Control flow on tensors: `cond`, `while_loop` and `scan`.
 
-Regions may use values of the enclosing block. `tenon.yield` ends each region. `cond` and `scan` have reverse-mode gradients:
-branches and steps are computed again in the backward pass, from the carried values that `scan` then saves.
+Regions may use values of the enclosing block. `tenon.yield` ends each region. `cond` and `scan` have reverse-mode
+gradients: branches and steps are computed again in the backward pass, from the carried values that `scan` then saves.
 
 The text form:
 
@@ -17,9 +17,9 @@ The text form:
     ^bb0(%i: tensor<i64>):
       ... tenon.yield %next : tensor<i64>
     }
-    %c, %ys = tenon.scan init(%c0 : tensor<f32>) slices(%xs : tensor<5x3xf32>) length 5 reverse -> (tensor<f32>, tensor<5x3xf32>) {
-    ^bb0(%c: tensor<f32>, %x: tensor<3xf32>):
-      ... tenon.yield %next, %y : tensor<f32>, tensor<3xf32>
+    %c1 = tenon.scan init(%c0 : tensor<f32>) slices(%xs : tensor<5xi8>) length 5 reverse -> (tensor<f32>) {
+    ^bb0(%c: tensor<f32>, %x: tensor<i8>):
+      ... tenon.yield %next : tensor<f32>
     }
 
 `init` and `slices` are left out where there are none; other attributes follow as `attributes {...}`.
@@ -44,7 +44,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.utils import AbstractYieldOperation
-from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, SSAValues
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -63,6 +63,8 @@ from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tenon.dialects.inference import compatible, show
+from tenon.dialects.location import at_line
+from tenon.dialects.traits import GradientError
 from tenon.dialects.types import AnyTensor, element_of, is_float, shape_of, tensor_type
 from tenon.dialects.value import InsertionPoint, Value, emit, inserting, ops
 
@@ -362,8 +364,9 @@ class WhileLoopOp(ControlFlowOp):
             raise VerifyException("tenon.while_loop: results and carried values differ in type")
 
     def pull_back(self, cotangents: list[Value | None], gradients: Gradients) -> Contributions:
-        raise TypeError(
-            "tenon.while_loop: has no reverse-mode gradient, since its number of steps is not known; use tenon.scan"
+        raise GradientError(
+            "tenon.while_loop: has no reverse-mode gradient, since its number of steps is not known; "
+            f"use tenon.scan{at_line(self)}"
         )
 
     def structured(self) -> Sequence[SSAValue]:
@@ -381,8 +384,9 @@ class WhileLoopOp(ControlFlowOp):
 class ScanOp(ControlFlowOp):
     """`body` applied `length` times: to the carried values and to the step's slice of each sequence.
 
-    Sequences are sliced along their first dimension. The body yields the carried values and then one slice of each stacked output.
-    Results are the last carried values and the stacked outputs. With `reverse`, the last slices come first.
+    Sequences are sliced along their first dimension. The body yields the carried values and then one slice of each
+    stacked output. Results are the last carried values and the stacked outputs. With `reverse`, the last slices come
+    first.
     """
 
     name = "tenon.scan"
@@ -488,7 +492,7 @@ class ScanOp(ControlFlowOp):
                 continue
             given.append(argument)
             result = OpResult(_stacked(argument.type, self.steps), self, len(self.results))
-            self.results = (*self.results, result)
+            self.results = SSAValues([*self.results, result])
             saved.append(result)
         terminator.operands = given
         return saved

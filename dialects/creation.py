@@ -60,9 +60,10 @@ def ones_like(x: Any) -> Any:
 def asarray(x: Any, dtype: object = None) -> Any:
     """`x` (traced, an array or nested numbers) as a tensor of `dtype`: by default its own, f32 for Python's floats."""
     element = None if dtype is None else element_type(dtype)
-    if element is None and not isinstance(x, Value) and not hasattr(x, "dtype"):
+    if isinstance(x, Value):
+        return to_value(x, element)
+    if element is None and not hasattr(x, "dtype"):
         found = np.asarray(x).dtype
         element = element_type("f32" if found == np.float64 else found)
-    if isinstance(x, Value) or insertion_point() is not None:
-        return to_value(x, element)
-    return np.asarray(x, None if element is None else numpy_dtype(element))
+    array = np.asarray(x, None if element is None else numpy_dtype(element))
+    return array if insertion_point() is None else to_value(array)

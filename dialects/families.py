@@ -112,7 +112,7 @@ class ElementwiseOp(StructuredOp):
         present = [(o.name, t) for o, t in zip(cls.SIGNATURE.operands, operands, strict=True) if t is not None]
         shape = broadcast((name, shape_of(t)) for name, t in present)
         element = cls.result_element(*[None if t is None else element_of(t) for t in operands], **settings)
-        results = tuple([tensor_type(shape, element)] * len(cls.SIGNATURE.results))
+        results = (tensor_type(shape, element),) * len(cls.SIGNATURE.results)
         return results if len(results) > 1 else results[0]
 
     @classmethod
@@ -509,6 +509,18 @@ class IndexMapOp(StructuredOp):
         dims = tuple([AffineExpr.dimension(i) for i in range(rank)])
         return AffineMap(rank, 0, tuple(cls.source(dims, shape, **settings)))
 
+    @staticmethod
+    def is_indexing_map(source: AffineMap, shape: Sequence[int], result: Sequence[int]) -> bool:
+        """Whether linalg takes `source` as it is: a loop that is an index by itself must run over the whole dimension.
+
+        Otherwise the operand is read element by element, and nothing that computes it can be fused into the op.
+        """
+        return all(
+            result[e.position] == size
+            for e, size in zip(source.results, shape, strict=True)
+            if isinstance(e, AffineDimExpr)
+        )
+
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         (x,) = operands
         result = self.results[0]
@@ -517,15 +529,8 @@ class IndexMapOp(StructuredOp):
         if 0 in shape:
             return [filled(shape, elements[0], 0)]
         source = self.source_map(static_shape(x), len(shape), self.settings)
-        whole = all(
-            shape[e.position] == size
-            for e, size in zip(source.results, static_shape(x), strict=True)
-            if isinstance(e, AffineDimExpr)
-        )
-        if whole:
+        if self.is_indexing_map(source, static_shape(x), shape):
             return elementwise([(x, source)], shape, elements, lambda values: values)
-        # In linalg a loop that is an index by itself runs over the whole dimension, so a part is read element by
-        # element.
         return elementwise([], shape, elements, lambda _: [Reader(x).read_inside(*_evaluated(source, shape))])
 
     @classmethod
@@ -564,7 +569,7 @@ class IndexingOp(StructuredOp):
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         result = self.results[0]
         shape = static_shape(result)
-        readers = [
+        readers: list[Any] = [
             tuple([Reader(v) for v in o]) if isinstance(o, tuple) else None if o is None else Reader(o)
             for o in operands
         ]

@@ -6,9 +6,9 @@
         ...
         KERNELS = (Kernel("libm", "llvm", hypot_llvm, is_f64, "f64 of one shape"),)
 
-In IR an opaque op becomes a call of a kernel without a body, whose attributes say all there is to know: per target either
-`<target>_kernel` and `<target>_source`, or `<target>_refused`, why no kernel was taken; `reference` and `settings`, with which the
-interpreter computes it.
+In IR an opaque op becomes a call of a kernel without a body, whose attributes say all there is to know: per target
+either `<target>_kernel` and `<target>_source`, or `<target>_refused`, why no kernel was taken; `reference` and
+`settings`, with which the interpreter computes it.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ def _any_types(types: Sequence[Any], settings: dict[str, Any]) -> bool:
 class Kernel:
     """Target code of an opaque op.
 
-    `source(symbol, operand_types, result_types, settings)` gives the text: LLVM IR that defines `void @symbol(ptr, …)` for
-    `target="llvm"`, or CUDA C++ that defines `extern "C" __global__ void symbol(…)`, run by one block of 256 threads, for
-    `target="cuda"`. Parameters are the operands' and then the results' memory, row-major; no result overlaps another argument.
-    LLVM text may declare and call what is in the process, such as the C library, and defines nothing else at the top level whose
-    name could be taken. `accepts(operand_types, settings)` says for what the kernel is right, and `why` puts that into words.
+    `source(symbol, operand_types, result_types, settings)` gives the text: LLVM IR that defines `void @symbol(ptr, …)`
+    for `target="llvm"`, or CUDA C++ that defines `extern "C" __global__ void symbol(…)`, run by one block of 256
+    threads, for `target="cuda"`. Parameters are the operands' and then the results' memory, row-major; no result
+    overlaps another argument. LLVM text may declare and call what is in the process, such as the C library, and defines
+    nothing else at the top level whose name could be taken. `accepts(operand_types, settings)` says for what the kernel
+    is right, and `why` puts that into words.
     """
 
     name: str
@@ -118,8 +119,8 @@ class OpaqueOp(StructuredOp):
 def evaluate_reference(declaration: func.FuncOp, arguments: Sequence[Any]) -> tuple[Any, ...]:
     """The results of the kernel that `declaration` stands for, by the op's `reference`.
 
-    Where results are arguments, too (after bufferization), they are written and nothing is returned. Raises `ValueError` when
-    the declaration names no op.
+    Where results are arguments, too (after bufferization), they are written and nothing is returned. Raises
+    `ValueError` when the declaration names no op.
     """
     name: Any = declaration.attributes.get("reference")
     op = registry().get(name.data) if isinstance(name, StringAttr) else None

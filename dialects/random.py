@@ -57,7 +57,7 @@ def _rotated(x: Value, count: int) -> Value:
 
 @tensor_op
 class ThreefryOp(ElementwiseOp):
-    """Two words of random bits for each counter (`counter_low`, `counter_high`), under the key (`key_low`, `key_high`)."""
+    """Two words of random bits per counter (`counter_low`, `counter_high`), under the key (`key_low`, `key_high`)."""
 
     name = "tenon.threefry"
     counter_low = operand_def(WORDS)

@@ -148,6 +148,12 @@ def _print_attribute(printer: Printer, attr: Attribute) -> None:
     printer.print_attribute(attr)
 
 
+def _parse_array(parser: Parser) -> Attribute:
+    attr = parser.parse_attribute()
+    # A splat may arrive spelled out.
+    return dense_elements(attr.type, array_of(attr)) if isinstance(attr, DenseIntOrFPElementsAttr) else attr
+
+
 _NAMED: dict[object, SettingKind] = {
     int: SettingKind(
         "int",
@@ -199,7 +205,7 @@ _NAMED: dict[object, SettingKind] = {
         _array,
         array_of,
         _print_attribute,
-        lambda parser: parser.parse_attribute(),
+        _parse_array,
     ),
 }
 

@@ -40,7 +40,7 @@ def _parse_generic_of_several_results(cls: type[GenericOp], parser: Parser) -> G
                 return types
         return parse_list(delimiter, parse, *context)
 
-    parser.parse_comma_separated_list = parse_types_in_parentheses
+    parser.parse_comma_separated_list = parse_types_in_parentheses  # pyright: ignore[reportAttributeAccessIssue]
     try:
         return _parse_generic(cls, parser)
     finally:

@@ -1,10 +1,14 @@
-"""Traits that ops of the tensor dialect may state."""
+"""Traits that ops of the tensor dialect may state, and the error that one of them leads to."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from xdsl.traits import OpTrait
+
+
+class GradientError(TypeError):
+    """A gradient was asked for where there is none; the message names the op."""
 
 
 class NoGradient(OpTrait):

@@ -7,7 +7,6 @@ from xdsl.ir import Dialect
 
 def tenon_dialect() -> Dialect:
     """The dialect of all ops that are registered under the name `tenon`, and of those that control flow adds."""
-    import tenon.dialects.library  # noqa: F401  registers the ops
     from tenon.dialects import control_flow
     from tenon.dialects.registry import registry
 

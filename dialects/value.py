@@ -8,7 +8,7 @@ without any traced operand run at once through the evaluator that the runtime in
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -50,7 +50,7 @@ def insertion_point() -> InsertionPoint | None:
 
 
 @contextmanager
-def inserting(point: InsertionPoint) -> Iterator[InsertionPoint]:
+def inserting(point: InsertionPoint) -> Generator[InsertionPoint, None, None]:
     """Build ops at `point` for the duration of the block."""
     _STATE.stack.append(point)
     try:

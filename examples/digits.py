@@ -45,7 +45,7 @@ class DigitNetwork(nn.Module):
 
 def load(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Training images and labels, then those of the held-out fifth."""
-    digits = load_digits()
+    digits: Any = load_digits()
     images = (digits.images / 16).astype(np.float32)[:, None]
     labels = digits.target.astype(np.int64)
     order = np.random.default_rng(seed).permutation(len(labels))
@@ -78,6 +78,7 @@ def train(model: DigitNetwork, images: np.ndarray, labels: np.ndarray, epochs: i
     """The model after `epochs` passes over the images, in batches of random order."""
     generator = np.random.default_rng(seed)
     state = optimizer.init(model)
+    value = np.float32(np.nan)
     steps = len(labels) // BATCH
     with tqdm(total=epochs * steps, desc="training", unit="step", mininterval=0.5) as progress:
         for _ in range(epochs):
@@ -113,7 +114,7 @@ def run_again(folder: Path, model: DigitNetwork, images: np.ndarray) -> float:
     """Run the loop IR of `predict` through the command line; the largest difference from what was computed here."""
     file = sorted(folder.glob("predict.*.mlir"))[-1]
     leaves = [*model.state_dict().values(), images]
-    np.savez(folder / "predict.args.npz", **{f"a{i}": leaf for i, leaf in enumerate(leaves)})
+    np.savez(folder / "predict.args.npz", *leaves)
     output = folder / "predict.result.npy"
     command = ["run", str(file), "--args", str(folder / "predict.args.npz"), "-o", str(output)]
     print(f"$ tenon {' '.join(command)}")

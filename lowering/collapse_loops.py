@@ -45,6 +45,8 @@ def collapse_loops(function: func.FuncOp) -> None:
     for item in kernel.items:
         if isinstance(item, Operation):
             fixed |= touched_buffers(item)
+        elif _needs_its_unit_loops(item):
+            fixed |= {access.buffer for access in item.accesses}
     loops = [_collapsible_loops(statement) for statement in kernel.statements]
     dims = _agree(kernel.statements, loops, fixed)
     views = {buffer: _collapse_buffer(buffer, merged, function.body.block) for buffer, merged in dims.items()}
@@ -89,10 +91,27 @@ def _neighbours(access: Access, statement: Statement) -> dict[Pair, Pair]:
 
 
 def _only_loop(access: Access, dim: int, statement: Statement) -> int | None:
-    """The loop that index `dim` is, apart from loops of one iteration."""
+    """The loop that index `dim` is, apart from loops of one iteration, if it runs over the whole dimension."""
+    loop = _remaining_loop(access, dim, statement)
+    return loop if loop is not None and statement.extents[loop] == access.shape[dim] else None
+
+
+def _remaining_loop(access: Access, dim: int, statement: Statement) -> int | None:
+    """The loop that index `dim` becomes without loops of one iteration, if it becomes one."""
     subscript = access.subscripts[dim]
     loops = [(loop, factor) for loop, factor in subscript.factors.items() if statement.extents[loop] != 1]
     return loops[0][0] if len(loops) == 1 and loops[0][1] == 1 and subscript.constant == 0 else None
+
+
+def _needs_its_unit_loops(statement: Statement) -> bool:
+    """Whether an index would become a loop that does not run over the whole dimension, contradicting its extent."""
+    return any(
+        (loop := _remaining_loop(access, dim, statement)) is not None
+        and access.subscripts[dim].plain_loop() is None
+        and statement.extents[loop] != access.shape[dim]
+        for access in statement.accesses
+        for dim in range(len(access.subscripts))
+    )
 
 
 def _allows(access: Access, pair: Pair, statement: Statement) -> bool:

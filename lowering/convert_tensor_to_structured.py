@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.base import TensorOp
 from tenon.dialects.control_flow import ControlFlowOp
+from tenon.dialects.location import at_line
 from tenon.dialects.families import StructuredOp
 from tenon.dialects.value import InsertionPoint, inserting
 
@@ -46,7 +47,7 @@ def _converted(op: Operation) -> Sequence[SSAValue] | None:
         try:
             return op.structured(op.grouped_operands())
         except ValueError as error:
-            raise PassFailedException(f"{op.name}: {error}") from error
+            raise PassFailedException(f"{op.name}: {error}{at_line(op)}") from error
     if isinstance(op, TensorOp):
         raise PassFailedException(f"{op.name}: is no structured op; run decompose first")
     return None

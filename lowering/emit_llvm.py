@@ -74,6 +74,7 @@ def _global(op: GlobalOp) -> str:
     data = initial_bytes(value) if isinstance(value, DenseIntOrFPElementsAttr) else b""
     if len(data) < size and data:
         data *= size // len(data)
+    data = data[:size]  # a splat of no elements still has one number
     initial = byte_string(data) if any(data) else "zeroinitializer"
     alignment = max(BUFFER_ALIGNMENT, op.alignment.value.data if op.alignment is not None else 0)
     return f"@{op.sym_name.data} = internal {kind} [{size} x i8] {initial}, align {alignment}"

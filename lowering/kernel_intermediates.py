@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 
 from xdsl.dialects import linalg, memref
@@ -26,7 +26,7 @@ def place_intermediates(kernel: Kernel, strips: Strips, builder: LoopBuilder) ->
     buffers: dict[SSAValue, Buffer] = {}
     for alloc in kernel.intermediates:
         sizes = needed_sizes(kernel, alloc, strips)
-        if not sizes and _is_scalar(kernel.statements, alloc.memref, strips):
+        if not sizes and _is_scalar(kernel, alloc, strips):
             buffers[alloc.memref] = Buffer(None, ())
             continue
         element = element_type(alloc.memref)
@@ -70,9 +70,9 @@ def needed_sizes(kernel: Kernel, alloc: memref.AllocOp, strips: Strips) -> dict[
     number, access = user
     by_loop = {shared[number]: size for shared, size in strips.items()}
     for dim, loop in enumerate(access.plain_loops()):
-        if shape[dim] == 1 or by_loop.get(loop) == 1:
+        if shape[dim] == 1 or (loop is not None and by_loop.get(loop) == 1):
             del sizes[dim]
-        elif loop in by_loop:
+        elif loop is not None and loop in by_loop:
             sizes[dim] = by_loop[loop]
     return sizes
 
@@ -89,10 +89,13 @@ def _only_statements_use(kernel: Kernel, alloc: memref.AllocOp) -> bool:
     return all(use.operation in generics or isinstance(use.operation, linalg.ops.FillOp) for use in alloc.memref.uses)
 
 
-def _is_scalar(statements: Sequence[Statement], buffer: SSAValue, strips: Strips) -> bool:
+def _is_scalar(kernel: Kernel, alloc: memref.AllocOp, strips: Strips) -> bool:
     """Whether an intermediate of one element is written before it is read, and always outside of any further loop."""
+    if not _only_statements_use(kernel, alloc):
+        return False  # reads at computed indices take memory
+    buffer = alloc.memref
     written = False
-    for number, statement in enumerate(statements):
+    for number, statement in enumerate(kernel.statements):
         if not written and any(access.buffer is buffer for access in statement.inputs):
             return False
         for position, output in enumerate(statement.outputs):

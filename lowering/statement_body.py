@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.dialects import arith, linalg, math, memref, vector
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType
@@ -108,7 +109,7 @@ class BodyEmitter:
         elif lanes.active is None:
             op = vector.LoadOp.create(operands=(source, *indices), result_types=(vector_type(element, lanes.count),))
         else:
-            wide = vector_type(element, lanes.count)
+            wide: Any = vector_type(element, lanes.count)
             zero = builder.constant(DenseIntOrFPElementsAttr.from_list(wide, [0]), wide)
             mask = builder.mask(lanes.active, lanes.count)
             op = vector.MaskedLoadOp.create(operands=(source, *indices, mask, zero), result_types=(wide,))
@@ -184,7 +185,7 @@ class BodyEmitter:
         first = self._builder.index(point.indices[loop])
         if loop != lanes.loop or lanes.count == 1:
             return first
-        wide = vector_type(INDEX, lanes.count)
+        wide: Any = vector_type(INDEX, lanes.count)
         numbers = DenseIntOrFPElementsAttr.from_list(wide, list(range(lanes.count)))
         steps = self._builder.constant(numbers, wide)
         return self._builder.pure(arith.AddiOp, (self._builder.broadcast(first, lanes.count), steps), wide)

@@ -1,10 +1,10 @@
 """Reverse-mode differentiation of tensor IR.
 
-Before: a function on tensors without calls. After: besides it, `@<name>_vjp`, which takes the function's arguments and a
-cotangent for each floating-point result, and returns the results and a gradient for each floating-point argument.
+Before: a function on tensors without calls. After: besides it, `@<name>_vjp`, which takes the function's arguments and
+a cotangent for each floating-point result, and returns the results and a gradient for each floating-point argument.
 
-The rules: an op with a `vjp` hook has its own; every other composite or elementwise op is run again, on tensor values, and what
-that yields is differentiated instead. Since gradients are ordinary ops, they can be differentiated in turn.
+The rules: an op with a `vjp` hook has its own; every other composite or elementwise op is run again, on tensor values,
+and what that yields is differentiated instead. Since gradients are ordinary ops, they can be differentiated in turn.
 """
 
 from __future__ import annotations
@@ -21,14 +21,11 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.base import TensorOp
-from tenon.dialects.traits import NoGradient
 from tenon.dialects.families import CompositeOp, ElementwiseOp, PrimitiveOp, as_tuple
+from tenon.dialects.location import at_line
+from tenon.dialects.traits import GradientError, NoGradient
 from tenon.dialects.types import element_of, is_float
 from tenon.dialects.value import InsertionPoint, Value, inserting, ops
-
-
-class GradientError(TypeError):
-    """A gradient was asked for where there is none; the message names the op."""
 
 
 def gradients(
@@ -71,7 +68,9 @@ def fitted(cotangent: Value, value: SSAValue) -> Value:
         cotangent = ops.sum(cotangent, axis=spread, keepdims=True)
     if cotangent.shape != shape:
         cotangent = ops.broadcast_to(cotangent, shape=shape)
-    return ops.cast(cotangent, dtype=target.element_type) if cotangent.element_type != target.element_type else cotangent
+    return (
+        ops.cast(cotangent, dtype=target.element_type) if cotangent.element_type != target.element_type else cotangent
+    )
 
 
 def used_values(op: Operation) -> Iterator[SSAValue]:
@@ -139,18 +138,22 @@ def _pull_back(op: Operation, cotangents: list[Value | None]) -> Iterable[tuple[
     region_rule = getattr(op, "pull_back", None)
     if region_rule is not None:
         return region_rule(cotangents, gradients)
+    if isinstance(op, func.CallOp):
+        raise GradientError(f"func.call: functions are differentiated one by one; run inline first{at_line(op)}")
     if not isinstance(op, TensorOp):
-        raise GradientError(f"{op.name}: differentiation knows no rule for this op")
+        raise GradientError(f"{op.name}: differentiation knows no rule for this op{at_line(op)}")
     operands = [_values(o) for o in op.grouped_operands()]
     rule = getattr(type(op), "vjp", None)
     if rule is not None:
         filled = [ops.zeros_like(Value(r)) if c is None else c for r, c in zip(op.results, cotangents, strict=True)]
         several = len(op.results) > 1
         results = tuple([Value(r) for r in op.results])
-        given = rule(tuple(filled) if several else filled[0], results if several else results[0], *operands, **op.settings)
+        given = rule(
+            tuple(filled) if several else filled[0], results if several else results[0], *operands, **op.settings
+        )
         return _paired(op, as_tuple(given))
     if op.has_trait(NoGradient) or isinstance(op, PrimitiveOp) or not isinstance(op, ElementwiseOp | CompositeOp):
-        raise GradientError(f"{op.name}: has no gradient")
+        raise GradientError(f"{op.name}: has no gradient{at_line(op)}")
     again = as_tuple((op.decompose if isinstance(op, CompositeOp) else op.scalar)(*operands, **op.settings))
     flat = [Value(v) for v in dict.fromkeys(op.operands)]
     return zip([v.ssa for v in flat], gradients(again, cotangents, flat), strict=True)
@@ -182,7 +185,11 @@ def differentiate(function: func.FuncOp) -> func.FuncOp:
     results = [*outputs, *[inputs[i] for i in wanted]]
     derived = func.FuncOp(f"{function.sym_name.data}_vjp", ([*inputs, *seeds], results))
     block = derived.body.block
+    for old, new in zip(function.body.block.args, block.args, strict=False):
+        new.name_hint = old.name_hint
     mapper: dict[SSAValue, SSAValue] = dict(zip(function.body.block.args, block.args, strict=False))
+    for argument, copy in zip(function.body.block.args, block.args, strict=False):
+        copy.name_hint = argument.name_hint
     for op in function.body.block.ops:
         if isinstance(op, func.ReturnOp):
             break
@@ -209,11 +216,14 @@ class DifferentiatePass(ModulePass):
     function: str = "main"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        derived_name = f"{self.function}_vjp"
+        if any(isinstance(f, func.FuncOp) and f.sym_name.data == derived_name for f in op.ops):
+            raise PassFailedException(f"differentiate: there is a function @{derived_name} already")
         for candidate in op.ops:
             if isinstance(candidate, func.FuncOp) and candidate.sym_name.data == self.function:
                 try:
                     derived = differentiate(candidate)
-                except GradientError as error:
+                except TypeError as error:
                     raise PassFailedException(str(error)) from None
                 op.body.block.insert_op_after(derived, candidate)
                 return

@@ -251,6 +251,8 @@ class Grouping:
         outside = sum(left.pending.values())
         used = sum(1 for operand in user.operands if operand in left.pending)
         same_loops = all(isinstance(op, ElementwiseOp | IndexMapOp) for op in left.operations) and not left.has_rows
+        if isinstance(user, IndexMapOp) and not all(map(_is_indexed, left.operations)):
+            return False  # what asks for its place cannot move to another one
         return outside == used and same_loops
 
     def _plan(self, left: Group, right: Group) -> tuple[frozenset[int], int] | None:
@@ -393,9 +395,17 @@ def _rearranges_results(op: Operation, iteration: Iteration) -> bool:
     """Whether `op` reads elements once, at other places, and nothing that uses its result could share its loops."""
     if not isinstance(op, IndexMapOp) or iteration.operands[0] is not None:
         return False
-    if prod(iteration.extents) > prod(shape(op, op.operands[0].type)):
+    if prod(iteration.extents) > prod(shape(op, op.operands[0].type)) or not _is_indexed(op):
         return False
     return not any(isinstance(use.operation, ElementwiseOp | ReductionOp) for use in op.results[0].uses)
+
+
+def _is_indexed(op: Operation) -> bool:
+    """Whether `op` reads its operands by indexing maps alone, so that what computes them can become part of it."""
+    if not isinstance(op, IndexMapOp):
+        return True
+    source, result = shape(op, op.operands[0].type), shape(op, op.results[0].type)
+    return op.is_indexing_map(op.source_map(source, len(result), op.settings), source, result)
 
 
 def _would_make_circle(left: Group, right: Group) -> bool:

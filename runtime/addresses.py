@@ -1,8 +1,8 @@
 """Where NumPy arrays lie in memory, for calls that take many of them.
 
-Asking an array costs one to two microseconds. A few lines of native code read the same from NumPy's array structure, whose layout is
-part of its stable binary interface, in nanoseconds. They are checked once per process against what arrays say themselves;
-where the two disagree (another Python, say), arrays are asked.
+Asking an array costs one to two microseconds. A few lines of native code read the same from NumPy's array structure,
+whose layout is part of its stable binary interface, in nanoseconds. They are checked once per process against what
+arrays say themselves; where the two disagree (another Python, say), arrays are asked.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ Addresses = tuple[Any, int]
 
 
 def addresses(arrays: Sequence[np.ndarray[Any, Any]]) -> Addresses:
-    """The addresses of `arrays` as a C array of pointers, and the flags (`C_CONTIGUOUS`, `ALIGNED`) that all of them have."""
+    """The addresses of `arrays` as a C array of pointers, and the flags (`C_CONTIGUOUS`, `ALIGNED`) that all of them
+    have.
+    """
     return _reader()(arrays)
 
 
@@ -98,7 +100,16 @@ def _agree(read: Callable[[Sequence[np.ndarray[Any, Any]]], Addresses]) -> bool:
     """Whether `read` tells of arrays of every kind what they say themselves."""
     whole = np.arange(12.0).reshape(3, 4)
     odd = np.frombuffer(bytes(17), np.uint8)[1:].view(np.float64)
-    for arrays in ([whole], [whole[1:]], [whole.T], [whole[:, ::2]], [np.zeros((), np.int8)], [odd], [whole, whole.T], []):
+    for arrays in (
+        [whole],
+        [whole[1:]],
+        [whole.T],
+        [whole[:, ::2]],
+        [np.zeros((), np.int8)],
+        [odd],
+        [whole, whole.T],
+        [],
+    ):
         pointers, flags = read(arrays)
         expected, expected_flags = _asked(arrays)
         if list(pointers) != list(expected) or flags & USABLE != expected_flags:

@@ -37,7 +37,8 @@ def is_array(leaf: Any) -> bool:
 def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
     """A number or an array of any library as a NumPy array of native byte order; Python floats are f32, integers i64.
 
-    Raises `TypeError` naming the argument for a dtype that Tenon does not store, `OverflowError` for an integer beyond i64.
+    Raises `TypeError` naming the argument for a dtype that Tenon does not store, `OverflowError` for an integer beyond
+    i64.
     """
     if isinstance(leaf, Value):
         raise TracedValueError(f"{name}: a traced value ({leaf.type}) is used after its trace ended; return it instead")
@@ -87,7 +88,9 @@ class Parameters:
         self.static, self.donated = _names(static), _names(donated)
         if self.static or self.donated:
             self._check()
-        self._static_positions = [i for i, name in enumerate(self.positional) if name in self.static] if self.static else []
+        self._static_positions = (
+            [i for i, name in enumerate(self.positional) if name in self.static] if self.static else []
+        )
 
     @cached_property
     def _kinds(self) -> dict[str, Any]:
@@ -112,7 +115,9 @@ class Parameters:
             raise ValueError(f"{self.name}: {', '.join(both)} cannot be both static and donated")
         several = {self._collecting(Parameter.VAR_POSITIONAL), self._collecting(Parameter.VAR_KEYWORD)}
         if collected := sorted(self.static & several):  # pyright: ignore[reportArgumentType]
-            raise ValueError(f"{self.name}: {', '.join(collected)} stands for several arguments, which cannot be static")
+            raise ValueError(
+                f"{self.name}: {', '.join(collected)} stands for several arguments, which cannot be static"
+            )
 
     def take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
         """The leaves of `(args, kwargs)` and their structure; static arguments are leaves of class `Static`."""
@@ -166,7 +171,8 @@ class Parameters:
     ) -> tuple[tuple[Any, ...], list[Any]]:
         """What decides which executable a call takes (hashable), and the data: arrays of stored dtypes.
 
-        Leaves for which `keep` holds are data as they are. Raises `TypeError` naming a leaf that is neither data nor hashable.
+        Leaves for which `keep` holds are data as they are. Raises `TypeError` naming a leaf that is neither data nor
+        hashable.
         """
         arrays: list[Any] = []
         key: list[Any] = [structure]
@@ -255,6 +261,10 @@ class Signature:
         if key != self.key:
             given = self.parameters.described(leaves, structure)
             names = [name for name in {**self.described, **given} if self.described.get(name) != given.get(name)]
-            differences = [f"{n} is {given.get(n, 'absent')} where {self.described.get(n, 'nothing')} is needed" for n in names]
-            raise TypeError(f"{self.parameters.name}: {', '.join(differences) or 'the arguments have another structure'}")
+            differences = [
+                f"{n} is {given.get(n, 'absent')} where {self.described.get(n, 'nothing')} is needed" for n in names
+            ]
+            raise TypeError(
+                f"{self.parameters.name}: {', '.join(differences) or 'the arguments have another structure'}"
+            )
         return arrays

@@ -10,7 +10,8 @@ from tenon.runtime.stages import Interface, lower_module
 def build(module: ModuleOp, target: str) -> dict[str, bytes]:
     """The products of `module` (at any stage) by file name.
 
-    `target` is `cpu` (LLVM IR, object code) or `cuda:ARCH` (CUDA source, cubin). Raises `ValueError` for another target.
+    `target` is `cpu` (LLVM IR, object code) or `cuda:ARCH` (CUDA source, cubin). Raises `ValueError` for another
+    target.
     """
     device, _, architecture = target.partition(":")
     if device == "cpu" and not architecture:

@@ -15,11 +15,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from tenon.lowering.emit_llvm import ENTRY
 from tenon.runtime.knobs import knobs
 
 if TYPE_CHECKING:
     from llvmlite.binding import LLJIT, ModuleRef, ResourceTracker, TargetMachine
+
+# The entry that `emit_llvm` defines; not imported from there, because code from the cache needs no emitter.
+ENTRY = "main"
 
 _F16_FEATURES = ("f16c", "zfh")
 

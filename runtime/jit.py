@@ -109,8 +109,8 @@ def jit(
 ) -> Any:
     """Compile `function` when it is called, once per signature (shapes, dtypes, and the values of what is no array).
 
-    Arguments and results are trees of arrays. `static` names arguments that are taken as Python values; `donate` names arguments
-    whose memory the results may take over (do not use them after the call). `device` is `"cpu"` or `"cuda"`.
+    Arguments and results are trees of arrays. `static` names arguments that are taken as Python values; `donate` names
+    arguments whose memory the results may take over (do not use them after the call). `device` is `"cpu"` or `"cuda"`.
 
     Usable as `@tenon.jit` and as `@tenon.jit(donate=("params",))`, on functions and on methods.
     """

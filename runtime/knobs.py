@@ -139,7 +139,7 @@ class Knobs:
         lambda: 0,
         accepts="an integer from 0 to 4",
         default_text="0",
-        effect="what is reported on stderr: 1 kernels, 2 also timings, 3 also generated source, 4 also every pass",
+        effect="what is reported on stderr: 1 executables, 2 also the time of each pass, 3 also the loop IR, 4 also the IR after every pass",
     )
     dump_ir = Knob(
         "TENON_DUMP_IR",
@@ -147,11 +147,10 @@ class Knobs:
         _unset,
         accepts="a directory",
         default_text="unset",
-        effect="write the IR of every stage to a file of its own in this directory",
+        effect="write the IR after every pass to a file of its own in this directory",
     )
     log_compiles = _flag("TENON_LOG_COMPILES", "say on stderr what was compiled and why a recompile happened")
     interpret = _flag("TENON_INTERPRET", "run the IR with NumPy instead of compiling it")
-    check = _flag("TENON_CHECK", "check bounds, NaN and uninitialized reads while running")
     cache = _flag("TENON_CACHE", "keep compiled kernels on disk and reuse them", default=True)
     cache_dir = Knob(
         "TENON_CACHE_DIR",
@@ -168,14 +167,6 @@ class Knobs:
         accepts="an integer of at least 0",
         default_text="1024",
         effect="size of the cache in MB above which the entries unused for longest are removed",
-    )
-    num_threads = Knob(
-        "TENON_NUM_THREADS",
-        _optional(_integer(1)),
-        _unset,
-        accepts="an integer of at least 1",
-        default_text="unset: the processors this process may use",
-        effect="threads that a CPU kernel may use, the caller included",
     )
     vector_bits = Knob(
         "TENON_VECTOR_BITS",

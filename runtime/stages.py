@@ -1,8 +1,9 @@
-"""What `jit` makes of a function, stage by stage: `Traced`, `Lowered`, `Compiled`. Each prints as the IR that it holds."""
+"""What `jit` makes of a function, stage by stage: `Traced`, `Lowered`, `Compiled`. Each prints as the IR it holds."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -184,7 +185,9 @@ def lower_module(module: ModuleOp, device: str, name: str = "main") -> ModuleOp:
     try:
         lower(new_context(), module, vector_bits(device), observe=observer)
     except Exception as error:
-        error.add_note(f"while compiling {name}; with TENON_DUMP_IR=DIR the IR after each pass before this one is kept in DIR")
+        error.add_note(
+            f"while compiling {name}; with TENON_DUMP_IR=DIR the IR after each pass before this one is kept in DIR"
+        )
         raise
     observer.finish(module)
     return module
@@ -196,6 +199,10 @@ def check_device(module: ModuleOp, device: str) -> None:
         for trait in op.traits.traits if op.traits else ():
             if isinstance(trait, DeviceOnly) and trait.device != device:
                 raise ValueError(f"{op.name}: runs on {trait.device} only, but the target is {device}")
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"\W", "_", name)
 
 
 class _Observer:
@@ -211,7 +218,7 @@ class _Observer:
         elapsed = time.perf_counter() - self.started
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / f"{self.name}.{self.count:02d}.{step}.mlir").write_text(f"{module!s}\n")
+            (self.folder / f"{_file_name(self.name)}.{self.count:02d}.{step}.mlir").write_text(f"{module!s}\n")
         if knobs.debug >= 2:
             print(f"tenon: {self.name}: {step}: {1e3 * elapsed:.1f} ms", file=sys.stderr)
         if knobs.debug >= 4:
@@ -288,8 +295,8 @@ class CpuExecutable:
     def run(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """Launch. Inputs that are not contiguous are copied.
 
-        A donated input becomes the result that takes over its memory, unless it is read-only or shares memory with another
-        input: then the result has memory of its own, and the input stays as it was.
+        A donated input becomes the result that takes over its memory, unless it is read-only or shares memory with
+        another input: then the result has memory of its own, and the input stays as it was.
         """
         pointers, flags = addresses(arrays)
         if flags & USABLE != USABLE:
@@ -298,7 +305,9 @@ class CpuExecutable:
         if self._takes_over:
             shared = _shared(arrays, list(pointers))
             outputs = [
-                arrays[donor] if donor >= 0 and donor not in shared and arrays[donor].flags.writeable else np.empty(shape, dtype)
+                arrays[donor]
+                if donor >= 0 and donor not in shared and arrays[donor].flags.writeable
+                else np.empty(shape, dtype)
                 for shape, dtype, donor in self._outputs
             ]
         else:
@@ -322,7 +331,9 @@ class CpuExecutable:
 
 def _shared(arrays: Sequence[Any], starts: Sequence[int | None]) -> set[int]:
     """The positions of arrays that share memory with another one."""
-    ranges = sorted([(start or 0, a.nbytes, i) for i, (start, a) in enumerate(zip(starts, arrays, strict=True)) if a.nbytes])
+    ranges = sorted(
+        [(start or 0, a.nbytes, i) for i, (start, a) in enumerate(zip(starts, arrays, strict=True)) if a.nbytes]
+    )
     shared: set[int] = set()
     end, last = 0, -1
     for start, size, i in ranges:
@@ -366,12 +377,14 @@ def _compile_for_cpu(module: ModuleOp, text: str, name: str) -> dict[str, bytes]
     try:
         lower_module(module, "cpu", name)
         source = emit_llvm(module, native_f16=host_target().native_f16)
+        if knobs.debug >= 3:
+            print(source, file=sys.stderr)
         code = compile_object(source, host_target())
     finally:
         if was_enabled:
             gc.enable()
     if knobs.dump_ir is not None:
-        (knobs.dump_ir / f"{name}.ll").write_text(source)
+        (knobs.dump_ir / f"{_file_name(name)}.ll").write_text(source)
     return {
         "object": code,
         "interface": Interface.of(module).to_json().encode(),

@@ -15,8 +15,9 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, IntAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Attribute, Operation
 
-import tenon.dialects.library  # noqa: F401  registers the ops
+import tenon.dialects.library  # noqa: F401  # pyright: ignore[reportUnusedImport]  registers the ops
 from tenon.dialects.base import to_value
+from tenon.dialects.location import at_line
 from tenon.dialects.types import AnyTensor
 from tenon.dialects.value import InsertionPoint, TracedValueError, Value, inserting
 from tenon.runtime.arguments import as_array, is_array
@@ -69,9 +70,9 @@ def trace(
 ) -> Trace:
     """Run `function(args, kwargs)` on traced values.
 
-    `structure` is that of `(args, kwargs)`; its leaves become traced values of `types`, or stay `leaves` where a type is `None`.
-    A result whose type is that of a donated argument takes over its memory. Raises `TracedValueError` where a traced value is
-    used outside of the function, branch or step that computed it.
+    `structure` is that of `(args, kwargs)`; its leaves become traced values of `types`, or stay `leaves` where a type
+    is `None`. A result whose type is that of a donated argument takes over its memory. Raises `TracedValueError` where
+    a traced value is used outside of the function, branch or step that computed it.
     """
     inputs: list[Attribute] = [t for t in types if t is not None]
     main = func.FuncOp("main", (inputs, []))
@@ -119,7 +120,7 @@ def check_scopes(module: ModuleOp) -> None:
             if operand not in visible:
                 raise TracedValueError(
                     f"{op.name}: an operand ({operand.type}) was traced in another function, branch or step, "
-                    f"which has ended; pass it in as an argument or return it from there{at(op)}"
+                    f"which has ended; pass it in as an argument or return it from there{at_line(op)}"
                 )
         for region in op.regions:
             for block in region.blocks:
@@ -133,14 +134,6 @@ def check_scopes(module: ModuleOp) -> None:
                 visible.difference_update(block.args)
 
     check(module)
-
-
-def at(op: Operation) -> str:
-    """` (file:line)` of an op, or nothing where it is not known."""
-    location = op.location
-    if not isinstance(location, FileLineColLoc):
-        return ""
-    return f" ({location.filename.data}:{location.line.data})"
 
 
 def _donations(main: func.FuncOp, inputs: Sequence[Attribute], donated: Sequence[bool]) -> list[int]:

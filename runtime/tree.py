@@ -1,9 +1,10 @@
 """Trees: nested tuples, lists, dicts and dataclasses with arrays at their leaves.
 
-Functions, classes and strings belong to the structure, and `None` is an empty tree. A leaf is anything else. `flatten` takes a tree apart into its leaves and a `Structure`, which puts such leaves together again.
-Structures are unique: two trees of the same structure give the same object, so comparing and hashing one costs nothing.
-Dataclass fields declared with `metadata={"static": True}` belong to the structure; their values need to be hashable, or lists,
-dicts and sets of what is. Static numbers are told apart by type as well (1, 1.0 and True differ), and floats by their bits.
+Functions, classes and strings belong to the structure, and `None` is an empty tree. A leaf is anything else. `flatten`
+takes a tree apart into its leaves and a `Structure`, which puts such leaves together again. Structures are unique: two
+trees of the same structure give the same object, so comparing and hashing one costs nothing. Dataclass fields declared
+with `metadata={"static": True}` belong to the structure; their values need to be hashable, or lists, dicts and sets of
+what is. Static numbers are told apart by type as well (1, 1.0 and True differ), and floats by their bits.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _kind(kind: type) -> tuple[TakeApart, PutTogether] | None:
     return found
 
 
-# --- the kinds of nodes --------------------------------------------------------------------------------------------------
+# --- the kinds of nodes ---------------------------------------------------------------------------
 
 
 def _indices(count: int) -> tuple[str, ...]:
@@ -124,7 +125,7 @@ for _kind_of_constant in (str, type, types.FunctionType, types.BuiltinFunctionTy
     register_node(_kind_of_constant, lambda node: ((), (), (node,)), lambda kind, names, values, static: static[0])
 
 
-# --- static parts --------------------------------------------------------------------------------------------------------
+# --- static parts ---------------------------------------------------------------------------------
 
 _PLAIN = (str, type(None), type)
 
@@ -139,7 +140,8 @@ def _is_immutable(static: Any, is_inner: bool = False) -> bool:
 
 
 def static_key(value: Any) -> Hashable:
-    """What tells a static value apart from others: hashable, and different for values that a program may treat differently.
+    """What tells a static value apart from others: hashable, and different for values that a program may treat
+    differently.
 
     Raises `TypeError` for a value that does not hash.
     """
@@ -161,7 +163,7 @@ def static_key(value: Any) -> Hashable:
 LEAF = Structure(None)
 
 
-# --- taking trees apart and putting them together ----------------------------------------------------------------------------
+# --- taking trees apart and putting them together -------------------------------------------------
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
@@ -228,7 +230,7 @@ def _structure(node: Any) -> Structure:
     if node_kind is None:
         return LEAF
     names, values, static = node_kind[0](node)
-    return Structure(kind, static, tuple([_structure(v) for v in values]), names, node_kind[1])
+    return Structure(kind, static, tuple([flatten(v)[1] for v in values]), names, node_kind[1])
 
 
 def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:

@@ -1,7 +1,8 @@
 """Tenon: define a tensor op once.
 
-The front door: `tenon.jit`, `grad` and their like, a function for every op (`tenon.exp`, `tenon.matmul`, and those of ops that
-users define), and what an op definition needs (`tensor_op`, the families, `setting`). Everything is loaded when first used.
+The front door: `tenon.jit`, `grad` and their like, a function for every op (`tenon.exp`, `tenon.matmul`, and those of
+ops that users define), and what an op definition needs (`tensor_op`, the families, `setting`). Everything is loaded
+when first used.
 """
 
 from __future__ import annotations

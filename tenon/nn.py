@@ -1,8 +1,9 @@
 """Neural-network modules: objects whose arrays are parameters and buffers.
 
-A module is a tree (of `jit`, `grad` and the optimizers): its arrays are leaves, its other attributes belong to the structure.
-Inside a traced function (and inside a function that `grad` differentiates) a module is a copy that holds traced values; what is
-assigned to its attributes there, such as running statistics, reaches the caller when the function returns the module:
+A module is a tree (of `jit`, `grad` and the optimizers): its arrays are leaves, its other attributes belong to the
+structure. Inside a traced function (and inside a function that `grad` differentiates) a module is a copy that holds
+traced values; what is assigned to its attributes there, such as running statistics, reaches the caller when the
+function returns the module:
 
     def loss(model, x, y):
         return tenon.cross_entropy(model(x), y), model
@@ -58,7 +59,7 @@ def _slots(value: Any, path: str, is_buffer: bool, assign: Callable[[Any], None]
     if isinstance(value, Module):
         for name, attribute in vars(value).items():
             inner = f"{path}.{name}" if path else name
-            yield from _slots(attribute, inner, name in value._buffers, partial(setattr, value, name))
+            yield from _slots(attribute, inner, name in value.buffer_names, partial(setattr, value, name))
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from _slots(item, f"{path}.{key}", is_buffer, partial(value.__setitem__, key))
@@ -71,19 +72,21 @@ def _slots(value: Any, path: str, is_buffer: bool, assign: Callable[[Any], None]
 
         for position, item in enumerate(value):
             yield from _slots(item, f"{path}.{position}", is_buffer, partial(replace, position))
-    elif _is_dynamic(value):
+    elif _is_dynamic(value) or (is_buffer and value is not None):
         yield _Slot(path, is_buffer, value, assign)
 
 
 class Module:
-    """Base of all modules. Arrays that are assigned to attributes are parameters, unless `register_buffer` says otherwise."""
+    """Base of all modules. Arrays that are assigned to attributes are parameters, unless `register_buffer` says
+    otherwise.
+    """
 
     training: bool
-    _buffers: tuple[str, ...]
+    buffer_names: tuple[str, ...]
 
     def __init__(self) -> None:
         self.training = True
-        self._buffers = ()
+        self.buffer_names = ()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The module's result; to be defined by each module."""
@@ -94,7 +97,7 @@ class Module:
 
     def register_buffer(self, name: str, value: Array) -> None:
         """Make `value` an attribute that is saved with the module, but not trained."""
-        self._buffers = (*self._buffers, name)
+        self.buffer_names = (*self.buffer_names, name)
         setattr(self, name, value)
 
     def children(self) -> Iterator[tuple[str, Module]]:
@@ -127,22 +130,24 @@ class Module:
         return {**self.named_parameters(), **self.named_buffers()}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        """Set parameters and buffers to copies of `state`; raises `ValueError`, changing nothing, when names, shapes or kinds
-        of numbers differ."""
+        """Set parameters and buffers to copies of `state`; raises `ValueError`, changing nothing, when names, shapes or
+        kinds of numbers differ.
+        """
         slots = {slot.path: slot for slot in self._slots()}
         missing, unknown = sorted(slots.keys() - state.keys()), sorted(state.keys() - slots.keys())
         if missing or unknown:
             raise ValueError(
-                f"state does not fit the module: missing {', '.join(missing) or 'none'}, unknown {', '.join(unknown) or 'none'}"
+                f"state does not fit the module: missing {', '.join(missing) or 'none'}, "
+                f"unknown {', '.join(unknown) or 'none'}"
             )
         loaded: dict[str, Array] = {}
         for path, slot in slots.items():
-            given = np.asarray(state[path])
-            if given.shape != tuple(slot.value.shape):
-                raise ValueError(f"{path} has shape {tuple(slot.value.shape)} in the module and {given.shape} in the state")
-            if not np.can_cast(given.dtype, slot.value.dtype, "same_kind"):
-                raise ValueError(f"{path} has dtype {slot.value.dtype} in the module and {given.dtype} in the state")
-            loaded[path] = np.array(given, dtype=slot.value.dtype)
+            given, own = np.asarray(state[path]), np.asarray(slot.value)
+            if given.shape != own.shape:
+                raise ValueError(f"{path} has shape {own.shape} in the module and {given.shape} in the state")
+            if not np.can_cast(given.dtype, own.dtype, "same_kind"):
+                raise ValueError(f"{path} has dtype {own.dtype} in the module and {given.dtype} in the state")
+            loaded[path] = np.array(given, dtype=own.dtype)
         for path, slot in slots.items():
             slot.assign(loaded[path])
 
@@ -165,7 +170,9 @@ class Module:
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}={child!r}" for name, child in self.children())
         own = ", ".join(
-            f"{name}={value!r}" for name, value in vars(self).items() if isinstance(value, int | float | str) and name != "training"
+            f"{name}={value!r}"
+            for name, value in vars(self).items()
+            if isinstance(value, int | float | str) and name != "training"
         )
         return f"{type(self).__name__}({', '.join(part for part in (own, inner) if part)})"
 
@@ -182,8 +189,10 @@ def _take_apart(module: Module) -> tuple[tuple[str, ...], Sequence[Any], Any]:
     names: list[str] = []
     values: list[Any] = []
     static: dict[str, Any] = {}
+    buffers = module.buffer_names
     for name, value in vars(module).items():
-        if _is_dynamic(value):
+        # A buffer is data even after arithmetic has made a number of it, as NumPy does with arrays of rank 0.
+        if _is_dynamic(value) or name in buffers:
             names.append(name)
             values.append(value)
         else:
@@ -229,7 +238,7 @@ class Linear(Module):
         super().__init__()
         generator = _generator(seed)
         self.weight = _uniform(generator, (out_features, in_features), in_features, dtype)
-        self.bias = _uniform(generator, (out_features,), in_features, dtype) if bias else None
+        self.bias: Array = _uniform(generator, (out_features,), in_features, dtype) if bias else None
 
     def forward(self, x: Array) -> Array:
         product = tenon.matmul(x, tenon.transpose(self.weight))
@@ -255,13 +264,15 @@ class Conv2d(Module):
     ) -> None:
         super().__init__()
         if in_channels % groups or out_channels % groups:
-            raise ValueError(f"Conv2d: groups is {groups}, which does not divide {in_channels} and {out_channels} channels")
+            raise ValueError(
+                f"Conv2d: groups is {groups}, which does not divide {in_channels} and {out_channels} channels"
+            )
         size, self.stride, self.padding, self.dilation = map(_pair, (kernel_size, stride, padding, dilation))
         self.groups = groups
         generator = _generator(seed)
         fan_in = in_channels // groups * size[0] * size[1]
         self.weight = _uniform(generator, (out_channels, in_channels // groups, *size), fan_in, dtype)
-        self.bias = _uniform(generator, (out_channels,), fan_in, dtype) if bias else None
+        self.bias: Array = _uniform(generator, (out_channels,), fan_in, dtype) if bias else None
 
     def forward(self, x: Array) -> Array:
         return tenon.conv2d(
@@ -280,10 +291,15 @@ def _pair(value: int | tuple[int, int]) -> tuple[int, int]:
 
 
 class LayerNorm(Module):
-    """Each slice over the last axes, of `normalized_shape`, brought to mean 0 and variance 1, then scaled and shifted."""
+    """Each slice of `normalized_shape` along the last axes brought to mean 0, variance 1, then scaled and shifted."""
 
     def __init__(
-        self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True, *, dtype: Any = np.float32
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        *,
+        dtype: Any = np.float32,
     ) -> None:
         super().__init__()
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
@@ -299,7 +315,8 @@ class LayerNorm(Module):
 class BatchNorm2d(Module):
     """Each channel of (n, c, h, w) brought to mean 0 and variance 1, then scaled and shifted.
 
-    While training by the batch's statistics, which the running ones follow with weight `momentum`; otherwise by the running ones.
+    While training by the batch's statistics, which the running ones follow with weight `momentum`; otherwise by the
+    running ones.
     """
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, *, dtype: Any = np.float32) -> None:
@@ -313,7 +330,9 @@ class BatchNorm2d(Module):
 
     def forward(self, x: Array) -> Array:
         if not self.training:
-            return tenon.batch_norm(x, self.weight, self.bias, self.running_mean, self.running_var, eps=self.eps)
+            return tenon.batch_norm(
+                x, mean=self.running_mean, variance=self.running_var, weight=self.weight, bias=self.bias, eps=self.eps
+            )
         result, mean, variance = tenon.batch_norm_training(x, self.weight, self.bias, eps=self.eps)
         n, _, h, w = x.shape
         unbiased = n * h * w / max(n * h * w - 1, 1)
@@ -328,7 +347,12 @@ class Embedding(Module):
     """Row `indices` of a learned table (`num_embeddings`, `embedding_dim`), which starts standard normal."""
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, *, dtype: Any = np.float32, seed: int | np.random.Generator | None = None
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        *,
+        dtype: Any = np.float32,
+        seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__()
         self.weight = _generator(seed).standard_normal((num_embeddings, embedding_dim)).astype(dtype)
@@ -340,7 +364,8 @@ class Embedding(Module):
 class Dropout(Module):
     """While training, each element set to zero with probability `p` and the others scaled by 1/(1-p).
 
-    The buffer `calls` counts the calls, so that each draws other elements; a traced function must return the module for that.
+    The buffer `calls` counts the calls, so that each draws other elements; a traced function must return the module for
+    that.
     """
 
     def __init__(self, p: float = 0.5, *, seed: int = 0) -> None:
@@ -348,6 +373,7 @@ class Dropout(Module):
         if not 0 <= p < 1:
             raise ValueError(f"Dropout: p is {p}, outside of [0, 1)")
         self.p = p
+        self.key: Array
         self.register_buffer("key", np.array([seed & 0x7FFFFFFF, seed >> 31], np.int32))
         self.register_buffer("calls", np.zeros((), np.int32))
 

@@ -1,4 +1,4 @@
-"""Optimizers: pure functions of (parameters, gradients, state), so that a whole training step is one compiled function."""
+"""Optimizers: pure functions of (parameters, gradients, state), so that a training step is one compiled function."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ Arrays = dict[str, Any]
 
 
 def trainable(tree: Any) -> Arrays:
-    """The arrays of `tree` that an optimizer changes, by path: a module's parameters, any other tree's floating-point leaves."""
+    """The arrays of `tree` that an optimizer changes, by path: a module's parameters, any other tree's floating-point
+    leaves.
+    """
     if isinstance(tree, Module):
         return tree.named_parameters()
     leaves, structure = flatten(tree)
@@ -58,9 +60,7 @@ class Optimizer:
         """The state before the first step; what optimizers define."""
         raise NotImplementedError(f"{type(self).__name__} does not define start")
 
-    def update(
-        self, params: Any, gradients: Any, state: dict[str, Any], lr: Any = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def update(self, params: Any, gradients: Any, state: dict[str, Any], lr: Any = None) -> tuple[Any, dict[str, Any]]:
         """Parameters and state after a step along `gradients` (a tree like `params`).
 
         `lr` (a number, or a traced one that changes from step to step) takes the place of the optimizer's own.
@@ -94,7 +94,8 @@ def _each(function: Callable[..., Any], *groups: Arrays) -> Arrays:
 
 @dataclass(frozen=True)
 class SGD(Optimizer):
-    """Gradient descent: v ← momentum·v + g + weight_decay·p, then p ← p - lr·v (with `nesterov`, p - lr·(g + momentum·v)).
+    """Gradient descent: v ← momentum·v + g + weight_decay·p, then p ← p - lr·v (with `nesterov`, p - lr·(g +
+    momentum·v)).
 
     Source: PyTorch's documentation of `torch.optim.SGD`, with dampening 0.
     """
@@ -129,7 +130,9 @@ def _like(number: Any, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Adam(Optimizer):
-    """Steps scaled by running moments of the gradient: Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015."""
+    """Steps scaled by running moments of the gradient: Kingma and Ba, "Adam: a method for stochastic optimization",
+    ICLR 2015.
+    """
 
     lr: float = static_field(1e-3)
     betas: tuple[float, float] = static_field((0.9, 0.999))
@@ -163,7 +166,9 @@ class Adam(Optimizer):
 
 @dataclass(frozen=True)
 class AdamW(Adam):
-    """Adam with the decay acting on the parameters: Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019."""
+    """Adam with the decay acting on the parameters: Loshchilov and Hutter, "Decoupled weight decay regularization",
+    ICLR 2019.
+    """
 
     weight_decay: float = static_field(1e-2)
 

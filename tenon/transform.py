@@ -1,4 +1,5 @@
-"""Transformations of functions (`grad`, `value_and_grad`, `vjp`, `jvp`) and control flow (`cond`, `while_loop`, `scan`).
+"""Transformations of functions (`grad`, `value_and_grad`, `vjp`, `jvp`) and control flow (`cond`, `while_loop`,
+`scan`).
 
 Inside a trace each of them adds to it. Called on arrays outside of one, they compile and run at once.
 """
@@ -16,8 +17,8 @@ from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp, YieldOp
 from tenon.dialects.types import element_of, i1, is_float, shape_of, tensor_type
 from tenon.dialects.value import Value, emit, inserting, insertion_point, ops
 from tenon.passes.differentiate import gradients
-from tenon.runtime.jit import jit
 from tenon.runtime.arguments import as_array, is_array
+from tenon.runtime.jit import jit
 from tenon.runtime.trace import TracingPoint
 from tenon.runtime.tree import Structure, describe, flatten, paths, unflatten
 
@@ -39,8 +40,9 @@ def _trees(tree: Any, what: str) -> tuple[list[Value], Structure]:
 def _linearized(
     function: Callable[..., Any], args: Sequence[Any], wanted: Sequence[int], what: str
 ) -> tuple[Any, list[tuple[list[Value], list[bool], Structure]]]:
-    """`function` applied to `args`, those at `wanted` as values of their own; and these values, which are float, and how
-    they make up the arguments. Leaves that are no arrays, or not floating point, take no part in differentiation."""
+    """`function` applied to `args`, those at `wanted` as values of their own; and these values, which are float, and
+    how they make up the arguments. Leaves that are no arrays, or not floating point, take no part in differentiation.
+    """
     arguments = list(args)
     groups: list[tuple[list[Value], list[bool], Structure]] = []
     for position in wanted:
@@ -56,7 +58,9 @@ def _linearized(
         if not any(floats):
             kinds = ", ".join(str(v.type) for v in values if isinstance(v, Value)) or describe(args[position])
             if what == "grad":
-                raise TypeError(f"grad: argument {position} has nothing floating-point to differentiate with respect to ({kinds})")
+                raise TypeError(
+                    f"grad: argument {position} has nothing floating-point to differentiate with respect to ({kinds})"
+                )
         arguments[position] = unflatten(structure, values)
         groups.append((values, floats, structure))
     return function(*arguments), groups
@@ -69,7 +73,10 @@ def _gradient_trees(
 ) -> list[Any]:
     sources = [v for values, floats, _ in groups for v, is_wanted in zip(values, floats, strict=True) if is_wanted]
     found = iter(
-        [ops.zeros_like(s) if g is None else g for g, s in zip(gradients(outputs, cotangents, sources), sources, strict=True)]
+        [
+            ops.zeros_like(s) if g is None else g
+            for g, s in zip(gradients(outputs, cotangents, sources), sources, strict=True)
+        ]
     )
     return [
         unflatten(structure, [next(found) if is_wanted else None for is_wanted in floats])
@@ -101,8 +108,9 @@ def value_and_grad(
 ) -> Callable[..., Any]:
     """A function that returns `(value, gradient)` of the scalar-valued `function`.
 
-    The gradient is with respect to argument `argnums` (a tuple for several) and has its tree, with `None` at leaves that are not
-    floating point. With `has_aux`, `function` returns `(value, aux)` and the result is `((value, aux), gradient)`.
+    The gradient is with respect to argument `argnums` (a tuple for several) and has its tree, with `None` at leaves
+    that are not floating point. With `has_aux`, `function` returns `(value, aux)` and the result is `((value, aux),
+    gradient)`.
     """
 
     @functools.wraps(function)
@@ -142,8 +150,8 @@ def grad(
 def vjp(function: Callable[..., Any], *primals: Any, cotangent: Any = None) -> Any:
     """The value of `function` at `primals`, and its vector-Jacobian product.
 
-    Without `cotangent`: `(value, pull_back)`, where `pull_back(cotangent)` gives a tuple of one gradient per primal. With it:
-    `(value, gradients)`. A cotangent has the tree, shapes and dtypes of the value.
+    Without `cotangent`: `(value, pull_back)`, where `pull_back(cotangent)` gives a tuple of one gradient per primal.
+    With it: `(value, gradients)`. A cotangent has the tree, shapes and dtypes of the value.
     """
 
     def transformed(cotangent: Any, *arguments: Any) -> Any:
@@ -160,7 +168,9 @@ def vjp(function: Callable[..., Any], *primals: Any, cotangent: Any = None) -> A
 
 
 def _matching(tree: Any, like: Sequence[Value], structure: Structure, what: str) -> list[Value | None]:
-    """The leaves of `tree`, which must have the structure, shapes and dtypes of `like`; `None` where `like` is no float."""
+    """The leaves of `tree`, which must have the structure, shapes and dtypes of `like`; `None` where `like` is no
+    float.
+    """
     leaves, given = flatten(tree)
     if given != structure:
         raise ValueError(f"{what} is a {describe(tree)}, which has not the structure of the value")
@@ -188,8 +198,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
         sources: list[Value] = []
         directions: list[Value | None] = []
         for (values, floats, tree), tangent in zip(groups, tangents, strict=True):
-            arrays = [v for v in values if isinstance(v, Value)]
-            given = _matching(tangent, arrays, tree, "jvp: tangent")
+            given = _matching(tangent, values, tree, "jvp: tangent")
             sources += [v for v, wanted in zip(values, floats, strict=True) if wanted]
             directions += [d for d, wanted in zip(given, floats, strict=True) if wanted]
         moving = [v for v in outputs if is_float(v.element_type)]
@@ -209,7 +218,7 @@ def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", repr(function))
 
 
-# --- control flow ----------------------------------------------------------------------------------------------------------
+# --- control flow ---------------------------------------------------------------------------------
 
 
 def _region(
@@ -286,7 +295,7 @@ def while_loop(condition: Callable[[Any], Any], body: Callable[[Any], Any], init
 
 
 def scan(
-    body: Callable[[Any, Any], tuple[Any, Any]],
+    body: Callable[[Any, Any], Any],
     initial: Any,
     sequences: Any = None,
     length: int | None = None,
@@ -295,7 +304,8 @@ def scan(
 ) -> tuple[Any, Any]:
     """`(carry, outputs)`: `body(carry, slice) -> (carry, output)` along the first axis of `sequences`, outputs stacked.
 
-    `length` is needed when there are no sequences. With `reverse`, the last slices come first (outputs keep their places).
+    `length` is needed when there are no sequences. With `reverse`, the last slices come first (outputs keep their
+    places).
     """
 
     def transformed(initial: Any, sequences: Any) -> tuple[Any, Any]:

@@ -113,8 +113,9 @@ def _loaded(path: Path) -> list[np.ndarray[Any, Any]]:
                 return [np.load(file, allow_pickle=False)]
             with np.load(file, allow_pickle=False) as archive:
                 return [archive[name] for name in archive.files]
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path}: {error}") from None
+    except (ValueError, EOFError, zipfile.BadZipFile):
+        # NumPy advises to allow pickles, which would run whatever code is in the file.
+        raise ValueError(f"{path} is not a {path.suffix} file of numbers") from None
 
 
 def _generated(kind: str, text: str) -> np.ndarray[Any, Any]:
@@ -130,7 +131,11 @@ def _generated(kind: str, text: str) -> np.ndarray[Any, Any]:
     count = int(np.prod(shape))
     if kind == "random":
         integral = element.kind in "ib"
-        values = generator.integers(0, 2 if element.kind == "b" else 10, count) if integral else generator.standard_normal(count)
+        values = (
+            generator.integers(0, 2 if element.kind == "b" else 10, count)
+            if integral
+            else generator.standard_normal(count)
+        )
     else:
         values = {"zeros": np.zeros, "ones": np.ones, "iota": np.arange}[kind](count)
     return values.astype(element).reshape(shape)
@@ -181,7 +186,7 @@ def run(file: str, arguments: tuple[str, ...], output: Path | None, device: str,
 
 def save(output: Path, results: Sequence[np.ndarray[Any, Any]]) -> None:
     """Write arrays to a .npy or .npz file (there `result0`, `result1`, …); bf16, which neither knows, becomes f32."""
-    kept = [r.astype(np.float32) if r.dtype == ml_dtypes.bfloat16 else r for r in results]
+    kept: list[Any] = [r.astype(np.float32) if r.dtype == ml_dtypes.bfloat16 else r for r in results]
     with atomic(output) as temporary:
         if output.suffix == ".npy":
             np.save(temporary, kept[0])
@@ -194,7 +199,7 @@ def results_of(module: Any) -> int:
     from tenon.runtime.stages import main_function
 
     main = main_function(module)
-    count = main.attributes.get("num_outputs")
+    count: Any = main.attributes.get("num_outputs")
     return len(main.function_type.outputs) if count is None else count.value.data
 
 
@@ -205,6 +210,7 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
     """
     from tenon.dialects.types import array_type, element_of, is_static, numpy_dtype
     from tenon.passes.specialize import specialize
+    from tenon.runtime.arguments import as_array
     from tenon.runtime.stages import Interface, main_function
 
     main = main_function(module)
@@ -217,6 +223,7 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
     fitted: list[np.ndarray[Any, Any]] = []
     for name, type_, array in zip(names, types, given, strict=False):
         wanted = numpy_dtype(type_.element_type)
+        array = as_array(array, f"argument {name} of @main")
         is_exact = wanted == ml_dtypes.bfloat16 and array.dtype == np.float32
         if array.dtype != wanted and (array.ndim == 0 or is_exact):
             array = array.astype(wanted)

@@ -24,7 +24,9 @@ from pathlib import Path
 from typing import IO, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Dialect
 from xdsl.passes import ModulePass, PassPipeline
+from xdsl.universe import Universe
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import (
     ArgSpecParseError,
@@ -35,11 +37,12 @@ from xdsl.utils.exceptions import (
 )
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from tenon.tools.universe import TENON_UNIVERSE
+from tenon.dialects.text_corrections import correct_text_format
 from tenon.lowering.pipeline import PASSES as LOWERING_PASSES
 from tenon.passes.dominance import check_dominance
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
 from tenon.runtime.knobs import knobs
+from tenon.tools.universe import TENON_UNIVERSE
 
 
 class PassFailure(Exception):
@@ -63,6 +66,12 @@ class PassFailure(Exception):
 _REPORTED = (DiagnosticException, ValueError, NotImplementedError)
 
 
+def _vector_arith() -> Dialect:
+    from tenon.lowering.vector_arith import VectorArith
+
+    return VectorArith
+
+
 class TenonOptMain(xDSLOptMain):
     """The command: options, registration and the run; `main` turns errors into messages."""
 
@@ -74,11 +83,12 @@ class TenonOptMain(xDSLOptMain):
         super().__init__("parse a module, run passes on it and print it", args)
 
     def register_all_dialects(self) -> None:
-        super().register_all_dialects()
-        registered = set(self.ctx.registered_dialect_names)
-        for name, load in TENON_UNIVERSE.all_dialects.items():
-            if name not in registered:
-                self.ctx.register_dialect(name, load)
+        # What Tenon prints must read back: its loops compare and convert vectors, which xDSL's own `arith` types as
+        # scalars, and xDSL's text forms need correcting.
+        correct_text_format()
+        dialects = Universe.get_multiverse().all_dialects | TENON_UNIVERSE.all_dialects | {"arith": _vector_arith}
+        for name, load in dialects.items():
+            self.ctx.register_dialect(name, load)
 
     def register_all_passes(self) -> None:
         super().register_all_passes()

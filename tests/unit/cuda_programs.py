@@ -201,7 +201,7 @@ def booleans() -> Case:
     )
     constants = "%false = arith.constant false\n%true = arith.constant true\n"
     text = program(["6x90xi1"], ["6xi1"] * 3, constants + parallel({"i": 6}, body))
-    return Case(text, [x], [x.any(1), x.all(1), x.any(1) ^ x.all(1)], 128, 0)
+    return Case(text, [x], [np.asarray(r) for r in (x.any(1), x.all(1), x.any(1) ^ x.all(1))], 128, 0)
 
 
 def half_precision() -> Case:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Sequence
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -132,7 +133,7 @@ module {{
 
 
 def elementwise(
-    body: str, inputs: Sequence[np.ndarray], dtype: object, lanes: int | None = None, *, expand: bool = False, **options
+    body: str, inputs: Sequence[np.ndarray], dtype: Any, lanes: int | None = None, *, expand: bool = False, **options
 ) -> np.ndarray:
     """What a body gives on 1-D arrays; see `elementwise_module`."""
     output = np.zeros(inputs[0].shape, dtype)

@@ -110,14 +110,15 @@ def _convolved(
     return result if bias is None else result + bias[:, None, None]
 
 
-for _x, _weight, _options in [
+_CONVOLUTIONS: list[Any] = [
     ((2, 3, 7, 5), (4, 3, 3, 3), {}),
     ((1, 2, 5, 5), (3, 2, 1, 1), {}),
     ((2, 3, 8, 7), (4, 3, 3, 2), {"stride": (2, 3), "padding": (1, 0)}),
     ((1, 4, 7, 7), (6, 2, 3, 3), {"groups": 2, "padding": 1}),
     ((1, 3, 5, 5), (3, 1, 3, 3), {"groups": 3, "stride": 2}),
     ((1, 1, 9, 9), (1, 1, 3, 3), {"dilation": 2, "stride": 2, "padding": (0, 1, 2, 0)}),
-]:
+]
+for _x, _weight, _options in _CONVOLUTIONS:
     _args = [numbers("image", _x), numbers("filter", _weight), numbers("bias", (_weight[0],))]
     add("conv2d", _args, lambda x, w, b, o=_options: _convolved(x, w, b, **o), **_options, differentiable=True)
 add(
@@ -147,12 +148,13 @@ def _windows(x: Array, window: Any, stride: Any = None, padding: Any = 0, fill: 
     return sliding_window_view(x, window, (-2, -1))[..., :: stride[0], :: stride[1], :, :]
 
 
-for _shape, _options in [
+_POOLS: list[Any] = [
     ((2, 3, 6, 8), {"window": 2}),
     ((1, 2, 7, 7), {"window": (3, 2), "stride": (2, 1)}),
     ((2, 5, 5), {"window": 3, "stride": 2, "padding": 1}),
     ((5, 7), {"window": (3, 3), "stride": 1, "padding": (1, 0, 0, 1)}),
-]:
+]
+for _shape, _options in _POOLS:
     add(
         "max_pool2d",
         [distinct("pool", _shape, F32)],

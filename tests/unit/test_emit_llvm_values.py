@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from loop_programs import (
@@ -196,7 +198,7 @@ def test_integer_widths_and_float_casts():
 # -- 16-bit floats ----------------------------------------------------------------------------------------------------
 
 
-def all_bit_patterns(dtype: object) -> np.ndarray:
+def all_bit_patterns(dtype: Any) -> np.ndarray:
     return np.arange(2**16, dtype=np.uint16).view(dtype)
 
 

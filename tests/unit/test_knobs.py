@@ -23,11 +23,9 @@ def test_defaults() -> None:
         "dump_ir": None,
         "log_compiles": False,
         "interpret": False,
-        "check": False,
         "cache": True,
         "cache_dir": Path("~/.cache/tenon").expanduser(),
         "cache_limit_mb": 1024,
-        "num_threads": None,
         "vector_bits": None,
         "target_cpu": None,
         "target_features": None,
@@ -42,12 +40,11 @@ def test_defaults() -> None:
         ("TENON_DUMP_IR", "~/stages", "dump_ir", Path("~/stages").expanduser()),
         ("TENON_LOG_COMPILES", "1", "log_compiles", True),
         ("TENON_INTERPRET", "True", "interpret", True),
-        ("TENON_CHECK", "on", "check", True),
-        ("TENON_CHECK", "off", "check", False),
+        ("TENON_INTERPRET", "on", "interpret", True),
+        ("TENON_INTERPRET", "off", "interpret", False),
         ("TENON_CACHE", "0", "cache", False),
         ("TENON_CACHE_DIR", "kernels", "cache_dir", Path("kernels")),
         ("TENON_CACHE_LIMIT_MB", "0", "cache_limit_mb", 0),
-        ("TENON_NUM_THREADS", "3", "num_threads", 3),
         ("TENON_VECTOR_BITS", "256", "vector_bits", 256),
         ("TENON_TARGET_CPU", "znver4", "target_cpu", "znver4"),
         ("TENON_TARGET_FEATURES", "+avx2,-avx512f", "target_features", "+avx2,-avx512f"),
@@ -75,7 +72,6 @@ def test_reads_the_environment_at_each_access(
             "cache",
             "TENON_CACHE is '2', expected 1, 0, true, false, yes, no, on or off",
         ),
-        ("TENON_NUM_THREADS", "0", "num_threads", "TENON_NUM_THREADS is '0', expected an integer of at least 1"),
         ("TENON_VECTOR_BITS", "384", "vector_bits", "TENON_VECTOR_BITS is '384', expected 128, 256 or 512"),
     ],
 )
@@ -95,13 +91,13 @@ def test_cache_dir_follows_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 def test_override_nests_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENON_DEBUG", "1")
-    monkeypatch.setenv("TENON_NUM_THREADS", "2")
-    with knobs.override(debug=2, num_threads=None):
-        assert (knobs.debug, knobs.num_threads) == (2, None)
-        with knobs.override(debug=3, check=True):
-            assert (knobs.debug, knobs.check, knobs.num_threads) == (3, True, None)
-        assert (knobs.debug, knobs.check) == (2, False)
-    assert (knobs.debug, knobs.num_threads) == (1, 2)
+    monkeypatch.setenv("TENON_VECTOR_BITS", "256")
+    with knobs.override(debug=2, vector_bits=None):
+        assert (knobs.debug, knobs.vector_bits) == (2, None)
+        with knobs.override(debug=3, interpret=True):
+            assert (knobs.debug, knobs.interpret, knobs.vector_bits) == (3, True, None)
+        assert (knobs.debug, knobs.interpret) == (2, False)
+    assert (knobs.debug, knobs.vector_bits) == (1, 256)
 
 
 def test_override_ends_with_an_error() -> None:

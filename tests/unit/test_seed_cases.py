@@ -327,7 +327,7 @@ def test_transpose_refuses_what_is_no_permutation(perm: tuple[int, ...]) -> None
         tenon.custom_transpose(np.zeros((2, 3)), perm=perm)
     why = f"perm is {perm}, which is no permutation of the 2 axes of x"
     assert str(caught.value) == f"luojianet.custom_transpose: {why}"
-    with pytest.raises(InferenceError, match="no permutation of the 0 axes of x$"):
+    with pytest.raises(InferenceError, match=r"no permutation of the 0 axes of x$"):
         tenon.custom_transpose(np.float32(1), perm=perm)
 
 

@@ -1,0 +1,115 @@
+// RUN: tenon-opt %s -p expand-math | filecheck %s
+
+// exp(x) = 2^n exp(r) for the whole number n next to x / log 2: a polynomial for exp(r), and bits for 2^n.
+func.func @exp(%x: f32) -> f32 {
+  %y = math.exp %x : f32
+  func.return %y : f32
+}
+// CHECK-LABEL: @exp
+// CHECK-NOT:     math.exp
+// CHECK:         %[[PER_LOG2:.*]] = arith.constant 1.44269502 : f32
+// CHECK:         %[[SHIFTED:.*]] = math.fma %{{.*}}, %[[PER_LOG2]], %[[MAGIC:.*]] : f32
+// CHECK-NEXT:    %[[N:.*]] = arith.subf %[[SHIFTED]], %[[MAGIC]] : f32
+// CHECK:         math.fma %[[N]]
+// CHECK:         arith.shli
+// CHECK-NEXT:    arith.bitcast %{{.*}} : i32 to f32
+// CHECK:         %y = arith.mulf
+// CHECK-NOT:     func.call
+// CHECK:         func.return %y
+
+// Vectors go through the same formula as scalars, so that they get the same bits.
+func.func @exp_of_a_vector(%x: vector<8xf32>) -> vector<8xf32> {
+  %y = math.exp %x : vector<8xf32>
+  func.return %y : vector<8xf32>
+}
+// CHECK-LABEL: @exp_of_a_vector
+// CHECK-NOT:     math.exp
+// CHECK:         %[[PER_LOG2:.*]] = arith.constant 1.44269502 : f32
+// CHECK-NEXT:    %[[PER_LOG2_LANES:.*]] = vector.broadcast %[[PER_LOG2]] : f32 to vector<8xf32>
+// CHECK:         math.fma %{{.*}}, %[[PER_LOG2_LANES]], %{{.*}} : vector<8xf32>
+// CHECK:         %y = arith.mulf %{{.*}} : vector<8xf32>
+
+// Every other function with a formula of its own.
+func.func @functions(%x: f32) -> (f32, f32, f32, f32, f32, f32, f32, f32) {
+  %a = math.exp2 %x : f32
+  %b = math.expm1 %x : f32
+  %c = math.log %x : f32
+  %d = math.log2 %x : f32
+  %e = math.log10 %x : f32
+  %f = math.log1p %x : f32
+  %g = math.tanh %x : f32
+  %h = math.erf %x : f32
+  func.return %a, %b, %c, %d, %e, %f, %g, %h : f32, f32, f32, f32, f32, f32, f32, f32
+}
+// CHECK-LABEL: @functions
+// CHECK-NOT:     math.{{exp|log|tanh|erf}}
+// CHECK-NOT:     func.call
+// CHECK:         func.return %a, %b, %c, %d, %e, %f, %g, %h
+
+// Beyond 2^30 the C library computes the sine.
+func.func @large_angles(%x: f32) -> f32 {
+  %y = math.sin %x : f32
+  func.return %y : f32
+}
+// CHECK-LABEL: @large_angles
+// CHECK-NOT:     math.sin
+// CHECK:         %[[LIMIT:.*]] = arith.constant 1.07374182e+09 : f32
+// CHECK:         %[[SIZE:.*]] = math.absf %x : f32
+// CHECK-NEXT:    %[[BEYOND:.*]] = arith.cmpf oge, %[[SIZE]], %[[LIMIT]] : f32
+// CHECK-NEXT:    %y = scf.if %[[BEYOND]] -> (f32) {
+// CHECK-NEXT:      func.call @sinf(%x)
+
+// f16 is extended and rounded once.
+func.func @f16(%x: f16) -> f16 {
+  %y = math.sqrt %x : f16
+  func.return %y : f16
+}
+// CHECK-LABEL: @f16
+// CHECK-NEXT:    %[[X:.*]] = arith.extf %x : f16 to f32
+// CHECK-NEXT:    %[[ROOT:.*]] = math.sqrt %[[X]] : f32
+// CHECK-NEXT:    %y = arith.truncf %[[ROOT]] : f32 to f16
+
+func.func @small_constant_powers_are_products(%x: f32, %d: f64) -> (f32, f32, f64) {
+  %three = arith.constant 3.0 : f32
+  %minus_two = arith.constant -2.0 : f32
+  %two = arith.constant 2 : i32
+  %a = math.powf %x, %three : f32
+  %b = math.powf %x, %minus_two : f32
+  %c = math.fpowi %d, %two : f64, i32
+  func.return %a, %b, %c : f32, f32, f64
+}
+// CHECK-LABEL: @small_constant_powers_are_products
+// CHECK:         %[[ONE:.*]] = arith.constant 1.000000e+00 : f32
+// CHECK:         %[[SQUARE:.*]] = arith.mulf %x, %x : f32
+// CHECK-NEXT:    %a = arith.mulf %[[SQUARE]], %x : f32
+// CHECK-NEXT:    %[[SQUARE:.*]] = arith.mulf %x, %x : f32
+// CHECK-NEXT:    %b = arith.divf %[[ONE]], %[[SQUARE]] : f32
+// CHECK-NEXT:    %c = arith.mulf %d, %d : f64
+
+// x^5 = x (x^2)^2; for an exponent that is not known there is a loop over its bits.
+func.func @integer_powers(%x: i32, %n: i32) -> (i32, i32) {
+  %five = arith.constant 5 : i32
+  %a = math.ipowi %x, %five : i32
+  %b = math.ipowi %x, %n : i32
+  func.return %a, %b : i32, i32
+}
+// CHECK-LABEL: @integer_powers
+// CHECK:         %[[SQUARE:.*]] = arith.muli %x, %x : i32
+// CHECK-NEXT:    %[[FOURTH:.*]] = arith.muli %[[SQUARE]], %[[SQUARE]] : i32
+// CHECK-NEXT:    %a = arith.muli %x, %[[FOURTH]] : i32
+// CHECK:         scf.for {{.*}} -> (i32, i32, i32)
+// CHECK:         %b = arith.select
+
+// f64 is left to the C library, and what hardware does to hardware.
+func.func @what_stays(%x: f64, %y: f32) -> (f64, f32, f32) {
+  %a = math.exp %x : f64
+  %b = math.sqrt %y : f32
+  %c = math.atan %y : f32
+  func.return %a, %b, %c : f64, f32, f32
+}
+// CHECK-LABEL: @what_stays
+// CHECK-NEXT:    %a = math.exp %x : f64
+// CHECK-NEXT:    %b = math.sqrt %y : f32
+// CHECK-NEXT:    %c = math.atan %y : f32
+
+// CHECK: func.func private @sinf(f32) -> f32

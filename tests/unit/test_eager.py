@@ -1,0 +1,148 @@
+"""Ops called on arrays, outside of any trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenon
+from tenon.runtime import evaluate
+from tenon.runtime.jit import JitFunction
+
+
+def floats(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def test_functions_run_at_once() -> None:
+    x = floats(4, 3)
+    np.testing.assert_allclose(tenon.exp(x), np.exp(x), rtol=1e-6)
+    np.testing.assert_allclose(tenon.softmax(x, axis=0).sum(0), np.ones(3), rtol=1e-6)
+    assert isinstance(tenon.exp(x), np.ndarray)
+
+
+def test_one_executable_per_signature(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    original = evaluate.trace
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        calls.append("trace")
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(evaluate, "trace", counted)
+    monkeypatch.setattr(evaluate, "_COMPILED", {})
+    x = floats(2, 3)
+    for array in (x, x + 1, x.T.copy().T):
+        tenon.sum(array, axis=1)
+    assert len(calls) == 1
+    tenon.sum(x, axis=0)
+    tenon.sum(x.astype(np.float64), axis=1)
+    tenon.sum(floats(4, 3), axis=1)
+    assert len(calls) == 4
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number", "expected"),
+    [("f4", 2, "f4"), ("f8", 2.5, "f8"), ("i4", 2, "i4"), ("i4", 2.5, "f4"), ("?", 2, "i8"), ("f2", 1.5, "f2")],
+)
+def test_numbers_adopt_the_dtype_of_arrays(dtype: str, number: float, expected: str) -> None:
+    x = np.ones(3, dtype)
+    assert tenon.multiply(x, number).dtype == np.dtype(expected)
+    assert tenon.jit(lambda x: x * number)(x).dtype == np.dtype(expected)
+
+
+def test_numbers_alone() -> None:
+    assert tenon.add(1, 2) == 3
+    assert tenon.add(1, 2).dtype == np.int64
+    assert tenon.exp(1.0).dtype == np.float32
+
+
+def test_several_results() -> None:
+    values, indices = tenon.max(floats(3, 5), axis=1), tenon.argmax(floats(3, 5), axis=1)
+    np.testing.assert_array_equal(values, floats(3, 5).max(1))
+    np.testing.assert_array_equal(indices, floats(3, 5).argmax(1))
+
+
+def test_variadic_and_optional_operands() -> None:
+    x, y = floats(2, 3), floats(4, 3, seed=1)
+    np.testing.assert_array_equal(tenon.concat((x, y), axis=0), np.concatenate([x, y]))
+    np.testing.assert_allclose(tenon.layer_norm(x).mean(-1), np.zeros(2), atol=1e-6)
+
+
+def test_lists_are_arrays() -> None:
+    assert tenon.add([1.0, 2.0], np.array([1.0, 1.0])).tolist() == [2.0, 3.0]
+
+
+def test_creation_gives_arrays_outside_of_a_trace() -> None:
+    for made, expected in (
+        (tenon.zeros((2, 3)), np.zeros((2, 3), np.float32)),
+        (tenon.ones(3, "i32"), np.ones(3, np.int32)),
+        (tenon.full((2,), 7, "i8"), np.full(2, 7, np.int8)),
+        (tenon.full_like(np.ones(2), 3), np.full(2, 3.0)),
+        (tenon.asarray([1.0, 2.0]), np.array([1, 2], np.float32)),
+        (tenon.asarray([1, 2]), np.array([1, 2])),
+        (tenon.asarray(np.arange(3), dtype="f64"), np.arange(3.0)),
+    ):
+        assert made.dtype == expected.dtype
+        np.testing.assert_array_equal(made, expected)
+    tenon.zeros(2)[:] = 1  # each call gives an array of its own
+    np.testing.assert_array_equal(tenon.zeros(2), np.zeros(2))
+
+
+def test_creation_gives_constants_inside_of_a_trace() -> None:
+    text = str(tenon.jit(lambda x: x + tenon.full((3,), 2.5) + tenon.asarray([1.0, 2.0, 3.0])).trace(floats(3)))
+    assert "dense<2.500000e+00> : tensor<3xf32>" in text
+    assert "dense<[1.000000e+00, 2.000000e+00, 3.000000e+00]> : tensor<3xf32>" in text
+
+
+def test_methods_and_operators_on_traced_values() -> None:
+    x, y = floats(3, 3), floats(3, 3, seed=1)
+
+    def everything(x: Any, y: Any) -> Any:
+        return x.exp(), x.sum(axis=0), x.T @ y, -abs(x), (x > y) & ~(x > 1), x[1:, ::2], x.astype("f64"), 1 - x / y
+
+    expected = np.exp(x), x.sum(0), x.T @ y, -abs(x), (x > y) & ~(x > 1), x[1:, ::2], x.astype("f8"), 1 - x / y
+    for result, value in zip(tenon.jit(everything)(x, y), expected, strict=True):
+        assert result.dtype == value.dtype
+        np.testing.assert_allclose(result, value, rtol=1e-5, atol=1e-6)
+
+
+def test_op_that_is_defined_again_is_compiled_again() -> None:
+    def define(factor: float) -> None:
+        @tenon.tensor_op
+        class ScaledOp(tenon.ElementwiseOp):
+            """`x` times a number."""
+
+            name = "eager.scaled"
+            x = tenon.operand_def(tenon.FLOAT_TENSOR)
+            result = tenon.result_def(tenon.FLOAT_TENSOR)
+
+            @staticmethod
+            def scalar(x: Any) -> Any:
+                return x * factor
+
+    x = floats(4)
+    for factor in (2.0, 3.0):
+        define(factor)
+        np.testing.assert_array_equal(tenon.scaled(x), x * np.float32(factor))
+        np.testing.assert_array_equal(tenon.jit(lambda x: tenon.scaled(x))(x), x * np.float32(factor))
+
+
+def test_unknown_function() -> None:
+    with pytest.raises(AttributeError, match="module 'tenon' has no attribute and no op 'no_such_op'"):
+        tenon.no_such_op  # noqa: B018
+    assert "exp" in dir(tenon)
+    assert "jit" in dir(tenon)
+
+
+def test_interpreted() -> None:
+    x = floats(3)
+    with tenon.knobs.override(interpret=True):
+        np.testing.assert_allclose(tenon.sinh(x), np.sinh(x), rtol=1e-6)
+
+
+def test_jit_function_is_what_jit_makes() -> None:
+    assert isinstance(tenon.jit(tenon.exp), JitFunction)
+    np.testing.assert_allclose(tenon.jit(tenon.exp)(floats(2)), np.exp(floats(2)), rtol=1e-6)

@@ -1,0 +1,218 @@
+"""What a mistake in a traced program says: Python control flow, leaked values, wrong shapes, dtypes and settings."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import FileLineColLoc
+
+import tenon
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+# --- Python where a number is needed --------------------------------------------------------------
+
+USE_CONTROL_FLOW = "use tenon.cond, tenon.select or tenon.while_loop"
+USE_FUNCTIONS = "compute on it with tenon functions"
+
+
+def branch(x: Any) -> Any:
+    if x > 0:
+        return x
+    return -x
+
+
+def repeat(x: Any) -> Any:
+    while x < 10:
+        x = x * 2
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "hint"),
+    [
+        (branch, USE_CONTROL_FLOW),
+        (repeat, USE_CONTROL_FLOW),
+        (lambda x: x > 0 and x < 1, USE_CONTROL_FLOW),
+        (lambda x: not x, USE_CONTROL_FLOW),
+        (lambda x: [0, 1][x], USE_FUNCTIONS),
+        (lambda x: range(x), USE_FUNCTIONS),
+        (lambda x: float(x), USE_FUNCTIONS),
+        (lambda x: np.asarray(x), USE_FUNCTIONS),
+        (lambda x: f"{x:.2f}", "unsupported format string"),
+    ],
+)
+def test_traced_value_where_python_needs_a_number(function: Any, hint: str) -> None:
+    with pytest.raises(TypeError, match=hint):
+        tenon.jit(function)(np.int64(1))
+
+
+def test_the_users_line_is_in_the_traceback() -> None:
+    with pytest.raises(tenon.TracedValueError) as caught:
+        tenon.jit(branch)(1.0)
+    assert any(
+        f.name == "branch" and "if x > 0" in (f.line or "") for f in traceback.extract_tb(caught.value.__traceback__)
+    )
+
+
+def test_numpy_functions_on_traced_values() -> None:
+    with pytest.raises(TypeError):
+        tenon.jit(lambda x: np.exp(x))(floats(3))
+
+
+# --- values outside of their trace ----------------------------------------------------------------
+
+
+def test_value_used_after_its_trace() -> None:
+    kept: list[Any] = []
+    tenon.jit(lambda x: kept.append(x) or x)(floats(3))
+    with pytest.raises(TypeError, match=r"tenon.add: a traced value is used after its trace ended"):
+        tenon.add(kept[0], 1.0)
+    with pytest.raises(TypeError, match=r"tenon.exp: a traced value is used after its trace ended"):
+        kept[0].exp()
+    with pytest.raises(tenon.TracedValueError, match=r"a traced value \(tensor<3xf32>\) is used after its trace ended"):
+        tenon.jit(lambda x: x)(kept[0])
+
+
+def test_value_of_another_trace() -> None:
+    kept: list[Any] = []
+    tenon.jit(lambda x: kept.append(x * 2) or x)(floats(3))
+    with pytest.raises(
+        tenon.TracedValueError,
+        match=r"tenon.add: an operand \(tensor<3xf32>\) was traced in another function.*return it from there "
+        r"\(.*test_errors.py:\d+\)",
+    ):
+        tenon.jit(lambda x: x + kept[0])(floats(3))
+
+
+def test_value_of_a_trace_that_failed() -> None:
+    kept: list[Any] = []
+
+    def fails(x: Any) -> Any:
+        kept.append(x)
+        raise RuntimeError("the user's own")
+
+    with pytest.raises(RuntimeError, match="the user's own"):
+        tenon.jit(fails)(floats(2))
+    np.testing.assert_allclose(tenon.jit(lambda x: x + 1.0)(floats(2)), floats(2) + 1)
+    assert isinstance(tenon.exp(1.0), np.ndarray | np.generic)
+
+
+# --- shapes, dtypes, settings ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (tenon.matmul, (floats(2, 3), floats(2, 3)), r"tenon.matmul: .*3 in .*2 in"),
+        (tenon.add, (floats(2, 3), floats(4)), "tenon.add: shapes do not broadcast: dimension -1 is 3 in x and 4 in y"),
+        (tenon.shift_left, (1.5, 2), r"tenon.shift_left: dtype of x is f32 where one of"),
+        (lambda x: tenon.sum(x, axis=2), (floats(2, 3),), "tenon.sum: axis is 2 but the rank is 2"),
+        (lambda x: tenon.sum(x, axis=(0, 0)), (floats(2, 3),), r"tenon.sum: axis \(0, 0\) names a dimension twice"),
+        (
+            lambda x: tenon.softmax(x, axes=1),
+            (floats(2, 3),),
+            r"tenon.softmax: unknown setting 'axes' \(settings: axis\)",
+        ),
+        (lambda x: tenon.sum(x, axis="0"), (floats(2),), "tenon.sum: setting 'axis': '0' is not a tuple of integers"),
+        (tenon.exp, (), "tenon.exp: operand 'x' is missing"),
+        (lambda x: tenon.exp(x, 1), (floats(2),), r"tenon.exp: takes at most 1 arguments"),
+        (lambda x: tenon.max(x, axis=0), (np.zeros((0, 2)),), "tenon.max: axis 0 of .*0, 2.* has no elements"),
+        (tenon.concat, (floats(2),), "tenon.concatenate: operand .* must be a tuple of tensors"),
+    ],
+)
+@pytest.mark.parametrize("jitted", [False, True])
+def test_messages_of_ops(function: Any, arguments: Any, message: str, jitted: bool) -> None:
+    call = tenon.jit(lambda *a: function(*a)) if jitted else function
+    with pytest.raises((TypeError, ValueError), match=message):
+        call(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        (np.array(["a"]), r"square: argument x: dtype <U1 is not one of f16, bf16, f32"),
+        (np.array([1j]), r"square: argument x: dtype complex128 is not one of"),
+        (np.array([object()]), r"square: argument x: dtype object is not one of"),
+        (np.array([1], np.uint8), r"square: argument x: dtype uint8 is not one of"),
+        (2**70, r"square: argument x: 1180591620717411303424 does not fit into i64"),
+        (bytearray(b"x"), r"square: argument x \(a bytearray\) is neither an array nor hashable"),
+        ({"a": [bytearray(b"x")]}, r"square: argument x.a.0 \(a bytearray\) is neither"),
+    ],
+)
+def test_arguments_that_are_no_arrays(argument: Any, message: str) -> None:
+    with pytest.raises((TypeError, OverflowError), match=message):
+        tenon.jit(square)(argument)
+
+
+def square(x: Any) -> Any:
+    return x * x
+
+
+def test_static_argument_that_does_not_hash() -> None:
+    with pytest.raises(TypeError, match=r"argument n \(a ndarray\) is static, but not hashable"):
+        tenon.jit(lambda x, n: x, static="n")(1.0, np.ones(2))
+
+
+def test_results_that_are_no_tensors() -> None:
+    with pytest.raises(TypeError, match=r"result a.1 is a object, which is neither a tensor nor a number"):
+        tenon.jit(lambda x: {"a": (x, object())})(1.0)
+
+
+def test_calls_that_the_function_does_not_take() -> None:
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):
+        tenon.jit(square)()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'y'"):
+        tenon.jit(square)(1.0, y=2.0)
+
+
+def test_failed_calls_do_not_harm_later_ones() -> None:
+    jitted = tenon.jit(lambda x, y: x @ y)
+    with pytest.raises(ValueError, match=r"tenon.matmul"):
+        jitted(floats(2, 3), floats(2, 3))
+    np.testing.assert_allclose(jitted(floats(2, 3), floats(3, 2)), floats(2, 3) @ floats(3, 2), rtol=1e-5)
+
+
+def test_failing_pass_says_what_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tenon.lowering import pipeline
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise ValueError("fuse: something")
+
+    monkeypatch.setattr(pipeline, "run_passes", fail)
+    with pytest.raises(ValueError, match="fuse: something") as caught:
+        tenon.jit(square)(floats(11))
+    assert "while compiling square; with TENON_DUMP_IR=DIR" in caught.value.__notes__[0]
+
+
+# --- locations ------------------------------------------------------------------------------------
+
+
+def test_ops_carry_the_users_line() -> None:
+    def function(x: Any) -> Any:
+        y = tenon.exp(x)
+        return tenon.cond(tenon.sum(y) > 0, lambda: y * 2.0, lambda: y)
+
+    module = tenon.jit(function).trace(floats(3)).module
+    first = function.__code__.co_firstlineno
+    lines = {op.name: op.location.line.data - first for op in module.walk() if isinstance(op.location, FileLineColLoc)}
+    assert lines["tenon.exp"] == 1
+    assert lines["tenon.cond"] == lines["tenon.multiply"] == 2
+    exp = next(op for op in module.walk() if op.name == "tenon.exp")
+    assert isinstance(exp.location, FileLineColLoc)
+    assert exp.location.filename.data == __file__
+
+
+def test_lines_do_not_decide_what_is_compiled() -> None:
+    first = tenon.jit(lambda x: tenon.exp(x) + 41.0).trace(floats(3))
+    second = tenon.jit(
+        lambda x: tenon.exp(x)
+        + 41.0
+    ).trace(floats(3))  # fmt: skip
+    assert str(first) == str(second)

@@ -1,0 +1,236 @@
+"""Opaque ops: kernels given as target text, through every stage."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_shim import COMPILER, run_on_shim
+from xdsl.parser import Parser
+
+import tenon
+from tenon.runtime.stages import executable, lower_module, new_context
+
+
+def hypot_llvm(symbol: str, types: Any, results: Any, settings: dict[str, Any]) -> str:
+    count = prod(types[0].get_shape())
+    return f"""
+declare double @hypot(double, double)
+define void @{symbol}(ptr %x, ptr %y, ptr %out) {{
+entry:
+  %none = icmp eq i64 {count}, 0
+  br i1 %none, label %done, label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %x.at = getelementptr double, ptr %x, i64 %i
+  %y.at = getelementptr double, ptr %y, i64 %i
+  %out.at = getelementptr double, ptr %out, i64 %i
+  %a = load double, ptr %x.at
+  %b = load double, ptr %y.at
+  %length = call double @hypot(double %a, double %b)
+  %scaled = fmul double %length, {settings["scale"]:.6e}
+  store double %scaled, ptr %out.at
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, {count}
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}}
+"""
+
+
+def hypot_cuda(symbol: str, types: Any, results: Any, settings: dict[str, Any]) -> str:
+    return f"""\
+extern "C" __global__ void {symbol}(const double *x, const double *y, double *out) {{
+  for (int i = threadIdx.x; i < {prod(types[0].get_shape())}; i += 256)
+    out[i] = {settings["scale"]!r} * sqrt(x[i] * x[i] + y[i] * y[i]);
+}}
+"""
+
+
+def is_f64(types: Any, settings: dict[str, Any]) -> bool:
+    return all(t.element_type == tenon.element_type("f64") for t in types)
+
+
+@tenon.tensor_op
+class LengthOp(tenon.OpaqueOp):
+    """`scale` times the length of the vector (`x`, `y`)."""
+
+    name = "opaque.length"
+    x = tenon.operand_def(tenon.FLOAT_TENSOR)
+    y = tenon.operand_def(tenon.FLOAT_TENSOR)
+    scale = tenon.setting(float, default=1.0)
+    result = tenon.result_def(tenon.FLOAT_TENSOR)
+    KERNELS = (
+        tenon.Kernel("libm", "llvm", hypot_llvm, is_f64, "f64"),
+        tenon.Kernel("one-block", "cuda", hypot_cuda, is_f64, "f64"),
+        tenon.Kernel("nowhere", "llvm", hypot_llvm, lambda types, settings: False, "nothing at all"),
+    )
+
+    @classmethod
+    def infer(cls, x: Any, y: Any, *, scale: float) -> Any:
+        if x != y:
+            raise tenon.InferenceError(f"x is {x} and y is {y}")
+        return x
+
+    @staticmethod
+    def reference(x: Any, y: Any, *, scale: float) -> Any:
+        return np.hypot(x, y) * scale
+
+    @staticmethod
+    def vjp(g: Any, out: Any, x: Any, y: Any, *, scale: float) -> Any:
+        return g * x * scale**2 / out, g * y * scale**2 / out
+
+
+def doubles(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def program(x: Any, y: Any) -> Any:
+    return tenon.sum(tenon.sin(tenon.length(tenon.exp(x), y)) * tenon.length(x, x + y, scale=3.0), axis=0)
+
+
+def expected(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return (np.sin(np.hypot(np.exp(x), y)) * 3 * np.hypot(x, x + y)).sum(0)
+
+
+X, Y = doubles(3, 5), doubles(3, 5, seed=1)
+
+
+def test_at_once() -> None:
+    np.testing.assert_array_equal(tenon.length(X, Y, scale=2.0), 2 * np.hypot(X, Y))
+    assert tenon.length(np.zeros((0, 2)), np.zeros((0, 2))).shape == (0, 2)
+
+
+def test_within_a_program_between_fused_kernels() -> None:
+    np.testing.assert_allclose(tenon.jit(program)(X, Y), expected(X, Y))
+
+
+def test_interpreted_by_its_reference() -> None:
+    with tenon.knobs.override(interpret=True):
+        np.testing.assert_allclose(tenon.jit(program)(X, Y), expected(X, Y))
+
+
+def test_gradient_by_its_own_rule() -> None:
+    gradient = tenon.grad(lambda x: tenon.sum(tenon.length(x, Y, scale=2.0)))(X)
+    np.testing.assert_allclose(gradient, 2 * X / np.hypot(X, Y))
+
+
+def test_every_stage_runs_from_its_text(tmp_path: Any) -> None:
+    with tenon.knobs.override(dump_ir=tmp_path):
+        tenon.jit(program)(X, Y)
+    files = sorted(tmp_path.glob("*.mlir"))
+    assert len(files) > 10
+    for file in files:
+        module = Parser(new_context(), file.read_text()).parse_module()
+        module.verify()
+        for interpret in (False, True):
+            with tenon.knobs.override(interpret=interpret):
+                (result,) = executable(module, "cpu").run([X, Y])
+            np.testing.assert_allclose(result, expected(X, Y), err_msg=file.name)
+
+
+def test_equal_uses_share_a_kernel_and_what_it_declares() -> None:
+    lowered = str(
+        tenon.jit(lambda x, y: (tenon.length(x, y), tenon.length(y, x), tenon.length(x, y, scale=3.0))).lower(X, Y)
+    )
+    assert lowered.count("func.func private @opaque_length_") == 2
+    assert 'llvm_kernel = "libm"' in lowered
+    assert 'cuda_kernel = "one-block"' in lowered
+
+
+@pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
+def test_cuda_text_runs_as_one_block() -> None:
+    module = tenon.jit(program).trace(X, Y).module.clone()
+    lower_module(module, "cuda")
+    (result,) = run_on_shim(module, [X, Y])
+    np.testing.assert_allclose(result, expected(X, Y), rtol=1e-12)
+
+
+def test_refusal_names_each_candidate() -> None:
+    x = X.astype(np.float32)
+    with pytest.raises(
+        ValueError,
+        match=r"opaque.length: no kernel for llvm takes \(tensor<3x5xf32>, tensor<3x5xf32>\): "
+        "libm takes f64; nowhere takes nothing at all",
+    ):
+        tenon.length(x, x)
+
+
+def test_op_without_kernels_for_the_target() -> None:
+    @tenon.tensor_op
+    class DeviceOnlyOp(tenon.OpaqueOp):
+        """`x`, copied by a CUDA kernel."""
+
+        name = "opaque.device_only"
+        x = tenon.operand_def(tenon.FLOAT_TENSOR)
+        result = tenon.result_def(tenon.FLOAT_TENSOR)
+        KERNELS = (tenon.Kernel("copy", "cuda", lambda symbol, *_: f"void {symbol}()"),)
+
+        @classmethod
+        def infer(cls, x: Any) -> Any:
+            return x
+
+        @staticmethod
+        def reference(x: Any) -> Any:
+            return x
+
+    with pytest.raises(ValueError, match=r"opaque.device_only: has no kernel for llvm"):
+        tenon.device_only(X)
+    with pytest.raises(tenon.GradientError, match=r"opaque.device_only: has no gradient"):
+        tenon.grad(lambda x: tenon.sum(tenon.device_only(x)))(X)
+
+
+def test_mistakes_in_the_definition() -> None:
+    with pytest.raises(TypeError, match=r"EmptyOp \(opaque.empty\) must define `KERNELS`"):
+
+        @tenon.tensor_op
+        class EmptyOp(tenon.OpaqueOp):
+            """Nothing."""
+
+            name = "opaque.empty"
+            result = tenon.result_def(tenon.FLOAT_TENSOR)
+
+    @tenon.tensor_op
+    class MisnamedOp(tenon.OpaqueOp):
+        """A kernel under a name of its own."""
+
+        name = "opaque.misnamed"
+        x = tenon.operand_def(tenon.FLOAT_TENSOR)
+        result = tenon.result_def(tenon.FLOAT_TENSOR)
+        KERNELS = (tenon.Kernel("mine", "llvm", lambda *_: "define void @mine() { ret void }"),)
+
+        @classmethod
+        def infer(cls, x: Any) -> Any:
+            return x
+
+        @staticmethod
+        def reference(x: Any) -> Any:
+            return x
+
+    with pytest.raises(Exception, match=r"kernel 'mine' for llvm: its source does not define opaque_misnamed_0"):
+        tenon.misnamed(X)
+
+
+def test_target_text_that_is_wrong() -> None:
+    @tenon.tensor_op
+    class BrokenOp(tenon.OpaqueOp):
+        """A kernel that is no LLVM IR."""
+
+        name = "opaque.broken"
+        x = tenon.operand_def(tenon.FLOAT_TENSOR)
+        result = tenon.result_def(tenon.FLOAT_TENSOR)
+        KERNELS = (tenon.Kernel("typo", "llvm", lambda symbol, *_: f"define void @{symbol}(ptr %x) {{ rett void }}"),)
+
+        @classmethod
+        def infer(cls, x: Any) -> Any:
+            return x
+
+        @staticmethod
+        def reference(x: Any) -> Any:
+            return x
+
+    with pytest.raises(ValueError, match=r"LLVM refused the IR: (.|\n)*rett void"):
+        tenon.broken(X)
