@@ -18,8 +18,8 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.base import TensorOp
 from tenon.dialects.control_flow import ControlFlowOp
-from tenon.dialects.location import at_line
 from tenon.dialects.families import StructuredOp
+from tenon.dialects.location import at_line
 from tenon.dialects.value import InsertionPoint, inserting
 
 

@@ -196,7 +196,8 @@ class BodyEmitter:
         indices = [values.get(index, index) for index in op.indices]
         contiguous = bool(indices) and isinstance(indices[-1].type, VectorType)
         if contiguous:
-            assert lanes.loop is not None and is_index_of(op.indices[-1], lanes.loop)
+            assert lanes.loop is not None
+            assert is_index_of(op.indices[-1], lanes.loop)
             indices[-1] = self._builder.index(point.indices[lanes.loop])
         buffer = self._buffers.get(op.memref)
         source = op.memref

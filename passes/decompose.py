@@ -16,10 +16,10 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from tenon.dialects.registry import registry
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.identity import IdentityOp, StopGradientOp
 from tenon.dialects.inference import compatible
+from tenon.dialects.registry import registry
 from tenon.dialects.value import InsertionPoint, Value, inserting
 
 # Decompositions nest a few levels deep; far more means that ops decompose into each other.

@@ -22,11 +22,10 @@ from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.base import TensorOp
-from tenon.dialects.registry import registry
 from tenon.dialects.constant import ConstantOp
 from tenon.dialects.families import CompositeOp, ReductionOp
 from tenon.dialects.opaque import OpaqueOp
-from tenon.dialects.opaque import OpaqueOp
+from tenon.dialects.registry import registry
 from tenon.dialects.settings import array_of
 from tenon.dialects.types import shape_of
 from tenon.passes.dce import Effects, erase_dead_ops, functions_by_name

@@ -1,4 +1,4 @@
-"""The CUDA text of every op: it runs as the oracle says under the host shim, and NVRTC compiles it for two architectures.
+"""The CUDA text of every op: under the host shim it gives what the oracle says, and NVRTC compiles it.
 
 On a machine with a GPU, `pytest -m gpu` runs the same samples there.
 """

@@ -569,7 +569,8 @@ class TestForm:
     def test_a_schedule_in_the_text_is_kept(self) -> None:
         text = matmul("k", 4, 16, 8, schedule="vector = 1 : i64, width = 4 : i64, unroll = 1 : i64")
         module = to_loops(parse(text), 512)
-        assert "vector<4xf32>" in str(module) and "vector<16xf32>" not in str(module)
+        assert "vector<4xf32>" in str(module)
+        assert "vector<16xf32>" not in str(module)
 
     def test_scatter_loops_stay(self) -> None:
         (loop,) = [op for op in lowered(SCATTER, 0).walk() if isinstance(op, scf.ForOp)]
@@ -617,5 +618,5 @@ class TestErrors:
                 "(d0, d1) -> (d0 + d1); (d0, d1) -> (d0)", "pr", "ins(%x : memref<8xf32>) outs(%o : memref<4xf32>)", ADD
             ),
         )
-        with pytest.raises(ValueError, match="kernel @k: linalg.generic: loop d1 is no index of any operand"):
+        with pytest.raises(ValueError, match=r"kernel @k: linalg\.generic: loop d1 is no index of any operand"):
             to_loops(parse(text, verify=False), 0)

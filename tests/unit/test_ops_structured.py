@@ -18,10 +18,10 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tenon.dialects.base import TensorOp
-from tenon.dialects.registry import registry
 from tenon.dialects.families import CompositeOp, StructuredOp
 from tenon.dialects.inference import compatible
 from tenon.dialects.interpreter import Interpreter
+from tenon.dialects.registry import registry
 from tenon.dialects.types import array_type, element_of, shape_of, tensor_type
 from tenon.dialects.universe import registered_dialects
 from tenon.dialects.value import InsertionPoint, Value, emit, inserting
