@@ -10,10 +10,10 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, i32
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, traits_def
 from xdsl.parser import Parser
@@ -23,14 +23,17 @@ from xdsl.utils.exceptions import VerifyException
 
 from tenon.dialects.assembly import parse_op, print_op
 from tenon.dialects.inference import InferenceError, compatible
-from tenon.dialects.promotion import allowed_element, common_element, is_literal, own_element
+from tenon.dialects.promotion import adopted, allowed_element, common_element, is_literal, own_element
 from tenon.dialects.registry import evaluate, register
 from tenon.dialects.scalar import convert, scalar_constant
 from tenon.dialects.settings import REQUIRED
-from tenon.dialects.signature import Operand, Signature, read_signature, request_segments
+from tenon.dialects.signature import Signature, flat, map_grouped, read_signature, request_segments
 from tenon.dialects.traits import NoGradient
-from tenon.dialects.types import AnyTensor, element_of, numpy_dtype
+from tenon.dialects.types import AnyTensor, element_of, i64, numpy_dtype
 from tenon.dialects.value import Value, emit, insertion_point, ops
+
+if TYPE_CHECKING:
+    from xdsl.pattern_rewriter import PatternRewriter
 
 TensorOpT = TypeVar("TensorOpT", bound="type[TensorOp]")
 
@@ -47,6 +50,8 @@ class TensorOp(IRDLOperation, ABC):
     ALIASES: ClassVar[tuple[str, ...]] = ()
     # The operands that must have one dtype and are promoted to it; `None` is all of them.
     PROMOTED: ClassVar[tuple[str, ...] | None] = None
+    # The orders of dimensions that the op asks to have in memory, by names of operands and results; see `laid_out`.
+    LAYOUTS: ClassVar[dict[str, tuple[int, ...]]] = {}
 
     # --- hooks ------------------------------------------------------------------------------------
 
@@ -58,6 +63,18 @@ class TensorOp(IRDLOperation, ABC):
     @staticmethod
     def check(**settings: Any) -> None:
         """Raise `InferenceError` for settings that are wrong whatever the operands."""
+
+    @staticmethod
+    def laid_out(*operands: Any, **settings: Any) -> Any:
+        """The op on operands that are transposed into the orders of `LAYOUTS`, giving results in theirs.
+
+        The pass `layout` puts this into the place of the op, with the transposes that it takes around it.
+        """
+        raise NotImplementedError("an op that states LAYOUTS defines laid_out")
+
+    @staticmethod
+    def canonicalize(op: Any, rewriter: PatternRewriter) -> None:
+        """Simplify `op`, one of the class, where an equation of the op's own allows it; a pattern of `canonicalize`."""
 
     @classmethod
     def check_family(cls) -> None:
@@ -196,15 +213,20 @@ class TensorOp(IRDLOperation, ABC):
         Takes the operands and then the settings, by position or by name; returns one value, or a tuple of them.
         """
         operands, settings = cls._bind(args, kwargs)
-        values = [v for o in operands for v in (o if isinstance(o, tuple | list) else (o,)) if isinstance(v, Value)]
+        given = flat(operands)
+        values = [v for v in given if isinstance(v, Value)]
         point = insertion_point()
-        if point is None or (not values and point.scalar):
+        if point is None:
             if values:
                 raise TypeError(f"{cls.name}: a traced value is used after its trace ended")
             return evaluate(cls, tuple(operands), settings)
+        if point.folds_literals and given and all(map(is_literal, given)):
+            return cls._apply_to_literals(operands, settings)
+        if point.scalar and not values:
+            return evaluate(cls, tuple(operands), settings)
         if point.scalar or (values and not any(v.is_tensor for v in values)):
             return cls.apply_to_scalars(operands, settings)
-        op = emit(cls.build_from([_ssa(o) for o in cls.lift(operands)], settings))
+        op = emit(cls.build_from(map_grouped(lambda v: v.ssa, cls.lift(operands)), settings))
         results = tuple([Value(r) for r in op.results])
         return results[0] if len(results) == 1 and not cls.SIGNATURE.variadic_results else results
 
@@ -212,6 +234,16 @@ class TensorOp(IRDLOperation, ABC):
     def apply_to_scalars(cls, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
         """Compute the op inside a body, on scalars; only element-by-element ops have a meaning there."""
         raise TypeError(f"{cls.name}: does not work element by element, so it cannot be used inside a scalar body")
+
+    @classmethod
+    def _apply_to_literals(cls, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
+        """Compute the op at once, in double precision; the result is a literal, too, which adopts its peers' dtype."""
+        wide = [
+            float(given) if type(given) is int and i64 not in operand.constraint.elements else given
+            for operand, given in zip(cls.SIGNATURE.operands, operands, strict=True)
+        ]
+        result = evaluate(cls, tuple(map_grouped(np.asarray, wide)), settings)
+        return result.item() if isinstance(result, np.ndarray) and result.ndim == 0 else result
 
     @classmethod
     def _bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -241,71 +273,66 @@ class TensorOp(IRDLOperation, ABC):
                 raise TypeError(f"{cls.name}: operand {operand.name!r} may not be None")
             if operand.arity == "variadic" and not isinstance(value, list | tuple):
                 raise TypeError(f"{cls.name}: operand {operand.name!r} must be a tuple of tensors")
-            operands.append(tuple(value) if operand.arity == "variadic" else value)
+            if isinstance(value, list | tuple):
+                value = tuple(value) if operand.arity == "variadic" else cls._array(value, operand.name)
+            operands.append(value)
         return operands, given
 
     @classmethod
-    def operand_elements(cls, operands: Sequence[Any]) -> list[Any]:
-        """The dtype that each operand is converted to (a tuple for variadic ones): literals adopt their peers',
-        promoted operands meet, and what an operand's constraint does not allow becomes what it allows for it."""
-        flat = [
-            (operand, value)
-            for operand, given in zip(cls.SIGNATURE.operands, operands, strict=True)
-            for value in _members(given)
-        ]
-        group = [v for o, v in flat if cls.PROMOTED is None or o.name in cls.PROMOTED]
-        common = common_element(
-            [own_element(v) for v in group if not is_literal(v)], [v for v in group if is_literal(v)]
-        )
+    def _array(cls, value: Any, name: str) -> np.ndarray[Any, Any]:
+        """The array of an operand that is given as a nested sequence of numbers."""
+        try:
+            return np.asarray(value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{cls.name}: {name}: {error}") from None
 
-        def target(operand: Operand, value: Any) -> Attribute:
-            promoted = cls.PROMOTED is None or operand.name in cls.PROMOTED
-            own = common if promoted else common_element([], [value]) if is_literal(value) else own_element(value)
-            assert own is not None
-            return allowed_element(own, operand.constraint)
-
-        return [
-            tuple([target(operand, v) for v in given])
-            if isinstance(given, tuple)
-            else None
-            if given is None
-            else target(operand, given)
+    @classmethod
+    def operand_elements(cls, operands: Sequence[Any]) -> list[tuple[str, Attribute]]:
+        """For each value of the operands, how errors name it and the dtype that it is converted to: literals adopt
+        their peers', promoted operands meet, and what a constraint does not allow becomes what it allows for it."""
+        members = [
+            (
+                operand,
+                f"{cls.name}: {operand.name}[{i}]" if operand.arity == "variadic" else f"{cls.name}: {operand.name}",
+                value,
+            )
             for operand, given in zip(cls.SIGNATURE.operands, operands, strict=True)
+            for i, value in enumerate(flat((given,)))
         ]
+        own = [None if is_literal(value) else own_element(value, where) for _, where, value in members]
+        promoted = [cls.PROMOTED is None or operand.name in cls.PROMOTED for operand, _, _ in members]
+        group = [
+            (element, value)
+            for element, in_group, (_, _, value) in zip(own, promoted, members, strict=True)
+            if in_group
+        ]
+        common = common_element([e for e, _ in group if e is not None], [v for e, v in group if e is None])
+        result: list[tuple[str, Attribute]] = []
+        for (operand, where, value), element, in_group in zip(members, own, promoted, strict=True):
+            target = common if in_group else common_element([], [value]) if element is None else element
+            assert target is not None
+            result.append((where, allowed_element(target, operand.constraint)))
+        return result
 
     @classmethod
     def lift(cls, operands: Sequence[Any]) -> list[Any]:
         """Operands as tensor values of the dtypes that `operand_elements` gives."""
-        return [
-            tuple([to_value(v, t) for v, t in zip(given, target, strict=True)])
-            if isinstance(given, tuple)
-            else None
-            if given is None
-            else to_value(given, target)
-            for given, target in zip(operands, cls.operand_elements(operands), strict=True)
-        ]
+        targets = iter(cls.operand_elements(operands))
+
+        def lifted(value: Any) -> Value:
+            where, element = next(targets)
+            return to_value(np.asarray(adopted(value, element, where)) if is_literal(value) else value, element)
+
+        return map_grouped(lifted, operands)
 
     PARAMETERS: ClassVar[inspect.Signature]
-
-
-def _members(operand: Any) -> tuple[Any, ...]:
-    """The values of one operand: of a variadic one all, of an absent one none."""
-    if isinstance(operand, tuple):
-        return operand
-    return () if operand is None else (operand,)
-
-
-def _ssa(operand: Any) -> Any:
-    if operand is None:
-        return None
-    return tuple(v.ssa for v in operand) if isinstance(operand, tuple) else operand.ssa
 
 
 def to_value(value: Any, element: Attribute | None = None) -> Value:
     """`value` (traced, array or number) as a traced tensor of dtype `element` at the current insertion point."""
     if not isinstance(value, Value):
         array = np.asarray(value)
-        if element is not None and (is_literal(value) or array.ndim == 0):
+        if element is not None and array.ndim == 0:
             array = array.astype(numpy_dtype(element))
         value = ops.constant(value=array)
     if element is not None and value.element_type != element:
@@ -313,27 +340,41 @@ def to_value(value: Any, element: Attribute | None = None) -> Value:
     return value
 
 
-def to_scalar(value: Any, element: Attribute) -> Value:
+def to_scalar(value: Any, element: Attribute, where: str) -> Value:
     """`value` (a scalar value or a number) as a scalar of type `element` at the current insertion point."""
-    if not isinstance(value, Value):
-        return scalar_constant(value, element)
-    return convert(value, element)
+    if isinstance(value, Value):
+        return convert(value, element)
+    return scalar_constant(adopted(value, element, where), element)
 
 
 def scalar_operands(cls: type[TensorOp], operands: Sequence[Any]) -> list[Value]:
     """Operands inside a body as scalars that agree as the op's promotion rule asks."""
+    names = [f"{cls.name}: {operand.name}" for operand in cls.SIGNATURE.operands]
+    given = [v if isinstance(v, Value) else _number(v, name) for v, name in zip(operands, names, strict=True)]
     promoted = [cls.PROMOTED is None or o.name in cls.PROMOTED for o in cls.SIGNATURE.operands]
-    strong = [v.element_type for v, p in zip(operands, promoted, strict=True) if p and isinstance(v, Value)]
-    weak = [v for v, p in zip(operands, promoted, strict=True) if p and not isinstance(v, Value)]
+    strong = [v.element_type for v, p in zip(given, promoted, strict=True) if p and isinstance(v, Value)]
+    weak = [v for v, p in zip(given, promoted, strict=True) if p and not isinstance(v, Value)]
     common = common_element(strong, weak)
     result: list[Value] = []
-    for operand, value, in_group in zip(cls.SIGNATURE.operands, operands, promoted, strict=True):
+    for operand, value, name, in_group in zip(cls.SIGNATURE.operands, given, names, promoted, strict=True):
         own = value.element_type if isinstance(value, Value) else common_element([], [value])
         target = common if in_group else own
         assert target is not None
-        index_like = str(target) == "index"
-        result.append(to_scalar(value, target if index_like else allowed_element(target, operand.constraint)))
+        if not isinstance(target, IndexType):
+            target = allowed_element(target, operand.constraint)
+        result.append(to_scalar(value, target, name))
     return result
+
+
+def _number(value: Any, where: str) -> bool | int | float:
+    """What is known of a body's operand as a literal."""
+    if is_literal(value):
+        return value
+    own_element(value, where)
+    array = np.asarray(value)
+    if array.ndim:
+        raise TypeError(f"{where} has shape {array.shape}, which a scalar body has no use for; index it there")
+    return array.item()
 
 
 def tensor_op(cls: TensorOpT) -> TensorOpT:
@@ -351,8 +392,13 @@ def tensor_op(cls: TensorOpT) -> TensorOpT:
     defined.SIGNATURE = read_signature(defined)
     defined.PARAMETERS = defined.SIGNATURE.parameters()
     defined.check_family()
-    if defined.has_trait(NoGradient) and hasattr(defined, "vjp") and "vjp" in vars(defined):
+    if defined.has_trait(NoGradient) and "vjp" in vars(defined):
         raise TypeError(f"{defined.__name__} ({defined.name}) has the trait NoGradient and defines vjp")
+    if unknown := defined.LAYOUTS.keys() - {*[o.name for o in defined.SIGNATURE.operands], *defined.SIGNATURE.results}:
+        names = ", ".join(sorted(unknown))
+        raise TypeError(f"{defined.__name__} ({defined.name}): LAYOUTS names {names}, which it does not declare")
+    if defined.LAYOUTS and defined.laid_out is TensorOp.laid_out:
+        raise TypeError(f"{defined.__name__} ({defined.name}) states LAYOUTS and must define `laid_out`")
     register(defined, _function(defined))
     return defined
 

@@ -53,74 +53,64 @@ class TruthOp(PrimitiveOp):
         return i1
 
 
-@tensor_op
-class EqualOp(TruthOp):
-    """Whether `x` and `y` are equal. NaN equals nothing."""
+class ComparisonOp(TruthOp):
+    """How each element of `x` compares to that of `y`."""
 
-    name = "tenon.equal"
     x = operand_def(ANY_TENSOR)
     y = operand_def(ANY_TENSOR)
     result = result_def(BOOL_TENSOR)
+
+
+@tensor_op
+class EqualOp(ComparisonOp):
+    """Whether `x` and `y` are equal. NaN equals nothing."""
+
+    name = "tenon.equal"
     SCALAR: ClassVar[ScalarForms] = _comparison("oeq", "eq", "eq")
     ALIASES: ClassVar[tuple[str, ...]] = ("eq",)
 
 
 @tensor_op
-class NotEqualOp(TruthOp):
+class NotEqualOp(ComparisonOp):
     """Whether `x` and `y` differ. NaN differs from everything."""
 
     name = "tenon.not_equal"
-    x = operand_def(ANY_TENSOR)
-    y = operand_def(ANY_TENSOR)
-    result = result_def(BOOL_TENSOR)
     SCALAR: ClassVar[ScalarForms] = _comparison("une", "ne", "ne")
     ALIASES: ClassVar[tuple[str, ...]] = ("ne",)
 
 
 @tensor_op
-class LessOp(TruthOp):
+class LessOp(ComparisonOp):
     """Whether `x` is below `y`; false for NaN, and False is below True."""
 
     name = "tenon.less"
-    x = operand_def(ANY_TENSOR)
-    y = operand_def(ANY_TENSOR)
-    result = result_def(BOOL_TENSOR)
     SCALAR: ClassVar[ScalarForms] = _comparison("olt", "slt", "ult")
     ALIASES: ClassVar[tuple[str, ...]] = ("lt",)
 
 
 @tensor_op
-class LessEqualOp(TruthOp):
+class LessEqualOp(ComparisonOp):
     """Whether `x` is `y` or below; false for NaN."""
 
     name = "tenon.less_equal"
-    x = operand_def(ANY_TENSOR)
-    y = operand_def(ANY_TENSOR)
-    result = result_def(BOOL_TENSOR)
     SCALAR: ClassVar[ScalarForms] = _comparison("ole", "sle", "ule")
     ALIASES: ClassVar[tuple[str, ...]] = ("le",)
 
 
 @tensor_op
-class GreaterOp(TruthOp):
+class GreaterOp(ComparisonOp):
     """Whether `x` is above `y`; false for NaN, and True is above False."""
 
     name = "tenon.greater"
-    x = operand_def(ANY_TENSOR)
-    y = operand_def(ANY_TENSOR)
-    result = result_def(BOOL_TENSOR)
     SCALAR: ClassVar[ScalarForms] = _comparison("ogt", "sgt", "ugt")
     ALIASES: ClassVar[tuple[str, ...]] = ("gt",)
 
 
 @tensor_op
-class GreaterEqualOp(TruthOp):
+class GreaterEqualOp(ComparisonOp):
     """Whether `x` is `y` or above; false for NaN."""
 
     name = "tenon.greater_equal"
-    x = operand_def(ANY_TENSOR)
-    y = operand_def(ANY_TENSOR)
-    result = result_def(BOOL_TENSOR)
     SCALAR: ClassVar[ScalarForms] = _comparison("oge", "sge", "uge")
     ALIASES: ClassVar[tuple[str, ...]] = ("ge",)
 

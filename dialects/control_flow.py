@@ -3,26 +3,7 @@
 Regions may use values of the enclosing block. `tenon.yield` ends each region. `cond` and `scan` have reverse-mode
 gradients: branches and steps are computed again in the backward pass, from the carried values that `scan` then saves.
 
-The text form:
-
-    %r = tenon.cond %p -> (tensor<4xf32>) {
-      tenon.yield %x : tensor<4xf32>
-    } else {
-      tenon.yield %y : tensor<4xf32>
-    }
-    %n = tenon.while_loop init(%n0 : tensor<i64>) {
-    ^bb0(%i: tensor<i64>):
-      ... tenon.yield %go_on : tensor<i1>
-    } do {
-    ^bb0(%i: tensor<i64>):
-      ... tenon.yield %next : tensor<i64>
-    }
-    %c1 = tenon.scan init(%c0 : tensor<f32>) slices(%xs : tensor<5xi8>) length 5 reverse -> (tensor<f32>) {
-    ^bb0(%c: tensor<f32>, %x: tensor<i8>):
-      ... tenon.yield %next : tensor<f32>
-    }
-
-`init` and `slices` are left out where there are none; other attributes follow as `attributes {...}`.
+The text form is described in `control_flow_assembly`.
 """
 
 from __future__ import annotations
@@ -62,8 +43,17 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tenon.dialects.control_flow_assembly import (
+    parse_regions,
+    parse_types,
+    parse_values,
+    print_regions,
+    print_types,
+    print_values,
+)
 from tenon.dialects.inference import compatible, show
 from tenon.dialects.location import at_line
+from tenon.dialects.regions import captured_values
 from tenon.dialects.traits import GradientError
 from tenon.dialects.types import AnyTensor, element_of, is_float, shape_of, tensor_type
 from tenon.dialects.value import InsertionPoint, Value, emit, inserting, ops
@@ -121,18 +111,6 @@ def clone_into(region: Region, block: Block, arguments: Sequence[SSAValue]) -> l
 
 def _float_values(values: Sequence[SSAValue]) -> list[SSAValue]:
     return [v for v in values if is_float(element_of(v.type))]
-
-
-def _captured(*regions: Region) -> list[SSAValue]:
-    captured: dict[SSAValue, None] = {}
-    for region in regions:
-        inner: set[SSAValue] = set(region.block.args)
-        for op in region.block.walk():
-            inner.update(op.results)
-            for nested in op.regions:
-                inner.update(nested.block.args)
-            captured.update((v, None) for v in op.operands if v not in inner)
-    return list(captured)
 
 
 def _or_zeros(cotangents: Sequence[Value | None], like: Sequence[Value]) -> list[Value]:
@@ -194,68 +172,6 @@ def _static(offsets: list[int], sizes: list[int], strides: list[int]) -> dict[st
     }
 
 
-def _print_values(printer: Printer, keyword: str, values: Sequence[SSAValue]) -> None:
-    """`keyword(%a, %b : type, type)`, nothing for no values."""
-    if not values:
-        return
-    printer.print_string(f" {keyword}")
-    with printer.in_parens():
-        printer.print_list(values, printer.print_ssa_value)
-        printer.print_string(" : ")
-        printer.print_list([v.type for v in values], printer.print_attribute)
-
-
-def _parse_values(parser: Parser, keyword: str) -> list[SSAValue]:
-    if parser.parse_optional_keyword(keyword) is None:
-        return []
-    parser.parse_punctuation("(")
-    position = parser.pos
-    given = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
-    parser.parse_punctuation(":")
-    types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-    parser.parse_punctuation(")")
-    return list(parser.resolve_operands(given, types, position))
-
-
-def _print_types(printer: Printer, types: Sequence[Attribute]) -> None:
-    printer.print_string(" -> ")
-    with printer.in_parens():
-        printer.print_list(types, printer.print_attribute)
-
-
-def _parse_types(parser: Parser) -> list[Attribute]:
-    parser.parse_punctuation("->")
-    return list(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type))
-
-
-def _print_regions(printer: Printer, op: IRDLOperation, regions: Sequence[Region], between: str = "") -> None:
-    if op.attributes:
-        printer.print_string(" attributes")
-        printer.print_op_attributes(op.attributes)
-    for position, region in enumerate(regions):
-        printer.print_string(f" {between} " if position else " ")
-        printer.print_region(region)
-
-
-def _parse_regions(parser: Parser, between: Sequence[str]) -> tuple[dict[str, Attribute], list[Region]]:
-    """The attributes, and one region more than there are keywords between them."""
-    attributes: dict[str, Attribute] = {}
-    if parser.parse_optional_keyword("attributes") is not None:
-        attributes = dict(parser.parse_optional_attr_dict())
-    regions = [_parse_region(parser)]
-    for keyword in between:
-        parser.parse_keyword(keyword)
-        regions.append(_parse_region(parser))
-    return attributes, regions
-
-
-def _parse_region(parser: Parser) -> Region:
-    region = parser.parse_region()
-    if region.first_block is None:
-        region.add_block(Block())
-    return region
-
-
 class ControlFlowOp(IRDLOperation, ABC):
     """An op with regions."""
 
@@ -286,14 +202,14 @@ class CondOp(ControlFlowOp):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.predicate)
-        _print_types(printer, [r.type for r in self.results])
-        _print_regions(printer, self, [self.then, self.otherwise], "else")
+        print_types(printer, [r.type for r in self.results])
+        print_regions(printer, self, [self.then, self.otherwise], "else")
 
     @classmethod
     def parse(cls, parser: Parser) -> CondOp:
         predicate = parser.parse_unresolved_operand()
-        types = _parse_types(parser)
-        attributes, regions = _parse_regions(parser, ["else"])
+        types = parse_types(parser)
+        attributes, regions = parse_regions(parser, ["else"])
         operand = parser.resolve_operand(predicate, tensor_type((), i1))
         return cls.create(operands=[operand], result_types=types, attributes=attributes, regions=regions)
 
@@ -306,7 +222,7 @@ class CondOp(ControlFlowOp):
             _check_yield(self, region, types, what)
 
     def pull_back(self, cotangents: list[Value | None], gradients: Gradients) -> Contributions:
-        wanted = _float_values(_captured(self.then, self.otherwise))
+        wanted = _float_values(captured_values(self.then, self.otherwise))
         blocks: list[Block] = []
         for region in (self.then, self.otherwise):
             block = Block()
@@ -343,13 +259,13 @@ class WhileLoopOp(ControlFlowOp):
         return cls.create(operands=initial, result_types=types, regions=[Region(condition), Region(body)])
 
     def print(self, printer: Printer) -> None:
-        _print_values(printer, "init", self.initial)
-        _print_regions(printer, self, [self.condition, self.body], "do")
+        print_values(printer, "init", self.initial)
+        print_regions(printer, self, [self.condition, self.body], "do")
 
     @classmethod
     def parse(cls, parser: Parser) -> WhileLoopOp:
-        initial = _parse_values(parser, "init")
-        attributes, regions = _parse_regions(parser, ["do"])
+        initial = parse_values(parser, "init")
+        attributes, regions = parse_regions(parser, ["do"])
         return cls.create(
             operands=initial, result_types=[v.type for v in initial], attributes=attributes, regions=regions
         )
@@ -420,21 +336,21 @@ class ScanOp(ControlFlowOp):
         return self.length.value.data
 
     def print(self, printer: Printer) -> None:
-        _print_values(printer, "init", self.initial)
-        _print_values(printer, "slices", self.sequences)
+        print_values(printer, "init", self.initial)
+        print_values(printer, "slices", self.sequences)
         printer.print_string(f" length {self.steps}" + (" reverse" if self.reverse is not None else ""))
-        _print_types(printer, [r.type for r in self.results])
-        _print_regions(printer, self, [self.body])
+        print_types(printer, [r.type for r in self.results])
+        print_regions(printer, self, [self.body])
 
     @classmethod
     def parse(cls, parser: Parser) -> ScanOp:
-        initial, sequences = _parse_values(parser, "init"), _parse_values(parser, "slices")
+        initial, sequences = parse_values(parser, "init"), parse_values(parser, "slices")
         parser.parse_keyword("length")
         properties = cls._properties(
             len(initial), len(sequences), parser.parse_integer(), parser.parse_optional_keyword("reverse") is not None
         )
-        types = _parse_types(parser)
-        attributes, regions = _parse_regions(parser, [])
+        types = parse_types(parser)
+        attributes, regions = parse_regions(parser, [])
         return cls.create(
             operands=[*initial, *sequences],
             result_types=types,
@@ -503,7 +419,7 @@ class ScanOp(ControlFlowOp):
         cotangents = [*cotangents, *[None] * (len(self.results) - known)]
         carried, count = list(self.initial), len(self.initial)
         floats = [i for i, v in enumerate(carried) if is_float(element_of(v.type))]
-        outer = _float_values(_captured(self.body))
+        outer = _float_values(captured_values(self.body))
         stacked = [(i, c) for i, c in enumerate(cotangents) if i >= count and c is not None]
         float_sequences = [i for i, v in enumerate(self.sequences) if is_float(element_of(v.type))]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Attribute
 
-from tenon.dialects.types import AnyTensor, element_of, shape_of, tensor_type
+from tenon.dialects.types import element_of, shape_of
 
 Shape = tuple[int, ...] | None
 
@@ -93,8 +93,3 @@ def normalize_axes(axes: Sequence[int] | None, rank: int, what: str = "axis") ->
     if len(set(normal)) != len(normal):
         raise InferenceError(f"{what} {tuple(axes)} names a dimension twice at rank {rank}")
     return tuple(normal)
-
-
-def with_shape(type_: Attribute, shape: Shape) -> AnyTensor:
-    """The tensor type of `type_`'s element type and `shape`."""
-    return tensor_type(shape, element_of(type_))

@@ -37,9 +37,10 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnregisteredOp,
 )
-from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.traits import IsTerminator
 
+from tenon.dialects.settings import elements_of
 from tenon.dialects.types import numpy_dtype
 
 T = TypeVar("T")
@@ -147,19 +148,11 @@ def constant_value(attribute: Attribute) -> Any:
         case FloatAttr(value=value, type=type_):
             return element_dtype(type_).type(value.data)
         case DenseIntOrFPElementsAttr(type=type_, data=data):
-            return _dense_array(data.data, type_)
+            return elements_of(data.data, element_dtype(type_), type_.get_shape())
         case DenseResourceAttr(resource_handle=handle, type=type_):
-            return _dense_array(_resource_bytes(handle.data), type_)
+            return elements_of(_resource_bytes(handle.data), element_dtype(type_), type_.get_shape())
         case _:
             raise InterpreterError(f"attribute {attribute} has no value in NumPy")
-
-
-def _dense_array(data: bytes, type_: Any) -> np.ndarray:
-    dtype = element_dtype(type_)
-    stored = np.frombuffer(data, np.int8 if dtype == np.bool_ else dtype)
-    elements = stored != 0 if dtype == np.bool_ else stored
-    shape = type_.get_shape()
-    return np.broadcast_to(elements.reshape(()), shape) if elements.size == 1 else elements.reshape(shape)
 
 
 def _resource_bytes(key: str) -> bytes:
@@ -303,28 +296,6 @@ class Interpreter:
         """The results of one op on the given values, for constant folding."""
         with np.errstate(all="ignore"):
             return tuple(_registration(op).function(self, op, *operands))
-
-    def evaluate_body(self, body: Region | Block, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """Run a body of scalar ops once on whole arrays, one per block argument, which broadcast against each other.
-
-        Values of enclosing blocks that the body uses must be constants or computed from constants.
-        """
-        block = body.block if isinstance(body, Region) else body
-        self._reset()
-        with np.errstate(all="ignore"), self.vectorizing():
-            for op in block.walk():
-                for operand in op.operands:
-                    self._define_captured(block, operand)
-            return tuple(self.run_block(block, arrays))
-
-    def _define_captured(self, block: Block, value: SSAValue) -> None:
-        if id(value) in self.values or block.is_ancestor(value.owner):
-            return
-        if not isinstance(value, OpResult):
-            raise InterpreterError("the body uses an argument of an enclosing block, whose value is not known")
-        for operand in value.op.operands:
-            self._define_captured(block, operand)
-        self.run_steps(self.steps((value.op,)))
 
     def prepared(self, key: Hashable, prepare: Callable[[], T]) -> T:
         """What `prepare` gives, computed once per run for each key."""

@@ -4,7 +4,7 @@ from tenon.dialects import constant  # isort: split
 
 from tenon.dialects import arithmetic, comparison, elementary  # isort: split
 
-from tenon.dialects import activation, indexing, reduction, shape  # isort: split
+from tenon.dialects import activation, indexing, joining, reduction, shape  # isort: split
 
 from tenon.dialects import contraction, loss, normalization, pooling  # isort: split
 
@@ -21,6 +21,7 @@ __all__ = [
     "elementary",
     "identity",
     "indexing",
+    "joining",
     "loss",
     "normalization",
     "pooling",

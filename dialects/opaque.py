@@ -23,8 +23,9 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tenon.dialects.families import StructuredOp, as_tuple
+from tenon.dialects.families import StructuredOp, as_tuple, require_hooks
 from tenon.dialects.registry import registry
+from tenon.dialects.signature import flat
 from tenon.dialects.value import emit, insertion_point
 
 Target = Literal["llvm", "cuda"]
@@ -76,9 +77,7 @@ class OpaqueOp(StructuredOp):
     def check_family(cls) -> None:
         if not cls.KERNELS:
             raise TypeError(f"{cls.__name__} ({cls.name}) must define `KERNELS`")
-        for hook in ("infer", "reference"):
-            if getattr(getattr(cls, hook, None), "__isabstractmethod__", False):
-                raise TypeError(f"{cls.__name__} ({cls.name}) must define `{hook}`")
+        require_hooks(cls, "infer", "reference")
 
     @classmethod
     def choose(cls, target: Target, types: Sequence[Any], settings: dict[str, Any]) -> Kernel | str:
@@ -92,9 +91,9 @@ class OpaqueOp(StructuredOp):
         return f"no kernel for {target} takes ({given}): {refusals}" if refusals else f"has no kernel for {target}"
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
-        flat = [v for o in operands for v in (o if isinstance(o, tuple) else () if o is None else (o,))]
-        symbol = _declared(_module(), self, [v.type for v in flat], [r.type for r in self.results])
-        return list(emit(func.CallOp(symbol, flat, [r.type for r in self.results])).results)
+        values, types = flat(operands), [r.type for r in self.results]
+        symbol = _declared(_module(), self, [v.type for v in values], types)
+        return list(emit(func.CallOp(symbol, values, types)).results)
 
     def kernel_attributes(self, symbol: str, types: Sequence[Any], results: Sequence[Any]) -> dict[str, Attribute]:
         """What a declaration says about the op: kernels or refusals, and what the interpreter needs."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute
 
-from tenon.dialects.types import TensorConstraint, element_type, f32, i64, is_bool, is_float, promote
+from tenon.dialects.types import TensorConstraint, element_type, f32, i64, is_bool, is_float, numpy_dtype, promote
 from tenon.dialects.value import Value
 
 
@@ -16,8 +16,33 @@ def is_literal(value: Any) -> bool:
     return isinstance(value, bool | int | float)
 
 
-def own_element(value: Any) -> Attribute:
-    return value.element_type if isinstance(value, Value) else element_type(np.asarray(value).dtype)
+def adopted(literal: float, element: Attribute, where: str) -> bool | int | float:
+    """`literal` as a number of the dtype `element` that it adopts; `where` (op and operand) begins the error.
+
+    Raises `OverflowError` for an integer that the dtype does not hold: nothing wraps silently.
+    """
+    if is_bool(element):
+        return bool(literal)
+    if is_float(element):
+        try:
+            return float(literal)
+        except OverflowError:
+            raise OverflowError(f"{where} is an integer too large for {element}") from None
+    number = int(literal)
+    bounds = np.iinfo(numpy_dtype(element))
+    if not bounds.min <= number <= bounds.max:
+        raise OverflowError(f"{where} is {number}, which does not fit into {element}")
+    return number
+
+
+def own_element(value: Any, where: str) -> Attribute:
+    """The dtype of a traced value or an array; `where` (op and operand) begins the error when it is neither."""
+    if isinstance(value, Value):
+        return value.element_type
+    try:
+        return element_type(np.asarray(value).dtype)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{where}: {error}") from None
 
 
 def common_element(strong: Sequence[Attribute], weak: Sequence[Any]) -> Attribute | None:

@@ -14,6 +14,7 @@ Evaluator = Callable[["type[TensorOp]", tuple[Any, ...], dict[str, Any]], Any]
 _REGISTRY: dict[str, type[TensorOp]] = {}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 _EVALUATOR: list[Evaluator] = []
+_GENERATION: list[int] = [0]
 
 
 def registry() -> dict[str, type[TensorOp]]:
@@ -40,8 +41,17 @@ def function_names() -> list[str]:
     return list(_FUNCTIONS)
 
 
+def generation() -> int:
+    """How often an op or a function has taken the place of another one of its name.
+
+    What was computed from ops is stale when this has changed, whatever the op: ops call each other by name.
+    """
+    return _GENERATION[0]
+
+
 def tensor_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a plain function of values part of the functions that ops and users find by name."""
+    _GENERATION[0] += function.__name__ in _FUNCTIONS
     _FUNCTIONS[function.__name__] = function
     return function
 
@@ -53,7 +63,8 @@ def install_evaluator(evaluator: Evaluator) -> None:
 
 def evaluate(cls: type[TensorOp], operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Run op `cls` on concrete arrays, by what the runtime installed."""
-    assert _EVALUATOR, "nothing runs ops on arrays yet; import tenon.runtime.evaluate"
+    if not _EVALUATOR:
+        raise RuntimeError(f"{cls.name}: nothing runs ops on arrays yet; import tenon.runtime.evaluate")
     return _EVALUATOR[0](cls, operands, settings)
 
 
@@ -66,6 +77,7 @@ def register(cls: type[TensorOp], function: Callable[..., Any]) -> None:
     previous = _REGISTRY.get(cls.name)
     if previous is not None and previous.__module__ != cls.__module__:
         raise ValueError(f"{cls.name}: already defined by {previous.__module__}.{previous.__qualname__}")
+    _GENERATION[0] += previous is not None
     _REGISTRY[cls.name] = cls
     for name in (cls.name.rpartition(".")[2], *cls.ALIASES):
         existing = _FUNCTIONS.get(name)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
     BoolAttr,
+    BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     FloatAttr,
@@ -104,8 +105,6 @@ def _array(value: object) -> Attribute:
 
 def dense_elements(kind: TensorType[Any], data: np.ndarray[Any, Any]) -> DenseIntOrFPElementsAttr[Any]:
     """The dense attribute of `data`; arrays of one value are kept as that single value (a splat)."""
-    from xdsl.dialects.builtin import BytesAttr
-
     # A true i1 is stored as all ones, as xDSL's parser does.
     flat = (-data.view(np.int8) if data.dtype == np.bool_ else data).reshape(-1)
     raw = flat.view(f"u{flat.dtype.itemsize}")  # bytes, so that -0.0 and NaN payloads keep their difference
@@ -116,15 +115,14 @@ def dense_elements(kind: TensorType[Any], data: np.ndarray[Any, Any]) -> DenseIn
 
 def array_of(attribute: DenseIntOrFPElementsAttr[Any]) -> np.ndarray[Any, Any]:
     """The NumPy array of a dense attribute (a splat is broadcast, without memory of its own)."""
-    kind = attribute.type
-    dtype = numpy_dtype(kind.element_type)
-    shape = kind.get_shape()
-    flat = np.frombuffer(attribute.data.data, dtype=np.int8 if dtype == np.bool_ else dtype)
-    if dtype == np.bool_:
-        flat = flat != 0
-    if flat.size == 1:
-        return np.broadcast_to(flat.reshape(()), shape)
-    return flat.reshape(shape)
+    return elements_of(attribute.data.data, numpy_dtype(attribute.type.element_type), attribute.type.get_shape())
+
+
+def elements_of(data: bytes, dtype: np.dtype[Any], shape: Sequence[int]) -> np.ndarray[Any, Any]:
+    """The array that the bytes of a dense attribute stand for."""
+    stored = np.frombuffer(data, np.int8 if dtype == np.bool_ else dtype)
+    elements = stored != 0 if dtype == np.bool_ else stored
+    return np.broadcast_to(elements.reshape(()), shape) if elements.size == 1 else elements.reshape(shape)
 
 
 def _print_float(printer: Printer, attr: FloatAttr[Any]) -> None:
@@ -150,8 +148,10 @@ def _print_attribute(printer: Printer, attr: Attribute) -> None:
 
 def _parse_array(parser: Parser) -> Attribute:
     attr = parser.parse_attribute()
-    # A splat may arrive spelled out.
-    return dense_elements(attr.type, array_of(attr)) if isinstance(attr, DenseIntOrFPElementsAttr) else attr
+    if not isinstance(attr, DenseIntOrFPElementsAttr):
+        return attr
+    kind: Any = attr.type
+    return dense_elements(kind, array_of(attr))  # a splat may arrive spelled out
 
 
 _NAMED: dict[object, SettingKind] = {

@@ -1,4 +1,4 @@
-"""Ops that rearrange elements: reshape, transpose, broadcast, slice, pad, concatenate and relatives."""
+"""Ops that rearrange elements: reshape, transpose, broadcast, slice, flip, pad and relatives."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, TensorType
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.irdl import operand_def, result_def, var_operand_def, var_result_def
+from xdsl.irdl import operand_def, result_def
 
 from tenon.dialects.base import tensor_op
 from tenon.dialects.families import CompositeOp, IndexingOp, IndexMapOp, StructuredOp
-from tenon.dialects.inference import InferenceError, Shape, normalize_axes, normalize_axis, refine, show
+from tenon.dialects.inference import InferenceError, Shape, normalize_axes, normalize_axis, show
 from tenon.dialects.settings import setting
 from tenon.dialects.structured import Reader, inside, static_shape
-from tenon.dialects.types import ANY_TENSOR, AnyTensor, element_of, promote, shape_of, tensor_type
+from tenon.dialects.types import ANY_TENSOR, element_of, shape_of, tensor_type
 from tenon.dialects.value import Value, emit, ops
 
 Index = tuple[AffineExpr, ...]
@@ -375,141 +375,3 @@ class PadOp(IndexingOp):
     ) -> tuple[Any, ...]:
         limits = tuple([before + size for before, size in zip(low, x.shape, strict=True)])
         return (ops.slice(g, starts=low, limits=limits),)
-
-
-@tensor_op
-class ConcatenateOp(IndexingOp):
-    """The `tensors` one behind the other along `axis`. They have one rank and agree in all other sizes."""
-
-    name = "tenon.concatenate"
-    tensors = var_operand_def(ANY_TENSOR)
-    axis = setting(int, default=0)
-    result = result_def(ANY_TENSOR)
-    ALIASES: ClassVar[tuple[str, ...]] = ("concat",)
-
-    @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (tensors,) = operands
-        if not tensors:
-            raise InferenceError("tensors is empty where one tensor or more is needed")
-        element = promote(element_of(t) for t in tensors)
-        shapes = [shape_of(t) for t in tensors]
-        known = [(position, shape) for position, shape in enumerate(shapes) if shape is not None]
-        if not known:
-            return tensor_type(None, element)
-        rank = len(known[0][1])
-        axis = normalize_axis(settings["axis"], rank)
-        common: Shape = (-1,) * rank
-        for position, shape in known:
-            try:
-                common = refine(common, tuple([-1 if i == axis else size for i, size in enumerate(shape)]))
-            except InferenceError as error:
-                raise InferenceError(f"tensors[{position}] does not fit those before it: {error}") from None
-        assert common is not None
-        sizes = [-1 if shape is None else shape[axis] for shape in shapes]
-        total = -1 if -1 in sizes else sum(sizes)
-        return tensor_type(tuple([total if i == axis else size for i, size in enumerate(common)]), element)
-
-    @staticmethod
-    def element(index: tuple[Value, ...], *operands: Any, **settings: Any) -> Any:
-        (tensors,) = operands
-        axis = normalize_axis(settings["axis"], len(index))
-        parts: list[tuple[int, Reader]] = []
-        offset = 0
-        for reader in tensors:
-            if reader.shape[axis]:
-                parts.append((offset, reader))
-            offset += reader.shape[axis]
-        along = index[axis]
-        result: Value | None = None
-        for start, reader in reversed(parts or [(0, tensors[0])]):
-            place = along - start if start else along
-            read = reader.read(*index[:axis], place, *index[axis + 1 :])
-            result = read if result is None else ops.select(along < start + reader.shape[axis], read, result)
-        return result
-
-    @staticmethod
-    def vjp(g: Value, out: Value, tensors: tuple[Value, ...], *, axis: int) -> tuple[Any, ...]:
-        axis = normalize_axis(axis, g.ndim)
-        gradients: list[Value] = []
-        start = 0
-        for x in tensors:
-            limit = start + x.shape[axis]
-            starts = tuple([start if i == axis else 0 for i in range(g.ndim)])
-            limits = tuple([limit if i == axis else size for i, size in enumerate(g.shape)])
-            gradients.append(ops.slice(g, starts=starts, limits=limits))
-            start = limit
-        return (tuple(gradients),)
-
-
-@tensor_op
-class StackOp(CompositeOp):
-    """The `tensors`, all of one shape, along a new axis at position `axis` of the result."""
-
-    name = "tenon.stack"
-    tensors = var_operand_def(ANY_TENSOR)
-    axis = setting(int, default=0)
-    result = result_def(ANY_TENSOR)
-
-    @staticmethod
-    def decompose(tensors: tuple[Value, ...], *, axis: int) -> Value:
-        return ops.concatenate([ops.expand_dims(x, axis=axis) for x in tensors], axis=axis)
-
-    @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (tensors,) = operands
-        if not tensors:
-            raise InferenceError("tensors is empty where one tensor or more is needed")
-        common = shape_of(tensors[0])
-        for position, type_ in enumerate(tensors):
-            try:
-                common = refine(common, shape_of(type_))
-            except InferenceError as error:
-                raise InferenceError(f"tensors[{position}] does not fit those before it: {error}") from None
-        element = promote(element_of(t) for t in tensors)
-        if common is None:
-            return tensor_type(None, element)
-        axis = normalize_axis(settings["axis"], len(common) + 1)
-        return tensor_type((*common[:axis], len(tensors), *common[axis:]), element)
-
-
-@tensor_op
-class SplitOp(CompositeOp):
-    """`x` cut along `axis` into `sections` parts of equal size."""
-
-    name = "tenon.split"
-    x = operand_def(ANY_TENSOR)
-    sections = setting(int)
-    axis = setting(int, default=0)
-    parts = var_result_def(ANY_TENSOR)
-
-    @staticmethod
-    def check(**settings: Any) -> None:
-        if settings["sections"] < 1:
-            raise InferenceError(f"sections is {settings['sections']} where 1 or more is needed")
-
-    @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        sections, shape = settings["sections"], shape_of(x)
-        part: AnyTensor = tensor_type(None, element_of(x))
-        if shape is not None:
-            axis = normalize_axis(settings["axis"], len(shape))
-            if shape[axis] % sections and shape[axis] >= 0:
-                raise InferenceError(
-                    f"dimension {axis} of x is {shape[axis]}, which is no multiple of sections {sections}"
-                )
-            size = -1 if shape[axis] < 0 else shape[axis] // sections
-            part = tensor_type((*shape[:axis], size, *shape[axis + 1 :]), element_of(x))
-        return (part,) * sections
-
-    @staticmethod
-    def decompose(x: Value, *, sections: int, axis: int) -> tuple[Value, ...]:
-        axis = normalize_axis(axis, x.ndim)
-        size = x.shape[axis] // sections
-        parts: list[Value] = []
-        for start in range(0, sections * size, size) if size else [0] * sections:
-            starts = tuple([start if i == axis else 0 for i in range(x.ndim)])
-            limits = tuple([start + size if i == axis else extent for i, extent in enumerate(x.shape)])
-            parts.append(ops.slice(x, starts=starts, limits=limits))
-        return tuple(parts)

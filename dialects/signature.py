@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -78,6 +78,18 @@ class Signature:
             start += size
             grouped.append(part if operand.arity == "variadic" else part[0] if part else None)
         return grouped
+
+
+def flat(grouped: Iterable[Any]) -> list[Any]:
+    """The values of grouped operands in order: of a variadic one all, of an absent one none."""
+    return [v for o in grouped for v in (o if isinstance(o, tuple) else () if o is None else (o,))]
+
+
+def map_grouped(function: Callable[[Any], Any], grouped: Iterable[Any]) -> list[Any]:
+    """`function` of each value of grouped operands, in the same groups; an absent operand stays `None`."""
+    return [
+        tuple([function(v) for v in o]) if isinstance(o, tuple) else None if o is None else function(o) for o in grouped
+    ]
 
 
 def _element_constraint(constraint: Any) -> Any:

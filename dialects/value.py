@@ -20,14 +20,21 @@ from tenon.dialects.types import element_of, element_type, numpy_dtype, shape_of
 
 
 class InsertionPoint:
-    """Where traced ops go: the end of `block`, or just before `anchor`."""
+    """Where traced ops go: the end of `block`, or just before `anchor`.
 
-    __slots__ = ("anchor", "block", "scalar")
+    `scalar` says that it lies in a body, and `folds_literals` that ops on literals alone are computed at once and give
+    literals: in bodies, and where the function of a body is run on tensors.
+    """
 
-    def __init__(self, block: Block, anchor: Operation | None = None, *, scalar: bool = False) -> None:
+    __slots__ = ("anchor", "block", "folds_literals", "scalar")
+
+    def __init__(
+        self, block: Block, anchor: Operation | None = None, *, scalar: bool = False, folds_literals: bool | None = None
+    ) -> None:
         self.block = block
         self.anchor = anchor
         self.scalar = scalar
+        self.folds_literals = scalar if folds_literals is None else folds_literals
 
     def insert(self, op: Operation) -> None:
         if self.anchor is None:
@@ -47,6 +54,12 @@ _STATE = _State()
 def insertion_point() -> InsertionPoint | None:
     """The innermost active insertion point, `None` outside of any trace."""
     return _STATE.stack[-1] if _STATE.stack else None
+
+
+def folding_literals() -> InsertionPoint:
+    """The innermost active insertion point, with ops on literals alone computed at once."""
+    point = _STATE.stack[-1]
+    return InsertionPoint(point.block, point.anchor, scalar=point.scalar, folds_literals=True)
 
 
 @contextmanager

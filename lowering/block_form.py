@@ -22,13 +22,13 @@ from tenon.lowering.combiners import CombiningKind
 from tenon.lowering.loop_nests import (
     INDEX,
     Reduction,
-    buffer_bytes,
     index_constant,
     inline_body,
     parallel_domain,
     serialize,
     serialize_all,
 )
+from tenon.lowering.memory_plan import buffer_bytes
 
 X = gpu.DimensionAttr(gpu.DimensionEnum.X)
 WARP_SIZE = 32

@@ -8,8 +8,8 @@ from math import prod
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, math, memref, scf
-from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, IndexType, IntegerAttr, IntegerType, MemRefType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tenon.lowering.combiners import COMBINING_KINDS, CombiningKind
@@ -26,14 +26,6 @@ def constant_int(value: SSAValue) -> int | None:
     if isinstance(value.owner, arith.ConstantOp) and isinstance(value.owner.value, IntegerAttr):
         return value.owner.value.value.data
     return None
-
-
-def buffer_bytes(buffer_type: Attribute) -> int:
-    """The bytes that a buffer of static shape takes; an i1 takes one."""
-    assert isinstance(buffer_type, MemRefType)
-    element = buffer_type.element_type
-    width = 64 if isinstance(element, IndexType) else element.bitwidth if isinstance(element, FixedBitwidthType) else 0
-    return -(-width // 8) * prod(buffer_type.get_shape())
 
 
 @dataclass(frozen=True)

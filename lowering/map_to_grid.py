@@ -31,12 +31,12 @@ from xdsl.utils.exceptions import PassFailedException
 from tenon.lowering.block_form import SHARED_MEMORY, WARP_SIZE, BlockForm, X, scratch_of, shared_work
 from tenon.lowering.loop_nests import (
     Domain,
-    buffer_bytes,
     index_constant,
     inline_body,
     parallel_domain,
     serialize_all,
 )
+from tenon.lowering.memory_plan import buffer_bytes
 
 THREADS = 256
 LARGEST_BLOCK = 1024

@@ -10,6 +10,8 @@ from xdsl.dialects import func, linalg
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.passes import ModulePass
 
+from tenon.dialects.base import TensorOp
+from tenon.dialects.control_flow import ControlFlowOp
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
 from tenon.passes.pipeline import TENSOR_PIPELINE
 
@@ -35,25 +37,25 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of IR: its name, what holds in it, and the passes that lead from it to the next one."""
+    """A stage of IR: its name, and the passes that lead from it to the next one."""
 
     name: str
-    holds: str
     passes: tuple[str, ...]
 
 
 def stages(vector_bits: int) -> tuple[Stage, ...]:
     """The stages in order, for a target with vector registers of `vector_bits` (0: scalar loops, as for a GPU)."""
     return (
-        Stage("tensor", "the ops as they were traced", TENSOR_PIPELINE),
-        Stage("fused", "fusion groups are kernels", ("convert-tensor-to-structured", "fuse-structured")),
-        Stage("structured", "every op is a linalg.generic on tensors", ("bufferize",)),
-        Stage(
-            "buffered",
-            "tensors are buffers in one arena",
-            (f"schedule{{vector-bits={vector_bits}}}", "convert-structured-to-loops"),
-        ),
-        Stage("loops", "kernels are loops over vectors and scalars", ("expand-math",) if vector_bits else ()),
+        # The ops as they were traced.
+        Stage("tensor", TENSOR_PIPELINE),
+        # Fusion groups are kernels.
+        Stage("fused", ("convert-tensor-to-structured", "fuse-structured")),
+        # Every op is a linalg.generic on tensors.
+        Stage("structured", ("bufferize",)),
+        # Tensors are buffers in one arena.
+        Stage("buffered", (f"schedule{{vector-bits={vector_bits}}}", "convert-structured-to-loops")),
+        # Kernels are loops over vectors and scalars.
+        Stage("loops", ("expand-math",) if vector_bits else ()),
     )
 
 
@@ -61,7 +63,7 @@ def stage_of(module: ModuleOp) -> str:
     """The name of the stage that `module` stands at, told by the ops in it."""
     has_linalg = has_tensor = has_tenon = False
     for op in module.walk():
-        has_tenon = has_tenon or op.name.startswith("tenon.") or _is_tensor_op(op)
+        has_tenon = has_tenon or isinstance(op, TensorOp | ControlFlowOp)
         has_linalg = has_linalg or isinstance(op, linalg.ops.GenericOp | linalg.ops.FillOp)
         has_tensor = has_tensor or any(isinstance(r.type, TensorType) for r in op.results)
     functions = [op for op in module.ops if isinstance(op, func.FuncOp)]
@@ -72,12 +74,6 @@ def stage_of(module: ModuleOp) -> str:
         # A function of upstream ops alone may not have been fused; kernels are what later stages lower.
         return "structured"
     return "buffered" if has_linalg else "loops"
-
-
-def _is_tensor_op(op: object) -> bool:
-    from tenon.dialects.base import TensorOp
-
-    return isinstance(op, TensorOp)
 
 
 Observer = Callable[[str, ModuleOp], None]
@@ -96,14 +92,10 @@ def run_passes(ctx: Context, module: ModuleOp, passes: Sequence[str], observe: O
             observe(spec.name, module)
 
 
-def lower(
-    ctx: Context, module: ModuleOp, vector_bits: int, to: str = "loops", observe: Observer | None = None
-) -> ModuleOp:
-    """Take `module` from its stage to the end of the one before `to`; at `loops`, through that stage's own passes."""
+def lower(ctx: Context, module: ModuleOp, vector_bits: int, observe: Observer | None = None) -> ModuleOp:
+    """Take `module` from the stage that it stands at through the passes of that stage and of all later ones."""
     order = stages(vector_bits)
-    names = [stage.name for stage in order]
-    start = names.index(stage_of(module))
-    last = len(order) if to == "loops" else names.index(to)
-    for stage in order[start:last]:
+    start = [stage.name for stage in order].index(stage_of(module))
+    for stage in order[start:]:
         run_passes(ctx, module, stage.passes, observe)
     return module

@@ -3,8 +3,7 @@
 Before: a verified module of any stage. After: the same results with fewer or cheaper ops; result types are as they
 were. Numbers may differ where an equation in `algebra` says so: zeros may change their sign.
 
-An op class may state equations of its own: a static method `canonicalize(op, rewriter)` is called as a pattern on its
-ops."""
+An op class may state equations of its own, as the hook `canonicalize`."""
 
 from __future__ import annotations
 
@@ -18,6 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.traits import HasCanonicalizationPatternsTrait, IsTerminator
 
+from tenon.dialects.base import TensorOp
 from tenon.passes.algebra import EQUATIONS
 from tenon.passes.dce import Effects, erase_unreachable_functions
 from tenon.passes.fold import fold
@@ -117,9 +117,8 @@ class Canonicalizer:
 def _collect(op_type: type[Operation], equations: Equations) -> tuple[Rewrite, ...]:
     """The rewrites of a class: its own, the equations for it and its base classes, and those that xDSL knows."""
     rewrites: list[Rewrite] = []
-    own = getattr(op_type, "canonicalize", None)
-    if callable(own):
-        rewrites.append(own)
+    if issubclass(op_type, TensorOp) and op_type.canonicalize is not TensorOp.canonicalize:
+        rewrites.append(op_type.canonicalize)
     patterns: list[RewritePattern] = []
     for base in op_type.__mro__:
         patterns += equations.get(base, ())

@@ -20,6 +20,7 @@ from tenon.dialects.families import CompositeOp
 from tenon.dialects.identity import IdentityOp, StopGradientOp
 from tenon.dialects.inference import compatible
 from tenon.dialects.registry import registry
+from tenon.dialects.signature import map_grouped
 from tenon.dialects.value import InsertionPoint, Value, inserting
 
 # Decompositions nest a few levels deep; far more means that ops decompose into each other.
@@ -73,8 +74,7 @@ def _decompose_once(op: CompositeOp) -> list[Operation]:
     block = op.parent
     assert block is not None
     before = op.prev_op
-    grouped = op.grouped_operands()
-    values = [tuple(map(Value, o)) if isinstance(o, tuple) else None if o is None else Value(o) for o in grouped]
+    values = map_grouped(Value, op.grouped_operands())
     with inserting(InsertionPoint(block, op)):
         results = [result.ssa for result in op.decomposed(values)]
     added: list[Operation] = []

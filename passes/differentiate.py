@@ -16,16 +16,18 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.base import TensorOp
 from tenon.dialects.families import CompositeOp, ElementwiseOp, PrimitiveOp, as_tuple
 from tenon.dialects.location import at_line
+from tenon.dialects.regions import used_values
+from tenon.dialects.signature import map_grouped
 from tenon.dialects.traits import GradientError, NoGradient
 from tenon.dialects.types import element_of, is_float
-from tenon.dialects.value import InsertionPoint, Value, inserting, ops
+from tenon.dialects.value import InsertionPoint, Value, folding_literals, inserting, ops
 
 
 def gradients(
@@ -73,30 +75,6 @@ def fitted(cotangent: Value, value: SSAValue) -> Value:
     )
 
 
-def used_values(op: Operation) -> Iterator[SSAValue]:
-    """The operands of `op`, and the outer values that its regions use."""
-    yield from op.operands
-    for region in op.regions:
-        yield from captured_values(region.blocks)
-
-
-def captured_values(blocks: Iterable[Block]) -> list[SSAValue]:
-    """The values defined outside of `blocks` that ops in them use, each once, in order of use."""
-    inner: set[SSAValue] = set()
-    captured: dict[SSAValue, None] = {}
-    for block in blocks:
-        inner.update(block.args)
-        for op in block.walk():
-            inner.update(op.results)
-            for region in op.regions:
-                for nested in region.blocks:
-                    inner.update(nested.args)
-            for operand in op.operands:
-                if operand not in inner:
-                    captured[operand] = None
-    return list(captured)
-
-
 def _active_operations(outputs: Sequence[SSAValue], sources: set[SSAValue]) -> list[Operation]:
     """The ops between `sources` and `outputs`, operands before users. Iterative: chains may be deep."""
     depends: dict[Operation, bool] = {}
@@ -105,7 +83,7 @@ def _active_operations(outputs: Sequence[SSAValue], sources: set[SSAValue]) -> l
         stack: list[tuple[Operation, Iterator[SSAValue]]] = []
         if isinstance(output.owner, Operation) and output not in sources and output.owner not in depends:
             depends[output.owner] = False
-            stack.append((output.owner, used_values(output.owner)))
+            stack.append((output.owner, iter(used_values(output.owner))))
         while stack:
             op, remaining = stack[-1]
             descended = False
@@ -118,7 +96,7 @@ def _active_operations(outputs: Sequence[SSAValue], sources: set[SSAValue]) -> l
                     continue
                 if owner not in depends:
                     depends[owner] = False
-                    stack.append((owner, used_values(owner)))
+                    stack.append((owner, iter(used_values(owner))))
                     descended = True
                     break
                 if depends[owner]:
@@ -142,7 +120,7 @@ def _pull_back(op: Operation, cotangents: list[Value | None]) -> Iterable[tuple[
         raise GradientError(f"func.call: functions are differentiated one by one; run inline first{at_line(op)}")
     if not isinstance(op, TensorOp):
         raise GradientError(f"{op.name}: differentiation knows no rule for this op{at_line(op)}")
-    operands = [_values(o) for o in op.grouped_operands()]
+    operands = map_grouped(Value, op.grouped_operands())
     rule = getattr(type(op), "vjp", None)
     if rule is not None:
         filled = [ops.zeros_like(Value(r)) if c is None else c for r, c in zip(op.results, cotangents, strict=True)]
@@ -154,15 +132,13 @@ def _pull_back(op: Operation, cotangents: list[Value | None]) -> Iterable[tuple[
         return _paired(op, as_tuple(given))
     if op.has_trait(NoGradient) or isinstance(op, PrimitiveOp) or not isinstance(op, ElementwiseOp | CompositeOp):
         raise GradientError(f"{op.name}: has no gradient{at_line(op)}")
-    again = as_tuple((op.decompose if isinstance(op, CompositeOp) else op.scalar)(*operands, **op.settings))
+    if isinstance(op, CompositeOp):
+        again = op.decomposed(operands)
+    else:
+        with inserting(folding_literals()):
+            again = as_tuple(op.scalar(*operands, **op.settings))
     flat = [Value(v) for v in dict.fromkeys(op.operands)]
     return zip([v.ssa for v in flat], gradients(again, cotangents, flat), strict=True)
-
-
-def _values(group: Any) -> Any:
-    if group is None:
-        return None
-    return tuple([Value(v) for v in group]) if isinstance(group, tuple) else Value(group)
 
 
 def _paired(op: TensorOp, given: tuple[Any, ...]) -> Iterator[tuple[SSAValue, Value | None]]:

@@ -6,8 +6,7 @@ any shape."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -16,10 +15,12 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tenon.dialects.bounded_cache import BoundedCache
 from tenon.dialects.constant import ConstantOp
 from tenon.dialects.families import ElementwiseOp, IndexMapOp, StructuredOp
 from tenon.dialects.interpreter import Interpreter, InterpreterError
 from tenon.dialects.opaque import OpaqueOp
+from tenon.dialects.registry import generation
 from tenon.dialects.settings import array_of, dense_elements
 from tenon.dialects.shape import ReshapeOp
 from tenon.dialects.types import element_of, is_static, numpy_dtype, shape_of, tensor_type
@@ -29,6 +30,9 @@ MOST_RESULT_ELEMENTS = 1024
 MOST_OPERAND_ELEMENTS = 1 << 16
 
 Dense = DenseIntOrFPElementsAttr[Any]
+
+# The results of ops on constants; none where they cannot be computed.
+_EVALUATED: BoundedCache[tuple[Dense, ...]] = BoundedCache(256)
 
 
 def constant_attribute(value: SSAValue) -> Dense | None:
@@ -137,32 +141,15 @@ def _dense(type_: Attribute, data: bytes) -> Dense:
 
 
 def _evaluated(op: StructuredOp, operands: Sequence[Dense]) -> tuple[Dense, ...] | None:
-    key = (type(op), tuple(operands), tuple([r.type for r in op.results]), frozenset(op.properties.items()))
-    return _cached(_Call(key, op))
+    results = tuple([result.type for result in op.results])
+    key = (type(op), tuple(operands), results, frozenset(op.properties.items()), generation())
+    found = _EVALUATED.get(key)
+    if found is None:
+        found = _EVALUATED[key] = _run(op, operands) or ()
+    return found or None
 
 
-class _Call:
-    """An op on constants that hashes by what determines its results."""
-
-    __slots__ = ("key", "op")
-
-    def __init__(self, key: tuple[Hashable, ...], op: StructuredOp) -> None:
-        self.key = key
-        self.op: StructuredOp | None = op
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Call) and self.key == other.key
-
-
-@lru_cache(maxsize=256)
-def _cached(call: _Call) -> tuple[Dense, ...] | None:
-    op, operands = call.op, call.key[1]
-    call.op = None  # the cache must not keep the program alive
-    assert op is not None
-    assert isinstance(operands, tuple)
+def _run(op: StructuredOp, operands: Sequence[Dense]) -> tuple[Dense, ...] | None:
     module = _as_function(op, [attribute.type for attribute in operands])
     try:
         results = Interpreter().run(module, "main", [array_of(attribute) for attribute in operands])

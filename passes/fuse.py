@@ -25,14 +25,13 @@ from tenon.dialects.base import TensorOp
 from tenon.dialects.constant import ConstantOp
 from tenon.dialects.families import CompositeOp, ReductionOp
 from tenon.dialects.opaque import OpaqueOp
-from tenon.dialects.registry import registry
 from tenon.dialects.settings import array_of
+from tenon.dialects.shape import ReshapeOp
 from tenon.dialects.types import shape_of
 from tenon.passes.dce import Effects, erase_dead_ops, functions_by_name
 from tenon.passes.fusion_groups import Group, Grouping
 from tenon.passes.iteration import iteration_of
 
-_RESHAPE = "tenon.reshape"
 # A constant that is read at computed places must be in memory; up to this size a kernel may have its own copy.
 _SMALL_CONSTANT = 256
 
@@ -57,7 +56,7 @@ class FusePass(ModulePass):
 
 def _is_outside(op: Operation) -> bool:
     """Whether `op` stays in the function that calls the kernels."""
-    return not isinstance(op, TensorOp) or isinstance(op, ConstantOp | OpaqueOp) or op.name == _RESHAPE
+    return not isinstance(op, TensorOp) or isinstance(op, ConstantOp | OpaqueOp | ReshapeOp)
 
 
 def _is_cloned(value: SSAValue) -> bool:
@@ -157,7 +156,7 @@ def _drop_kept_dimensions(operations: list[Operation]) -> list[Operation]:
             continue
         reduced = type(op).build_from(list(op.operands), {**op.settings, "keepdims": False})
         shape = shape_of(op.results[0].type)
-        reshape = registry()[_RESHAPE].build_from([reduced.results[0]], {"shape": shape})
+        reshape = ReshapeOp.build_from([reduced.results[0]], {"shape": shape})
         reduced.location = reshape.location = op.location
         reshape.results[0].name_hint = op.results[0].name_hint
         Rewriter.replace_op(op, [reduced, reshape])

@@ -25,6 +25,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from tenon.dialects.families import ElementwiseOp, IndexMapOp, ReductionOp
+from tenon.dialects.regions import used_values
 from tenon.dialects.types import element_of, numpy_dtype
 from tenon.passes.iteration import Iteration, iteration_of, shape
 
@@ -153,7 +154,7 @@ class Grouping:
     def _add(self, op: Operation, position: int, pure: bool) -> Group:
         group = self.group_of[op] = Group(op, position)
         self.positions[op] = position
-        for value in _used_values(op):
+        for value in used_values(op):
             producer = value.owner
             if isinstance(producer, Operation) and producer.parent is self._block:
                 self._connect(self.group_of[producer], group)
@@ -413,10 +414,3 @@ def _would_make_circle(left: Group, right: Group) -> bool:
     return any(group.ancestors & left.members for group in right.predecessors if group is not left) or any(
         group.ancestors & right.members for group in left.predecessors if group is not right
     )
-
-
-def _used_values(op: Operation) -> Iterator[SSAValue]:
-    yield from op.operands
-    for region in op.regions:
-        for inner in region.walk():
-            yield from inner.operands

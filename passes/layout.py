@@ -5,13 +5,12 @@ other have cancelled; those next to a contraction or a reduction have become par
 nothing is copied; those that remain are copies.
 
 A memory layout is an order of dimensions: the tensor transposed into that order, in row-major memory. An op class
-asks for layouts by `LAYOUTS`, the orders by names of operands and results, and by the hook `laid_out(*operands,
-**settings)`, which computes the op on operands in these orders and gives the results in theirs."""
+asks for layouts by `LAYOUTS` and the hook `laid_out`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -35,6 +34,7 @@ from tenon.dialects.families import (
 )
 from tenon.dialects.inference import normalize_axes
 from tenon.dialects.shape import ReshapeOp, TransposeOp
+from tenon.dialects.signature import map_grouped
 from tenon.dialects.types import is_static, shape_of
 from tenon.dialects.value import InsertionPoint, Value, inserting
 from tenon.passes.canonicalize import Canonicalizer
@@ -61,24 +61,23 @@ class LayoutPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in list(op.walk()):
-            if isinstance(inner, TensorOp) and getattr(inner, "LAYOUTS", None):
+            if isinstance(inner, TensorOp) and inner.LAYOUTS:
                 give_layouts(inner)
         Canonicalizer(Effects(op), _EQUATIONS).run(op)
 
 
 def give_layouts(op: TensorOp) -> None:
     """Replace `op` by what its hook `laid_out` computes on transposed operands, transposed back."""
-    hooks: Any = op
-    layouts: dict[str, Order] = hooks.LAYOUTS
+    layouts = op.LAYOUTS
     block = op.parent
     assert block is not None
     before = op.prev_op
     with inserting(InsertionPoint(block, op)):
         operands = [
-            _in_order(given, layouts.get(declared.name))
+            map_grouped(partial(_in_order, layouts.get(declared.name)), (given,))[0]
             for declared, given in zip(op.SIGNATURE.operands, op.grouped_operands(), strict=True)
         ]
-        results = as_tuple(hooks.laid_out(*operands, **op.settings))
+        results = as_tuple(op.laid_out(*operands, **op.settings))
         restored: list[SSAValue] = []
         for name, value in zip(op.SIGNATURE.results, results, strict=True):
             order = layouts.get(name)
@@ -92,12 +91,8 @@ def give_layouts(op: TensorOp) -> None:
     Rewriter.erase_op(op)
 
 
-def _in_order(given: Any, order: Order | None) -> Any:
-    if isinstance(given, tuple):
-        return tuple([_in_order(value, order) for value in given])
-    if given is None or order is None:
-        return None if given is None else Value(given)
-    return _transposed(Value(given), order)
+def _in_order(order: Order | None, value: SSAValue) -> Value:
+    return Value(value) if order is None else _transposed(Value(value), order)
 
 
 def _transposed(value: Value, order: Order) -> Value:

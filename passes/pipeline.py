@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 
@@ -56,10 +54,3 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     # Ops that share their loops are outlined into kernels. This ends the tensor stage.
     "fuse",
 )
-
-
-def run_tensor_pipeline(module: ModuleOp, context: Context | None = None) -> None:
-    """Run `TENSOR_PIPELINE` on `module`, in place."""
-    context = Context() if context is None else context
-    for name in TENSOR_PIPELINE:
-        PASSES[name]()().apply(context, module)

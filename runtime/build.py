@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ModuleOp
 
-from tenon.runtime.stages import Interface, lower_module
+from tenon.runtime.interface import Interface
+from tenon.runtime.lower import lower_module, map_to_grid
 
 
 def build(module: ModuleOp, target: str) -> dict[str, bytes]:
-    """The products of `module` (at any stage) by file name.
+    """The products of `module` (at any stage) by file name; those of different targets have different names.
 
     `target` is `cpu` (LLVM IR, object code) or `cuda:ARCH` (CUDA source, cubin). Raises `ValueError` for another
     target.
@@ -31,22 +32,19 @@ def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
         "main.loops.mlir": f"{module!s}\n".encode(),
         "main.ll": source.encode(),
         "main.o": compile_object(source, host_target()),
-        "main.json": Interface.of(module).to_json().encode(),
+        "main.cpu.json": Interface.of(module).to_json().encode(),
     }
 
 
 def _for_cuda(module: ModuleOp, architecture: str) -> dict[str, bytes]:
-    from tenon.lowering.emit_cuda import emit_cuda
-    from tenon.lowering.pipeline import run_passes
-    from tenon.runtime.nvrtc import compile_cubin
-    from tenon.runtime.stages import new_context
+    from tenon.runtime.device_cuda import compile_kernels
 
     lower_module(module, "cuda")
-    run_passes(new_context(), module, ["map-to-grid"])
-    source = emit_cuda(module, architecture)
+    map_to_grid(module)
+    source, cubin = compile_kernels(module, architecture)
     return {
         "main.grid.mlir": f"{module!s}\n".encode(),
-        "main.cu": source.encode(),
-        "main.cubin": compile_cubin(source, architecture),
-        "main.json": Interface.of(module).to_json().encode(),
+        f"main.{architecture}.cu": source.encode(),
+        f"main.{architecture}.cubin": cubin,
+        f"main.{architecture}.json": Interface.of(module).to_json().encode(),
     }

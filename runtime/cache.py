@@ -1,9 +1,8 @@
 """The disk cache: named files per key, kept between processes.
 
 An entry is one file named after its key, a checksum followed by a zip archive. A damaged entry is removed, reported by
-a warning and treated as absent. Entries are written to a temporary file and renamed, so that other
-processes see all of an entry or nothing. When the entries together exceed the limit, those used longest ago go first.
-A directory that cannot be written means working without a cache, said once.
+a warning and treated as absent. Other processes see all of an entry or nothing. When the entries together exceed the
+limit, those used longest ago go first. A directory that cannot be written means working without a cache, said once.
 
 `key` covers Tenon's own sources and the LLVM release, so a change of either never meets old entries.
 """
@@ -13,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import tempfile
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -22,6 +20,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+from tenon.runtime.files import write_file
 from tenon.runtime.knobs import knobs
 
 _SUFFIX = ".tenon"
@@ -113,7 +112,7 @@ def store(key: str, files: Mapping[str, bytes], *, directory: Path | None = None
     path = _path(key, directory)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write_atomically(path, _pack(files))
+        write_file(path, _pack(files))
         evict(path.parent, limit_mb, keep=path)
     except OSError as error:
         _report_once(path.parent, f"tenon: cannot write to the cache {path.parent} ({error.strerror}), working without")
@@ -157,7 +156,7 @@ def _path(key: str, directory: Path | None) -> Path:
 
 
 def _entries(directory: Path) -> list[Path]:
-    return list(directory.glob(f"*{_SUFFIX}")) if directory.is_dir() else []
+    return list(directory.glob(f"[0-9a-f]*{_SUFFIX}")) if directory.is_dir() else []
 
 
 def _pack(files: Mapping[str, bytes]) -> bytes:
@@ -177,17 +176,6 @@ def _unpack(data: bytes) -> dict[str, bytes] | None:
         return None
     with zipfile.ZipFile(io.BytesIO(data[start:])) as opened:
         return {name: opened.read(name) for name in opened.namelist()}
-
-
-def _write_atomically(path: Path, data: bytes) -> None:
-    descriptor, temporary = tempfile.mkstemp(prefix=f"{path.stem[:16]}.", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _report_once(directory: Path, message: str) -> None:

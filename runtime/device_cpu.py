@@ -138,11 +138,6 @@ def native_assembly(llvm_ir: str, target: Target | None = None, *, optimization:
     return machine.emit_assembly(module)
 
 
-def optimized_llvm(llvm_ir: str, target: Target | None = None, *, optimization: int = 2) -> str:
-    """The IR after LLVM's own passes, to be read."""
-    return str(_optimized(llvm_ir, target or host_target(), optimization)[0])
-
-
 class LoadedCode:
     """Object code in this process; it is unloaded when this object goes."""
 
@@ -191,20 +186,9 @@ def load_object(code: bytes, target: Target | None = None, *, exports: Sequence[
 _entry_type = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-@cache
 def entry_point(address: int) -> Callable[[ctypes.Array[ctypes.c_void_p]], None]:
-    """The entry at `address` as a function of a C array of buffer addresses; see `launch`."""
-    return _entry_type(address)
-
-
-@cache
-def _pointer_array(length: int) -> type[ctypes.Array[ctypes.c_void_p]]:
-    return ctypes.c_void_p * length
-
-
-def launch(address: int, pointers: Sequence[int]) -> None:
-    """Call the entry at `address` with the addresses of its buffers, in order of the arguments of `main`.
+    """The entry at `address` as a function of a C array of buffer addresses, in order of the arguments of `main`.
 
     The GIL is released meanwhile. The code and the buffers must stay alive; nothing about them is checked.
     """
-    entry_point(address)(_pointer_array(len(pointers))(*pointers))
+    return _entry_type(address)

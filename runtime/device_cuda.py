@@ -18,20 +18,15 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from tenon.lowering.emit_cuda import emit_cuda, kernels
 from tenon.runtime import nvrtc
-from tenon.runtime.host_program import DeviceBuffer, HostProgram
+from tenon.runtime.device import DeviceBuffer
+from tenon.runtime.host_program import HostProgram
 
 DLPACK_HOST = 1
 
 
 class CudaUnavailableError(RuntimeError):
     """CuPy, a driver or a device is missing."""
-
-
-def available() -> bool:
-    """Whether kernels can be compiled and run here."""
-    return why_unavailable() is None
 
 
 def why_unavailable() -> str | None:
@@ -66,10 +61,10 @@ def _cupy() -> Any:
 class CupyBackend:
     """The `Backend` of a host program whose device is CuPy's current one."""
 
-    def __init__(self, cubin: bytes | None) -> None:
+    def __init__(self, cubin: bytes) -> None:
         self.cupy = _cupy()
         self.functions: dict[str, Any] = {}
-        if cubin is not None:
+        if cubin:
             # The driver reads the file when the module is loaded, which the first get_function does.
             self.directory = tempfile.TemporaryDirectory(prefix="tenon-cubin-")
             path = Path(self.directory.name) / "kernels.cubin"
@@ -127,18 +122,22 @@ class CupyBackend:
         return self.cupy.ndarray(buffer.shape, buffer.dtype, memptr=buffer.owner)
 
 
-class CudaExecutable:
-    """A grid-mapped module on the current device; `source` and `cubin` are what was compiled."""
+def compile_kernels(module: ModuleOp, arch: str) -> tuple[str, bytes]:
+    """The CUDA source of a grid-mapped module, and its cubin (empty where there are no kernels). Needs no device."""
+    from tenon.lowering.emit_cuda import emit_cuda, kernels
 
-    def __init__(self, module: ModuleOp) -> None:
-        arch = architecture()
-        names = [function.sym_name.data for function in kernels(module)]
-        self.source = emit_cuda(module, arch)
-        self.cubin = nvrtc.compile_cubin(self.source, arch) if names else None
-        self.backend = CupyBackend(self.cubin)
-        for name in names:
-            self.backend.prepare(name)
+    source = emit_cuda(module, arch)
+    return source, nvrtc.compile_cubin(source, arch) if kernels(module) else b""
+
+
+class CudaProgram:
+    """A grid-mapped module on the current device, with the cubin of its kernels."""
+
+    def __init__(self, module: ModuleOp, cubin: bytes) -> None:
+        self.backend = CupyBackend(cubin)
         self.program = HostProgram(module, self.backend)
+        for name in self.program.launches:
+            self.backend.prepare(name)
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """Run on arrays; returns CuPy arrays, whose values are computed in the order of the current stream."""

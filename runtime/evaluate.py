@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.base import TensorOp
-from tenon.dialects.registry import install_evaluator
+from tenon.dialects.bounded_cache import BoundedCache
+from tenon.dialects.promotion import adopted, is_literal
+from tenon.dialects.registry import generation, install_evaluator
+from tenon.dialects.signature import map_grouped
 from tenon.dialects.types import array_type, numpy_dtype
 from tenon.runtime.arguments import as_array
 from tenon.runtime.knobs import knobs
@@ -16,7 +19,7 @@ from tenon.runtime.stages import Compiled, Traced
 from tenon.runtime.trace import trace
 from tenon.runtime.tree import flatten, paths, unflatten
 
-_COMPILED: dict[Any, Compiled] = {}
+_COMPILED: BoundedCache[Compiled] = BoundedCache(4096)
 
 
 def evaluate(cls: type[TensorOp], operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -24,8 +27,8 @@ def evaluate(cls: type[TensorOp], operands: tuple[Any, ...], settings: dict[str,
     attributes = cls.setting_attributes(settings)
     flat, structure = flatten((tuple(_arrays(cls, operands)), {}))
     signature = tuple([(array.dtype, array.shape) for array in flat])
-    # The interpreter's executables are not those of compiled code.
-    key = (cls, structure, tuple(attributes.items()), signature, knobs.interpret)
+    # The interpreter's executables are not those of compiled code, nor are those from before an op was defined again.
+    key = (cls, structure, tuple(attributes.items()), signature, knobs.interpret, generation())
     compiled = _COMPILED.get(key)
     if compiled is None:
         types = [array_type(array) for array in flat]
@@ -38,22 +41,15 @@ def evaluate(cls: type[TensorOp], operands: tuple[Any, ...], settings: dict[str,
 
 def _arrays(cls: type[TensorOp], operands: Sequence[Any]) -> list[Any]:
     """Operands as arrays; numbers become arrays of the dtype that they would adopt."""
-    targets = cls.operand_elements(operands)
+    targets = iter(cls.operand_elements(operands))
 
-    def convert(value: Any, target: Any, name: str) -> np.ndarray[Any, Any]:
-        if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
-            return np.asarray(value, numpy_dtype(target))
-        if isinstance(value, list):
-            value = np.asarray(value)
-        return as_array(value, f"{cls.name}: {name}")
+    def convert(value: Any) -> np.ndarray[Any, Any]:
+        where, element = next(targets)
+        if is_literal(value) and not isinstance(value, np.generic):
+            return np.asarray(adopted(value, element, where), numpy_dtype(element))
+        return as_array(np.asarray(value) if isinstance(value, list) else value, where)
 
-    result: list[Any] = []
-    for operand, given, target in zip(cls.SIGNATURE.operands, operands, targets, strict=True):
-        if operand.arity == "variadic":
-            result.append(tuple([convert(v, t, operand.name) for v, t in zip(given, target, strict=True)]))
-        else:
-            result.append(None if given is None else convert(given, target, operand.name))
-    return result
+    return map_grouped(convert, operands)
 
 
 install_evaluator(evaluate)

@@ -11,8 +11,10 @@ from typing import Any
 
 from tenon.dialects.value import insertion_point
 from tenon.runtime.arguments import Parameters, ShapeDtype, Signature, abstract
+from tenon.runtime.collection import collection_paused
+from tenon.runtime.executables import DEVICES
 from tenon.runtime.knobs import knobs
-from tenon.runtime.stages import DEVICES, Compiled, Lowered, Traced
+from tenon.runtime.stages import Compiled, Lowered, Traced
 from tenon.runtime.trace import trace
 from tenon.runtime.tree import Structure, unflatten
 
@@ -46,7 +48,8 @@ class JitFunction:
         if insertion_point() is not None:
             return self.function(*args, **kwargs)
         leaves, structure = self.parameters.take_apart(args, kwargs)
-        key, arrays = self.parameters.signature(leaves, structure, self._keep)
+        signature, arrays = self.parameters.signature(leaves, structure, self._keep)
+        key = (knobs.code_settings, signature)
         compiled = self._compiled.get(key)
         if compiled is None:
             compiled = self._compile(key, leaves, structure)
@@ -61,8 +64,10 @@ class JitFunction:
             compiled = self._compiled.get(key)
             if compiled is None:
                 if knobs.log_compiles:
-                    self._say_why(self.parameters.described(leaves, structure))
-                compiled = self._compiled[key] = self._trace(leaves, structure).compile()
+                    settings = {f"knobs.{name}": repr(value) for name, value in knobs.code_settings}
+                    self._say_why(self.parameters.described(leaves, structure) | settings)
+                with collection_paused():
+                    compiled = self._compiled[key] = self._trace(leaves, structure).compile()
             return compiled
 
     def _say_why(self, described: dict[str, str]) -> None:
@@ -89,7 +94,8 @@ class JitFunction:
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The tensor IR for arguments like these (arrays or `ShapeDtype`); nothing is compiled."""
         leaves, structure = self.parameters.take_apart(args, kwargs)
-        return self._trace([x.placeholder() if isinstance(x, ShapeDtype) else x for x in leaves], structure)
+        with collection_paused():
+            return self._trace([x.placeholder() if isinstance(x, ShapeDtype) else x for x in leaves], structure)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The loop IR for arguments like these."""

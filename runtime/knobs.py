@@ -1,7 +1,9 @@
 """Every environment variable that Tenon reads, typed and documented in one place.
 
-`knobs` reads the environment at each access, so a change of `os.environ` takes effect at once; `knobs.override` sets
-values for a block of code, in the whole process. A value that is not accepted raises `ValueError` where it is read.
+`knobs` reads the environment at each access, so a change of `os.environ` takes effect with what is compiled next: code
+that a function was compiled to before stays in use. `knobs.override` sets values for a block of code, in the whole
+process, and holds for functions that were compiled before as well: `knobs.code_settings` is part of what tells their
+signatures apart. A value that is not accepted raises `ValueError` where it is read.
 Reading costs about a microsecond: read a knob while compiling, not in every call of a compiled function.
 """
 
@@ -33,11 +35,13 @@ class Knob(Generic[_Value]):
         accepts: str,
         default_text: str,
         effect: str,
+        decides_code: bool = False,
     ) -> None:
         self.variable = variable
         self.accepts = accepts
         self.default_text = default_text
         self.effect = effect
+        self.decides_code = decides_code
         self._parse = parse
         self._default = default
 
@@ -82,7 +86,7 @@ def _boolean(text: str) -> bool:
             raise ValueError(text)
 
 
-def _flag(variable: str, effect: str, *, default: bool = False) -> Knob[bool]:
+def _flag(variable: str, effect: str, *, default: bool = False, decides_code: bool = False) -> Knob[bool]:
     return Knob(
         variable,
         _boolean,
@@ -90,6 +94,7 @@ def _flag(variable: str, effect: str, *, default: bool = False) -> Knob[bool]:
         accepts="1, 0, true, false, yes, no, on or off",
         default_text=str(int(default)),
         effect=effect,
+        decides_code=decides_code,
     )
 
 
@@ -132,6 +137,8 @@ class Knobs:
     """The settings of this process; use the one instance, `knobs`."""
 
     overrides: dict[str, Any]
+    code_settings: tuple[tuple[str, Any], ...]
+    """The overrides that decide what code is made, as names and values: hashable, and read in no time."""
 
     debug = Knob(
         "TENON_DEBUG",
@@ -151,7 +158,7 @@ class Knobs:
         effect="write the IR after every pass to a file of its own in this directory",
     )
     log_compiles = _flag("TENON_LOG_COMPILES", "say on stderr what was compiled and why a recompile happened")
-    interpret = _flag("TENON_INTERPRET", "run the IR with NumPy instead of compiling it")
+    interpret = _flag("TENON_INTERPRET", "run the IR with NumPy instead of compiling it", decides_code=True)
     cache = _flag("TENON_CACHE", "keep compiled kernels on disk and reuse them", default=True)
     cache_dir = Knob(
         "TENON_CACHE_DIR",
@@ -176,6 +183,7 @@ class Knobs:
         accepts="128, 256 or 512",
         default_text="unset: the widest the target has",
         effect="width of the vectors in CPU kernels",
+        decides_code=True,
     )
     target_cpu = Knob(
         "TENON_TARGET_CPU",
@@ -184,6 +192,7 @@ class Knobs:
         accepts="a processor name of LLVM",
         default_text="unset: this machine's",
         effect="processor that CPU kernels are compiled for, such as `znver4`",
+        decides_code=True,
     )
     target_features = Knob(
         "TENON_TARGET_FEATURES",
@@ -192,15 +201,22 @@ class Knobs:
         accepts="a feature list of LLVM",
         default_text="unset: this machine's",
         effect="features that CPU kernels may use, such as `+avx2,+fma,-avx512f`",
+        decides_code=True,
     )
 
     def __init__(self) -> None:
-        self.overrides = {}
+        self._use({})
 
     @classmethod
     def all(cls) -> tuple[Knob[Any], ...]:
         """Every knob, in the order of the documentation."""
         return tuple(knob for knob in vars(cls).values() if isinstance(knob, Knob))
+
+    def _use(self, overrides: dict[str, Any]) -> None:
+        self.overrides = overrides
+        self.code_settings = tuple(
+            (knob.name, overrides[knob.name]) for knob in self.all() if knob.decides_code and knob.name in overrides
+        )
 
     @contextmanager
     def override(self, **values: object) -> Generator[Knobs]:
@@ -214,11 +230,11 @@ class Knobs:
             raise TypeError(f"no knob is named {', '.join(unknown)}, there are {', '.join(by_name)}")
         converted = {name: by_name[name].convert(value) for name, value in values.items()}
         previous = self.overrides
-        self.overrides = previous | converted
+        self._use(previous | converted)
         try:
             yield self
         finally:
-            self.overrides = previous
+            self._use(previous)
 
 
 knobs = Knobs()

@@ -1,4 +1,4 @@
-"""NVRTC, called directly: CUDA C++ text to a cubin or to PTX. No device and no driver are needed.
+"""NVRTC, called directly: CUDA C++ text to a cubin. No device and no driver are needed.
 
 The library is the one of the wheel `nvidia-cuda-nvrtc-cu12` (or `-cu13`), of a CUDA toolkit, or of the system.
 """
@@ -19,20 +19,9 @@ class NvrtcError(RuntimeError):
     """NVRTC is missing, or it refused a source; the message holds its log."""
 
 
-def compile_cubin(source: str, arch: str = "sm_90", options: Sequence[str] = ()) -> bytes:
+def compile_cubin(source: str, arch: str) -> bytes:
     """Machine code for exactly `arch`, such as `sm_80`, `sm_90` or `sm_90a`. Raises `NvrtcError`."""
-    return _compile(source, [f"--gpu-architecture={arch}", *options], "CUBIN")[0]
-
-
-def compile_ptx(source: str, arch: str = "sm_90", options: Sequence[str] = ()) -> str:
-    """PTX for `arch` and whatever comes after it. Raises `NvrtcError`."""
-    architecture = arch.replace("sm_", "compute_")
-    return _compile(source, [f"--gpu-architecture={architecture}", *options], "PTX")[0].rstrip(b"\0").decode()
-
-
-def compile_log(source: str, arch: str = "sm_90", options: Sequence[str] = ()) -> str:
-    """What NVRTC says while it compiles: with `--ptxas-options=-v`, the registers and memory of each kernel."""
-    return _compile(source, [f"--gpu-architecture={arch}", *options], "CUBIN")[1]
+    return _compile(source, [f"--gpu-architecture={arch}"], "CUBIN")[0]
 
 
 def version() -> tuple[int, int]:
@@ -52,6 +41,7 @@ def why_unavailable() -> str | None:
 
 
 def _compile(source: str, options: Sequence[str], product: str) -> tuple[bytes, str]:
+    """A product (`CUBIN` or `PTX`) and what NVRTC said while it made it."""
     library = _library()
     program = ctypes.c_void_p()
     text = source.encode()

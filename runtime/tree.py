@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import threading
 import types
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 
 class Structure:
     """The shape of a tree: `kind` of node (`None` for a leaf), its static part, and its children with their names."""
 
-    __slots__ = ("_static", "children", "is_shareable", "kind", "names", "rebuild", "size")
+    __slots__ = ("__weakref__", "_static", "children", "is_shareable", "kind", "names", "rebuild", "size")
 
     def __init__(
         self,
@@ -55,7 +57,9 @@ PutTogether = Callable[[type, tuple[str, ...], Sequence[Any], Any], Any]
 _REGISTERED: dict[type, tuple[TakeApart, PutTogether]] = {}
 # The node classes met so far; `None` says that instances are leaves.
 _KINDS: dict[type, tuple[TakeApart, PutTogether] | None] = {}
-_STRUCTURES: dict[tuple[Any, ...], Structure] = {}
+# Those in use; a function or class that only a structure holds goes with it.
+_STRUCTURES: WeakValueDictionary[tuple[Any, ...], Structure] = WeakValueDictionary()
+_STRUCTURES_LOCK = threading.Lock()
 
 
 def register_node(kind: type, take_apart: TakeApart, put_together: PutTogether) -> None:
@@ -177,7 +181,9 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
     key = tuple(tokens)
     structure = _STRUCTURES.get(key)
     if structure is None:
-        structure = _STRUCTURES.setdefault(key, _structure(tree))
+        structure = _structure(tree)
+        with _STRUCTURES_LOCK:
+            structure = _STRUCTURES.setdefault(key, structure)
     return leaves, structure
 
 
@@ -256,18 +262,6 @@ def paths(structure: Structure, prefix: str = "") -> Iterator[str]:
         return
     for name, child in zip(structure.names, structure.children, strict=True):
         yield from paths(child, f"{prefix}.{name}" if prefix else name)
-
-
-def map_tree(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
-    """A tree like `tree` with `function(leaf, *leaves of the others)` at its leaves; the others have its structure."""
-    leaves, structure = flatten(tree)
-    others: list[list[Any]] = []
-    for other in rest:
-        other_leaves, other_structure = flatten(other)
-        if other_structure is not structure:
-            raise ValueError(f"trees differ in structure: {describe(tree)} and {describe(other)}")
-        others.append(other_leaves)
-    return unflatten(structure, [function(*group) for group in zip(leaves, *others, strict=True)])
 
 
 def describe(tree: Any) -> str:

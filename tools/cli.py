@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import zipfile
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import wraps
 from pathlib import Path
 from typing import IO, Any
@@ -34,6 +33,7 @@ def reported(command: Callable[..., Any]) -> Callable[..., Any]:
     from xdsl.utils.exceptions import DiagnosticException, ParseError
 
     from tenon.runtime.knobs import knobs
+    from tenon.tools.output import discard_output
 
     @wraps(command)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -41,6 +41,9 @@ def reported(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(*args, **kwargs)
         except click.exceptions.ClickException:
             raise
+        except BrokenPipeError:
+            discard_output()
+            sys.exit(1)
         except Exception as error:
             if knobs.debug:
                 raise
@@ -59,25 +62,12 @@ def _message(error: Exception) -> str:
     return "\n".join([str(error).strip() or type(error).__name__, *getattr(error, "__notes__", ())])
 
 
-@contextmanager
-def atomic(path: Path) -> Generator[Path, None, None]:
-    """A temporary file beside `path` that takes its place when the block ends well, and vanishes otherwise."""
-    if not path.parent.is_dir():
-        raise ValueError(f"{path}: there is no folder {path.parent}")
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def read_module(path: str) -> Any:
     """The verified module in a file (`-` for standard input)."""
     from xdsl.parser import Parser
 
     from tenon.passes.dominance import check_dominance
-    from tenon.runtime.stages import new_context
+    from tenon.runtime.lower import new_context
 
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text()
@@ -160,8 +150,8 @@ def run(file: str, arguments: tuple[str, ...], output: Path | None, device: str,
     Arguments are .npy files, .npz files (every array in it, in order), numbers, or generated arrays: `random:4x3xf32`
     (`random:4x3xf32:7` for seed 7), `zeros:…`, `ones:…`, `iota:…`.
     """
+    from tenon.runtime.executables import executable
     from tenon.runtime.knobs import knobs
-    from tenon.runtime.stages import executable
 
     if output is not None and output.suffix not in (".npy", ".npz"):
         raise ValueError(f"output {output} ends neither in .npy nor in .npz")
@@ -187,7 +177,9 @@ def run(file: str, arguments: tuple[str, ...], output: Path | None, device: str,
 def save(output: Path, results: Sequence[np.ndarray[Any, Any]]) -> None:
     """Write arrays to a .npy or .npz file (there `result0`, `result1`, …); bf16, which neither knows, becomes f32."""
     kept: list[Any] = [r.astype(np.float32) if r.dtype == ml_dtypes.bfloat16 else r for r in results]
-    with atomic(output) as temporary:
+    from tenon.runtime.files import replacing
+
+    with replacing(output) as temporary:
         if output.suffix == ".npy":
             np.save(temporary, kept[0])
         else:
@@ -196,7 +188,7 @@ def save(output: Path, results: Sequence[np.ndarray[Any, Any]]) -> None:
 
 def results_of(module: Any) -> int:
     """The number of results of `@main`, whatever the stage."""
-    from tenon.runtime.stages import main_function
+    from tenon.runtime.interface import main_function
 
     main = main_function(module)
     count: Any = main.attributes.get("num_outputs")
@@ -211,7 +203,7 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
     from tenon.dialects.types import array_type, element_of, is_static, numpy_dtype
     from tenon.passes.specialize import specialize
     from tenon.runtime.arguments import as_array
-    from tenon.runtime.stages import Interface, main_function
+    from tenon.runtime.interface import Interface, main_function
 
     main = main_function(module)
     names = [a.name_hint or str(i) for i, a in enumerate(main.body.block.args)]
@@ -258,13 +250,14 @@ def compile_(file: str, target: str, output: Path | None) -> None:
     For CUDA neither a GPU nor a driver is needed.
     """
     from tenon.runtime.build import build
+    from tenon.runtime.files import replacing
 
     folder = output or Path(Path(file).stem if file != "-" else "main")
     products = build(read_module(file), target)
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as files:
         for name, data in products.items():
-            files.enter_context(atomic(folder / name)).write_bytes(data)
+            files.enter_context(replacing(folder / name)).write_bytes(data)
     for name in products:
         click.echo(str(folder / name))
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import gc
-import os
 import sys
 import time
 from collections.abc import Generator, Sequence
@@ -41,7 +39,10 @@ from tenon.dialects.text_corrections import correct_text_format
 from tenon.lowering.pipeline import PASSES as LOWERING_PASSES
 from tenon.passes.dominance import check_dominance
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
+from tenon.runtime.collection import collection_paused
+from tenon.runtime.files import write_file
 from tenon.runtime.knobs import knobs
+from tenon.tools.output import discard_output
 from tenon.tools.universe import TENON_UNIVERSE
 
 
@@ -242,7 +243,7 @@ class TenonOptMain(xDSLOptMain):
             return
         buffer = StringIO()
         yield buffer
-        _write_file(Path(name).resolve(), buffer.getvalue())
+        write_file(Path(name), buffer.getvalue())
 
     @contextmanager
     def _timed(self, step: str) -> Generator[None]:
@@ -295,22 +296,6 @@ def _write_reproducer(
     return path, command
 
 
-def _write_file(path: Path, text: str) -> None:
-    """Replace the contents of `path` at once, so that nobody ever reads half of them."""
-    if path.exists() and not path.is_file():  # a device or a pipe must be written to, not replaced
-        path.write_text(text)
-        return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text)
-        if path.exists():
-            temporary.chmod(path.stat().st_mode)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
 def _render(error: BaseException) -> str:
     return "\n".join([str(error), *getattr(error, "__notes__", ())])
 
@@ -331,15 +316,13 @@ def _print_failed_run(failed: FailedRun) -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run `tenon-opt` with `args` (those of the process by default) and return its exit code."""
-    collects = gc.isenabled()
-    gc.disable()  # the process lives as long as its IR does
     try:
-        TenonOptMain(args).run()
+        with collection_paused():
+            TenonOptMain(args).run()
     except FailedRun as failed:
         _print_failed_run(failed)
     except BrokenPipeError:
-        # Whoever reads the output has seen enough; without this Python complains once more while it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
     except (ParseError, DiagnosticException, UnregisteredConstructException, ArgSpecParseError) as error:
         _complain(_render(error))
     except (ValueError, OSError) as error:
@@ -348,9 +331,6 @@ def main(args: Sequence[str] | None = None) -> int:
         _complain(_render(error))
     else:
         return 0
-    finally:
-        if collects:
-            gc.enable()
     return 1
 
 

@@ -29,7 +29,8 @@ from xdsl.dialects.builtin import ModuleOp
 from tenon.lowering.cuda_tables import PRELUDE
 from tenon.lowering.emit_cuda import emit_cuda
 from tenon.lowering.map_to_grid import MapToGridPass
-from tenon.runtime.host_program import DeviceBuffer, HostProgram
+from tenon.runtime.device import DeviceBuffer
+from tenon.runtime.host_program import HostProgram
 
 IN_ORDER, WARPS_UP, WARPS_DOWN = SCHEDULES = (0, 1, 2)
 

@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from launching import launch
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
@@ -22,7 +23,7 @@ from xdsl.parser import Parser
 from tenon.lowering.emit_llvm import emit_llvm
 from tenon.lowering.expand_math import ExpandMathPass
 from tenon.lowering.vector_arith import VectorArith
-from tenon.runtime.device_cpu import LoadedCode, compile_object, host_target, launch, load_object
+from tenon.runtime.device_cpu import LoadedCode, compile_object, host_target, load_object
 
 MLIR_OPT = shutil.which("mlir-opt-22") or shutil.which("mlir-opt")
 

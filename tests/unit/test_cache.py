@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
 from tenon.runtime import cache
+from tenon.runtime.files import replacing, write_file
 from tenon.runtime.knobs import knobs
 
 FILES = {"object": b"\x7fELF" + bytes(range(256)) * 10, "main.ll": b"define void @main()", "empty": b""}
@@ -144,6 +146,7 @@ def test_a_failed_write_leaves_nothing_behind(directory, monkeypatch):
 WRITER = """
 import sys
 from tenon.runtime import cache
+from tenon.runtime.files import replacing, write_file
 key = sys.argv[1]
 for number in range(60):
     files = {"data": bytes([number]) * 50_000}
@@ -162,3 +165,25 @@ def test_processes_share_the_cache(directory):
     loaded = cache.load(key)
     assert loaded is not None
     assert set(loaded["data"]) == {59}
+
+
+def _write_half_and_fail(path):
+    path.write_text("half")
+    raise FileNotFoundError
+
+
+def test_files_are_replaced_at_once_and_keep_their_permissions(tmp_path):
+    target = tmp_path / "target.txt"
+    link = tmp_path / "link.txt"
+    link.symlink_to(target)
+    write_file(link, "first")
+    target.chmod(0o640)
+    with pytest.raises(FileNotFoundError), replacing(link) as temporary:
+        _write_half_and_fail(temporary)
+    assert target.read_text() == "first"
+    write_file(link, b"second")
+    assert link.is_symlink()
+    assert target.read_text() == "second"
+    assert target.stat().st_mode & 0o777 == 0o640
+    write_file(Path(os.devnull), "lost")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.txt", "target.txt"]

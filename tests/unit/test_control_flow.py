@@ -14,7 +14,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 import tenon
-from tenon.runtime.stages import new_context
+from tenon.runtime.lower import new_context
 
 # --- cond -----------------------------------------------------------------------------------------
 

@@ -7,21 +7,26 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from cuda_programs import CASES, Array, Case, floats, grid_mapped, parallel, parse, program, with_constants
-from cuda_shim import COMPILER, SCHEDULES, load_on_shim
+from cuda_shim import COMPILER, SCHEDULES, ShimBackend, build, load_on_shim
 from xdsl.context import Context
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, TensorType, f32
 from xdsl.utils.exceptions import PassFailedException
 
+import tenon
+from tenon.dialects.bounded_cache import BoundedCache
 from tenon.lowering.emit_cuda import EmissionError, emit_cuda
 from tenon.lowering.map_to_grid import MapToGridPass
-from tenon.runtime import device_cuda, nvrtc
-from tenon.runtime.host_program import HostProgramError
+from tenon.runtime import device_cuda, lower, nvrtc
+from tenon.runtime import executables as executables_module
+from tenon.runtime.device import DeviceBuffer, HostProgramError
+from tenon.runtime.knobs import knobs
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 needs_nvrtc = pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="nvrtc is not installed")
@@ -187,7 +192,8 @@ def test_one_element_of_a_constant_stands_for_all() -> None:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_nvrtc_compiles_without_spills(arch: str, cases: dict[str, Case]) -> None:
     for name, case in cases.items():
-        log = nvrtc.compile_log(emit_cuda(grid_mapped(case.text), arch), arch, ["--ptxas-options=-v"])
+        source = emit_cuda(grid_mapped(case.text), arch)
+        _, log = nvrtc._compile(source, [f"--gpu-architecture={arch}", "--ptxas-options=-v"], "CUBIN")
         assert "0 bytes spill stores, 0 bytes spill loads" in log, name
         assert "warning" not in log, f"{name}: {log}"
 
@@ -196,7 +202,7 @@ def test_nvrtc_compiles_without_spills(arch: str, cases: dict[str, Case]) -> Non
 def test_products_of_nvrtc(cases: dict[str, Case]) -> None:
     source = emit_cuda(grid_mapped(cases["half_precision"].text))
     assert nvrtc.compile_cubin(source, "sm_90")[:4] == b"\x7fELF"
-    ptx = nvrtc.compile_ptx(source, "sm_90")
+    ptx = nvrtc._compile(source, ["--gpu-architecture=compute_90"], "PTX")[0].decode()
     assert ".target sm_90" in ptx
     assert "cvt.rn.f16.f32" in ptx
     assert ".ftz" not in ptx
@@ -205,7 +211,7 @@ def test_products_of_nvrtc(cases: dict[str, Case]) -> None:
 @needs_nvrtc
 def test_nvrtc_error_holds_the_log() -> None:
     with pytest.raises(nvrtc.NvrtcError, match='identifier "missing" is undefined'):
-        nvrtc.compile_cubin('extern "C" __global__ void f() { missing(); }')
+        nvrtc.compile_cubin('extern "C" __global__ void f() { missing(); }', "sm_90")
     with pytest.raises(nvrtc.NvrtcError, match="invalid value for --gpu-architecture"):
         nvrtc.compile_cubin("", "sm_1")
 
@@ -215,7 +221,7 @@ def test_missing_nvrtc_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> 
     nvrtc._library.cache_clear()
     try:
         with pytest.raises(nvrtc.NvrtcError, match=r"nvrtc is not installed: pip install 'tenon\[cuda12\]' \(/nowhere"):
-            nvrtc.compile_cubin("")
+            nvrtc.compile_cubin("", "sm_90")
         assert "nvrtc is not installed" in (nvrtc.why_unavailable() or "")
     finally:
         nvrtc._library.cache_clear()
@@ -281,29 +287,95 @@ def test_missing_cupy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     device_cuda._why_no_device.cache_clear()
     try:
-        assert not device_cuda.available()
         assert "cupy cannot be imported" in (device_cuda.why_unavailable() or "")
         with pytest.raises(device_cuda.CudaUnavailableError, match=r"pip install 'tenon\[cuda12\]'"):
-            device_cuda.CudaExecutable(parse("func.func private @f()"))
+            device_cuda.CudaProgram(parse("func.func private @f()"), b"")
     finally:
         device_cuda._why_no_device.cache_clear()
 
 
+# ------------------------------------------------------------------------------------------------------- the disk cache
+
+
+class ShimAsCupy(ShimBackend):
+    """Stands for CuPy's backend; its "cubin" is the CUDA text."""
+
+    def __init__(self, cubin: bytes) -> None:
+        super().__init__()
+        self.library = build([cubin.decode()])
+
+    def prepare(self, kernel: str) -> None:
+        assert self.library is not None
+        self.library.entry(self.unit, kernel)
+
+    def receive(self, value: Array, shape: tuple[int, ...], dtype: np.dtype[Any], number: int) -> DeviceBuffer:
+        assert value.shape == shape
+        memory = np.ascontiguousarray(value, dtype)
+        return DeviceBuffer(memory.ctypes.data, shape, dtype, memory)
+
+    def deliver(self, buffer: DeviceBuffer) -> Array:
+        data = self.read(buffer.address, buffer.byte_count)
+        return np.frombuffer(data, buffer.dtype).reshape(buffer.shape)
+
+
+@needs_compiler
+def test_cuda_programs_start_from_the_disk_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+
+    def compile_cubin(source: str, arch: str) -> bytes:
+        compiled.append(arch)
+        return source.encode()
+
+    monkeypatch.setattr(device_cuda, "CupyBackend", ShimAsCupy)
+    monkeypatch.setattr(device_cuda, "architecture", lambda: "sm_90")
+    monkeypatch.setattr(nvrtc, "compile_cubin", compile_cubin)
+    monkeypatch.setattr(nvrtc, "version", lambda: (12, 8))
+    constants = np.array([np.inf, 0.1, -0.0, 1e-40], np.float32)
+    x = floats(300, 4)
+
+    def function(x: Any) -> Any:
+        return tenon.sum(tenon.maximum(x, 0.1) * 3.3, axis=0), x + constants
+
+    def results() -> list[Array]:
+        monkeypatch.setattr(executables_module, "_executables", BoundedCache(8))
+        return tenon.jit(function, device="cuda")(x)
+
+    with knobs.override(cache_dir=tmp_path, cache=True):
+        first = results()
+        assert compiled == ["sm_90"]
+        np.testing.assert_allclose(first[0], (np.maximum(x, 0.1) * 3.3).sum(0), rtol=1e-4)
+        np.testing.assert_array_equal(first[1], x + constants)
+        with monkeypatch.context() as patch:
+            patch.setattr(lower, "lower_module", None)
+            second = results()
+        assert compiled == ["sm_90"]
+        for one, other in zip(first, second, strict=True):
+            np.testing.assert_array_equal(one, other)
+        monkeypatch.setattr(nvrtc, "version", lambda: (12, 9))
+        results()
+        assert compiled == ["sm_90", "sm_90"]
+
+
 # ----------------------------------------------------------------------------------------------------------- the device
+
+
+def on_device(text: str) -> device_cuda.CudaProgram:
+    module = grid_mapped(text)
+    return device_cuda.CudaProgram(module, device_cuda.compile_kernels(module, device_cuda.architecture())[1])
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", CASES)
 def test_device_agrees_with_numpy(name: str, cases: dict[str, Case]) -> None:
     case = cases[name]
-    results = device_cuda.CudaExecutable(grid_mapped(case.text))(*case.inputs)
+    results = on_device(case.text)(*case.inputs)
     assert_equal([result.get() for result in results], case)
 
 
 @pytest.mark.gpu
 def test_device_runs_control_flow_views_and_copies() -> None:
     x = floats(6)
-    y, z, _ = device_cuda.CudaExecutable(grid_mapped(host_program()))(x)
+    y, z, _ = on_device(host_program())(x)
     expected = x.reshape(2, 3) + 3 * np.arange(1, 7, dtype=np.float32).reshape(2, 3)
     np.testing.assert_allclose(y.get(), expected, rtol=1e-6)
     np.testing.assert_allclose(z.get(), expected[:, ::-1], rtol=1e-6)
@@ -311,7 +383,7 @@ def test_device_runs_control_flow_views_and_copies() -> None:
 
 @pytest.mark.gpu
 def test_device_names_a_wrong_argument(cases: dict[str, Case]) -> None:
-    executable = device_cuda.CudaExecutable(grid_mapped(cases["total"].text))
+    executable = on_device(cases["total"].text)
     with pytest.raises(ValueError, match=r"argument 0: shape is \(3,\), the program takes \(1000,\)"):
         executable(floats(3))
     with pytest.raises(TypeError, match="argument 0: dtype is float64, the program takes float32"):

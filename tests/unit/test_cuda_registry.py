@@ -21,7 +21,7 @@ from tenon.lowering.emit_cuda import emit_cuda
 from tenon.lowering.map_to_grid import MapToGridPass
 from tenon.lowering.pipeline import lower
 from tenon.runtime import nvrtc
-from tenon.runtime.stages import new_context
+from tenon.runtime.lower import new_context
 
 OPS = [name for name in registry() if name.startswith("tenon.")]
 

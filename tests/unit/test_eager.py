@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tenon
+from tenon.dialects.bounded_cache import BoundedCache
 from tenon.runtime import evaluate
 from tenon.runtime.jit import JitFunction
 
@@ -32,7 +33,7 @@ def test_one_executable_per_signature(monkeypatch: pytest.MonkeyPatch) -> None:
         return original(*args, **kwargs)
 
     monkeypatch.setattr(evaluate, "trace", counted)
-    monkeypatch.setattr(evaluate, "_COMPILED", {})
+    monkeypatch.setattr(evaluate, "_COMPILED", BoundedCache(16))
     x = floats(2, 3)
     for array in (x, x + 1, x.T.copy().T):
         tenon.sum(array, axis=1)

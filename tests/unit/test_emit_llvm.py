@@ -466,11 +466,11 @@ def test_object_code_loads_in_another_process(tmp_path):
     text = emit_llvm(parse(elementwise_module(body, [x], x, None)))
     (tmp_path / "code.o").write_bytes(compile_object(text))
     program = """
-import sys, numpy as np
-from tenon.runtime.device_cpu import launch, load_object
+import ctypes, sys, numpy as np
+from tenon.runtime.device_cpu import entry_point, load_object
 code = load_object(open(sys.argv[1], "rb").read())
 x = np.linspace(-1, 1, 16, dtype=np.float32); y = np.zeros_like(x)
-launch(code.entry(), [x.ctypes.data, y.ctypes.data, y.ctypes.data])
+entry_point(code.entry())((ctypes.c_void_p * 3)(x.ctypes.data, y.ctypes.data, y.ctypes.data))
 from math import erf
 assert np.allclose(y, [erf(v) for v in x], atol=1e-6), y
 """

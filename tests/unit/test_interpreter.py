@@ -10,7 +10,6 @@ from interpreting import parse, run
 from xdsl.dialects import test
 from xdsl.dialects.arith import NegfOp
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, f32, i1
-from xdsl.dialects.linalg.ops import GenericOp
 
 from tenon.dialects.interpreter import Interpreter, InterpreterError, constant_value, implements, register
 from tenon.dialects.types import numpy_dtype
@@ -192,24 +191,6 @@ class TestInterface:
         parent.insert_ops_after((first,), second)
         with pytest.raises(InterpreterError, match=r"arith\.negf: an operand is used before it is defined"):
             Interpreter().run(module, "main", (1.0,))
-
-    def test_evaluate_body_takes_arrays_and_captured_constants(self):
-        module = parse("""func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
-          %two = arith.constant 2.0 : f32
-          %four = arith.mulf %two, %two : f32
-          %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
-              iterator_types = ["parallel"]} ins(%x : tensor<2xf32>) outs(%x : tensor<2xf32>) {
-          ^bb0(%a: f32, %o: f32):
-            %b = arith.mulf %a, %four : f32
-            linalg.yield %b : f32
-          } -> tensor<2xf32>
-          func.return %r : tensor<2xf32>
-        }""")
-        (op,) = (op for op in module.walk() if isinstance(op, GenericOp))
-        array = np.arange(6, dtype=np.float32).reshape(2, 3)
-        (result,) = Interpreter().evaluate_body(op.body, (array, array))
-        np.testing.assert_array_equal(result, 4 * array)
-        assert Interpreter().evaluate_body(op.body.block, (np.float32(3), np.float32(0))) == (12,)
 
     def test_a_rewritten_module_is_seen_by_the_next_run(self):
         module = parse("func.func @main(%x: f32) -> f32 { %r = arith.negf %x : f32 func.return %r : f32 }")

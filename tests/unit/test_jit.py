@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import numpy as np
 import pytest
 
 import tenon
+from tenon.dialects.bounded_cache import BoundedCache
 from tenon.runtime import addresses as addresses_module
+from tenon.runtime import executables
 from tenon.runtime.addresses import ALIGNED, C_CONTIGUOUS, addresses
 from tenon.runtime.jit import JitFunction
 
@@ -298,14 +301,51 @@ def test_arrays_of_other_libraries() -> None:
 
 
 def test_compiled_code_is_freed() -> None:
-    import weakref
-
     jitted = tenon.jit(lambda x: x + 123.0)
     jitted(floats(2))
     reference = weakref.ref(jitted)
     del jitted
     gc.collect()
     assert reference() is None
+
+
+def test_executables_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executables, "_executables", BoundedCache(2))
+    traced = [tenon.jit(lambda x: x * 2.0).trace(floats(size)) for size in (1, 2, 3)]
+    first, second, third = [program.compile().executable for program in traced]
+    assert traced[2].compile().executable is third
+    assert traced[1].compile().executable is second
+    assert traced[0].compile().executable is not first
+
+
+def test_functions_passed_as_arguments_are_freed() -> None:
+    def function(x: Any) -> Any:
+        return x + 1.0
+
+    reference = weakref.ref(function)
+    jitted = tenon.jit(lambda f, x: f(x))
+    np.testing.assert_array_equal(jitted(function, floats(2)), floats(2) + 1)
+    del function, jitted
+    gc.collect()
+    assert reference() is None
+
+
+def test_overrides_hold_for_what_was_compiled_before(capsys: pytest.CaptureFixture[str]) -> None:
+    jitted = tenon.jit(lambda x: tenon.exp(x))
+    x = floats(64)
+    jitted(x)
+    with tenon.knobs.override(interpret=True, log_compiles=True):
+        jitted(x)
+    assert "compiling <lambda>: x is f32[64], knobs.interpret is True" in capsys.readouterr().err
+    with tenon.knobs.override(vector_bits=128):
+        jitted(x)
+    with tenon.knobs.override(log_compiles=True, debug=1):
+        jitted(x)
+    assert capsys.readouterr().err == ""
+    compiled, interpreted, narrow = [made.executable for made in jitted._compiled.values()]
+    assert isinstance(compiled, executables.CpuExecutable)
+    assert isinstance(interpreted, executables.InterpretedExecutable)
+    assert "vector<4xf32>" in narrow.ir
 
 
 # --- threads --------------------------------------------------------------------------------------

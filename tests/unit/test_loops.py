@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from launching import launch
 from loop_kernels import RandomGeneric, RandomGroup, interpret, parse, random_generics, random_groups, to_loops
 from xdsl.dialects import linalg, math, memref, scf, vector
 from xdsl.dialects.builtin import ModuleOp
@@ -461,7 +462,7 @@ class TestCompiled:
     @pytest.mark.parametrize("vector_bits", [0, 512])
     def test_kernels_compiled_together(self, vector_bits: int) -> None:
         from tenon.lowering.emit_llvm import emit_llvm
-        from tenon.runtime.device_cpu import compile_object, launch, load_object
+        from tenon.runtime.device_cpu import compile_object, load_object
 
         names = [name for name in CASES if name != "empty"]
         module = to_loops(parse("".join(KERNELS) + self.main(names)), vector_bits)

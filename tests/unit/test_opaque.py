@@ -11,7 +11,8 @@ from cuda_shim import COMPILER, run_on_shim
 from xdsl.parser import Parser
 
 import tenon
-from tenon.runtime.stages import executable, lower_module, new_context
+from tenon.runtime.executables import executable
+from tenon.runtime.lower import lower_module, new_context
 
 
 def hypot_llvm(symbol: str, types: Any, results: Any, settings: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -505,6 +506,30 @@ def test_a_layout_that_is_asked_for_is_copied_to_once() -> None:
     assert computed == ["transpose", reverse, reverse, "add", "relu", reverse, "transpose"]
     wanted = np.maximum(ARRAY + Y.reshape(3, 1, 1), 0)[:, ::-1]
     np.testing.assert_array_equal(evaluate(module, (ARRAY, Y))[0], wanted)
+
+
+@pytest.mark.parametrize(
+    ("layouts", "message"),
+    [
+        ({"x": (1, 0)}, "UnlaidOp (passes_test.unlaid) states LAYOUTS and must define `laid_out`"),
+        ({"x": (1, 0), "y": (1, 0)}, "UnlaidOp (passes_test.unlaid): LAYOUTS names y, which it does not declare"),
+    ],
+)
+def test_layouts_that_cannot_be_given_are_refused(layouts: dict[str, tuple[int, ...]], message: str) -> None:
+    class UnlaidOp(ElementwiseOp):
+        """`x`, in a layout that nothing computes it in."""
+
+        name = "passes_test.unlaid"
+        x = operand_def(FLOAT_TENSOR)
+        result = result_def(FLOAT_TENSOR)
+        LAYOUTS: ClassVar[dict[str, tuple[int, ...]]] = layouts
+
+        @staticmethod
+        def scalar(x: Value) -> Value:
+            return x
+
+    with pytest.raises(TypeError, match=re.escape(message)):
+        tensor_op(UnlaidOp)
 
 
 def test_a_contraction_gives_the_layout_that_is_asked_for() -> None:

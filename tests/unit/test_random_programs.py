@@ -15,16 +15,24 @@ from program_builder import F32, F64, Array, Program, is_float
 from random_programs import programs
 
 import tenon
-from tenon.runtime import stages
+from tenon.runtime import lower
 from tenon.runtime.knobs import knobs
 
 RELATIVE = {2: 0.05, 4: 1e-4, 8: 1e-9}
 """How far results may be off, by the bytes of an element, in addition to what rounding does to NumPy's own."""
 
 
+SLOW_DRAWS = [
+    HealthCheck.too_slow,
+    HealthCheck.filter_too_much,
+    HealthCheck.data_too_large,
+    HealthCheck.large_base_example,
+]
+
+
 def examples(count: int) -> settings:
     """So many programs. That they are slow to draw, and that many draws are rejected, is known."""
-    return settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck))
+    return settings(max_examples=count, deadline=None, suppress_health_check=SLOW_DRAWS)
 
 
 def compiled(program: Program, arrays: Sequence[Any] | None = None) -> tuple[Array, ...]:
@@ -68,7 +76,7 @@ def test_interpreted_programs_agree_with_numpy(program: Program) -> None:
 @given(programs())
 def test_programs_agree_for_vectors_of_every_width(bits: int, program: Program) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "vector_bits", lambda device: bits)
+        patch.setattr(lower, "vector_bits", lambda device: bits)
         assert_agrees(program, compiled(program))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -100,3 +101,45 @@ def test_upstream_reads_the_stages_from_structured_on(tmp_path: Path) -> None:
     command = ["mlir-opt-22", "--split-input-file", "--allow-unregistered-dialect"]
     done = subprocess.run(command, input="\n// -----\n".join(texts), text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr[:2000]
+
+
+def test_a_dump_takes_the_place_of_the_former_one_of_its_name(tmp_path: Path) -> None:
+    for stale in ("f.99.late.mlir", "f.ll", "g.00.input.mlir", "f.notes.mlir"):
+        (tmp_path / stale).write_text("before")
+
+    def f(x: Any) -> Any:
+        return x + 1.0
+
+    with tenon.knobs.override(dump_ir=tmp_path):
+        tenon.jit(f).compile(floats(3))
+    assert not (tmp_path / "f.99.late.mlir").exists()
+    assert "define" in (tmp_path / "f.ll").read_text()
+    assert "tenon.add" in (tmp_path / "f.00.input.mlir").read_text()
+    assert (tmp_path / "g.00.input.mlir").read_text() == (tmp_path / "f.notes.mlir").read_text() == "before"
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("stage", ["trace", "lower"])
+def test_interpreted_programs_run_in_several_threads(stage: str) -> None:
+    x, w = floats(5, 4), floats(4, 3, seed=1)
+    with tenon.knobs.override(interpret=True):
+        compiled = getattr(tenon.jit(mlp), stage)(x, w).compile()
+        expected = tenon.jit(mlp)(x, w)
+    text = str(compiled)
+    barrier = threading.Barrier(4)
+    wrong: list[Exception] = []
+
+    def work() -> None:
+        barrier.wait()
+        try:
+            np.testing.assert_allclose(compiled(x, w), expected, rtol=1e-5, atol=1e-6)
+        except Exception as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert str(compiled) == text

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import weakref
 from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tenon
-from tenon.runtime.tree import LEAF, copied, describe, flatten, map_tree, paths, static_field, static_key, unflatten
+from tenon.runtime.tree import LEAF, copied, describe, flatten, paths, static_field, static_key, unflatten
 
 
 class Point(NamedTuple):
@@ -59,7 +62,7 @@ def test_together_is_the_opposite_of_apart(tree: Any) -> None:
 
 @given(TREES, TREES)
 def test_structures_are_one_object_exactly_when_only_leaves_differ(first: Any, second: Any) -> None:
-    blank = [map_tree(lambda _: 0, tree) for tree in (first, second)]
+    blank = [unflatten(structure, [0] * structure.size) for _, structure in map(flatten, (first, second))]
     same = repr(blank[0]) == repr(blank[1])
     assert (flatten(first)[1] is flatten(second)[1]) == same
 
@@ -124,10 +127,34 @@ def test_functions_classes_and_strings_are_structure() -> None:
     assert unflatten(structure, [2.0]) == [tenon.tanh, "mode", Layer, 2.0]
 
 
-def test_map_tree() -> None:
-    assert map_tree(lambda a, b: a + b, {"x": [1, 2]}, {"x": [10, 20]}) == {"x": [11, 22]}
-    with pytest.raises(ValueError, match=r"trees differ in structure: dict\(x\) and dict\(y\)"):
-        map_tree(lambda a, b: a, {"x": 1}, {"y": 1})
+def test_functions_in_structures_that_are_gone_are_freed() -> None:
+    def function() -> None: ...
+
+    reference = weakref.ref(function)
+    leaves, structure = flatten([function, 1.0])
+    assert flatten([function, 2.0])[1] is structure
+    del function, structure
+    gc.collect()
+    assert leaves == [1.0]
+    assert reference() is None
+
+
+def test_structures_are_unique_among_threads() -> None:
+    barrier = threading.Barrier(4)
+    found: list[Any] = []
+
+    def work() -> None:
+        for number in range(50):
+            tree = [{f"key{number}": 1.0}, (number, [1.0])]
+            barrier.wait()
+            found.append((number, flatten(tree)[1]))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(len({id(s) for n, s in found if n == number}) == 1 for number in range(50))
 
 
 def test_leaf_of_an_object() -> None:

@@ -12,7 +12,7 @@ from xdsl.parser import Parser
 import tenon
 from tenon.dialects.registry import registry
 from tenon.lowering.pipeline import run_passes, stages
-from tenon.runtime.stages import new_context
+from tenon.runtime.lower import new_context
 
 MLIR_OPT = shutil.which("mlir-opt-22")
 OPS = [name for name in registry() if name.startswith("tenon.")]

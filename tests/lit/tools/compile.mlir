@@ -1,6 +1,6 @@
 // RUN: tenon compile %s -o %t | filecheck %s --check-prefix FILES
 // RUN: filecheck %s --input-file %t/main.ll
-// RUN: filecheck %s --input-file %t/main.json --check-prefix JSON
+// RUN: filecheck %s --input-file %t/main.cpu.json --check-prefix JSON
 // RUN: filecheck %s --input-file %t/main.loops.mlir --check-prefix LOOPS
 // RUN: not tenon compile %s --target wasm 2>&1 | filecheck %s --check-prefix TARGET
 
@@ -12,7 +12,7 @@ func.func @main(%x: tensor<5xf32>) -> tensor<f32> {
 // FILES:      main.loops.mlir
 // FILES-NEXT: main.ll
 // FILES-NEXT: main.o
-// FILES-NEXT: main.json
+// FILES-NEXT: main.cpu.json
 
 // CHECK:      define void @main(ptr {{.*}}%args)
 // CHECK:      define internal void @kernel_0(ptr {{.*}}dereferenceable(20) %a0, ptr {{.*}}dereferenceable(4) %a1)

@@ -1,0 +1,177 @@
+"""The families of ops that move elements: from an affine index, from any index, and to any index."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+
+from tenon.dialects.base import to_scalar
+from tenon.dialects.family import StructuredOp, require_hooks
+from tenon.dialects.loops import linear
+from tenon.dialects.scalar import convert, to_compute
+from tenon.dialects.signature import map_grouped
+from tenon.dialects.structured import (
+    LoopIndex,
+    Reader,
+    as_index,
+    clamp,
+    converted,
+    counted_loops,
+    elementwise,
+    filled,
+    inserted,
+    inside,
+    static_shape,
+)
+from tenon.dialects.types import (
+    compute_type,
+    element_of,
+)
+from tenon.dialects.value import Value, ops
+
+
+class IndexMapOp(StructuredOp):
+    """Each result element is the operand's element at an affine function of the result's index."""
+
+    @staticmethod
+    @abstractmethod
+    def source(index: tuple[AffineExpr, ...], shape: tuple[int, ...], /, **settings: Any) -> tuple[AffineExpr, ...]:
+        """The operand index (operand of `shape`) for result `index`."""
+
+    @classmethod
+    def check_family(cls) -> None:
+        require_hooks(cls, "infer", "source")
+
+    @classmethod
+    def source_map(cls, shape: tuple[int, ...], rank: int, settings: dict[str, Any]) -> AffineMap:
+        """`source` as a map from result indices (of `rank`) to indices of an operand of `shape`."""
+        dims = tuple([AffineExpr.dimension(i) for i in range(rank)])
+        return AffineMap(rank, 0, tuple(cls.source(dims, shape, **settings)))
+
+    @staticmethod
+    def is_indexing_map(source: AffineMap, shape: Sequence[int], result: Sequence[int]) -> bool:
+        """Whether linalg takes `source` as it is: a loop that is an index by itself must run over the whole dimension.
+
+        Otherwise the operand is read element by element, and nothing that computes it can be fused into the op.
+        """
+        return all(
+            result[e.position] == size
+            for e, size in zip(source.results, shape, strict=True)
+            if isinstance(e, AffineDimExpr)
+        )
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        (x,) = operands
+        result = self.results[0]
+        shape = static_shape(result)
+        elements = [element_of(result.type)]
+        if 0 in shape:
+            return [filled(shape, elements[0], 0)]
+        source = self.source_map(static_shape(x), len(shape), self.settings)
+        if self.is_indexing_map(source, static_shape(x), shape):
+            return elementwise([(x, source)], shape, elements, lambda values: values)
+        return elementwise([], shape, elements, lambda _: [Reader(x).read_inside(*_evaluated(source, shape))])
+
+    @classmethod
+    def vjp(cls, g: Value, out: Value, x: Value, **settings: Any) -> tuple[Any, ...]:
+        """Each element of `g` goes back to where its result element came from; elements read twice get the sum."""
+        source = cls.source_map(x.shape, g.ndim, settings)
+        return (ops.contract((g,), maps=(AffineMap.identity(g.ndim), source), extents=g.shape, shape=x.shape),)
+
+
+def _evaluated(source: AffineMap, shape: Sequence[int]) -> list[Value | int]:
+    """The results of `source` for the indices of the loops over `shape`."""
+    indices = [LoopIndex(i, size) for i, size in enumerate(shape)]
+    results: list[Value | int] = []
+    for expr in source.results:
+        terms, constant = linear(expr)
+        place: Value | int = constant
+        for loop, coefficient in terms.items():
+            part = indices[loop] if coefficient == 1 else indices[loop] * coefficient
+            place = part if isinstance(place, int) and place == 0 else part + place
+        results.append(place)
+    return results
+
+
+class IndexingOp(StructuredOp):
+    """Each result element is computed from operand elements at indices that may depend on data."""
+
+    @staticmethod
+    @abstractmethod
+    def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:
+        """The element at `index`; operands are readers: `x.read(i, j)`."""
+
+    @classmethod
+    def check_family(cls) -> None:
+        require_hooks(cls, "infer", "element")
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        result = self.results[0]
+        shape = static_shape(result)
+        readers = map_grouped(Reader, operands)
+
+        def body(_: list[Value]) -> Sequence[Value]:
+            index = tuple([LoopIndex(i, size) for i, size in enumerate(shape)])
+            element = self.element(index, *readers, **self.settings)
+            return [to_scalar(element, element_of(result.type), f"{self.name}: the result of element")]
+
+        return elementwise([], shape, [element_of(result.type)], body)
+
+
+class ScatterOp(StructuredOp):
+    """The first operand with each element of the operand `UPDATES` combined into one place of it.
+
+    Updates are applied in order of their index. Those whose target lies outside are dropped.
+    """
+
+    UPDATES: ClassVar[str] = "updates"
+
+    @staticmethod
+    @abstractmethod
+    def target(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> tuple[Value, ...]:
+        """Where the update at `index` goes."""
+
+    @staticmethod
+    @abstractmethod
+    def combine(old: Any, new: Any) -> Any:
+        """The element after an update `new`."""
+
+    @classmethod
+    def check_family(cls) -> None:
+        require_hooks(cls, "target", "combine")
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        return operands[0]
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        names = [o.name for o in self.SIGNATURE.operands]
+        updates = operands[names.index(self.UPDATES)]
+        element = element_of(self.results[0].type)
+        start = converted(operands[0], compute_type(element))
+        shape = static_shape(start)
+        if 0 in shape:
+            return [converted(start, element)]
+        readers = [Reader(v) for v in operands]
+
+        def body(index: list[Value], current: SSAValue) -> SSAValue:
+            place = [
+                convert(i, index[0].type if index else i.type)
+                for i in self.target(tuple(index), *readers, **self.settings)
+            ]
+            place = [as_index(i) for i in place]
+            kept = [inside(i, size) for i, size in zip(place, shape, strict=True)]
+            clamped = [clamp(i, size) for i, size in zip(place, shape, strict=True)]
+            target = Reader(current)
+            old = target.read(*clamped)
+            new = to_compute(Reader(updates).read(*index))
+            value = self.combine(old, new)
+            for condition in kept:
+                value = ops.select(condition, value, old)
+            return inserted(current, value, clamped)
+
+        return [converted(counted_loops(static_shape(updates), start, body), element)]

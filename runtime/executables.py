@@ -1,0 +1,278 @@
+"""Executables: machine code, device programs and interpreted modules, each with its interface and its IR.
+
+`executable` gives the one for a module: from this process, from the disk cache, or made now. From the disk cache
+nothing is lowered, and nothing of `lowering` is imported for the CPU.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from tenon.dialects.bounded_cache import BoundedCache
+from tenon.dialects.types import element_type, numpy_dtype
+from tenon.runtime import cache, lower
+from tenon.runtime.addresses import USABLE, addresses
+from tenon.runtime.collection import collection_paused
+from tenon.runtime.interface import Interface, takes_buffers
+from tenon.runtime.knobs import knobs
+
+DEVICES = ("cpu", "cuda")
+
+
+class Executable(Protocol):
+    """A program that is ready to run. May be run from several threads."""
+
+    @property
+    def ir(self) -> str:
+        """The IR that it was made from."""
+        ...
+
+    @property
+    def interface(self) -> Interface:
+        """The shapes and dtypes that are taken and given."""
+        ...
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """Launch on arrays of the interface's shapes and dtypes, which are not checked."""
+        ...
+
+
+# For modules that are compiled again. Executables in use live as long as they are used.
+_executables: BoundedCache[Executable] = BoundedCache(256)
+
+
+def executable(module: ModuleOp, device: str, name: str = "main") -> Executable:
+    """The executable of a module at any stage: from this process, from the disk cache, or made now."""
+    if device not in DEVICES:
+        raise ValueError(f"device {device!r} is not one of {', '.join(DEVICES)}")
+    with collection_paused():
+        if knobs.interpret:
+            return InterpretedExecutable(module)
+        text = str(module)
+        key = cache.key(text, _meaning(module), device, _target_key(device))
+        # With a folder for the IR, every pass has to run once more so that its result can be written there.
+        known = _executables.get(key) if knobs.dump_ir is None else None
+        if known is None:
+            started = time.perf_counter()
+            maker = _cpu_executable if device == "cpu" else _cuda_executable
+            known = _executables[key] = maker(module, text, key, name)
+            if knobs.debug >= 1:
+                print(f"tenon: {name}: ready in {1e3 * (time.perf_counter() - started):.0f} ms", file=sys.stderr)
+        return known
+
+
+def _meaning(module: ModuleOp) -> str:
+    """What a module's text does not say: the meaning of ops that are not Tenon's own, as structured IR."""
+    if all(type(op).__module__.startswith(("tenon.", "xdsl.")) for op in module.walk()):
+        return ""
+    return str(lower.structured(module))
+
+
+def _target_key(device: str) -> str:
+    if device == "cuda":
+        from tenon.runtime import nvrtc
+        from tenon.runtime.device_cuda import architecture
+
+        return f"{architecture()} nvrtc {'.'.join(map(str, nvrtc.version()))}"
+    from tenon.runtime.device_cpu import host_target
+
+    target = host_target()
+    return f"{target.triple} {target.cpu} {target.features} {lower.vector_bits(device)}"
+
+
+def _entry(key: str) -> Mapping[str, bytes] | None:
+    """What the disk cache has; nothing when the IR after every pass is asked for."""
+    return cache.load(key) if knobs.dump_ir is None else None
+
+
+def _say_compiling(name: str, target: str) -> None:
+    if knobs.log_compiles:
+        print(f"tenon: compiling {name} for {target}", file=sys.stderr)
+
+
+# --- the CPU --------------------------------------------------------------------------------------
+
+
+@dataclass
+class CpuExecutable:
+    """Machine code for the CPU, with its interface and the loop IR that it was made from."""
+
+    interface: Interface
+    ir: str
+    code: Any
+    address: int
+    arenas: list[np.ndarray[Any, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        from tenon.runtime.device_cpu import entry_point
+
+        self._launch = entry_point(self.address)
+        given = zip(self.interface.outputs, self.interface.donations, strict=True)
+        self._outputs = [(shape, numpy_dtype(element_type(dtype)), donor) for (shape, dtype), donor in given]
+        self._takes_over = any(donor >= 0 for donor in self.interface.donations)
+
+    def run(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """Launch. Inputs that are not contiguous are copied.
+
+        A donated input becomes the result that takes over its memory, unless it is read-only or shares memory with
+        another input: then the result has memory of its own, and the input stays as it was.
+        """
+        pointers, flags = addresses(arrays)
+        if flags & USABLE != USABLE:
+            arrays = [a if a.flags.c_contiguous and a.flags.aligned else np.array(a, order="C") for a in arrays]
+            pointers, _ = addresses(arrays)
+        if self._takes_over:
+            shared = _shared(arrays, list(pointers))
+            outputs = [
+                arrays[donor]
+                if donor >= 0 and donor not in shared and arrays[donor].flags.writeable
+                else np.empty(shape, dtype)
+                for shape, dtype, donor in self._outputs
+            ]
+        else:
+            outputs = [np.empty(shape, dtype) for shape, dtype, _ in self._outputs]
+        # Scratch memory serves one launch at a time: launches of several threads each take their own.
+        try:
+            arena = self.arenas.pop()
+        except IndexError:
+            arena = _aligned(self.interface.arena_bytes)
+        pointers, _ = addresses((*arrays, *outputs, arena))
+        self._launch(pointers)
+        self.arenas.append(arena)
+        return outputs
+
+
+def _shared(arrays: Sequence[Any], starts: Sequence[int | None]) -> set[int]:
+    """The positions of arrays that share memory with another one."""
+    ranges = sorted(
+        [(start or 0, a.nbytes, i) for i, (start, a) in enumerate(zip(starts, arrays, strict=True)) if a.nbytes]
+    )
+    shared: set[int] = set()
+    end, last = 0, -1
+    for start, size, i in ranges:
+        if start < end:
+            shared.update((i, last))
+        if start + size > end:
+            end, last = start + size, i
+    return shared
+
+
+def _aligned(size: int, alignment: int = 64) -> np.ndarray[Any, Any]:
+    memory = np.empty(size + alignment, np.uint8)
+    start = -memory.ctypes.data % alignment
+    return memory[start : start + size]
+
+
+def _cpu_executable(module: ModuleOp, text: str, key: str, name: str) -> CpuExecutable:
+    from tenon.runtime.device_cpu import host_target, load_object
+
+    target = host_target()
+    entry = _entry(key)
+    if entry is None:
+        _say_compiling(name, target.cpu)
+        entry = _compile_for_cpu(module.clone(), text, name)
+        cache.store(key, entry)
+    code = load_object(entry["object"], target)
+    interface = Interface.from_json(entry["interface"].decode())
+    return CpuExecutable(interface, entry["loops.mlir"].decode(), code, code.entry("main"))
+
+
+def _compile_for_cpu(module: ModuleOp, text: str, name: str) -> dict[str, bytes]:
+    from tenon.lowering.emit_llvm import emit_llvm
+    from tenon.runtime.device_cpu import compile_object, host_target
+
+    lower.lower_module(module, "cpu", name)
+    source = emit_llvm(module, native_f16=host_target().native_f16)
+    if knobs.debug >= 3:
+        print(source, file=sys.stderr)
+    code = compile_object(source, host_target())
+    lower.dump(name, "ll", source)
+    return {
+        "object": code,
+        "interface": Interface.of(module).to_json().encode(),
+        "loops.mlir": str(module).encode(),
+        "input.mlir": text.encode(),
+    }
+
+
+# --- CUDA -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class DeviceExecutable:
+    """A program on a device that takes and gives arrays of its own."""
+
+    interface: Interface
+    ir: str
+    program: Any
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """Launch; results stay on the device."""
+        return list(self.program(*arrays))
+
+
+def _cuda_executable(module: ModuleOp, text: str, key: str, name: str) -> DeviceExecutable:
+    from xdsl.parser import Parser
+
+    from tenon.runtime.device_cuda import CudaProgram, architecture
+
+    entry = _entry(key)
+    if entry is None:
+        _say_compiling(name, architecture())
+        mapped = lower.map_to_grid(lower.lower_module(module.clone(), "cuda", name))
+        entry = _compile_for_cuda(mapped, text, name)
+        cache.store(key, entry)
+    else:
+        mapped = Parser(lower.new_context(), entry["grid.mlir"].decode(), "grid.mlir").parse_module()
+    interface = Interface.from_json(entry["interface"].decode())
+    return DeviceExecutable(interface, entry["grid.mlir"].decode(), CudaProgram(mapped, entry["cubin"]))
+
+
+def _compile_for_cuda(mapped: ModuleOp, text: str, name: str) -> dict[str, bytes]:
+    from tenon.runtime.device_cuda import architecture, compile_kernels
+
+    source, cubin = compile_kernels(mapped, architecture())
+    if knobs.debug >= 3:
+        print(source, file=sys.stderr)
+    lower.dump(name, "cu", source)
+    return {
+        "cubin": cubin,
+        "interface": Interface.of(mapped).to_json().encode(),
+        "grid.mlir": str(mapped).encode(),
+        "input.mlir": text.encode(),
+    }
+
+
+# --- the interpreter ------------------------------------------------------------------------------
+
+
+class InterpretedExecutable:
+    """A module at any stage, run by the NumPy interpreter. The module is copied and not changed."""
+
+    def __init__(self, module: ModuleOp) -> None:
+        from tenon.lowering.pipeline import stage_of
+
+        self.ir = str(module)
+        self._takes_buffers = takes_buffers(module)
+        self.interface = Interface.of(module) if self._takes_buffers else Interface.of_tensors(module)
+        has_tensor_ops = stage_of(module) in ("tensor", "fused")
+        self._module = lower.structured(module) if has_tensor_ops else module.clone()
+
+    def run(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """Interpret the module on `arrays`."""
+        from tenon.dialects.interpreter import Interpreter
+
+        arguments = [np.array(a, order="C") for a in arrays]
+        if not self._takes_buffers:
+            return [np.asarray(r) for r in Interpreter().run(self._module, "main", arguments)]
+        outputs = [np.zeros(shape, numpy_dtype(element_type(dtype))) for shape, dtype in self.interface.outputs]
+        arena = np.zeros(self.interface.arena_bytes, np.int8)
+        Interpreter().run(self._module, "main", [*arguments, *outputs, arena])
+        return outputs

@@ -1,0 +1,38 @@
+"""Files that are replaced as a whole, so that whoever reads one never sees half of it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+_numbers = itertools.count()
+
+
+@contextmanager
+def replacing(path: Path) -> Generator[Path]:
+    """A new file beside `path` that takes its place when the block ends well, and vanishes otherwise.
+
+    Its name starts with a dot and ends like that of `path`. A file that is replaced keeps its permissions, and a link
+    goes on to lead to it. Devices and pipes cannot be replaced: there the path itself is given.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    temporary = path.with_name(f".{path.stem[:16]}.{os.getpid()}.{next(_numbers)}{path.suffix}")
+    try:
+        yield temporary
+        if path.exists():
+            temporary.chmod(path.stat().st_mode)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Give `path` this content, at once."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)

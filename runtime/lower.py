@@ -1,0 +1,131 @@
+"""From a module at any stage to loop IR for a device, followed by `TENON_DUMP_IR` and `TENON_DEBUG`.
+
+What compiles calls this; what runs from the disk cache does not, so the passes are imported where they are run.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from tenon.dialects.traits import DeviceOnly
+from tenon.runtime.files import write_file
+from tenon.runtime.knobs import knobs
+
+
+def new_context() -> Context:
+    """A context that knows the dialects of every stage."""
+    from xdsl.dialects import func, gpu, linalg, math, memref, scf, tensor, vector
+    from xdsl.dialects.builtin import Builtin
+
+    from tenon.dialects.universe import registered_dialects
+    from tenon.lowering.vector_arith import VectorArith
+
+    ctx = Context()
+    upstream = (Builtin, func.Func, VectorArith, math.Math, linalg.Linalg, tensor.Tensor, memref.MemRef, scf.Scf)
+    for dialect in (*upstream, vector.Vector, gpu.GPU, *registered_dialects()):
+        ctx.load_dialect(dialect)
+    return ctx
+
+
+def vector_bits(device: str) -> int:
+    """The width of the vector registers that loops are written for; 0 where each thread computes one element."""
+    if device == "cuda":
+        return 0
+    if knobs.vector_bits is not None:
+        return knobs.vector_bits
+    from tenon.runtime.device_cpu import host_target
+
+    return host_target().vector_bits
+
+
+def check_device(module: ModuleOp, device: str) -> None:
+    """Raise `ValueError` naming the ops of `module` that run on other devices only."""
+    for op in module.walk():
+        for trait in op.traits.traits if op.traits else ():
+            if isinstance(trait, DeviceOnly) and trait.device != device:
+                raise ValueError(f"{op.name}: runs on {trait.device} only, but the target is {device}")
+
+
+def lower_module(module: ModuleOp, device: str, name: str = "main") -> ModuleOp:
+    """Take `module` from whatever stage it is at to loop IR for `device`, in place."""
+    from tenon.lowering.pipeline import lower
+
+    check_device(module, device)
+    observer = _Observer(name)
+    observer("input", module)
+    try:
+        lower(new_context(), module, vector_bits(device), observe=observer)
+    except Exception as error:
+        error.add_note(
+            f"while compiling {name}; with TENON_DUMP_IR=DIR the IR after each pass before this one is kept in DIR"
+        )
+        raise
+    observer.finish(module)
+    return module
+
+
+def map_to_grid(module: ModuleOp) -> ModuleOp:
+    """Make loop IR for CUDA kernels with a grid, in place."""
+    from tenon.lowering.pipeline import run_passes
+
+    run_passes(new_context(), module, ["map-to-grid"])
+    return module
+
+
+def structured(module: ModuleOp) -> ModuleOp:
+    """A copy of `module` without tensor ops: what they mean as structured ops on tensors."""
+    from tenon.lowering.pipeline import run_passes
+
+    result = module.clone()
+    run_passes(new_context(), result, ["decompose", "convert-tensor-to-structured"])
+    return result
+
+
+def dump(name: str, suffix: str, text: str) -> None:
+    """Write `name.suffix` into the folder of `TENON_DUMP_IR`, if that is set."""
+    if knobs.dump_ir is not None:
+        knobs.dump_ir.mkdir(parents=True, exist_ok=True)
+        write_file(knobs.dump_ir / f"{_file_name(name)}.{suffix}", text)
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"\W", "_", name)
+
+
+def _remove_former_dump(folder: Path, name: str) -> None:
+    """Remove what an earlier run left under this name: its pipeline may have been a longer one."""
+    for pattern in ("[0-9][0-9]*.*.mlir", "ll"):
+        for path in folder.glob(f"{_file_name(name)}.{pattern}"):
+            path.unlink(missing_ok=True)
+
+
+class _Observer:
+    """Follows the passes for `TENON_DUMP_IR` (a file per pass) and `TENON_DEBUG` (times at 2, IR at 4)."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.count = 0
+        self.started = time.perf_counter()
+        if knobs.dump_ir is not None:
+            _remove_former_dump(knobs.dump_ir, name)
+
+    def __call__(self, step: str, module: ModuleOp) -> None:
+        elapsed = time.perf_counter() - self.started
+        if knobs.dump_ir is not None:
+            dump(self.name, f"{self.count:02d}.{step}.mlir", f"{module!s}\n")
+        if knobs.debug >= 2:
+            print(f"tenon: {self.name}: {step}: {1e3 * elapsed:.1f} ms", file=sys.stderr)
+        if knobs.debug >= 4:
+            print(module, file=sys.stderr)
+        self.count += 1
+        self.started = time.perf_counter()
+
+    def finish(self, module: ModuleOp) -> None:
+        if knobs.debug >= 3:
+            print(module, file=sys.stderr)

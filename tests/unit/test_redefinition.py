@@ -1,0 +1,139 @@
+"""An op may be defined again in the module that defined it, as when a notebook cell is run again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenon
+from tenon import FLOAT_TENSOR, CompositeOp, ElementwiseOp, TensorOp, operand_def, result_def, tensor_op
+from tenon.dialects.bounded_cache import BoundedCache
+from tenon.dialects.registry import generation
+
+X = np.array([1.0, 2.0], np.float32)
+
+
+def define_scaled(factor: float) -> type[TensorOp]:
+    @tensor_op
+    class ScaledOp(ElementwiseOp):
+        """`x` scaled."""
+
+        name = "redefinition_test.scaled"
+        x = operand_def(FLOAT_TENSOR)
+        result = result_def(FLOAT_TENSOR)
+
+        @staticmethod
+        def scalar(x: Any) -> Any:
+            return x * factor
+
+    return ScaledOp
+
+
+def define_column(axis: int) -> type[TensorOp]:
+    @tensor_op
+    class ColumnOp(CompositeOp):
+        """`x` with a dimension more."""
+
+        name = "redefinition_test.column"
+        x = operand_def(FLOAT_TENSOR)
+        result = result_def(FLOAT_TENSOR)
+
+        @staticmethod
+        def decompose(x: Any) -> Any:
+            return tenon.expand_dims(x, axis=axis)
+
+    return ColumnOp
+
+
+@tensor_op
+class TwiceScaledOp(CompositeOp):
+    """What `scaled` makes of its own result."""
+
+    name = "redefinition_test.twice_scaled"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def decompose(x: Any) -> Any:
+        return tenon.scaled(tenon.scaled(x))
+
+
+@tensor_op
+class AsColumnOp(CompositeOp):
+    """What `column` gives."""
+
+    name = "redefinition_test.as_column"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def decompose(x: Any) -> Any:
+        return tenon.column(x)
+
+
+@tensor_op
+class BodyScaledOp(ElementwiseOp):
+    """What `scaled` gives, called in a body."""
+
+    name = "redefinition_test.body_scaled"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def scalar(x: Any) -> Any:
+        return tenon.scaled(x)
+
+
+def test_ops_see_the_new_definition_of_those_that_they_call() -> None:
+    define_scaled(2.0)
+    np.testing.assert_array_equal(tenon.twice_scaled(X), 4 * X)
+    define_scaled(3.0)
+    np.testing.assert_array_equal(tenon.twice_scaled(X), 9 * X)
+
+
+def test_inference_sees_the_new_definition() -> None:
+    define_column(0)
+    assert tenon.as_column(X).shape == (1, 2)
+    define_column(1)
+    assert tenon.as_column(X).shape == (2, 1)
+
+
+def test_constants_are_folded_by_the_new_definition() -> None:
+    for factor in (2.0, 5.0):
+        define_scaled(factor)
+        found = tenon.jit(lambda x: x + tenon.body_scaled(tenon.constant(value=np.float32([1, 2]))))(X)
+        np.testing.assert_array_equal(found, X + factor * X)
+
+
+def test_only_what_replaces_something_is_a_new_generation() -> None:
+    define_scaled(2.0)
+    before = generation()
+
+    @tensor_op
+    class FreshOp(ElementwiseOp):
+        """`x` itself."""
+
+        name = "redefinition_test.fresh"
+        x = operand_def(FLOAT_TENSOR)
+        result = result_def(FLOAT_TENSOR)
+
+        @staticmethod
+        def scalar(x: Any) -> Any:
+            return x
+
+    assert generation() == before
+    define_scaled(2.0)
+    assert generation() == before + 1
+
+
+def test_a_bounded_cache_drops_what_was_used_least_recently() -> None:
+    cache: BoundedCache[int] = BoundedCache(2)
+    cache["a"], cache["b"] = 1, 2
+    assert cache.get("a") == 1
+    cache["c"] = 3
+    assert [cache.get(key) for key in "abc"] == [1, None, 3]
+    assert len(cache) == 2
+    with pytest.raises(TypeError):
+        cache.get([])
