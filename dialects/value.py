@@ -167,7 +167,7 @@ class Value:
             "use tenon.cond, tenon.select or tenon.while_loop"
         )
 
-    def _no_number(self, *_: object) -> Any:
+    def _no_number(self, *_: object, **__: object) -> Any:
         raise TracedValueError(
             f"the elements of a traced value ({self.ssa.type}) are not known while tracing; "
             "compute on it with tenon functions, or return it and convert the result"

@@ -36,7 +36,7 @@ def evaluate(cls: type[TensorOp], operands: tuple[Any, ...], settings: dict[str,
         traced = trace(lambda args, _: cls.apply(*args, **settings), structure, flat, types, names)
         compiled = Traced(traced.module, traced.result, "cpu", cls.name.rpartition(".")[2]).compile()
         _COMPILED[key] = compiled
-    return unflatten(compiled.result, compiled.run(flat))
+    return unflatten(compiled.result, compiled.executable.run(flat))
 
 
 def _arrays(cls: type[TensorOp], operands: Sequence[Any]) -> list[Any]:

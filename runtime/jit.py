@@ -53,7 +53,7 @@ class JitFunction:
         compiled = self._compiled.get(key)
         if compiled is None:
             compiled = self._compile(key, leaves, structure)
-        return unflatten(compiled.result, compiled.run(arrays))
+        return unflatten(compiled.result, compiled.executable.run(arrays))
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method: bound to its object, which is the first argument."""

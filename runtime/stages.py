@@ -8,6 +8,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from tenon.dialects.types import element_type, numpy_dtype
 from tenon.runtime.arguments import Signature
 from tenon.runtime.collection import collection_paused
 from tenon.runtime.executables import Executable, executable
@@ -70,8 +71,15 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on arguments like those compiled for; raises `TypeError` naming what differs."""
         assert self.signature is not None, f"{self.name} was compiled without a signature; use run"
-        return unflatten(self.result, self.run(self.signature.arrays(args, kwargs)))
+        return unflatten(self.result, self.executable.run(self.signature.arrays(args, kwargs)))
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """Launch on a flat list of arrays of the interface's shapes and dtypes, which are not checked."""
+        """Launch on a flat list of arrays; raises `TypeError` when they do not fit the interface."""
+        expected = self.interface.inputs
+        if len(arrays) != len(expected):
+            raise TypeError(f"{self.name}: {len(arrays)} arrays are given where {len(expected)} are needed")
+        for position, (array, (shape, dtype)) in enumerate(zip(arrays, expected, strict=True)):
+            if tuple(array.shape) != shape or array.dtype != numpy_dtype(element_type(dtype)):
+                given = f"{array.dtype}{list(array.shape)}"
+                raise TypeError(f"{self.name}: array {position} is {given} where {dtype}{list(shape)} is needed")
         return self.executable.run(arrays)

@@ -133,8 +133,14 @@ def _generated(kind: str, text: str) -> np.ndarray[Any, Any]:
 
 @click.group()
 @click.version_option(package_name="tenon", prog_name="tenon")
-def main() -> None:
+@click.option("--ops", multiple=True, metavar="FILE.py", help="Import ops of your own from this Python file first.")
+@reported
+def main(ops: tuple[str, ...]) -> None:
     """Tenon: define a tensor op once, run it everywhere."""
+    from tenon.runtime.user_ops import import_ops
+
+    for file in ops:
+        import_ops(file)
 
 
 @main.command()

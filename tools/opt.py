@@ -82,6 +82,18 @@ class TenonOptMain(xDSLOptMain):
     def __init__(self, args: Sequence[str] | None = None) -> None:
         self.step_seconds: list[tuple[str, float]] = []
         super().__init__("parse a module, run passes on it and print it", args)
+        if self.args.ops:
+            self._import_ops()
+
+    def _import_ops(self) -> None:
+        from tenon.dialects.universe import registered_dialects
+        from tenon.runtime.user_ops import import_ops
+
+        for file in self.args.ops:
+            import_ops(file)
+        for dialect in registered_dialects():
+            if dialect.name not in self.ctx.registered_dialect_names:
+                self.ctx.load_dialect(dialect)
 
     def register_all_dialects(self) -> None:
         # What Tenon prints must read back: its loops compare and convert vectors, which xDSL's own `arith` types as
@@ -101,6 +113,9 @@ class TenonOptMain(xDSLOptMain):
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)
         arg_parser.prog = "tenon-opt"
+        arg_parser.add_argument(
+            "--ops", action="append", metavar="FILE.py", help="import ops of your own from this Python file first"
+        )
         arg_parser.add_argument("--verify-each", action="store_true", help="verify the module after every pass")
         arg_parser.add_argument(
             "--print-ir-after-all", action="store_true", help="print the module to stderr after every pass"

@@ -304,3 +304,50 @@ def test_output_that_nobody_reads_is_no_error() -> None:
 
 def test_version() -> None:
     assert tenon_cli("--version").output.strip().endswith(tenon.__version__)
+
+
+OWN_OP = '''
+import tenon
+
+
+@tenon.tensor_op
+class TwiceOp(tenon.ElementwiseOp):
+    """`x` doubled."""
+
+    name = "cli_test.twice"
+    x = tenon.operand_def(tenon.FLOAT_TENSOR)
+    result = tenon.result_def(tenon.FLOAT_TENSOR)
+
+    @staticmethod
+    def scalar(x):
+        return x + x
+'''
+
+OWN_IR = """
+func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %y = cli_test.twice %x : tensor<3xf32> -> tensor<3xf32>
+  func.return %y : tensor<3xf32>
+}
+"""
+
+
+def test_commands_import_ops_of_the_user(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN_OP)
+    (tmp_path / "own.mlir").write_text(OWN_IR)
+    scripts = Path(sys.executable).parent
+
+    def command(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [scripts / words[0], *words[1:]], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+
+    done = command("tenon", "--ops", "own.py", "run", "own.mlir", "--args", "iota:3xf32")
+    assert (done.returncode, done.stdout) == (0, "result 0: float32[3]\n[0. 2. 4.]\n")
+    done = command("tenon-opt", "--ops", "own.py", "own.mlir", "-p", "convert-tensor-to-structured")
+    assert done.returncode == 0
+    assert "arith.addf" in done.stdout
+    missing = command("tenon", "--ops", "none.py", "ops")
+    assert (missing.returncode, missing.stderr) == (1, "tenon: error: none.py: is no Python file\n")
+    (tmp_path / "broken.py").write_text("1 / 0")
+    broken = command("tenon", "--ops", "broken.py", "ops")
+    assert (broken.returncode, broken.stderr) == (1, "tenon: error: broken.py: ZeroDivisionError: division by zero\n")

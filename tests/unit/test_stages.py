@@ -143,3 +143,12 @@ def test_interpreted_programs_run_in_several_threads(stage: str) -> None:
         thread.join()
     assert not wrong
     assert str(compiled) == text
+
+
+def test_run_checks_what_it_is_given() -> None:
+    compiled = tenon.jit(lambda x: x + 1.0).trace(np.zeros(3, np.float32)).compile()
+    np.testing.assert_array_equal(compiled.run([np.zeros(3, np.float32)])[0], np.ones(3))
+    with pytest.raises(TypeError, match="0 arrays are given where 1 are needed"):
+        compiled.run([])
+    with pytest.raises(TypeError, match=r"array 0 is float64\[3\] where f32\[3\] is needed"):
+        compiled.run([np.zeros(3)])

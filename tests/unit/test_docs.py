@@ -1,0 +1,79 @@
+"""The examples of the documentation run, and give what the text says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenon
+
+ROOT = Path(__file__).parents[2]
+X = np.array([[1.0, -2.0, 3.0], [-4.0, 5.0, -6.0]])
+
+
+def blocks(path: str) -> list[str]:
+    """The Python blocks of a page."""
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / path).read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def defined() -> dict[str, Any]:
+    """What the whole examples of the page on defining an op define."""
+    names: dict[str, Any] = {"__name__": "documentation"}
+    for block in blocks("docs/defining-an-op.md"):
+        if block.startswith(("import", "@tensor_op")):
+            exec(block, names)
+    return names
+
+
+def soft(x: Any) -> Any:
+    weights = np.exp(x - x.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+ORACLES: dict[str, Callable[..., Any]] = {
+    "leaky": lambda x: np.where(x > 0, x, 0.01 * x),
+    "soft": soft,
+    "product": lambda x: x @ x.T,
+    "square_sum": lambda x: (x**2).sum(),
+    "every_other": lambda x: x[:, ::2],
+}
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_examples_of_defining_an_op(defined: dict[str, Any], name: str) -> None:
+    function = getattr(tenon, name)
+    arguments = (X, X.T) if name == "product" else (X,)
+    np.testing.assert_allclose(function(*arguments), ORACLES[name](X), rtol=1e-14)
+
+    def total(x: Any) -> Any:
+        return tenon.sum(tenon.sin(function(x, x.T) if name == "product" else function(x)))
+
+    step = 1e-6
+    slopes = np.zeros_like(X)
+    for index in np.ndindex(X.shape):
+        moved = np.zeros_like(X)
+        moved[index] = step
+        slopes[index] = (np.sin(ORACLES[name](X + moved)).sum() - np.sin(ORACLES[name](X - moved)).sum()) / (2 * step)
+    np.testing.assert_allclose(tenon.grad(total)(X), slopes, rtol=1e-6, atol=1e-8)
+
+
+def test_errors_that_the_page_quotes(defined: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=r"mine\.leaky: unknown setting 'slope' \(settings: negative_slope\)"):
+        tenon.leaky(X, slope=1.0)
+    with pytest.raises(tenon.InferenceError, match=r"mine\.product: dimension k is 3 in a and 2 in b"):
+        tenon.product(X, X)
+    printed = str(tenon.jit(lambda x: tenon.leaky(x, negative_slope=0.2)).trace(np.zeros(4, np.float32)))
+    assert "mine.leaky %x {negative_slope = 0.2} : tensor<4xf32> -> tensor<4xf32>" in printed
+
+
+def test_first_example_of_the_readme() -> None:
+    names: dict[str, Any] = {"__name__": "readme"}
+    exec(blocks("README.md")[0], names)
+    x = np.array([-1.0, 0.0, 2.0])
+    np.testing.assert_allclose(names["SwishOp"].apply(x), x / (1 + np.exp(-x)), rtol=1e-14)
