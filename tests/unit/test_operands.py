@@ -113,10 +113,10 @@ def test_an_op_of_literals_in_a_body_has_the_precision_of_the_body(dtype: str) -
     x = np.array([1.0, 3.0], dtype)
     found = tenon.times_log_two(x)
     assert found.dtype == x.dtype
-    np.testing.assert_allclose(found, x * math.log(2), rtol=2 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(found, x * math.log(2), rtol=float(2 * np.finfo(dtype).eps))
     gradient = tenon.grad(lambda x: tenon.sum(tenon.times_log_two(x)))(x)
     assert gradient.dtype == x.dtype
-    np.testing.assert_allclose(gradient, np.full(2, math.log(2)), rtol=2 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(gradient, np.full(2, math.log(2)), rtol=float(2 * np.finfo(dtype).eps))
 
 
 def test_a_number_of_numpy_in_a_body_is_not_truncated() -> None:

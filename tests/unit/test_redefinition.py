@@ -103,7 +103,7 @@ def test_inference_sees_the_new_definition() -> None:
 def test_constants_are_folded_by_the_new_definition() -> None:
     for factor in (2.0, 5.0):
         define_scaled(factor)
-        found = tenon.jit(lambda x: x + tenon.body_scaled(tenon.constant(value=np.float32([1, 2]))))(X)
+        found = tenon.jit(lambda x: x + tenon.body_scaled(tenon.constant(value=np.array([1, 2], np.float32))))(X)
         np.testing.assert_array_equal(found, X + factor * X)
 
 
@@ -136,4 +136,4 @@ def test_a_bounded_cache_drops_what_was_used_least_recently() -> None:
     assert [cache.get(key) for key in "abc"] == [1, None, 3]
     assert len(cache) == 2
     with pytest.raises(TypeError):
-        cache.get([])
+        cache.get([])  # pyright: ignore[reportArgumentType]
