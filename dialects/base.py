@@ -382,6 +382,8 @@ def tensor_op(cls: TensorOpT) -> TensorOpT:
 
     Raises `TypeError` when the class lacks what its family needs, `ValueError` when another module has taken the name.
     """
+    if "." not in cls.name:
+        raise TypeError(f"{cls.__name__}: name {cls.name!r} lacks a dialect; write 'mine.{cls.name}', for example")
     request_segments(cls)
     if not any("traits" in vars(parent) for parent in cls.__mro__ if issubclass(parent, TensorOp)):
         cls.traits = traits_def(Pure())

@@ -45,7 +45,13 @@ class CompositeOp(TensorOp):
         arguments = iter(block.args)
         grouped = map_grouped(lambda _: Value(next(arguments)), operands)
         with inserting(InsertionPoint(block)):
-            types = [value.type for value in as_tuple(cls.decompose(*grouped, **settings))]
+            values = as_tuple(cls.decompose(*grouped, **settings))
+        needed = len(cls.SIGNATURE.results)
+        counts = len(values) == needed or cls.SIGNATURE.variadic_results
+        if not counts or not all(isinstance(v, Value) for v in values):
+            given = ", ".join(type(v).__name__ for v in values)
+            raise TypeError(f"{cls.name}: decompose returns ({given}) where {needed} traced values are needed")
+        types = [value.type for value in values]
         return types[0] if len(types) == 1 else tuple(types)
 
     @classmethod

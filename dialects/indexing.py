@@ -158,7 +158,10 @@ class ScatterAddOp(ScatterOp):
 
 @tensor_op
 class EmbeddingOp(CompositeOp):
-    """The rows of `weight` (rows, ...) at `indices` (integers, of any shape)."""
+    """The rows of `weight` (rows, ...) at `indices` (integers, of any shape).
+
+    As in `gather`, negative indices count from the end, and those out of range give the nearest row.
+    """
 
     name = "tenon.embedding"
     weight = operand_def(ANY_TENSOR)

@@ -112,6 +112,11 @@ def loop_structure(
     names = _loop_names(indexing, batch)
     dims = [AffineExpr.dimension(i) for i in range(len(names))]
     indices = [tuple(index) for index in indexing(*dims, **settings)]
+    if len(indices) != len(operand_names) + 1:
+        raise TypeError(
+            f"indexing returns {len(indices)} indices where one for each operand ({', '.join(operand_names)}) "
+            "and one for the result are needed"
+        )
     first_batch = len(names) - batch
     extents = [-2] * len(names)
     origin = [""] * len(names)

@@ -21,7 +21,8 @@ class CrossEntropyOp(CompositeOp):
 
     `logits` has the classes along `axis`; `labels` (integers) has the shape of `logits` without that axis.
     `label_smoothing` is the part of each target that is spread evenly over all classes (Szegedy et al.,
-    arXiv:1512.00567). PyTorch has the classes in axis 1, here they are in the last one unless said otherwise.
+    arXiv:1512.00567). A label that is no class has a target of zeros; it is not an error. PyTorch has the classes in
+    axis 1, here they are in the last one unless said otherwise.
     """
 
     name = "tenon.cross_entropy"

@@ -246,6 +246,9 @@ def setting(kind: object, *, default: Any = REQUIRED, choices: tuple[Any, ...] |
     constant array). Without `default` the setting must be given; with `default=None` it may be absent, and hooks see
     `None`.
     """
+    if kind not in _NAMED:
+        known = ", ".join(k.__name__ if isinstance(k, type) else repr(k) for k in _NAMED)
+        raise TypeError(f"setting: {kind!r} is no kind of setting (kinds: {known})")
     constraint = SettingConstraint(_NAMED[kind], default, choices)
     if default is REQUIRED:
         return prop_def(constraint)

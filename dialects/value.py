@@ -88,6 +88,10 @@ class TracedValueError(TypeError):
 Literal = bool | int | float | np.generic | np.ndarray[Any, Any]
 
 
+# What ops are called that have another name in NumPy.
+_UFUNC_OPS = {"absolute": "abs", "arctan": "atan", "invert": "bitwise_not", "rint": "round", "mod": "remainder"}
+
+
 class Value:
     """A tensor (or, inside a body, a scalar) whose elements are known when the program runs.
 
@@ -97,7 +101,6 @@ class Value:
 
     __slots__ = ("ssa",)
     __array_priority__ = 1000
-    __array_ufunc__ = None
 
     def __init__(self, ssa: SSAValue) -> None:
         self.ssa = ssa
@@ -166,6 +169,15 @@ class Value:
             f"the truth of a traced value ({self.ssa.type}) is not known while tracing; "
             "use tenon.cond, tenon.select or tenon.while_loop"
         )
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        function = ops.find(_UFUNC_OPS.get(ufunc.__name__, ufunc.__name__))
+        if method != "__call__" or options or function is None:
+            called = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+            raise TracedValueError(
+                f"numpy.{called} cannot be traced (argument {self.ssa.type}); use the functions of tenon"
+            )
+        return function(*inputs)
 
     def _no_number(self, *_: object, **__: object) -> Any:
         raise TracedValueError(

@@ -15,7 +15,7 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnrankedTensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
@@ -156,6 +156,8 @@ def differentiate(function: func.FuncOp) -> func.FuncOp:
     """A new function `@<name>_vjp` for `function`, not inserted anywhere."""
     inputs = list(function.function_type.inputs)
     outputs = list(function.function_type.outputs)
+    if not all(isinstance(t, TensorType | UnrankedTensorType) for t in (*inputs, *outputs)):
+        raise GradientError(f"@{function.sym_name.data} is not a function of tensors: {function.function_type}")
     seeds = [t for t in outputs if is_float(element_of(t))]
     wanted = [i for i, t in enumerate(inputs) if is_float(element_of(t))]
     results = [*outputs, *[inputs[i] for i in wanted]]

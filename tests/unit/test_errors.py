@@ -61,11 +61,6 @@ def test_the_users_line_is_in_the_traceback() -> None:
     )
 
 
-def test_numpy_functions_on_traced_values() -> None:
-    with pytest.raises(TypeError):
-        tenon.jit(lambda x: np.exp(x))(floats(3))
-
-
 # --- values outside of their trace ----------------------------------------------------------------
 
 
@@ -216,3 +211,58 @@ def test_lines_do_not_decide_what_is_compiled() -> None:
         + 41.0
     ).trace(floats(3))  # fmt: skip
     assert str(first) == str(second)
+
+
+def test_numpy_functions_of_traced_values_are_ops() -> None:
+    x = np.array([0.5, 2.0])
+    found = tenon.jit(lambda v: np.sin(v) + np.maximum(x, v) * np.float64(2.0) - np.abs(-v))(x)
+    np.testing.assert_allclose(found, np.sin(x) + 2 * x - x, rtol=1e-15)
+    with pytest.raises(tenon.TracedValueError, match=r"numpy\.add\.reduce cannot be traced"):
+        tenon.jit(lambda v: np.add.reduce(v))(x)
+    with pytest.raises(tenon.TracedValueError, match=r"numpy\.spacing cannot be traced"):
+        tenon.jit(lambda v: np.spacing(v))(x)
+    with pytest.raises(tenon.TracedValueError, match="are not known while tracing"):
+        tenon.jit(lambda v: np.array(v))(x)
+
+
+def test_mistakes_in_definitions_are_named() -> None:
+    with pytest.raises(TypeError, match=r"setting: <class 'list'> is no kind of setting \(kinds: int, float"):
+        tenon.setting(list)
+    with pytest.raises(TypeError, match=r"Bare: name 'bare' lacks a dialect; write 'mine\.bare'"):
+
+        @tenon.tensor_op
+        class Bare(tenon.ElementwiseOp):
+            name = "bare"
+            x = tenon.operand_def(tenon.FLOAT_TENSOR)
+            result = tenon.result_def(tenon.FLOAT_TENSOR)
+
+            @staticmethod
+            def scalar(x: Any) -> Any:
+                return x
+
+    @tenon.tensor_op
+    class Pair(tenon.CompositeOp):
+        name = "errors_test.pair"
+        x = tenon.operand_def(tenon.FLOAT_TENSOR)
+        result = tenon.result_def(tenon.FLOAT_TENSOR)
+
+        @staticmethod
+        def decompose(x: Any) -> Any:
+            return x, x
+
+    @tenon.tensor_op
+    class Short(tenon.ContractionOp):
+        name = "errors_test.short"
+        x = tenon.operand_def(tenon.FLOAT_TENSOR)
+        y = tenon.operand_def(tenon.FLOAT_TENSOR)
+        result = tenon.result_def(tenon.FLOAT_TENSOR)
+
+        @staticmethod
+        def indexing(i: Any, j: Any) -> Any:
+            return (i, j), (i, j)
+
+    x = np.zeros((2, 2))
+    with pytest.raises(TypeError, match=r"errors_test\.pair: decompose returns \(Value, Value\) where 1 traced"):
+        Pair.apply(x)
+    with pytest.raises(TypeError, match=r"indexing returns 2 indices where one for each operand \(x, y\)"):
+        Short.apply(x, x)
