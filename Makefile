@@ -43,7 +43,7 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	@rm -rf build/types && mkdir -p build/types
 	@cp -R tenon build/types/tenon && cp -R $(PACKAGES) build/types/tenon/
-	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python \
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python \
 	  | sed -E 's#[^ ]*/build/types/##; s#^( *)tenon/($(PACKAGE_PATTERN))/#\1\2/#'
 
 unit: $(VENV)/.dev
