@@ -62,23 +62,9 @@ class SlidingWindowsOp(IndexMapOp):
         return (*batch, rows, scaled(ow, stride[1]) + scaled(kw, dilation[1]))
 
 
-def _window_indexing(
-    oh: Any, ow: Any, kh: Any, kw: Any, *batch: Any, window: Sizes, stride: Sizes, dilation: Sizes
-) -> tuple[tuple[Any, ...], ...]:
-    rows = scaled(oh, stride[0]) + scaled(kh, dilation[0])
-    columns = scaled(ow, stride[1]) + scaled(kw, dilation[1])
-    return (*batch, rows, columns), (*batch, oh, ow)
+class PlaneWindowOp(WindowOp):
+    """A combination over the windows of the last two dimensions."""
 
-
-def _window_extents(*, window: Sizes, **settings: Any) -> dict[str, int]:
-    return {"kh": window[0], "kw": window[1]}
-
-
-@tensor_op
-class WindowMaxOp(WindowOp):
-    """The largest element of each window of `x` (..., height, width); the gradient goes to the first such element."""
-
-    name = "tenon.window_max"
     x = operand_def(NUMERIC_TENSOR)
     window = setting(tuple)
     stride = setting(tuple, default=(1, 1))
@@ -86,8 +72,25 @@ class WindowMaxOp(WindowOp):
     result = result_def(NUMERIC_TENSOR)
 
     check = staticmethod(check_windows)
-    indexing = staticmethod(_window_indexing)
-    extents = staticmethod(_window_extents)
+
+    @staticmethod
+    def indexing(  # pyright: ignore[reportIncompatibleMethodOverride]
+        oh: Any, ow: Any, kh: Any, kw: Any, *batch: Any, window: Sizes, stride: Sizes, dilation: Sizes
+    ) -> tuple[tuple[Any, ...], ...]:
+        rows = scaled(oh, stride[0]) + scaled(kh, dilation[0])
+        columns = scaled(ow, stride[1]) + scaled(kw, dilation[1])
+        return (*batch, rows, columns), (*batch, oh, ow)
+
+    @staticmethod
+    def extents(*, window: Sizes, **settings: Any) -> dict[str, int]:
+        return {"kh": window[0], "kw": window[1]}
+
+
+@tensor_op
+class WindowMaxOp(PlaneWindowOp):
+    """The largest element of each window of `x` (..., height, width); the gradient goes to the first such element."""
+
+    name = "tenon.window_max"
 
     @staticmethod
     def initial(element: Attribute) -> float:
@@ -108,19 +111,10 @@ class WindowMaxOp(WindowOp):
 
 
 @tensor_op
-class WindowSumOp(WindowOp):
+class WindowSumOp(PlaneWindowOp):
     """The sum of each window of `x` (..., height, width)."""
 
     name = "tenon.window_sum"
-    x = operand_def(NUMERIC_TENSOR)
-    window = setting(tuple)
-    stride = setting(tuple, default=(1, 1))
-    dilation = setting(tuple, default=(1, 1))
-    result = result_def(NUMERIC_TENSOR)
-
-    check = staticmethod(check_windows)
-    indexing = staticmethod(_window_indexing)
-    extents = staticmethod(_window_extents)
 
     @staticmethod
     def initial(element: Attribute) -> float:

@@ -126,25 +126,30 @@ class ProdOp(ReductionOp):
         return (ops.select(others, with_axes(g, x, axis, keepdims) * product / nonzero, 0.0),)
 
 
-def _to_extremes(g: Value, out: Value, x: Value, axis: Axes, keepdims: bool) -> tuple[Any, ...]:
-    """The gradient of an extremum: to the elements that are extreme, in equal parts."""
-    extreme = ops.cast(x == with_axes(out, x, axis, keepdims), dtype=x.element_type)
-    count = ops.sum(extreme, axis=axis, keepdims=True)
-    return (with_axes(g, x, axis, keepdims) * (extreme / count),)
+class ExtremumOp(ReductionOp):
+    """A reduction to one of the elements, of which there must be any."""
 
-
-@tensor_op
-class MaxOp(ReductionOp):
-    """The largest element of `x` along `axis`, which may not be empty; NaN if there is any. Equal ones share the
-    gradient.
-    """
-
-    name = "tenon.max"
     x = operand_def(NUMERIC_TENSOR)
     axis = setting(tuple, default=None)
     keepdims = setting(bool, default=False)
     result = result_def(NUMERIC_TENSOR)
     HAS_IDENTITY: ClassVar[bool] = False
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, *, axis: Axes, keepdims: bool) -> tuple[Any, ...]:
+        """To the elements that are extreme, in equal parts."""
+        extreme = ops.cast(x == with_axes(out, x, axis, keepdims), dtype=x.element_type)
+        count = ops.sum(extreme, axis=axis, keepdims=True)
+        return (with_axes(g, x, axis, keepdims) * (extreme / count),)
+
+
+@tensor_op
+class MaxOp(ExtremumOp):
+    """The largest element of `x` along `axis`, which may not be empty; NaN if there is any. Equal ones share the
+    gradient.
+    """
+
+    name = "tenon.max"
     ALIASES: ClassVar[tuple[str, ...]] = ("amax",)
 
     @staticmethod
@@ -155,23 +160,14 @@ class MaxOp(ReductionOp):
     def scalar(accumulator: Value, x: Value) -> Value:
         return ops.maximum(accumulator, x)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, *, axis: Axes, keepdims: bool) -> tuple[Any, ...]:
-        return _to_extremes(g, out, x, axis, keepdims)
-
 
 @tensor_op
-class MinOp(ReductionOp):
+class MinOp(ExtremumOp):
     """The smallest element of `x` along `axis`, which may not be empty; NaN if there is any. Equal ones share the
     gradient.
     """
 
     name = "tenon.min"
-    x = operand_def(NUMERIC_TENSOR)
-    axis = setting(tuple, default=None)
-    keepdims = setting(bool, default=False)
-    result = result_def(NUMERIC_TENSOR)
-    HAS_IDENTITY: ClassVar[bool] = False
     ALIASES: ClassVar[tuple[str, ...]] = ("amin",)
 
     @staticmethod
@@ -182,30 +178,31 @@ class MinOp(ReductionOp):
     def scalar(accumulator: Value, x: Value) -> Value:
         return ops.minimum(accumulator, x)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, *, axis: Axes, keepdims: bool) -> tuple[Any, ...]:
-        return _to_extremes(g, out, x, axis, keepdims)
-
 
 def _goes_first(x: Value, best: Value, is_better: Value) -> Value:
     """Whether `x` is better than `best`, or the first NaN."""
     return is_better | ((x != x) & (best == best)) if is_float(x.type) else is_better
 
 
-@tensor_op
-class ArgmaxOp(ArgReductionOp):
-    """The index (i64) of the first largest element of `x` along `axis`, or of the first NaN.
+class PlaceOp(ArgReductionOp):
+    """Where an extreme element stands, of which there must be any."""
 
-    Without `axis` it is the index into the elements of `x` in row-major order.
-    """
-
-    name = "tenon.argmax"
     traits = traits_def(Pure(), NoGradient())
     x = operand_def(NUMERIC_TENSOR)
     axis = setting(int, default=None)
     keepdims = setting(bool, default=False)
     result = result_def(NUMERIC_TENSOR)
     HAS_IDENTITY: ClassVar[bool] = False
+
+
+@tensor_op
+class ArgmaxOp(PlaceOp):
+    """The index (i64) of the first largest element of `x` along `axis`, or of the first NaN.
+
+    Without `axis` it is the index into the elements of `x` in row-major order.
+    """
+
+    name = "tenon.argmax"
 
     @staticmethod
     def initial(element: Attribute) -> float:
@@ -217,19 +214,13 @@ class ArgmaxOp(ArgReductionOp):
 
 
 @tensor_op
-class ArgminOp(ArgReductionOp):
+class ArgminOp(PlaceOp):
     """The index (i64) of the first smallest element of `x` along `axis`, or of the first NaN.
 
     Without `axis` it is the index into the elements of `x` in row-major order.
     """
 
     name = "tenon.argmin"
-    traits = traits_def(Pure(), NoGradient())
-    x = operand_def(NUMERIC_TENSOR)
-    axis = setting(int, default=None)
-    keepdims = setting(bool, default=False)
-    result = result_def(NUMERIC_TENSOR)
-    HAS_IDENTITY: ClassVar[bool] = False
 
     @staticmethod
     def initial(element: Attribute) -> float:
@@ -243,6 +234,10 @@ class ArgminOp(ArgReductionOp):
 class QuantifierOp(ReductionOp):
     """A reduction of truths: what is not zero is true."""
 
+    x = operand_def(ANY_TENSOR)
+    axis = setting(tuple, default=None)
+    keepdims = setting(bool, default=False)
+    result = result_def(BOOL_TENSOR)
     traits = traits_def(Pure(), NoGradient())
 
     @classmethod
@@ -255,10 +250,6 @@ class AnyOp(QuantifierOp):
     """Whether any element of `x` along `axis` is true (not zero)."""
 
     name = "tenon.any"
-    x = operand_def(ANY_TENSOR)
-    axis = setting(tuple, default=None)
-    keepdims = setting(bool, default=False)
-    result = result_def(BOOL_TENSOR)
 
     @staticmethod
     def initial(element: Attribute) -> float:
@@ -274,10 +265,6 @@ class AllOp(QuantifierOp):
     """Whether all elements of `x` along `axis` are true (not zero)."""
 
     name = "tenon.all"
-    x = operand_def(ANY_TENSOR)
-    axis = setting(tuple, default=None)
-    keepdims = setting(bool, default=False)
-    result = result_def(BOOL_TENSOR)
 
     @staticmethod
     def initial(element: Attribute) -> float:
