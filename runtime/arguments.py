@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ import numpy as np
 
 from tenon.dialects.types import AnyTensor, array_type, element_of, element_type, numpy_dtype, shape_of, tensor_type
 from tenon.dialects.value import TracedValueError, Value
+from tenon.runtime.dlpack import from_dlpack
 from tenon.runtime.tree import Structure, flatten, paths, static_key
 
 Parameter = inspect.Parameter
@@ -37,8 +39,8 @@ def is_array(leaf: Any) -> bool:
 def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
     """A number or an array of any library as a NumPy array of native byte order; Python floats are f32, integers i64.
 
-    Raises `TypeError` naming the argument for a dtype that Tenon does not store, `OverflowError` for an integer beyond
-    i64.
+    Raises `TypeError` naming the argument for a dtype that Tenon does not store and for an array of another device,
+    `OverflowError` for an integer beyond i64.
     """
     if isinstance(leaf, Value):
         raise TracedValueError(f"{name}: a traced value ({leaf.type}) is used after its trace ended; return it instead")
@@ -53,9 +55,15 @@ def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
     elif isinstance(leaf, bool | np.generic):
         array = np.asarray(leaf)
     else:
-        array = np.from_dlpack(leaf)
+        try:
+            array = from_dlpack(leaf)
+        except TypeError as error:
+            raise TypeError(f"{name}: {error}") from None
     if array.dtype not in _STORED:
         if not array.dtype.isnative:
+            warnings.warn(
+                f"{name} is of the other byte order ({array.dtype.str}) and converted at every call", stacklevel=2
+            )
             array = array.astype(array.dtype.newbyteorder("="))
         try:
             element_type(array.dtype)

@@ -108,6 +108,9 @@ class CpuExecutable:
     ir: str
     code: Any
     address: int
+    name: str = "main"
+    copies: int = 0
+    """How many inputs were copied so far, since they were not contiguous or not aligned."""
     arenas: list[np.ndarray[Any, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -119,14 +122,14 @@ class CpuExecutable:
         self._takes_over = any(donor >= 0 for donor in self.interface.donations)
 
     def run(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-        """Launch. Inputs that are not contiguous are copied.
+        """Launch. Inputs that are not contiguous or not aligned are copied, which `TENON_DEBUG=2` tells.
 
         A donated input becomes the result that takes over its memory, unless it is read-only or shares memory with
         another input: then the result has memory of its own, and the input stays as it was.
         """
         pointers, flags = addresses(arrays)
         if flags & USABLE != USABLE:
-            arrays = [a if a.flags.c_contiguous and a.flags.aligned else np.array(a, order="C") for a in arrays]
+            arrays = [self._usable(a, position) for position, a in enumerate(arrays)]
             pointers, _ = addresses(arrays)
         if self._takes_over:
             shared = _shared(arrays, list(pointers))
@@ -147,6 +150,19 @@ class CpuExecutable:
         self._launch(pointers)
         self.arenas.append(arena)
         return outputs
+
+    def _usable(self, array: np.ndarray[Any, Any], position: int) -> np.ndarray[Any, Any]:
+        if array.flags.c_contiguous and array.flags.aligned:
+            return array
+        self.copies += 1
+        if knobs.debug >= 2:
+            why = "is not aligned" if array.flags.c_contiguous else f"has strides {array.strides}"
+            print(
+                f"tenon: {self.name}: array {position}, {array.dtype}{list(array.shape)}, {why} and is copied "
+                f"({self.copies} so far)",
+                file=sys.stderr,
+            )
+        return np.array(array, order="C")
 
 
 def _shared(arrays: Sequence[Any], starts: Sequence[int | None]) -> set[int]:
@@ -181,7 +197,7 @@ def _cpu_executable(module: ModuleOp, text: str, key: str, name: str) -> CpuExec
         cache.store(key, entry)
     code = load_object(entry["object"], target)
     interface = Interface.from_json(entry["interface"].decode())
-    return CpuExecutable(interface, entry["loops.mlir"].decode(), code, code.entry("main"))
+    return CpuExecutable(interface, entry["loops.mlir"].decode(), code, code.entry("main"), name)
 
 
 def _compile_for_cpu(module: ModuleOp, text: str, name: str) -> dict[str, bytes]:

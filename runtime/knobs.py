@@ -146,8 +146,8 @@ class Knobs:
         lambda: 0,
         accepts="an integer from 0 to 4",
         default_text="0",
-        effect="what is reported on stderr: 1 executables, 2 also the time of each pass, 3 also the loop IR, "
-        "4 also the IR after every pass",
+        effect="what is reported on stderr: 1 executables, 2 also the time of each pass and each input that is copied, "
+        "3 also the loop IR, 4 also the IR after every pass",
     )
     dump_ir = Knob(
         "TENON_DUMP_IR",

@@ -1,15 +1,18 @@
 """What each op computes, by example: one row or more for every op in the registry.
 
 Tests are parametrised over `SAMPLES`. Oracles get the arguments with floats widened to float64 and give what a perfect
-implementation would; `Sample.check` compares dtypes, shapes and numbers.
+implementation would; `Sample.check` compares dtypes, shapes and numbers. The rows are in the files `samples_*.py` beside
+this one, each of which adds its own when it is imported.
 """
 
 from __future__ import annotations
 
-# Each of these adds its rows when it is imported.
-import samples_elementwise
-import samples_networks
-import samples_tensors
+from importlib import import_module
+from pathlib import Path
+
 from sample import SAMPLES, Sample
 
-__all__ = ["SAMPLES", "Sample", "samples_elementwise", "samples_networks", "samples_tensors"]
+for _path in sorted(Path(__file__).parent.glob("samples_*.py")):
+    import_module(_path.stem)
+
+__all__ = ["SAMPLES", "Sample"]

@@ -102,6 +102,7 @@ def _read_only(x: Array) -> Array:
     return x
 
 
+@pytest.mark.filterwarnings("ignore:.*other byte order")
 @examples(30)
 @given(programs(most=5), st.sampled_from([_fortran, _every_other, _reversed, _big_endian, _read_only]))
 def test_inputs_of_every_memory_layout_are_read_right(program: Program, layout: Callable[[Array], Array]) -> None:

@@ -1,0 +1,75 @@
+"""Arrays of other libraries, read where they are through DLPack (https://dmlc.github.io/dlpack/latest/).
+
+NumPy reads every dtype but bfloat16, which is not one of its own; that one is read here from the tensor's description.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+_CPU = 1
+_BFLOAT = 4
+
+
+class _Tensor(ctypes.Structure):
+    """`DLTensor`, with which the unversioned `DLManagedTensor` begins."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Memory:
+    """Memory that a capsule keeps alive, in NumPy's array interface."""
+
+    def __init__(self, capsule: Any, interface: dict[str, Any]) -> None:
+        self.capsule = capsule
+        self.__array_interface__ = interface
+
+
+def from_dlpack(array: Any) -> np.ndarray[Any, Any]:
+    """`array` as a NumPy array of the same memory. Raises `TypeError` for one that is not in the memory of the CPU, or
+    cannot be handed over (a tensor of a library that records gradients, say)."""
+    device, _ = array.__dlpack_device__()
+    if int(device) != _CPU:
+        raise TypeError(f"a {type(array).__name__} on another device than the CPU cannot be read")
+    try:
+        return np.from_dlpack(array)
+    except (BufferError, RuntimeError, TypeError) as error:
+        read = _bfloat16(array)
+        if read is None:
+            raise TypeError(f"a {type(array).__name__} cannot be read: {error}") from None
+        return read
+
+
+def _bfloat16(array: Any) -> np.ndarray[Any, Any] | None:
+    try:
+        capsule = array.__dlpack__()
+    except (BufferError, RuntimeError, TypeError):
+        return None
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = _Tensor.from_address(pointer(capsule, b"dltensor"))
+    if (tensor.code, tensor.bits, tensor.lanes) != (_BFLOAT, 16, 1):
+        return None
+    interface = {
+        "version": 3,
+        "typestr": "<u2",
+        "shape": tuple(tensor.shape[: tensor.ndim]),
+        "strides": tuple([2 * step for step in tensor.strides[: tensor.ndim]]) if tensor.strides else None,
+        "data": ((tensor.data or 0) + tensor.byte_offset, False),
+    }
+    return np.asarray(_Memory(capsule, interface)).view(ml_dtypes.bfloat16)

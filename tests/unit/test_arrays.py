@@ -1,0 +1,140 @@
+"""Arrays as users have them: any strides, byte order, alignment and rank, and those of other libraries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tenon
+from tenon.runtime.dlpack import from_dlpack
+
+Array = np.ndarray[Any, Any]
+
+
+def floats(*shape: int) -> Array:
+    return np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
+
+
+def unaligned(array: Array) -> Array:
+    memory = np.zeros(array.nbytes + 1, np.uint8)[1:]
+    result = memory.view(array.dtype).reshape(array.shape)
+    result[...] = array
+    return result
+
+
+def twice(x: Any) -> Any:
+    return x * 2.0 + 1.0
+
+
+LAYOUTS = {
+    "transposed": lambda x: x.T.copy().T,
+    "strided": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
+    "reversed": lambda x: x[::-1, ::-1].copy()[::-1, ::-1],
+    "broadcast": lambda x: np.broadcast_to(x[:1], x.shape),
+    "unaligned": unaligned,
+    "window": lambda x: np.lib.stride_tricks.sliding_window_view(x.ravel(), 4),
+    "not owned": lambda x: np.frombuffer(x.tobytes(), np.float32).reshape(x.shape),
+    "memory map": None,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_any_layout(layout: str, tmp_path: Any) -> None:
+    x = floats(6, 4)
+    if layout == "memory map":
+        x.tofile(tmp_path / "x")
+        given: Array = np.memmap(tmp_path / "x", np.float32, "r", shape=(6, 4))
+    else:
+        given = LAYOUTS[layout](x)
+        given.flags.writeable = False
+    np.testing.assert_allclose(tenon.jit(twice)(given), np.asarray(given) * 2 + 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 0, 2), (), (1,) * 20 + (3,), (2, 1) * 8])
+def test_any_rank_and_no_elements(shape: tuple[int, ...]) -> None:
+    x = floats(*shape)
+    result, total = tenon.jit(lambda x: (twice(x), tenon.sum(x)))(x)
+    assert result.shape == shape
+    np.testing.assert_allclose(result, x * 2 + 1, rtol=1e-6)
+    np.testing.assert_allclose(total, x.sum(), rtol=1e-5, atol=1e-6)
+
+
+def test_the_other_byte_order_is_converted_with_a_message() -> None:
+    x = floats(3)
+    swapped = x.astype(x.dtype.newbyteorder())
+    with pytest.warns(UserWarning, match=r"of the other byte order \(.f4\) and converted at every call"):
+        np.testing.assert_array_equal(tenon.jit(twice)(swapped), twice(x))
+
+
+def test_copies_are_counted_and_told(capfd: pytest.CaptureFixture[str]) -> None:
+    compiled = tenon.jit(lambda x: x * 3.0 - 5.0).compile(floats(6, 4))
+    assert compiled.executable.copies == 0
+    with tenon.knobs.override(debug=2):
+        compiled(floats(6, 4))
+        assert "copied" not in capfd.readouterr().err
+        compiled(floats(4, 6).T)
+        assert "array 0, float32[6, 4], has strides (4, 24) and is copied (1 so far)" in capfd.readouterr().err
+        compiled(unaligned(floats(6, 4)))
+        assert "is not aligned and is copied (2 so far)" in capfd.readouterr().err
+    assert compiled.executable.copies == 2
+
+
+def test_bfloat16_in_and_out() -> None:
+    x = floats(5).astype(ml_dtypes.bfloat16)
+    result = tenon.jit(lambda x: x + x)(x)
+    assert result.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(result.astype(np.float32), (x.astype(np.float32) * 2))
+
+
+class Foreign:
+    """An array of a library that knows DLPack alone."""
+
+    def __init__(self, array: Array, device: int = 1) -> None:
+        self.array = array
+        self.device = device
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.device, 0
+
+
+def test_arrays_of_other_libraries() -> None:
+    x = floats(4)
+    np.testing.assert_array_equal(tenon.jit(twice)(Foreign(x)), twice(x))
+    with pytest.raises(TypeError, match="argument x: a Foreign on another device than the CPU cannot be read"):
+        tenon.jit(twice)(Foreign(x, device=2))
+
+
+def test_tensors_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    for tensor in (
+        torch.arange(6.0).reshape(2, 3),
+        torch.arange(6.0).reshape(2, 3).T,
+        torch.zeros(0, 3),
+        torch.tensor(3.0),
+        torch.arange(24, dtype=torch.float64).reshape(2, 3, 4)[:, ::2, 1:],
+    ):
+        np.testing.assert_array_equal(tenon.jit(twice)(tensor), twice(tensor.numpy()))
+    whole = torch.arange(12.0).bfloat16().reshape(3, 4)
+    for tensor in (whole, whole.T, whole[1:, 2], whole[:0]):
+        read = from_dlpack(tensor)
+        assert read.dtype == ml_dtypes.bfloat16
+        np.testing.assert_array_equal(read.astype(np.float32), tensor.float().numpy())
+    assert from_dlpack(whole).ctypes.data == whole.data_ptr()
+    with pytest.raises(TypeError, match=r"argument x: a Tensor cannot be read: .*require grad"):
+        tenon.jit(twice)(torch.zeros(2, requires_grad=True))
+    result = torch.from_dlpack(tenon.jit(twice)(torch.ones(3)))
+    assert result.tolist() == [3.0, 3.0, 3.0]
+
+
+def test_arrays_of_jax() -> None:
+    jnp = pytest.importorskip("jax.numpy")
+    x = jnp.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(tenon.jit(twice)(x), twice(np.asarray(x)))
+    half = x.astype(jnp.bfloat16)
+    np.testing.assert_array_equal(tenon.jit(lambda x: x + x)(half), np.asarray(half + half))
