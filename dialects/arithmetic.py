@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import inf, nan
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith, math
@@ -10,7 +12,7 @@ from xdsl.irdl import operand_def, opt_operand_def, result_def
 from tenon.dialects.base import tensor_op
 from tenon.dialects.families import ElementwiseOp, PrimitiveOp
 from tenon.dialects.scalar import ScalarForms, emit_scalar, scalar_constant
-from tenon.dialects.types import FLOAT_TENSOR, NUMERIC_TENSOR, is_float
+from tenon.dialects.types import FLOAT_TENSOR, NUMERIC_TENSOR, is_float, is_unsigned
 from tenon.dialects.value import Value, ops
 
 
@@ -93,7 +95,8 @@ def _floored_quotient(x: Value, y: Value) -> tuple[Value, Value]:
 class FloorDivideOp(PrimitiveOp):
     """The quotient of `x` and `y` rounded down, as Python's `//`.
 
-    Integers divided by 0 give 0, as in NumPy. An infinite `x` gives an infinite quotient (NumPy: NaN).
+    Integers divided by 0 give 0, and the least one divided by -1 gives itself, as in NumPy. Floats divided by 0 give
+    an infinity or NaN; an infinite `x` gives NaN.
     """
 
     name = "tenon.floor_divide"
@@ -104,8 +107,8 @@ class FloorDivideOp(PrimitiveOp):
     @staticmethod
     def scalar(x: Value, y: Value) -> Value:
         if is_float(x.type):
-            return _floored_quotient(x, y)[0]
-        return emit_scalar(arith.FloorDivSIOp, x, y)
+            return ops.select((abs(x) == inf) & (y != 0), nan, _floored_quotient(x, y)[0])
+        return emit_scalar(arith.DivUIOp if is_unsigned(x.type) else arith.FloorDivSIOp, x, y)
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
@@ -129,6 +132,8 @@ class RemainderOp(PrimitiveOp):
     def scalar(x: Value, y: Value) -> Value:
         if is_float(x.type):
             return _floored_quotient(x, y)[1]
+        if is_unsigned(x.type):
+            return emit_scalar(arith.RemUIOp, x, y)
         remainder = emit_scalar(arith.RemSIOp, x, y)
         return ops.select((remainder != 0) & ((remainder < 0) != (y < 0)), remainder + y, remainder)
 
@@ -137,18 +142,79 @@ class RemainderOp(PrimitiveOp):
         return g, -g * ops.floor_divide(x, y)
 
 
+def _truncated_quotient(x: Value, y: Value) -> tuple[Value, Value]:
+    """Quotient of floats rounded toward zero, and what remains, with the sign of `x`."""
+    quotient, remainder = _floored_quotient(abs(x), abs(y))
+    return emit_scalar(math.CopySignOp, quotient, x / y), emit_scalar(math.CopySignOp, remainder, x)
+
+
+@tensor_op
+class TruncateDivideOp(PrimitiveOp):
+    """The quotient of `x` and `y` rounded toward zero, as C's `/` on integers.
+
+    Integers divided by 0 give 0, and the least one divided by -1 gives itself.
+    """
+
+    name = "tenon.truncate_divide"
+    x = operand_def(NUMERIC_TENSOR)
+    y = operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value, y: Value) -> Value:
+        if is_float(x.type):
+            return _truncated_quotient(x, y)[0]
+        return emit_scalar(arith.DivUIOp if is_unsigned(x.type) else arith.DivSIOp, x, y)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
+        return None, None
+
+
+@tensor_op
+class FmodOp(PrimitiveOp):
+    """What remains of `x` after division by `y`, with the sign of `x`, as C's `fmod` and `%`. Integers modulo 0 give 0.
+
+    Exact where the quotient of floats is below 2^24 (f32) or 2^53 (f64) in magnitude.
+    """
+
+    name = "tenon.fmod"
+    x = operand_def(NUMERIC_TENSOR)
+    y = operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value, y: Value) -> Value:
+        if is_float(x.type):
+            return _truncated_quotient(x, y)[1]
+        return emit_scalar(arith.RemUIOp if is_unsigned(x.type) else arith.RemSIOp, x, y)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
+        return g, -g * ops.truncate_divide(x, y)
+
+
 @tensor_op
 class PowerOp(PrimitiveOp):
-    """`x` to the power `y`. A negative float to a fractional power is NaN; negative powers of integers round toward
-    zero.
+    """`x` to the power `y`. A negative float to a fractional power is NaN. Integers wrap; negative powers of them round
+    toward zero, and those of 0 are 0.
     """
 
     name = "tenon.power"
     x = operand_def(NUMERIC_TENSOR)
     y = operand_def(NUMERIC_TENSOR)
     result = result_def(NUMERIC_TENSOR)
-    SCALAR: ClassVar[ScalarForms] = ScalarForms(math.PowFOp, math.IPowIOp)
     ALIASES: ClassVar[tuple[str, ...]] = ("pow",)
+
+    @staticmethod
+    def scalar(x: Value, y: Value) -> Value:
+        if is_float(x.type):
+            return emit_scalar(math.PowFOp, x, y)
+        if not is_unsigned(x.type):
+            return emit_scalar(math.IPowIOp, x, y)
+        # ipowi takes exponents as signed, and half of an unsigned one is not negative.
+        root = emit_scalar(math.IPowIOp, x, y >> 1)
+        return root * root * ops.select((y & 1) == 0, 1, x)
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
@@ -160,7 +226,7 @@ class PowerOp(PrimitiveOp):
 
 @tensor_op
 class NegativeOp(PrimitiveOp):
-    """`x` with its sign changed."""
+    """`x` with its sign changed. Integers wrap: the least one stays as it is, unsigned ones become 2^width - `x`."""
 
     name = "tenon.negative"
     x = operand_def(NUMERIC_TENSOR)
@@ -188,6 +254,10 @@ class AbsOp(PrimitiveOp):
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.AbsFOp, math.AbsIOp)
     ALIASES: ClassVar[tuple[str, ...]] = ("absolute",)
 
+    @classmethod
+    def on_scalars(cls, values: Sequence[Value], settings: dict[str, Any]) -> Any:
+        return values[0] if is_unsigned(values[0].type) else super().on_scalars(values, settings)
+
     @staticmethod
     def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
         return (g * ops.sign(x),)
@@ -203,7 +273,8 @@ class SignOp(ElementwiseOp):
 
     @staticmethod
     def scalar(x: Value) -> Value:
-        return ops.select(x > 0, 1, ops.select(x < 0, -1, x))
+        negative_or_zero = x if is_unsigned(x.element_type) else ops.select(x < 0, -1, x)
+        return ops.select(x > 0, 1, negative_or_zero)
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
@@ -224,7 +295,7 @@ class MaximumOp(PrimitiveOp):
     x = operand_def(NUMERIC_TENSOR)
     y = operand_def(NUMERIC_TENSOR)
     result = result_def(NUMERIC_TENSOR)
-    SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.MaximumfOp, arith.MaxSIOp)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.MaximumfOp, arith.MaxSIOp, on_unsigned=arith.MaxUIOp)
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
@@ -239,7 +310,7 @@ class MinimumOp(PrimitiveOp):
     x = operand_def(NUMERIC_TENSOR)
     y = operand_def(NUMERIC_TENSOR)
     result = result_def(NUMERIC_TENSOR)
-    SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.MinimumfOp, arith.MinSIOp)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.MinimumfOp, arith.MinSIOp, on_unsigned=arith.MinUIOp)
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
@@ -303,57 +374,48 @@ class ClipOp(ElementwiseOp):
         return to_x, to_low, to_high
 
 
+class WholeNumberOp(PrimitiveOp):
+    """Floats rounded to whole numbers, which integers are already. The gradient is 0."""
+
+    x = operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
+
+    @classmethod
+    def on_scalars(cls, values: Sequence[Value], settings: dict[str, Any]) -> Any:
+        return super().on_scalars(values, settings) if is_float(values[0].type) else values[0]
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
+        return (None,)
+
+
 @tensor_op
-class FloorOp(PrimitiveOp):
-    """The largest whole number not above `x`. Integers are taken as f32. The gradient is 0."""
+class FloorOp(WholeNumberOp):
+    """The largest whole number not above `x`. Integers stay as they are. The gradient is 0."""
 
     name = "tenon.floor"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.FloorOp)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (None,)
-
 
 @tensor_op
-class CeilOp(PrimitiveOp):
-    """The smallest whole number not below `x`. Integers are taken as f32. The gradient is 0."""
+class CeilOp(WholeNumberOp):
+    """The smallest whole number not below `x`. Integers stay as they are. The gradient is 0."""
 
     name = "tenon.ceil"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.CeilOp)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (None,)
-
 
 @tensor_op
-class RoundOp(PrimitiveOp):
-    """The whole number nearest to `x`, halves to the even one. Integers are taken as f32. The gradient is 0."""
+class RoundOp(WholeNumberOp):
+    """The whole number nearest to `x`, halves to the even one. Integers stay as they are. The gradient is 0."""
 
     name = "tenon.round"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.RoundEvenOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (None,)
 
 
 @tensor_op
-class TruncOp(PrimitiveOp):
-    """`x` rounded toward zero. Integers are taken as f32. The gradient is 0."""
+class TruncOp(WholeNumberOp):
+    """`x` rounded toward zero. Integers stay as they are. The gradient is 0."""
 
     name = "tenon.trunc"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.TruncOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (None,)

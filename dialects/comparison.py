@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from xdsl.traits import Pure
 from tenon.dialects.base import tensor_op
 from tenon.dialects.families import ElementwiseOp, PrimitiveOp
 from tenon.dialects.scalar import OpBuilder, ScalarForms, emit_scalar, scalar_constant
+from tenon.dialects.settings import setting
 from tenon.dialects.traits import NoGradient
 from tenon.dialects.types import (
     ANY_TENSOR,
@@ -39,8 +41,10 @@ def _compare_integers(predicate: str) -> OpBuilder:
     return build
 
 
-def _comparison(on_floats: str, on_integers: str, on_bools: str) -> ScalarForms:
-    return ScalarForms(_compare_floats(on_floats), _compare_integers(on_integers), _compare_integers(on_bools))
+def _comparison(on_floats: str, on_integers: str, on_unsigned: str) -> ScalarForms:
+    """False is below True, as with unsigned integers."""
+    unsigned = _compare_integers(on_unsigned)
+    return ScalarForms(_compare_floats(on_floats), _compare_integers(on_integers), unsigned, unsigned)
 
 
 class TruthOp(PrimitiveOp):
@@ -130,15 +134,21 @@ class IsNanOp(TruthOp):
 
 @tensor_op
 class IsInfOp(TruthOp):
-    """Whether `x` is infinite, of either sign."""
+    """Whether `x` is infinite: negative (unless not `detect_negative`) or positive (unless not `detect_positive`)."""
 
     name = "tenon.isinf"
     x = operand_def(FLOAT_TENSOR)
+    detect_negative = setting(bool, default=True)
+    detect_positive = setting(bool, default=True)
     result = result_def(BOOL_TENSOR)
 
     @staticmethod
-    def scalar(x: Value) -> Value:
-        return abs(x) == float("inf")
+    def scalar(x: Value, *, detect_negative: bool, detect_positive: bool) -> Value:
+        if detect_negative and detect_positive:
+            return abs(x) == inf
+        if detect_negative == detect_positive:
+            return (x == inf) & (x == -inf)  # neither
+        return x == (inf if detect_positive else -inf)
 
 
 @tensor_op
@@ -151,7 +161,7 @@ class IsFiniteOp(TruthOp):
 
     @staticmethod
     def scalar(x: Value) -> Value:
-        return abs(x) < float("inf")
+        return abs(x) < inf
 
 
 class LogicalOp(ElementwiseOp):

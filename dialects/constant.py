@@ -7,16 +7,18 @@ from typing import Any, ClassVar
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineMap
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tenon.dialects.base import tensor_op
 from tenon.dialects.families import ElementwiseOp, StructuredOp
-from tenon.dialects.scalar import convert
+from tenon.dialects.inference import InferenceError
+from tenon.dialects.scalar import convert, emit_scalar, to_compute
 from tenon.dialects.settings import array_of, setting
-from tenon.dialects.structured import converted, filled, static_shape
+from tenon.dialects.structured import converted, elementwise, filled, static_shape
 from tenon.dialects.traits import NoGradient
-from tenon.dialects.types import ANY_TENSOR, array_type, element_of, is_float
+from tenon.dialects.types import ANY_TENSOR, NUMERIC_TENSOR, array_type, element_of, is_bool, is_float, numpy_dtype
 from tenon.dialects.value import Value, emit, insertion_point, ops
 
 
@@ -80,3 +82,41 @@ class CastOp(ElementwiseOp):
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, *, dtype: Attribute) -> tuple[Any, ...]:
         return (ops.cast(g, dtype=x.element_type) if is_float(dtype) and is_float(x.element_type) else None,)
+
+
+@tensor_op
+class BitcastOp(ElementwiseOp):
+    """The bits of `x` taken as an element of `dtype`, which has the same width. Truth values have none."""
+
+    name = "tenon.bitcast"
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(NUMERIC_TENSOR)
+    dtype = setting("dtype")
+    result = result_def(NUMERIC_TENSOR)
+
+    @classmethod
+    def result_element(cls, *elements: Attribute | None, **settings: Any) -> Attribute:
+        (source,), target = elements, settings["dtype"]
+        assert source is not None
+        _check_width(source, target)
+        return target
+
+    @staticmethod
+    def scalar(x: Value, *, dtype: Attribute) -> Value:
+        _check_width(x.type, dtype)
+        return to_compute(_bitcast(x, dtype))
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        # f16 and bf16 are not taken as f32 here: it is their own bits that count.
+        shape, element = static_shape(operands[0]), element_of(self.results[0].type)
+        inputs = [(operands[0], AffineMap.identity(len(shape)))]
+        return elementwise(inputs, shape, [element], lambda values: [_bitcast(values[0], element)])
+
+
+def _check_width(source: Attribute, target: Attribute) -> None:
+    if is_bool(target) or numpy_dtype(source).itemsize != numpy_dtype(target).itemsize:
+        raise InferenceError(f"tenon.bitcast: dtype is {target}, which has not as many bits as {source} of x")
+
+
+def _bitcast(x: Value, element: Attribute) -> Value:
+    return emit_scalar(lambda bits: arith.BitcastOp(bits, element), x)

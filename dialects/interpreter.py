@@ -40,6 +40,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.traits import IsTerminator
 
+from tenon.dialects import signedness
 from tenon.dialects.settings import elements_of
 from tenon.dialects.types import numpy_dtype
 
@@ -194,8 +195,8 @@ class Interpreter:
     def run(self, module: ModuleOp, function_name: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """Call a function of `module`; memref arguments are written in place.
 
-        An argument is an array of the shape and dtype of its type or, for scalars, a number. Tensor results may share
-        memory with the arguments.
+        An argument is an array of the shape and dtype of its type (which leaves the sign of integers open) or, for
+        scalars, a number. Tensor results may share memory with the arguments.
         """
         self._reset()
         for op in module.ops:
@@ -211,9 +212,12 @@ class Interpreter:
         ]
         with np.errstate(all="ignore"):
             results = self.call(function, converted)
+        outputs = function.function_type.outputs.data
+        external = signedness.external_elements(function)
+        elements = external[1] if external is not None and outputs else outputs
         return tuple(
-            np.asarray(result) if isinstance(type_, TensorType) else result
-            for result, type_ in zip(results, function.function_type.outputs.data, strict=True)
+            np.asarray(result).view(element_dtype(element)) if isinstance(type_, TensorType) else result
+            for result, type_, element in zip(results, outputs, elements, strict=True)
         )
 
     def call(self, function: func.FuncOp, arguments: Sequence[Any]) -> Sequence[Any]:
@@ -334,7 +338,10 @@ def _convert_argument(where: str, value: Any, type_: Attribute) -> Any:
             fits = len(shape) == array.ndim and all(
                 s in (DYNAMIC_INDEX, n) for s, n in zip(shape, array.shape, strict=True)
             )
-            if not fits or array.dtype != element_dtype(type_):
+            dtype = element_dtype(type_)
+            if array.dtype.kind == "u" and dtype.kind == "i" and array.dtype.itemsize == dtype.itemsize:
+                array = array.view(dtype)
+            if not fits or array.dtype != dtype:
                 raise InterpreterError(f"{where} is {array.dtype} of shape {array.shape}, expected {type_}")
             return array
         case _ if isinstance(type_, IntegerType | IndexType | AnyFloat):

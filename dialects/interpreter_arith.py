@@ -249,14 +249,23 @@ _converting(arith.FPToUIOp)(lambda value, dtype: saturate_to_integer(value, dtyp
 
 @_converting(arith.SIToFPOp)
 def _signed_to_float(value: Any, dtype: np.dtype[Any]) -> Any:
-    wide = convert_integer(value, np.dtype(np.int64), is_signed=True)
-    return wide.astype(dtype) if dtype.itemsize > 2 else round_float(wide.astype(np.float64), dtype)
+    return _integer_to_float(convert_integer(value, np.dtype(np.int64), is_signed=True), dtype)
 
 
 @_converting(arith.UIToFPOp)
 def _unsigned_to_float(value: Any, dtype: np.dtype[Any]) -> Any:
-    wide = value.view(_UNSIGNED[value.dtype])
-    return wide.astype(dtype) if dtype.itemsize > 2 else round_float(wide.astype(np.float64), dtype)
+    return _integer_to_float(value.view(_UNSIGNED[value.dtype]).astype(np.uint64), dtype)
+
+
+def _integer_to_float(wide: Any, dtype: np.dtype[Any]) -> Any:
+    """Convert integers of 64 bits, rounding once."""
+    if dtype.itemsize > 2:
+        return wide.astype(dtype)
+    # What float64 cannot hold is far below the last place of the result, but must not look like a tie.
+    bits, one = wide.dtype.type(12), wide.dtype.type(1)
+    rounded = (wide >> bits | ((wide & wide.dtype.type(0xFFF)) != 0) * one) << bits
+    is_small = (wide < 1 << 53) & (wide > (-(1 << 53) if wide.dtype.kind == "i" else -1))
+    return round_float(np.where(is_small, wide, rounded).astype(np.float64), dtype)[()]
 
 
 @_converting(arith.BitcastOp)

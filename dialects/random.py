@@ -26,10 +26,13 @@ WORDS = TensorConstraint((i32,))
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 
+# The second word of a counter tells what the first one counts, so that new keys are no numbers that were drawn.
+_DRAWS, _FOLDS, _SPLITS = 0, 1, 2
+
 
 @tensor_op
 class ShiftLeftOp(PrimitiveOp):
-    """The bits of `x` moved to the left by `y`; zeros come in. `y` in [0, width)."""
+    """The bits of `x` moved to the left by `y`; zeros come in. By the width or more, or by less than 0, it is 0."""
 
     name = "tenon.shift_left"
     x = operand_def(INTEGER_TENSOR)
@@ -37,11 +40,31 @@ class ShiftLeftOp(PrimitiveOp):
     result = result_def(INTEGER_TENSOR)
     traits = traits_def(Pure(), NoGradient())
     SCALAR: ClassVar[ScalarForms] = ScalarForms(on_integers=arith.ShLIOp)
+    ALIASES: ClassVar[tuple[str, ...]] = ("left_shift",)
+
+
+@tensor_op
+class ShiftRightOp(PrimitiveOp):
+    """The bits of `x` moved to the right by `y`; copies of the sign come in, zeros for unsigned `x`.
+
+    By the width or more, or by less than 0, all bits are what comes in, as in NumPy.
+    """
+
+    name = "tenon.shift_right"
+    x = operand_def(INTEGER_TENSOR)
+    y = operand_def(INTEGER_TENSOR)
+    result = result_def(INTEGER_TENSOR)
+    traits = traits_def(Pure(), NoGradient())
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(on_integers=arith.ShRSIOp, on_unsigned=arith.ShRUIOp)
+    ALIASES: ClassVar[tuple[str, ...]] = ("right_shift",)
 
 
 @tensor_op
 class ShiftRightLogicalOp(PrimitiveOp):
-    """The bits of `x` moved to the right by `y`; zeros come in, whatever the sign. `y` in [0, width)."""
+    """The bits of `x` moved to the right by `y`; zeros come in, whatever the sign.
+
+    By the width or more, or by less than 0, it is 0.
+    """
 
     name = "tenon.shift_right_logical"
     x = operand_def(INTEGER_TENSOR)
@@ -84,23 +107,28 @@ class ThreefryOp(ElementwiseOp):
 @tensor_function
 def random_bits(key: Any, shape: Sequence[int]) -> Any:
     """Random i32 words of `shape` for `key` (2 words, i32)."""
+    return random_words(key, shape)[0]
+
+
+def random_words(key: Any, shape: Sequence[int]) -> tuple[Any, Any]:
+    """Two random i32 words for each element of `shape`: those of the counters 0, 1, ... under `key` (2 words, i32)."""
     size = int(np.prod(tuple(shape), dtype=np.int64))
     if size >= 2**31:
         raise ValueError(f"random_bits: {size} words are asked for, more than one key gives (2^31 - 1)")
     counter = ops.iota(shape=(size,), dtype="i32")
-    low, _ = ops.threefry(counter, 0, key[0], key[1])
-    return ops.reshape(low, shape=tuple(shape))
-
-
-@tensor_function
-def random_uniform(key: Any, shape: Sequence[int]) -> Any:
-    """Numbers of `shape`, f32, uniform on the multiples of 2^-24 in [0, 1), for `key` (2 words, i32)."""
-    bits = ops.shift_right_logical(random_bits(key, shape), 8)
-    return ops.cast(bits, dtype="f32") * 2.0**-24
+    words = ops.threefry(counter, _DRAWS, key[0], key[1])
+    return ops.reshape(words[0], shape=tuple(shape)), ops.reshape(words[1], shape=tuple(shape))
 
 
 @tensor_function
 def fold_in(key: Any, number: Any) -> Any:
     """A new key (2 words, i32) for `key` and an i32 `number`: different numbers give unrelated keys."""
-    low, high = ops.threefry(number, 0, key[0], key[1])
+    low, high = ops.threefry(number, _FOLDS, key[0], key[1])
     return ops.stack((low, high), axis=0)
+
+
+@tensor_function
+def split_key(key: Any, count: int = 2) -> Any:
+    """`count` new keys (count, 2) for `key` (2 words, i32), unrelated to each other, to `key` and to folded ones."""
+    words = ops.threefry(ops.iota(shape=(count,), dtype="i32"), _SPLITS, key[0], key[1])
+    return ops.stack(words, axis=1)

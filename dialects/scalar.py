@@ -1,4 +1,9 @@
-"""Scalar ops inside bodies: what a primitive op of the tensor dialect is in `arith` and `math`."""
+"""Scalar ops inside bodies: what a primitive op of the tensor dialect is in `arith` and `math`.
+
+`arith` says by its ops which integers are signed (`divsi`, `divui`) and is defined on signless types. While bodies are
+built, their values carry the signedness of the tensors (`ui8`), by which the ops are chosen; `signedness` erases it
+once they are complete.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation
 
-from tenon.dialects.types import compute_type, f32, i1, is_bool, is_float
+from tenon.dialects.types import compute_type, f32, i1, is_bool, is_float, is_unsigned, ui64
 from tenon.dialects.value import Value, emit
 
 OpBuilder = Callable[..., Operation]
@@ -19,16 +24,27 @@ _FLOAT_WIDTH = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 
 @dataclass(frozen=True)
 class ScalarForms:
-    """The scalar op of a primitive for each kind of element; `None` where it has none."""
+    """The scalar op of a primitive for each kind of element; `None` where it has none.
+
+    What it is on unsigned integers is stated where it differs from what it is on signed ones.
+    """
 
     on_floats: OpBuilder | None = None
     on_integers: OpBuilder | None = None
     on_bools: OpBuilder | None = None
+    on_unsigned: OpBuilder | None = None
+
+    def builder(self, element: Attribute) -> OpBuilder | None:
+        """What builds the op on scalars of type `element`."""
+        if is_float(element):
+            return self.on_floats
+        if is_bool(element):
+            return self.on_bools
+        return (is_unsigned(element) and self.on_unsigned) or self.on_integers
 
     def build(self, *operands: Value) -> Value | None:
         """The primitive on scalars of one type, or `None` where that type has no form."""
-        element = operands[0].type
-        builder = self.on_floats if is_float(element) else self.on_bools if is_bool(element) else self.on_integers
+        builder = self.builder(operands[0].type)
         return None if builder is None else emit_scalar(builder, *operands)
 
 
@@ -38,11 +54,14 @@ def emit_scalar(builder: OpBuilder, *operands: Value) -> Value:
 
 
 def scalar_constant(number: float, element: Attribute) -> Value:
-    """An `arith.constant` of a scalar type."""
+    """An `arith.constant` of a scalar type. Unsigned integers wrap: -1 has every bit set."""
     if is_float(element):
         attr = FloatAttr(float(number), element)  # pyright: ignore[reportArgumentType, reportCallIssue]
     elif is_bool(element):
         attr = IntegerAttr(int(bool(number)), element)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    elif is_unsigned(element):
+        assert isinstance(element, IntegerType)
+        attr = IntegerAttr(int(number) % (1 << element.width.data), element)
     else:
         attr = IntegerAttr(int(number), element)  # pyright: ignore[reportArgumentType, reportCallIssue]
     return Value(emit(arith.ConstantOp(attr)).result)
@@ -51,8 +70,8 @@ def scalar_constant(number: float, element: Attribute) -> Value:
 def convert(value: Value, target: Attribute) -> Value:
     """`value` converted to the scalar type `target`.
 
-    Floats become integers by truncation, saturating at the ends of the range (NaN becomes 0); anything becomes a truth
-    value by comparison with zero.
+    Floats become integers by truncation, saturating at the ends of the range (NaN becomes 0); integers wrap, but for
+    those too large for an index, which become the largest; anything becomes a truth value by comparison with zero.
     """
     source = value.type
     if source == target:
@@ -65,15 +84,30 @@ def convert(value: Value, target: Attribute) -> Value:
         return _cast(arith.IndexCastOp if isinstance(target, IndexType) else arith.ExtUIOp, value, target)
     if is_bool(target):
         return emit_scalar(lambda x, y: arith.CmpiOp(x, y, "ne"), value, scalar_constant(0, source))
-    if isinstance(source, IndexType) or isinstance(target, IndexType):
+    if isinstance(source, IndexType):
         if is_float(target):
             return convert(_cast(arith.IndexCastOp, value, IntegerType(64)), target)
         return _cast(arith.IndexCastOp, value, target)
+    if isinstance(target, IndexType):
+        return _index_of(value)
     if is_float(target):
-        return _cast(arith.SIToFPOp, value, target)
+        return _cast(arith.UIToFPOp if is_unsigned(source) else arith.SIToFPOp, value, target)
     assert isinstance(source, IntegerType)
     assert isinstance(target, IntegerType)
-    return _cast(arith.ExtSIOp if target.width.data > source.width.data else arith.TruncIOp, value, target)
+    if target.width == source.width:
+        return _cast(arith.BitcastOp, value, target)
+    extended = arith.ExtUIOp if is_unsigned(source) else arith.ExtSIOp
+    return _cast(extended if target.width.data > source.width.data else arith.TruncIOp, value, target)
+
+
+def _index_of(value: Value) -> Value:
+    if not is_unsigned(value.type):
+        return _cast(arith.IndexCastOp, value, IndexType())
+    if value.type == ui64:
+        value = emit_scalar(arith.MinUIOp, value, scalar_constant((1 << 63) - 1, ui64))
+    else:
+        value = _cast(arith.ExtUIOp, value, IntegerType(64))
+    return _cast(arith.IndexCastOp, value, IndexType())
 
 
 def _from_float(value: Value, target: Attribute) -> Value:
@@ -84,10 +118,11 @@ def _from_float(value: Value, target: Attribute) -> Value:
             return convert(convert(value, f32), target)
         return _cast(arith.ExtFOp if widths[1] > widths[0] else arith.TruncFOp, value, target)
     if target == i1:
-        return emit_scalar(lambda x, y: arith.CmpfOp(x, y, "une"), value, scalar_constant(0.0, source))
+        wide = to_compute(value)
+        return emit_scalar(lambda x, y: arith.CmpfOp(x, y, "une"), wide, scalar_constant(0.0, wide.type))
     if isinstance(target, IndexType):
         return convert(_from_float(value, IntegerType(64)), target)
-    return _cast(arith.FPToSIOp, value, target)
+    return _cast(arith.FPToUIOp if is_unsigned(target) else arith.FPToSIOp, value, target)
 
 
 def _cast(builder: OpBuilder, value: Value, target: Attribute) -> Value:

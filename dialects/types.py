@@ -1,7 +1,7 @@
 """Element types, tensor types and the constraints that op definitions state on them.
 
-An element type has one name everywhere (`f32`): in IR text, in errors and as a setting. `bf16` is ml_dtypes' type in
-NumPy.
+An element type has one name everywhere (`f32`, `ui8`): in IR text, in errors and as a setting. `bf16` is ml_dtypes'
+type in NumPy. In tensor IR `i8` to `i64` are signed and `ui8` to `ui64` are not; `signedness` says what they become.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerType,
     NoneAttr,
+    Signedness,
     TensorType,
     UnrankedTensorType,
     bf16,
@@ -41,8 +42,12 @@ from xdsl.utils.exceptions import VerifyException
 ElementType = BFloat16Type | Float16Type | Float32Type | Float64Type | IntegerType
 AnyTensor = TensorType[Attribute] | UnrankedTensorType[Attribute]
 
+ui8, ui16, ui32, ui64 = (IntegerType(width, Signedness.UNSIGNED) for width in (8, 16, 32, 64))
+
 FLOATS: tuple[ElementType, ...] = (f16, bf16, f32, f64)
-INTEGERS: tuple[ElementType, ...] = (i8, i16, i32, i64)
+SIGNED: tuple[ElementType, ...] = (i8, i16, i32, i64)
+UNSIGNED: tuple[ElementType, ...] = (ui8, ui16, ui32, ui64)
+INTEGERS: tuple[ElementType, ...] = (*SIGNED, *UNSIGNED)
 BOOLS: tuple[ElementType, ...] = (i1,)
 
 _NUMPY: dict[Attribute, np.dtype[Any]] = {
@@ -55,8 +60,14 @@ _NUMPY: dict[Attribute, np.dtype[Any]] = {
     i16: np.dtype(np.int16),
     i32: np.dtype(np.int32),
     i64: np.dtype(np.int64),
+    ui8: np.dtype(np.uint8),
+    ui16: np.dtype(np.uint16),
+    ui32: np.dtype(np.uint32),
+    ui64: np.dtype(np.uint64),
 }
 _BY_NAME: dict[str, ElementType] = {str(t): t for t in (*FLOATS, *INTEGERS, *BOOLS)}
+# NumPy takes "u8" for an integer of eight bytes.
+_BY_SHORT_NAME: dict[str, ElementType] = {"u8": ui8, "u16": ui16, "u32": ui32, "u64": ui64}
 _BY_NUMPY: dict[np.dtype[Any], ElementType] = {dtype: _BY_NAME[str(t)] for t, dtype in _NUMPY.items()}
 
 
@@ -68,14 +79,14 @@ def numpy_dtype(element: Attribute) -> np.dtype[Any]:
 
 
 def element_type(dtype: object) -> ElementType:
-    """The element type named by `dtype`: an IR type, its name (`"f32"`), or anything NumPy takes as a dtype.
+    """The element type named by `dtype`: an IR type, its name (`"f32"`, `"ui8"` or `"u8"`), or anything NumPy takes.
 
     Raises `TypeError` for a dtype that Tenon does not store.
     """
     if isinstance(dtype, ElementType):
         return dtype
-    if isinstance(dtype, str) and dtype in _BY_NAME:
-        return _BY_NAME[dtype]
+    if isinstance(dtype, str) and (named := _BY_NAME.get(dtype) or _BY_SHORT_NAME.get(dtype)) is not None:
+        return named
     try:
         found = _BY_NUMPY.get(np.dtype(dtype))  # pyright: ignore[reportArgumentType, reportCallIssue]
     except TypeError:
@@ -98,34 +109,53 @@ def is_integer(element: Attribute) -> bool:
     return isinstance(element, IndexType) or (isinstance(element, IntegerType) and element != i1)
 
 
+def is_unsigned(element: Attribute) -> bool:
+    """Whether `element` is one of `ui8` to `ui64`."""
+    return isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED
+
+
+def signless(element: IntegerType) -> IntegerType:
+    """The signless type of the same width."""
+    return IntegerType(element.width.data)
+
+
 def compute_type(element: Attribute) -> Attribute:
     """The type in which a body computes: f16 and bf16 are stored as such and computed in f32."""
     return f32 if isinstance(element, BFloat16Type | Float16Type) else element
 
 
-def _rank(element: Attribute) -> tuple[int, int]:
-    if is_bool(element):
-        return 0, 1
-    if isinstance(element, IndexType):  # scalars in bodies only; above every stored integer
-        return 1, 65
-    if isinstance(element, IntegerType):
-        return 1, element.width.data
-    return 2, {f16: 16, bf16: 16, f32: 32, f64: 64}[element]  # pyright: ignore[reportArgumentType]
-
-
 def promote(elements: Iterable[Attribute]) -> Attribute:
-    """The type in which operands of `elements` meet: i1 < integers by width < floats by width; f16 with bf16 is f32.
+    """The type in which operands of `elements` meet, whatever their order, as in JAX:
 
-    An integer never widens a float (f32 with i64 is f32), as in PyTorch and JAX.
+    - truth values meet any other type in that type;
+    - floats meet in the widest, f16 with bf16 in f32; an integer never widens a float (f16 with i64 is f16);
+    - integers of one signedness meet in the widest;
+    - signed and unsigned ones meet in the narrowest signed type that holds both (i8 with ui8 is i16, i64 with ui32 is
+      i64), and in f32 where there is none (any signed type with ui64).
+
+    `index`, which only bodies have, is above every stored integer.
     """
-    best: Attribute | None = None
-    for element in elements:
-        if best is None or _rank(element) > _rank(best):
-            best = element
-        elif best != element and _rank(element) == _rank(best):
-            best = f32
-    assert best is not None
-    return best
+    present = set(elements)
+    assert present
+    if floats := [element for element in present if is_float(element)]:
+        widest = max(map(_width, floats))
+        found = [element for element in floats if _width(element) == widest]
+        return found[0] if len(found) == 1 else f32
+    if any(isinstance(element, IndexType) for element in present):
+        return IndexType()
+    integers = [element for element in present if is_integer(element)]
+    if not integers:
+        return i1
+    unsigned = max((_width(element) for element in integers if is_unsigned(element)), default=0)
+    signed = max((_width(element) for element in integers if not is_unsigned(element)), default=0)
+    if not signed:
+        return IntegerType(unsigned, Signedness.UNSIGNED)
+    width = max(signed, 2 * unsigned)
+    return IntegerType(width) if width <= 64 else f32
+
+
+def _width(element: Attribute) -> int:
+    return numpy_dtype(element).itemsize * 8
 
 
 @cache

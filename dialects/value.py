@@ -10,13 +10,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.dialects.types import element_of, element_type, numpy_dtype, shape_of
+
+if TYPE_CHECKING:
+    from tenon.dialects.functional_update import Updates
 
 
 class InsertionPoint:
@@ -148,6 +151,13 @@ class Value:
         """The axes in reverse order."""
         return ops.transpose(self)
 
+    @property
+    def at(self) -> Updates:
+        """`x.at[key].set(values)` and relatives: `x` with the part `x[key]` replaced, or combined with `values`."""
+        from tenon.dialects.functional_update import Updates
+
+        return Updates(self)
+
     def astype(self, dtype: object) -> Value:
         """The elements converted to `dtype`."""
         target = element_type(dtype)
@@ -277,6 +287,18 @@ class Value:
 
     def __rxor__(self, other: Any) -> Value:
         return ops.bitwise_xor(other, self)
+
+    def __lshift__(self, other: Any) -> Value:
+        return ops.shift_left(self, other)
+
+    def __rlshift__(self, other: Any) -> Value:
+        return ops.shift_left(other, self)
+
+    def __rshift__(self, other: Any) -> Value:
+        return ops.shift_right(self, other)
+
+    def __rrshift__(self, other: Any) -> Value:
+        return ops.shift_right(other, self)
 
     def __lt__(self, other: Any) -> Value:
         return ops.less(self, other)

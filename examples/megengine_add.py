@@ -91,10 +91,8 @@ class AddBackwardData2Op(SameLayoutOp):
 
 def quotient(dividend: Any, divisor: int) -> Any:
     """`dividend / divisor` as C has it: integers round toward zero."""
-    if dividend.dtype.kind != "i":
-        return dividend / divisor
-    down = dividend // divisor
-    return tenon.select((down < 0) & (down * divisor != dividend), down + 1, down)
+    is_integer = dividend.dtype.kind in "iu"
+    return tenon.truncate_divide(dividend, divisor) if is_integer else dividend / divisor
 
 
 class AddExample(nn.Module):

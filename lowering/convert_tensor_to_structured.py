@@ -1,7 +1,8 @@
 """Tensor IR to structured IR.
 
 Before: functions on tensors whose composites were decomposed; after `fuse`, if kernels are wanted. After: no op of the
-`tenon` dialect is left. Each op states its own meaning (`structured`); control flow becomes `scf`.
+`tenon` dialect is left, and integers are signless. Each op states its own meaning (`structured`); control flow becomes
+`scf`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from tenon.dialects import signedness
 from tenon.dialects.base import TensorOp
 from tenon.dialects.control_flow import ControlFlowOp
 from tenon.dialects.families import StructuredOp
@@ -63,3 +65,4 @@ class ConvertTensorToStructuredPass(ModulePass):
         for function in op.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
                 convert_block(function.body.block)
+        signedness.erase(op)

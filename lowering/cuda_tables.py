@@ -199,13 +199,17 @@ FROM_FLOAT: dict[tuple[type[Attribute], type[Attribute]], str] = {
     (Float32Type, Float16Type): "tn_f32_to_f16({0})",
     (Float64Type, Float16Type): "tn_f64_to_f16({0})",
     (Float32Type, BFloat16Type): "tn_f32_to_bf16({0})",
-    (Float64Type, BFloat16Type): "tn_f32_to_bf16((float){0})",
+    (Float64Type, BFloat16Type): "tn_f32_to_bf16(tn_round_to_odd({0}))",
 }
 BITCASTS: dict[tuple[str, str], str] = {
     ("float", "int"): "__float_as_int({0})",
     ("int", "float"): "__int_as_float({0})",
     ("double", "long long"): "__double_as_longlong({0})",
     ("long long", "double"): "__longlong_as_double({0})",
+    ("tn_f16", "short"): "(short){0}",
+    ("tn_bf16", "short"): "(short){0}",
+    ("short", "tn_f16"): "(tn_f16){0}",
+    ("short", "tn_bf16"): "(tn_bf16){0}",
 }
 
 PRELUDE = r"""
@@ -235,6 +239,19 @@ __device__ __forceinline__ tn_bf16 tn_f32_to_bf16(float x) {  // to nearest, tie
   unsigned int bits = (unsigned int)__float_as_int(x);
   if (x != x) return (tn_bf16)(bits >> 16 | 64);
   return (tn_bf16)((bits + 32767 + (bits >> 16 & 1)) >> 16);
+}
+
+// To f32 or f64 so that rounding once more gives what rounding once would: what is lost is kept in the last bit.
+__device__ __forceinline__ float tn_round_to_odd(double x) {
+  float nearest = (float)x;
+  if (x != x || (double)nearest == x) return nearest;
+  int bits = __float_as_int(nearest) - (fabs((double)nearest) > fabs(x));
+  return __int_as_float(bits | 1);
+}
+template <class T> __device__ __forceinline__ double tn_fitting_double(T x) {
+  const T limit = (T)1 << 53;
+  if (x < limit && (x > 0 || x + limit > 0)) return (double)x;
+  return (double)((x >> 12 | ((x & 4095) != 0)) * 4096);
 }
 
 // NaN if either is NaN; -0 is less than +0.

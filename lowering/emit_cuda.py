@@ -276,18 +276,24 @@ def emit_convert_float(writer: KernelWriter, op: Operation) -> None:
 def emit_cast(writer: KernelWriter, op: Operation) -> None:
     """A conversion from signed integers. True is -1."""
     sign = "-(int)" if op.operands[0].type == BIT else ""
-    declare_converted(writer, op.results[0], f"{sign}{writer.names[op.operands[0]]}")
+    declare_converted(writer, op, f"{sign}{writer.names[op.operands[0]]}", "long long")
 
 
 def emit_cast_unsigned(writer: KernelWriter, op: Operation) -> None:
     source = same_width_unsigned(op.operands[0].type)
-    declare_converted(writer, op.results[0], f"({source}){writer.names[op.operands[0]]}")
+    declare_converted(writer, op, f"({source}){writer.names[op.operands[0]]}", "unsigned long long")
 
 
-def declare_converted(writer: KernelWriter, result: SSAValue, integer: str) -> None:
-    """Declare `result` as the value of an integer expression; a storage type is reached through f32."""
-    narrow = FROM_FLOAT.get((Float32Type, type(result.type)))
-    writer.declare(result, narrow.format(f"(float){integer}") if narrow else f"({writer.type(result.type)}){integer}")
+def declare_converted(writer: KernelWriter, op: Operation, integer: str, wide: str) -> None:
+    """Declare the result as the value of an integer expression; a storage type is reached through an exact float."""
+    source, result = op.operands[0].type, op.results[0]
+    is_exact = isinstance(source, IntegerType) and source.width.data <= 16
+    narrow = FROM_FLOAT.get((Float32Type if is_exact else Float64Type, type(result.type)))
+    if narrow is None:
+        writer.declare(result, f"({writer.type(result.type)}){integer}")
+    else:
+        number = f"(float){integer}" if is_exact else f"tn_fitting_double(({wide}){integer})"
+        writer.declare(result, narrow.format(number))
 
 
 def emit_truncate_integer(writer: KernelWriter, op: arith.TruncIOp) -> None:

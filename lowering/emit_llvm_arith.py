@@ -328,10 +328,29 @@ def _integer_to_float(writer: FunctionWriter, op: Operation) -> None:
     if not target.half:
         writer.define(op.results[0], f"{op.name.removeprefix('arith.')} {source.text} {value} to {target.text}")
         return
-    # 53 bits hold every i32; what a longer integer loses here is far below the last place of a 16-bit float
     double = LlvmType("double", 64, source.lanes)
+    if source.bits > 53:
+        value = _fitting_double(writer, source, value, op.name == "arith.sitofp")
     wide = writer.emit(f"{op.name.removeprefix('arith.')} {source.text} {value} to {double.text}")
     writer.values[op.results[0]] = truncate_from_float(writer, target, round_to_odd(writer, double, wide))
+
+
+def _fitting_double(writer: FunctionWriter, source: LlvmType, value: str, signed: bool) -> str:
+    """`value`, of which a double loses nothing that decides how a 16-bit float is rounded.
+
+    Integers of 2^53 and more lose their last 12 bits; that these were not zero is kept in the last bit that remains.
+    """
+    text, boolean, shift = source.text, source.integer(1).text, source.constant(12)
+    lost = writer.emit(f"and {text} {value}, {source.constant(0xFFF)}")
+    inexact = writer.emit(f"icmp ne {text} {lost}, {source.constant(0)}")
+    last = writer.emit(f"zext {boolean} {inexact} to {text}")
+    high = writer.emit(f"{'ashr' if signed else 'lshr'} {text} {value}, {shift}")
+    rounded = writer.emit(f"shl {text} {writer.emit(f'or {text} {high}, {last}')}, {shift}")
+    magnitude = value
+    if signed:
+        magnitude = writer.emit(f"xor {text} {value}, {writer.emit(f'ashr {text} {value}, {source.constant(63)}')}")
+    small = writer.emit(f"icmp ult {text} {magnitude}, {source.constant(1 << 53)}")
+    return select(writer, source, small, value, rounded)
 
 
 @handles("fptosi", "fptoui")

@@ -1,13 +1,13 @@
 """The equations of arithmetic, truth and dtypes that `canonicalize` applies from left to right.
 
-Floating point is taken at its word except that the sign of a zero may be lost (`x + 0 -> x`) and that small powers
-are rounded as products are. There is therefore no `x * 0 -> 0` and no `x - x -> 0` on floats, which would lose NaN
-and infinity, and `power(x, 0.5)` stays, since it differs from `sqrt` at -inf. No equation changes the type of a
-result."""
+Floating point is taken at its word except that small powers are rounded as products are. There is therefore no
+`x * 0 -> 0` and no `x - x -> 0` on floats, which would lose NaN and infinity; `x + 0` and `0 - x` stay, which are +0.0
+where `x` and `-x` are -0.0; and `power(x, 0.5)` stays, since it differs from `sqrt` at -inf. No equation changes the
+type of a result."""
 
 from __future__ import annotations
 
-from math import frexp, isfinite
+from math import copysign, frexp, isfinite
 
 import numpy as np
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, IntegerType
@@ -30,7 +30,7 @@ from tenon.dialects.arithmetic import (
 from tenon.dialects.comparison import BitwiseAndOp, BitwiseNotOp, BitwiseOrOp, LogicalNotOp, SelectOp
 from tenon.dialects.constant import CastOp, ConstantOp
 from tenon.dialects.control_flow import CondOp, YieldOp
-from tenon.dialects.types import element_of, is_bool, is_float, is_static, numpy_dtype
+from tenon.dialects.types import element_of, is_bool, is_float, is_static, is_unsigned, numpy_dtype
 from tenon.passes.equations import by_class, defined_by, forward, replace_same_type
 from tenon.passes.fold import splat, splat_constant
 
@@ -38,6 +38,12 @@ from tenon.passes.fold import splat, splat_constant
 def _is_number(value: SSAValue, number: float) -> bool:
     known = splat(value)
     return known is not None and bool(known == number)
+
+
+def _is_zero(value: SSAValue, sign: float) -> bool:
+    """Whether all elements are zero, on floats with the sign of `sign`."""
+    known = splat(value)
+    return known is not None and not known and (not is_float(element_of(value.type)) or copysign(1.0, known) == sign)
 
 
 # --- arithmetic -----------------------------------------------------------------------------------------------------
@@ -56,11 +62,11 @@ class ConstantsGoRight(RewritePattern):
 
 
 class AddZero(RewritePattern):
-    """x + 0 -> x"""
+    """x + 0 -> x, where 0 is -0.0 on floats"""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter, /) -> None:
-        if _is_number(op.y, 0):
+        if _is_zero(op.y, -1.0):
             forward(op, rewriter, op.x)
 
 
@@ -76,13 +82,13 @@ class AddNegative(RewritePattern):
 
 
 class SubtractZero(RewritePattern):
-    """x - 0 -> x and 0 - x -> -x"""
+    """x - 0 -> x and 0 - x -> -x, where the latter 0 is -0.0 on floats"""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: SubtractOp, rewriter: PatternRewriter, /) -> None:
-        if _is_number(op.y, 0):
+        if _is_zero(op.y, 1.0):
             forward(op, rewriter, op.x)
-        elif _is_number(op.x, 0) and op.y.type == op.result.type:
+        elif _is_zero(op.x, -1.0) and op.y.type == op.result.type:
             replace_same_type(op, rewriter, NegativeOp.build_from([op.y], {}))
 
 
@@ -165,22 +171,22 @@ class DivideByPowerOfTwo(RewritePattern):
 
 
 class DoubleNegative(RewritePattern):
-    """-(-x) -> x and -(x - y) -> y - x"""
+    """-(-x) -> x, and -(x - y) -> y - x on integers"""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: NegativeOp, rewriter: PatternRewriter, /) -> None:
         if inner := defined_by(op.x, NegativeOp):
             forward(op, rewriter, inner.x)
-        elif (inner := defined_by(op.x, SubtractOp)) and op.x.has_one_use():
+        elif (inner := defined_by(op.x, SubtractOp)) and op.x.has_one_use() and not is_float(element_of(op.x.type)):
             replace_same_type(op, rewriter, SubtractOp.build_from([inner.y, inner.x], {}))
 
 
 class AbsoluteOfSigned(RewritePattern):
-    """abs(-x) -> abs(x) and abs(abs(x)) -> abs(x)"""
+    """abs(-x) -> abs(x) and abs(abs(x)) -> abs(x), on types that have a sign"""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: AbsOp, rewriter: PatternRewriter, /) -> None:
-        if inner := defined_by(op.x, NegativeOp, AbsOp):
+        if (inner := defined_by(op.x, NegativeOp, AbsOp)) and not is_unsigned(element_of(op.x.type)):
             replace_same_type(op, rewriter, AbsOp.build_from([inner.x], {}))
 
 
@@ -325,11 +331,13 @@ def _is_exact(source: Attribute, target: Attribute) -> bool:
     if is_float(source):
         return all(bits[str(source)] <= bits[str(target)] for bits in (_SIGNIFICANT_BITS, _EXPONENT_BITS))
     assert isinstance(source, IntegerType)
-    width = source.width.data
+    # The bits of a magnitude, without the sign.
+    bits = source.width.data - (not is_unsigned(source))
     if is_float(target):
-        return width - 1 <= _SIGNIFICANT_BITS[str(target)] and width <= 2 ** (_EXPONENT_BITS[str(target)] - 1)
+        return bits <= _SIGNIFICANT_BITS[str(target)] and bits < 2 ** (_EXPONENT_BITS[str(target)] - 1)
     assert isinstance(target, IntegerType)
-    return width <= target.width.data
+    held = target.width.data - (not is_unsigned(target))
+    return bits <= held and (is_unsigned(source) or not is_unsigned(target))
 
 
 EQUATIONS = by_class(

@@ -15,6 +15,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tenon.dialects import signedness
 from tenon.dialects.bounded_cache import BoundedCache
 from tenon.dialects.constant import ConstantOp
 from tenon.dialects.families import ElementwiseOp, IndexMapOp, StructuredOp
@@ -167,4 +168,6 @@ def _as_function(op: StructuredOp, types: Sequence[Attribute]) -> ModuleOp:
     block = function.body.block
     with inserting(InsertionPoint(block)):
         emit(func.ReturnOp(*op.structured(op.group(block.args, op.properties))))
-    return ModuleOp([function])
+    module = ModuleOp([function])
+    signedness.erase(module)
+    return module

@@ -20,7 +20,10 @@ from tenon.runtime.tree import Structure, flatten, paths, static_key
 Parameter = inspect.Parameter
 _STORED = frozenset(
     np.dtype(d)
-    for d in ("bool", "int8", "int16", "int32", "int64", "float16", "float32", "float64", ml_dtypes.bfloat16)
+    for d in (
+        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "float32", "float64", ml_dtypes.bfloat16),
+    )
 )
 # Whether instances of a class met so far are data.
 _IS_ARRAY: dict[type, bool] = {}

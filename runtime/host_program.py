@@ -15,6 +15,8 @@ from xdsl.dialects import func, memref, scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from tenon.dialects import signedness
+from tenon.dialects.types import numpy_dtype
 from tenon.runtime.device import Backend, DeviceBuffer, HostProgramError, static_array
 from tenon.runtime.host_translations import TRANSLATIONS, Environment, Step, run_steps
 
@@ -41,6 +43,11 @@ class HostProgram:
         self.inputs = [static_array(element) for element in types[:inputs]]
         self.outputs = [static_array(element) for element in types[inputs : inputs + outputs]]
         self.arena = static_array(types[-1])
+        if (external := signedness.external_elements(main)) is not None:
+            self.inputs, self.outputs = [
+                [(shape, numpy_dtype(element)) for (shape, _), element in zip(arrays, elements, strict=True)]
+                for arrays, elements in zip((self.inputs, self.outputs), external, strict=True)
+            ]
         for argument in arguments:
             self.slot(argument)
         self.steps = self.block(main.body.block)

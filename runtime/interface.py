@@ -9,6 +9,7 @@ from typing import Any
 from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 
+from tenon.dialects import signedness
 from tenon.dialects.types import element_of, shape_of
 
 
@@ -43,7 +44,7 @@ class Interface:
         if count is None or not all(isinstance(t, MemRefType) for t in types):
             raise ValueError("@main does not take buffers, or lacks the attribute num_inputs")
         split = count.value.data
-        described = [_describe(t) for t in types]
+        described = _with_external_dtypes(main, [_describe(t) for t in types])
         donations: Any = main.attributes.get("donations")
         outputs = described[split:-1]
         return cls(
@@ -56,12 +57,11 @@ class Interface:
     @classmethod
     def of_tensors(cls, module: ModuleOp) -> Interface:
         """The interface of a module whose `@main` takes and returns tensors."""
-        signature = main_function(module).function_type
-        inputs, outputs = [
-            tuple((shape_of(t) or (), str(element_of(t))) for t in types)
-            for types in (signature.inputs, signature.outputs)
-        ]
-        return cls(inputs, outputs, 0, (-1,) * len(outputs))
+        main = main_function(module)
+        types = [*main.function_type.inputs, *main.function_type.outputs]
+        described = _with_external_dtypes(main, [(shape_of(t) or (), str(element_of(t))) for t in types])
+        split = len(main.function_type.inputs)
+        return cls(tuple(described[:split]), tuple(described[split:]), 0, (-1,) * (len(types) - split))
 
     @classmethod
     def from_json(cls, text: str) -> Interface:
@@ -73,6 +73,16 @@ class Interface:
     def to_json(self) -> str:
         """The interface as a JSON object with a member for each field."""
         return json.dumps(asdict(self))
+
+
+def _with_external_dtypes(
+    main: func.FuncOp, described: list[tuple[tuple[int, ...], str]]
+) -> list[tuple[tuple[int, ...], str]]:
+    """Inputs, outputs and what may follow them, with the dtypes that callers of `main` see."""
+    external = signedness.external_elements(main)
+    elements = () if external is None else (*external[0], *external[1])
+    named = [(shape, str(element)) for (shape, _), element in zip(described, elements, strict=False)]
+    return [*named, *described[len(named) :]]
 
 
 def _describe(type_: Any) -> tuple[tuple[int, ...], str]:

@@ -135,7 +135,7 @@ def test_messages_of_ops(function: Any, arguments: Any, message: str, jitted: bo
         (np.array(["a"]), r"square: argument x: dtype <U1 is not one of f16, bf16, f32"),
         (np.array([1j]), r"square: argument x: dtype complex128 is not one of"),
         (np.array([object()]), r"square: argument x: dtype object is not one of"),
-        (np.array([1], np.uint8), r"square: argument x: dtype uint8 is not one of"),
+        (np.array([1], "m8[s]"), r"square: argument x: dtype timedelta64\[s\] is not one of"),
         (2**70, r"square: argument x: 1180591620717411303424 does not fit into i64"),
         (bytearray(b"x"), r"square: argument x \(a bytearray\) is neither an array nor hashable"),
         ({"a": [bytearray(b"x")]}, r"square: argument x.a.0 \(a bytearray\) is neither"),

@@ -190,9 +190,14 @@ COUNTS = tensor_type((4,), i32)
 @pytest.mark.parametrize(
     ("function", "type_", "left"),
     [
-        (lambda x: 0.0 + x, VECTOR, []),
+        (lambda x: -0.0 + x, VECTOR, []),
+        (lambda x: 0.0 + x, VECTOR, ["add"]),
+        (lambda x: 0 + x, COUNTS, []),
         (lambda x: x - 0.0, VECTOR, []),
-        (lambda x: 0.0 - x, VECTOR, ["negative"]),
+        (lambda x: x - -0.0, VECTOR, ["subtract"]),
+        (lambda x: 0.0 - x, VECTOR, ["subtract"]),
+        (lambda x: -0.0 - x, VECTOR, ["negative"]),
+        (lambda x: 0 - x, COUNTS, ["negative"]),
         (lambda x: x * 1.0, VECTOR, []),
         (lambda x: x * -1.0, VECTOR, ["negative"]),
         (lambda x: x * 0.0, VECTOR, ["multiply"]),
@@ -205,9 +210,12 @@ COUNTS = tensor_type((4,), i32)
         (lambda x: x / 3.0, VECTOR, ["divide"]),
         (lambda x: x / 8.0, VECTOR, ["multiply"]),
         (lambda x: ops.negative(-x), VECTOR, []),
+        (lambda x: -(x - 1.0), VECTOR, ["subtract", "negative"]),
+        (lambda x: -(x - 1), COUNTS, ["subtract"]),
         (lambda x: x + -x.exp(), VECTOR, ["exp", "subtract"]),
         (lambda x: x - -x.exp(), VECTOR, ["exp", "add"]),
         (lambda x: ops.abs(-x), VECTOR, ["abs"]),
+        (lambda x: ops.abs(-x.astype("u8")), VECTOR, ["cast", "negative", "abs"]),
         (lambda x: x**1.0, VECTOR, []),
         (lambda x: x**2.0, VECTOR, ["multiply"]),
         (lambda x: x**0.5, VECTOR, ["power"]),
@@ -222,6 +230,10 @@ COUNTS = tensor_type((4,), i32)
         (lambda x: x.astype("f64").astype("f32"), VECTOR, []),
         (lambda x: x.astype("f16").astype("f32"), VECTOR, ["cast", "cast"]),
         (lambda x: x.astype("i64").astype("i32"), COUNTS, []),
+        (lambda x: x.astype("u8").astype("i16").astype("u8"), COUNTS, ["cast"]),
+        (lambda x: x.astype("u64").astype("i32"), COUNTS, ["cast", "cast"]),
+        (lambda x: x.astype("u16").astype("f16").astype("f32"), COUNTS, ["cast", "cast", "cast"]),
+        (lambda x: x.astype("u8").astype("f16").astype("f32"), COUNTS, ["cast", "cast"]),
         (lambda x: x.astype("f64").astype("i8"), COUNTS, ["cast", "cast"]),
         (lambda x: x.T.T, MATRIX, []),
         (lambda x: ops.transpose(x, permutation=(0, 1)), MATRIX, []),
@@ -242,7 +254,7 @@ def test_equations(function: Callable[..., Any], type_: Any, left: list[str]) ->
 
 def test_equations_keep_the_result_type() -> None:
     row = tensor_type((3,), f32)
-    module = run_pass(trace(lambda x, y: x + ops.zeros_like(y), row, MATRIX), "canonicalize")
+    module = run_pass(trace(lambda x, y: x - ops.zeros_like(y), row, MATRIX), "canonicalize")
     assert names(main_ops(module)) == ["broadcast_to"]
     np.testing.assert_array_equal(evaluate(module, (Y, X))[0], np.broadcast_to(Y, (4, 3)))
 

@@ -82,6 +82,23 @@ func.func @windows(%x: tensor<1x6x8xf32>) -> tensor<1x3x4xf32> {
 // CHECK:         %m = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4) -> (d4, ((d0 * 2) + d2), ((d1 * 2) + d3))>, affine_map<(d0, d1, d2, d3, d4) -> (d2, d3)>, affine_map<(d0, d1, d2, d3, d4) -> (d4, d0, d1)>], iterator_types = ["parallel", "parallel", "reduction", "reduction", "parallel"]} ins(%x, %[[WINDOW]] :
 // CHECK:         arith.maximumf
 
+// The largest element is carried along with its place in the window.
+func.func @places_in_windows(%x: tensor<1x6xf32>) -> tensor<1x2xi64> {
+  %m = tenon.window_argmax %x {window = [3], stride = [3]} : tensor<1x6xf32> -> tensor<1x2xi64>
+  func.return %m : tensor<1x2xi64>
+}
+// CHECK-LABEL: @places_in_windows
+// CHECK:         %{{.*}}, %m = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, ((d0 * 3) + d1))>, affine_map<(d0, d1, d2) -> (d1)>, affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d0)>], iterator_types = ["parallel", "reduction", "parallel"]}
+// CHECK:           linalg.index 1 : index
+
+// A convolution has as many loops over the image, and over the window, as there are spatial dimensions.
+func.func @convolution(%x: tensor<1x1x2x9xf32>, %w: tensor<1x4x2x3xf32>) -> tensor<1x1x4x4xf32> {
+  %y = tenon.convolution %x, %w {stride = [2]} : tensor<1x1x2x9xf32>, tensor<1x4x2x3xf32> -> tensor<1x1x4x4xf32>
+  func.return %y : tensor<1x1x4x4xf32>
+}
+// CHECK-LABEL: @convolution
+// CHECK:         linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1, d4, ((d3 * 2) + d5))>, affine_map<(d0, d1, d2, d3, d4, d5) -> (d1, d2, d4, d5)>, affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]}
+
 // Where elements come from is the map that the operand is read with.
 func.func @index_map(%x: tensor<2x3xf32>) -> (tensor<3x2xf32>, tensor<2x3xf32>) {
   %t = tenon.transpose %x : tensor<2x3xf32> -> tensor<3x2xf32>

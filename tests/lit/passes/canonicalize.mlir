@@ -10,8 +10,9 @@ func.func @two_transposes_cancel(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 func.func @neutral_elements_vanish(%x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = tenon.constant {value = dense<0.0> : tensor<f32>} : tensor<f32>
+  %negative_zero = tenon.constant {value = dense<-0.0> : tensor<f32>} : tensor<f32>
   %one = tenon.constant {value = dense<1.0> : tensor<4xf32>} : tensor<4xf32>
-  %a = tenon.add %zero, %x : tensor<f32>, tensor<4xf32> -> tensor<4xf32>
+  %a = tenon.add %negative_zero, %x : tensor<f32>, tensor<4xf32> -> tensor<4xf32>
   %b = tenon.multiply %a, %one : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
   %c = tenon.divide %b, %one : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
   %d = tenon.subtract %c, %zero : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
@@ -20,9 +21,20 @@ func.func @neutral_elements_vanish(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-LABEL: @neutral_elements_vanish
 // CHECK-NEXT:    func.return %x
 
+// -0.0 + 0.0 and 0.0 - 0.0 are 0.0, which is neither -0.0 nor the negative of 0.0.
+func.func @zeros_keep_their_sign(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = tenon.constant {value = dense<0.0> : tensor<f32>} : tensor<f32>
+  %a = tenon.add %x, %zero : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
+  %b = tenon.subtract %zero, %x : tensor<f32>, tensor<4xf32> -> tensor<4xf32>
+  func.return %a, %b : tensor<4xf32>, tensor<4xf32>
+}
+// CHECK-LABEL: @zeros_keep_their_sign
+// CHECK:         %a = tenon.add %x, %zero
+// CHECK-NEXT:    %b = tenon.subtract %zero, %x
+
 // What the neutral element was broadcast to is the shape of the result, so that the broadcast stays.
 func.func @the_type_of_a_result_stays(%x: tensor<3xf32>) -> tensor<2x3xf32> {
-  %zero = tenon.constant {value = dense<0.0> : tensor<2x3xf32>} : tensor<2x3xf32>
+  %zero = tenon.constant {value = dense<-0.0> : tensor<2x3xf32>} : tensor<2x3xf32>
   %a = tenon.add %x, %zero : tensor<3xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
   func.return %a : tensor<2x3xf32>
 }
@@ -111,3 +123,25 @@ func.func @known_branch(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-LABEL: @known_branch
 // CHECK-NEXT:    %a = tenon.exp %x
 // CHECK-NEXT:    func.return %a
+
+// Where windows step along a row, columns of one kind are put side by side first.
+func.func @strided_convolution(%x: tensor<1x1x8x32x33xf32>, %w: tensor<1x8x8x3x3xf32>) -> tensor<1x1x8x15x16xf32> {
+  %y = tenon.convolution %x, %w {stride = [2]} : tensor<1x1x8x32x33xf32>, tensor<1x8x8x3x3xf32> -> tensor<1x1x8x15x16xf32>
+  func.return %y : tensor<1x1x8x15x16xf32>
+}
+// CHECK-LABEL: @strided_convolution
+// CHECK:         tenon.convolution {{.*}} {stride = [2, 1], dilation = [1, 1]} : tensor<1x1x8x32x17xf32>, tensor<1x8x8x3x2xf32>
+// CHECK:         tenon.convolution {{.*}} {stride = [2, 1], dilation = [1, 1]} : tensor<1x1x8x32x16xf32>, tensor<1x8x8x3x1xf32>
+// CHECK:         %y = tenon.add
+
+// The rows of a narrow image are one long row.
+func.func @narrow_convolution(%x: tensor<1x1x32x9x9xf32>, %w: tensor<1x32x32x3x3xf32>) -> tensor<1x1x32x7x7xf32> {
+  %y = tenon.convolution %x, %w : tensor<1x1x32x9x9xf32>, tensor<1x32x32x3x3xf32> -> tensor<1x1x32x7x7xf32>
+  func.return %y : tensor<1x1x32x7x7xf32>
+}
+// CHECK-LABEL: @narrow_convolution
+// CHECK:         tenon.reshape %x {shape = [1, 1, 32, 81]}
+// CHECK:         tenon.contract {{.*}} extents = [1, 1, 32, 61, 32, 3, 3], shape = [1, 1, 32, 61]}
+// CHECK:         tenon.pad
+// CHECK:         tenon.reshape {{.*}} {shape = [1, 1, 32, 7, 9]}
+// CHECK:         %y = tenon.slice
