@@ -67,3 +67,74 @@ def asarray(x: Any, dtype: object = None) -> Any:
         element = element_type("f32" if found == np.float64 else found)
     array = np.asarray(x, None if element is None else numpy_dtype(element))
     return array if insertion_point() is None else to_value(array)
+
+
+@tensor_function
+def eye(n: int, m: int | None = None, k: int = 0, dtype: object = "f32") -> Any:
+    """A matrix (`n`, `m`) of zeros, square unless `m` is given, with ones on diagonal `k`."""
+    if insertion_point() is None:
+        return np.eye(n, m, k, numpy_dtype(element_type(dtype)))
+    columns = n if m is None else m
+    row, column = ops.iota(shape=(n, 1)), ops.iota(shape=(1, columns), axis=1)
+    return ops.cast(column - row == k, dtype=dtype)
+
+
+@tensor_function
+def arange(start: float, stop: float | None = None, step: float = 1, dtype: object = None) -> Any:
+    """The numbers from `start` to before `stop` in steps of `step`; with one number, from 0 to before it.
+
+    By default i64 if all are integers, else f32.
+    """
+    given = (0, start, step) if stop is None else (start, stop, step)
+    element = dtype or ("i64" if all(isinstance(number, int | np.integer) for number in given) else "f32")
+    return _known(np.arange(*given).astype(numpy_dtype(element_type(element))))
+
+
+@tensor_function
+def linspace(start: float, stop: float, num: int = 50, *, endpoint: bool = True, dtype: object = "f32") -> Any:
+    """`num` numbers at equal distances from `start` to `stop`, the last one left out unless `endpoint`."""
+    return _known(np.linspace(start, stop, num, endpoint=endpoint).astype(numpy_dtype(element_type(dtype))))
+
+
+def _known(array: np.ndarray[Any, Any]) -> Any:
+    """`array` itself, or in a trace a constant."""
+    return array if insertion_point() is None else to_value(array)
+
+
+@tensor_function
+def meshgrid(*xs: Any, indexing: str = "xy") -> Any:
+    """Each of the vectors `xs` along an axis of its own, repeated along those of the others.
+
+    As in NumPy, `indexing` xy gives the first vector axis 1 and the second axis 0; with ij axes are in order.
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid: indexing is {indexing!r} where 'xy' or 'ij' is needed")
+    vectors = [x if isinstance(x, Value) else np.asarray(x) for x in xs]
+    if any(x.ndim > 1 for x in vectors):
+        raise ValueError(f"meshgrid: shapes are {[x.shape for x in vectors]} where vectors are needed")
+    sizes = [x.shape[0] if x.ndim else 1 for x in vectors]
+    axes = list(range(len(vectors)))
+    if indexing == "xy":
+        axes[:2] = reversed(axes[:2])
+    shape = tuple([sizes[axes.index(axis)] for axis in range(len(sizes))])
+    grids: list[Any] = []
+    for x, size, axis in zip(vectors, sizes, axes, strict=True):
+        alone = tuple([size if i == axis else 1 for i in range(len(sizes))])
+        grids.append(ops.broadcast_to(ops.reshape(x, shape=alone), shape=shape))
+    return tuple(grids)
+
+
+@tensor_function
+def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
+    """The elements of `x` along `axis` for which `condition` (n,) is true; without `axis`, of all in row-major order.
+
+    The condition must be known while tracing, since the size of the result depends on it. Raises `TypeError` for a
+    traced one.
+    """
+    if isinstance(condition, Value):
+        raise TypeError(
+            "compress: the condition is traced, so the size of the result is not known; "
+            "use tenon.nonzero(condition, size=...) with tenon.gather, or tenon.select"
+        )
+    flat = axis is None
+    return ops.gather(ops.reshape(x, shape=(-1,)) if flat else x, np.flatnonzero(condition), axis=0 if flat else axis)

@@ -7,6 +7,7 @@
 | `ReductionOp`   | `initial`, `scalar`             | elements along axes combined                                  |
 | `ContractionOp` | `indexing`                      | sums of products over loops                                   |
 | `WindowOp`      | `indexing`, `initial`, `scalar` | combination over windows                                      |
+| `CumulativeOp`  | `initial`, `scalar`             | every step of a combination along an axis                     |
 | `IndexMapOp`    | `infer`, `source`               | each result element is one operand element, at an affine index|
 | `IndexingOp`    | `infer`, `element`              | each result element is computed from elements at any index    |
 | `ScatterOp`     | `target`, `combine`             | each update element goes to one place of the result           |
@@ -20,15 +21,18 @@ from __future__ import annotations
 
 from tenon.dialects.family import StructuredOp, as_tuple, require_hooks
 from tenon.dialects.family_composite import CompositeOp
+from tenon.dialects.family_cumulative import ArgCumulativeOp, CumulativeOp
 from tenon.dialects.family_elementwise import ElementwiseOp, PrimitiveOp
 from tenon.dialects.family_indices import IndexingOp, IndexMapOp, ScatterOp
 from tenon.dialects.family_loops import ContractionOp, LoopOp, WindowOp
 from tenon.dialects.family_reduction import ArgReductionOp, ReductionOp
 
 __all__ = [
+    "ArgCumulativeOp",
     "ArgReductionOp",
     "CompositeOp",
     "ContractionOp",
+    "CumulativeOp",
     "ElementwiseOp",
     "IndexMapOp",
     "IndexingOp",

@@ -80,7 +80,18 @@ class IndexMapOp(StructuredOp):
     def vjp(cls, g: Value, out: Value, x: Value, **settings: Any) -> tuple[Any, ...]:
         """Each element of `g` goes back to where its result element came from; elements read twice get the sum."""
         source = cls.source_map(x.shape, g.ndim, settings)
-        return (ops.contract((g,), maps=(AffineMap.identity(g.ndim), source), extents=g.shape, shape=x.shape),)
+        # A loop that is an index by itself runs over a whole dimension; what lies behind it is padded.
+        reached = tuple(
+            [
+                g.shape[e.position] if isinstance(e, AffineDimExpr) else size
+                for e, size in zip(source.results, x.shape, strict=True)
+            ]
+        )
+        total = ops.contract((g,), maps=(AffineMap.identity(g.ndim), source), extents=g.shape, shape=reached)
+        if reached == x.shape:
+            return (total,)
+        behind = tuple([size - part for size, part in zip(x.shape, reached, strict=True)])
+        return (ops.pad(total, low=(0,) * x.ndim, high=behind),)
 
 
 def _evaluated(source: AffineMap, shape: Sequence[int]) -> list[Value | int]:
@@ -137,7 +148,7 @@ class ScatterOp(StructuredOp):
 
     @staticmethod
     @abstractmethod
-    def combine(old: Any, new: Any) -> Any:
+    def combine(old: Any, new: Any, **settings: Any) -> Any:
         """The element after an update `new`."""
 
     @classmethod
@@ -169,7 +180,7 @@ class ScatterOp(StructuredOp):
             target = Reader(current)
             old = target.read(*clamped)
             new = to_compute(Reader(updates).read(*index))
-            value = self.combine(old, new)
+            value = self.combine(old, new, **self.settings)
             for condition in kept:
                 value = ops.select(condition, value, old)
             return inserted(current, value, clamped)

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar
 
+import numpy as np
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tenon.dialects.base import tensor_op
+from tenon.dialects.batching import all_batched, moved_axis, shifted_axes
 from tenon.dialects.families import CompositeOp, IndexingOp, ScatterOp
-from tenon.dialects.inference import InferenceError, Shape, normalize_axis, refine, show
+from tenon.dialects.inference import InferenceError, Shape, broadcast, normalize_axis, refine, show
 from tenon.dialects.settings import setting
 from tenon.dialects.structured import Reader, as_index
 from tenon.dialects.traits import NoGradient
-from tenon.dialects.types import ANY_TENSOR, INTEGER_TENSOR, NUMERIC_TENSOR, element_of, f32, i64, shape_of, tensor_type
+from tenon.dialects.types import (
+    ANY_TENSOR,
+    INTEGER_TENSOR,
+    NUMERIC_TENSOR,
+    element_of,
+    f32,
+    i64,
+    is_unsigned,
+    shape_of,
+    tensor_type,
+)
 from tenon.dialects.value import Value, ops
 
 
@@ -42,7 +55,7 @@ class IotaOp(IndexingOp):
         return index[settings["axis"]]
 
 
-def _counted_from_front(position: Value, size: int) -> Value:
+def counted_from_front(position: Value, size: int) -> Value:
     """An index (of any integer type) as `index`, negative ones counted from the end of `size` elements."""
     place = as_index(position)
     return ops.select(place < 0, place + size, place)
@@ -85,20 +98,216 @@ class GatherOp(IndexingOp):
         x, indices = operands
         axis = normalize_axis(settings["axis"], x.ndim)
         behind = axis + indices.ndim
-        place = _counted_from_front(indices.read(*index[axis:behind]), x.shape[axis])
+        place = counted_from_front(indices.read(*index[axis:behind]), x.shape[axis])
         return x.read(*index[:axis], place, *index[behind:])
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, indices: Value, *, axis: int) -> tuple[Any, ...]:
-        size = x.shape[axis]
-        nearest = ops.clip(indices, low=_representable(-size, indices), high=_representable(size - 1, indices))
-        return ops.scatter_add(ops.zeros_like(x), nearest, g, axis=axis), None
+        return ops.scatter_add(ops.zeros_like(x), nearest_inside(indices, x.shape[axis]), g, axis=axis), None
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        (x, indices), (x_has, indices_have) = operands, batched
+        axis = normalize_axis(settings["axis"], x.ndim - x_has)
+        if not indices_have:
+            return ops.gather(x, indices, axis=axis + 1)
+        if not x_has:
+            return moved_axis(ops.gather(x, indices, axis=axis), axis, 0)
+        # Each example has places of its own, and parts (...indices, ...before, ...behind) in them.
+        parts = ops.gather_nd(moved_axis(x, axis + 1, 1), ops.expand_dims(indices, axis=-1), batch_dims=1)
+        return ops.transpose(parts, permutation=_swapped(indices.ndim - 1, axis, parts.ndim))
 
 
-def _representable(bound: int, indices: Value) -> int:
-    """`bound`, or the nearest integer that the dtype of `indices` holds."""
-    limit = 1 << (8 * indices.dtype.itemsize - 1)
-    return max(-limit, min(bound, limit - 1))
+def _swapped(first: int, second: int, rank: int) -> tuple[int, ...]:
+    """The permutation that swaps the `first` axes behind the examples with the `second` axes behind those."""
+    middle, end = 1 + first, 1 + first + second
+    return (0, *range(middle, end), *range(1, middle), *range(end, rank))
+
+
+def nearest_inside(indices: Value, size: int | tuple[int, ...]) -> Value:
+    """`indices` of `size` elements, those outside moved to the nearest element, which is where `gather` reads.
+
+    With a tuple of sizes there is one for each place of the last axis of `indices`.
+    """
+    limits = np.iinfo(indices.dtype)
+    sizes = np.asarray(size, np.int64)
+    low = np.maximum(-sizes, int(limits.min)).astype(indices.dtype)
+    high = np.minimum(sizes - 1, min(int(limits.max), np.iinfo(np.int64).max)).astype(indices.dtype)
+    return ops.clip(indices, low=low, high=high)
+
+
+def is_inside(indices: Value, size: int | tuple[int, ...]) -> Value:
+    """Whether `indices` of `size` elements, of which there are some, name an element."""
+    return nearest_inside(indices, size) == indices
+
+
+@tensor_op
+class GatherElementsOp(IndexingOp):
+    """The elements of `x` at `indices` along `axis`, everything else being equal: result[i, j] = x[indices[i, j], j].
+
+    `indices` (integers, of the rank of `x`) has the shape of the result, and is nowhere larger than `x` but along
+    `axis`. Negative indices count from the end, others outside of `x` are moved to the nearest element. What `gather`
+    is in PyTorch; `take_along_axis` broadcasts, too.
+    """
+
+    name = "tenon.gather_elements"
+    x = operand_def(ANY_TENSOR)
+    indices = operand_def(INTEGER_TENSOR)
+    axis = setting(int, default=0)
+    result = result_def(ANY_TENSOR)
+    PROMOTED: ClassVar[tuple[str, ...] | None] = ()
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        x, indices = operands
+        check_places(shape_of(x), shape_of(indices), settings["axis"])
+        return tensor_type(shape_of(indices), element_of(x))
+
+    @staticmethod
+    def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:
+        x, indices = operands
+        axis = normalize_axis(settings["axis"], x.ndim)
+        place = counted_from_front(indices.read(*index), x.shape[axis])
+        return x.read(*index[:axis], place, *index[axis + 1 :])
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, indices: Value, *, axis: int) -> tuple[Any, ...]:
+        if 0 in g.shape:
+            return ops.zeros_like(x), None
+        places = nearest_inside(indices, x.shape[axis])
+        return ops.scatter_elements(ops.zeros_like(x), places, g, axis=axis, reduction="add"), None
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        x, indices = all_batched(size, batched, operands)
+        return ops.gather_elements(x, indices, axis=shifted_axes(settings["axis"], x.ndim - 1))
+
+
+def check_places(shape: Shape, places: Shape, axis: int) -> None:
+    """Raise unless indices of shape `places` can stand for elements along `axis` of a tensor of `shape`."""
+    if shape is None or places is None:
+        return
+    if len(shape) != len(places):
+        raise InferenceError(f"rank is {len(shape)} in x and {len(places)} in indices, and they must be equal")
+    axis = normalize_axis(axis, len(shape))
+    if shape[axis] == 0 and prod(places) > 0:
+        raise InferenceError(f"x has shape {show(shape)}, so it has no elements along axis {axis}")
+    for i, (size, taken) in enumerate(zip(shape, places, strict=True)):
+        if i != axis and 0 <= size < taken:
+            raise InferenceError(f"dimension {i} is {size} in x and {taken} in indices, which may not be larger there")
+
+
+@tensor_op
+class TakeAlongAxisOp(CompositeOp):
+    """The elements of `x` at `indices` along `axis`, where the other axes of both broadcast, as in NumPy."""
+
+    name = "tenon.take_along_axis"
+    x = operand_def(ANY_TENSOR)
+    indices = operand_def(INTEGER_TENSOR)
+    axis = setting(int, default=-1)
+    result = result_def(ANY_TENSOR)
+    PROMOTED: ClassVar[tuple[str, ...] | None] = ()
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        x, indices = operands
+        shape, places = shape_of(x), shape_of(indices)
+        if shape is None or places is None:
+            return tensor_type(None, element_of(x))
+        return tensor_type(broadcast_apart_from(settings["axis"], shape, places)[1], element_of(x))
+
+    @staticmethod
+    def decompose(x: Value, indices: Value, *, axis: int) -> Value:
+        shape, places = broadcast_apart_from(axis, x.shape, indices.shape)
+        return ops.gather_elements(ops.broadcast_to(x, shape=shape), ops.broadcast_to(indices, shape=places), axis=axis)
+
+
+def broadcast_apart_from(axis: int, shape: tuple[int, ...], places: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Two shapes of one rank broadcast against each other, but along `axis`, where each keeps its size."""
+    if len(shape) != len(places):
+        raise InferenceError(f"rank is {len(shape)} in x and {len(places)} in indices, and they must be equal")
+    axis = normalize_axis(axis, len(shape))
+    others = broadcast([("x", _without(shape, axis)), ("indices", _without(places, axis))])
+    assert others is not None
+    return tuple([(*others[:axis], own[axis], *others[axis:]) for own in (shape, places)])
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return (*shape[:axis], *shape[axis + 1 :])
+
+
+@tensor_op
+class GatherNdOp(IndexingOp):
+    """The parts of `x` at `indices`, whose last axis holds indices for the first axes of `x`: x[indices[i]] for each i.
+
+    The first `batch_dims` axes of `x` and `indices` are one and the same. `x` (b..., s..., t...) and `indices`
+    (b..., n..., d), where d is the number of axes s, give (b..., n..., t...). Negative indices count from the end,
+    others outside of `x` are moved to the nearest element.
+    """
+
+    name = "tenon.gather_nd"
+    x = operand_def(ANY_TENSOR)
+    indices = operand_def(INTEGER_TENSOR)
+    batch_dims = setting(int, default=0)
+    result = result_def(ANY_TENSOR)
+    PROMOTED: ClassVar[tuple[str, ...] | None] = ()
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        x, indices = operands
+        shape = parts_shape(shape_of(x), shape_of(indices), settings["batch_dims"])
+        return tensor_type(shape, element_of(x))
+
+    @staticmethod
+    def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:
+        x, indices = operands
+        return x.read(*part_place(index, x, indices, settings["batch_dims"]))
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, indices: Value, *, batch_dims: int) -> tuple[Any, ...]:
+        if 0 in g.shape:
+            return ops.zeros_like(x), None
+        places = nearest_inside(indices, indexed_sizes(x, indices, batch_dims))
+        return ops.scatter_nd(ops.zeros_like(x), places, g, reduction="add", batch_dims=batch_dims), None
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        if settings["batch_dims"] == 0 and not batched[0]:
+            return ops.gather_nd(*operands)
+        return ops.gather_nd(*all_batched(size, batched, operands), batch_dims=settings["batch_dims"] + 1)
+
+
+def indexed_sizes(x: Value, indices: Value, batch_dims: int) -> tuple[int, ...]:
+    """The sizes of the axes of `x` that the last axis of `indices` names places of."""
+    return x.shape[batch_dims : batch_dims + indices.shape[-1]]
+
+
+def parts_shape(shape: Shape, places: Shape, batch_dims: int) -> Shape:
+    """The shape of the parts that `gather_nd` takes from a tensor of `shape`."""
+    if places is not None and not 0 <= batch_dims < len(places):
+        raise InferenceError(f"batch_dims is {batch_dims} where indices has rank {len(places)}, its last axis included")
+    if shape is None or places is None or places[-1] < 0:
+        return None
+    depth = batch_dims + places[-1]
+    if depth > len(shape):
+        raise InferenceError(
+            f"indices name {places[-1]} axes behind {batch_dims} of the batch, and x has rank {len(shape)}"
+        )
+    try:
+        batch = refine(shape[:batch_dims], places[:batch_dims]) or ()
+    except InferenceError as error:
+        raise InferenceError(f"the first {batch_dims} dimensions of x and indices differ: {error}") from None
+    if 0 in shape[batch_dims:depth] and prod(places[:-1]) > 0:
+        raise InferenceError(f"x has shape {show(shape)}, so there are no elements to name")
+    return (*batch, *places[batch_dims:-1], *shape[depth:])
+
+
+def part_place(index: tuple[Value, ...], x: Reader, indices: Reader, batch_dims: int) -> tuple[Value, ...]:
+    """Where in `x` the element at `index` of the parts at `indices` is."""
+    leading = indices.ndim - 1
+    sizes = x.shape[batch_dims : batch_dims + indices.shape[-1]]
+    place = [counted_from_front(indices.read(*index[:leading], i), size) for i, size in enumerate(sizes)]
+    return (*index[:batch_dims], *place, *index[leading:])
 
 
 @tensor_op
@@ -138,11 +347,11 @@ class ScatterAddOp(ScatterOp):
         x, indices, _ = operands
         axis = normalize_axis(settings["axis"], x.ndim)
         behind = axis + indices.ndim
-        place = _counted_from_front(indices.read(*index[axis:behind]), x.shape[axis])
+        place = counted_from_front(indices.read(*index[axis:behind]), x.shape[axis])
         return (*index[:axis], place, *index[behind:])
 
     @staticmethod
-    def combine(old: Value, new: Value) -> Value:
+    def combine(old: Value, new: Value, **settings: Any) -> Value:
         return old + new
 
     @staticmethod
@@ -151,9 +360,19 @@ class ScatterAddOp(ScatterOp):
         size = x.shape[axis]
         if size == 0 or 0 in updates.shape:
             return g, None, ops.zeros_like(updates)
-        wide = ops.cast(indices, dtype=i64)
-        kept = ops.reshape((wide >= -size) & (wide < size), shape=(*indices.shape, *(1,) * (x.ndim - 1 - axis)))
+        kept = ops.reshape(is_inside(indices, size), shape=(*indices.shape, *(1,) * (x.ndim - 1 - axis)))
         return g, None, ops.select(kept, ops.gather(g, indices, axis=axis), 0.0)
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        x, own_indices, updates = all_batched(size, batched, operands)
+        axis = normalize_axis(settings["axis"], x.ndim - 1)
+        if not batched[1]:
+            return ops.scatter_add(x, operands[1], updates, axis=axis + 1)
+        parts = ops.transpose(updates, permutation=_swapped(axis, own_indices.ndim - 1, updates.ndim))
+        places = ops.expand_dims(own_indices, axis=-1)
+        sums = ops.scatter_nd(moved_axis(x, axis + 1, 1), places, parts, reduction="add", batch_dims=1)
+        return moved_axis(sums, 1, axis + 1)
 
 
 @tensor_op
@@ -176,26 +395,47 @@ class EmbeddingOp(CompositeOp):
 
 @tensor_op
 class OneHotOp(CompositeOp):
-    """1 at each of the `indices`, 0 elsewhere, along a new last axis of size `num_classes`; all 0 for indices outside
-    of it.
+    """`on_value` at each of the `indices`, `off_value` elsewhere, along a new axis of size `num_classes` at position
+    `axis` of the result.
+
+    Negative indices count from the end; at others outside of the axis all is `off_value`.
     """
 
     name = "tenon.one_hot"
     traits = traits_def(Pure(), NoGradient())
     indices = operand_def(INTEGER_TENSOR)
     num_classes = setting(int)
+    axis = setting(int, default=-1)
     dtype = setting("dtype", default=f32)
+    on_value = setting(float, default=1.0)
+    off_value = setting(float, default=0.0)
     result = result_def(ANY_TENSOR)
+
+    @staticmethod
+    def check(**settings: Any) -> None:
+        if settings["num_classes"] < 0:
+            raise InferenceError(f"num_classes is {settings['num_classes']} where a number of at least 0 is needed")
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
         shape = shape_of(operands[0])
-        return tensor_type(None if shape is None else (*shape, settings["num_classes"]), settings["dtype"])
+        if shape is None:
+            return tensor_type(None, settings["dtype"])
+        axis = normalize_axis(settings["axis"], len(shape) + 1)
+        return tensor_type((*shape[:axis], settings["num_classes"], *shape[axis:]), settings["dtype"])
 
     @staticmethod
-    def decompose(indices: Value, *, num_classes: int, dtype: Any) -> Value:
-        places = ops.iota(shape=(num_classes,))
-        return ops.cast(ops.expand_dims(indices, axis=-1) == places, dtype=dtype)
+    def decompose(
+        indices: Value, *, num_classes: int, axis: int, dtype: Any, on_value: float, off_value: float
+    ) -> Value:
+        axis = normalize_axis(axis, indices.ndim + 1)
+        if is_unsigned(indices.element_type):
+            # Beyond i64, too, an index is outside.
+            indices = ops.minimum(indices, min(num_classes, int(np.iinfo(indices.dtype).max)))
+        wide = ops.cast(indices, dtype=i64)
+        wanted = ops.expand_dims(ops.select(wide < 0, wide + num_classes, wide), axis=axis)
+        places = ops.iota(shape=tuple([num_classes if i == axis else 1 for i in range(wanted.ndim)]), axis=axis)
+        return ops.select(wanted == places, ops.full((), on_value, dtype), ops.full((), off_value, dtype))
 
 
 @tensor_op

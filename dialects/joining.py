@@ -1,17 +1,21 @@
-"""Ops that join tensors and cut them apart: concatenate, stack, split."""
+"""Ops that join tensors and cut them apart: concatenate, stack, split, unstack."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 from xdsl.irdl import operand_def, result_def, var_operand_def, var_result_def
 
 from tenon.dialects.base import tensor_op
+from tenon.dialects.batching import all_batched, shifted_axes
 from tenon.dialects.families import CompositeOp, IndexingOp
 from tenon.dialects.inference import InferenceError, Shape, normalize_axis, refine
+from tenon.dialects.registry import tensor_function
 from tenon.dialects.settings import setting
 from tenon.dialects.structured import Reader
-from tenon.dialects.types import ANY_TENSOR, AnyTensor, element_of, promote, shape_of, tensor_type
+from tenon.dialects.types import ANY_TENSOR, element_of, promote, shape_of, tensor_type
 from tenon.dialects.value import Value, ops
 
 
@@ -79,6 +83,11 @@ class ConcatenateOp(IndexingOp):
             start = limit
         return (tuple(gradients),)
 
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        tensors = all_batched(size, batched[0], operands[0])
+        return ops.concatenate(tensors, axis=shifted_axes(settings["axis"], tensors[0].ndim - 1))
+
 
 @tensor_op
 class StackOp(CompositeOp):
@@ -113,41 +122,65 @@ class StackOp(CompositeOp):
 
 @tensor_op
 class SplitOp(CompositeOp):
-    """`x` cut along `axis` into `sections` parts of equal size."""
+    """`x` cut along `axis` into `sections` parts of equal size, or into parts of the given `sizes`."""
 
     name = "tenon.split"
     x = operand_def(ANY_TENSOR)
-    sections = setting(int)
+    sections = setting(int, default=None)
     axis = setting(int, default=0)
+    sizes = setting(tuple, default=None)
     parts = var_result_def(ANY_TENSOR)
 
     @staticmethod
     def check(**settings: Any) -> None:
-        if settings["sections"] < 1:
-            raise InferenceError(f"sections is {settings['sections']} where 1 or more is needed")
+        sections, sizes = settings["sections"], settings["sizes"]
+        if (sections is None) == (sizes is None):
+            raise InferenceError("either sections or sizes is needed, and not both")
+        if sections is not None and sections < 1:
+            raise InferenceError(f"sections is {sections} where 1 or more is needed")
+        if sizes is not None and (not sizes or min(sizes) < 0):
+            raise InferenceError(f"sizes is {sizes} where one size or more of at least 0 is needed")
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
         (x,) = operands
-        sections, shape = settings["sections"], shape_of(x)
-        part: AnyTensor = tensor_type(None, element_of(x))
-        if shape is not None:
-            axis = normalize_axis(settings["axis"], len(shape))
-            if shape[axis] % sections and shape[axis] >= 0:
-                raise InferenceError(
-                    f"dimension {axis} of x is {shape[axis]}, which is no multiple of sections {sections}"
-                )
-            size = -1 if shape[axis] < 0 else shape[axis] // sections
-            part = tensor_type((*shape[:axis], size, *shape[axis + 1 :]), element_of(x))
-        return (part,) * sections
+        sections, sizes, shape = settings["sections"], settings["sizes"], shape_of(x)
+        if shape is None:
+            return (tensor_type(None, element_of(x)),) * (len(sizes) if sections is None else sections)
+        axis = normalize_axis(settings["axis"], len(shape))
+        parts = part_sizes(shape[axis], axis, sections, sizes)
+        return tuple([tensor_type((*shape[:axis], size, *shape[axis + 1 :]), element_of(x)) for size in parts])
 
     @staticmethod
-    def decompose(x: Value, *, sections: int, axis: int) -> tuple[Value, ...]:
+    def decompose(x: Value, *, sections: int | None, axis: int, sizes: tuple[int, ...] | None) -> tuple[Value, ...]:
         axis = normalize_axis(axis, x.ndim)
-        size = x.shape[axis] // sections
         parts: list[Value] = []
-        for start in range(0, sections * size, size) if size else [0] * sections:
+        start = 0
+        for size in part_sizes(x.shape[axis], axis, sections, sizes):
             starts = tuple([start if i == axis else 0 for i in range(x.ndim)])
             limits = tuple([start + size if i == axis else extent for i, extent in enumerate(x.shape)])
             parts.append(ops.slice(x, starts=starts, limits=limits))
+            start += size
         return tuple(parts)
+
+
+def part_sizes(size: int, axis: int, sections: int | None, sizes: tuple[int, ...] | None) -> tuple[int, ...]:
+    """The sizes of the parts of an axis of `size` elements, which may be unknown."""
+    if sizes is not None:
+        if size >= 0 and sum(sizes) != size:
+            raise InferenceError(f"sizes {sizes} add up to {sum(sizes)}, and dimension {axis} of x is {size}")
+        return sizes
+    assert sections is not None
+    if size >= 0 and size % sections:
+        raise InferenceError(f"dimension {axis} of x is {size}, which is no multiple of sections {sections}")
+    return (-1 if size < 0 else size // sections,) * sections
+
+
+@tensor_function
+def unstack(x: Any, axis: int = 0) -> Any:
+    """The parts of `x` at each index of `axis`, without that axis."""
+    tensor = x if isinstance(x, Value) else np.asarray(x)
+    count = tensor.shape[normalize_axis(axis, tensor.ndim)]
+    return tuple(
+        [ops.squeeze(part, axis=axis) for part in ops.split(tensor, sections=count, axis=axis)] if count else []
+    )

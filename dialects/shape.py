@@ -1,7 +1,8 @@
-"""Ops that rearrange elements: reshape, transpose, broadcast, slice, flip, pad and relatives."""
+"""Ops that rearrange elements: reshape, transpose, broadcast, slice, flip and relatives."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar
 
@@ -12,10 +13,11 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import operand_def, result_def
 
 from tenon.dialects.base import tensor_op
-from tenon.dialects.families import CompositeOp, IndexingOp, IndexMapOp, StructuredOp
+from tenon.dialects.batching import aligned, along_shifted_axis
+from tenon.dialects.families import CompositeOp, IndexMapOp, StructuredOp
 from tenon.dialects.inference import InferenceError, Shape, normalize_axes, normalize_axis, show
 from tenon.dialects.settings import setting
-from tenon.dialects.structured import Reader, inside, static_shape
+from tenon.dialects.structured import static_shape
 from tenon.dialects.types import ANY_TENSOR, element_of, shape_of, tensor_type
 from tenon.dialects.value import Value, emit, ops
 
@@ -49,6 +51,11 @@ class ReshapeOp(StructuredOp):
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, *, shape: tuple[int, ...]) -> tuple[Any, ...]:
         return (ops.reshape(g, shape=x.shape),)
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        return ops.reshape(x, shape=(size, *_reshaped(x.shape[1:], settings["shape"])))
 
 
 def _reshaped(source: Shape, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -113,6 +120,12 @@ class TransposeOp(IndexMapOp):
         order = TransposeOp.order(x.ndim, permutation)
         return (ops.transpose(g, permutation=tuple([order.index(axis) for axis in range(x.ndim)])),)
 
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        order = cls.order(x.ndim - 1, settings["permutation"])
+        return ops.transpose(x, permutation=(0, *[axis + 1 for axis in order]))
+
 
 @tensor_op
 class BroadcastToOp(IndexMapOp):
@@ -163,6 +176,11 @@ class BroadcastToOp(IndexMapOp):
         new = g.ndim - x.ndim
         repeated = [new + i for i, size in enumerate(x.shape) if size == 1 and g.shape[new + i] != 1]
         return (ops.reshape(ops.sum(g, axis=(*range(new), *repeated)), shape=x.shape),)
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        (x,), shape = operands, settings["shape"]
+        return ops.broadcast_to(aligned(x, True, len(shape)), shape=(size, *shape))
 
 
 @tensor_op
@@ -296,6 +314,16 @@ class SliceOp(IndexMapOp):
         high = tuple([whole - start - part for whole, start, part in zip(x.shape, starts, g.shape, strict=True)])
         return (ops.pad(g, low=starts, high=high) if any((*starts, *high)) else g,)
 
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        strides = settings["strides"]
+        return ops.slice(
+            operands[0],
+            starts=(0, *settings["starts"]),
+            limits=(size, *settings["limits"]),
+            strides=None if strides is None else (1, *strides),
+        )
+
 
 @tensor_op
 class FlipOp(IndexMapOp):
@@ -327,51 +355,6 @@ class FlipOp(IndexMapOp):
     ) -> tuple[Any, ...]:
         return (ops.flip(g, axis=axis),)
 
-
-@tensor_op
-class PadOp(IndexingOp):
-    """`x` with `low[i]` elements `value` before it and `high[i]` behind it along each axis i."""
-
-    name = "tenon.pad"
-    x = operand_def(ANY_TENSOR)
-    low = setting(tuple)
-    high = setting(tuple)
-    value = setting(float, default=0.0)
-    result = result_def(ANY_TENSOR)
-
-    @staticmethod
-    def check(**settings: Any) -> None:
-        low, high = settings["low"], settings["high"]
-        if len(low) != len(high) or any(size < 0 for size in (*low, *high)):
-            raise InferenceError(f"low {low} and high {high} must have one size >= 0 for each axis")
-
     @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        low, high, shape = settings["low"], settings["high"], shape_of(x)
-        if shape is None:
-            return tensor_type((-1,) * len(low), element_of(x))
-        if len(shape) != len(low):
-            raise InferenceError(f"x has rank {len(shape)}, and low {low} has {len(low)} entries")
-        sizes = [-1 if size < 0 else size + a + b for size, a, b in zip(shape, low, high, strict=True)]
-        return tensor_type(tuple(sizes), element_of(x))
-
-    @staticmethod
-    def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:
-        (x,) = operands
-        if 0 in x.shape:
-            return settings["value"]
-        low, high = settings["low"], settings["high"]
-        place = [i - before if before else i for i, before in zip(index, low, strict=True)]
-        result = x.read(*place)
-        for i, size, before, behind in zip(place, x.shape, low, high, strict=True):
-            if before or behind:
-                result = ops.select(inside(i, size), result, settings["value"])
-        return result
-
-    @staticmethod
-    def vjp(
-        g: Value, out: Value, x: Value, *, low: tuple[int, ...], high: tuple[int, ...], value: float
-    ) -> tuple[Any, ...]:
-        limits = tuple([before + size for before, size in zip(low, x.shape, strict=True)])
-        return (ops.slice(g, starts=low, limits=limits),)
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        return along_shifted_axis(cls, operands[0], settings)

@@ -1,60 +1,111 @@
-"""`x[key]`: NumPy's basic indexing by integers, slices, `None` and `...`, and one array of integers."""
+"""`x[key]`: NumPy's indexing by integers, slices, `None` and `...`, and by arrays of integers."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from operator import index as exact_integer
 from typing import Any
 
 import numpy as np
 
-from tenon.dialects.types import is_integer
+from tenon.dialects.types import i64, is_integer
 from tenon.dialects.value import Value, ops
 
 
 def subscript(x: Value, key: Any) -> Value:
     """The part of `x` that NumPy's `x[key]` selects.
 
-    An array of integers may stand at one place, and its dimensions take that place. Raises `IndexError` for an index
-    outside of `x` and `TypeError` for what is not supported: several arrays, and arrays of truth values, whose result
-    has no known shape.
+    Arrays of integers broadcast against each other, and their dimensions take the place of the first one, or come first
+    where a slice, `None` or `...` lies between them. Raises `IndexError` for a known index outside of `x` (others are
+    moved to the nearest element) and `TypeError` for arrays of truth values, whose result has no known shape.
     """
-    entries = _with_ellipsis(key if isinstance(key, tuple) else (key,), x.ndim)
-    _check_arrays(entries)
-    starts: list[int] = []
-    limits: list[int] = []
-    strides: list[int] = []
-    shape: list[int] = []
-    gathered: tuple[int, Any] | None = None
-    for entry in entries:
+    written = key if isinstance(key, tuple) else (key,)
+    for entry in written:
+        _check_entry(entry)
+    selection = _Selection(x)
+    for entry in _with_ellipsis(written, x.ndim):
+        selection.add(entry)
+    return selection.moved(selection.taken(selection.part()), _are_apart(written))
+
+
+@dataclass
+class _Selection:
+    """What a key selects of `x`, axis by axis."""
+
+    x: Value
+    starts: list[int] = field(default_factory=list[int])
+    limits: list[int] = field(default_factory=list[int])
+    strides: list[int] = field(default_factory=list[int])
+    shape: list[int] = field(default_factory=list[int])
+    arrays: dict[int, Any] = field(default_factory=dict[int, Any])
+    """The arrays, by the dimension of `shape` that they index."""
+
+    def add(self, entry: Any) -> None:
+        """Take the next axis, or a new one, as `entry` says."""
         if entry is None:
-            shape.append(1)
-            continue
-        axis = len(starts)
-        size = x.shape[axis]
+            self.shape.append(1)
+            return
+        axis = len(self.starts)
+        size = self.x.shape[axis]
         if isinstance(entry, slice):
             selected = range(size)[_plain(entry)]
             start, limit, stride = selected.start, selected.stop, selected.step
-            shape.append(len(selected))
+            self.shape.append(len(selected))
         elif _is_array(entry):
             start, limit, stride = 0, size, 1
-            gathered = len(shape), entry
-            shape.append(size)
+            self.arrays[len(self.shape)] = _within(entry, axis, size)
+            self.shape.append(size)
         else:
             position = exact_integer(entry)
             if not -size <= position < size:
                 raise IndexError(f"index {position} is out of bounds for axis {axis} of size {size}")
             start, stride = position % size, 1
             limit = start + 1
-        starts.append(start)
-        limits.append(limit)
-        strides.append(stride)
-    part = x
-    if starts != [0] * x.ndim or tuple(limits) != x.shape or strides != [1] * x.ndim:
-        steps = None if strides == [1] * x.ndim else tuple(strides)
-        part = ops.slice(x, starts=tuple(starts), limits=tuple(limits), strides=steps)
-    if part.shape != tuple(shape):
-        part = ops.reshape(part, shape=tuple(shape))
-    return part if gathered is None else ops.gather(part, gathered[1], axis=gathered[0])
+        self.starts.append(start)
+        self.limits.append(limit)
+        self.strides.append(stride)
+
+    def part(self) -> Value:
+        """What integers, slices and `None` select, the axes of arrays left whole."""
+        x, strides = self.x, self.strides
+        if self.starts != [0] * x.ndim or tuple(self.limits) != x.shape or strides != [1] * x.ndim:
+            steps = None if strides == [1] * x.ndim else tuple(strides)
+            x = ops.slice(x, starts=tuple(self.starts), limits=tuple(self.limits), strides=steps)
+        return x if x.shape == tuple(self.shape) else ops.reshape(x, shape=tuple(self.shape))
+
+    def taken(self, part: Value) -> Value:
+        """What the arrays select of `part`; their dimensions take the place of the first one."""
+        if not self.arrays:
+            return part
+        first, *_ = self.arrays
+        if len(self.arrays) == 1:
+            return ops.gather(part, self.arrays[first], axis=first)
+        common = self.common_shape()
+        others = [dim for dim in range(part.ndim) if dim not in self.arrays]
+        indices = [ops.broadcast_to(ops.cast(array, dtype=i64), shape=common) for array in self.arrays.values()]
+        leading = ops.transpose(part, permutation=(*self.arrays, *others))
+        return _moved(ops.gather_nd(leading, ops.stack(indices, axis=-1)), 0, first, len(common))
+
+    def moved(self, taken: Value, to_front: bool) -> Value:
+        """`taken` with the dimensions of the arrays at the front if that is where they belong."""
+        return _moved(taken, next(iter(self.arrays)), 0, len(self.common_shape())) if to_front else taken
+
+    def common_shape(self) -> tuple[int, ...]:
+        """The shape of the arrays broadcast against each other."""
+        shapes = [np.shape(array) if not isinstance(array, Value) else array.shape for array in self.arrays.values()]
+        try:
+            return np.broadcast_shapes(*shapes)
+        except ValueError:
+            listed = ", ".join(map(str, shapes))
+            raise IndexError(f"arrays of shapes {listed} index together, and do not broadcast") from None
+
+
+def _moved(x: Value, start: int, target: int, count: int) -> Value:
+    """`x` with the `count` axes from `start` moved to begin at `target`."""
+    group = list(range(start, start + count))
+    others = [axis for axis in range(x.ndim) if axis not in group]
+    order = (*others[:target], *group, *others[target:])
+    return x if order == tuple(range(x.ndim)) else ops.transpose(x, permutation=order)
 
 
 def _with_ellipsis(key: tuple[Any, ...], rank: int) -> list[Any]:
@@ -69,39 +120,46 @@ def _with_ellipsis(key: tuple[Any, ...], rank: int) -> list[Any]:
     return [*key[:where], *[slice(None)] * (rank - taken), *key[where + 1 :]]
 
 
+def _are_apart(key: tuple[Any, ...]) -> bool:
+    """Whether arrays and integers stand apart, which in NumPy brings the dimensions of the arrays to the front."""
+    if not any(map(_is_array, key)):
+        return False
+    places = [i for i, entry in enumerate(key) if not (entry is None or entry is Ellipsis or isinstance(entry, slice))]
+    return places[-1] - places[0] + 1 != len(places)
+
+
 def _is_array(entry: Any) -> bool:
     return isinstance(entry, Value | list) or (isinstance(entry, np.ndarray) and entry.ndim > 0)
 
 
-def _check_arrays(entries: list[Any]) -> None:
-    arrays = [position for position, entry in enumerate(entries) if _is_array(entry)]
-    for position in arrays:
-        entry = entries[position]
-        integral = is_integer(entry.element_type) if isinstance(entry, Value) else np.asarray(entry).dtype.kind == "i"
-        if not integral:
-            raise TypeError(
-                "an index is an array of truth values or floats; only integer arrays can index, "
-                "and tenon.select(mask, x, y) chooses by truth values"
-            )
-    if len(arrays) > 1:
-        raise TypeError("an index has more than one array; flatten the axes and index them by one array instead")
-    for entry in entries:
-        if isinstance(entry, bool | np.bool_):
-            raise TypeError("an index is a truth value; use tenon.select to choose by truth values")
-    if arrays:
-        _check_order(entries, arrays[0])
+def _check_entry(entry: Any) -> None:
+    """Raise `TypeError` for truth values and for arrays that are not of integers."""
+    if isinstance(entry, bool | np.bool_):
+        raise TypeError("an index is a truth value; use tenon.select to choose by truth values")
+    if not _is_array(entry):
+        return
+    if isinstance(entry, Value):
+        integral = is_integer(entry.element_type)
+    else:
+        array = np.asarray(entry)
+        integral = array.dtype.kind in "iu" or (array.size == 0 and isinstance(entry, list))
+    if not integral:
+        raise TypeError(
+            "an index is an array of truth values or floats; only integer arrays can index. Choose by truth values "
+            "with tenon.select(mask, x, y), or find their places with tenon.nonzero(mask, size=...)"
+        )
 
 
-def _check_order(entries: list[Any], array: int) -> None:
-    """Refuse an integer and an array apart from each other: NumPy then moves the array's dimensions to the front."""
-    advanced = [
-        position
-        for position, entry in enumerate(entries)
-        if position == array or not (entry is None or isinstance(entry, slice))
-    ]
-    separated = advanced[-1] - advanced[0] + 1 != len(advanced)
-    if separated and any(entry is None or isinstance(entry, slice) for entry in entries[:array]):
-        raise TypeError("an index has an integer and an array apart from each other; index in two steps instead")
+def _within(entry: Any, axis: int, size: int) -> Any:
+    """The array `entry`; raises `IndexError` where it is known to leave an axis of `size`."""
+    if isinstance(entry, Value):
+        return entry
+    array = np.asarray(entry)
+    array = array if array.size else array.astype(np.int64)
+    outside = array[(array < -size) | (array >= size)]
+    if outside.size:
+        raise IndexError(f"index {outside.flat[0]} is out of bounds for axis {axis} of size {size}")
+    return array
 
 
 def _plain(key: slice) -> slice:

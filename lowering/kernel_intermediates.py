@@ -24,7 +24,7 @@ Strips = Mapping[SharedLoop, int]
 def place_intermediates(kernel: Kernel, strips: Strips, builder: LoopBuilder) -> dict[SSAValue, Buffer]:
     """Make room for the intermediates at the current place. Raises `ValueError` if one is too large."""
     buffers: dict[SSAValue, Buffer] = {}
-    for alloc in kernel.intermediates:
+    for alloc in filter(_holds_elements, kernel.intermediates):
         sizes = needed_sizes(kernel, alloc, strips)
         if not sizes and _is_scalar(kernel, alloc, strips):
             buffers[alloc.memref] = Buffer(None, ())
@@ -49,6 +49,7 @@ def intermediates_fit(kernel: Kernel, strips: Strips) -> bool:
     return all(
         needed_bytes(needed_sizes(kernel, alloc, strips), element_type(alloc.memref)) <= LARGEST_STACK_BUFFER
         for alloc in kernel.intermediates
+        if _holds_elements(alloc)
     )
 
 
@@ -81,6 +82,16 @@ def needed_bytes(sizes: Mapping[int, int], element: Attribute) -> int:
     """The bytes of a buffer of these sizes."""
     bits = getattr(element, "bitwidth", 64)
     return prod(sizes.values()) * ((bits + 7) // 8)
+
+
+def _holds_elements(alloc: memref.AllocOp) -> bool:
+    """Whether an intermediate is read or written, and does not just tell the extents of loops."""
+    return not all(
+        isinstance(use.operation, linalg.ops.GenericOp)
+        and use.index < len(use.operation.inputs)
+        and use.operation.body.block.args[use.index].first_use is None
+        for use in alloc.memref.uses
+    )
 
 
 def _only_statements_use(kernel: Kernel, alloc: memref.AllocOp) -> bool:

@@ -12,17 +12,17 @@ from tenon.dialects.constant import ConstantOp
 from tenon.dialects.families import ElementwiseOp, ReductionOp
 from tenon.dialects.inference import InferenceError, broadcast, normalize_axes
 from tenon.dialects.reduction import AllOp, AnyOp, MaxOp, MinOp, ProdOp, SumOp
-from tenon.dialects.shape import BroadcastToOp, PadOp, ReshapeOp, SliceOp, TransposeOp
+from tenon.dialects.shape import BroadcastToOp, ReshapeOp, SliceOp, TransposeOp
 from tenon.dialects.types import element_of, is_static, shape_of, tensor_type
 from tenon.passes.equations import by_class, defined_by, forward, replace_same_type
 from tenon.passes.fold import splat, splat_constant
 
 
 class SameShape(RewritePattern):
-    """reshape(x) -> x, broadcast_to(x) -> x, slice(x) -> x and pad(x) -> x, where they leave x as it is"""
+    """reshape(x) -> x, broadcast_to(x) -> x and slice(x) -> x, where they leave x as it is"""
 
     @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ReshapeOp | BroadcastToOp | SliceOp | PadOp, rewriter: PatternRewriter, /) -> None:
+    def match_and_rewrite(self, op: ReshapeOp | BroadcastToOp | SliceOp, rewriter: PatternRewriter, /) -> None:
         if op.x.type != op.result.type or not is_static(op.x.type):
             return
         # Equal shapes leave a slice no choice but the direction.
@@ -180,7 +180,7 @@ def _before_broadcast(value: SSAValue) -> SSAValue | None:
 
 SHAPE_EQUATIONS = by_class(
     [
-        ((ReshapeOp, BroadcastToOp, SliceOp, PadOp), SameShape()),
+        ((ReshapeOp, BroadcastToOp, SliceOp), SameShape()),
         ((ReshapeOp,), ReshapeOfReshape()),
         ((ReshapeOp,), KeepReducedDimensions()),
         ((ReshapeOp,), ReshapeBeforeElementwise()),

@@ -1,0 +1,176 @@
+"""Running sums, products and extremes along an axis.
+
+With `reverse` elements are combined from the end. With `exclusive` each result leaves out the element at its own place,
+so that the first is the sum or product of nothing. f16 and bf16 are accumulated in f32.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from xdsl.ir import Attribute
+from xdsl.irdl import operand_def, result_def
+
+from tenon.dialects.base import tensor_op
+from tenon.dialects.families import ArgCumulativeOp, CumulativeOp
+from tenon.dialects.reduction import greatest, least
+from tenon.dialects.settings import setting
+from tenon.dialects.types import FLOAT_TENSOR, INTEGER_TENSOR, NUMERIC_TENSOR, is_float
+from tenon.dialects.value import Value, ops
+
+
+@tensor_op
+class CumsumOp(CumulativeOp):
+    """The sums of the elements of `x` up to each place along `axis`. Integers keep their dtype and wrap; truth values
+    are counted as i64. NumPy flattens by default; here `axis` is 0.
+    """
+
+    name = "tenon.cumsum"
+    x = operand_def(NUMERIC_TENSOR)
+    axis = setting(int, default=0)
+    exclusive = setting(bool, default=False)
+    reverse = setting(bool, default=False)
+    result = result_def(NUMERIC_TENSOR)
+
+    @staticmethod
+    def initial(element: Attribute) -> float:
+        return 0
+
+    @staticmethod
+    def scalar(accumulator: Value, x: Value) -> Value:
+        return accumulator + x
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, *, axis: int, exclusive: bool, reverse: bool) -> tuple[Any, ...]:
+        return (ops.cumsum(g, axis=axis, exclusive=exclusive, reverse=not reverse),)
+
+
+@tensor_op
+class CumprodOp(CumulativeOp):
+    """The products of the elements of `x` up to each place along `axis`. Integers keep their dtype and wrap. NumPy
+    flattens by default; here `axis` is 0.
+    """
+
+    name = "tenon.cumprod"
+    x = operand_def(NUMERIC_TENSOR)
+    axis = setting(int, default=0)
+    exclusive = setting(bool, default=False)
+    reverse = setting(bool, default=False)
+    result = result_def(NUMERIC_TENSOR)
+
+    @staticmethod
+    def initial(element: Attribute) -> float:
+        return 1
+
+    @staticmethod
+    def scalar(accumulator: Value, x: Value) -> Value:
+        return accumulator * x
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, *, axis: int, exclusive: bool, reverse: bool) -> tuple[Any, ...]:
+        """The products that an element is part of, less it, times their cotangents, added up.
+
+        Before the first zero the element is divided out, the first zero is left out as if it were 1, and every product
+        that an element behind it is part of stays zero.
+        """
+        is_zero = x == 0.0
+        zeros = ops.cumsum(ops.cast(is_zero, dtype="i32"), axis=axis, reverse=reverse)
+        is_first = is_zero & (zeros == 1)
+
+        def summed(products: Value) -> Value:
+            return ops.cumsum(g * products, axis=axis, exclusive=exclusive, reverse=not reverse)
+
+        without = ops.cumprod(ops.select(is_first, 1.0, x), axis=axis, exclusive=exclusive, reverse=reverse)
+        before = summed(out) / ops.select(zeros == 0, x, 1.0)
+        return (ops.select(zeros == 0, before, ops.select(is_first, summed(without), 0.0)),)
+
+
+@tensor_op
+class LogcumsumexpOp(CumulativeOp):
+    """The logarithms of the sums of exp(`x`) up to each place along `axis`, without overflow."""
+
+    name = "tenon.logcumsumexp"
+    x = operand_def(FLOAT_TENSOR)
+    axis = setting(int, default=0)
+    exclusive = setting(bool, default=False)
+    reverse = setting(bool, default=False)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def initial(element: Attribute) -> float:
+        return -inf
+
+    @staticmethod
+    def scalar(accumulator: Value, x: Value) -> Value:
+        larger = ops.maximum(accumulator, x)
+        # Infinities of one sign have no difference.
+        distance = ops.select(accumulator == x, 0.0, ops.abs(accumulator - x))
+        return ops.select(larger == -inf, larger, larger + ops.log1p(ops.exp(-distance)))
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, *, axis: int, exclusive: bool, reverse: bool) -> tuple[Any, ...]:
+        """exp(x) times the sum of g exp(-out) over the results that an element is part of, in the logarithmic domain,
+        the positive and the negative terms apart."""
+
+        def part(weight: Value) -> Value:
+            counts = (weight > 0.0) & (out != -inf)
+            terms = ops.select(counts, ops.log(ops.select(counts, weight, 1.0)) - out, -inf)
+            total = ops.logcumsumexp(terms, axis=axis, exclusive=exclusive, reverse=not reverse)
+            return ops.select(x == -inf, 0.0, ops.exp(total + x))
+
+        return (part(g) - part(-g),)
+
+
+class CumulativeExtremumOp(ArgCumulativeOp):
+    """The extreme elements so far, and their places."""
+
+    x = operand_def(NUMERIC_TENSOR)
+    axis = setting(int, default=0)
+    reverse = setting(bool, default=False)
+    values = result_def(NUMERIC_TENSOR)
+    indices = result_def(INTEGER_TENSOR)
+
+    @staticmethod
+    def vjp(g: tuple[Value, Value], out: tuple[Value, Value], x: Value, *, axis: int, reverse: bool) -> tuple[Any, ...]:
+        """To the elements at the places."""
+        return (ops.scatter_elements(ops.zeros_like(x), out[1], g[0], axis=axis, reduction="add"),)
+
+
+def _replaces(x: Value, best: Value, is_better: Value) -> Value:
+    """Whether `x` is at least as good as `best`, or NaN, beyond which nothing is."""
+    return (is_better & (best == best)) | (x != x) if is_float(x.type) else is_better
+
+
+@tensor_op
+class CummaxOp(CumulativeExtremumOp):
+    """The largest elements of `x` up to each place along `axis`, and their indices (i64): the latest of equal ones, as
+    in PyTorch. NaN counts as larger than everything.
+    """
+
+    name = "tenon.cummax"
+
+    @staticmethod
+    def initial(element: Attribute) -> float:
+        return least(element)
+
+    @staticmethod
+    def better(x: Value, best: Value) -> Value:
+        return _replaces(x, best, x >= best)
+
+
+@tensor_op
+class CumminOp(CumulativeExtremumOp):
+    """The smallest elements of `x` up to each place along `axis`, and their indices (i64): the latest of equal ones, as
+    in PyTorch. NaN counts as smaller than everything.
+    """
+
+    name = "tenon.cummin"
+
+    @staticmethod
+    def initial(element: Attribute) -> float:
+        return greatest(element)
+
+    @staticmethod
+    def better(x: Value, best: Value) -> Value:
+        return _replaces(x, best, x <= best)

@@ -1,0 +1,54 @@
+// RUN: tenon-opt %s -p convert-tensor-to-structured --split-input-file | filecheck %s
+// RUN: tenon-opt %s -p fuse,convert-tensor-to-structured,bufferize,convert-structured-to-loops --split-input-file | filecheck %s --check-prefix LOOPS
+
+// A running sum is one generic with the sum so far and the result; the loop along the axis is run in order, from the
+// end if `reverse`. f16 is summed in f32.
+func.func @running_sum(%x: tensor<4x3xf16>) -> tensor<4x3xf16> {
+  %y = tenon.cumsum %x {exclusive = true, reverse = true} : tensor<4x3xf16> -> tensor<4x3xf16>
+  func.return %y : tensor<4x3xf16>
+}
+// CHECK-LABEL: @running_sum
+// CHECK:         %[[START:.*]] = linalg.fill ins(%{{.*}} : f32) outs(%{{.*}} : tensor<3xf32>)
+// CHECK:         %{{.*}}, %y = linalg.generic {{.*}}affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (((d0 * -1) + 3), d1)>], iterator_types = ["reduction", "parallel"]} ins(%{{.*}}, %x : tensor<4xf16>, tensor<4x3xf16>) outs(%[[START]], %{{.*}} : tensor<3xf32>, tensor<4x3xf16>) {
+// CHECK-NEXT:    ^{{.*}}(%{{.*}}: f16, %[[X:.*]]: f16, %[[SO_FAR:.*]]: f32, %{{.*}}: f16):
+// CHECK-NEXT:      %[[WIDE:.*]] = arith.extf %[[X]] : f16 to f32
+// CHECK-NEXT:      %[[SUM:.*]] = arith.addf %[[SO_FAR]], %[[WIDE]] : f32
+// CHECK-NEXT:      %[[RESULT:.*]] = arith.truncf %[[SO_FAR]] : f32 to f16
+// CHECK-NEXT:      linalg.yield %[[SUM]], %[[RESULT]] : f32, f16
+
+// Columns are independent of each other, and the sum of one is a number of its own.
+// LOOPS-LABEL: func.func private @kernel_0
+// LOOPS:         "scf.parallel"
+// LOOPS:           %[[SUM:.*]] = memref.alloca() : memref<f32>
+// LOOPS-NOT:       memref.alloca
+// LOOPS:           memref.store %{{.*}}, %[[SUM]][] : memref<f32>
+// LOOPS:           scf.for
+// LOOPS:             memref.load %[[SUM]][] : memref<f32>
+// LOOPS:             memref.store %{{.*}}, %[[SUM]][] : memref<f32>
+// LOOPS:             memref.store %{{.*}}, %out0[%{{.*}}, %{{.*}}] : memref<4x3xf16>
+
+// -----
+
+// A merge bisects for the start of each chunk, and takes the elements of a chunk step by step from there.
+func.func @merge(%x: tensor<2x8xf32>, %p: tensor<2x8xi32>) -> (tensor<2x4x2xf32>, tensor<2x4x2xi32>) {
+  %v, %q = tenon.merge_runs %x, %p {length = 4, chunk = 2} : tensor<2x8xf32>, tensor<2x8xi32> -> (tensor<2x4x2xf32>, tensor<2x4x2xi32>)
+  func.return %v, %q : tensor<2x4x2xf32>, tensor<2x4x2xi32>
+}
+// CHECK-LABEL: @merge
+// CHECK:         %[[STARTS:.*]] = linalg.generic {{.*}}iterator_types = ["parallel", "parallel"]}
+// CHECK:           scf.for {{.*}} -> (index, index) {
+// CHECK-NOT:         linalg.index
+// CHECK:             scf.yield
+// CHECK:         linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "reduction"]} outs(%[[STARTS]], {{.*}}) {
+// CHECK-NOT:       scf.for
+// CHECK:           linalg.yield %{{.*}}, %{{.*}}, %{{.*}} : i64, f32, i32
+
+// Both share the loops over rows and chunks, so that all chunks run in parallel, each from a start of its own.
+// LOOPS-LABEL: func.func private @kernel_0
+// LOOPS:         "scf.parallel"({{.*}}) <{operandSegmentSizes = array<i32: 2, 2, 2, 0>}> ({
+// LOOPS:           %[[START:.*]] = memref.alloca() : memref<i64>
+// LOOPS:           scf.for
+// LOOPS:           memref.store %{{.*}}, %[[START]][] : memref<i64>
+// LOOPS:           scf.for
+// LOOPS:             memref.load %[[START]][] : memref<i64>
+// LOOPS:             memref.store %{{.*}}, %[[START]][] : memref<i64>

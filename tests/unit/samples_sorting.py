@@ -1,0 +1,175 @@
+"""Samples of sorting and searching."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sample import BF16, F16, F32, F64, INF, NAN, Array, add, distinct, generator, integers, numbers, truths
+
+DTYPES = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.bool_, F16, BF16, F64)
+SPECIAL = np.array([[3.0, NAN, -INF, 0.0, -0.0, INF, NAN, 3.0, -1.0, INF]], F32)
+
+
+def order(x: Array, axis: int = -1, descending: bool = False) -> Array:
+    """The indices that sort `x` and keep the order of equal elements; NaN is larger than every number."""
+    _, ranks = np.unique(x, return_inverse=True)  # NaNs are one number, the largest
+    ranks = ranks.reshape(x.shape).astype(np.int64)
+    return np.argsort(-ranks if descending else ranks, axis=axis, kind="stable")
+
+
+def in_order(x: Array, axis: int = -1, descending: bool = False) -> Array:
+    return np.take_along_axis(x, order(x, axis, descending), axis)
+
+
+for _shape, _axis in [
+    ((7,), -1),
+    ((3, 5), 0),
+    ((3, 5), 1),
+    ((2, 3, 4), 1),
+    ((64,), 0),
+    ((2, 65), 1),
+    ((70, 2), 0),
+    ((1, 1), 0),
+]:
+    for _descending in (False, True):
+        _settings: dict[str, Any] = {"axis": _axis, "descending": _descending}
+        _x = distinct("sort", _shape, F32)
+        add("sort", [_x], lambda x, s=_settings: in_order(x, **s), differentiable=True, **_settings)
+        if _x.size < 64:
+            add("argsort", [_x], lambda x, s=_settings: order(x, **s), **_settings)
+add("sort", [numbers("sort", (1000,))], np.sort)
+for _dtype in DTYPES:
+    for _descending in (False, True):
+        _ties = integers("ties", (2, 20), np.int64, 0, 7).astype(_dtype)
+        add("argsort", [_ties], lambda x, d=_descending: order(x, -1, d), descending=_descending)
+        add("sort", [_ties[:, :9]], lambda x, d=_descending: in_order(x, -1, d), descending=_descending)
+add("argsort", [integers("ties", (2, 70), np.int8, 0, 7)], order)
+for _dtype in (np.int8, np.uint64):
+    _limits = np.array([np.iinfo(_dtype).max, 0, np.iinfo(_dtype).min, 1, np.iinfo(_dtype).max] * 15, _dtype)
+    add("argsort", [_limits], order, "extremes")
+    add("argsort", [_limits], lambda x: order(x, -1, True), "extremes", descending=True)
+for _descending in (False, True):
+    add("sort", [SPECIAL], lambda x, d=_descending: in_order(x, -1, d), "special", descending=_descending)
+    for _x in (SPECIAL, np.tile(SPECIAL, 8)):
+        add("argsort", [_x], lambda x, d=_descending: order(x, -1, d), "special", descending=_descending)
+add("sort", [np.zeros((0,), F32)], lambda x: x, "empty")
+add("argsort", [np.zeros((3, 0), F32)], lambda x: np.zeros((3, 0), np.int64), "empty")
+add("argsort", [np.zeros((0, 3), np.int8)], lambda x: np.zeros((0, 3), np.int64), "empty", axis=0)
+add("sort", [numbers("stable", (9,), F64)], np.sort, stable=False)
+
+
+def best(x: Array, k: int, axis: int = -1, largest: bool = True) -> tuple[Array, Array]:
+    places = np.take(order(x, axis, largest), range(k), axis)
+    return np.take_along_axis(x, places, axis), places
+
+
+for _shape, _k, _axis in [((7,), 3, -1), ((3, 5), 5, 1), ((3, 5), 1, 0), ((2, 100), 4, 1), ((3, 5), 0, 1)]:
+    for _largest in (True, False):
+        add(
+            "top_k",
+            [distinct("best", _shape, F32)],
+            lambda x, k=_k, axis=_axis, largest=_largest: best(x, k, axis, largest),
+            k=_k,
+            axis=_axis,
+            largest=_largest,
+            differentiable=True,
+        )
+for _dtype in DTYPES:
+    add("top_k", [integers("best", (2, 9), np.int64, 0, 4).astype(_dtype)], lambda x: best(x, 4), k=4)
+for _largest in (True, False):
+    add("top_k", [SPECIAL], lambda x, largest=_largest: best(x, 6, -1, largest), "special", k=6, largest=_largest)
+add("top_k", [numbers("best", (5,))], lambda x: best(x, 2), k=2, sorted=False)
+
+
+def sorted_runs(x: Array, descending: bool = False) -> tuple[Array, Array]:
+    places = order(x, -1, descending)
+    starts = np.arange(x.shape[1])[:, None] * x.shape[2]
+    return np.take_along_axis(x, places, -1), (places + starts).astype(np.int32)
+
+
+def merged_runs(values: Array, places: Array, length: int, chunk: int, descending: bool = False) -> tuple[Array, ...]:
+    pairs = range(0, values.shape[1], 2 * length)
+    found = [order(values[:, start : start + 2 * length], -1, descending) + start for start in pairs]
+    places_of = np.concatenate(found, axis=1)
+    shape = (len(values), values.shape[1] // chunk, chunk)
+    return tuple([np.take_along_axis(x, places_of, -1).reshape(shape) for x in (values, places)])
+
+
+for _descending in (False, True):
+    add("sort_runs", [numbers("runs", (2, 3, 5))], lambda x, d=_descending: sorted_runs(x, d), descending=_descending)
+    _runs = integers("runs", (2, 40), np.int32, 0, 30)
+    for _start in range(0, 40, 8):
+        _runs[:, _start : _start + 8].sort(axis=1)
+    if _descending:
+        _runs = _runs[:, ::-1].copy()
+    _numbers = np.tile(np.arange(40, dtype=np.int32), (2, 1))
+    add(
+        "merge_runs",
+        [_runs, _numbers],
+        lambda v, p, d=_descending: merged_runs(v, p, 8, 4, d),
+        length=8,
+        chunk=4,
+        descending=_descending,
+    )
+add("sort_runs", [np.zeros((2, 0, 5), F32)], sorted_runs)
+add(
+    "merge_runs",
+    [np.zeros((0, 4), F32), np.zeros((0, 4), np.int64)],
+    lambda v, p: (v.reshape(0, 2, 2), p.reshape(0, 2, 2)),
+    length=2,
+    chunk=2,
+)
+
+# --- searching --------------------------------------------------------------------------------------------------------
+
+_SIDES: tuple[Any, ...] = ("left", "right")
+for _side in _SIDES:
+    for _dtype in DTYPES:
+        _sorted = np.sort(integers("sequence", (33,), np.int64, 0, 20).astype(_dtype))
+        add(
+            "searchsorted",
+            [_sorted, integers("wanted", (2, 5), np.int64, 0, 25).astype(_dtype)],
+            lambda x, v, side=_side: np.searchsorted(x, v, side),
+            side=_side,
+        )
+    _sorted = np.array([-INF, -1.0, -0.0, 0.0, 2.0, 2.0, INF, NAN, NAN], F32)
+    add(
+        "searchsorted",
+        [_sorted, np.append(_sorted, F32.type(1.5))],
+        lambda x, v, side=_side: np.searchsorted(x, v, side),
+        "special",
+        side=_side,
+    )
+    add(
+        "searchsorted",
+        [np.sort(numbers("rows", (3, 6))), numbers("wanted", (3, 4))],
+        lambda x, v, side=_side: np.stack([np.searchsorted(a, b, side) for a, b in zip(x, v, strict=True)]),
+        side=_side,
+    )
+add("searchsorted", [np.zeros((0,), F32), numbers("wanted", (3,))], lambda x, v: np.zeros(3, np.int64))
+add("searchsorted", [np.arange(5.0, dtype=F32), F32.type(2.5)], np.searchsorted)
+add("searchsorted", [np.arange(5), np.zeros((0,), np.int64)], np.searchsorted)
+
+
+def places(x: Array, size: int, *fills: int) -> Array:
+    """The first `size` rows of NumPy's answer, continued by `fills`."""
+    found = np.argwhere(x)[:size]
+    lacking = np.broadcast_to(np.array(fills, np.int64), (size - len(found), x.ndim))
+    return np.concatenate([found, lacking])
+
+
+for _dtype in (*DTYPES, F32):
+    _x = (generator("zeros").integers(0, 2, (3, 4)) * 2).astype(_dtype)
+    add("argwhere", [_x], lambda x: places(x, 4, 0), size=4)
+    add("count_nonzero", [_x], lambda x: np.count_nonzero(x, axis=0), axis=0)
+add("argwhere", [truths("zeros", (2, 3, 2))], lambda x: places(x, 12, -1), size=12, fill_value=-1)
+add("argwhere", [np.zeros((2, 3), F32)], lambda x: places(x, 2, 7, 9), size=2, fill_value=(7, 9))
+add("argwhere", [np.array([NAN, 0.0, -0.0, INF], F32)], lambda x: np.array([[0], [3]]), size=2)
+add("argwhere", [np.zeros((0, 3), F32)], lambda x: places(x, 2, 5), size=2, fill_value=5)
+add("argwhere", [np.ones((3,), F32)], lambda x: np.zeros((0, 1), np.int64), size=0)
+add("argwhere", [np.array(3.0, F32)], lambda x: np.zeros((1, 0), np.int64), size=1)
+add("argwhere", [np.array([0, 5, 0, 6])], lambda x: np.array([[1], [3], [-1]]), size=3, fill_value=-1)
+add("count_nonzero", [numbers("count", ())], lambda x: np.asarray(1))
+add("count_nonzero", [np.zeros((2, 0), F32)], lambda x: np.zeros((2, 1), np.int64), axis=1, keepdims=True)
+add("count_nonzero", [truths("count", (3, 5))], lambda x: np.asarray(np.count_nonzero(x)))
