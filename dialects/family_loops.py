@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from inspect import getattr_static
 from typing import Any
 
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from tenon.dialects.batching import aligned_operands, example_shape
 from tenon.dialects.family import StructuredOp, require_hooks
 from tenon.dialects.inference import Shape
-from tenon.dialects.loops import LoopStructure, loop_structure
+from tenon.dialects.loops import LoopStructure, behind_examples, has_batch, loop_structure
 from tenon.dialects.scalar import convert, to_compute
 from tenon.dialects.structured import (
     converted,
@@ -38,8 +40,14 @@ class LoopOp(StructuredOp):
     def indexing(*loops: Any, **settings: Any) -> tuple[tuple[Any, ...], ...]:
         """From loop names (parameters) and settings, the index of each operand, then of the result.
 
-        A parameter `*batch` stands for any number of leading loops, over which operands broadcast.
+        A parameter `*batch` stands for any number of leading loops, over which operands broadcast; one that `ranks`
+        names gets a tuple of loops.
         """
+
+    @classmethod
+    def ranks(cls, shapes: Sequence[Shape], settings: dict[str, Any]) -> dict[str, int]:
+        """How many loops the parameters of `indexing` have that stand for several; those of `p` are `p0`, `p1`, …"""
+        return {}
 
     @staticmethod
     def extents(**settings: Any) -> dict[str, int]:
@@ -55,7 +63,9 @@ class LoopOp(StructuredOp):
     def loops(cls, shapes: Sequence[Shape], settings: dict[str, Any]) -> LoopStructure:
         """The maps and extents for operands of `shapes`; raises `InferenceError` where sizes disagree."""
         names = [o.name for o in cls.SIGNATURE.operands]
-        return loop_structure(cls.indexing, cls.extents(**settings), names, shapes, settings)
+        return loop_structure(
+            cls.indexing, cls.extents(**settings), names, shapes, settings, cls.ranks(shapes, settings)
+        )
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
@@ -67,9 +77,23 @@ class LoopOp(StructuredOp):
 
     def accumulate(self, operands: list[SSAValue], start: float, combine: Callable[..., Any]) -> SSAValue:
         """The nest that starts from `start` and combines into the result over the loops that do not index it."""
+        element = element_of(self.results[0].type)
+        accumulator = compute_type(element)
+        (reduced,) = self.accumulate_all(
+            operands,
+            [(accumulator, start)],
+            lambda values, accs, _: [combine(accs[0], *[convert(to_compute(v), accumulator) for v in values])],
+        )
+        return converted(reduced, element)
+
+    def accumulate_all(
+        self,
+        operands: list[SSAValue],
+        accumulators: Sequence[tuple[Attribute, float]],
+        body: Callable[[list[Value], list[Value], LoopStructure], Sequence[Value]],
+    ) -> list[SSAValue]:
+        """As `accumulate`, into one tensor per accumulator (type, start), which `body` updates."""
         structure = self.loops([static_shape(v) for v in operands], self.settings)
-        result = self.results[0]
-        accumulator = compute_type(element_of(result.type))
         inputs = list(zip(operands, structure.operand_maps, strict=True))
         if structure.hidden:
             # linalg reads every loop's extent off an operand, so loops that index none get one without contents.
@@ -77,16 +101,13 @@ class LoopOp(StructuredOp):
             inputs.append(
                 (empty([structure.extents[i] for i in structure.hidden], element_of(operands[0].type)), hidden)
             )
-        output = filled(static_shape(result), accumulator, start)
-        (reduced,) = generic(
+        shape = static_shape(self.results[0])
+        return generic(
             inputs,
-            [(output, structure.result_map)],
+            [(filled(shape, element, start), structure.result_map) for element, start in accumulators],
             structure.reductions,
-            lambda values, accs: [
-                combine(accs[0], *[convert(to_compute(v), accumulator) for v in values[: len(operands)]])
-            ],
+            lambda values, accs: body(values[: len(operands)], accs, structure),
         )
-        return converted(reduced, element_of(result.type))
 
 
 class ContractionOp(LoopOp):
@@ -98,6 +119,22 @@ class ContractionOp(LoopOp):
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         return [self.accumulate(operands, 0, _multiply_add)]
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        """The contraction with one more loop, over the examples; a gradient of the op's own would get lost by it."""
+        if getattr_static(cls, "vjp") is not vars(ContractionOp)["vjp"]:
+            return NotImplemented
+        shapes = [example_shape(v, known) for v, known in zip(operands, batched, strict=True)]
+        structure = cls.loops(shapes, settings)
+        element = cls.result_element(*[v.element_type for v in operands])
+        maps = [behind_examples(m, known) for m, known in zip(structure.operand_maps, batched, strict=True)]
+        return ops.contract(
+            tuple([v.astype(element) for v in operands]),
+            maps=(*maps, behind_examples(structure.result_map, True)),
+            extents=(size, *structure.extents),
+            shape=(size, *structure.result_shape),
+        )
 
     @classmethod
     def vjp(cls, g: Value, out: Value, *operands: Value, **settings: Any) -> tuple[Any, ...]:
@@ -142,6 +179,13 @@ class WindowOp(LoopOp):
     @classmethod
     def check_family(cls) -> None:
         require_hooks(cls, "indexing", "initial", "scalar")
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        """Where operands may have any number of leading dimensions, the examples are one of them."""
+        if not has_batch(cls.indexing):
+            return NotImplemented
+        return cls.apply(*aligned_operands(batched, operands), **settings)
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         start = self.initial(compute_type(element_of(operands[0].type)))

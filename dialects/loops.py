@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from xdsl.ir.affine import (
@@ -41,9 +43,12 @@ class LoopStructure:
 
 
 def reduction_loops(result_map: AffineMap) -> tuple[bool, ...]:
-    """The loops that do not index the result as plain dimensions; several of them may meet in one element."""
-    plain = {e.position for e in result_map.results if isinstance(e, AffineDimExpr)}
-    return tuple([i not in plain for i in range(result_map.num_dims)])
+    """The loops that do not index the result as one plain dimension, so that it is read and updated.
+
+    Several of them may meet in one element; a loop that indexes two dimensions leaves out what is off the diagonal.
+    """
+    plain = [e.position for e in result_map.results if isinstance(e, AffineDimExpr)]
+    return tuple([plain.count(i) != 1 for i in range(result_map.num_dims)])
 
 
 def linear(expr: AffineExpr) -> tuple[dict[int, int], int]:
@@ -73,6 +78,14 @@ def linear(expr: AffineExpr) -> tuple[dict[int, int], int]:
             raise ValueError(f"{expr} is not a sum of multiples of loops")
 
 
+def behind_examples(index: AffineMap, is_batched: bool) -> AffineMap:
+    """`index` with a loop over examples before its loops, which is the first index of what is batched."""
+    count = index.num_dims + 1
+    examples, *loops = [AffineExpr.dimension(i) for i in range(count)]
+    results = [expr.replace_dims_and_symbols(loops, ()) for expr in index.results]
+    return AffineMap(count, 0, (examples, *results) if is_batched else tuple(results))
+
+
 def span(form: tuple[dict[int, int], int], extents: Sequence[int]) -> int:
     """One more than the largest value of a linear form with coefficients >= 0; -1 when an extent is unknown."""
     terms, constant = form
@@ -83,18 +96,34 @@ def span(form: tuple[dict[int, int], int], extents: Sequence[int]) -> int:
     return constant + 1 + sum(c * (extents[loop] - 1) for loop, c in terms.items())
 
 
-def _loop_names(indexing: Callable[..., Any], batch: int) -> list[str]:
+def _loop_names(indexing: Callable[..., Any], batch: int, ranks: Mapping[str, int]) -> list[str]:
     names: list[str] = []
     trailing: list[str] = []
     for parameter in inspect.signature(indexing).parameters.values():
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             names = [f"{parameter.name}{i}" for i in range(batch)]
+        elif parameter.name in ranks:
+            trailing.extend([f"{parameter.name}{i}" for i in range(ranks[parameter.name])])
         elif parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
             trailing.append(parameter.name)
     return [*trailing, *names]
 
 
-def _has_batch(indexing: Callable[..., Any]) -> bool:
+def _indices(
+    indexing: Callable[..., Any], count: int, ranks: Mapping[str, int], settings: dict[str, Any]
+) -> list[tuple[AffineExpr, ...]]:
+    """What `indexing` returns for `count` loops; a parameter in `ranks` gets that many of them as a tuple."""
+    loops = iter([AffineExpr.dimension(i) for i in range(count)])
+    arguments = [
+        tuple(islice(loops, ranks[parameter.name])) if parameter.name in ranks else next(loops)
+        for parameter in inspect.signature(indexing).parameters.values()
+        if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    ]
+    return [tuple(index) for index in indexing(*arguments, *loops, **settings)]
+
+
+def has_batch(indexing: Callable[..., Any]) -> bool:
+    """Whether operands of `indexing` may have any number of leading dimensions."""
     return any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in inspect.signature(indexing).parameters.values())
 
 
@@ -104,14 +133,18 @@ def loop_structure(
     operand_names: Sequence[str],
     shapes: Sequence[Shape],
     settings: dict[str, Any],
+    ranks: Mapping[str, int] = MappingProxyType({}),
 ) -> LoopStructure:
-    """The loops of `indexing` for operands of known rank. Raises `InferenceError` naming loop, sizes and operands."""
-    ranks = [len(shape or ()) for shape in shapes]
-    plain = indexing(*[AffineExpr.dimension(i) for i in range(len(_loop_names(indexing, 0)))], **settings)
-    batch = max([0, *[r - len(index) for r, index in zip(ranks, plain, strict=False)]]) if _has_batch(indexing) else 0
-    names = _loop_names(indexing, batch)
-    dims = [AffineExpr.dimension(i) for i in range(len(names))]
-    indices = [tuple(index) for index in indexing(*dims, **settings)]
+    """The loops of `indexing` for operands of known rank. Raises `InferenceError` naming loop, sizes and operands.
+
+    A parameter that `ranks` names stands for that many loops, `name0` to `nameN`.
+    """
+    batch = 0
+    if has_batch(indexing):
+        plain = _indices(indexing, len(_loop_names(indexing, 0, ranks)), ranks, settings)
+        batch = max([0, *[len(shape or ()) - len(index) for shape, index in zip(shapes, plain, strict=False)]])
+    names = _loop_names(indexing, batch, ranks)
+    indices = _indices(indexing, len(names), ranks, settings)
     if len(indices) != len(operand_names) + 1:
         raise TypeError(
             f"indexing returns {len(indices)} indices where one for each operand ({', '.join(operand_names)}) "
@@ -129,7 +162,7 @@ def loop_structure(
         assert shape is not None
         missing = len(index) - len(shape)
         if missing < 0 or missing > batch:
-            needed = f"{len(index) - batch}" + (" or more" if _has_batch(indexing) else "")
+            needed = f"{len(index) - batch}" + (" or more" if has_batch(indexing) else "")
             raise InferenceError(f"rank of {operand} is {len(shape)} where {needed} is needed")
         own = list(index[missing:])
         operand_indices.append(own)

@@ -43,7 +43,7 @@ class SettingKind:
     """How values of one kind become attributes, and how they read in text."""
 
     name: str
-    attribute: type[Attribute]
+    attribute: type[Attribute] | tuple[type[Attribute], ...]
     to_attribute: Callable[[Any], Attribute]
     to_python: Callable[[Any], Any]
     print: Callable[[Printer, Any], None]
@@ -84,6 +84,15 @@ def _integers(value: object) -> Attribute:
     ):
         raise TypeError(f"{value!r} is not a tuple of integers")
     return DenseArrayBase.from_list(i64, [int(v) for v in value])
+
+
+def _sizes_or_name(value: object) -> Attribute:
+    if isinstance(value, str):
+        return StringAttr(value)
+    try:
+        return _integers(value)
+    except TypeError:
+        raise TypeError(f"{value!r} is neither a tuple of integers nor a string") from None
 
 
 def _dtype(value: object) -> Attribute:
@@ -142,6 +151,18 @@ def _parse_integers(parser: Parser) -> Attribute:
     return DenseArrayBase.from_list(i64, values)
 
 
+def _print_sizes_or_name(printer: Printer, attr: Any) -> None:
+    if isinstance(attr, StringAttr):
+        printer.print_attribute(attr)
+    else:
+        printer.print_string(str(list(attr.get_values())))
+
+
+def _parse_sizes_or_name(parser: Parser) -> Attribute:
+    name = parser.parse_optional_str_literal()
+    return _parse_integers(parser) if name is None else StringAttr(name)
+
+
 def _print_attribute(printer: Printer, attr: Attribute) -> None:
     printer.print_attribute(attr)
 
@@ -187,6 +208,14 @@ _NAMED: dict[object, SettingKind] = {
         lambda attr: tuple(attr.get_values()),
         lambda printer, attr: printer.print_string(str(list(attr.get_values()))),
         _parse_integers,
+    ),
+    "padding": SettingKind(
+        "tuple[int, ...] | str",
+        (DenseArrayBase, StringAttr),
+        _sizes_or_name,
+        lambda attr: attr.data if isinstance(attr, StringAttr) else tuple(attr.get_values()),
+        _print_sizes_or_name,
+        _parse_sizes_or_name,
     ),
     "dtype": SettingKind(
         "dtype", TypeAttribute, _dtype, lambda attr: attr, _print_attribute, lambda parser: parser.parse_type()
@@ -242,9 +271,9 @@ class SettingConstraint(AttrConstraint):
 def setting(kind: object, *, default: Any = REQUIRED, choices: tuple[Any, ...] | None = None) -> Any:
     """Declare a setting of an op class.
 
-    `kind` is `int`, `float`, `bool`, `str`, `tuple` (of integers), `"dtype"`, `"maps"` (affine maps) or `"array"` (a
-    constant array). Without `default` the setting must be given; with `default=None` it may be absent, and hooks see
-    `None`.
+    `kind` is `int`, `float`, `bool`, `str`, `tuple` (of integers), `"padding"` (a tuple of integers or a string),
+    `"dtype"`, `"maps"` (affine maps) or `"array"` (a constant array). Without `default` the setting must be given; with
+    `default=None` it may be absent, and hooks see `None`.
     """
     if kind not in _NAMED:
         known = ", ".join(k.__name__ if isinstance(k, type) else repr(k) for k in _NAMED)

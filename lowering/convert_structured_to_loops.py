@@ -61,8 +61,7 @@ class _KernelLoops:
         self.kernel = kernel
         self.statements = kernel.statements
         self.schedules = [read_schedule(statement) for statement in self.statements]
-        several = len(self.statements) > 1 and len(self.statements) == len(kernel.items)
-        self.shared = shared_loops(self.statements) if several else []
+        self.shared = shared_loops(self.statements) if kernel.runs_together() else []
         self.builder = LoopBuilder(kernel.function.body.block)
 
     def convert(self) -> None:

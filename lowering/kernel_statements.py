@@ -155,6 +155,12 @@ class Kernel:
     def statements(self) -> list[Statement]:
         return [item for item in self.items if isinstance(item, Statement)]
 
+    def runs_together(self) -> bool:
+        """Whether loops that the statements share are worth one nest: there are several statements, or intermediates,
+        which it keeps small."""
+        statements = self.statements
+        return (len(statements) > 1 or bool(self.intermediates)) and len(statements) == len(self.items)
+
 
 def kernels_of(module: Operation) -> list[func.FuncOp]:
     """The kernel functions of a module that have a body."""

@@ -88,8 +88,7 @@ def schedule_kernel(function: func.FuncOp, vector_bits: int, *, collapse: bool =
 def decide(kernel: Kernel, vector_bits: int) -> list[Schedule | None]:
     """A schedule for each statement, or None where scalars are as good."""
     statements = kernel.statements
-    together = len(statements) > 1 and len(statements) == len(kernel.items)
-    shared = shared_loops(statements) if together else []
+    shared = shared_loops(statements) if kernel.runs_together() else []
     if not shared:
         return [_decide(statement, range(len(statement.extents)), vector_bits)[0] for statement in statements]
     own = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -295,3 +296,75 @@ def test_module_attribute_that_does_not_hash_is_named() -> None:
 def test_double_precision() -> None:
     layer = nn.Linear(3, 2, dtype=np.float64, seed=0)
     assert apply(layer, np.ones((1, 3))).dtype == np.float64
+
+
+# --- convolutions, pooling and activations ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "expected"),
+    [
+        (nn.Conv1d(4, 6, 3, stride=2, padding=1, seed=0), (2, 4, 9), (2, 6, 5)),
+        (nn.Conv2d(4, 6, (3, 2), padding="same", groups=2, seed=0), (2, 4, 9, 8), (2, 6, 9, 8)),
+        (nn.Conv3d(2, 3, 2, dilation=(1, 2, 1), bias=False, seed=0), (1, 2, 4, 5, 3), (1, 3, 3, 3, 2)),
+        (nn.ConvTranspose1d(4, 6, 3, stride=2, output_padding=1, seed=0), (2, 4, 5), (2, 6, 12)),
+        (nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, groups=2, seed=0), (2, 4, 5, 3), (2, 6, 9, 5)),
+        (nn.ConvTranspose3d(2, 3, 2, padding=(0, 1, 0), seed=0), (1, 2, 2, 3, 2), (1, 3, 3, 2, 3)),
+    ],
+)
+def test_convolutions_are_the_ops_of_their_name(layer: Any, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    x = floats(*shape)
+    kind = type(layer).__name__
+    op = getattr(tenon, {"ConvT": f"conv_transpose{kind[-2:]}"}.get(kind[:5], kind.lower()))
+    names = ("stride", "padding", "dilation", "groups", "output_padding")
+    settings = {name: getattr(layer, name) for name in names if hasattr(layer, name)}
+    result = apply(layer, x)
+    assert result.shape == expected
+    np.testing.assert_allclose(result, op(x, layer.weight, layer.bias, **settings), rtol=1e-4, atol=1e-5)
+    fan_in = np.prod(layer.weight.shape[1:])
+    assert abs(layer.weight).max() <= fan_in**-0.5
+    assert len(layer.named_parameters()) == 1 + (layer.bias is not None)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_pooling_modules(rank: int) -> None:
+    x = floats(2, 3, *[4] * rank)
+    shape = (2, 3, *[part for _ in range(rank) for part in (2, 2)])
+    taps = tuple(range(3, 2 * rank + 2, 2))
+    windows = x.reshape(shape)
+    np.testing.assert_allclose(apply(getattr(nn, f"MaxPool{rank}d")(2), x), windows.max(taps))
+    np.testing.assert_allclose(apply(getattr(nn, f"AvgPool{rank}d")(2), x), windows.mean(taps), rtol=1e-5, atol=1e-6)
+    axes = tuple(range(2, rank + 2))
+    np.testing.assert_allclose(apply(nn.GlobalAvgPool(), x), x.mean(axes), rtol=1e-5, atol=1e-6)
+    kept = apply(nn.GlobalAvgPool(keepdims=True), x)
+    np.testing.assert_allclose(kept, x.mean(axes, keepdims=True), rtol=1e-5, atol=1e-6)
+
+
+def test_adaptive_pooling_module() -> None:
+    x = floats(2, 3, 6, 4)
+    expected = x.reshape(2, 3, 3, 2, 2, 2).mean((3, 5))
+    np.testing.assert_allclose(apply(nn.AdaptiveAvgPool2d((3, 2)), x), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("layer", "function"),
+    [
+        (nn.ReLU(), lambda x: np.maximum(x, 0)),
+        (nn.GELU("tanh"), lambda x: 0.5 * x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3)))),
+        (nn.Sigmoid(), lambda x: 1 / (1 + np.exp(-x))),
+        (nn.Tanh(), np.tanh),
+        (nn.Softmax(axis=0), lambda x: np.exp(x) / np.exp(x).sum(0)),
+        (nn.Identity(), lambda x: x),
+        (nn.Flatten(), lambda x: x.reshape(3, -1)),
+        (nn.Flatten(0, 1), lambda x: x.reshape(12, 5)),
+    ],
+)
+def test_modules_without_parameters(layer: Any, function: Callable[[Any], Any]) -> None:
+    x = floats(3, 4, 5)
+    np.testing.assert_allclose(apply(layer, x), function(x), rtol=1e-5, atol=1e-6)
+    assert layer.named_parameters() == {}
+
+
+def test_flatten_refuses_axes_that_are_not_there() -> None:
+    with pytest.raises(ValueError, match=r"Flatten: axes 1 to -1 do not name a range of shape \(3,\)"):
+        nn.Flatten()(floats(3))

@@ -10,10 +10,14 @@ import pytest
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
+from xdsl.ir.affine import AffineExpr, AffineMap
 
+import tenon
 from tenon.dialects.families import CompositeOp, StructuredOp
 from tenon.dialects.inference import InferenceError
 from tenon.dialects.interpreter import Interpreter
+from tenon.dialects.loops import reduction_loops
+from tenon.dialects.signature import map_grouped
 from tenon.dialects.types import array_type
 from tenon.dialects.value import InsertionPoint, Value, emit, inserting, ops
 
@@ -33,7 +37,7 @@ def computed(function: Callable[..., Any], *arrays: Any) -> Any:
                 if isinstance(op, StructuredOp):
                     results = op.structured(groups)
                 else:
-                    results = [v.ssa for v in op.decomposed([None if g is None else Value(g) for g in groups])]
+                    results = [v.ssa for v in op.decomposed(map_grouped(Value, groups))]
             for old, new in zip(op.results, results, strict=True):
                 old.replace_all_uses_with(new)
             op.detach()
@@ -92,8 +96,8 @@ def tensor(*shape: int, dtype: Any = np.float32) -> Value:
             "tenon.slice: slice 2:7:1 of axis 0 leaves x, whose size there is 5",
         ),
         (
-            lambda: ops.pad(tensor(5), low=(-1,), high=(0,)),
-            "tenon.pad: low (-1,) and high (0,) must have one size >= 0 for each axis",
+            lambda: ops.pad(tensor(5), low=(-3,), high=(-3,)),
+            "tenon.pad: axis 0 of size 5 is too short for low -3 and high -3",
         ),
         (
             lambda: ops.concatenate((tensor(2, 3), tensor(2, 4)), axis=0),
@@ -127,8 +131,50 @@ def tensor(*shape: int, dtype: Any = np.float32) -> Value:
         ),
         (
             lambda: ops.max_pool2d(tensor(4, 4), window=2, padding=2),
-            "tenon.max_pool2d: padding is 2 and may be at most half the window, which is 2",
+            "tenon.max_pool2d: padding is 2 and must be less than the window, which spans 2",
         ),
+        (
+            lambda: ops.max_pool(tensor(4, 4), window=(2, 2), stride=(1, 1, 1)),
+            "tenon.max_pool: stride is (1, 1, 1) where one size or 2 of at least 1 are needed",
+        ),
+        (
+            lambda: ops.avg_pool1d(tensor(4), window=2, padding="equal"),
+            "tenon.avg_pool1d: padding is 'equal' where sizes or one of valid, same, same_upper, same_lower are needed",
+        ),
+        (
+            lambda: ops.window_sum(tensor(4), window=(2, 2)),
+            "tenon.window_sum: rank of x is 1 where 2 or more is needed",
+        ),
+        (
+            lambda: ops.conv3d(tensor(1, 2, 3, 4), tensor(3, 2, 1, 1, 1)),
+            "tenon.conv3d: rank of x is 4 where 5 is needed",
+        ),
+        (lambda: ops.conv(tensor(1, 2), tensor(3, 2)), "tenon.conv: rank of x is 2 where 3 or more is needed"),
+        (
+            lambda: ops.conv1d(tensor(1, 2, 3), tensor(3, 2, 1), padding=(1, 2, 3)),
+            "tenon.conv1d: padding is (1, 2, 3) where one or two sizes of at least 0 are needed",
+        ),
+        (
+            lambda: ops.conv_transpose1d(tensor(1, 2, 3), tensor(3, 2, 1)),
+            "tenon.conv_transpose1d: x has 2 channels, and weight has 3",
+        ),
+        (
+            lambda: ops.conv_transpose1d(tensor(1, 3, 3), tensor(3, 2, 1), padding=2),
+            "tenon.conv_transpose1d: padding 2 and 2 leaves nothing of dimension 0 of the result, which is 3",
+        ),
+        (
+            lambda: ops.conv_transpose1d(tensor(1, 3, 3), tensor(3, 2, 1), padding=2, output_size=5),
+            "tenon.conv_transpose1d: padding (2,) and output_size (5,) are both given",
+        ),
+        (
+            lambda: ops.adaptive_avg_pool(tensor(1, 3, 0), output_size=2),
+            "tenon.adaptive_avg_pool: x has shape (1, 3, 0), so it has no elements to pool",
+        ),
+        (
+            lambda: ops.max_unpool(tensor(1, 3), tensor(1, 2, dtype=np.int64), output_size=7),
+            "tenon.max_unpool: indices has shape (1, 2) where that of x, (1, 3), is needed",
+        ),
+        (lambda: ops.lp_pool(tensor(4), window=2, p=0.0), "tenon.lp_pool: p is 0.0 where a number above 0 is needed"),
         (
             lambda: ops.layer_norm(tensor(2, 3), tensor(4)),
             "tenon.layer_norm: weight has shape (4,), which does not broadcast to x, (2, 3)",
@@ -143,7 +189,7 @@ def tensor(*shape: int, dtype: Any = np.float32) -> Value:
         ),
         (
             lambda: ops.bitwise_and(tensor(2), tensor(2)),
-            "tenon.bitwise_and: dtype of x is f32 where one of i8, i16, i32, i64, i1 is needed",
+            "tenon.bitwise_and: dtype of x is f32 where one of i8, i16, i32, i64, ui8, ui16, ui32, ui64, i1 is needed",
         ),
     ],
 )
@@ -180,6 +226,14 @@ KEYS: list[Any] = [
     (slice(None), 1, np.array([0, 4])),
     (np.int64(1), slice(None), None, np.int32(2)),
     ([1], slice(None), 2),
+    ([0, 1], [1, 2]),
+    (slice(None), [0, -1], np.array([[1], [3]])),
+    (0, slice(None), [1]),
+    (slice(None), [0], slice(None), 1),
+    ([1, 0], ..., [[2, 6]]),
+    (slice(None), 0, ..., [3, 3], slice(None, None, -3)),
+    (None, [0], None, [1, 2]),
+    ([0, 1], [1, 2], [3, 4], [5, 6]),
     (),
 ]
 
@@ -195,6 +249,22 @@ def test_a_traced_integer_is_a_subscript() -> None:
     np.testing.assert_array_equal(found, X[:, 2])
 
 
+@pytest.mark.parametrize("key", KEYS, ids=str)
+@pytest.mark.parametrize(
+    ("method", "update"),
+    [("set", None), ("add", np.add), ("multiply", np.multiply), ("min", np.minimum), ("max", np.maximum)],
+)
+def test_parts_are_updated_as_numpy_does(key: Any, method: str, update: Any) -> None:
+    values = 100 - np.arange(X[key].size, dtype=np.float32).reshape(X[key].shape)
+    found = computed(lambda x, v: getattr(x.at[key], method)(v), X, values)
+    expected = X.copy()
+    if update is None:
+        expected[key] = values
+    else:
+        update.at(expected, key, values)
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize(
     ("key", "error", "message"),
     [
@@ -202,9 +272,8 @@ def test_a_traced_integer_is_a_subscript() -> None:
         ((slice(None), -4), IndexError, "index -4 is out of bounds for axis 1 of size 3"),
         ((0, 0, 0, 0, 0), IndexError, "5 indices for a tensor of rank 4"),
         ((..., 0, ...), IndexError, "more than one ellipsis"),
-        (([0], [1]), TypeError, "more than one array"),
-        ((0, slice(None), [1]), TypeError, "index in two steps"),
-        ((slice(None), [0], slice(None), 1), TypeError, "index in two steps"),
+        (([0, 1], [0, 1, 2]), IndexError, "do not broadcast"),
+        ((slice(None), [0, 3]), IndexError, "index 3 is out of bounds for axis 1 of size 3"),
         (np.array([True, False]), TypeError, "tenon.select"),
         (True, TypeError, "truth value"),
         (1.5, TypeError, "integer"),
@@ -226,6 +295,16 @@ def test_subscripts_that_are_refused_say_why(key: Any, error: type[Exception], m
         ("ij->", [(2, 3)]),
         ("i,j,k->kij", [(2,), (3,), (5,)]),
         ("ij->ji", [(2, 3)]),
+        ("ii", [(3, 3)]),
+        ("iij,jk", [(3, 3, 2), (2, 2)]),
+        ("...ij,...jk", [(2, 1, 3, 4), (5, 4, 2)]),
+        ("b...,b...->b...", [(2, 3), (2, 4, 3)]),
+        ("...,...", [(2, 1), (3,)]),
+        ("ij,ij->ij", [(1, 3), (4, 3)]),
+        ("ij,jk,kl,lm->im", [(2, 3), (3, 4), (4, 5), (5, 2)]),
+        ("i,ij,j->", [(3,), (3, 4), (4,)]),
+        ("ij->j", [(0, 3)]),
+        (",", [(), ()]),
     ],
 )
 def test_einsum_is_numpys(equation: str, shapes: list[tuple[int, ...]]) -> None:
@@ -239,6 +318,8 @@ def test_einsum_is_numpys(equation: str, shapes: list[tuple[int, ...]]) -> None:
     [
         ("ij,jk->iz", "is not of the form"),
         ("ij->i", "has 1 operands, got 2"),
+        ("ij,jk->ii", "is not of the form"),
+        ("i.j,jk->i", "'i.j' has 3 dimensions"),
         ("ijk,jk->i", "'ijk' has 3 dimensions, and operand 0 has 2"),
         ("ij,ik->jk", "dimension i is 2 and, in operand 1, 3"),
     ],
@@ -250,3 +331,25 @@ def test_einsum_errors_name_the_equation_or_the_operand(equation: str, message: 
 
 def test_a_shape_may_be_given_as_arguments() -> None:
     assert computed(lambda x: x.reshape(6, -1).transpose(1, 0), X).shape == (35, 6)
+
+
+def test_the_gradient_of_a_diagonal_is_diagonal() -> None:
+    found = tenon.grad(lambda x: tenon.sum(tenon.einsum("ii->i", x) * np.arange(3.0)))(np.ones((3, 3)))
+    np.testing.assert_array_equal(found, np.diag(np.arange(3.0)))
+
+
+def test_a_loop_along_a_diagonal_of_the_result_leaves_the_rest_as_it_is() -> None:
+    i = AffineExpr.dimension(0)
+    assert reduction_loops(AffineMap(1, 0, (i, i))) == (True,)
+    assert reduction_loops(AffineMap(1, 0, (i,))) == (False,)
+
+
+def test_einsum_of_many_goes_two_at_a_time() -> None:
+    traced = tenon.jit(lambda *xs: tenon.einsum("ij,jk,k->i", *xs)).trace(np.ones((8, 8)), np.ones((8, 8)), np.ones(8))
+    assert str(traced.module).count("tenon.contract") == 2
+
+
+def test_einsum_rounds_half_precision_once() -> None:
+    arrays = [np.full(shape, 0.1, np.float16) for shape in ((4, 5), (5, 6), (6,))]
+    exact = np.einsum("ij,jk,k->i", *[a.astype(np.float64) for a in arrays])
+    np.testing.assert_array_equal(tenon.einsum("ij,jk,k->i", *arrays), exact.astype(np.float16))

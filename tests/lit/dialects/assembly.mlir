@@ -112,3 +112,16 @@ func.func @one_op_of_each_family(%x: tensor<1x4x6xf32>, %w: tensor<6x5xf32>, %i:
 // CHECK-NEXT:      %index_map = tenon.transpose %w {permutation = [1, 0]} : tensor<6x5xf32> -> tensor<5x6xf32>
 // CHECK-NEXT:      %indexing = tenon.gather %w, %i {axis = 1} : tensor<6x5xf32>, tensor<2xi64> -> tensor<6x2xf32>
 // CHECK-NEXT:      %scatter = tenon.scatter_add %x, %i, %u : tensor<1x4x6xf32>, tensor<2xi64>, tensor<2x4x6xf32> -> tensor<1x4x6xf32>
+
+// Padding is sizes or a name.
+func.func @padding(%x: tensor<1x2x9xf32>, %w: tensor<4x2x3xf32>) -> (tensor<1x4x5xf32>, tensor<1x2x5xf32>) {
+  %named = tenon.conv %x, %w, none {padding = "same", stride = [2]} : tensor<1x2x9xf32>, tensor<4x2x3xf32>, none -> tensor<1x4x5xf32>
+  %sizes = tenon.max_pool1d %x {window = [2], padding = [0, 1]} : tensor<1x2x9xf32> -> tensor<1x2x5xf32>
+  func.return %named, %sizes : tensor<1x4x5xf32>, tensor<1x2x5xf32>
+}
+// CHECK-LABEL:   @padding
+// CHECK-NEXT:      %named = tenon.conv %x, %w, none {stride = [2], padding = "same"} : tensor<1x2x9xf32>, tensor<4x2x3xf32>, none -> tensor<1x4x5xf32>
+// CHECK-NEXT:      %sizes = tenon.max_pool1d %x {window = [2], padding = [0, 1]} : tensor<1x2x9xf32> -> tensor<1x2x5xf32>
+// GENERIC-LABEL: sym_name = "padding"
+// GENERIC:         padding = "same"
+// GENERIC:         padding = array<i64: 0, 1>

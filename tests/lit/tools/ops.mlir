@@ -6,6 +6,7 @@
 // CHECK:      add(x, y): The sum of `x` and `y`. Integers wrap.
 // CHECK:      leaky_relu(x, negative_slope=0.01): The positive entries of `x`, the others times `negative_slope`.
 // CHECK:      reshape(x, shape): {{.+}}
+// CHECK:      conv1d(x, weight, bias=None, stride=(1,), padding=(0,), dilation=(1,), groups=1): {{.+}}
 // CHECK:      conv2d(x, weight, bias=None, stride=(1,), padding=(0,), dilation=(1,), groups=1): {{.+}}
 
 // NAMED:      tenon.leaky_relu(x, negative_slope=0.01)  (ElementwiseOp)

@@ -1,0 +1,198 @@
+"""Windows that slide over the last dimensions: their elements, and their maxima and sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineExpr
+from xdsl.irdl import operand_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tenon.dialects.base import tensor_op
+from tenon.dialects.families import IndexMapOp, WindowOp
+from tenon.dialects.inference import InferenceError, Shape, show
+from tenon.dialects.loops import LoopStructure
+from tenon.dialects.reduction import ArgmaxOp, least
+from tenon.dialects.scalar import convert, to_compute
+from tenon.dialects.settings import setting
+from tenon.dialects.structured import LoopIndex
+from tenon.dialects.traits import NoGradient
+from tenon.dialects.types import (
+    INTEGER_TENSOR,
+    NUMERIC_TENSOR,
+    compute_type,
+    element_of,
+    i64,
+    shape_of,
+    tensor_type,
+)
+from tenon.dialects.value import Value, ops
+from tenon.dialects.windows import Sizes, Windows, each, places
+
+
+def check_windows(**settings: Any) -> None:
+    """Raise unless `window` is sizes, and `stride` and `dilation` are one size or as many."""
+    rank = len(each(settings["window"], None, "window"))
+    each(settings["stride"], rank, "stride")
+    each(settings["dilation"], rank, "dilation")
+
+
+@tensor_op
+class SlidingWindowsOp(IndexMapOp):
+    """The windows of `x` (..., *image): (..., *counts, *window).
+
+    `window` has a size for each of the last dimensions that the windows slide over. They start every `stride` elements
+    and their elements are `dilation` apart: one size, or one for each. NumPy: `sliding_window_view`.
+    """
+
+    name = "tenon.sliding_windows"
+    x = operand_def(NUMERIC_TENSOR)
+    window = setting(tuple)
+    stride = setting(tuple, default=(1,))
+    dilation = setting(tuple, default=(1,))
+    result = result_def(NUMERIC_TENSOR)
+
+    check = staticmethod(check_windows)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        shape, window = shape_of(x), settings["window"]
+        if shape is None:
+            return tensor_type(None, element_of(x))
+        image = image_of(shape, len(window))
+        counts = Windows.of(window, settings["stride"], (0,), settings["dilation"]).counts(image)
+        return tensor_type((*shape[: len(shape) - len(image)], *counts, *window), element_of(x))
+
+    @staticmethod
+    def source(index: tuple[AffineExpr, ...], shape: Sizes, /, **settings: Any) -> tuple[AffineExpr, ...]:
+        rank = len(settings["window"])
+        batch, out, tap = index[: -2 * rank], index[-2 * rank : -rank], index[-rank:]
+        return (*batch, *places(out, tap, settings["stride"], settings["dilation"]))
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        return cls.apply(*operands, **settings)
+
+
+def image_of(shape: Sizes, rank: int) -> Sizes:
+    """The last `rank` dimensions, which windows slide over."""
+    if len(shape) < rank:
+        needed = "one dimension" if rank == 1 else f"{rank} dimensions"
+        raise InferenceError(f"x has shape {show(shape)} where {needed} or more are needed")
+    return shape[len(shape) - rank :]
+
+
+class SlidingOp(WindowOp):
+    """A combination over windows of the last dimensions, as `sliding_windows` has them."""
+
+    x = operand_def(NUMERIC_TENSOR)
+    window = setting(tuple)
+    stride = setting(tuple, default=(1,))
+    dilation = setting(tuple, default=(1,))
+    result = result_def(NUMERIC_TENSOR)
+
+    check = staticmethod(check_windows)
+
+    @classmethod
+    def ranks(cls, shapes: Sequence[Shape], settings: dict[str, Any]) -> dict[str, int]:
+        rank = len(settings["window"])
+        return {"out": rank, "tap": rank}
+
+    @staticmethod
+    def indexing(  # pyright: ignore[reportIncompatibleMethodOverride]
+        out: Sequence[Any], tap: Sequence[Any], *batch: Any, window: Sizes, stride: Sizes, dilation: Sizes
+    ) -> tuple[tuple[Any, ...], ...]:
+        return (*batch, *places(out, tap, stride, dilation)), (*batch, *out)
+
+    @staticmethod
+    def extents(*, window: Sizes, **settings: Any) -> dict[str, int]:
+        return {f"tap{i}": size for i, size in enumerate(window)}
+
+
+class LargestOp(SlidingOp):
+    """What is said of the largest element of each window: NaN if there is any, otherwise the first of equal ones."""
+
+    @staticmethod
+    def initial(element: Attribute) -> float:
+        return least(element)
+
+    @staticmethod
+    def scalar(accumulator: Value, x: Value) -> Value:
+        return ops.maximum(accumulator, x)
+
+
+@tensor_op
+class WindowMaxOp(LargestOp):
+    """The largest element of each window of `x` (..., *image); the gradient goes to the first such element.
+
+    The settings are those of `sliding_windows`.
+    """
+
+    name = "tenon.window_max"
+
+    @classmethod
+    def vjp(cls, g: Value, out: Value, x: Value, **settings: Any) -> tuple[Any, ...]:
+        window = settings["window"]
+        taps = ops.iota(shape=(prod(window),))
+        chosen = ops.expand_dims(ops.window_argmax(x, **settings), axis=-1) == taps
+        spread = ops.select(chosen, ops.expand_dims(g, axis=-1), 0)
+        windows = ops.reshape(spread, shape=(*g.shape, *window))
+        return SlidingWindowsOp.vjp(windows, windows, x, **settings)
+
+
+@tensor_op
+class WindowArgmaxOp(LargestOp):
+    """Which element of each window of `x` (..., *image) is the largest, or the first NaN, counted in row-major order
+    within the window (i64).
+
+    The settings are those of `sliding_windows`. Equal ones: the first.
+    """
+
+    name = "tenon.window_argmax"
+    result = result_def(INTEGER_TENSOR)
+    traits = traits_def(Pure(), NoGradient())
+
+    @classmethod
+    def result_element(cls, *elements: Attribute) -> Attribute:
+        return i64
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        element = compute_type(element_of(operands[0].type))
+        window = self.settings["window"]
+
+        def body(values: list[Value], accumulators: list[Value], loops: LoopStructure) -> list[Value]:
+            best, best_tap = accumulators
+            value = to_compute(values[0])
+            tap: Any = 0
+            for i, size in enumerate(window):
+                along = LoopIndex(loops.names.index(f"tap{i}"), size)
+                tap = along if i == 0 else tap * size + along
+            replaces = ArgmaxOp.better(value, best)
+            return [ops.select(replaces, value, best), ops.select(replaces, convert(tap, i64), best_tap)]
+
+        return [self.accumulate_all(operands, [(element, self.initial(element)), (i64, 0)], body)[1]]
+
+
+@tensor_op
+class WindowSumOp(SlidingOp):
+    """The sum of each window of `x` (..., *image). The settings are those of `sliding_windows`."""
+
+    name = "tenon.window_sum"
+
+    @staticmethod
+    def initial(element: Attribute) -> float:
+        return 0
+
+    @staticmethod
+    def scalar(accumulator: Value, x: Value) -> Value:
+        return accumulator + x
+
+    @classmethod
+    def vjp(cls, g: Value, out: Value, x: Value, **settings: Any) -> tuple[Any, ...]:
+        loops = cls.loops([x.shape], settings)
+        maps = (loops.result_map, *loops.operand_maps)
+        return (ops.contract((g,), maps=maps, extents=loops.extents, shape=x.shape),)
