@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math as numbers
-from typing import Any
+from typing import Any, ClassVar
 
-from xdsl.irdl import operand_def, result_def
+from xdsl.dialects import math
+from xdsl.irdl import operand_def, result_def, traits_def
+from xdsl.traits import Pure
 
 from tenon.dialects.base import tensor_op
-from tenon.dialects.families import ElementwiseOp
+from tenon.dialects.families import CompositeOp, ElementwiseOp
+from tenon.dialects.inference import InferenceError, normalize_axis
+from tenon.dialects.scalar import convert, emit_scalar
 from tenon.dialects.settings import setting
-from tenon.dialects.types import FLOAT_TENSOR
+from tenon.dialects.special import upper_normal_tail
+from tenon.dialects.traits import NoGradient
+from tenon.dialects.types import FLOAT_TENSOR, element_of, f64, shape_of, tensor_type
 from tenon.dialects.value import Value, ops
 
 
@@ -65,16 +71,152 @@ class HardtanhOp(ElementwiseOp):
 
 
 @tensor_op
-class SigmoidOp(ElementwiseOp):
-    """The logistic function of `x`: 1 / (1 + exp(-x))."""
+class Relu6Op(ElementwiseOp):
+    """`x` limited to [0, 6]; NaN stays. The gradient on the bounds is 0."""
 
-    name = "tenon.sigmoid"
+    name = "tenon.relu6"
     x = operand_def(FLOAT_TENSOR)
     result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value) -> Value:
-        return 1.0 / (1.0 + ops.exp(-x))
+        return ops.hardtanh(x, min_val=0.0, max_val=6.0)
+
+
+@tensor_op
+class PreluOp(ElementwiseOp):
+    """The positive entries of `x`, the others times `slope`, which broadcasts against `x`.
+
+    A slope per channel of images (n, c, h, w) has the shape (c, 1, 1). The gradient at 0 is `slope`.
+    """
+
+    name = "tenon.prelu"
+    x = operand_def(FLOAT_TENSOR)
+    slope = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value, slope: Value) -> Value:
+        return ops.select(x > 0.0, x, slope * x)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, slope: Value) -> tuple[Any, ...]:
+        is_positive = x > 0.0
+        return ops.select(is_positive, g, slope * g), g * ops.select(is_positive, 0.0, x)
+
+
+@tensor_op
+class ThresholdedReluOp(ElementwiseOp):
+    """The entries of `x` above `alpha`, `value` for the others; NaN stays. The gradient at `alpha` is 0."""
+
+    name = "tenon.thresholded_relu"
+    x = operand_def(FLOAT_TENSOR)
+    alpha = setting(float, default=1.0)
+    value = setting(float, default=0.0)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value, *, alpha: float, value: float) -> Value:
+        return ops.select(x <= alpha, value, x)
+
+
+@tensor_op
+class ShrinkOp(ElementwiseOp):
+    """`x` + `bias` below -`lambd`, `x` - `bias` above `lambd`, 0 between them, where the gradient is 0; NaN stays.
+
+    With `bias` 0 it is also called hardshrink.
+    """
+
+    name = "tenon.shrink"
+    x = operand_def(FLOAT_TENSOR)
+    lambd = setting(float, default=0.5)
+    bias = setting(float, default=0.0)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value, *, lambd: float, bias: float) -> Value:
+        moved = ops.select(x < 0.0, x + bias, x - bias)
+        return ops.select((x >= -lambd) & (x <= lambd), 0.0, moved)
+
+
+class ThresholdOp(ElementwiseOp):
+    """Entries near 0 made 0, as `shrink` does."""
+
+    x = operand_def(FLOAT_TENSOR)
+    lambd = setting(float, default=0.5)
+    result = result_def(FLOAT_TENSOR)
+
+
+@tensor_op
+class HardshrinkOp(ThresholdOp):
+    """The entries of `x` outside of [-`lambd`, `lambd`], 0 for the others, where the gradient is 0; NaN stays."""
+
+    name = "tenon.hardshrink"
+
+    @staticmethod
+    def scalar(x: Value, *, lambd: float) -> Value:
+        return ops.shrink(x, lambd=lambd)
+
+
+@tensor_op
+class SoftshrinkOp(ThresholdOp):
+    """`x` moved towards 0 by `lambd`, 0 inside of [-`lambd`, `lambd`], where the gradient is 0; NaN stays."""
+
+    name = "tenon.softshrink"
+
+    @staticmethod
+    def scalar(x: Value, *, lambd: float) -> Value:
+        return ops.shrink(x, lambd=lambd, bias=lambd)
+
+
+@tensor_op
+class TanhshrinkOp(ElementwiseOp):
+    """`x` less its hyperbolic tangent. An infinity stays."""
+
+    name = "tenon.tanhshrink"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        return x - ops.tanh(x)
+
+
+@tensor_op
+class SoftsignOp(ElementwiseOp):
+    """`x` / (1 + |`x`|); NaN for an infinity, as in PyTorch."""
+
+    name = "tenon.softsign"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        return x / (1.0 + abs(x))
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
+        return (g / ops.square(1.0 + abs(x)),)
+
+
+@tensor_op
+class SigmoidOp(ElementwiseOp):
+    """The logistic function of `x`: 1 / (1 + exp(-x)), without overflow."""
+
+    name = "tenon.sigmoid"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("expit",)
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        small = ops.exp(-abs(x))
+        numerator, total = ops.select(x < 0.0, small, 1.0), 1.0 + small
+        quotient = numerator / total
+        # A step of Newton's method, which takes back what the sum and the quotient lost to rounding.
+        residual = emit_scalar(math.FmaOp, -quotient, total, numerator)
+        residual = emit_scalar(math.FmaOp, -quotient, small - (total - 1.0), residual)
+        return emit_scalar(math.FmaOp, residual, ops.select(x < 0.0, 1.0 - quotient, quotient), quotient)
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
@@ -82,33 +224,78 @@ class SigmoidOp(ElementwiseOp):
 
 
 @tensor_op
-class SiluOp(ElementwiseOp):
-    """`x` times its logistic function, also called swish."""
+class HardSigmoidOp(ElementwiseOp):
+    """`alpha` `x` + `beta`, limited to [0, 1]; NaN stays. The gradient at the kinks is 0.
 
-    name = "tenon.silu"
+    The default slope is that of ONNX; PyTorch's is 1/6.
+    """
+
+    name = "tenon.hard_sigmoid"
+    x = operand_def(FLOAT_TENSOR)
+    alpha = setting(float, default=0.2)
+    beta = setting(float, default=0.5)
+    result = result_def(FLOAT_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("hardsigmoid",)
+
+    @staticmethod
+    def scalar(x: Value, *, alpha: float, beta: float) -> Value:
+        return ops.hardtanh(alpha * x + beta, min_val=0.0, max_val=1.0)
+
+
+@tensor_op
+class HardSwishOp(ElementwiseOp):
+    """`x` times its hard sigmoid of slope 1/6: 0 up to -3, `x` from 3 on (Howard et al., arXiv:1905.02244).
+
+    The gradient is 0 at -3 and 1 at 3. NaN for -inf, as in PyTorch.
+    """
+
+    name = "tenon.hard_swish"
     x = operand_def(FLOAT_TENSOR)
     result = result_def(FLOAT_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("hardswish",)
 
     @staticmethod
     def scalar(x: Value) -> Value:
-        return x * ops.sigmoid(x)
+        return x * (ops.hardtanh(x + 3.0, min_val=0.0, max_val=6.0) / 6.0)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
+        return (g * ops.select(x <= -3.0, 0.0, ops.select(x < 3.0, x / 3.0 + 0.5, 1.0)),)
+
+
+@tensor_op
+class SiluOp(ElementwiseOp):
+    """`x` times the logistic function of `alpha` `x`, also called swish. NaN for -inf, as in PyTorch."""
+
+    name = "tenon.silu"
+    x = operand_def(FLOAT_TENSOR)
+    alpha = setting(float, default=1.0)
+    result = result_def(FLOAT_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("swish",)
+
+    @staticmethod
+    def scalar(x: Value, *, alpha: float) -> Value:
+        return x * ops.sigmoid(x if alpha == 1.0 else alpha * x)
 
 
 @tensor_op
 class SoftplusOp(ElementwiseOp):
-    """log(1 + exp(x)), without overflow."""
+    """log(1 + exp(`beta` x)) / `beta`, without overflow and at full precision for all `x`."""
 
     name = "tenon.softplus"
     x = operand_def(FLOAT_TENSOR)
+    beta = setting(float, default=1.0)
     result = result_def(FLOAT_TENSOR)
 
     @staticmethod
-    def scalar(x: Value) -> Value:
-        return ops.maximum(x, 0.0) + ops.log1p(ops.exp(-abs(x)))
+    def scalar(x: Value, *, beta: float) -> Value:
+        scaled = x if beta == 1.0 else beta * x
+        result = ops.maximum(scaled, 0.0) + ops.log1p(ops.exp(-abs(scaled)))
+        return result if beta == 1.0 else result / beta
 
     @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * ops.sigmoid(x),)
+    def vjp(g: Value, out: Value, x: Value, *, beta: float) -> tuple[Any, ...]:
+        return (g * ops.sigmoid(x if beta == 1.0 else beta * x),)
 
 
 @tensor_op
@@ -118,10 +305,24 @@ class LogSigmoidOp(ElementwiseOp):
     name = "tenon.log_sigmoid"
     x = operand_def(FLOAT_TENSOR)
     result = result_def(FLOAT_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("logsigmoid",)
 
     @staticmethod
     def scalar(x: Value) -> Value:
         return -ops.softplus(-x)
+
+
+@tensor_op
+class MishOp(ElementwiseOp):
+    """`x` times the hyperbolic tangent of its softplus (Misra, arXiv:1908.08681). NaN for -inf, as in PyTorch."""
+
+    name = "tenon.mish"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        return x * ops.tanh(ops.softplus(x))
 
 
 @tensor_op
@@ -135,19 +336,60 @@ class EluOp(ElementwiseOp):
 
     @staticmethod
     def scalar(x: Value, *, alpha: float) -> Value:
-        return ops.select(x > 0.0, x, alpha * ops.expm1(x))
+        return ops.select(x > 0.0, x, alpha * ops.expm1(_not_positive(x)))
+
+
+@tensor_op
+class CeluOp(ElementwiseOp):
+    """The positive entries of `x`, `alpha` times (exp(x / alpha) - 1) for the others (Barron, arXiv:1704.07483).
+
+    The gradient at 0 is 1.
+    """
+
+    name = "tenon.celu"
+    x = operand_def(FLOAT_TENSOR)
+    alpha = setting(float, default=1.0)
+    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
-    def vjp(g: Value, out: Value, x: Value, *, alpha: float) -> tuple[Any, ...]:
-        # For negative x, out + alpha = alpha * exp(x); exp(x) itself overflows for the others.
-        return (g * ops.select(x > 0.0, 1.0, out + alpha),)
+    def check(**settings: Any) -> None:
+        if settings["alpha"] == 0.0:
+            raise InferenceError("alpha is 0 where another number is needed")
+
+    @staticmethod
+    def scalar(x: Value, *, alpha: float) -> Value:
+        return ops.select(x > 0.0, x, alpha * ops.expm1(_not_positive(x) / alpha))
+
+
+@tensor_op
+class SeluOp(ElementwiseOp):
+    """`gamma` times the positive entries of `x`, `gamma` `alpha` times (exp(x) - 1) for the others.
+
+    The defaults keep mean 0 and variance 1 (Klambauer et al., arXiv:1706.02515). The gradient at 0 is `gamma` `alpha`.
+    """
+
+    name = "tenon.selu"
+    x = operand_def(FLOAT_TENSOR)
+    alpha = setting(float, default=1.6732632423543772)
+    gamma = setting(float, default=1.0507009873554805)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value, *, alpha: float, gamma: float) -> Value:
+        return ops.select(x > 0.0, gamma * x, gamma * alpha * ops.expm1(_not_positive(x)))
+
+
+def _not_positive(x: Value) -> Value:
+    """`x`, and 0 where it is positive: exp(x) overflows there, and a gradient of 0 times inf is NaN."""
+    return ops.select(x > 0.0, 0.0, x)
 
 
 @tensor_op
 class GeluOp(ElementwiseOp):
     """`x` times the probability that a standard normal variable is below `x` (Hendrycks and Gimpel, arXiv:1606.08415).
 
-    `approximate="tanh"` uses their approximation by a hyperbolic tangent.
+    It is exact in the lower tail, too, and -0.0 for -inf (PyTorch: NaN). `approximate="tanh"` uses their approximation
+    by a hyperbolic tangent, which is NaN for -inf.
     """
 
     name = "tenon.gelu"
@@ -158,5 +400,74 @@ class GeluOp(ElementwiseOp):
     @staticmethod
     def scalar(x: Value, *, approximate: str) -> Value:
         if approximate == "tanh":
-            return 0.5 * x * (1.0 + ops.tanh(numbers.sqrt(2.0 / numbers.pi) * (x + 0.044715 * x * x * x)))
-        return 0.5 * x * (1.0 + ops.erf(x * numbers.sqrt(0.5)))
+            # (1 + tanh(u)) / 2 is the logistic function of 2 u, which does not cancel.
+            return x * ops.sigmoid(_GELU_SCALE * (x + 0.044715 * x * x * x))
+        magnitude = abs(x)
+        limited = ops.select(magnitude > 40.0, 40.0, magnitude)
+        lost = convert(limited, f64) * upper_normal_tail(limited)
+        return convert(ops.select(x < 0.0, -lost, convert(x, f64) - lost), x.type)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, *, approximate: str) -> tuple[Any, ...]:
+        if approximate == "tanh":
+            gate = ops.sigmoid(_GELU_SCALE * (x + 0.044715 * x * x * x))
+            return (g * (gate + x * gate * (1.0 - gate) * _GELU_SCALE * (1.0 + 3 * 0.044715 * x * x)),)
+        return (g * (ops.ndtr(x) + numbers.sqrt(0.5 / numbers.pi) * x * ops.exp(-0.5 * x * x)),)
+
+
+_GELU_SCALE = 2.0 * numbers.sqrt(2.0 / numbers.pi)
+
+
+@tensor_op
+class GluOp(CompositeOp):
+    """The first half of `x` along `axis` times the logistic function of the second.
+
+    Dauphin et al., arXiv:1612.08083. The size along `axis` is even.
+    """
+
+    name = "tenon.glu"
+    x = operand_def(FLOAT_TENSOR)
+    axis = setting(int, default=-1)
+    result = result_def(FLOAT_TENSOR)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        shape, element = shape_of(operands[0]), element_of(operands[0])
+        if shape is None:
+            return tensor_type(None, element)
+        axis = normalize_axis(settings["axis"], len(shape))
+        if shape[axis] >= 0 and shape[axis] % 2:
+            raise InferenceError(f"dimension {axis} of x is {shape[axis]} where an even size is needed")
+        half = shape[axis] // 2 if shape[axis] >= 0 else -1
+        return tensor_type((*shape[:axis], half, *shape[axis + 1 :]), element)
+
+    @staticmethod
+    def decompose(x: Value, *, axis: int) -> Value:
+        value, gate = ops.split(x, sections=2, axis=axis)
+        return value * ops.sigmoid(gate)
+
+
+@tensor_op
+class HardmaxOp(CompositeOp):
+    """1 at the first largest element of `x` along `axis`, or at the first NaN, and 0 elsewhere."""
+
+    name = "tenon.hardmax"
+    x = operand_def(FLOAT_TENSOR)
+    axis = setting(int, default=-1)
+    result = result_def(FLOAT_TENSOR)
+    traits = traits_def(Pure(), NoGradient())
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        shape = shape_of(operands[0])
+        if shape is not None:
+            normalize_axis(settings["axis"], len(shape))
+        return operands[0]
+
+    @staticmethod
+    def decompose(x: Value, *, axis: int) -> Value:
+        if 0 in x.shape:
+            return ops.zeros_like(x)
+        axis = normalize_axis(axis, x.ndim)
+        places = ops.iota(shape=(x.shape[axis], *(1,) * (x.ndim - 1 - axis)))
+        return (ops.argmax(x, axis=axis, keepdims=True) == places).astype(x.element_type)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from xdsl.ir.affine import AffineExpr
@@ -23,6 +24,10 @@ class _SameOp(IndexMapOp):
     @staticmethod
     def source(index: tuple[AffineExpr, ...], shape: tuple[int, ...], /, **settings: Any) -> tuple[AffineExpr, ...]:
         return index
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        return cls.apply(*operands)
 
 
 @tensor_op

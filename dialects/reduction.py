@@ -6,18 +6,23 @@ reduced axes stay, with size 1. f16 and bf16 are accumulated in f32.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf, prod
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Attribute
+import numpy as np
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineMap
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tenon.dialects.base import tensor_op
+from tenon.dialects.batching import along_shifted_axis
 from tenon.dialects.families import ArgReductionOp, CompositeOp, ReductionOp
-from tenon.dialects.inference import InferenceError, normalize_axes
+from tenon.dialects.inference import InferenceError, Shape, normalize_axes
+from tenon.dialects.scalar import scalar_constant, to_compute
 from tenon.dialects.settings import setting
+from tenon.dialects.structured import elementwise, static_shape
 from tenon.dialects.traits import NoGradient
 from tenon.dialects.types import (
     ANY_TENSOR,
@@ -28,6 +33,7 @@ from tenon.dialects.types import (
     element_of,
     i1,
     is_float,
+    numpy_dtype,
     shape_of,
     tensor_type,
 )
@@ -38,17 +44,16 @@ Axes = tuple[int, ...] | None
 
 def least(element: Attribute) -> float:
     """What no number of type `element` is below."""
-    return -inf if is_float(element) else -(2 ** (_width(element) - 1))
+    return -inf if is_float(element) else _bounds(element).min
 
 
 def greatest(element: Attribute) -> float:
     """What no number of type `element` is above."""
-    return inf if is_float(element) else 2 ** (_width(element) - 1) - 1
+    return inf if is_float(element) else _bounds(element).max
 
 
-def _width(element: Attribute) -> int:
-    assert isinstance(element, IntegerType)
-    return element.width.data
+def _bounds(element: Attribute) -> np.iinfo:
+    return np.iinfo(numpy_dtype(element))
 
 
 def with_axes(reduced: Value, x: Value, axis: Axes, keepdims: bool) -> Value:
@@ -127,26 +132,48 @@ class ProdOp(ReductionOp):
 
 
 class ExtremumOp(ReductionOp):
-    """A reduction to one of the elements, of which there must be any."""
+    """A reduction to one of the elements, of which there must be any unless there is a `start` to compare them with."""
 
     x = operand_def(NUMERIC_TENSOR)
     axis = setting(tuple, default=None)
     keepdims = setting(bool, default=False)
+    start = setting(float, default=None)
     result = result_def(NUMERIC_TENSOR)
     HAS_IDENTITY: ClassVar[bool] = False
 
+    @classmethod
+    def reduced_shape(cls, shape: Shape, settings: dict[str, Any]) -> Shape:
+        return (super() if settings["start"] is None else SumOp).reduced_shape(shape, settings)
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        reduced = super().structured(operands)
+        start = self.settings["start"]
+        if start is None:
+            return reduced
+        shape, element = static_shape(reduced[0]), element_of(reduced[0].type)
+        limited = start if is_float(element) else int(min(max(start, least(element)), greatest(element)))
+
+        def body(values: list[Value]) -> Sequence[Value]:
+            return [self.scalar(to_compute(values[0]), scalar_constant(limited, compute_type(element)))]
+
+        return elementwise([(reduced[0], AffineMap.identity(len(shape)))], shape, [element], body)
+
     @staticmethod
-    def vjp(g: Value, out: Value, x: Value, *, axis: Axes, keepdims: bool) -> tuple[Any, ...]:
+    def vjp(g: Value, out: Value, x: Value, *, axis: Axes, keepdims: bool, start: float | None) -> tuple[Any, ...]:
         """To the elements that are extreme, in equal parts."""
         extreme = ops.cast(x == with_axes(out, x, axis, keepdims), dtype=x.element_type)
         count = ops.sum(extreme, axis=axis, keepdims=True)
+        if start is not None:
+            count = ops.maximum(count, 1.0)
         return (with_axes(g, x, axis, keepdims) * (extreme / count),)
 
 
 @tensor_op
 class MaxOp(ExtremumOp):
-    """The largest element of `x` along `axis`, which may not be empty; NaN if there is any. Equal ones share the
-    gradient.
+    """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient.
+
+    `axis` may not be empty, unless there is a `start`: then the result is the largest of it and the elements. -inf
+    stands for the least number of an integer dtype.
     """
 
     name = "tenon.max"
@@ -163,8 +190,10 @@ class MaxOp(ExtremumOp):
 
 @tensor_op
 class MinOp(ExtremumOp):
-    """The smallest element of `x` along `axis`, which may not be empty; NaN if there is any. Equal ones share the
-    gradient.
+    """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient.
+
+    `axis` may not be empty, unless there is a `start`: then the result is the smallest of it and the elements. inf
+    stands for the largest number of an integer dtype.
     """
 
     name = "tenon.min"
@@ -279,6 +308,10 @@ class StatisticOp(CompositeOp):
     """A composite of reductions of one operand along `axis`."""
 
     @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        return along_shifted_axis(cls, operands[0], settings)
+
+    @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
         (x,) = operands
         return tensor_type(SumOp.reduced_shape(shape_of(x), settings), element_of(x))
@@ -350,8 +383,10 @@ class LogsumexpOp(StatisticOp):
     @staticmethod
     def decompose(x: Value, *, axis: Axes, keepdims: bool) -> Value:
         exponent = in_compute_type(x)
-        largest = ops.max(exponent, axis=axis, keepdims=True)
-        shift = ops.select(ops.isfinite(largest), largest, 0.0)  # inf - inf is NaN
+        shift: Any = 0.0
+        if reduced_count(x, axis):
+            largest = ops.max(exponent, axis=axis, keepdims=True)
+            shift = ops.select(ops.isfinite(largest), largest, 0.0)  # inf - inf is NaN
         result = ops.log(ops.sum(ops.exp(exponent - shift), axis=axis, keepdims=True)) + shift
         if not keepdims:
             result = ops.squeeze(result, axis=normalize_axes(axis, x.ndim))

@@ -50,7 +50,7 @@ FUNCTIONS = {
     "log1p": (np.log1p, 2.0),
     "log2": (np.log2, 1.5),
     "sin": (np.sin, 2.0),
-    "tanh": (np.tanh, 2.5),
+    "tanh": (np.tanh, 1.5),
 }
 
 
