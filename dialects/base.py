@@ -23,6 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tenon.dialects.assembly import parse_op, print_op
 from tenon.dialects.inference import InferenceError, compatible
+from tenon.dialects.location import at_line
 from tenon.dialects.promotion import adopted, allowed_element, common_element, is_literal, own_element
 from tenon.dialects.registry import evaluate, register
 from tenon.dialects.scalar import convert, scalar_constant
@@ -71,6 +72,16 @@ class TensorOp(IRDLOperation, ABC):
         The pass `layout` puts this into the place of the op, with the transposes that it takes around it.
         """
         raise NotImplementedError("an op that states LAYOUTS defines laid_out")
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        """The results (a tuple for several) for `size` examples at once, along a new first dimension.
+
+        `batched` says for each operand, in groups as the operands are, whether it has the examples along a new first
+        dimension, as at least one has; the others are the same for every example. With `NotImplemented`, which is given
+        here, composite ops are batched as what they decompose into, and all others run example by example.
+        """
+        return NotImplemented
 
     @staticmethod
     def canonicalize(op: Any, rewriter: PatternRewriter) -> None:
@@ -188,13 +199,16 @@ class TensorOp(IRDLOperation, ABC):
         try:
             inferred = self.inferred_types(types, self.settings)
         except InferenceError as error:
-            raise VerifyException(str(error)) from None
+            raise VerifyException(f"{error}{at_line(self)}") from None
         if len(inferred) != len(self.results):
-            raise VerifyException(f"{self.name}: has {len(self.results)} results where {len(inferred)} are inferred")
+            raise VerifyException(
+                f"{self.name}: has {len(self.results)} results where {len(inferred)} are inferred{at_line(self)}"
+            )
         for result, type_ in zip(self.results, inferred, strict=True):
             if not compatible(result.type, type_):
                 raise VerifyException(
                     f"{self.name}: result type is {result.type} but {type_} is inferred from operands and settings"
+                    f"{at_line(self)}"
                 )
 
     def print(self, printer: Printer) -> None:

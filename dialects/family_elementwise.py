@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from tenon.dialects.base import scalar_operands, to_scalar
+from tenon.dialects.batching import aligned_operands
 from tenon.dialects.family import StructuredOp, as_tuple, require_hooks
 from tenon.dialects.inference import broadcast
 from tenon.dialects.scalar import ScalarForms, convert, to_compute
@@ -71,6 +72,10 @@ class ElementwiseOp(StructuredOp):
     @classmethod
     def apply_to_scalars(cls, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
         return cls.scalar(*scalar_operands(cls, operands), **cls.python_settings(cls.setting_attributes(settings)))
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        return cls.apply(*aligned_operands(batched, operands), **settings)
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         shape = static_shape(self.results[0])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, ClassVar
 
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from tenon.dialects.batching import along_shifted_axis
 from tenon.dialects.family import StructuredOp, require_hooks
 from tenon.dialects.inference import InferenceError, Shape, normalize_axes, show
 from tenon.dialects.scalar import convert, to_compute
@@ -67,6 +69,10 @@ class ReductionOp(StructuredOp):
         (x,) = operands
         shape = shape_of(x)
         return tensor_type(cls.reduced_shape(shape, settings), cls.result_element(element_of(x)))
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        return along_shifted_axis(cls, operands[0], settings)
 
     @classmethod
     def reduced_shape(cls, shape: Shape, settings: dict[str, Any]) -> Shape:
@@ -158,6 +164,16 @@ class ArgReductionOp(ReductionOp):
     @classmethod
     def result_element(cls, element: Attribute) -> Attribute:
         return i64
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        if settings["axis"] is not None:
+            return along_shifted_axis(cls, x, settings)
+        # Without an axis the index is one into all elements of an example.
+        flat = ops.reshape(x, shape=(x.shape[0], prod(x.shape[1:])))
+        places = cls.apply(flat, **{**settings, "axis": 1, "keepdims": False})
+        return ops.expand_dims(places, axis=tuple(range(1, x.ndim))) if settings["keepdims"] else places
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         (x,) = operands

@@ -21,6 +21,7 @@ def _loader(module: str, name: str) -> Callable[[], type[ModulePass]]:
 # Every pass of this folder by name; its module is imported when the pass is first asked for.
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "differentiate": _loader("differentiate", "DifferentiatePass"),
+    "batch": _loader("batch", "BatchPass"),
     "specialize": _loader("specialize", "SpecializePass"),
     "inline": _loader("inline", "InlinePass"),
     "decompose": _loader("decompose", "DecomposePass"),

@@ -32,7 +32,8 @@ def _values(leaves: Sequence[Any], names: Sequence[str], what: str) -> list[Valu
     return values
 
 
-def _trees(tree: Any, what: str) -> tuple[list[Value], Structure]:
+def trees(tree: Any, what: str) -> tuple[list[Value], Structure]:
+    """The leaves of `tree` as traced values, and its structure. Raises `TypeError` for a leaf that is no array."""
     leaves, structure = flatten(tree)
     return _values(leaves, list(paths(structure)), what), structure
 
@@ -92,7 +93,7 @@ def _positions(argnums: int | Sequence[int], count: int, what: str) -> tuple[int
     return tuple(p % count for p in positions)
 
 
-def _at_once(transformed: Callable[..., Any]) -> Callable[..., Any]:
+def at_once(transformed: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `transformed` for calls outside of a trace."""
     compiled = jit(transformed)
 
@@ -122,12 +123,14 @@ def value_and_grad(
             value = to_value(value) if is_array(value) else value
         if not isinstance(value, Value) or value.shape != () or not is_float(value.element_type):
             shown = f"of type {value.type}" if isinstance(value, Value) else f"a {type(value).__name__}"
-            raise TypeError(f"grad: {_name(function)} must return one floating-point number, but its result is {shown}")
-        trees = _gradient_trees([value], [ops.ones_like(value)], groups)
-        gradient = trees[0] if isinstance(argnums, int) else tuple(trees)
+            raise TypeError(
+                f"grad: {name_of(function)} must return one floating-point number, but its result is {shown}"
+            )
+        found = _gradient_trees([value], [ops.ones_like(value)], groups)
+        gradient = found[0] if isinstance(argnums, int) else tuple(found)
         return ((value, aux) if has_aux else value), gradient
 
-    return _at_once(transformed)
+    return at_once(transformed)
 
 
 def grad(
@@ -144,7 +147,7 @@ def grad(
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
-    return _at_once(transformed)
+    return at_once(transformed)
 
 
 def vjp(function: Callable[..., Any], *primals: Any, cotangent: Any = None) -> Any:
@@ -156,14 +159,14 @@ def vjp(function: Callable[..., Any], *primals: Any, cotangent: Any = None) -> A
 
     def transformed(cotangent: Any, *arguments: Any) -> Any:
         result, groups = _linearized(function, arguments, range(len(arguments)), "vjp")
-        outputs, structure = _trees(result, "vjp")
+        outputs, structure = trees(result, "vjp")
         seeds = _matching(cotangent, outputs, structure, "vjp: cotangent")
         return result, tuple(_gradient_trees(outputs, seeds, groups))
 
-    compiled = _at_once(transformed)
+    compiled = at_once(transformed)
     if cotangent is not None:
         return compiled(cotangent, *primals)
-    value = _at_once(lambda *arguments: function(*arguments))(*primals)
+    value = at_once(lambda *arguments: function(*arguments))(*primals)
     return value, lambda cotangent: compiled(cotangent, *primals)[1]
 
 
@@ -194,7 +197,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
 
     def transformed(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         result, groups = _linearized(function, primals, range(len(primals)), "jvp")
-        outputs, structure = _trees(result, "jvp")
+        outputs, structure = trees(result, "jvp")
         sources: list[Value] = []
         directions: list[Value | None] = []
         for (values, floats, tree), tangent in zip(groups, tangents, strict=True):
@@ -202,7 +205,8 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
             sources += [v for v, wanted in zip(values, floats, strict=True) if wanted]
             directions += [d for d, wanted in zip(given, floats, strict=True) if wanted]
         moving = [v for v in outputs if is_float(v.element_type)]
-        probes = [ops.identity(ops.zeros_like(v)) for v in moving]
+        # Any cotangent would do; of 0 some rules are linear only in value, as those that take its logarithm.
+        probes = [ops.identity(ops.ones_like(v)) for v in moving]
         back = gradients(moving, probes, sources)
         reached = [(g, d) for g, d in zip(back, directions, strict=True) if g is not None]
         pushed = gradients([g for g, _ in reached], [d for _, d in reached], probes)
@@ -211,10 +215,11 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
 
     if len(primals) != len(tangents):
         raise ValueError(f"jvp: {len(primals)} primals and {len(tangents)} tangents are given")
-    return _at_once(transformed)(tuple(primals), tuple(tangents))
+    return at_once(transformed)(tuple(primals), tuple(tangents))
 
 
-def _name(function: Callable[..., Any]) -> str:
+def name_of(function: Callable[..., Any]) -> str:
+    """What errors call `function`."""
     return getattr(function, "__name__", repr(function))
 
 
@@ -227,7 +232,7 @@ def _region(
     """A block that computes `function(*build(arguments))`; what it gives, before the terminator is added."""
     block = Block(arg_types=types)
     with inserting(TracingPoint(block)):
-        outputs, structure = _trees(function(*build([Value(a) for a in block.args])), _name(function))
+        outputs, structure = trees(function(*build([Value(a) for a in block.args])), name_of(function))
     return block, outputs, structure
 
 
@@ -266,14 +271,14 @@ def cond(predicate: Any, then: Callable[..., Any], otherwise: Callable[..., Any]
         types: Any = [v.type for v in given]
         return unflatten(structure, [Value(r) for r in emit(CondOp.of(test.ssa, first, second, types)).results])
 
-    return _at_once(transformed)(predicate, *operands)
+    return at_once(transformed)(predicate, *operands)
 
 
 def while_loop(condition: Callable[[Any], Any], body: Callable[[Any], Any], initial: Any) -> Any:
     """`initial`, replaced by `body(value)` for as long as `condition(value)` is true."""
 
     def transformed(initial: Any) -> Any:
-        start, structure = _trees(initial, "while_loop")
+        start, structure = trees(initial, "while_loop")
         types = [v.type for v in start]
         test, tested, _ = _region(condition, types, lambda values: [unflatten(structure, values)])
         if len(tested) != 1 or tested[0].type != tensor_type((), i1):
@@ -291,7 +296,7 @@ def while_loop(condition: Callable[[Any], Any], body: Callable[[Any], Any], init
         loop = emit(WhileLoopOp.of([v.ssa for v in start], test, step))
         return unflatten(structure, [Value(r) for r in loop.results])
 
-    return _at_once(transformed)(initial)
+    return at_once(transformed)(initial)
 
 
 def scan(
@@ -309,8 +314,8 @@ def scan(
     """
 
     def transformed(initial: Any, sequences: Any) -> tuple[Any, Any]:
-        start, carried = _trees(initial, "scan")
-        sliced, slices = _trees(sequences, "scan")
+        start, carried = trees(initial, "scan")
+        sliced, slices = trees(sequences, "scan")
         steps = _steps(sliced, list(paths(slices)), length)
         types = [v.type for v in start]
         types += [tensor_type((shape_of(v.type) or ())[1:], element_of(v.type)) for v in sliced]
@@ -335,7 +340,7 @@ def scan(
         op = emit(ScanOp.of([v.ssa for v in start], [v.ssa for v in sliced], block, steps, reverse))
         return unflatten(structure, [Value(r) for r in op.results])
 
-    return _at_once(transformed)(initial, sequences)
+    return at_once(transformed)(initial, sequences)
 
 
 def _steps(sequences: Sequence[Value], names: Sequence[str], length: int | None) -> int:

@@ -77,3 +77,10 @@ def test_first_example_of_the_readme() -> None:
     exec(blocks("README.md")[0], names)
     x = np.array([-1.0, 0.0, 2.0])
     np.testing.assert_allclose(names["SwishOp"].apply(x), x / (1 + np.exp(-x)), rtol=1e-14)
+
+
+def test_examples_of_transforms() -> None:
+    names: dict[str, Any] = {"__name__": "documentation"}
+    for block in blocks("docs/transforms.md"):
+        exec(block, names)
+    assert names["pairs"].shape == (4, 4)

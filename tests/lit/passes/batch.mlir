@@ -1,0 +1,99 @@
+// RUN: tenon-opt %s -p "batch{size=8},batch{size=8 function=flow},batch{size=8 function=alone},batch{size=2 function=shared}" | filecheck %s
+// RUN: tenon-opt %s -p "batch{size=8},batch{size=5}" | filecheck %s --check-prefix TWICE
+// RUN: tenon-opt %s -p "batch{size=8},differentiate,canonicalize,cse,dce" | filecheck %s --check-prefix GRADIENT
+// RUN: not tenon-opt %s -p "batch{size=8 function=calling}" 2>&1 | filecheck %s --check-prefix CALL
+// RUN: not tenon-opt %s -p "batch{size=8 function=helper}" 2>&1 | filecheck %s --check-prefix CALLED
+// RUN: tenon-opt %s -p "inline,batch{size=8 function=calling}" | filecheck %s --check-prefix INLINED
+// RUN: not tenon-opt %s -p "batch{size=8 function=nothing}" 2>&1 | filecheck %s --check-prefix NAME
+// RUN: not tenon-opt %s -p "batch{size=-1}" 2>&1 | filecheck %s --check-prefix SIZE
+
+// Every argument and result has the examples along a new first dimension; axes are counted behind it.
+func.func @main(%x: tensor<4x3xf32>, %y: tensor<3xf32>) -> tensor<4xf32> {
+  %0 = tenon.multiply %x, %y : tensor<4x3xf32>, tensor<3xf32> -> tensor<4x3xf32>
+  %1 = tenon.softmax %0 {axis = 0} : tensor<4x3xf32> -> tensor<4x3xf32>
+  %2 = tenon.sum %1 {axis = [-1]} : tensor<4x3xf32> -> tensor<4xf32>
+  func.return %2 : tensor<4xf32>
+}
+// CHECK-LABEL: @main(%x: tensor<8x4x3xf32>, %y: tensor<8x3xf32>) -> tensor<8x4xf32>
+// CHECK-NEXT:    %[[ROW:.*]] = tenon.expand_dims %y {axis = [1]} : tensor<8x3xf32> -> tensor<8x1x3xf32>
+// CHECK-NEXT:    %[[PRODUCT:.*]] = tenon.multiply %x, %[[ROW]]
+// CHECK-NEXT:    %[[SOFT:.*]] = tenon.softmax %[[PRODUCT]] {axis = 1}
+// CHECK-NEXT:    %[[SUM:.*]] = tenon.sum %[[SOFT]] {axis = [2]} : tensor<8x4x3xf32> -> tensor<8x4xf32>
+// CHECK-NEXT:    func.return %[[SUM]]
+
+// TWICE-LABEL: @main(%x: tensor<5x8x4x3xf32>, %y: tensor<5x8x3xf32>) -> tensor<5x8x4xf32>
+
+// GRADIENT-LABEL: @main_vjp(%x: tensor<8x4x3xf32>, %y: tensor<8x3xf32>, %0: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<8x4x3xf32>, tensor<8x3xf32>)
+
+// A predicate that differs among examples takes both branches. Each example leaves the loop by itself.
+func.func @flow(%p: tensor<i1>, %x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+  %limit = tenon.constant {value = dense<9.0> : tensor<f32>} : tensor<f32>
+  %0 = tenon.cond %p -> (tensor<3xf32>) {
+    %a = tenon.sin %x : tensor<3xf32> -> tensor<3xf32>
+    tenon.yield %a : tensor<3xf32>
+  } else {
+    tenon.yield %x : tensor<3xf32>
+  }
+  %1 = tenon.while_loop init(%x : tensor<3xf32>) {
+  ^bb0(%v: tensor<3xf32>):
+    %s = tenon.sum %v : tensor<3xf32> -> tensor<f32>
+    %c = tenon.less %s, %limit : tensor<f32>, tensor<f32> -> tensor<i1>
+    tenon.yield %c : tensor<i1>
+  } do {
+  ^bb0(%v: tensor<3xf32>):
+    %d = tenon.exp %v : tensor<3xf32> -> tensor<3xf32>
+    tenon.yield %d : tensor<3xf32>
+  }
+  func.return %0, %1 : tensor<3xf32>, tensor<3xf32>
+}
+// CHECK-LABEL: @flow
+// CHECK-SAME:    (%p: tensor<8xi1>, %x: tensor<8x3xf32>) -> (tensor<8x3xf32>, tensor<8x3xf32>)
+// CHECK-NEXT:    %limit = tenon.constant {{.*}} : tensor<f32>
+// CHECK-NEXT:    %[[SIN:.*]] = tenon.sin %x : tensor<8x3xf32>
+// CHECK-NEXT:    %[[CHOICE:.*]] = tenon.expand_dims %p {axis = [1]} : tensor<8xi1> -> tensor<8x1xi1>
+// CHECK-NEXT:    %[[CHOSEN:.*]] = tenon.select %[[CHOICE]], %[[SIN]], %x
+// CHECK-NEXT:    %[[SUMS:.*]] = tenon.sum %x {axis = [1]} : tensor<8x3xf32> -> tensor<8xf32>
+// CHECK-NEXT:    %[[ACTIVE:.*]] = tenon.less %[[SUMS]], %limit : tensor<8xf32>, tensor<f32> -> tensor<8xi1>
+// CHECK-NEXT:    %[[LAST:.*]], %{{.*}} = tenon.while_loop init(%x, %[[ACTIVE]] : tensor<8x3xf32>, tensor<8xi1>) {
+// CHECK:           tenon.any %{{.*}} : tensor<8xi1> -> tensor<i1>
+// CHECK:         } do {
+// CHECK:           %[[NEXT:.*]] = tenon.exp
+// CHECK:           tenon.select %{{.*}}, %[[NEXT]], %
+// CHECK:         func.return %[[CHOSEN]], %[[LAST]]
+
+// An op that cannot take all examples at once runs for one after the other.
+func.func @alone(%x: tensor<6xf32>, %starts: tensor<1xi64>) -> tensor<2xf32> {
+  %0 = tenon.dynamic_slice %x, %starts {sizes = [2]} : tensor<6xf32>, tensor<1xi64> -> tensor<2xf32>
+  func.return %0 : tensor<2xf32>
+}
+// CHECK-LABEL: @alone(%x: tensor<8x6xf32>, %starts: tensor<8x1xi64>) -> tensor<8x2xf32>
+// CHECK-NEXT:    %[[PARTS:.*]] = tenon.scan slices(%x, %starts : tensor<8x6xf32>, tensor<8x1xi64>) length 8 -> (tensor<8x2xf32>) {
+// CHECK-NEXT:    ^{{.*}}(%[[ONE:.*]]: tensor<6xf32>, %[[START:.*]]: tensor<1xi64>):
+// CHECK-NEXT:      %[[PART:.*]] = tenon.dynamic_slice %[[ONE]], %[[START]] {sizes = [2]}
+// CHECK-NEXT:      tenon.yield %[[PART]]
+// CHECK:         func.return %[[PARTS]]
+
+// What is the same for every example is computed once, and repeated where it is a result.
+func.func @shared(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+  %0 = tenon.constant {value = dense<2.0> : tensor<3xf32>} : tensor<3xf32>
+  %1 = tenon.exp %0 : tensor<3xf32> -> tensor<3xf32>
+  func.return %1, %x : tensor<3xf32>, tensor<3xf32>
+}
+// CHECK-LABEL: @shared(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
+// CHECK:         %[[EXP:.*]] = tenon.exp %{{.*}} : tensor<3xf32> -> tensor<3xf32>
+// CHECK-NEXT:    %[[BOTH:.*]] = tenon.broadcast_to %[[EXP]] {shape = [2, 3]}
+// CHECK-NEXT:    func.return %[[BOTH]], %x
+
+func.func private @helper(%x: tensor<3xf32>) -> tensor<3xf32> {
+  func.return %x : tensor<3xf32>
+}
+func.func @calling(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = func.call @helper(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  func.return %0 : tensor<3xf32>
+}
+// CALL: pass 'batch' failed: batch: func.call: functions are batched one by one; run inline first
+// CALLED: pass 'batch' failed: batch: @helper is called, and its calls pass one example; run inline first
+// INLINED-LABEL: @calling(%x: tensor<8x3xf32>) -> tensor<8x3xf32>
+
+// NAME: pass 'batch' failed: batch: there is no function @nothing
+// SIZE: pass 'batch' failed: batch: size is -1, which is negative
