@@ -13,6 +13,7 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
+from tenon.dialects.location import location_at
 from tenon.dialects.settings import REQUIRED, SettingConstraint
 from tenon.dialects.signature import Operand
 
@@ -81,6 +82,7 @@ def _print_settings(op: TensorOp, printer: Printer) -> None:
 def parse_op(cls: type[TensorOpT], parser: Parser) -> TensorOpT:
     """Parse what `print_op` printed."""
     declared = cls.SIGNATURE.operands
+    start = parser.pos
     groups: list[list[Any]] = []
     for position, operand in enumerate(declared):
         if position:
@@ -104,7 +106,9 @@ def parse_op(cls: type[TensorOpT], parser: Parser) -> TensorOpT:
     operands = parser.resolve_operands([v for group in groups for v in group], types, parser.pos)
     if cls.SIGNATURE.has_segments:
         properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, [len(g) for g in groups])
-    return cls.create(operands=operands, result_types=results, properties=properties, attributes=attributes)
+    op = cls.create(operands=operands, result_types=results, properties=properties, attributes=attributes)
+    op.location = location_at(parser, start)
+    return op
 
 
 def _parse_settings(cls: type[TensorOp], parser: Parser) -> tuple[dict[str, Attribute], dict[str, Attribute]]:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import FileLineColLoc
+import re
+from bisect import bisect_left
+from functools import lru_cache
+
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
 from xdsl.ir import Operation
+from xdsl.parser import Parser
 
 
 def at_line(op: Operation) -> str:
@@ -12,3 +17,17 @@ def at_line(op: Operation) -> str:
     if not isinstance(location, FileLineColLoc):
         return ""
     return f" ({location.filename.data}:{location.line.data})"
+
+
+def location_at(parser: Parser, position: int) -> FileLineColLoc:
+    """The location of `position` in what `parser` reads."""
+    source = parser.lexer.input
+    breaks = _line_breaks(source.content)
+    line = bisect_left(breaks, position)
+    column = position - (breaks[line - 1] if line else -1)
+    return FileLineColLoc(StringAttr(source.name), IntAttr(line + 1), IntAttr(column))
+
+
+@lru_cache(maxsize=4)
+def _line_breaks(text: str) -> list[int]:
+    return [match.start() for match in re.finditer("\n", text)]
