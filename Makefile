@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 PACKAGES := dialects passes lowering runtime tools
 PACKAGE_PATTERN := dialects|passes|lowering|runtime|tools
 
-.PHONY: help demo test lint types unit lit format clean
+.PHONY: help demo test lint types unit lit conformance format clean
 
 help:
 	@echo 'make demo    train and run a small network on handwritten digits'
@@ -25,6 +25,7 @@ help:
 	@echo 'make types   pyright'
 	@echo 'make unit    the pytest tests'
 	@echo 'make lit     the tests on IR text'
+	@echo 'make conformance  the tests of the onnx package; writes docs/conformance.md'
 	@echo 'make format  rewrite the sources as ruff formats them'
 	@echo 'make clean   remove what the other targets made'
 
@@ -51,6 +52,9 @@ unit: $(VENV)/.dev
 
 lit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) tests/lit $(PYTEST_ARGS)
+
+conformance: $(VENV)/.dev
+	$(BIN)/python tests/conformance/onnx_nodes.py --jobs $(JOBS) --write docs/conformance.md
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix --quiet .

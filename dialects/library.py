@@ -2,31 +2,74 @@
 
 from tenon.dialects import constant  # isort: split
 
-from tenon.dialects import arithmetic, comparison, elementary  # isort: split
+from tenon.dialects import arithmetic, comparison, elementary, pairwise, special  # isort: split
 
 from tenon.dialects import activation, indexing, joining, reduction, shape  # isort: split
 
-from tenon.dialects import contraction, loss, normalization, pooling  # isort: split
+from tenon.dialects import (  # isort: split
+    class_loss,
+    contraction,
+    convolution,
+    global_pooling,
+    loss,
+    normalization,
+    norms,
+    pooling,
+    sliding,
+    transposed_convolution,
+)
 
-from tenon.dialects import control_flow, creation, identity, random, subscript
+from tenon.dialects import (
+    control_flow,
+    creation,
+    cumulative,
+    dynamic_slicing,
+    einsum,
+    identity,
+    padding,
+    random,
+    rearranging,
+    sampling,
+    scatter,
+    searching,
+    sorting,
+    subscript,
+)
 
 __all__ = [
     "activation",
     "arithmetic",
+    "class_loss",
     "comparison",
     "constant",
     "contraction",
     "control_flow",
+    "convolution",
     "creation",
+    "cumulative",
+    "dynamic_slicing",
+    "einsum",
     "elementary",
+    "global_pooling",
     "identity",
     "indexing",
     "joining",
     "loss",
     "normalization",
+    "norms",
+    "padding",
+    "pairwise",
     "pooling",
     "random",
+    "rearranging",
     "reduction",
+    "sampling",
+    "scatter",
+    "searching",
     "shape",
+    "sliding",
+    "sorting",
+    "special",
     "subscript",
+    "transposed_convolution",
 ]

@@ -21,13 +21,22 @@ from tenon.runtime.knobs import knobs
 def new_context() -> Context:
     """A context that knows the dialects of every stage."""
     from xdsl.dialects import func, gpu, linalg, math, memref, scf, tensor, vector
-    from xdsl.dialects.builtin import Builtin
 
     from tenon.dialects.universe import registered_dialects
     from tenon.lowering.vector_arith import VectorArith
+    from tenon.runtime.resources import builtin_dialect
 
     ctx = Context()
-    upstream = (Builtin, func.Func, VectorArith, math.Math, linalg.Linalg, tensor.Tensor, memref.MemRef, scf.Scf)
+    upstream = (
+        builtin_dialect(),
+        func.Func,
+        VectorArith,
+        math.Math,
+        linalg.Linalg,
+        tensor.Tensor,
+        memref.MemRef,
+        scf.Scf,
+    )
     for dialect in (*upstream, vector.Vector, gpu.GPU, *registered_dialects()):
         ctx.load_dialect(dialect)
     return ctx

@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 _WHERE: dict[str, str] = {
     **dict.fromkeys(("jit", "JitFunction"), "tenon.runtime.jit"),
     **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp", "cond", "while_loop", "scan"), "tenon.transform"),
+    **dict.fromkeys(("vmap",), "tenon.batching"),
     **dict.fromkeys(("Traced", "Lowered", "Compiled"), "tenon.runtime.stages"),
     **dict.fromkeys(("ShapeDtype",), "tenon.runtime.arguments"),
     **dict.fromkeys(("knobs",), "tenon.runtime.knobs"),
@@ -24,6 +25,7 @@ _WHERE: dict[str, str] = {
             "ArgReductionOp",
             "CompositeOp",
             "ContractionOp",
+            "CumulativeOp",
             "ElementwiseOp",
             "IndexMapOp",
             "IndexingOp",
@@ -70,7 +72,7 @@ _WHERE: dict[str, str] = {
         "xdsl.irdl",
     ),
 }
-_MODULES = ("nn", "optim")
+_MODULES = ("nn", "onnx", "optim")
 
 
 def __getattr__(name: str) -> Any:

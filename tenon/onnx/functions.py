@@ -1,0 +1,144 @@
+"""Operators that are functions: those a model brings, and those whose body the ONNX standard states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import onnx
+
+from tenon.onnx.graph import (
+    DEFAULT_DOMAIN,
+    Function,
+    FunctionKey,
+    Graph,
+    GraphNode,
+    read_attribute,
+    read_function,
+)
+from tenon.onnx.model_file import read_tensor
+from tenon.onnx.node import OnnxError, Operand
+from tenon.onnx.operators import find_operator
+
+Functions = Mapping[FunctionKey, Function]
+
+
+def schema_of(operator: str, domain: str, opset: int) -> Any | None:
+    """The standard's definition of an operator at an opset."""
+    try:
+        return onnx.defs.get_schema(operator, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def model_function(node: GraphNode, functions: Functions) -> Function | None:
+    """The function of the model that a node calls."""
+    return functions.get((node.domain, node.operator, node.overload))
+
+
+def _body_version(versions: Iterable[int], opset: int) -> int | None:
+    return max((version for version in versions if version <= opset), default=None)
+
+
+def is_expandable(node: GraphNode, opset: int) -> bool:
+    """Whether the standard gives the operator of `node` a body."""
+    schema = schema_of(node.operator, node.domain, opset)
+    if schema is None:
+        return False
+    return any(
+        _body_version(versions, opset) is not None
+        for versions in (schema.function_opset_versions, schema.context_dependent_function_opset_versions)
+    )
+
+
+def standard_body(node: GraphNode, opset: int, operands: Sequence[Operand | None]) -> Function | None:
+    """The body that the standard gives the operator of `node` for operands of these types."""
+    schema = schema_of(node.operator, node.domain, opset)
+    if schema is None:
+        return None
+    version = _body_version(schema.function_opset_versions, opset)
+    dependent = _body_version(schema.context_dependent_function_opset_versions, opset)
+    if version is None and dependent is None:
+        return None
+    proto = onnx.FunctionProto()
+    if version is not None and (dependent is None or version >= dependent):
+        proto.ParseFromString(schema.get_function_with_opset_version(version))
+    else:
+        types = [_type(operand).SerializeToString() for operand in operands]
+        data = schema.get_context_dependent_function_with_opset_version(
+            dependent, _complete(node, schema).SerializeToString(), types
+        )
+        proto.ParseFromString(data)
+    where = f"body of {node.operator}"
+    function = read_function(proto, read_tensor, where, is_complete=False)
+    defaults = {
+        name: read_attribute(attribute.default_value, read_tensor, where, frozenset())
+        for name, attribute in schema.attributes.items()
+        if attribute.default_value.type
+    }
+    # A body states the opset that it is written in; operators that the standard leaves alone since then read the same.
+    opsets = {node.domain: opset, **function.opsets}
+    return Function(
+        function.name, function.inputs, function.outputs, {**defaults, **function.defaults}, function.nodes, opsets
+    )
+
+
+def _complete(node: GraphNode, schema: Any) -> Any:
+    """The node's protobuf with the defaults of its attributes written out, which bodies are built from."""
+    proto = onnx.NodeProto()
+    proto.CopyFrom(node.proto)
+    given = {attribute.name for attribute in proto.attribute}
+    for name, attribute in schema.attributes.items():
+        if name not in given and attribute.default_value.type:
+            proto.attribute.append(attribute.default_value)
+    return proto
+
+
+def _type(operand: Operand | None) -> Any:
+    if operand is None:
+        return onnx.TypeProto()
+    shape = [size if size >= 0 else None for size in operand.shape]
+    return onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(operand.dtype), shape)
+
+
+# --- what is not supported ------------------------------------------------------------------------
+
+
+def unsupported(
+    nodes: Iterable[GraphNode], opsets: Mapping[str, int], functions: Functions, within: tuple[FunctionKey, ...] = ()
+) -> Iterator[tuple[str, str]]:
+    """Operator (with its version) and node name of everything that neither the table nor a function computes.
+
+    Raises `OnnxError` for functions that call themselves.
+    """
+    for node in nodes:
+        opset = opsets.get(node.domain)
+        key = (node.domain, node.operator, node.overload)
+        function = model_function(node, functions)
+        if key in within:
+            raise OnnxError(f"function {node.operator!r} calls itself")
+        if function is not None:
+            yield from unsupported(function.nodes, {**opsets, **function.opsets}, functions, (*within, key))
+        elif opset is None:
+            yield f"{operator_text(node)} (its domain is not imported)", node.name
+        elif find_operator(node.domain, node.operator, opset) is None and not is_expandable(node, opset):
+            yield f"{operator_text(node)} (opset {opset})", node.name
+        for graph in node.subgraphs:
+            yield from unsupported(graph.nodes, opsets, functions, within)
+
+
+def operator_text(node: GraphNode) -> str:
+    """The operator, with its domain unless that is the default one."""
+    return node.operator if node.domain == DEFAULT_DOMAIN else f"{node.domain}.{node.operator}"
+
+
+def check_supported(graph: Graph, opsets: Mapping[str, int], functions: Functions, where: str) -> None:
+    """Raise one `OnnxError` that lists every unsupported operator with the names of its nodes."""
+    found: dict[str, list[str]] = {}
+    for operator, name in unsupported(graph.nodes, opsets, functions):
+        names = found.setdefault(operator, [])
+        if name not in names:
+            names.append(name)
+    if found:
+        listed = "; ".join(f"{operator}: {', '.join(map(repr, names))}" for operator, names in sorted(found.items()))
+        raise OnnxError(f"{where}: unsupported operators: {listed}")

@@ -1,0 +1,244 @@
+"""From a graph to tensor IR: each node is computed by its operator's function where a trace is under way.
+
+Names become traced values, constants stay arrays. Where a node has to know a value, it is computed from what the
+trace has recorded so far, by the interpreter, if it follows from constants and shapes alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+
+from tenon.dialects.base import to_value
+from tenon.dialects.inference import InferenceError
+from tenon.dialects.value import Value, inserting
+from tenon.onnx.functions import Functions, check_supported, model_function, standard_body
+from tenon.onnx.graph import AttributeReference, Function, Graph, GraphNode
+from tenon.onnx.node import NeedsValue, Node, OnnxError, Operand
+from tenon.onnx.operators import OperatorFunction, find_operator
+from tenon.runtime.trace import TracingPoint
+
+Scope = dict[str, Operand]
+
+
+class Importer:
+    """Computes a graph in the trace under way.
+
+    `sources` says which traced values are inputs of the model, for errors and for tracing again with their values.
+    """
+
+    def __init__(self, opsets: Mapping[str, int], functions: Functions, sources: Mapping[SSAValue, str]) -> None:
+        self._opsets = opsets
+        self._functions = functions
+        self._sources = sources
+        self._found: dict[SSAValue, np.ndarray[Any, Any]] = {}
+
+    def graph(self, graph: Graph, given: Mapping[str, Operand]) -> tuple[Operand, ...]:
+        """The outputs of `graph`; `given` has its inputs and initializers."""
+        scope = dict(given)
+        self._nodes(graph.nodes, scope, self._opsets, {})
+        return tuple([scope[info.name] for info in graph.outputs])
+
+    def _nodes(
+        self, nodes: Sequence[GraphNode], scope: Scope, opsets: Mapping[str, int], attributes: Mapping[str, Any]
+    ) -> None:
+        for node in nodes:
+            operands = [scope[name] if name else None for name in node.inputs]
+            while operands and operands[-1] is None:
+                operands.pop()
+            results = self._node(node, operands, scope, opsets, attributes)
+            for name, result in zip(node.outputs, results, strict=False):
+                if name and result is not None:
+                    scope[name] = result
+
+    def _node(
+        self,
+        node: GraphNode,
+        operands: list[Operand | None],
+        scope: Scope,
+        opsets: Mapping[str, int],
+        outer: Mapping[str, Any],
+    ) -> Sequence[Operand | None]:
+        attributes = self._attributes(node, scope, opsets, outer)
+        opset = opsets.get(node.domain, 0)
+        function = model_function(node, self._functions)
+        if function is None:
+            computed = find_operator(node.domain, node.operator, opset)
+            if computed is not None:
+                return self._compute(computed, self._described(node, opset, attributes), operands)
+            try:
+                function = standard_body(node, opset, operands)
+            except RuntimeError as error:
+                raise OnnxError(f"{node.where}: has no body for its operands: {error}") from None
+            if function is None:
+                raise OnnxError(f"{node.where}: unsupported operator (opset {opset})")
+            body = Graph(function.name, (), (), {}, function.nodes)
+            check_supported(body, {**opsets, **function.opsets}, self._functions, node.where)
+        return self._call(function, node, operands, opsets, attributes)
+
+    def _call(
+        self,
+        function: Function,
+        node: GraphNode,
+        operands: Sequence[Operand | None],
+        opsets: Mapping[str, int],
+        attributes: Mapping[str, Any],
+    ) -> list[Operand | None]:
+        if len(operands) > len(function.inputs):
+            raise OnnxError(f"{node.where}: takes at most {len(function.inputs)} inputs, got {len(operands)}")
+        # An input that is left out reads like an empty name in the nodes of the body.
+        absent = set(function.inputs[len(operands) :])
+        absent.update(n for n, operand in zip(function.inputs, operands, strict=False) if operand is None)
+        scope: Scope = {
+            name: operand for name, operand in zip(function.inputs, operands, strict=False) if operand is not None
+        }
+        nodes = [_without(inner, absent) for inner in function.nodes] if absent else function.nodes
+        self._nodes(nodes, scope, {**opsets, **function.opsets}, {**function.defaults, **attributes})
+        wanted = function.outputs[: len(node.outputs)]
+        if missing := [name for name, used in zip(wanted, node.outputs, strict=False) if used and name not in scope]:
+            raise OnnxError(f"{node.where}: its body does not compute {missing[0]!r}")
+        return [scope.get(name) for name in wanted]
+
+    def _attributes(
+        self, node: GraphNode, scope: Scope, opsets: Mapping[str, int], outer: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        attributes: dict[str, Any] = {}
+        for name, value in node.attributes.items():
+            if isinstance(value, AttributeReference):
+                # A reference to what the caller leaves out is as if it were left out here.
+                if value.name not in outer:
+                    continue
+                value = outer[value.name]
+            if isinstance(value, Graph):
+                value = self._subgraph(value, scope, opsets, outer)
+            attributes[name] = value
+        return attributes
+
+    def _subgraph(
+        self, graph: Graph, scope: Scope, opsets: Mapping[str, int], outer: Mapping[str, Any]
+    ) -> Callable[..., tuple[Operand, ...]]:
+        def compute(*operands: Operand) -> tuple[Operand, ...]:
+            names = [info.name for info in graph.inputs]
+            if len(operands) != len(names):
+                raise OnnxError(f"graph {graph.name!r}: takes {len(names)} inputs, got {len(operands)}")
+            inner: Scope = {**scope, **graph.initializers, **dict(zip(names, operands, strict=True))}
+            self._nodes(graph.nodes, inner, opsets, outer)
+            return tuple([inner[info.name] for info in graph.outputs])
+
+        return compute
+
+    def _described(self, node: GraphNode, opset: int, attributes: Mapping[str, Any]) -> Node:
+        return Node(
+            node.name, node.operator, node.domain, opset, node.inputs, node.outputs, attributes, self._find_value
+        )
+
+    def _compute(
+        self, function: OperatorFunction, node: Node, operands: Sequence[Operand | None]
+    ) -> tuple[Operand, ...]:
+        try:
+            _signature(function).bind(node, *operands)
+        except TypeError as error:
+            raise OnnxError(f"{node.where}: has {len(operands)} inputs: {error}") from None
+        try:
+            computed = function(node, *operands)
+        except (NeedsValue, OnnxError):
+            raise
+        except (TypeError, ValueError, ArithmeticError, IndexError, InferenceError) as error:
+            raise OnnxError(f"{node.where} on ({', '.join(map(_shown, operands))}): {error}") from error
+        results: tuple[Any, ...] = tuple(computed) if isinstance(computed, tuple | list) else (computed,)
+        for position, name in enumerate(node.outputs):
+            if name and (position >= len(results) or results[position] is None):
+                raise OnnxError(f"{node.where}: output {position} ({name!r}) is not supported")
+        return results
+
+    # --- known values -----------------------------------------------------------------------------
+
+    def _find_value(self, operand: Operand, where: str) -> np.ndarray[Any, Any]:
+        assert isinstance(operand, Value)
+        known = self._found.get(operand.ssa)
+        if known is None:
+            steps, inputs, is_closed = self._history(operand.ssa)
+            if not is_closed:
+                raise OnnxError(f"{where}: hangs on a value of the loop or branch around it, which is not known")
+            if inputs:
+                shown = ", ".join(map(repr, sorted(inputs)))
+                raise NeedsValue(inputs, f"{where}: has to be known, and hangs on the value of {shown}")
+            known = self._found[operand.ssa] = self._interpreted(operand.ssa, steps)
+        return known
+
+    def _history(self, value: SSAValue) -> tuple[list[Operation], frozenset[str], bool]:
+        """The ops that lead to `value`, in order; the model's inputs among what they take; whether that is all."""
+        steps: list[Operation] = []
+        inputs: set[str] = set()
+        seen: set[Any] = set()
+        is_closed = True
+        pending: list[tuple[Any, bool]] = [(value, False)]
+        while pending:
+            item, is_done = pending.pop()
+            if is_done:
+                steps.append(item)
+                continue
+            if item in seen or item in self._found:
+                continue
+            seen.add(item)
+            if item in self._sources:
+                inputs.add(self._sources[item])
+            elif not isinstance(item, OpResult):
+                is_closed = False
+            elif item.op not in seen:
+                seen.add(item.op)
+                pending.append((item.op, True))
+                pending.extend((used, False) for used in _used(item.op))
+        return steps, frozenset(inputs), is_closed
+
+    def _interpreted(self, value: SSAValue, steps: Sequence[Operation]) -> np.ndarray[Any, Any]:
+        from tenon.dialects.interpreter import Interpreter
+        from tenon.runtime.lower import structured
+
+        types: list[Attribute] = []
+        main = func.FuncOp("main", (types, [value.type]))
+        block = main.body.block
+        mapping: dict[SSAValue, SSAValue] = {}
+        with inserting(TracingPoint(block)):
+            needed = {used for step in steps for used in _used(step)} | {value}
+            for known in needed & self._found.keys():
+                mapping[known] = to_value(self._found[known]).ssa
+            for step in steps:
+                block.add_op(step.clone(mapping))
+            block.add_op(func.ReturnOp(mapping[value]))
+        (result,) = Interpreter().run(structured(ModuleOp([main])), "main", [])
+        return np.asarray(result)
+
+
+def _used(op: Operation) -> set[SSAValue]:
+    """What an op takes from outside of it, in its regions too."""
+    used = set(op.operands)
+    if op.regions:
+        inner = list(op.walk())
+        used.update(operand for each in inner for operand in each.operands)
+        used.difference_update(result for each in inner for result in each.results)
+        used.difference_update(a for each in inner for region in each.regions for b in region.blocks for a in b.args)
+    return used
+
+
+def _without(node: GraphNode, absent: set[str]) -> GraphNode:
+    inputs = tuple(["" if name in absent else name for name in node.inputs])
+    return GraphNode(
+        node.name, node.operator, node.domain, node.overload, inputs, node.outputs, node.attributes, node.proto
+    )
+
+
+@cache
+def _signature(function: OperatorFunction) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def _shown(operand: Operand | None) -> str:
+    return "none" if operand is None else f"{operand.dtype}{list(operand.shape)}"

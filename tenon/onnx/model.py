@@ -1,0 +1,322 @@
+"""Models: what an ONNX file holds, as a function of arrays that is compiled for each signature it is called with.
+
+Weights are arguments of the compiled code, not part of it. Inputs whose value decides a shape are part of what is
+compiled: with other values it is compiled again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+
+from tenon.dialects.base import to_value
+from tenon.dialects.bounded_cache import BoundedCache
+from tenon.dialects.types import element_type, is_float, numpy_dtype, tensor_type
+from tenon.dialects.value import Value, insertion_point
+from tenon.onnx.functions import check_supported
+from tenon.onnx.graph import DEFAULT_DOMAIN, Graph, GraphNode, TensorInfo
+from tenon.onnx.importer import Importer
+from tenon.onnx.model_file import ModelFile, read_file
+from tenon.onnx.node import NeedsValue, OnnxError, Operand
+from tenon.passes.dce import Effects, erase_dead_ops
+from tenon.runtime.arguments import ShapeDtype, as_array
+from tenon.runtime.collection import collection_paused
+from tenon.runtime.executables import DEVICES, Executable, executable
+from tenon.runtime.files import replacing
+from tenon.runtime.interface import main_function
+from tenon.runtime.knobs import knobs
+from tenon.runtime.resources import attach_resources, write_module
+from tenon.runtime.stages import Traced
+from tenon.runtime.trace import trace
+from tenon.runtime.tree import flatten
+
+# An initializer is a weight if it is floating point, or larger than what shapes, axes and paddings are made of.
+_LARGEST_CONSTANT = 256
+# A constant inside the graph is part of the program up to this size, and a weight above.
+_LARGEST_INNER_CONSTANT = 1024
+
+Array = np.ndarray[Any, Any]
+Specification = Any
+"""What `trace` takes for an input: an array, a `ShapeDtype`, or a shape with -1 or `None` for unknown sizes."""
+
+
+class Abstract(NamedTuple):
+    """An argument of which only dtype and shape are known; -1 is an unknown size."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto, *, device: str = "cpu") -> Model:
+    """The model in an ONNX file (or in bytes, or a `ModelProto`), to run on `device`.
+
+    Raises `OnnxError` for a file that is damaged or inconsistent, or asks for what is not supported: all operators that
+    are not are listed at once.
+    """
+    return Model(read_file(source), device=device)
+
+
+class Model:
+    """A model with its weights. May be called from several threads.
+
+    `inputs` and `outputs` describe what `model(...)` takes and gives; `weights` are its arrays by name, which may be
+    exchanged for others.
+    """
+
+    def __init__(self, file: ModelFile, *, device: str = "cpu") -> None:
+        if device not in DEVICES:
+            raise ValueError(f"device {device!r} is not one of {', '.join(DEVICES)}")
+        check_supported(file.graph, file.opsets, file.functions, file.where)
+        self.name = file.where
+        self.device = device
+        self.metadata = dict(file.metadata)
+        self._file = file
+        self._graph, initializers = _constants_lifted(file.graph)
+        self.weights: dict[str, Array] = {}
+        self._constants: dict[str, Operand] = {}
+        for name, array in initializers.items():
+            is_weight = is_float(element_type(array.dtype)) or array.size > _LARGEST_CONSTANT
+            (self.weights if is_weight else self._constants)[name] = array if array.flags.aligned else array.copy()
+        self.inputs = tuple([info for info in file.graph.inputs if info.name not in file.graph.initializers])
+        self.outputs = file.graph.outputs
+        self._replaceable = {info.name for info in file.graph.inputs} & self.weights.keys()
+        self._needed: dict[Any, frozenset[str]] = {}
+        self._executables: BoundedCache[Executable] = BoundedCache(64)
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        takes, gives = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
+        return f"Model({self.name}: ({takes}) -> ({gives}), {len(self.weights)} weights)"
+
+    def __call__(self, *arrays: Any, **named: Any) -> tuple[Any, ...]:
+        """The outputs, in the order of `outputs`; inputs come by position or by name.
+
+        Compiles first when these shapes and dtypes (and values, where they decide a shape) are new. Raises `TypeError`
+        and `ValueError` naming an input that is missing, unknown, or of another dtype or shape than declared.
+        """
+        return self.apply(self.weights, *arrays, **named)
+
+    def apply(self, weights: Mapping[str, Any], *arrays: Any, **named: Any) -> tuple[Any, ...]:
+        """The outputs for `weights` of one's own: a pure function, for use under `tenon.jit` and `tenon.grad`.
+
+        `weights` are like those of the model, some of which may be missing. Weights that decide a shape are always the
+        model's own under a trace.
+        """
+        inputs = self._bind(arrays, named)
+        weights = self._merged(weights, inputs)
+        if insertion_point() is not None:
+            return self._joined(weights, inputs)
+        arguments = {name: as_array(value, f"{self.name}: {name}") for name, value in {**inputs, **weights}.items()}
+        self._check_inputs(arguments)
+        signature = _signature(arguments)
+        needed = self._needed.get(signature)
+        compiled = None if needed is None else self._executables.get(_key(signature, needed, arguments))
+        if compiled is None:
+            compiled, needed = self._compile(signature, arguments)
+        assert needed is not None
+        return tuple(compiled.run([a for name, a in arguments.items() if name not in needed]))
+
+    def trace(self, *specifications: Specification, **named: Specification) -> Traced:
+        """The tensor IR for inputs like these: arrays, `ShapeDtype` or shapes, where -1 is an unknown size.
+
+        Inputs that are left out have the declared shape. `@main` takes the inputs, then the weights; arrays whose
+        values are needed are part of the IR. Raises `OnnxError` naming the node that needs a value that is not given.
+        """
+        given = self._by_name(specifications, named)
+        with collection_paused():
+            return self._traced(self._with_weights(self._specified(given)))[0]
+
+    def compile(self, *specifications: Specification, **named: Specification) -> None:
+        """Compile for inputs like these (see `trace`) ahead of the first call, which then only runs."""
+        given = self._by_name(specifications, named)
+        arguments = self._with_weights(self._specified(given))
+        if unknown := [name for name, value in arguments.items() if any(size < 0 for size in value.shape)]:
+            raise ValueError(f"{self.name}: the shape of input {unknown[0]!r} has to be known to compile")
+        self._compile(_signature(arguments), arguments)
+
+    def to_mlir(self, path: str | os.PathLike[str], *specifications: Specification, **named: Specification) -> None:
+        """Write the tensor IR for inputs like these (see `trace`) to a file that `tenon run` takes.
+
+        `@main` takes what the model takes, then its weights, whose data is kept out of the text as dense resources.
+        """
+        given = self._with_weights(self._specified(self._by_name(specifications, named)))
+        with collection_paused():
+            traced, known = self._traced(given)
+        names = [name for name in given if name not in known]
+        weights = {position: name for position, name in enumerate(names) if name in self.weights}
+        resources = attach_resources(traced.module, weights)
+        arrays = {resource: given[names[position]] for resource, position in resources.items()}
+        with replacing(Path(path)) as temporary, temporary.open("w", encoding="utf-8") as file:
+            write_module(file, traced.module, arrays)
+
+    # --- arguments --------------------------------------------------------------------------------
+
+    def _by_name(self, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        names = [info.name for info in self.inputs]
+        if len(positional) > len(names):
+            raise TypeError(f"{self.name}: takes {len(names)} inputs ({', '.join(names)}), got {len(positional)}")
+        given = dict(zip(names, positional, strict=False))
+        for name, value in named.items():
+            if name in given:
+                raise TypeError(f"{self.name}: input {name!r} is given twice")
+            if name not in names and name not in self._replaceable:
+                raise TypeError(f"{self.name}: has no input named {name!r} (inputs: {', '.join(names)})")
+            given[name] = value
+        return given
+
+    def _specified(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs as `trace` takes them."""
+        inputs = {info.name: _abstract(info, given.get(info.name), self.name) for info in self.inputs}
+        return inputs | {name: as_array(value) for name, value in given.items() if name not in inputs}
+
+    def _bind(self, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        given = self._by_name(positional, named)
+        bound: dict[str, Any] = {}
+        for info in self.inputs:
+            if info.name not in given:
+                raise TypeError(f"{self.name}: input {info} is missing")
+            value = given.pop(info.name)
+            is_number = isinstance(value, bool | int | float) and not isinstance(value, np.generic)
+            bound[info.name] = np.asarray(value, info.dtype) if is_number else value
+        return {**bound, **given}
+
+    def _with_weights(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        return {**inputs, **self._merged({}, inputs)}
+
+    def _merged(self, weights: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+        if unknown := sorted(weights.keys() - self.weights.keys()):
+            raise TypeError(f"{self.name}: has no weight named {', '.join(map(repr, unknown))}")
+        return {name: weights.get(name, own) for name, own in self.weights.items() if name not in inputs}
+
+    def _check_inputs(self, given: Mapping[str, Any]) -> None:
+        """Raise unless dtypes and shapes are those declared, names of sizes standing for one size everywhere."""
+        sizes: dict[str, int] = {}
+        for info in self.inputs:
+            array = given[info.name]
+            if info.dtype is not None and array.dtype != info.dtype:
+                raise TypeError(f"{self.name}: input {info} is given as {array.dtype}{list(array.shape)}")
+            fits = info.shape is None or (
+                len(info.shape) == len(array.shape)
+                and all(
+                    size is None or (sizes.setdefault(size, n) if isinstance(size, str) else size) == n or n < 0
+                    for size, n in zip(info.shape, array.shape, strict=True)
+                )
+            )
+            if not fits:
+                bound = f" (with {', '.join(f'{k} = {v}' for k, v in sizes.items())})" if sizes else ""
+                raise ValueError(f"{self.name}: input {info}{bound} is given as {array.dtype}{list(array.shape)}")
+
+    # --- tracing and compiling --------------------------------------------------------------------
+
+    def _compute(self, arguments: Mapping[str, Operand]) -> tuple[Operand, ...]:
+        """The outputs in the trace under way."""
+        sources = {value.ssa: name for name, value in arguments.items() if isinstance(value, Value)}
+        importer = Importer(self._file.opsets, self._file.functions, sources)
+        try:
+            return importer.graph(self._graph, {**self._constants, **arguments})
+        except OnnxError as error:
+            message = str(error)
+            if message.startswith(self.name):
+                raise
+            raise OnnxError(f"{self.name}: {message}") from error.__cause__
+
+    def _joined(self, weights: Mapping[str, Any], inputs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The outputs in the trace of another function."""
+        arguments: dict[str, Operand] = {}
+        for name, value in {**inputs, **weights}.items():
+            operand = value if isinstance(value, Value) else as_array(value, f"{self.name}: {name}")
+            is_small = isinstance(operand, Value) or name in inputs or operand.size <= _LARGEST_INNER_CONSTANT
+            arguments[name] = operand if is_small else to_value(operand)
+        self._check_inputs(arguments)
+
+        def attempt(known: frozenset[str]) -> tuple[Any, ...]:
+            return self._compute({n: self.weights[n] if n in known else value for n, value in arguments.items()})
+
+        outputs, _ = self._with_known_values(attempt, self.weights.keys())
+        return tuple([v if isinstance(v, Value) else to_value(v) for v in outputs])
+
+    def _with_known_values(
+        self, attempt: Callable[[frozenset[str]], Any], available: Set[str]
+    ) -> tuple[Any, frozenset[str]]:
+        """What `attempt` gives when it knows the values that it turns out to need, and which these are."""
+        known: frozenset[str] = frozenset()
+        while True:
+            try:
+                return attempt(known), known
+            except NeedsValue as needs:
+                more = needs.names - known
+                if missing := sorted(name for name in more if name not in available):
+                    shown = ", ".join(map(repr, missing))
+                    raise OnnxError(f"{self.name}: {needs}; no value of {shown} is given") from None
+                known |= more
+
+    def _traced(self, values: Mapping[str, Array | Abstract]) -> tuple[Traced, frozenset[str]]:
+        """The IR for arguments of these shapes and dtypes, and the arguments whose values it needs."""
+        self._check_inputs(values)
+        names = list(values)
+        leaves = list(values.values())
+        _, structure = flatten((([0] * len(leaves),), {}))
+
+        def attempt(known: frozenset[str]) -> Any:
+            types = [
+                None if n in known else tensor_type(tuple(v.shape), element_type(v.dtype)) for n, v in values.items()
+            ]
+            return trace(
+                lambda args, _: self._compute(dict(zip(names, args[0], strict=True))), structure, leaves, types, names
+            )
+
+        available = {name for name, value in values.items() if isinstance(value, np.ndarray)}
+        traced, known = self._with_known_values(attempt, available)
+        # What was computed while importing has left ops that nothing uses.
+        erase_dead_ops(main_function(traced.module).body.block, Effects(traced.module))
+        return Traced(traced.module, traced.result, self.device, self.name.removesuffix(".onnx")), known
+
+    def _compile(self, signature: Any, arguments: Mapping[str, Array | Abstract]) -> tuple[Executable, frozenset[str]]:
+        with self._lock, collection_paused():
+            traced, needed = self._traced(arguments)
+            made = executable(traced.module, self.device, traced.name)
+            self._needed[signature] = needed
+            self._executables[_key(signature, needed, arguments)] = made
+            return made, needed
+
+
+def _signature(arguments: Mapping[str, Array | Abstract]) -> Any:
+    return knobs.code_settings, tuple([(name, a.dtype, a.shape) for name, a in arguments.items()])
+
+
+def _key(signature: Any, needed: frozenset[str], arguments: Mapping[str, Any]) -> Any:
+    """What an executable is for: the signature, and the values that are part of the program."""
+    return signature, tuple([(name, arguments[name].tobytes()) for name in sorted(needed)])
+
+
+def _abstract(info: TensorInfo, given: Specification, where: str) -> Array | Abstract:
+    """What `trace` is given for an input: an array, or a shape and dtype; the declared ones without anything."""
+    if isinstance(given, ShapeDtype):
+        return Abstract(numpy_dtype(given.dtype), given.shape)
+    if given is not None and not isinstance(given, list | tuple):
+        return as_array(given, f"{where}: input {info.name}")
+    if info.dtype is None or (given is None and info.shape is None):
+        raise OnnxError(f"{where}: input {info} has no declared {'shape' if info.dtype else 'dtype'}, so give one")
+    shape: Any = info.shape if given is None else given
+    return Abstract(info.dtype, tuple([size if isinstance(size, int) else -1 for size in shape]))
+
+
+def _constants_lifted(graph: Graph) -> tuple[Graph, dict[str, Array]]:
+    """`graph` without the nodes that hold large arrays, and its initializers with those."""
+    initializers = dict(graph.initializers)
+    nodes: list[GraphNode] = []
+    for node in graph.nodes:
+        value = node.attributes.get("value")
+        is_constant = node.operator == "Constant" and node.domain == DEFAULT_DOMAIN and len(node.outputs) == 1
+        if is_constant and isinstance(value, np.ndarray) and value.size > _LARGEST_INNER_CONSTANT:
+            initializers[node.outputs[0]] = value
+        else:
+            nodes.append(node)
+    return replace(graph, nodes=tuple(nodes)), initializers

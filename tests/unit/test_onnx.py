@@ -1,0 +1,349 @@
+"""ONNX models: run, traced, differentiated, written as IR, and what is said where that is not possible."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from onnx_models import info, model, node, perceptron
+
+import tenon
+from tenon.onnx import Backend, OnnxError, load
+from tenon.runtime.stages import Traced
+
+F32 = np.float32
+
+
+def values(*shape: int, seed: int = 1) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).standard_normal(shape).astype(F32)
+
+
+def perceptron_result(x: Any, weights: dict[str, Any]) -> Any:
+    return np.maximum(x @ weights["w1"] + weights["b1"], 0) @ weights["w2"]
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+def test_runs_with_any_batch(tmp_path: Path) -> None:
+    proto, weights = perceptron()
+    onnx.save(proto, tmp_path / "perceptron.onnx")
+    given = load(tmp_path / "perceptron.onnx")
+    assert str(given.inputs[0]) == "x: float32[N, 8]"
+    assert [output.name for output in given.outputs] == ["y"]
+    assert given.weights.keys() == weights.keys()
+    for size in (1, 4, 0, 4):
+        x = values(size, 8)
+        (y,) = given(x)
+        np.testing.assert_allclose(y, perceptron_result(x, weights), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(given(x=x)[0], y)
+    assert repr(given) == "Model(perceptron.onnx: (x: float32[N, 8]) -> (y: ?[*]), 3 weights)"
+
+
+def test_weights_are_arguments() -> None:
+    proto, weights = perceptron()
+    given = load(proto)
+    x = values(2, 8)
+    given(x)
+    given.weights["w2"] = 2 * weights["w2"]
+    np.testing.assert_allclose(given(x)[0], 2 * perceptron_result(x, weights), rtol=1e-4, atol=1e-5)
+    given.weights["w2"] = np.ones((16, 5), F32)
+    assert given(x)[0].shape == (2, 5)
+
+
+def test_compiles_ahead(capsys: pytest.CaptureFixture[str]) -> None:
+    given = load(perceptron()[0])
+    given.compile((3, 8))
+    with tenon.knobs.override(debug=1):
+        given(values(3, 8))
+        assert capsys.readouterr().err == ""
+        given(values(5, 8))
+        assert "small: ready in" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="the shape of input 'x' has to be known to compile"):
+        given.compile()
+
+
+def test_initializers_that_are_inputs() -> None:
+    proto = model([node("Mul", "x w", "y")], {"x": (F32, (2,)), "w": (F32, (2,))}, ["y"], {"w": np.ones(2, F32)})
+    given = load(proto)
+    assert [i.name for i in given.inputs] == ["x"]
+    x = np.array([2, 3], F32)
+    np.testing.assert_array_equal(given(x)[0], x)
+    np.testing.assert_array_equal(given(x, w=x)[0], x * x)
+
+
+def test_outputs_that_are_inputs_or_constants() -> None:
+    given = load(
+        model([node("Identity", "x", "y")], {"x": (F32, (2,))}, ["x", "y", "c"], {"c": np.arange(3, dtype=np.int64)})
+    )
+    x, y, c = given(np.array([1, 2], F32))
+    np.testing.assert_array_equal(x, y)
+    np.testing.assert_array_equal(c, [0, 1, 2])
+    assert c.dtype == np.int64
+
+
+def test_errors_of_calls() -> None:
+    given = load(model([node("Add", "a b", "c")], {"a": (F32, ("N", 2)), "b": (F32, ("N", 2))}, ["c"]))
+    a = values(3, 2)
+    for call, expected in (
+        (lambda: given(a), r"input b: float32\[N, 2\] is missing"),
+        (lambda: given(a, a, a), r"takes 2 inputs \(a, b\), got 3"),
+        (lambda: given(a, a=a), "input 'a' is given twice"),
+        (lambda: given(a, d=a), r"has no input named 'd' \(inputs: a, b\)"),
+        (lambda: given(a, a.astype(np.float64)), r"input b: float32\[N, 2\] is given as float64\[3, 2\]"),
+        (lambda: given.apply({"w": a}, a, a), "has no weight named 'w'"),
+    ):
+        with pytest.raises(TypeError, match=expected):
+            call()
+    for call, expected in (
+        (lambda: given(a, values(3, 3)), r"input b: float32\[N, 2\] \(with N = 3\) is given as float32\[3, 3\]"),
+        (lambda: given(a, values(4, 2)), r"\(with N = 3\) is given as float32\[4, 2\]"),
+        (lambda: given(a[0], a), r"input a: float32\[N, 2\] is given as float32\[2\]"),
+    ):
+        with pytest.raises(ValueError, match=expected):
+            call()
+    with pytest.raises(ValueError, match="device 'tpu' is not one of cpu, cuda"):
+        load(perceptron()[0], device="tpu")
+
+
+# --- values that decide shapes --------------------------------------------------------------------
+
+
+def reshaping() -> onnx.ModelProto:
+    return model([node("Reshape", "x s", "y", "change")], {"x": (F32, None), "s": (np.int64, None)}, ["y"])
+
+
+def test_a_shape_as_input() -> None:
+    given = load(reshaping())
+    x = values(4, 3)
+    for shape in ((3, 4), (2, -1), (12,), (3, 4)):
+        np.testing.assert_array_equal(given(x, np.array(shape))[0], x.reshape(shape))
+    # Not the value alone, but the shape of the shape is part of what is compiled, too.
+    assert given(x, np.array([1, 12]))[0].shape == (1, 12)
+
+
+def test_a_shape_computed_from_an_input() -> None:
+    nodes = [
+        node("Mul", "n two", "doubled"),
+        node("Concat", "doubled minus", "s", axis=0),
+        node("Reshape", "x s", "y"),
+    ]
+    weights = {"two": np.array([2]), "minus": np.array([-1])}
+    given = load(model(nodes, {"x": (F32, None), "n": (np.int64, (1,))}, ["y"], weights))
+    assert given(values(4, 3), np.array([3]))[0].shape == (6, 2)
+
+
+def test_shape_arithmetic_is_done_while_importing() -> None:
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Gather", "s zero", "n", axis=0),
+        node("Unsqueeze", "n axes", "n1"),
+        node("Concat", "n1 minus", "t", axis=0),
+        node("Reshape", "x t", "y"),
+    ]
+    weights = {"zero": np.array(0), "axes": np.array([0]), "minus": np.array([-1])}
+    given = load(model(nodes, {"x": (F32, ("N", 2, 3))}, ["y"], weights))
+    text = str(given.trace((4, 2, 3)))
+    body = [line for line in text.splitlines() if "tenon." in line]
+    assert body == ["    %0 = tenon.reshape %x {shape = [4, -1]} : tensor<4x2x3xf32> -> tensor<4x6xf32>"]
+    assert given(values(5, 2, 3))[0].shape == (5, 6)
+
+
+def test_a_value_that_is_missing() -> None:
+    with pytest.raises(OnnxError) as caught:
+        load(reshaping()).trace((4, 3), (2,))
+    assert str(caught.value) == (
+        "small: Reshape node 'change': shape: has to be known, and hangs on the value of 's'; no value of 's' is given"
+    )
+    assert isinstance(load(reshaping()).trace((4, 3), np.array([3, 4])), Traced)
+
+
+def test_a_float_weight_that_decides_a_shape() -> None:
+    nodes = [node("Cast", "size", "s", to=onnx.TensorProto.INT64), node("Reshape", "x s", "y")]
+    given = load(model(nodes, {"x": (F32, (6,))}, ["y"], {"size": np.array([2, 3], F32)}))
+    assert given(values(6))[0].shape == (2, 3)
+    assert tenon.jit(lambda x: given.apply(given.weights, x)[0])(values(6)).shape == (2, 3)
+
+
+def test_branches() -> None:
+    def branch(name: str, operator: str) -> onnx.GraphProto:
+        return helper.make_graph([node(operator, "x", name)], name, [], [info(name, None)])
+
+    choice = node("If", "c", "y", then_branch=branch("a", "Neg"), else_branch=branch("b", "Abs"))
+    given = load(model([choice], {"c": (np.bool_, ()), "x": (F32, (3,))}, ["y"]))
+    x = np.array([-1, 2, -3], F32)
+    np.testing.assert_array_equal(given(True, x)[0], -x)
+    np.testing.assert_array_equal(given(False, x)[0], abs(x))
+    assert "tenon.cond" in str(given.trace())
+    known = load(model([choice], {"x": (F32, (3,))}, ["y"], {"c": np.array(False)}))
+    assert "tenon.cond" not in str(known.trace())
+    np.testing.assert_array_equal(known(x)[0], abs(x))
+
+
+# --- transformations ------------------------------------------------------------------------------
+
+
+def test_gradient() -> None:
+    proto, weights = perceptron()
+    given = load(proto)
+    x = values(4, 8)
+
+    def loss(weights: Any, x: Any) -> Any:
+        (y,) = given.apply(weights, x)
+        return (y * y).mean()
+
+    gradient = tenon.grad(loss)(given.weights, x)
+    assert gradient.keys() == weights.keys()
+    wide = {name: w.astype(np.float64) for name, w in weights.items()}
+    for name, position in (("w1", (2, 3)), ("b1", (4,)), ("w2", (5, 1))):
+        moved = [{**wide, name: wide[name].copy()} for _ in range(2)]
+        moved[0][name][position] += 1e-6
+        moved[1][name][position] -= 1e-6
+        high, low = [(perceptron_result(x.astype(np.float64), m) ** 2).mean() for m in moved]
+        np.testing.assert_allclose(gradient[name][position], (high - low) / 2e-6, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(tenon.jit(loss)(given.weights, x), (given(x)[0] ** 2).mean(), rtol=1e-5)
+
+
+# --- opsets and functions -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("opset", [11, 13, 28])
+def test_the_opset_decides(opset: int) -> None:
+    """Axes of Squeeze were an attribute before opset 13, and Softmax flattened its input."""
+    old = opset < 13
+    squeeze = node("Squeeze", "x", "y", axes=[1]) if old else node("Squeeze", "x axes", "y")
+    nodes = [squeeze, node("Softmax", "y", "z", axis=1)]
+    given = load(model(nodes, {"x": (F32, (2, 1, 3, 4))}, ["z"], {} if old else {"axes": np.array([1])}, opset=opset))
+    x = values(2, 1, 3, 4)
+    exponentials = np.exp(x.squeeze(1).astype(np.float64))
+    expected = exponentials / exponentials.sum(axis=(1, 2) if old else 1, keepdims=True)
+    np.testing.assert_allclose(given(x)[0], expected, rtol=1e-5)
+
+
+def test_functions_of_the_model() -> None:
+    scaled = helper.make_function(
+        "own",
+        "Scaled",
+        ["a", "b"],
+        ["c"],
+        [
+            helper.make_node("Constant", [], ["k"]),
+            node("Mul", "a k", "s"),
+            node("Sum", "s b", "c"),
+        ],
+        [helper.make_opsetid("", 21)],
+        ["factor"],
+    )
+    reference = scaled.node[0].attribute.add(name="value_float", type=onnx.AttributeProto.FLOAT)
+    reference.ref_attr_name = "factor"
+    nodes = [node("Scaled", "x x", "y", "twice", domain="own", factor=3.0)]
+    given = load(model(nodes, {"x": (F32, (2,))}, ["y"], functions=[scaled], domains={"own": 1}))
+    np.testing.assert_array_equal(given(np.array([1, 2], F32))[0], [4, 8])
+    nodes[0].input[:] = ["x"]
+    without = load(model(nodes, {"x": (F32, (2,))}, ["y"], functions=[scaled], domains={"own": 1}))
+    np.testing.assert_array_equal(without(np.array([1, 2], F32))[0], [3, 6])
+
+
+def test_bodies_of_the_standard(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tenon.onnx import operators
+
+    operators.operator_names()
+    monkeypatch.delitem(operators._TABLE, ("", "Gelu"))
+    monkeypatch.delitem(operators._TABLE, ("", "Softplus"))
+    given = load(model([node("Gelu", "x", "g"), node("Softplus", "g", "y")], {"x": (F32, (3,))}, ["y"]))
+    x = values(3)
+    gelu = np.array([v / 2 * (1 + __import__("math").erf(v / 2**0.5)) for v in x.astype(np.float64)])
+    np.testing.assert_allclose(given(x)[0], np.log1p(np.exp(gelu)), rtol=1e-5)
+
+
+def test_unsupported_operators_are_listed_at_once() -> None:
+    branch = helper.make_graph([node("Inner", "x", "b", "deep", domain="own")], "branch", [], [info("b", None)])
+    nodes = [
+        node("Unknown", "x", "u", "first"),
+        node("Neg", "u", "n", "fine"),
+        node("Unknown", "n", "v", "second"),
+        node("If", "c", "w", then_branch=branch, else_branch=branch),
+        node("Outer", "w", "y", "last", domain="other"),
+    ]
+    proto = model(nodes, {"x": (F32, (2,)), "c": (np.bool_, ())}, ["y"], domains={"own": 3})
+    with pytest.raises(OnnxError) as caught:
+        load(proto)
+    assert str(caught.value) == (
+        "small: unsupported operators: Unknown (opset 21): 'first', 'second'; "
+        "other.Outer (its domain is not imported): 'last'; own.Inner (opset 3): 'deep'"
+    )
+    assert not Backend.is_compatible(proto)
+
+
+def test_errors_of_nodes_name_them() -> None:
+    for nodes, expected in (
+        ([node("MatMul", "x x", "y", "product")], "small: MatMul node 'product' on"),
+        ([node("Neg", "x x", "y", "minus")], "small: Neg node 'minus' on (float32[2, 3], float32[2, 3]): tenon.neg"),
+        ([node("Gather", "x", "y", "take")], "small: Gather node 'take': has 1 inputs: missing a required argument"),
+        ([node("Neg", "x", "y z", "minus")], "small: Neg node 'minus': output 1 ('z') is not supported"),
+    ):
+        with pytest.raises(OnnxError) as caught:
+            load(model(nodes, {"x": (F32, (2, 3))}, ["y"])).trace()
+        assert str(caught.value).startswith(expected)
+
+
+# --- IR -------------------------------------------------------------------------------------------
+
+
+def test_weights_are_kept_out_of_the_text(tmp_path: Path) -> None:
+    proto, weights = perceptron()
+    given = load(proto)
+    assert "dense<" not in str(given.trace((4, 8)))
+    path = tmp_path / "perceptron.mlir"
+    given.to_mlir(path, (4, 8))
+    text, _, resources = path.read_text().partition("{-#")
+    assert "%w1: tensor<8x16xf32> {tenon.resource = dense_resource<w1> : tensor<8x16xf32>}" in text
+    assert "dense<" not in text
+    assert f'w1: "0x04000000{weights["w1"].tobytes().hex()}"' in resources
+
+
+def test_large_constants_become_weights() -> None:
+    table = values(40, 40)
+    nodes = [
+        helper.make_node("Constant", [], ["table"], value=onnx.numpy_helper.from_array(table)),
+        node("MatMul", "x table", "y"),
+    ]
+    given = load(model(nodes, {"x": (F32, (1, 40))}, ["y"]))
+    assert given.weights.keys() == {"table"}
+    x = values(1, 40)
+    np.testing.assert_allclose(given(x)[0], x @ table, rtol=1e-4, atol=1e-5)
+
+
+# --- the backend of the onnx package --------------------------------------------------------------
+
+
+def test_backend() -> None:
+    proto, weights = perceptron()
+    x = values(2, 8)
+    expected = perceptron_result(x, weights)
+    for inputs in ([x], {"x": x}, x):
+        np.testing.assert_allclose(Backend.run_model(proto, inputs)[0], expected, rtol=1e-4, atol=1e-5)
+    (y,) = Backend.run_node(node("Add", "a b", "c"), [x, x])
+    np.testing.assert_array_equal(y, x + x)
+    assert Backend.is_compatible(proto)
+    assert Backend.supports_device("CPU")
+    assert not Backend.supports_device("TPU")
+
+
+def test_without_the_onnx_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    monkeypatch.delitem(sys.modules, "tenon.onnx")
+    with pytest.raises(ModuleNotFoundError, match=r"tenon.onnx needs the onnx package: pip install tenon\[onnx\]"):
+        import_module("tenon.onnx")
+
+
+def test_names_of_the_package() -> None:
+    assert tenon.onnx.load is load
+    with pytest.raises(AttributeError, match=r"module 'tenon.onnx' has no attribute 'save'"):
+        tenon.onnx.save  # noqa: B018
