@@ -62,8 +62,8 @@ def _message(error: Exception) -> str:
     return "\n".join([str(error).strip() or type(error).__name__, *getattr(error, "__notes__", ())])
 
 
-def read_module(path: str) -> Any:
-    """The verified module in a file (`-` for standard input)."""
+def read_module(path: str, context: Any = None) -> Any:
+    """The verified module in a file (`-` for standard input), parsed in `context`, by default a new one."""
     from xdsl.parser import Parser
 
     from tenon.passes.dominance import check_dominance
@@ -73,7 +73,7 @@ def read_module(path: str) -> Any:
         text = sys.stdin.read() if path == "-" else Path(path).read_text()
     except UnicodeDecodeError:
         raise ValueError(f"{path}: is not text") from None
-    module = Parser(new_context(), text, "<stdin>" if path == "-" else path).parse_module()
+    module = Parser(context or new_context(), text, "<stdin>" if path == "-" else path).parse_module()
     module.verify()
     check_dominance(module)
     return module
@@ -100,12 +100,15 @@ def _loaded(path: Path) -> list[np.ndarray[Any, Any]]:
     try:
         with path.open("rb") as file:
             if path.suffix == ".npy":
-                return [np.load(file, allow_pickle=False)]
-            with np.load(file, allow_pickle=False) as archive:
-                return [archive[name] for name in archive.files]
+                arrays = [np.load(file, allow_pickle=False)]
+            else:
+                with np.load(file, allow_pickle=False) as archive:
+                    arrays = [archive[name] for name in archive.files]
     except (ValueError, EOFError, zipfile.BadZipFile):
         # NumPy advises to allow pickles, which would run whatever code is in the file.
         raise ValueError(f"{path} is not a {path.suffix} file of numbers") from None
+    # A file may have been written on a machine of the other byte order.
+    return [a if a.dtype.isnative else a.astype(a.dtype.newbyteorder("=")) for a in arrays]
 
 
 def _generated(kind: str, text: str) -> np.ndarray[Any, Any]:
@@ -120,7 +123,7 @@ def _generated(kind: str, text: str) -> np.ndarray[Any, Any]:
         raise ValueError(f"{kind}:{text}: {error}; write shape and dtype like {kind}:4x3xf32") from None
     count = int(np.prod(shape))
     if kind == "random":
-        integral = element.kind in "ib"
+        integral = element.kind in "iub"
         values = (
             generator.integers(0, 2 if element.kind == "b" else 10, count)
             if integral
@@ -151,33 +154,85 @@ def main(ops: tuple[str, ...]) -> None:
 @click.option("--interpret", is_flag=True, help="Run on the NumPy interpreter instead of compiling.")
 @reported
 def run(file: str, arguments: tuple[str, ...], output: Path | None, device: str, interpret: bool) -> None:
-    """Run @main of FILE (.mlir at any stage, `-` for standard input) and print or save its results.
+    """Run @main of FILE (.mlir at any stage, `-` for standard input), or the model in an .onnx file, and print or save
+    its results.
 
     Arguments are .npy files, .npz files (every array in it, in order), numbers, or generated arrays: `random:4x3xf32`
     (`random:4x3xf32:7` for seed 7), `zeros:…`, `ones:…`, `iota:…`.
     """
     from tenon.runtime.executables import executable
     from tenon.runtime.knobs import knobs
+    from tenon.runtime.lower import new_context
 
     if output is not None and output.suffix not in (".npy", ".npz"):
         raise ValueError(f"output {output} ends neither in .npy nor in .npz")
     if output is not None and not output.parent.is_dir():
         raise ValueError(f"{output}: there is no folder {output.parent}")
-    module = read_module(file)
     given = [a for spec in arguments for part in spec.split(",") for a in parse_argument(part)]
-    given = fit_arguments(module, given)
-    count = results_of(module)
-    if output is not None and output.suffix == ".npy" and count != 1:
-        raise ValueError(f"{count} results do not fit into {output}; use .npz")
     with knobs.override(interpret=interpret or knobs.interpret):
-        compiled = executable(module, device, Path(file).stem if file != "-" else "main")
-    results = [np.asarray(r.get() if hasattr(r, "get") else r) for r in compiled.run(given)]
+        if is_onnx(file):
+            model = import_model(file, device)
+            check_count(output, len(model.outputs))
+            computed: Sequence[Any] = model(*fit_inputs(model, given))
+        else:
+            context = new_context()
+            module = read_module(file, context)
+            given = fit_arguments(module, with_resources(module, context, given))
+            check_count(output, results_of(module))
+            compiled = executable(module, device, Path(file).stem if file != "-" else "main")
+            computed = compiled.run(given)
+    results = [np.asarray(r.get() if hasattr(r, "get") else r) for r in computed]
     if output is None:
         for position, result in enumerate(results):
             click.echo(f"result {position}: {result.dtype}{list(result.shape)}")
             click.echo(np.array2string(result, threshold=1000))
         return
     save(output, results)
+
+
+def is_onnx(file: str) -> bool:
+    """Whether a file is an ONNX model, by its name."""
+    return Path(file).suffix.lower() == ".onnx"
+
+
+def import_model(file: str, device: str = "cpu") -> Any:
+    """The model in an ONNX file."""
+    from tenon.onnx.model import load
+
+    return load(file, device=device)
+
+
+def fit_inputs(model: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
+    """`given` as inputs of an ONNX model: numbers take the dtype that is declared, and so does f32 where that is bf16,
+    which no file holds."""
+    declared = [info.dtype for info in model.inputs] + [None] * len(given)
+    return [
+        array.astype(dtype)
+        if dtype is not None and (array.ndim == 0 or (dtype == ml_dtypes.bfloat16 and array.dtype == np.float32))
+        else array
+        for array, dtype in zip(given, declared, strict=False)
+    ]
+
+
+def check_count(output: Path | None, count: int) -> None:
+    """Raise `ValueError` unless `count` results fit into the file."""
+    if output is not None and output.suffix == ".npy" and count != 1:
+        raise ValueError(f"{count} results do not fit into {output}; use .npz")
+
+
+def with_resources(module: Any, context: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    """`given` with the arrays that the module brings itself, which may be given as well."""
+    from tenon.runtime.interface import main_function
+    from tenon.runtime.resources import take_resources
+
+    own = take_resources(module, context)
+    count = len(main_function(module).function_type.inputs)
+    if not own or len(given) == count:
+        return list(given)
+    if len(given) != count - len(own):
+        raise ValueError(f"@main takes {count - len(own)} arguments besides its {len(own)} weights, got {len(given)}")
+    remaining = iter(given)
+    return [own[position] if position in own else next(remaining) for position in range(count)]
 
 
 def save(output: Path, results: Sequence[np.ndarray[Any, Any]]) -> None:
@@ -206,6 +261,7 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
 
     Raises `ValueError` naming the parameter, what it takes and what was given.
     """
+    from tenon.dialects.signedness import external_elements
     from tenon.dialects.types import array_type, element_of, is_static, numpy_dtype
     from tenon.passes.specialize import specialize
     from tenon.runtime.arguments import as_array
@@ -218,15 +274,17 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
         types = types[: len(Interface.of(module).inputs)]
     if len(given) != len(types):
         raise ValueError(f"@main takes {len(types)} arguments ({', '.join(map(str, types))}), got {len(given)}")
+    external = external_elements(main)
+    elements = [t.element_type for t in types] if external is None else external[0]
     fitted: list[np.ndarray[Any, Any]] = []
-    for name, type_, array in zip(names, types, given, strict=False):
-        wanted = numpy_dtype(type_.element_type)
+    for name, type_, element, array in zip(names, types, elements, given, strict=False):
+        wanted = numpy_dtype(element)
         array = as_array(array, f"argument {name} of @main")
         is_exact = wanted == ml_dtypes.bfloat16 and array.dtype == np.float32
         if array.dtype != wanted and (array.ndim == 0 or is_exact):
             array = array.astype(wanted)
         have = array_type(array)
-        if not _fits(type_, array):
+        if array.dtype != wanted or not _fits(type_, array):
             raise ValueError(f"argument {name} of @main is {type_}, got {element_of(have)}{list(array.shape)}")
         fitted.append(array)
     if "num_inputs" not in main.attributes and not all(is_static(t) for t in types):
@@ -235,11 +293,9 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
 
 
 def _fits(type_: Any, array: np.ndarray[Any, Any]) -> bool:
-    from tenon.dialects.types import numpy_dtype, shape_of
+    from tenon.dialects.types import shape_of
 
     shape = tuple(type_.get_shape()) if hasattr(type_, "layout") else shape_of(type_)
-    if array.dtype != numpy_dtype(type_.element_type):
-        return False
     return shape is None or (
         len(shape) == array.ndim and all(s < 0 or s == n for s, n in zip(shape, array.shape, strict=True))
     )
@@ -268,6 +324,46 @@ def compile_(file: str, target: str, output: Path | None) -> None:
         click.echo(str(folder / name))
 
 
+@main.command("import")
+@click.argument("file")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The .mlir file to write.")
+@click.option(
+    "--input",
+    "specifications",
+    multiple=True,
+    metavar="NAME=SPEC",
+    help="The shape of an input, such as 4x3 or ?x3, or, where its value is needed, an array as `tenon run` takes it.",
+)
+@reported
+def import_(file: str, output: Path | None, specifications: tuple[str, ...]) -> None:
+    """Write the model in FILE (.onnx) as tensor IR, its weights as resources behind the text; `tenon run` takes it.
+
+    Without -o the IR is printed, without weights. Sizes that are not known stay open in the IR.
+    """
+    if output is not None and not output.parent.is_dir():
+        raise ValueError(f"{output}: there is no folder {output.parent}")
+    model = import_model(file)
+    given = dict(_specification(text) for text in specifications)
+    if output is None:
+        click.echo(str(model.trace(**given)))
+    else:
+        model.to_mlir(output, **given)
+        click.echo(str(output))
+
+
+def _specification(text: str) -> tuple[str, Any]:
+    name, separator, given = text.rpartition("=")
+    if not separator or not name:
+        raise ValueError(f"input {text!r} is not like NAME=4x3")
+    sizes = given.split("x")
+    if given and all(size == "?" or (size.isascii() and size.isdigit()) for size in sizes):
+        return name, [None if size == "?" else int(size) for size in sizes]
+    arrays = parse_argument(given)
+    if len(arrays) != 1:
+        raise ValueError(f"input {name!r} is given {len(arrays)} arrays")
+    return name, arrays[0]
+
+
 @main.command("ops")
 @click.argument("names", nargs=-1)
 @reported
@@ -286,6 +382,17 @@ def list_ops(names: tuple[str, ...]) -> None:
         if cls is None:
             raise ValueError(f"there is no op named {name!r}")
         click.echo(f"{cls.name}{cls.PARAMETERS}  ({cls.family()})\n\n{(cls.__doc__ or '').strip()}\n")
+
+
+@main.command("docs")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--plots/--no-plots", default=True, show_default=True, help="Plot activations; needs matplotlib.")
+@reported
+def write_reference(folder: Path, plots: bool) -> None:
+    """Write the reference pages of the ops into FOLDER: Markdown, generated from the definitions."""
+    from tenon.tools.reference import write_pages
+
+    click.echo(f"{len(write_pages(folder, plots=plots))} files in {folder}")
 
 
 if __name__ == "__main__":
