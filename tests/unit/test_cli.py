@@ -218,7 +218,7 @@ def test_failure_while_writing_leaves_the_old_file(
 
 
 def test_fault_of_tenon_is_told_apart(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(path: str) -> Any:
+    def fail(*_: object) -> Any:
         raise KeyError("inner")
 
     monkeypatch.setattr(cli, "read_module", fail)
