@@ -47,13 +47,14 @@ def _convolved(
     x = np.pad(x, [(0, 0), (0, 0), *sides])
     filters, depth = weight.shape[:2]
     windows = tuple([slice(None, None, s) for s in stride])
+    counts = [(n - k) // s + 1 for n, k, s in zip(x.shape[2:], spread.shape[2:], stride, strict=True)]
     images: list[list[Array]] = []
-    for image in x:
+    for image in x if x.size and weight.size else ():
         images.append([])
         for f in range(filters):
             first = f // (filters // groups) * depth
             images[-1].append(_correlated(image[first : first + depth], spread[f])[windows])
-    result = np.array(images)
+    result = np.array(images) if images else np.zeros((len(x), filters, *counts))
     return result if bias is None else result + bias.reshape(-1, *[1] * rank)
 
 

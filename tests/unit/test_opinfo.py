@@ -1,6 +1,6 @@
 """PyTorch's own sample inputs (OpInfo) as a second opinion: its values and its gradients, for every op that is shared.
 
-`opinfo_table.py` says how each of PyTorch's ops is written with Tenon's. A sample that asks for what Tenon does not
+`opinfo_*.py` say how each of PyTorch's ops is written with Tenon's. A sample that asks for what Tenon does not
 have is left out by name (`Unshared`); each op must agree on one sample or more.
 """
 
@@ -24,6 +24,10 @@ with warnings.catch_warnings():
     from torch.testing._internal.common_methods_invocations import op_db
     from torch.utils._pytree import tree_flatten, tree_unflatten
 
+import opinfo_elementwise  # noqa: E402, F401
+import opinfo_indices  # noqa: E402, F401
+import opinfo_networks  # noqa: E402, F401
+import opinfo_shapes  # noqa: E402, F401
 from opinfo_table import TABLE, Unshared  # noqa: E402
 
 MOST = 6
