@@ -1,4 +1,4 @@
-"""Activation functions of neural networks. Integers are taken as f32."""
+"""Smooth activation functions of neural networks, gates and hardmax. Integers are taken as f32."""
 
 from __future__ import annotations
 
@@ -21,157 +21,11 @@ from tenon.dialects.value import Value, ops
 
 
 @tensor_op
-class ReluOp(ElementwiseOp):
-    """The positive entries of `x`, zero for the others; NaN stays. The gradient at 0 is 0."""
-
-    name = "tenon.relu"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
-
-    @staticmethod
-    def scalar(x: Value) -> Value:
-        return ops.maximum(x, 0.0)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (ops.select(x > 0.0, g, 0.0),)
-
-
-@tensor_op
-class LeakyReluOp(ElementwiseOp):
-    """The positive entries of `x`, the others times `negative_slope`. The gradient at 0 is `negative_slope`."""
-
-    name = "tenon.leaky_relu"
-    x = operand_def(FLOAT_TENSOR)
-    negative_slope = setting(float, default=0.01)
-    result = result_def(FLOAT_TENSOR)
-
-    @staticmethod
-    def scalar(x: Value, *, negative_slope: float) -> Value:
-        return ops.select(x > 0.0, x, negative_slope * x)
-
-
-@tensor_op
-class HardtanhOp(ElementwiseOp):
-    """`x` limited to [`min_val`, `max_val`]; NaN stays. The gradient on the bounds is 0."""
-
-    name = "tenon.hardtanh"
-    x = operand_def(FLOAT_TENSOR)
-    min_val = setting(float, default=-1.0)
-    max_val = setting(float, default=1.0)
-    result = result_def(FLOAT_TENSOR)
-
-    @staticmethod
-    def scalar(x: Value, *, min_val: float, max_val: float) -> Value:
-        return ops.minimum(ops.maximum(x, min_val), max_val)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, *, min_val: float, max_val: float) -> tuple[Any, ...]:
-        return (ops.select((x > min_val) & (x < max_val), g, 0.0),)
-
-
-@tensor_op
-class Relu6Op(ElementwiseOp):
-    """`x` limited to [0, 6]; NaN stays. The gradient on the bounds is 0."""
-
-    name = "tenon.relu6"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
-
-    @staticmethod
-    def scalar(x: Value) -> Value:
-        return ops.hardtanh(x, min_val=0.0, max_val=6.0)
-
-
-@tensor_op
-class PreluOp(ElementwiseOp):
-    """The positive entries of `x`, the others times `slope`, which broadcasts against `x`.
-
-    A slope per channel of images (n, c, h, w) has the shape (c, 1, 1). The gradient at 0 is `slope`.
-    """
-
-    name = "tenon.prelu"
-    x = operand_def(FLOAT_TENSOR)
-    slope = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
-
-    @staticmethod
-    def scalar(x: Value, slope: Value) -> Value:
-        return ops.select(x > 0.0, x, slope * x)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, slope: Value) -> tuple[Any, ...]:
-        is_positive = x > 0.0
-        return ops.select(is_positive, g, slope * g), g * ops.select(is_positive, 0.0, x)
-
-
-@tensor_op
-class ThresholdedReluOp(ElementwiseOp):
-    """The entries of `x` above `alpha`, `value` for the others; NaN stays. The gradient at `alpha` is 0."""
-
-    name = "tenon.thresholded_relu"
-    x = operand_def(FLOAT_TENSOR)
-    alpha = setting(float, default=1.0)
-    value = setting(float, default=0.0)
-    result = result_def(FLOAT_TENSOR)
-
-    @staticmethod
-    def scalar(x: Value, *, alpha: float, value: float) -> Value:
-        return ops.select(x <= alpha, value, x)
-
-
-@tensor_op
-class ShrinkOp(ElementwiseOp):
-    """`x` + `bias` below -`lambd`, `x` - `bias` above `lambd`, 0 between them, where the gradient is 0; NaN stays.
-
-    With `bias` 0 it is also called hardshrink.
-    """
-
-    name = "tenon.shrink"
-    x = operand_def(FLOAT_TENSOR)
-    lambd = setting(float, default=0.5)
-    bias = setting(float, default=0.0)
-    result = result_def(FLOAT_TENSOR)
-
-    @staticmethod
-    def scalar(x: Value, *, lambd: float, bias: float) -> Value:
-        moved = ops.select(x < 0.0, x + bias, x - bias)
-        return ops.select((x >= -lambd) & (x <= lambd), 0.0, moved)
-
-
-class ThresholdOp(ElementwiseOp):
-    """Entries near 0 made 0, as `shrink` does."""
-
-    x = operand_def(FLOAT_TENSOR)
-    lambd = setting(float, default=0.5)
-    result = result_def(FLOAT_TENSOR)
-
-
-@tensor_op
-class HardshrinkOp(ThresholdOp):
-    """The entries of `x` outside of [-`lambd`, `lambd`], 0 for the others, where the gradient is 0; NaN stays."""
-
-    name = "tenon.hardshrink"
-
-    @staticmethod
-    def scalar(x: Value, *, lambd: float) -> Value:
-        return ops.shrink(x, lambd=lambd)
-
-
-@tensor_op
-class SoftshrinkOp(ThresholdOp):
-    """`x` moved towards 0 by `lambd`, 0 inside of [-`lambd`, `lambd`], where the gradient is 0; NaN stays."""
-
-    name = "tenon.softshrink"
-
-    @staticmethod
-    def scalar(x: Value, *, lambd: float) -> Value:
-        return ops.shrink(x, lambd=lambd, bias=lambd)
-
-
-@tensor_op
 class TanhshrinkOp(ElementwiseOp):
-    """`x` less its hyperbolic tangent. An infinity stays."""
+    """`x` less its hyperbolic tangent. An infinity stays.
+
+    >>> tenon.tanhshrink(np.array([-2.0, 0.0, 3.0, np.inf]))
+    """
 
     name = "tenon.tanhshrink"
     x = operand_def(FLOAT_TENSOR)
@@ -184,7 +38,10 @@ class TanhshrinkOp(ElementwiseOp):
 
 @tensor_op
 class SoftsignOp(ElementwiseOp):
-    """`x` / (1 + |`x`|); NaN for an infinity, as in PyTorch."""
+    """`x` / (1 + |`x`|); NaN for an infinity, as in PyTorch.
+
+    >>> tenon.softsign(np.array([-2.0, 0.0, 3.0]))
+    """
 
     name = "tenon.softsign"
     x = operand_def(FLOAT_TENSOR)
@@ -201,7 +58,10 @@ class SoftsignOp(ElementwiseOp):
 
 @tensor_op
 class SigmoidOp(ElementwiseOp):
-    """The logistic function of `x`: 1 / (1 + exp(-x)), without overflow."""
+    """The logistic function of `x`: 1 / (1 + exp(-x)), without overflow.
+
+    >>> tenon.sigmoid(np.array([-1000.0, 0.0, 2.0]))
+    """
 
     name = "tenon.sigmoid"
     x = operand_def(FLOAT_TENSOR)
@@ -224,48 +84,13 @@ class SigmoidOp(ElementwiseOp):
 
 
 @tensor_op
-class HardSigmoidOp(ElementwiseOp):
-    """`alpha` `x` + `beta`, limited to [0, 1]; NaN stays. The gradient at the kinks is 0.
-
-    The default slope is that of ONNX; PyTorch's is 1/6.
-    """
-
-    name = "tenon.hard_sigmoid"
-    x = operand_def(FLOAT_TENSOR)
-    alpha = setting(float, default=0.2)
-    beta = setting(float, default=0.5)
-    result = result_def(FLOAT_TENSOR)
-    ALIASES: ClassVar[tuple[str, ...]] = ("hardsigmoid",)
-
-    @staticmethod
-    def scalar(x: Value, *, alpha: float, beta: float) -> Value:
-        return ops.hardtanh(alpha * x + beta, min_val=0.0, max_val=1.0)
-
-
-@tensor_op
-class HardSwishOp(ElementwiseOp):
-    """`x` times its hard sigmoid of slope 1/6: 0 up to -3, `x` from 3 on (Howard et al., arXiv:1905.02244).
-
-    The gradient is 0 at -3 and 1 at 3. NaN for -inf, as in PyTorch.
-    """
-
-    name = "tenon.hard_swish"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
-    ALIASES: ClassVar[tuple[str, ...]] = ("hardswish",)
-
-    @staticmethod
-    def scalar(x: Value) -> Value:
-        return x * (ops.hardtanh(x + 3.0, min_val=0.0, max_val=6.0) / 6.0)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * ops.select(x <= -3.0, 0.0, ops.select(x < 3.0, x / 3.0 + 0.5, 1.0)),)
-
-
-@tensor_op
 class SiluOp(ElementwiseOp):
-    """`x` times the logistic function of `alpha` `x`, also called swish. NaN for -inf, as in PyTorch."""
+    """`x` times the logistic function of `alpha` `x`, also called swish. NaN for -inf, as in PyTorch.
+
+    Elfwing et al., arXiv:1702.03118; Ramachandran et al., arXiv:1710.05941.
+
+    >>> tenon.silu(np.array([-2.0, 0.0, 3.0]))
+    """
 
     name = "tenon.silu"
     x = operand_def(FLOAT_TENSOR)
@@ -280,7 +105,10 @@ class SiluOp(ElementwiseOp):
 
 @tensor_op
 class SoftplusOp(ElementwiseOp):
-    """log(1 + exp(`beta` x)) / `beta`, without overflow and at full precision for all `x`."""
+    """log(1 + exp(`beta` x)) / `beta`, without overflow and at full precision for all `x`.
+
+    >>> tenon.softplus(np.array([-2.0, 0.0, 1000.0]))
+    """
 
     name = "tenon.softplus"
     x = operand_def(FLOAT_TENSOR)
@@ -300,7 +128,10 @@ class SoftplusOp(ElementwiseOp):
 
 @tensor_op
 class LogSigmoidOp(ElementwiseOp):
-    """The logarithm of the logistic function of `x`, without overflow."""
+    """The logarithm of the logistic function of `x`, without overflow.
+
+    >>> tenon.log_sigmoid(np.array([-1000.0, 0.0, 2.0]))
+    """
 
     name = "tenon.log_sigmoid"
     x = operand_def(FLOAT_TENSOR)
@@ -314,7 +145,10 @@ class LogSigmoidOp(ElementwiseOp):
 
 @tensor_op
 class MishOp(ElementwiseOp):
-    """`x` times the hyperbolic tangent of its softplus (Misra, arXiv:1908.08681). NaN for -inf, as in PyTorch."""
+    """`x` times the hyperbolic tangent of its softplus (Misra, arXiv:1908.08681). NaN for -inf, as in PyTorch.
+
+    >>> tenon.mish(np.array([-2.0, 0.0, 3.0]))
+    """
 
     name = "tenon.mish"
     x = operand_def(FLOAT_TENSOR)
@@ -327,7 +161,13 @@ class MishOp(ElementwiseOp):
 
 @tensor_op
 class EluOp(ElementwiseOp):
-    """The positive entries of `x`, `alpha` times (exp(x) - 1) for the others. The gradient at 0 is `alpha`."""
+    """The positive entries of `x`, `alpha` times (exp(x) - 1) for the others. The gradient at 0 is `alpha`.
+
+    Clevert, Unterthiner and Hochreiter, arXiv:1511.07289.
+
+    >>> tenon.elu(np.array([-2.0, 0.0, 3.0]))
+    >>> tenon.elu(np.array([-2.0, 0.0, 3.0]), alpha=2.0)
+    """
 
     name = "tenon.elu"
     x = operand_def(FLOAT_TENSOR)
@@ -344,6 +184,8 @@ class CeluOp(ElementwiseOp):
     """The positive entries of `x`, `alpha` times (exp(x / alpha) - 1) for the others (Barron, arXiv:1704.07483).
 
     The gradient at 0 is 1.
+
+    >>> tenon.celu(np.array([-2.0, 0.0, 3.0]), alpha=2.0)
     """
 
     name = "tenon.celu"
@@ -366,6 +208,8 @@ class SeluOp(ElementwiseOp):
     """`gamma` times the positive entries of `x`, `gamma` `alpha` times (exp(x) - 1) for the others.
 
     The defaults keep mean 0 and variance 1 (Klambauer et al., arXiv:1706.02515). The gradient at 0 is `gamma` `alpha`.
+
+    >>> tenon.selu(np.array([-2.0, 0.0, 3.0]))
     """
 
     name = "tenon.selu"
@@ -390,6 +234,9 @@ class GeluOp(ElementwiseOp):
 
     It is exact in the lower tail, too, and -0.0 for -inf (PyTorch: NaN). `approximate="tanh"` uses their approximation
     by a hyperbolic tangent, which is NaN for -inf.
+
+    >>> tenon.gelu(np.array([-2.0, 0.0, 3.0]))
+    >>> tenon.gelu(np.array([-2.0, 0.0, 3.0]), approximate="tanh")
     """
 
     name = "tenon.gelu"
@@ -423,6 +270,8 @@ class GluOp(CompositeOp):
     """The first half of `x` along `axis` times the logistic function of the second.
 
     Dauphin et al., arXiv:1612.08083. The size along `axis` is even.
+
+    >>> tenon.glu(np.array([1.0, 2.0, 0.0, 1000.0]))
     """
 
     name = "tenon.glu"
@@ -449,7 +298,10 @@ class GluOp(CompositeOp):
 
 @tensor_op
 class HardmaxOp(CompositeOp):
-    """1 at the first largest element of `x` along `axis`, or at the first NaN, and 0 elsewhere."""
+    """1 at the first largest element of `x` along `axis`, or at the first NaN, and 0 elsewhere.
+
+    >>> tenon.hardmax(np.array([[1.0, 3.0, 3.0], [1.0, np.nan, 3.0]]))
+    """
 
     name = "tenon.hardmax"
     x = operand_def(FLOAT_TENSOR)

@@ -18,7 +18,11 @@ from tenon.dialects.value import Value, ops
 
 @tensor_op
 class AddOp(PrimitiveOp):
-    """The sum of `x` and `y`. Integers wrap."""
+    """The sum of `x` and `y`. Integers wrap.
+
+    >>> tenon.add(np.array([[1], [2]]), np.array([10, 20, 30]))
+    >>> tenon.add(np.array([127], np.int8), np.array([1], np.int8))
+    """
 
     name = "tenon.add"
     x = operand_def(NUMERIC_TENSOR)
@@ -33,7 +37,11 @@ class AddOp(PrimitiveOp):
 
 @tensor_op
 class SubtractOp(PrimitiveOp):
-    """`x` less `y`. Integers wrap."""
+    """`x` less `y`. Integers wrap.
+
+    >>> tenon.subtract(np.array([5.0, 1.5]), np.array([2.0, 2.0]))
+    >>> tenon.subtract(np.array([1], np.uint8), np.array([2], np.uint8))
+    """
 
     name = "tenon.subtract"
     x = operand_def(NUMERIC_TENSOR)
@@ -49,7 +57,11 @@ class SubtractOp(PrimitiveOp):
 
 @tensor_op
 class MultiplyOp(PrimitiveOp):
-    """The product of `x` and `y`. Integers wrap."""
+    """The product of `x` and `y`. Integers wrap.
+
+    >>> tenon.multiply(np.array([2.0, -3.0]), np.array([4.0, 5.0]))
+    >>> tenon.multiply(np.array([100], np.int8), np.array([2], np.int8))
+    """
 
     name = "tenon.multiply"
     x = operand_def(NUMERIC_TENSOR)
@@ -65,7 +77,11 @@ class MultiplyOp(PrimitiveOp):
 
 @tensor_op
 class DivideOp(PrimitiveOp):
-    """The quotient of `x` and `y`. Integers are taken as f32 (NumPy takes them as f64)."""
+    """The quotient of `x` and `y`. Integers are taken as f32 (NumPy takes them as f64).
+
+    >>> tenon.divide(np.array([1.0, -1.0, 0.0]), np.array([4.0, 0.0, 0.0]))
+    >>> tenon.divide(np.array([7]), np.array([2]))
+    """
 
     name = "tenon.divide"
     x = operand_def(FLOAT_TENSOR)
@@ -97,6 +113,9 @@ class FloorDivideOp(PrimitiveOp):
 
     Integers divided by 0 give 0, and the least one divided by -1 gives itself, as in NumPy. Floats divided by 0 give
     an infinity or NaN; an infinite `x` gives NaN.
+
+    >>> tenon.floor_divide(np.array([7.0, -7.0]), np.array([2.0, 2.0]))
+    >>> tenon.floor_divide(np.array([7, -7, 7]), np.array([2, 2, 0]))
     """
 
     name = "tenon.floor_divide"
@@ -120,6 +139,8 @@ class RemainderOp(PrimitiveOp):
     """What remains of `x` after division by `y`, with the sign of `y`, as Python's `%`. Integers modulo 0 give 0.
 
     Exact where the quotient of floats is below 2^24 (f32) or 2^53 (f64) in magnitude.
+
+    >>> tenon.remainder(np.array([7, -7, 7]), np.array([3, 3, -3]))
     """
 
     name = "tenon.remainder"
@@ -153,6 +174,8 @@ class TruncateDivideOp(PrimitiveOp):
     """The quotient of `x` and `y` rounded toward zero, as C's `/` on integers.
 
     Integers divided by 0 give 0, and the least one divided by -1 gives itself.
+
+    >>> tenon.truncate_divide(np.array([7, -7, 7]), np.array([2, 2, 0]))
     """
 
     name = "tenon.truncate_divide"
@@ -176,6 +199,8 @@ class FmodOp(PrimitiveOp):
     """What remains of `x` after division by `y`, with the sign of `x`, as C's `fmod` and `%`. Integers modulo 0 give 0.
 
     Exact where the quotient of floats is below 2^24 (f32) or 2^53 (f64) in magnitude.
+
+    >>> tenon.fmod(np.array([7, -7, 7]), np.array([3, 3, -3]))
     """
 
     name = "tenon.fmod"
@@ -198,6 +223,9 @@ class FmodOp(PrimitiveOp):
 class PowerOp(PrimitiveOp):
     """`x` to the power `y`. A negative float to a fractional power is NaN. Integers wrap; negative powers of them round
     toward zero, and those of 0 are 0.
+
+    >>> tenon.power(np.array([2.0, 4.0, -8.0]), np.array([3.0, 0.5, 0.5]))
+    >>> tenon.power(np.array([2, 2, 0]), np.array([3, -1, -1]))
     """
 
     name = "tenon.power"
@@ -226,7 +254,12 @@ class PowerOp(PrimitiveOp):
 
 @tensor_op
 class NegativeOp(PrimitiveOp):
-    """`x` with its sign changed. Integers wrap: the least one stays as it is, unsigned ones become 2^width - `x`."""
+    """`x` with its sign changed. Integers wrap: the least one stays as it is, unsigned ones become 2^width - `x`.
+
+    >>> tenon.negative(np.array([1.0, -2.0]))
+    >>> tenon.negative(np.array([-128, 1], np.int8))
+    >>> tenon.negative(np.array([0, 1], np.uint8))
+    """
 
     name = "tenon.negative"
     x = operand_def(NUMERIC_TENSOR)
@@ -246,7 +279,11 @@ class NegativeOp(PrimitiveOp):
 
 @tensor_op
 class AbsOp(PrimitiveOp):
-    """The magnitude of `x`. The least integer stays as it is. The gradient at 0 is 0."""
+    """The magnitude of `x`. The least integer stays as it is. The gradient at 0 is 0.
+
+    >>> tenon.abs(np.array([-1.5, 2.0]))
+    >>> tenon.abs(np.array([-128, -1], np.int8))
+    """
 
     name = "tenon.abs"
     x = operand_def(NUMERIC_TENSOR)
@@ -265,7 +302,10 @@ class AbsOp(PrimitiveOp):
 
 @tensor_op
 class SignOp(ElementwiseOp):
-    """-1, 0 or 1, as `x` is negative, zero or positive; NaN for NaN. The gradient is 0."""
+    """-1, 0 or 1, as `x` is negative, zero or positive; NaN for NaN. The gradient is 0.
+
+    >>> tenon.sign(np.array([-2.0, 0.0, 5.0, np.nan]))
+    """
 
     name = "tenon.sign"
     x = operand_def(NUMERIC_TENSOR)
@@ -289,7 +329,10 @@ def _shared(g: Value, x: Value, y: Value) -> tuple[Value, Value]:
 
 @tensor_op
 class MaximumOp(PrimitiveOp):
-    """The larger of `x` and `y`; NaN if either is. Where they are equal, each gets half the gradient."""
+    """The larger of `x` and `y`; NaN if either is. Where they are equal, each gets half the gradient.
+
+    >>> tenon.maximum(np.array([1.0, 5.0, np.nan]), np.array([2.0, 3.0, 4.0]))
+    """
 
     name = "tenon.maximum"
     x = operand_def(NUMERIC_TENSOR)
@@ -304,7 +347,10 @@ class MaximumOp(PrimitiveOp):
 
 @tensor_op
 class MinimumOp(PrimitiveOp):
-    """The smaller of `x` and `y`; NaN if either is. Where they are equal, each gets half the gradient."""
+    """The smaller of `x` and `y`; NaN if either is. Where they are equal, each gets half the gradient.
+
+    >>> tenon.minimum(np.array([1.0, 5.0, np.nan]), np.array([2.0, 3.0, 4.0]))
+    """
 
     name = "tenon.minimum"
     x = operand_def(NUMERIC_TENSOR)
@@ -319,7 +365,10 @@ class MinimumOp(PrimitiveOp):
 
 @tensor_op
 class SquareOp(ElementwiseOp):
-    """`x` times itself."""
+    """`x` times itself.
+
+    >>> tenon.square(np.array([1.5, -3.0]))
+    """
 
     name = "tenon.square"
     x = operand_def(NUMERIC_TENSOR)
@@ -332,7 +381,10 @@ class SquareOp(ElementwiseOp):
 
 @tensor_op
 class ReciprocalOp(ElementwiseOp):
-    """One divided by `x`. Integers are taken as f32 (NumPy divides them as integers)."""
+    """One divided by `x`. Integers are taken as f32 (NumPy divides them as integers).
+
+    >>> tenon.reciprocal(np.array([4.0, -0.5, 0.0]))
+    """
 
     name = "tenon.reciprocal"
     x = operand_def(FLOAT_TENSOR)
@@ -348,6 +400,10 @@ class ClipOp(ElementwiseOp):
     """`x` limited to [`low`, `high`], either of which may be left out; `high` where `low` is above it. NaN stays.
 
     The gradient goes to `x` between the bounds and on them, else to the bound.
+
+    >>> x = np.array([-2.0, 0.5, 3.0])
+    >>> tenon.clip(x, -1.0, 1.0)
+    >>> tenon.clip(x, low=0.0)
     """
 
     name = "tenon.clip"
@@ -391,7 +447,10 @@ class WholeNumberOp(PrimitiveOp):
 
 @tensor_op
 class FloorOp(WholeNumberOp):
-    """The largest whole number not above `x`. Integers stay as they are. The gradient is 0."""
+    """The largest whole number not above `x`. Integers stay as they are. The gradient is 0.
+
+    >>> tenon.floor(np.array([1.5, -1.5]))
+    """
 
     name = "tenon.floor"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.FloorOp)
@@ -399,7 +458,10 @@ class FloorOp(WholeNumberOp):
 
 @tensor_op
 class CeilOp(WholeNumberOp):
-    """The smallest whole number not below `x`. Integers stay as they are. The gradient is 0."""
+    """The smallest whole number not below `x`. Integers stay as they are. The gradient is 0.
+
+    >>> tenon.ceil(np.array([1.5, -1.5]))
+    """
 
     name = "tenon.ceil"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.CeilOp)
@@ -407,7 +469,10 @@ class CeilOp(WholeNumberOp):
 
 @tensor_op
 class RoundOp(WholeNumberOp):
-    """The whole number nearest to `x`, halves to the even one. Integers stay as they are. The gradient is 0."""
+    """The whole number nearest to `x`, halves to the even one. Integers stay as they are. The gradient is 0.
+
+    >>> tenon.round(np.array([0.5, 1.5, 2.5, -2.7]))
+    """
 
     name = "tenon.round"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.RoundEvenOp)
@@ -415,7 +480,10 @@ class RoundOp(WholeNumberOp):
 
 @tensor_op
 class TruncOp(WholeNumberOp):
-    """`x` rounded toward zero. Integers stay as they are. The gradient is 0."""
+    """`x` rounded toward zero. Integers stay as they are. The gradient is 0.
+
+    >>> tenon.trunc(np.array([1.5, -1.5]))
+    """
 
     name = "tenon.trunc"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.TruncOp)

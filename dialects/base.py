@@ -91,11 +91,6 @@ class TensorOp(IRDLOperation, ABC):
     def check_family(cls) -> None:
         """Raise `TypeError` when the class lacks a hook that its family needs; called once, by `@tensor_op`."""
 
-    @classmethod
-    def family(cls) -> str:
-        """The name of the family that the class derives its meaning from."""
-        return next(base.__name__ for base in cls.__mro__[1:] if base.__module__ != cls.__module__)
-
     # --- the op in IR -----------------------------------------------------------------------------
 
     @classmethod
@@ -160,7 +155,7 @@ class TensorOp(IRDLOperation, ABC):
             inferred = cls.infer(*operand_types, **settings)
         except InferenceError as error:
             message = str(error)
-            raise InferenceError(message if message.startswith(cls.name) else f"{cls.name}: {message}") from None
+            raise InferenceError(message if message.startswith(f"{cls.name}:") else f"{cls.name}: {message}") from None
         return inferred if isinstance(inferred, tuple) else (inferred,)
 
     @classmethod

@@ -87,7 +87,7 @@ def _class_losses(
     if weight is not None:
         scale = ops.reshape(in_compute_type(weight), shape=(likelihood.shape[axis], *behind))
         weighted = likelihood * scale
-        total = ops.sum(ops.select(chosen, scale, 0.0))
+        total = ops.sum(ops.select(chosen, scale.astype(weighted.element_type), 0.0))
     elif counts is not None:
         total = ops.sum(counts.astype(likelihood.element_type))
     losses = -ops.sum(ops.select(chosen, weighted, 0.0), axis=axis)
@@ -109,6 +109,10 @@ class NllLossOp(ClassLossOp):
     `weight` (classes,) weighs the classes, and the mean is over the sum of the weights. A label that is no class gives
     the loss 0; those that are `ignore_index` do not count in the mean either. PyTorch and ONNX have the classes in axis
     1, here they are in the last one unless said otherwise.
+
+    >>> p = np.log(np.array([[0.5, 0.5], [0.9, 0.1]]))
+    >>> tenon.nll_loss(p, np.array([0, 1]), reduction="none")
+    >>> tenon.nll_loss(p, np.array([0, -100]), ignore_index=-100)
     """
 
     name = "tenon.nll_loss"
@@ -135,6 +139,10 @@ class CrossEntropyOp(ClassLossOp):
     arXiv:1512.00567). `weight` (classes,) weighs the classes, and the mean is over the sum of the weights. A label that
     is no class has a target of zeros; it is not an error. Those that are `ignore_index` do not count in the mean
     either. PyTorch has the classes in axis 1, here they are in the last one unless said otherwise.
+
+    >>> logits = np.array([[2.0, 0.0], [0.0, 0.0]])
+    >>> tenon.cross_entropy(logits, np.array([0, 1]), reduction="none")
+    >>> tenon.cross_entropy(logits, np.array([0, -100]), ignore_index=-100)
     """
 
     name = "tenon.cross_entropy"
@@ -155,7 +163,10 @@ class CrossEntropyOp(ClassLossOp):
 
 @tensor_op
 class SoftmaxCrossEntropyOp(ClassLossOp):
-    """`cross_entropy`, and log softmax(`logits`), from which it is computed; returns both."""
+    """`cross_entropy`, and log softmax(`logits`), from which it is computed; returns both.
+
+    >>> tenon.softmax_cross_entropy(np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([0, 1]))
+    """
 
     name = "tenon.softmax_cross_entropy"
     logits = operand_def(FLOAT_TENSOR)

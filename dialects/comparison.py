@@ -67,7 +67,10 @@ class ComparisonOp(TruthOp):
 
 @tensor_op
 class EqualOp(ComparisonOp):
-    """Whether `x` and `y` are equal. NaN equals nothing."""
+    """Whether `x` and `y` are equal. NaN equals nothing.
+
+    >>> tenon.equal(np.array([1.0, 2.0, np.nan]), np.array([1.0, 3.0, np.nan]))
+    """
 
     name = "tenon.equal"
     SCALAR: ClassVar[ScalarForms] = _comparison("oeq", "eq", "eq")
@@ -76,7 +79,10 @@ class EqualOp(ComparisonOp):
 
 @tensor_op
 class NotEqualOp(ComparisonOp):
-    """Whether `x` and `y` differ. NaN differs from everything."""
+    """Whether `x` and `y` differ. NaN differs from everything.
+
+    >>> tenon.not_equal(np.array([1.0, 2.0, np.nan]), np.array([1.0, 3.0, np.nan]))
+    """
 
     name = "tenon.not_equal"
     SCALAR: ClassVar[ScalarForms] = _comparison("une", "ne", "ne")
@@ -85,7 +91,10 @@ class NotEqualOp(ComparisonOp):
 
 @tensor_op
 class LessOp(ComparisonOp):
-    """Whether `x` is below `y`; false for NaN, and False is below True."""
+    """Whether `x` is below `y`; false for NaN, and False is below True.
+
+    >>> tenon.less(np.array([1.0, 2.0, 3.0, np.nan]), 2.0)
+    """
 
     name = "tenon.less"
     SCALAR: ClassVar[ScalarForms] = _comparison("olt", "slt", "ult")
@@ -94,7 +103,10 @@ class LessOp(ComparisonOp):
 
 @tensor_op
 class LessEqualOp(ComparisonOp):
-    """Whether `x` is `y` or below; false for NaN."""
+    """Whether `x` is `y` or below; false for NaN.
+
+    >>> tenon.less_equal(np.array([1.0, 2.0, 3.0, np.nan]), 2.0)
+    """
 
     name = "tenon.less_equal"
     SCALAR: ClassVar[ScalarForms] = _comparison("ole", "sle", "ule")
@@ -103,7 +115,10 @@ class LessEqualOp(ComparisonOp):
 
 @tensor_op
 class GreaterOp(ComparisonOp):
-    """Whether `x` is above `y`; false for NaN, and True is above False."""
+    """Whether `x` is above `y`; false for NaN, and True is above False.
+
+    >>> tenon.greater(np.array([1.0, 2.0, 3.0, np.nan]), 2.0)
+    """
 
     name = "tenon.greater"
     SCALAR: ClassVar[ScalarForms] = _comparison("ogt", "sgt", "ugt")
@@ -112,7 +127,10 @@ class GreaterOp(ComparisonOp):
 
 @tensor_op
 class GreaterEqualOp(ComparisonOp):
-    """Whether `x` is `y` or above; false for NaN."""
+    """Whether `x` is `y` or above; false for NaN.
+
+    >>> tenon.greater_equal(np.array([1.0, 2.0, 3.0, np.nan]), 2.0)
+    """
 
     name = "tenon.greater_equal"
     SCALAR: ClassVar[ScalarForms] = _comparison("oge", "sge", "uge")
@@ -121,7 +139,10 @@ class GreaterEqualOp(ComparisonOp):
 
 @tensor_op
 class IsNanOp(TruthOp):
-    """Whether `x` is NaN."""
+    """Whether `x` is NaN.
+
+    >>> tenon.isnan(np.array([1.0, np.inf, np.nan]))
+    """
 
     name = "tenon.isnan"
     x = operand_def(FLOAT_TENSOR)
@@ -134,7 +155,12 @@ class IsNanOp(TruthOp):
 
 @tensor_op
 class IsInfOp(TruthOp):
-    """Whether `x` is infinite: negative (unless not `detect_negative`) or positive (unless not `detect_positive`)."""
+    """Whether `x` is infinite: negative (unless not `detect_negative`) or positive (unless not `detect_positive`).
+
+    >>> x = np.array([-np.inf, 0.0, np.inf, np.nan])
+    >>> tenon.isinf(x)
+    >>> tenon.isinf(x, detect_negative=False)
+    """
 
     name = "tenon.isinf"
     x = operand_def(FLOAT_TENSOR)
@@ -153,7 +179,10 @@ class IsInfOp(TruthOp):
 
 @tensor_op
 class IsFiniteOp(TruthOp):
-    """Whether `x` is neither infinite nor NaN."""
+    """Whether `x` is neither infinite nor NaN.
+
+    >>> tenon.isfinite(np.array([1.0, -np.inf, np.nan]))
+    """
 
     name = "tenon.isfinite"
     x = operand_def(FLOAT_TENSOR)
@@ -181,7 +210,11 @@ def _truth(x: Value | float) -> Value:
 
 @tensor_op
 class LogicalAndOp(LogicalOp):
-    """Whether both `x` and `y` are true (not zero)."""
+    """Whether both `x` and `y` are true (not zero).
+
+    >>> tenon.logical_and(np.array([True, True, False]), np.array([True, False, False]))
+    >>> tenon.logical_and(np.array([1, 2, 0]), np.array([2, 0, 0]))
+    """
 
     name = "tenon.logical_and"
     x = operand_def(ANY_TENSOR)
@@ -195,7 +228,10 @@ class LogicalAndOp(LogicalOp):
 
 @tensor_op
 class LogicalOrOp(LogicalOp):
-    """Whether `x` or `y` is true (not zero)."""
+    """Whether `x` or `y` is true (not zero).
+
+    >>> tenon.logical_or(np.array([True, True, False]), np.array([True, False, False]))
+    """
 
     name = "tenon.logical_or"
     x = operand_def(ANY_TENSOR)
@@ -209,7 +245,10 @@ class LogicalOrOp(LogicalOp):
 
 @tensor_op
 class LogicalXorOp(LogicalOp):
-    """Whether one of `x` and `y` is true (not zero) and the other is not."""
+    """Whether one of `x` and `y` is true (not zero) and the other is not.
+
+    >>> tenon.logical_xor(np.array([True, True, False]), np.array([True, False, False]))
+    """
 
     name = "tenon.logical_xor"
     x = operand_def(ANY_TENSOR)
@@ -223,7 +262,11 @@ class LogicalXorOp(LogicalOp):
 
 @tensor_op
 class LogicalNotOp(LogicalOp):
-    """Whether `x` is false (zero)."""
+    """Whether `x` is false (zero).
+
+    >>> tenon.logical_not(np.array([True, False]))
+    >>> tenon.logical_not(np.array([0.0, 0.5]))
+    """
 
     name = "tenon.logical_not"
     x = operand_def(ANY_TENSOR)
@@ -236,7 +279,10 @@ class LogicalNotOp(LogicalOp):
 
 @tensor_op
 class BitwiseAndOp(PrimitiveOp):
-    """The bits set in both `x` and `y`; on truth values, whether both are true."""
+    """The bits set in both `x` and `y`; on truth values, whether both are true.
+
+    >>> tenon.bitwise_and(np.array([0b1100, 6]), np.array([0b1010, 3]))
+    """
 
     name = "tenon.bitwise_and"
     traits = traits_def(Pure(), NoGradient())
@@ -248,7 +294,10 @@ class BitwiseAndOp(PrimitiveOp):
 
 @tensor_op
 class BitwiseOrOp(PrimitiveOp):
-    """The bits set in `x` or `y`; on truth values, whether one is true."""
+    """The bits set in `x` or `y`; on truth values, whether one is true.
+
+    >>> tenon.bitwise_or(np.array([0b1100, 6]), np.array([0b1010, 3]))
+    """
 
     name = "tenon.bitwise_or"
     traits = traits_def(Pure(), NoGradient())
@@ -260,7 +309,10 @@ class BitwiseOrOp(PrimitiveOp):
 
 @tensor_op
 class BitwiseXorOp(PrimitiveOp):
-    """The bits in which `x` and `y` differ; on truth values, whether they differ."""
+    """The bits in which `x` and `y` differ; on truth values, whether they differ.
+
+    >>> tenon.bitwise_xor(np.array([0b1100, 6]), np.array([0b1010, 3]))
+    """
 
     name = "tenon.bitwise_xor"
     traits = traits_def(Pure(), NoGradient())
@@ -272,7 +324,11 @@ class BitwiseXorOp(PrimitiveOp):
 
 @tensor_op
 class BitwiseNotOp(PrimitiveOp):
-    """`x` with every bit flipped; the opposite of a truth value."""
+    """`x` with every bit flipped; the opposite of a truth value.
+
+    >>> tenon.bitwise_not(np.array([0, 5, -1]))
+    >>> tenon.bitwise_not(np.array([0, 5], np.uint8))
+    """
 
     name = "tenon.bitwise_not"
     traits = traits_def(Pure(), NoGradient())
@@ -288,7 +344,11 @@ class BitwiseNotOp(PrimitiveOp):
 
 @tensor_op
 class SelectOp(PrimitiveOp):
-    """`x` where `condition` is true, else `y`. The branch that is not taken gets no gradient, whatever it is."""
+    """`x` where `condition` is true, else `y`. The branch that is not taken gets no gradient, whatever it is.
+
+    >>> x = np.array([-1.0, 2.0, -3.0])
+    >>> tenon.select(x > 0, x, 0.1 * x)
+    """
 
     name = "tenon.select"
     condition = operand_def(BOOL_TENSOR)

@@ -24,7 +24,10 @@ from tenon.dialects.value import Value, emit, insertion_point, ops
 
 @tensor_op
 class ConstantOp(StructuredOp):
-    """The array `value`, known when the program is compiled."""
+    """The array `value`, known when the program is compiled.
+
+    >>> tenon.constant(value=np.array([1.5, 2.5])) * 2
+    """
 
     name = "tenon.constant"
     traits = traits_def(Pure(), NoGradient())
@@ -60,6 +63,9 @@ class CastOp(ElementwiseOp):
 
     Floats become integers by truncation, limited to the range of the integer, NaN becoming 0 (NumPy leaves both open);
     integers that do not fit wrap; what is not zero becomes True.
+
+    >>> tenon.cast(np.array([1.7, -1.7, 300.0, np.nan]), "i8")
+    >>> tenon.cast(np.array([0, 1, 256]), "i8")
     """
 
     name = "tenon.cast"
@@ -86,7 +92,10 @@ class CastOp(ElementwiseOp):
 
 @tensor_op
 class BitcastOp(ElementwiseOp):
-    """The bits of `x` taken as an element of `dtype`, which has the same width. Truth values have none."""
+    """The bits of `x` taken as an element of `dtype`, which has the same width. Truth values have none.
+
+    >>> tenon.bitcast(np.array([1.0, -0.0], np.float32), "i32")
+    """
 
     name = "tenon.bitcast"
     traits = traits_def(Pure(), NoGradient())

@@ -25,6 +25,10 @@ class MatmulOp(ContractionOp):
 
     A vector (k,) is taken as a row on the left and as a column on the right, and that dimension is left out of the
     result.
+
+    >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> tenon.matmul(x, x)
+    >>> tenon.matmul(x, np.array([1.0, 10.0]))
     """
 
     name = "tenon.matmul"
@@ -72,6 +76,10 @@ class ContractOp(ContractionOp):
 
     `maps` has the index of each operand and then of the result in terms of the loops; a sum of multiples of loops is
     allowed as an index. The result has `shape`; elements that no loop reaches are 0.
+
+    >>> from xdsl.ir.affine import AffineMap
+    >>> maps = [AffineMap.from_callable(f) for f in (lambda i: (i,), lambda i: (i,), lambda i: ())]
+    >>> tenon.contract((np.array([1.0, 2.0]), np.array([3.0, 4.0])), maps, extents=(2,), shape=())
     """
 
     name = "tenon.contract"

@@ -186,7 +186,10 @@ class ControlFlowOp(IRDLOperation, ABC):
 
 @irdl_op_definition
 class CondOp(ControlFlowOp):
-    """The values of region `then` where `predicate` (tensor<i1>) is true, else those of region `otherwise`."""
+    """The values of region `then` where `predicate` (tensor<i1>) is true, else those of region `otherwise`.
+
+    >>> tenon.cond(np.array(False), lambda x: x + 1, lambda x: x * 10, np.array([1.0, 2.0]))
+    """
 
     name = "tenon.cond"
     predicate = operand_def(TensorType[Attribute])
@@ -244,7 +247,10 @@ class CondOp(ControlFlowOp):
 
 @irdl_op_definition
 class WhileLoopOp(ControlFlowOp):
-    """The carried values after `body` has been applied for as long as `condition` gives true."""
+    """The carried values after `body` has been applied for as long as `condition` gives true.
+
+    >>> tenon.while_loop(lambda x: tenon.sum(x) < 100, lambda x: x * 2, np.array([1.0, 2.0]))
+    """
 
     name = "tenon.while_loop"
     initial = var_operand_def(TensorType[Attribute])
@@ -303,6 +309,8 @@ class ScanOp(ControlFlowOp):
     Sequences are sliced along their first dimension. The body yields the carried values and then one slice of each
     stacked output. Results are the last carried values and the stacked outputs. With `reverse`, the last slices come
     first.
+
+    >>> tenon.scan(lambda total, x: (total + x, total * x), np.array(0.0), np.array([1.0, 2.0, 3.0]))
     """
 
     name = "tenon.scan"

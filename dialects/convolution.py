@@ -32,6 +32,8 @@ class ConvolutionOp(ContractionOp):
 
     The result is (n, groups, f, ...counts), with any number of spatial dimensions. Windows start every `stride`
     elements, and their elements are `dilation` apart: one size each, or one for each spatial dimension.
+
+    >>> tenon.convolution(np.array([[[[1.0, 2.0, 3.0, 4.0]]]]), np.array([[[[1.0, 10.0]]]]))
     """
 
     name = "tenon.convolution"
@@ -219,6 +221,9 @@ class ConvOp(ConvolutionLayerOp):
     `"valid"` for none, `"same"` for counts of ceil(size / stride), with an odd element behind (`"same_lower"`: before).
     The result is (n, f, ...counts) with counts of (size + padding - dilation * (window - 1) - 1) // stride + 1, as
     PyTorch's.
+
+    >>> x = np.array([[[1.0, 2.0, 3.0, 4.0]]])
+    >>> tenon.conv(x, np.array([[[1.0, 10.0]]]), padding="same")
     """
 
     name = "tenon.conv"
@@ -226,7 +231,12 @@ class ConvOp(ConvolutionLayerOp):
 
 @tensor_op
 class Conv1dOp(ConvolutionLayerOp):
-    """The convolution of signals `x` (n, c, length) with `weight` (f, c / groups, k), plus `bias` (f,): see `conv`."""
+    """The convolution of signals `x` (n, c, length) with `weight` (f, c / groups, k), plus `bias` (f,): see `conv`.
+
+    >>> x, weight = np.array([[[1.0, 2.0, 3.0, 4.0]]]), np.array([[[1.0, 10.0]]])
+    >>> tenon.conv1d(x, weight)
+    >>> tenon.conv1d(x, weight, np.array([0.5]), stride=2, padding=1)
+    """
 
     name = "tenon.conv1d"
     RANK: ClassVar[int | None] = 1
@@ -239,6 +249,9 @@ class Conv2dOp(ConvolutionLayerOp):
     `stride` and `dilation` are one size or a pair; `padding` (with zeros) is one size, a pair, top, bottom, left and
     right, or a name: see `conv`. The result is (n, f, oh, ow) with oh = (height + padding - dilation * (kh - 1) - 1) //
     stride + 1, as PyTorch's.
+
+    >>> x = np.array([[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]])
+    >>> tenon.conv2d(x, np.array([[[[1.0, 0.0], [0.0, -1.0]]]]))
     """
 
     name = "tenon.conv2d"
@@ -249,6 +262,8 @@ class Conv2dOp(ConvolutionLayerOp):
 class Conv3dOp(ConvolutionLayerOp):
     """The convolution of volumes `x` (n, c, depth, height, width) with `weight` (f, c / groups, kd, kh, kw), plus
     `bias` (f,): see `conv`.
+
+    >>> tenon.conv3d(np.ones((1, 1, 2, 3, 3)), np.ones((1, 1, 2, 2, 2)))
     """
 
     name = "tenon.conv3d"

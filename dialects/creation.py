@@ -15,7 +15,10 @@ from tenon.dialects.value import Value, insertion_point, ops
 
 @tensor_function
 def full(shape: Sequence[int] | int, value: float, dtype: object = "f32") -> Any:
-    """A tensor of `shape` and `dtype` whose elements are all `value`."""
+    """A tensor of `shape` and `dtype` whose elements are all `value`.
+
+    >>> tenon.full((2, 3), 7, dtype="i32")
+    """
     size = (shape,) if isinstance(shape, int) else tuple(shape)
     number = np.asarray(value, numpy_dtype(element_type(dtype)))
     if insertion_point() is None:
@@ -25,19 +28,28 @@ def full(shape: Sequence[int] | int, value: float, dtype: object = "f32") -> Any
 
 @tensor_function
 def zeros(shape: Sequence[int] | int, dtype: object = "f32") -> Any:
-    """A tensor of zeros."""
+    """A tensor of zeros.
+
+    >>> tenon.zeros((2, 3))
+    """
     return full(shape, 0, dtype)
 
 
 @tensor_function
 def ones(shape: Sequence[int] | int, dtype: object = "f32") -> Any:
-    """A tensor of ones."""
+    """A tensor of ones.
+
+    >>> tenon.ones((2, 3), dtype="i1")
+    """
     return full(shape, 1, dtype)
 
 
 @tensor_function
 def full_like(x: Any, value: float) -> Any:
-    """A tensor of `x`'s shape and dtype whose elements are all `value`."""
+    """A tensor of `x`'s shape and dtype whose elements are all `value`.
+
+    >>> tenon.full_like(np.array([[1, 2], [3, 4]]), 9)
+    """
     if isinstance(x, Value):
         return full(x.shape, value, x.element_type)
     array = np.asarray(x)
@@ -46,19 +58,28 @@ def full_like(x: Any, value: float) -> Any:
 
 @tensor_function
 def zeros_like(x: Any) -> Any:
-    """Zeros of `x`'s shape and dtype."""
+    """Zeros of `x`'s shape and dtype.
+
+    >>> tenon.zeros_like(np.array([[1, 2], [3, 4]]))
+    """
     return full_like(x, 0)
 
 
 @tensor_function
 def ones_like(x: Any) -> Any:
-    """Ones of `x`'s shape and dtype."""
+    """Ones of `x`'s shape and dtype.
+
+    >>> tenon.ones_like(np.array([1.5, 2.5]))
+    """
     return full_like(x, 1)
 
 
 @tensor_function
 def asarray(x: Any, dtype: object = None) -> Any:
-    """`x` (traced, an array or nested numbers) as a tensor of `dtype`: by default its own, f32 for Python's floats."""
+    """`x` (traced, an array or nested numbers) as a tensor of `dtype`: by default its own, f32 for Python's floats.
+
+    >>> tenon.asarray([[1, 2], [3, 4]], dtype="f32")
+    """
     element = None if dtype is None else element_type(dtype)
     if isinstance(x, Value):
         return to_value(x, element)
@@ -71,7 +92,10 @@ def asarray(x: Any, dtype: object = None) -> Any:
 
 @tensor_function
 def eye(n: int, m: int | None = None, k: int = 0, dtype: object = "f32") -> Any:
-    """A matrix (`n`, `m`) of zeros, square unless `m` is given, with ones on diagonal `k`."""
+    """A matrix (`n`, `m`) of zeros, square unless `m` is given, with ones on diagonal `k`.
+
+    >>> tenon.eye(2, 3, k=1)
+    """
     if insertion_point() is None:
         return np.eye(n, m, k, numpy_dtype(element_type(dtype)))
     columns = n if m is None else m
@@ -84,6 +108,9 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: obje
     """The numbers from `start` to before `stop` in steps of `step`; with one number, from 0 to before it.
 
     By default i64 if all are integers, else f32.
+
+    >>> tenon.arange(4)
+    >>> tenon.arange(1, 2, 0.25)
     """
     given = (0, start, step) if stop is None else (start, stop, step)
     element = dtype or ("i64" if all(isinstance(number, int | np.integer) for number in given) else "f32")
@@ -92,7 +119,11 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: obje
 
 @tensor_function
 def linspace(start: float, stop: float, num: int = 50, *, endpoint: bool = True, dtype: object = "f32") -> Any:
-    """`num` numbers at equal distances from `start` to `stop`, the last one left out unless `endpoint`."""
+    """`num` numbers at equal distances from `start` to `stop`, the last one left out unless `endpoint`.
+
+    >>> tenon.linspace(0.0, 1.0, 5)
+    >>> tenon.linspace(0.0, 1.0, 5, endpoint=False)
+    """
     return _known(np.linspace(start, stop, num, endpoint=endpoint).astype(numpy_dtype(element_type(dtype))))
 
 
@@ -106,6 +137,8 @@ def meshgrid(*xs: Any, indexing: str = "xy") -> Any:
     """Each of the vectors `xs` along an axis of its own, repeated along those of the others.
 
     As in NumPy, `indexing` xy gives the first vector axis 1 and the second axis 0; with ij axes are in order.
+
+    >>> tenon.meshgrid(np.array([1, 2, 3]), np.array([10, 20]))
     """
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing is {indexing!r} where 'xy' or 'ij' is needed")
@@ -130,6 +163,8 @@ def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
 
     The condition must be known while tracing, since the size of the result depends on it. Raises `TypeError` for a
     traced one.
+
+    >>> tenon.compress(np.array([True, False, True]), np.array([[1, 2, 3], [4, 5, 6]]), axis=1)
     """
     if isinstance(condition, Value):
         raise TypeError(

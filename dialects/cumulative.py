@@ -24,6 +24,10 @@ from tenon.dialects.value import Value, ops
 class CumsumOp(CumulativeOp):
     """The sums of the elements of `x` up to each place along `axis`. Integers keep their dtype and wrap; truth values
     are counted as i64. NumPy flattens by default; here `axis` is 0.
+
+    >>> tenon.cumsum(np.array([1.0, 2.0, 3.0]))
+    >>> tenon.cumsum(np.array([1.0, 2.0, 3.0]), exclusive=True)
+    >>> tenon.cumsum(np.array([1.0, 2.0, 3.0]), reverse=True)
     """
 
     name = "tenon.cumsum"
@@ -50,6 +54,9 @@ class CumsumOp(CumulativeOp):
 class CumprodOp(CumulativeOp):
     """The products of the elements of `x` up to each place along `axis`. Integers keep their dtype and wrap. NumPy
     flattens by default; here `axis` is 0.
+
+    >>> tenon.cumprod(np.array([2.0, 3.0, 4.0]))
+    >>> tenon.cumprod(np.array([2.0, 3.0, 4.0]), exclusive=True)
     """
 
     name = "tenon.cumprod"
@@ -88,7 +95,10 @@ class CumprodOp(CumulativeOp):
 
 @tensor_op
 class LogcumsumexpOp(CumulativeOp):
-    """The logarithms of the sums of exp(`x`) up to each place along `axis`, without overflow."""
+    """The logarithms of the sums of exp(`x`) up to each place along `axis`, without overflow.
+
+    >>> tenon.logcumsumexp(np.array([0.0, 0.0, 1000.0]))
+    """
 
     name = "tenon.logcumsumexp"
     x = operand_def(FLOAT_TENSOR)
@@ -146,6 +156,9 @@ def _replaces(x: Value, best: Value, is_better: Value) -> Value:
 class CummaxOp(CumulativeExtremumOp):
     """The largest elements of `x` up to each place along `axis`, and their indices (i64): the latest of equal ones, as
     in PyTorch. NaN counts as larger than everything.
+
+    >>> tenon.cummax(np.array([1.0, 3.0, 2.0, 3.0]))
+    >>> tenon.cummax(np.array([1.0, np.nan, 2.0]))
     """
 
     name = "tenon.cummax"
@@ -163,6 +176,9 @@ class CummaxOp(CumulativeExtremumOp):
 class CumminOp(CumulativeExtremumOp):
     """The smallest elements of `x` up to each place along `axis`, and their indices (i64): the latest of equal ones, as
     in PyTorch. NaN counts as smaller than everything.
+
+    >>> tenon.cummin(np.array([3.0, 1.0, 2.0, 1.0]))
+    >>> tenon.cummin(np.array([1.0, np.nan, 2.0]))
     """
 
     name = "tenon.cummin"

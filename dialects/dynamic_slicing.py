@@ -49,6 +49,10 @@ class DynamicSliceOp(IndexingOp):
     """The slice of `x`, of the given `sizes`, that begins at `starts` (rank,).
 
     Negative starts count from the end; a slice that would leave `x` is moved inside.
+
+    >>> x = np.array([0, 1, 2, 3, 4])
+    >>> tenon.dynamic_slice(x, np.array([1]), sizes=(3,))
+    >>> tenon.dynamic_slice(x, np.array([4]), sizes=(3,))
     """
 
     name = "tenon.dynamic_slice"
@@ -92,6 +96,8 @@ class DynamicUpdateSliceOp(IndexingOp):
     """`x` with `update` in the place of the slice that begins at `starts` (rank,) and has its shape.
 
     Negative starts count from the end; a slice that would leave `x` is moved inside.
+
+    >>> tenon.dynamic_update_slice(np.array([0, 1, 2, 3, 4]), np.array([10, 20]), np.array([-3]))
     """
 
     name = "tenon.dynamic_update_slice"

@@ -29,6 +29,10 @@ def einsum(equation: str, *operands: Any) -> Any:
     occurs twice in one operand takes its diagonal. Dimensions of one letter are equal or 1, which broadcasts. Raises
     `ValueError` for an equation that does not fit the operands. Many operands are multiplied two at a time, those
     first whose product takes the fewest steps.
+
+    >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> tenon.einsum("ij,kj->ik", x, x)
+    >>> tenon.einsum("ii", x)
     """
     common = promote([own_element(x, "einsum") for x in operands]) if operands else f32
     if len(operands) > 2 and common != compute_type(common):

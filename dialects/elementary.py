@@ -21,7 +21,10 @@ from tenon.dialects.value import Value, ops
 
 @tensor_op
 class ExpOp(PrimitiveOp):
-    """e to the power `x`."""
+    """e to the power `x`.
+
+    >>> tenon.exp(np.array([0.0, 1.0, -np.inf]))
+    """
 
     name = "tenon.exp"
     x = operand_def(FLOAT_TENSOR)
@@ -35,7 +38,10 @@ class ExpOp(PrimitiveOp):
 
 @tensor_op
 class Exp2Op(PrimitiveOp):
-    """2 to the power `x`."""
+    """2 to the power `x`.
+
+    >>> tenon.exp2(np.array([0.0, 3.0, -1.0]))
+    """
 
     name = "tenon.exp2"
     x = operand_def(FLOAT_TENSOR)
@@ -49,7 +55,11 @@ class Exp2Op(PrimitiveOp):
 
 @tensor_op
 class Expm1Op(PrimitiveOp):
-    """e to the power `x`, less one; accurate near 0."""
+    """e to the power `x`, less one; accurate near 0.
+
+    >>> tenon.expm1(np.array([0.0, 1.0, -np.inf]))
+    >>> tenon.expm1(np.array([1e-12])) * 1e12
+    """
 
     name = "tenon.expm1"
     x = operand_def(FLOAT_TENSOR)
@@ -63,7 +73,10 @@ class Expm1Op(PrimitiveOp):
 
 @tensor_op
 class LogOp(PrimitiveOp):
-    """The natural logarithm of `x`."""
+    """The natural logarithm of `x`: -inf at 0, NaN for negative numbers.
+
+    >>> tenon.log(np.array([1.0, 10.0, 0.0, -1.0]))
+    """
 
     name = "tenon.log"
     x = operand_def(FLOAT_TENSOR)
@@ -77,7 +90,10 @@ class LogOp(PrimitiveOp):
 
 @tensor_op
 class Log2Op(PrimitiveOp):
-    """The logarithm of `x` to base 2."""
+    """The logarithm of `x` to base 2: -inf at 0, NaN for negative numbers.
+
+    >>> tenon.log2(np.array([8.0, 0.5, 0.0, -1.0]))
+    """
 
     name = "tenon.log2"
     x = operand_def(FLOAT_TENSOR)
@@ -91,7 +107,10 @@ class Log2Op(PrimitiveOp):
 
 @tensor_op
 class Log10Op(PrimitiveOp):
-    """The logarithm of `x` to base 10."""
+    """The logarithm of `x` to base 10: -inf at 0, NaN for negative numbers.
+
+    >>> tenon.log10(np.array([1000.0, 0.01, 0.0, -1.0]))
+    """
 
     name = "tenon.log10"
     x = operand_def(FLOAT_TENSOR)
@@ -105,7 +124,11 @@ class Log10Op(PrimitiveOp):
 
 @tensor_op
 class Log1pOp(PrimitiveOp):
-    """The natural logarithm of one plus `x`; accurate near 0."""
+    """The natural logarithm of one plus `x`, accurate near 0: -inf at -1, NaN below.
+
+    >>> tenon.log1p(np.array([0.0, 1.0, -1.0]))
+    >>> tenon.log1p(np.array([1e-12])) * 1e12
+    """
 
     name = "tenon.log1p"
     x = operand_def(FLOAT_TENSOR)
@@ -119,7 +142,10 @@ class Log1pOp(PrimitiveOp):
 
 @tensor_op
 class SqrtOp(PrimitiveOp):
-    """The square root of `x`; NaN for negative numbers."""
+    """The square root of `x`; NaN for negative numbers.
+
+    >>> tenon.sqrt(np.array([9.0, 2.0, 0.0, -1.0]))
+    """
 
     name = "tenon.sqrt"
     x = operand_def(FLOAT_TENSOR)
@@ -133,7 +159,10 @@ class SqrtOp(PrimitiveOp):
 
 @tensor_op
 class RsqrtOp(PrimitiveOp):
-    """One divided by the square root of `x`; NaN for negative numbers."""
+    """One divided by the square root of `x`; NaN for negative numbers.
+
+    >>> tenon.rsqrt(np.array([4.0, 2.0, 0.0, -1.0]))
+    """
 
     name = "tenon.rsqrt"
     x = operand_def(FLOAT_TENSOR)
@@ -147,7 +176,10 @@ class RsqrtOp(PrimitiveOp):
 
 @tensor_op
 class SinOp(PrimitiveOp):
-    """The sine of `x` (in radians)."""
+    """The sine of `x` (in radians).
+
+    >>> tenon.sin(np.array([0.0, np.pi / 6, np.pi / 2]))
+    """
 
     name = "tenon.sin"
     x = operand_def(FLOAT_TENSOR)
@@ -161,7 +193,10 @@ class SinOp(PrimitiveOp):
 
 @tensor_op
 class CosOp(PrimitiveOp):
-    """The cosine of `x` (in radians)."""
+    """The cosine of `x` (in radians).
+
+    >>> tenon.cos(np.array([0.0, np.pi / 3, np.pi]))
+    """
 
     name = "tenon.cos"
     x = operand_def(FLOAT_TENSOR)
@@ -175,7 +210,10 @@ class CosOp(PrimitiveOp):
 
 @tensor_op
 class TanOp(PrimitiveOp):
-    """The tangent of `x` (in radians)."""
+    """The tangent of `x` (in radians).
+
+    >>> tenon.tan(np.array([0.0, np.pi / 4, 1.0]))
+    """
 
     name = "tenon.tan"
     x = operand_def(FLOAT_TENSOR)
@@ -189,7 +227,10 @@ class TanOp(PrimitiveOp):
 
 @tensor_op
 class AsinOp(PrimitiveOp):
-    """The angle in [-pi/2, pi/2] whose sine is `x`; NaN outside of [-1, 1]."""
+    """The angle in [-pi/2, pi/2] whose sine is `x`; NaN outside of [-1, 1].
+
+    >>> tenon.asin(np.array([0.0, 0.5, 1.0, 1.5]))
+    """
 
     name = "tenon.asin"
     x = operand_def(FLOAT_TENSOR)
@@ -204,7 +245,10 @@ class AsinOp(PrimitiveOp):
 
 @tensor_op
 class AcosOp(PrimitiveOp):
-    """The angle in [0, pi] whose cosine is `x`; NaN outside of [-1, 1]."""
+    """The angle in [0, pi] whose cosine is `x`; NaN outside of [-1, 1].
+
+    >>> tenon.acos(np.array([1.0, 0.5, -1.0, 1.5]))
+    """
 
     name = "tenon.acos"
     x = operand_def(FLOAT_TENSOR)
@@ -219,7 +263,10 @@ class AcosOp(PrimitiveOp):
 
 @tensor_op
 class AtanOp(PrimitiveOp):
-    """The angle in [-pi/2, pi/2] whose tangent is `x`."""
+    """The angle in [-pi/2, pi/2] whose tangent is `x`.
+
+    >>> tenon.atan(np.array([0.0, 1.0, -np.inf]))
+    """
 
     name = "tenon.atan"
     x = operand_def(FLOAT_TENSOR)
@@ -234,7 +281,10 @@ class AtanOp(PrimitiveOp):
 
 @tensor_op
 class SinhOp(PrimitiveOp):
-    """The hyperbolic sine of `x`."""
+    """The hyperbolic sine of `x`.
+
+    >>> tenon.sinh(np.array([0.0, 1.0, -1.0]))
+    """
 
     name = "tenon.sinh"
     x = operand_def(FLOAT_TENSOR)
@@ -248,7 +298,10 @@ class SinhOp(PrimitiveOp):
 
 @tensor_op
 class CoshOp(PrimitiveOp):
-    """The hyperbolic cosine of `x`."""
+    """The hyperbolic cosine of `x`.
+
+    >>> tenon.cosh(np.array([0.0, 1.0, -1.0]))
+    """
 
     name = "tenon.cosh"
     x = operand_def(FLOAT_TENSOR)
@@ -262,7 +315,10 @@ class CoshOp(PrimitiveOp):
 
 @tensor_op
 class TanhOp(PrimitiveOp):
-    """The hyperbolic tangent of `x`."""
+    """The hyperbolic tangent of `x`.
+
+    >>> tenon.tanh(np.array([0.0, 1.0, -100.0]))
+    """
 
     name = "tenon.tanh"
     x = operand_def(FLOAT_TENSOR)
@@ -276,7 +332,10 @@ class TanhOp(PrimitiveOp):
 
 @tensor_op
 class AsinhOp(PrimitiveOp):
-    """The number whose hyperbolic sine is `x`."""
+    """The number whose hyperbolic sine is `x`.
+
+    >>> tenon.asinh(np.array([0.0, 1.0, -10.0]))
+    """
 
     name = "tenon.asinh"
     x = operand_def(FLOAT_TENSOR)
@@ -291,7 +350,10 @@ class AsinhOp(PrimitiveOp):
 
 @tensor_op
 class AcoshOp(PrimitiveOp):
-    """The number >= 0 whose hyperbolic cosine is `x`; NaN below 1."""
+    """The number >= 0 whose hyperbolic cosine is `x`; NaN below 1.
+
+    >>> tenon.acosh(np.array([1.0, 10.0, 0.5]))
+    """
 
     name = "tenon.acosh"
     x = operand_def(FLOAT_TENSOR)
@@ -306,7 +368,10 @@ class AcoshOp(PrimitiveOp):
 
 @tensor_op
 class AtanhOp(PrimitiveOp):
-    """The number whose hyperbolic tangent is `x`; NaN outside of [-1, 1]."""
+    """The number whose hyperbolic tangent is `x`; NaN outside of [-1, 1].
+
+    >>> tenon.atanh(np.array([0.0, 0.5, 1.0, 2.0]))
+    """
 
     name = "tenon.atanh"
     x = operand_def(FLOAT_TENSOR)
@@ -321,7 +386,10 @@ class AtanhOp(PrimitiveOp):
 
 @tensor_op
 class ErfOp(PrimitiveOp):
-    """The error function of `x`: 2/sqrt(pi) times the integral of exp(-t^2) for t from 0 to `x`."""
+    """The error function of `x`: 2/sqrt(pi) times the integral of exp(-t^2) for t from 0 to `x`.
+
+    >>> tenon.erf(np.array([0.0, 0.5, -1.0, np.inf]))
+    """
 
     name = "tenon.erf"
     x = operand_def(FLOAT_TENSOR)
@@ -335,7 +403,10 @@ class ErfOp(PrimitiveOp):
 
 @tensor_op
 class Atan2Op(PrimitiveOp):
-    """The angle in [-pi, pi] of the point with ordinate `y` and abscissa `x`."""
+    """The angle in [-pi, pi] of the point with ordinate `y` and abscissa `x`.
+
+    >>> tenon.atan2(np.array([1.0, 1.0, -1.0, 0.0]), np.array([1.0, -1.0, -1.0, -1.0]))
+    """
 
     name = "tenon.atan2"
     y = operand_def(FLOAT_TENSOR)

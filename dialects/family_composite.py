@@ -11,6 +11,7 @@ from xdsl.ir import Block
 from tenon.dialects.base import TensorOp
 from tenon.dialects.bounded_cache import BoundedCache
 from tenon.dialects.family import as_tuple, require_hooks
+from tenon.dialects.inference import InferenceError
 from tenon.dialects.registry import generation
 from tenon.dialects.signature import flat, map_grouped
 from tenon.dialects.value import InsertionPoint, Value, inserting
@@ -60,7 +61,10 @@ class CompositeOp(TensorOp):
 
     def decomposed(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """The results as values, computed from grouped values by other ops at the insertion point."""
-        return as_tuple(self.decompose(*operands, **self.settings))
+        try:
+            return as_tuple(self.decompose(*operands, **self.settings))
+        except InferenceError as error:
+            raise InferenceError(f"{self.name}: {error}") from None
 
 
 _INFERRED: BoundedCache[Any] = BoundedCache(4096)

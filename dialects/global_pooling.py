@@ -80,6 +80,8 @@ class AdaptiveMaxPoolOp(AdaptivePoolingOp):
 
     Window i of m along n elements has those from floor(i n / m) to before ceil((i + 1) n / m), as PyTorch's; a size of
     -1 keeps the dimension. NaN if there is any; the gradient goes to the first largest.
+
+    >>> tenon.adaptive_max_pool(np.array([1.0, 5.0, 2.0, 3.0, 4.0]), output_size=(3,))
     """
 
     name = "tenon.adaptive_max_pool"
@@ -96,6 +98,8 @@ class AdaptiveMaxPoolOp(AdaptivePoolingOp):
 class AdaptiveAvgPoolOp(AdaptivePoolingOp):
     """The mean of each of `output_size` windows that cover the last dimensions of `x` (..., *image). Integers are taken
     as f32. The windows are those of `adaptive_max_pool`.
+
+    >>> tenon.adaptive_avg_pool(np.array([1.0, 5.0, 2.0, 3.0, 4.0]), output_size=(3,))
     """
 
     name = "tenon.adaptive_avg_pool"
@@ -130,6 +134,8 @@ class GlobalMaxPoolOp(GlobalPoolingOp):
     """The largest element of each channel of `x` (n, c, ...image), as (n, c, 1, ...); NaN if there is any.
 
     The gradient goes to the first largest.
+
+    >>> tenon.global_max_pool(np.array([[[1.0, 4.0, 2.0], [-1.0, -3.0, -2.0]]]))
     """
 
     name = "tenon.global_max_pool"
@@ -154,7 +160,10 @@ class GlobalMaxPoolOp(GlobalPoolingOp):
 
 @tensor_op
 class GlobalAvgPoolOp(GlobalPoolingOp):
-    """The mean of each channel of `x` (n, c, ...image), as (n, c, 1, ...). Integers are taken as f32."""
+    """The mean of each channel of `x` (n, c, ...image), as (n, c, 1, ...). Integers are taken as f32.
+
+    >>> tenon.global_avg_pool(np.array([[[1.0, 4.0, 1.0], [-1.0, -3.0, -2.0]]]))
+    """
 
     name = "tenon.global_avg_pool"
 
@@ -167,6 +176,8 @@ class GlobalAvgPoolOp(GlobalPoolingOp):
 class GlobalLpPoolOp(GlobalPoolingOp):
     """The p-norm of each channel of `x` (n, c, ...image), as (n, c, 1, ...): (sum of |x|**p)**(1 / p). Integers are
     taken as f32. The gradient at a channel of zeros is 0.
+
+    >>> tenon.global_lp_pool(np.array([[[3.0, 4.0], [0.0, -2.0]]]))
     """
 
     name = "tenon.global_lp_pool"
@@ -188,6 +199,8 @@ class LocalResponseNormOp(CompositeOp):
     `size` channels around each: (size - 1) // 2 before it and size // 2 behind it, as far as there are any.
 
     Source: ONNX's LRN; Krizhevsky, Sutskever and Hinton (2012), section 3.3. Integers are taken as f32.
+
+    >>> tenon.local_response_norm(np.array([[[1.0], [2.0], [4.0]]]), size=3, alpha=3.0, beta=1.0)
     """
 
     name = "tenon.local_response_norm"
@@ -214,6 +227,8 @@ class LocalResponseNormOp(CompositeOp):
 
     @staticmethod
     def decompose(x: Value, *, size: int, alpha: float, beta: float, bias: float) -> Value:
+        if 0 in x.shape:
+            return x
         compute = in_compute_type(x)
         squares = ops.reshape(compute * compute, shape=(*x.shape[:2], prod(x.shape[2:])))
         around = ops.pad(squares, low=(0, (size - 1) // 2, 0), high=(0, size // 2, 0))
@@ -233,6 +248,8 @@ class MaxUnpoolOp(CompositeOp):
 
     `output_size` has a size for each pooled dimension. Of several elements at one place the last one stays; indices
     outside of the image are left out.
+
+    >>> tenon.max_unpool(np.array([[3.0, 5.0]]), np.array([[1, 3]]), output_size=(5,))
     """
 
     name = "tenon.max_unpool"

@@ -32,7 +32,10 @@ class _SameOp(IndexMapOp):
 
 @tensor_op
 class IdentityOp(_SameOp):
-    """`x` itself, as a value of its own: differentiating with respect to it leaves other uses of `x` alone."""
+    """`x` itself, as a value of its own: differentiating with respect to it leaves other uses of `x` alone.
+
+    >>> tenon.identity(np.array([1.0, 2.0]))
+    """
 
     name = "tenon.identity"
     x = operand_def(ANY_TENSOR)
@@ -45,7 +48,11 @@ class IdentityOp(_SameOp):
 
 @tensor_op
 class StopGradientOp(_SameOp):
-    """`x`, taken as a constant by differentiation."""
+    """`x`, taken as a constant by differentiation.
+
+    >>> tenon.grad(lambda x: x * tenon.stop_gradient(x))(3.0)
+    >>> tenon.grad(lambda x: x * x)(3.0)
+    """
 
     name = "tenon.stop_gradient"
     x = operand_def(ANY_TENSOR)

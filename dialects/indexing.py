@@ -33,7 +33,10 @@ from tenon.dialects.value import Value, ops
 
 @tensor_op
 class IotaOp(IndexingOp):
-    """The index along `axis` of every element of a tensor of `shape` and `dtype`: 0, 1, 2, ..."""
+    """The index along `axis` of every element of a tensor of `shape` and `dtype`: 0, 1, 2, ...
+
+    >>> tenon.iota(shape=(2, 3), axis=1)
+    """
 
     name = "tenon.iota"
     traits = traits_def(Pure(), NoGradient())
@@ -78,6 +81,10 @@ class GatherOp(IndexingOp):
     `indices` (integers, of any shape) takes the place of the axis in the shape of the result. Negative indices count
     from the end, others outside of `x` are moved to the nearest element. NumPy's `take` flattens by default; here
     `axis` is 0.
+
+    >>> x = np.array([[1, 2], [3, 4], [5, 6]])
+    >>> tenon.gather(x, np.array([1, 0, -1, 99]))
+    >>> tenon.gather(x, np.array(1), axis=1)
     """
 
     name = "tenon.gather"
@@ -148,6 +155,10 @@ class GatherElementsOp(IndexingOp):
     `indices` (integers, of the rank of `x`) has the shape of the result, and is nowhere larger than `x` but along
     `axis`. Negative indices count from the end, others outside of `x` are moved to the nearest element. What `gather`
     is in PyTorch; `take_along_axis` broadcasts, too.
+
+    >>> x = np.array([[1, 2, 3], [4, 5, 6]])
+    >>> tenon.gather_elements(x, np.array([[0, 1, -1]]))
+    >>> tenon.gather_elements(x, np.array([[2, 0], [-1, 0]]), axis=1)
     """
 
     name = "tenon.gather_elements"
@@ -199,7 +210,12 @@ def check_places(shape: Shape, places: Shape, axis: int) -> None:
 
 @tensor_op
 class TakeAlongAxisOp(CompositeOp):
-    """The elements of `x` at `indices` along `axis`, where the other axes of both broadcast, as in NumPy."""
+    """The elements of `x` at `indices` along `axis`, where the other axes of both broadcast, as in NumPy.
+
+    >>> x = np.array([[30, 10, 20], [5, 6, 4]])
+    >>> tenon.take_along_axis(x, tenon.argsort(x))
+    >>> tenon.take_along_axis(x, np.array([[0]]))
+    """
 
     name = "tenon.take_along_axis"
     x = operand_def(ANY_TENSOR)
@@ -243,6 +259,10 @@ class GatherNdOp(IndexingOp):
     The first `batch_dims` axes of `x` and `indices` are one and the same. `x` (b..., s..., t...) and `indices`
     (b..., n..., d), where d is the number of axes s, give (b..., n..., t...). Negative indices count from the end,
     others outside of `x` are moved to the nearest element.
+
+    >>> x = np.array([[1, 2], [3, 4], [5, 6]])
+    >>> tenon.gather_nd(x, np.array([[0, 1], [-1, 0]]))
+    >>> tenon.gather_nd(x, np.array([[1], [0]]))
     """
 
     name = "tenon.gather_nd"
@@ -316,6 +336,8 @@ class ScatterAddOp(ScatterOp):
 
     `updates` has the shape that `gather(x, indices, axis)` has. What has one index is added up, negative indices count
     from the end, and updates at other indices outside of `x` are left out.
+
+    >>> tenon.scatter_add(np.zeros(4), np.array([1, 1, -1, 99]), np.array([1.0, 2.0, 4.0, 8.0]))
     """
 
     name = "tenon.scatter_add"
@@ -380,6 +402,8 @@ class EmbeddingOp(CompositeOp):
     """The rows of `weight` (rows, ...) at `indices` (integers, of any shape).
 
     As in `gather`, negative indices count from the end, and those out of range give the nearest row.
+
+    >>> tenon.embedding(np.array([[0.0, 0.1], [1.0, 1.1], [2.0, 2.1]]), np.array([2, 0, 2]))
     """
 
     name = "tenon.embedding"
@@ -399,6 +423,8 @@ class OneHotOp(CompositeOp):
     `axis` of the result.
 
     Negative indices count from the end; at others outside of the axis all is `off_value`.
+
+    >>> tenon.one_hot(np.array([1, 0, -1, 5]), num_classes=3)
     """
 
     name = "tenon.one_hot"
@@ -440,7 +466,12 @@ class OneHotOp(CompositeOp):
 
 @tensor_op
 class InvertPermutationOp(CompositeOp):
-    """The permutation that undoes `x` (n,), which holds each of 0, ..., n - 1 once: result[x[i]] = i."""
+    """The permutation that undoes `x` (n,), which holds each of 0, ..., n - 1 once: result[x[i]] = i.
+
+    >>> p = np.array([2, 0, 1])
+    >>> tenon.invert_permutation(p)
+    >>> np.array([10, 20, 30])[p][tenon.invert_permutation(p)]
+    """
 
     name = "tenon.invert_permutation"
     traits = traits_def(Pure(), NoGradient())

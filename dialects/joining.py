@@ -21,7 +21,11 @@ from tenon.dialects.value import Value, ops
 
 @tensor_op
 class ConcatenateOp(IndexingOp):
-    """The `tensors` one behind the other along `axis`. They have one rank and agree in all other sizes."""
+    """The `tensors` one behind the other along `axis`. They have one rank and agree in all other sizes.
+
+    >>> tenon.concatenate((np.array([[1, 2]]), np.array([[3, 4], [5, 6]])))
+    >>> tenon.concatenate((np.array([[1, 2]]), np.array([[3]])), axis=1)
+    """
 
     name = "tenon.concatenate"
     tensors = var_operand_def(ANY_TENSOR)
@@ -91,7 +95,11 @@ class ConcatenateOp(IndexingOp):
 
 @tensor_op
 class StackOp(CompositeOp):
-    """The `tensors`, all of one shape, along a new axis at position `axis` of the result."""
+    """The `tensors`, all of one shape, along a new axis at position `axis` of the result.
+
+    >>> tenon.stack((np.array([1, 2]), np.array([3, 4])))
+    >>> tenon.stack((np.array([1, 2]), np.array([3, 4])), axis=1)
+    """
 
     name = "tenon.stack"
     tensors = var_operand_def(ANY_TENSOR)
@@ -122,7 +130,11 @@ class StackOp(CompositeOp):
 
 @tensor_op
 class SplitOp(CompositeOp):
-    """`x` cut along `axis` into `sections` parts of equal size, or into parts of the given `sizes`."""
+    """`x` cut along `axis` into `sections` parts of equal size, or into parts of the given `sizes`.
+
+    >>> tenon.split(np.array([1, 2, 3, 4, 5, 6]), 3)
+    >>> tenon.split(np.array([1, 2, 3, 4, 5, 6]), sizes=(1, 5))
+    """
 
     name = "tenon.split"
     x = operand_def(ANY_TENSOR)
@@ -178,7 +190,10 @@ def part_sizes(size: int, axis: int, sections: int | None, sizes: tuple[int, ...
 
 @tensor_function
 def unstack(x: Any, axis: int = 0) -> Any:
-    """The parts of `x` at each index of `axis`, without that axis."""
+    """The parts of `x` at each index of `axis`, without that axis.
+
+    >>> tenon.unstack(np.array([[1, 2], [3, 4]]), axis=1)
+    """
     tensor = x if isinstance(x, Value) else np.asarray(x)
     count = tensor.shape[normalize_axis(axis, tensor.ndim)]
     return tuple(

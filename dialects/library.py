@@ -4,7 +4,7 @@ from tenon.dialects import constant  # isort: split
 
 from tenon.dialects import arithmetic, comparison, elementary, pairwise, special  # isort: split
 
-from tenon.dialects import activation, indexing, joining, reduction, shape  # isort: split
+from tenon.dialects import activation, indexing, joining, piecewise, reduction, shape  # isort: split
 
 from tenon.dialects import (  # isort: split
     class_loss,
@@ -59,6 +59,7 @@ __all__ = [
     "norms",
     "padding",
     "pairwise",
+    "piecewise",
     "pooling",
     "random",
     "rearranging",

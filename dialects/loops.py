@@ -208,7 +208,8 @@ def _solve(expr: AffineExpr, size: int, operand: str, names: Sequence[str], exte
         for loop in unknown:
             extents[loop] = -1
         return
-    room = size - 1 - constant - sum(terms[loop] * (extents[loop] - 1) for loop in others)
+    # A window without elements reaches over none, however far apart they would be.
+    room = size - 1 - constant - sum(max(terms[loop] * (extents[loop] - 1), -1) for loop in others)
     if room < 0:
         raise InferenceError(f"{operand} has size {size} along {text}, where {size - room} or more is needed")
     for loop in unknown:

@@ -72,7 +72,11 @@ class DistanceLossOp(ElementLossOp):
 
 @tensor_op
 class MseLossOp(DistanceLossOp):
-    """The squared difference of `x` and `target`: by default, its mean."""
+    """The squared difference of `x` and `target`: by default, its mean.
+
+    >>> tenon.mse_loss(np.array([1.0, 2.0]), np.array([0.0, 5.0]))
+    >>> tenon.mse_loss(np.array([1.0, 2.0]), np.array([0.0, 5.0]), reduction="none")
+    """
 
     name = "tenon.mse_loss"
 
@@ -83,7 +87,11 @@ class MseLossOp(DistanceLossOp):
 
 @tensor_op
 class L1LossOp(DistanceLossOp):
-    """The magnitude of the difference of `x` and `target`: by default, its mean. The gradient at 0 is 0."""
+    """The magnitude of the difference of `x` and `target`: by default, its mean. The gradient at 0 is 0.
+
+    >>> tenon.l1_loss(np.array([1.0, 2.0]), np.array([0.0, 5.0]))
+    >>> tenon.l1_loss(np.array([1.0, 2.0]), np.array([0.0, 5.0]), reduction="sum")
+    """
 
     name = "tenon.l1_loss"
 
@@ -94,7 +102,12 @@ class L1LossOp(DistanceLossOp):
 
 @tensor_op
 class SmoothL1LossOp(DistanceLossOp):
-    """`d`^2 / (2 `beta`) for a difference `d` of `x` and `target` below `beta`, |d| - `beta` / 2 from there."""
+    """`d`^2 / (2 `beta`) for a difference `d` of `x` and `target` below `beta`, |d| - `beta` / 2 from there.
+
+    By default, the mean (Girshick, arXiv:1504.08083).
+
+    >>> tenon.smooth_l1_loss(np.array([0.5, 3.0]), np.array([0.0, 0.0]), reduction="none")
+    """
 
     name = "tenon.smooth_l1_loss"
     beta = setting(float, default=1.0)
@@ -114,7 +127,12 @@ class SmoothL1LossOp(DistanceLossOp):
 
 @tensor_op
 class HuberLossOp(DistanceLossOp):
-    """`d`^2 / 2 for a difference `d` of `x` and `target` up to `delta`, `delta` (|d| - `delta` / 2) above."""
+    """`d`^2 / 2 for a difference `d` of `x` and `target` up to `delta`, `delta` (|d| - `delta` / 2) above.
+
+    By default, the mean (Huber, Annals of Mathematical Statistics 35, 1964).
+
+    >>> tenon.huber_loss(np.array([0.5, 3.0]), np.array([0.0, 0.0]), delta=2.0, reduction="none")
+    """
 
     name = "tenon.huber_loss"
     delta = setting(float, default=1.0)
@@ -127,7 +145,10 @@ class HuberLossOp(DistanceLossOp):
 
 @tensor_op
 class SoftMarginLossOp(DistanceLossOp):
-    """log(1 + exp(-`target` `x`)) for a `target` of 1 or -1, without overflow: by default, its mean."""
+    """log(1 + exp(-`target` `x`)) for a `target` of 1 or -1, without overflow: by default, its mean.
+
+    >>> tenon.soft_margin_loss(np.array([2.0, 2.0]), np.array([1.0, -1.0]), reduction="none")
+    """
 
     name = "tenon.soft_margin_loss"
 
@@ -138,7 +159,10 @@ class SoftMarginLossOp(DistanceLossOp):
 
 @tensor_op
 class HingeEmbeddingLossOp(DistanceLossOp):
-    """`x` where `target` is 1, max(0, `margin` - `x`) where it is -1: by default, the mean."""
+    """`x` where `target` is 1, max(0, `margin` - `x`) where it is -1: by default, the mean.
+
+    >>> tenon.hinge_embedding_loss(np.array([0.2, 0.2]), np.array([1.0, -1.0]), reduction="none")
+    """
 
     name = "tenon.hinge_embedding_loss"
     margin = setting(float, default=1.0)
@@ -150,7 +174,10 @@ class HingeEmbeddingLossOp(DistanceLossOp):
 
 @tensor_op
 class HingeLossOp(DistanceLossOp):
-    """max(0, 1 - `target` `x`) for a `target` of 1 or -1: by default, its mean."""
+    """max(0, 1 - `target` `x`) for a `target` of 1 or -1: by default, its mean.
+
+    >>> tenon.hinge_loss(np.array([2.0, 0.3, 0.3]), np.array([1.0, 1.0, -1.0]), reduction="none")
+    """
 
     name = "tenon.hinge_loss"
 
@@ -165,6 +192,8 @@ class PoissonNllLossOp(ElementLossOp):
 
     Without `log_input`, `x` is the rate, and the loss is `x` - `target` log(`x` + `eps`). With `full`, Stirling's
     approximation of log(`target`!) is added where `target` is above 1.
+
+    >>> tenon.poisson_nll_loss(np.array([0.0, 1.0]), np.array([1.0, 3.0]), reduction="none")
     """
 
     name = "tenon.poisson_nll_loss"
@@ -192,6 +221,9 @@ class KlDivLossOp(ElementLossOp):
 
     With `log_target`, `target` is given as its logarithm, too. The reduction "batchmean" divides the sum by the size of
     the first dimension, which is the definition; "mean" divides by the number of elements.
+
+    >>> p, q = np.array([[0.5, 0.5]]), np.array([[0.9, 0.1]])
+    >>> tenon.kl_div(np.log(q), p, reduction="batchmean")
     """
 
     name = "tenon.kl_div"
@@ -221,6 +253,9 @@ class BinaryCrossEntropyOp(ElementLossOp):
     """-(`target` log `x` + (1 - `target`) log(1 - `x`)) times `weight`, for a probability `x`: by default, its mean.
 
     The logarithms are at least -100.
+
+    >>> p, target = np.array([0.9, 0.9, 0.0]), np.array([1.0, 0.0, 1.0])
+    >>> tenon.binary_cross_entropy(p, target, reduction="none")
     """
 
     name = "tenon.binary_cross_entropy"
@@ -269,6 +304,9 @@ class BinaryCrossEntropyWithLogitsOp(ElementLossOp):
     """The mean of -(`target` log sigmoid(`logits`) + (1 - `target`) log sigmoid(-`logits`)), without overflow.
 
     `weight` multiplies the loss, `positive_weight` its first part.
+
+    >>> x, target = np.array([2.0, 2.0, 1000.0]), np.array([1.0, 0.0, 0.0])
+    >>> tenon.binary_cross_entropy_with_logits(x, target, reduction="none")
     """
 
     name = "tenon.binary_cross_entropy_with_logits"
@@ -301,7 +339,11 @@ class EmbeddingLossOp(ElementLossOp):
 
 @tensor_op
 class MarginRankingLossOp(EmbeddingLossOp):
-    """max(0, `margin` - `target` (`x` - `y`)): `x` is to be above `y` where `target` is 1, below it where it is -1."""
+    """max(0, `margin` - `target` (`x` - `y`)): `x` is to be above `y` where `target` is 1, below it where it is -1.
+
+    >>> x, y = np.array([1.0, 1.0]), np.array([0.5, 0.5])
+    >>> tenon.margin_ranking_loss(x, y, np.array([1.0, -1.0]), margin=0.2, reduction="none")
+    """
 
     name = "tenon.margin_ranking_loss"
 
@@ -315,6 +357,9 @@ class CosineEmbeddingLossOp(EmbeddingLossOp):
     """1 - cos(`x`, `y`) where `target` is 1, max(0, cos(`x`, `y`) - `margin`) where it is -1.
 
     The cosine is that of the vectors along the last axis of `x` and `y`, which `target` lacks.
+
+    >>> x, y = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[3.0, 4.0], [3.0, 4.0]])
+    >>> tenon.cosine_embedding_loss(x, y, np.array([1.0, -1.0]), reduction="none")
     """
 
     name = "tenon.cosine_embedding_loss"

@@ -31,7 +31,10 @@ class SameShapeOp(CompositeOp):
 
 @tensor_op
 class SoftmaxOp(SameShapeOp):
-    """`x` scaled along `axis` to positive entries that add up to one: exp(x) over its sum."""
+    """`x` scaled along `axis` to positive entries that add up to one: exp(x) over its sum.
+
+    >>> tenon.softmax(np.array([[1.0, 2.0, 3.0], [1000.0, 1000.0, -np.inf]]))
+    """
 
     name = "tenon.softmax"
     x = operand_def(FLOAT_TENSOR)
@@ -56,7 +59,10 @@ class SoftmaxOp(SameShapeOp):
 
 @tensor_op
 class LogSoftmaxOp(SameShapeOp):
-    """The logarithm of `softmax(x)`, without underflow."""
+    """The logarithm of `softmax(x)`, without underflow.
+
+    >>> tenon.log_softmax(np.array([0.0, 0.0, 1000.0]))
+    """
 
     name = "tenon.log_softmax"
     x = operand_def(FLOAT_TENSOR)
@@ -122,6 +128,8 @@ class LayerNormOp(SameShapeOp):
     against `x`.
 
     `eps` is added to the variance (Ba et al., arXiv:1607.06450).
+
+    >>> tenon.layer_norm(np.array([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]]))
     """
 
     name = "tenon.layer_norm"
@@ -149,6 +157,8 @@ class LayerNormStatisticsOp(CompositeOp):
 
     These keep the axes with size 1, in the dtype `stash_dtype`, in which they are also computed: by default f32 for f16
     and bf16, else that of `x`.
+
+    >>> tenon.layer_norm_statistics(np.array([[1.0, 2.0, 3.0]]))
     """
 
     name = "tenon.layer_norm_statistics"
@@ -191,6 +201,8 @@ class RmsNormOp(SameShapeOp):
     """`x` over its root mean square along `axis`, sqrt(mean(x^2) + `eps`), times `weight`.
 
     `weight` broadcasts against `x` (Zhang and Sennrich, arXiv:1910.07467).
+
+    >>> tenon.rms_norm(np.array([[3.0, 4.0], [1.0, 0.0]]))
     """
 
     name = "tenon.rms_norm"
@@ -217,6 +229,8 @@ class MeanVarianceNormalizationOp(SameShapeOp):
     """`x` less its mean along `axis`, over its standard deviation plus `eps`.
 
     By default there is one mean per channel of images (n, channels, height, width).
+
+    >>> tenon.mean_variance_normalization(np.array([[1.0, 2.0], [3.0, 10.0]]), axis=(0,))
     """
 
     name = "tenon.mean_variance_normalization"
@@ -262,6 +276,9 @@ class BatchNormOp(CompositeOp):
 
     All of these are vectors over the channels, which are the dimension `axis` of `x` (Ioffe and Szegedy,
     arXiv:1502.03167).
+
+    >>> x = np.array([[1.0, 10.0], [3.0, 30.0]])
+    >>> tenon.batch_norm(x, np.array([2.0, 20.0]), np.array([4.0, 100.0]))
     """
 
     name = "tenon.batch_norm"
@@ -297,6 +314,8 @@ class BatchNormTrainingOp(CompositeOp):
 
     The channels are the dimension `axis` of `x`. The variance has divisor count, so for the running estimate that
     PyTorch keeps it is to be multiplied by count / (count - 1).
+
+    >>> tenon.batch_norm_training(np.array([[1.0, 10.0], [3.0, 30.0]]))
     """
 
     name = "tenon.batch_norm_training"
@@ -338,6 +357,9 @@ class BatchNormUpdateOp(CompositeOp):
 
     Each new one is (1 - `momentum`) times the running one plus `momentum` times the batch's, whose variance has divisor
     count - `ddof`. The defaults are PyTorch's; ONNX has `ddof` 0 and calls 1 - `momentum` the momentum.
+
+    >>> x = np.array([[1.0, 10.0], [3.0, 30.0]])
+    >>> tenon.batch_norm_update(x, np.zeros(2), np.ones(2))
     """
 
     name = "tenon.batch_norm_update"
@@ -412,6 +434,8 @@ class GroupNormOp(GroupedNormOp):
     """`x` (n, channels, ...) brought to mean 0 and variance 1 in each of `groups` groups of channels of each sample.
 
     Then times `weight`, plus `bias`, which are vectors over the channels (Wu and He, arXiv:1803.08494).
+
+    >>> tenon.group_norm(np.array([[1.0, 3.0, 10.0, 30.0]]), groups=2)
     """
 
     name = "tenon.group_norm"
@@ -432,6 +456,8 @@ class InstanceNormOp(GroupedNormOp):
     """`x` (n, channels, ...) brought to mean 0 and variance 1 in each channel of each sample.
 
     Then times `weight`, plus `bias`, which are vectors over the channels (Ulyanov et al., arXiv:1607.08022).
+
+    >>> tenon.instance_norm(np.array([[[1.0, 3.0], [10.0, 30.0]]]))
     """
 
     name = "tenon.instance_norm"

@@ -23,6 +23,9 @@ class NormOp(StatisticOp):
 
     For `p` 0 it is the number of elements that are not 0. Of no elements it is 0 (inf for `p` -inf). Where it is 0 the
     gradient is 0.
+
+    >>> x = np.array([3.0, -4.0, 0.0])
+    >>> [float(tenon.norm(x, p)) for p in (2.0, 1.0, np.inf, 0.0)]
     """
 
     name = "tenon.norm"
@@ -72,7 +75,10 @@ class NormOp(StatisticOp):
 
 @tensor_op
 class LogSumOp(StatisticOp):
-    """The logarithm of the sum of `x` along `axis`; -inf of no elements."""
+    """The logarithm of the sum of `x` along `axis`; -inf of no elements.
+
+    >>> tenon.log_sum(np.array([[1.0, 3.0], [0.0, 0.0]]), axis=1)
+    """
 
     name = "tenon.log_sum"
     x = operand_def(FLOAT_TENSOR)
@@ -87,7 +93,10 @@ class LogSumOp(StatisticOp):
 
 @tensor_op
 class SumSquareOp(StatisticOp):
-    """The sum of the squares of `x` along `axis`; 0 of no elements. Integers keep their dtype and wrap."""
+    """The sum of the squares of `x` along `axis`; 0 of no elements. Integers keep their dtype and wrap.
+
+    >>> tenon.sum_square(np.array([[1.0, 2.0], [3.0, 4.0]]), axis=1)
+    """
 
     name = "tenon.sum_square"
     x = operand_def(NUMERIC_TENSOR)
@@ -102,7 +111,11 @@ class SumSquareOp(StatisticOp):
 
 @tensor_op
 class LpNormalizeOp(SameShapeOp):
-    """`x` over its `p`-norm along `axis`, or over `eps` where the norm is below that."""
+    """`x` over its `p`-norm along `axis`, or over `eps` where the norm is below that.
+
+    >>> tenon.lp_normalize(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    >>> tenon.lp_normalize(np.array([1.0, -3.0]), p=1.0)
+    """
 
     name = "tenon.lp_normalize"
     x = operand_def(FLOAT_TENSOR)
@@ -124,6 +137,9 @@ class CosineSimilarityOp(CompositeOp):
     """The cosine of the angle between `x` and `y`, which broadcast, along `axis`: x y / (|x| |y|).
 
     Each length is at least `eps`.
+
+    >>> x, y = np.array([1.0, 0.0]), np.array([[3.0, 4.0], [-2.0, 0.0]])
+    >>> tenon.cosine_similarity(x, y)
     """
 
     name = "tenon.cosine_similarity"

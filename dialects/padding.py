@@ -30,6 +30,10 @@ class PadOp(IndexingOp):
 
     By `mode` they are `value` (constant), the nearest element (edge), `x` mirrored at its first and last element
     (reflect) or behind them (symmetric), or `x` repeated (wrap), as in NumPy.
+
+    >>> x, modes = np.array([1, 2, 3]), ("edge", "reflect", "symmetric", "wrap")
+    >>> tenon.pad(x, (2,), (-1,), value=9)
+    >>> np.stack([tenon.pad(x, (2,), (2,), mode=mode) for mode in modes])
     """
 
     name = "tenon.pad"

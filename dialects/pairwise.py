@@ -25,6 +25,8 @@ class HypotOp(ElementwiseOp):
     """The distance of the point (`x`, `y`) from the origin, without overflow; inf if either is infinite.
 
     The gradient at the origin is 0.
+
+    >>> tenon.hypot(np.array([3.0, 5.0, np.inf]), np.array([4.0, 12.0, np.nan]))
     """
 
     name = "tenon.hypot"
@@ -72,7 +74,10 @@ def _distance(x: Value, y: Value) -> Value:
 
 @tensor_op
 class LogaddexpOp(LogAddOp):
-    """log(exp(`x`) + exp(`y`)), without overflow."""
+    """log(exp(`x`) + exp(`y`)), without overflow.
+
+    >>> tenon.logaddexp(np.array([0.0, 1000.0]), np.array([0.0, 1000.0]))
+    """
 
     name = "tenon.logaddexp"
     BASE: ClassVar[float] = numbers.e
@@ -84,7 +89,10 @@ class LogaddexpOp(LogAddOp):
 
 @tensor_op
 class Logaddexp2Op(LogAddOp):
-    """log2(2^`x` + 2^`y`), without overflow."""
+    """log2(2^`x` + 2^`y`), without overflow.
+
+    >>> tenon.logaddexp2(np.array([0.0, 2000.0]), np.array([0.0, 2000.0]))
+    """
 
     name = "tenon.logaddexp2"
     BASE: ClassVar[float] = 2.0
@@ -96,7 +104,10 @@ class Logaddexp2Op(LogAddOp):
 
 @tensor_op
 class XlogyOp(ElementwiseOp):
-    """`x` log(`y`), and 0 where `x` is 0 unless `y` is NaN. The gradient there is 0 where log(`y`) is not finite."""
+    """`x` log(`y`), and 0 where `x` is 0 unless `y` is NaN. The gradient there is 0 where log(`y`) is not finite.
+
+    >>> tenon.xlogy(np.array([2.0, 0.0, 0.0]), np.array([np.e, 0.0, np.nan]))
+    """
 
     name = "tenon.xlogy"
     x = operand_def(FLOAT_TENSOR)
@@ -115,7 +126,10 @@ class XlogyOp(ElementwiseOp):
 
 @tensor_op
 class Xlog1pyOp(ElementwiseOp):
-    """`x` log(1 + `y`), and 0 where `x` is 0 unless `y` is NaN. The gradient there is 0 where `y` is -1 or below."""
+    """`x` log(1 + `y`), and 0 where `x` is 0 unless `y` is NaN. The gradient there is 0 where `y` is -1 or below.
+
+    >>> tenon.xlog1py(np.array([2.0, 0.0, 0.0]), np.array([np.e - 1, -1.0, np.nan]))
+    """
 
     name = "tenon.xlog1py"
     x = operand_def(FLOAT_TENSOR)
@@ -134,7 +148,10 @@ class Xlog1pyOp(ElementwiseOp):
 
 @tensor_op
 class CopysignOp(PrimitiveOp):
-    """The magnitude of `x` with the sign of `y`, of zeros, too. The gradient at 0 is 0, and none goes to `y`."""
+    """The magnitude of `x` with the sign of `y`, of zeros, too. The gradient at 0 is 0, and none goes to `y`.
+
+    >>> tenon.copysign(np.array([1.5, -2.0, 3.0]), np.array([-1.0, 1.0, -0.0]))
+    """
 
     name = "tenon.copysign"
     x = operand_def(FLOAT_TENSOR)
@@ -153,7 +170,11 @@ def _bitcast(value: Value, target: Attribute) -> Value:
 
 @tensor_op
 class NextafterOp(ElementwiseOp):
-    """The float (f32 or f64) after `x` in the direction of `y`; `y` where they are equal."""
+    """The float (f32 or f64) after `x` in the direction of `y`; `y` where they are equal.
+
+    >>> x, y = np.array([1.0, 1.0, 1.0], np.float32), np.array([2.0, 0.0, 1.0], np.float32)
+    >>> (tenon.nextafter(x, y) - x) * 2.0**24
+    """
 
     name = "tenon.nextafter"
     x = operand_def(WIDE_FLOAT_TENSOR)
@@ -174,7 +195,10 @@ class NextafterOp(ElementwiseOp):
 
 @tensor_op
 class HeavisideOp(ElementwiseOp):
-    """0 where `x` is negative, 1 where it is positive, `values` where it is 0; NaN for NaN."""
+    """0 where `x` is negative, 1 where it is positive, `values` where it is 0; NaN for NaN.
+
+    >>> tenon.heaviside(np.array([-1.0, 0.0, 2.0, np.nan]), 0.5)
+    """
 
     name = "tenon.heaviside"
     x = operand_def(NUMERIC_TENSOR)
@@ -190,7 +214,10 @@ class HeavisideOp(ElementwiseOp):
 
 @tensor_op
 class LerpOp(ElementwiseOp):
-    """`start` + `weight` (`end` - `start`): `start` for weight 0 and `end` for weight 1, both exactly."""
+    """`start` + `weight` (`end` - `start`): `start` for weight 0 and `end` for weight 1, both exactly.
+
+    >>> tenon.lerp(np.array([0.0, 10.0]), np.array([1.0, 20.0]), np.array([0.25, 1.5]))
+    """
 
     name = "tenon.lerp"
     start = operand_def(FLOAT_TENSOR)

@@ -99,6 +99,10 @@ class MaxPoolOp(MaxPoolingOp):
     and behind each dimension in turn, or a name: `"valid"` for none, `"same"` for ceil(size / stride) windows, with an
     odd element behind (`"same_lower"`: before). With `ceil_mode` a last window that reaches beyond the padding counts,
     if it starts before what is behind the image. The gradient goes to the first largest.
+
+    >>> x = np.array([[1.0, 3.0, 2.0, 0.0, 5.0]])
+    >>> tenon.max_pool(x, window=(2,))
+    >>> tenon.max_pool(x, window=(2,), ceil_mode=True)
     """
 
     name = "tenon.max_pool"
@@ -108,6 +112,8 @@ class MaxPoolOp(MaxPoolingOp):
 class MaxPool1dOp(MaxPoolingOp):
     """The largest element of each window of `x` (..., length); NaN if there is any. The settings are those of
     `max_pool`.
+
+    >>> tenon.max_pool1d(np.array([[1.0, 3.0, 2.0, 0.0, 5.0]]), window=3, stride=1)
     """
 
     name = "tenon.max_pool1d"
@@ -121,6 +127,10 @@ class MaxPool2dOp(MaxPoolingOp):
     `window` and `stride` are one size or a pair, `padding` one size, a pair, or top, bottom, left and right, or a name.
     Padding never is the largest. The last rows and columns are left out where no whole window fits, unless `ceil_mode`
     is set. The gradient goes to the first largest. See `max_pool`.
+
+    >>> x = np.array([[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]])
+    >>> tenon.max_pool2d(x, window=2, stride=1)
+    >>> tenon.max_pool2d(x, window=2, padding=1)
     """
 
     name = "tenon.max_pool2d"
@@ -131,6 +141,8 @@ class MaxPool2dOp(MaxPoolingOp):
 class MaxPool3dOp(MaxPoolingOp):
     """The largest element of each window of `x` (..., depth, height, width); NaN if there is any. The settings are
     those of `max_pool`.
+
+    >>> tenon.max_pool3d(np.array([[[[1.0, 2.0], [3.0, 4.0]], [[5.0, 8.0], [7.0, 6.0]]]]), window=2)
     """
 
     name = "tenon.max_pool3d"
@@ -145,6 +157,9 @@ class MaxPoolWithIndicesOp(PoolingOp):
     The settings are those of `max_pool`. Indices count the elements of the image in row-major order, or with
     `storage_order=1` in column-major order; with `within="tensor"` the elements of the images before count, too, as
     ONNX has it.
+
+    >>> x = np.array([[1.0, 3.0, 3.0, 0.0]])
+    >>> tenon.max_pool_with_indices(x, window=(2,), stride=1)
     """
 
     name = "tenon.max_pool_with_indices"
@@ -243,6 +258,10 @@ class AvgPoolOp(AveragePoolingOp):
 
     The settings are those of `max_pool`. Padding counts as zeros, or with `count_include_pad=False` not at all; what
     `ceil_mode` adds never counts.
+
+    >>> x = np.array([[1.0, 3.0, 2.0, 0.0, 5.0]])
+    >>> tenon.avg_pool(x, window=(2,), padding=1)
+    >>> tenon.avg_pool(x, window=(2,), padding=1, count_include_pad=False)
     """
 
     name = "tenon.avg_pool"
@@ -250,7 +269,10 @@ class AvgPoolOp(AveragePoolingOp):
 
 @tensor_op
 class AvgPool1dOp(AveragePoolingOp):
-    """The mean of each window of `x` (..., length). Integers are taken as f32. The settings are those of `avg_pool`."""
+    """The mean of each window of `x` (..., length). Integers are taken as f32. The settings are those of `avg_pool`.
+
+    >>> tenon.avg_pool1d(np.array([[1.0, 3.0, 2.0, 0.0, 5.0]]), window=3, stride=1)
+    """
 
     name = "tenon.avg_pool1d"
     RANK: ClassVar[int | None] = 1
@@ -263,6 +285,10 @@ class AvgPool2dOp(AveragePoolingOp):
     `window` and `stride` are one size or a pair, `padding` one size, a pair, or top, bottom, left and right, or a name.
     Padding counts as zeros, or with `count_include_pad=False` not at all. The last rows and columns are left out where
     no whole window fits, unless `ceil_mode` is set. See `avg_pool`.
+
+    >>> x = np.array([[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]])
+    >>> tenon.avg_pool2d(x, window=2, stride=1)
+    >>> tenon.avg_pool2d(x, window=2, padding=1, count_include_pad=False)
     """
 
     name = "tenon.avg_pool2d"
@@ -273,6 +299,8 @@ class AvgPool2dOp(AveragePoolingOp):
 class AvgPool3dOp(AveragePoolingOp):
     """The mean of each window of `x` (..., depth, height, width). Integers are taken as f32. The settings are those of
     `avg_pool`.
+
+    >>> tenon.avg_pool3d(np.array([[[[1.0, 2.0], [3.0, 4.0]], [[5.0, 8.0], [7.0, 6.0]]]]), window=2)
     """
 
     name = "tenon.avg_pool3d"
@@ -304,6 +332,9 @@ class LpPoolOp(PoolingOp):
     """The p-norm of each window of `x` (..., *image): (sum of |x|**p)**(1 / p). Integers are taken as f32.
 
     The settings are those of `max_pool`; padding is zeros. The gradient at a window of zeros is 0.
+
+    >>> tenon.lp_pool(np.array([[3.0, 4.0, 0.0, -2.0]]), window=(2,))
+    >>> tenon.lp_pool(np.array([[3.0, 4.0, 0.0, -2.0]]), window=(2,), p=1.0)
     """
 
     name = "tenon.lp_pool"

@@ -32,7 +32,10 @@ _DRAWS, _FOLDS, _SPLITS = 0, 1, 2
 
 @tensor_op
 class ShiftLeftOp(PrimitiveOp):
-    """The bits of `x` moved to the left by `y`; zeros come in. By the width or more, or by less than 0, it is 0."""
+    """The bits of `x` moved to the left by `y`; zeros come in. By the width or more, or by less than 0, it is 0.
+
+    >>> tenon.shift_left(np.array([1, 3, 1], np.int8), np.array([2, 7, 8], np.int8))
+    """
 
     name = "tenon.shift_left"
     x = operand_def(INTEGER_TENSOR)
@@ -48,6 +51,8 @@ class ShiftRightOp(PrimitiveOp):
     """The bits of `x` moved to the right by `y`; copies of the sign come in, zeros for unsigned `x`.
 
     By the width or more, or by less than 0, all bits are what comes in, as in NumPy.
+
+    >>> tenon.shift_right(np.array([8, -8, -8]), np.array([2, 2, 99]))
     """
 
     name = "tenon.shift_right"
@@ -64,6 +69,8 @@ class ShiftRightLogicalOp(PrimitiveOp):
     """The bits of `x` moved to the right by `y`; zeros come in, whatever the sign.
 
     By the width or more, or by less than 0, it is 0.
+
+    >>> tenon.shift_right_logical(np.array([8, -8], np.int8), np.array([2, 2], np.int8))
     """
 
     name = "tenon.shift_right_logical"
@@ -80,7 +87,10 @@ def _rotated(x: Value, count: int) -> Value:
 
 @tensor_op
 class ThreefryOp(ElementwiseOp):
-    """Two words of random bits per counter (`counter_low`, `counter_high`), under the key (`key_low`, `key_high`)."""
+    """Two words of random bits per counter (`counter_low`, `counter_high`), under the key (`key_low`, `key_high`).
+
+    >>> tenon.threefry(*np.array([[0, 1], [0, 0], [7, 7], [7, 7]], np.int32))
+    """
 
     name = "tenon.threefry"
     counter_low = operand_def(WORDS)
@@ -106,7 +116,10 @@ class ThreefryOp(ElementwiseOp):
 
 @tensor_function
 def random_bits(key: Any, shape: Sequence[int]) -> Any:
-    """Random i32 words of `shape` for `key` (2 words, i32)."""
+    """Random i32 words of `shape` for `key` (2 words, i32).
+
+    >>> tenon.random_bits(np.array([1, 2], np.int32), (3,))
+    """
     return random_words(key, shape)[0]
 
 
@@ -122,13 +135,19 @@ def random_words(key: Any, shape: Sequence[int]) -> tuple[Any, Any]:
 
 @tensor_function
 def fold_in(key: Any, number: Any) -> Any:
-    """A new key (2 words, i32) for `key` and an i32 `number`: different numbers give unrelated keys."""
+    """A new key (2 words, i32) for `key` and an i32 `number`: different numbers give unrelated keys.
+
+    >>> tenon.fold_in(np.array([1, 2], np.int32), 7)
+    """
     low, high = ops.threefry(number, _FOLDS, key[0], key[1])
     return ops.stack((low, high), axis=0)
 
 
 @tensor_function
 def split_key(key: Any, count: int = 2) -> Any:
-    """`count` new keys (count, 2) for `key` (2 words, i32), unrelated to each other, to `key` and to folded ones."""
+    """`count` new keys (count, 2) for `key` (2 words, i32), unrelated to each other, to `key` and to folded ones.
+
+    >>> tenon.split_key(np.array([1, 2], np.int32), 3)
+    """
     words = ops.threefry(ops.iota(shape=(count,), dtype="i32"), _SPLITS, key[0], key[1])
     return ops.stack(words, axis=1)

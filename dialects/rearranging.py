@@ -29,6 +29,9 @@ def _replaced(shape: tuple[int, ...], axis: int, *sizes: int) -> tuple[int, ...]
 class TileOp(CompositeOp):
     """`x` repeated `repeats[i]` times along axis i, all of it after all of it. What is shorter, the shape of `x` or
     `repeats`, is continued by ones at the front.
+
+    >>> tenon.tile(np.array([[1, 2]]), (2, 2))
+    >>> tenon.tile(np.array([1, 2]), (3,))
     """
 
     name = "tenon.tile"
@@ -70,6 +73,9 @@ class RepeatOp(CompositeOp):
     """`x` with each element repeated `repeats` times along `axis`; without `axis`, of all elements in row-major order.
 
     PyTorch calls this `repeat_interleave`, and `tile` repeat.
+
+    >>> tenon.repeat(np.array([[1, 2], [3, 4]]), 2)
+    >>> tenon.repeat(np.array([[1, 2], [3, 4]]), 2, axis=1)
     """
 
     name = "tenon.repeat"
@@ -112,6 +118,9 @@ class RollOp(CompositeOp):
 
     With several axes there is a shift for each of them, or one for all; without `axis` it is all elements in row-major
     order that move.
+
+    >>> tenon.roll(np.array([1, 2, 3, 4]), 1)
+    >>> tenon.roll(np.array([[1, 2], [3, 4], [5, 6]]), (-1, 1), axis=(0, 1))
     """
 
     name = "tenon.roll"
@@ -160,7 +169,10 @@ def _rolled(x: Value, shift: int, axis: int) -> Value:
 
 @tensor_op
 class DiagonalOp(IndexMapOp):
-    """The elements of `x` whose index along `axis2` is `offset` more than that along `axis1`, along a new last axis."""
+    """The elements of `x` whose index along `axis2` is `offset` more than that along `axis1`, along a new last axis.
+
+    >>> tenon.diagonal(np.array([[1, 2, 3], [4, 5, 6]]), offset=1)
+    """
 
     name = "tenon.diagonal"
     x = operand_def(ANY_TENSOR)
@@ -207,7 +219,11 @@ class DiagonalOp(IndexMapOp):
 
 @tensor_op
 class DiagOp(CompositeOp):
-    """The matrix with `x` (n,) on its diagonal `k` and zeros elsewhere, or diagonal `k` of a matrix `x`."""
+    """The matrix with `x` (n,) on its diagonal `k` and zeros elsewhere, or diagonal `k` of a matrix `x`.
+
+    >>> tenon.diag(np.array([1, 2]), k=1)
+    >>> tenon.diag(np.array([[1, 2], [3, 4]]))
+    """
 
     name = "tenon.diag"
     x = operand_def(ANY_TENSOR)
@@ -247,6 +263,9 @@ class TraceOp(CompositeOp):
     """The sum of the elements of `x` whose index along `axis2` is `offset` more than that along `axis1`.
 
     Integers keep their dtype (NumPy widens them).
+
+    >>> tenon.trace(np.array([[1, 2], [3, 4]]))
+    >>> tenon.trace(np.array([[1, 2], [3, 4]]), offset=1)
     """
 
     name = "tenon.trace"
@@ -279,7 +298,11 @@ class TriangleOp(CompositeOp):
 
 @tensor_op
 class TrilOp(TriangleOp):
-    """The elements of `x` (..., rows, columns) on diagonal `k` and below, zeros above."""
+    """The elements of `x` (..., rows, columns) on diagonal `k` and below, zeros above.
+
+    >>> tenon.tril(np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]]))
+    >>> tenon.tril(np.array([[1, 2], [3, 4]]), k=-1)
+    """
 
     name = "tenon.tril"
 
@@ -290,7 +313,11 @@ class TrilOp(TriangleOp):
 
 @tensor_op
 class TriuOp(TriangleOp):
-    """The elements of `x` (..., rows, columns) on diagonal `k` and above, zeros below."""
+    """The elements of `x` (..., rows, columns) on diagonal `k` and above, zeros below.
+
+    >>> tenon.triu(np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]]))
+    >>> tenon.triu(np.array([[1, 2], [3, 4]]), k=1)
+    """
 
     name = "tenon.triu"
 
@@ -342,7 +369,9 @@ class DepthToSpaceOp(BlockOp):
     w block).
 
     In `mode` DCR the channels are ordered by place in the square, then by channel of the result; in CRD the other way
-    round, as PyTorch's `pixel_shuffle` has it.
+    round, as PyTorch's `pixel_shuffle` has it (Shi et al., arXiv:1609.05158).
+
+    >>> tenon.depth_to_space(np.array([[[1, 10]], [[2, 20]], [[3, 30]], [[4, 40]]]), 2)
     """
 
     name = "tenon.depth_to_space"
@@ -371,6 +400,8 @@ class DepthToSpaceOp(BlockOp):
 class SpaceToDepthOp(BlockOp):
     """`x` (..., c, h, w) with squares of `block` times `block` pixels made channels: (..., c block², h / block, w /
     block). It undoes `depth_to_space` of the same `mode`.
+
+    >>> tenon.space_to_depth(np.array([[[1, 2, 10, 20], [3, 4, 30, 40]]]), 2)[:, 0]
     """
 
     name = "tenon.space_to_depth"

@@ -79,8 +79,12 @@ def in_compute_type(x: Value) -> Value:
 
 @tensor_op
 class SumOp(ReductionOp):
-    """The sum of `x` along `axis`. Integers keep their dtype and wrap (NumPy widens them); truth values are counted as
-    i64.
+    """The sum of `x` along `axis`; 0 of no elements. Integers keep their dtype and wrap (NumPy widens them); truth
+    values are counted as i64.
+
+    >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> tenon.sum(x)
+    >>> tenon.sum(x, axis=0, keepdims=True)
     """
 
     name = "tenon.sum"
@@ -104,7 +108,12 @@ class SumOp(ReductionOp):
 
 @tensor_op
 class ProdOp(ReductionOp):
-    """The product of `x` along `axis`. Integers keep their dtype and wrap (NumPy widens them)."""
+    """The product of `x` along `axis`; 1 of no elements. Integers keep their dtype and wrap (NumPy widens them).
+
+    >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> tenon.prod(x, axis=1)
+    >>> tenon.prod(np.array([16, 16], np.uint8))
+    """
 
     name = "tenon.prod"
     x = operand_def(NUMERIC_TENSOR)
@@ -174,6 +183,9 @@ class MaxOp(ExtremumOp):
 
     `axis` may not be empty, unless there is a `start`: then the result is the largest of it and the elements. -inf
     stands for the least number of an integer dtype.
+
+    >>> tenon.max(np.array([[1.0, 5.0], [3.0, np.nan]]), axis=1)
+    >>> tenon.max(np.zeros(0), start=-1.0)
     """
 
     name = "tenon.max"
@@ -194,6 +206,9 @@ class MinOp(ExtremumOp):
 
     `axis` may not be empty, unless there is a `start`: then the result is the smallest of it and the elements. inf
     stands for the largest number of an integer dtype.
+
+    >>> tenon.min(np.array([[1.0, 5.0], [3.0, np.nan]]), axis=1)
+    >>> tenon.min(np.zeros(0), start=1.0)
     """
 
     name = "tenon.min"
@@ -229,6 +244,9 @@ class ArgmaxOp(PlaceOp):
     """The index (i64) of the first largest element of `x` along `axis`, or of the first NaN.
 
     Without `axis` it is the index into the elements of `x` in row-major order.
+
+    >>> tenon.argmax(np.array([[1, 5, 5], [3, 2, 0]]), axis=1)
+    >>> tenon.argmax(np.array([1.0, np.nan, 5.0]))
     """
 
     name = "tenon.argmax"
@@ -247,6 +265,9 @@ class ArgminOp(PlaceOp):
     """The index (i64) of the first smallest element of `x` along `axis`, or of the first NaN.
 
     Without `axis` it is the index into the elements of `x` in row-major order.
+
+    >>> tenon.argmin(np.array([[1, 1, 5], [3, 2, 0]]), axis=1)
+    >>> tenon.argmin(np.array([1.0, np.nan, 0.0]))
     """
 
     name = "tenon.argmin"
@@ -276,7 +297,11 @@ class QuantifierOp(ReductionOp):
 
 @tensor_op
 class AnyOp(QuantifierOp):
-    """Whether any element of `x` along `axis` is true (not zero)."""
+    """Whether any element of `x` along `axis` is true (not zero); NaN is. False of no elements.
+
+    >>> tenon.any(np.array([[False, True], [False, False]]), axis=1)
+    >>> tenon.any(np.zeros(0))
+    """
 
     name = "tenon.any"
 
@@ -291,7 +316,11 @@ class AnyOp(QuantifierOp):
 
 @tensor_op
 class AllOp(QuantifierOp):
-    """Whether all elements of `x` along `axis` are true (not zero)."""
+    """Whether all elements of `x` along `axis` are true (not zero); NaN is. True of no elements.
+
+    >>> tenon.all(np.array([[True, True], [True, False]]), axis=1)
+    >>> tenon.all(np.zeros(0))
+    """
 
     name = "tenon.all"
 
@@ -319,7 +348,11 @@ class StatisticOp(CompositeOp):
 
 @tensor_op
 class MeanOp(StatisticOp):
-    """The arithmetic mean of `x` along `axis`; NaN of no elements. Integers are taken as f32."""
+    """The arithmetic mean of `x` along `axis`; NaN of no elements. Integers are taken as f32.
+
+    >>> tenon.mean(np.array([[1.0, 2.0], [3.0, 6.0]]), axis=0)
+    >>> tenon.mean(np.array([1, 2]))
+    """
 
     name = "tenon.mean"
     x = operand_def(FLOAT_TENSOR)
@@ -338,6 +371,9 @@ class VarOp(StatisticOp):
     """The variance of `x` along `axis`: the mean square distance from the mean, with divisor count - `ddof`.
 
     Integers are taken as f32.
+
+    >>> tenon.var(np.array([1.0, 2.0, 3.0, 4.0]))
+    >>> tenon.var(np.array([1.0, 2.0, 3.0, 4.0]), ddof=1)
     """
 
     name = "tenon.var"
@@ -356,7 +392,11 @@ class VarOp(StatisticOp):
 
 @tensor_op
 class StdOp(StatisticOp):
-    """The standard deviation of `x` along `axis`: the square root of its variance. Integers are taken as f32."""
+    """The standard deviation of `x` along `axis`: the square root of its variance. Integers are taken as f32.
+
+    >>> tenon.std(np.array([1.0, 2.0, 3.0, 4.0]))
+    >>> tenon.std(np.array([1.0, 2.0, 3.0, 4.0]), ddof=1)
+    """
 
     name = "tenon.std"
     x = operand_def(FLOAT_TENSOR)
@@ -372,7 +412,11 @@ class StdOp(StatisticOp):
 
 @tensor_op
 class LogsumexpOp(StatisticOp):
-    """The logarithm of the sum of exp(`x`) along `axis`, without overflow."""
+    """The logarithm of the sum of exp(`x`) along `axis`, without overflow.
+
+    >>> tenon.logsumexp(np.array([1000.0, 1000.0]))
+    >>> tenon.logsumexp(np.array([[0.0, 1.0], [2.0, -np.inf]]), axis=1)
+    """
 
     name = "tenon.logsumexp"
     x = operand_def(FLOAT_TENSOR)

@@ -71,6 +71,8 @@ def random_uniform(key: Any, shape: Sequence[int], low: Any = 0.0, high: Any = 1
 
     In [0, 1) they are multiples of 2^-24 (f32), 2^-53 (f64), 2^-11 (f16) or 2^-8 (bf16). Other bounds, numbers or
     tensors that broadcast, scale them: rounding may then give `high`.
+
+    >>> tenon.random_uniform(np.array([1, 2], np.int32), (3,), low=-1.0)
     """
     element = _float_type("random_uniform", dtype)
     unit = _unit(key, shape, element)
@@ -85,7 +87,10 @@ def random_uniform(key: Any, shape: Sequence[int], low: Any = 0.0, high: Any = 1
 
 @tensor_function
 def random_normal(key: Any, shape: Sequence[int], mean: Any = 0.0, deviation: Any = 1.0, dtype: object = "f32") -> Any:
-    """Normal numbers of `shape` and `dtype`, for `key` (2 words, i32), by the inverse of the distribution function."""
+    """Normal numbers of `shape` and `dtype`, for `key` (2 words, i32), by the inverse of the distribution function.
+
+    >>> tenon.random_normal(np.array([1, 2], np.int32), (3,))
+    """
     element = _float_type("random_normal", dtype)
     centred = ops.subtract(ops.multiply(_open_unit(key, shape, element), 2.0), 1.0)
     standard = ops.cast(ops.multiply(ops.erfinv(centred), math.sqrt(2.0)), dtype=element)
@@ -104,6 +109,8 @@ def random_truncated_normal(
     """Standard normal numbers of `shape` and `dtype` given that they lie in [`low`, `high`], for `key` (2 words, i32).
 
     The numbers thin out beyond 8 deviations, where the error function is 1 to the last digit.
+
+    >>> tenon.random_truncated_normal(np.array([1, 2], np.int32), (3,), low=0.0)
     """
     element = _float_type("random_truncated_normal", dtype)
     if not low < high:
@@ -116,7 +123,10 @@ def random_truncated_normal(
 
 @tensor_function
 def random_exponential(key: Any, shape: Sequence[int], rate: Any = 1.0, dtype: object = "f32") -> Any:
-    """Exponentially distributed numbers of `shape` and `dtype` with mean 1 / `rate`, for `key` (2 words, i32)."""
+    """Exponentially distributed numbers of `shape` and `dtype` with mean 1 / `rate`, for `key` (2 words, i32).
+
+    >>> tenon.random_exponential(np.array([1, 2], np.int32), (3,), rate=2.0)
+    """
     element = _float_type("random_exponential", dtype)
     numbers = ops.negative(ops.log(_open_unit(key, shape, element)))
     return ops.cast(numbers if _is_number(rate, 1.0) else ops.divide(numbers, rate), dtype=element)
@@ -124,7 +134,10 @@ def random_exponential(key: Any, shape: Sequence[int], rate: Any = 1.0, dtype: o
 
 @tensor_function
 def random_gumbel(key: Any, shape: Sequence[int], dtype: object = "f32") -> Any:
-    """Numbers of `shape` and `dtype` with the standard Gumbel distribution, for `key` (2 words, i32)."""
+    """Numbers of `shape` and `dtype` with the standard Gumbel distribution, for `key` (2 words, i32).
+
+    >>> tenon.random_gumbel(np.array([1, 2], np.int32), (3,))
+    """
     element = _float_type("random_gumbel", dtype)
     numbers = ops.negative(ops.log(ops.negative(ops.log(_open_unit(key, shape, element)))))
     return ops.cast(numbers, dtype=element)
@@ -132,7 +145,10 @@ def random_gumbel(key: Any, shape: Sequence[int], dtype: object = "f32") -> Any:
 
 @tensor_function
 def random_bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | None = None) -> Any:
-    """Truth values that are true with probability `p`, for `key` (2 words, i32); by default of the shape of `p`."""
+    """Truth values that are true with probability `p`, for `key` (2 words, i32); by default of the shape of `p`.
+
+    >>> tenon.random_bernoulli(np.array([1, 2], np.int32), np.array([0.0, 0.5, 1.0]))
+    """
     whole = getattr(p, "shape", ()) if shape is None else shape
     return ops.less(random_uniform(key, whole), p)
 
@@ -142,6 +158,8 @@ def random_integers(key: Any, shape: Sequence[int], low: int, high: int, dtype: 
     """Integers of `shape` and `dtype` in [`low`, `high`), for `key` (2 words, i32).
 
     Each has its share of the probability to within 2^-32. `high` - `low` is at most 2^32.
+
+    >>> tenon.random_integers(np.array([1, 2], np.int32), (6,), low=1, high=7)
     """
     span = high - low
     if not 0 < span <= 2**32:
@@ -157,6 +175,8 @@ def random_permutation(key: Any, x: Any, axis: int = 0) -> Any:
     """The numbers 0 to `x` - 1 (i64) in random order, or the slices of a tensor `x` along `axis`, for `key`.
 
     They are sorted by random words; two that are equal, which one pair in 2^32 is, keep their order.
+
+    >>> tenon.random_permutation(np.array([1, 2], np.int32), 5)
     """
     if isinstance(x, int):
         return ops.argsort(random_words(key, (x,))[0])
@@ -169,7 +189,10 @@ def random_categorical(key: Any, logits: Any, count: int | None = None) -> Any:
     """Indices (i64) of classes with probabilities softmax(`logits`) along the last axis, for `key` (2 words, i32).
 
     `logits` (..., classes) gives (...,), or (..., `count`) draws with replacement. For probabilities, give their
-    logarithms. The largest of `logits` plus Gumbel noise wins.
+    logarithms. The largest of `logits` plus Gumbel noise wins (Maddison et al., arXiv:1411.0030).
+
+    >>> key, logits = np.array([1, 2], np.int32), np.array([-2.0, -np.inf, 0.0])
+    >>> tenon.random_categorical(key, logits, count=8)
     """
     *batch, classes = logits.shape
     if count is None:
@@ -212,6 +235,9 @@ class DropoutOp(RandomMaskOp):
     """`x` with each element set to 0 with probability `rate`, and the others scaled by 1 / (1 - `rate`).
 
     `key` (2 words, i32) says which: the same key drops the same ones (Srivastava et al., JMLR 15, 2014).
+
+    >>> key = np.array([1, 2], np.int32)
+    >>> tenon.dropout(np.array([1.0, 2.0, 3.0, 4.0]), key)
     """
 
     name = "tenon.dropout"
@@ -223,9 +249,15 @@ class DropoutOp(RandomMaskOp):
 
 @tensor_op
 class DropoutWithMaskOp(RandomMaskOp):
-    """`dropout`, and which elements of `x` it keeps (i1); returns both."""
+    """`dropout`, and which elements of `x` it keeps (i1); returns both.
+
+    >>> key = np.array([1, 2], np.int32)
+    >>> tenon.dropout_with_mask(np.array([1.0, 2.0, 3.0, 4.0]), key)
+    """
 
     name = "tenon.dropout_with_mask"
+    # Results are in the order of the class, and its own come before inherited ones.
+    result = result_def(FLOAT_TENSOR)
     mask = result_def(BOOL_TENSOR)
 
     @staticmethod

@@ -29,7 +29,7 @@ from tenon.dialects.indexing import (
     part_place,
     parts_shape,
 )
-from tenon.dialects.inference import InferenceError, Shape, normalize_axis, refine, show
+from tenon.dialects.inference import InferenceError, Shape, broadcast, normalize_axis, refine, show
 from tenon.dialects.settings import setting
 from tenon.dialects.structured import Reader
 from tenon.dialects.types import ANY_TENSOR, INTEGER_TENSOR, element_of, shape_of, tensor_type
@@ -158,6 +158,10 @@ class ScatterElementsOp(UpdatesOp):
     `indices` and `updates` have one shape, of the rank of `x`, and nowhere larger than it but along `axis`. `reduction`
     (none, add, mul, min, max) says what an update does to what is there. Updates are applied in order, and those
     outside of `x` are left out. What `scatter` and `scatter_reduce` are in PyTorch.
+
+    >>> indices, updates = np.array([1, 1, -1]), np.array([2.0, 3.0, 4.0])
+    >>> tenon.scatter_elements(np.ones(4), indices, updates)
+    >>> tenon.scatter_elements(np.ones(4), indices, updates, reduction="mul")
     """
 
     name = "tenon.scatter_elements"
@@ -192,6 +196,8 @@ class ScatterElementsOp(UpdatesOp):
 class PutAlongAxisOp(CompositeOp):
     """`x` with `updates` at `indices` along `axis`, where `updates` and the other axes of `indices` broadcast, as in
     NumPy; `reduction` as in `scatter_elements`.
+
+    >>> tenon.put_along_axis(np.array([[1, 2, 3], [4, 5, 6]]), np.array([[0], [2]]), 9)
     """
 
     name = "tenon.put_along_axis"
@@ -205,15 +211,19 @@ class PutAlongAxisOp(CompositeOp):
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
+        own, places, updates = map(shape_of, operands)
+        if own is not None and places is not None:
+            shape, places = broadcast_apart_from(settings["axis"], own, places)
+            if any(0 <= size < wanted for size, wanted in zip(own, shape, strict=True)):
+                raise InferenceError(
+                    f"indices of shape {show(shape_of(operands[1]))} do not broadcast to x of shape {show(own)}"
+                )
+            broadcast([("the indices", places), ("updates", updates)])
         return operands[0]
 
     @staticmethod
     def decompose(x: Value, indices: Value, updates: Value, *, axis: int, reduction: str) -> Value:
-        shape, places = broadcast_apart_from(axis, x.shape, indices.shape)
-        if shape != x.shape:
-            raise InferenceError(
-                f"indices of shape {show(indices.shape)} do not broadcast to x of shape {show(x.shape)}"
-            )
+        _, places = broadcast_apart_from(axis, x.shape, indices.shape)
         indices, updates = ops.broadcast_to(indices, shape=places), ops.broadcast_to(updates, shape=places)
         return ops.scatter_elements(x, indices, updates, axis=axis, reduction=reduction)
 
@@ -225,6 +235,10 @@ class ScatterNdOp(UpdatesOp):
 
     `updates` has the shape that `gather_nd(x, indices, batch_dims)` has. `reduction` (none, add, mul, min, max) says
     what an update does to what is there. Updates are applied in order, and those outside of `x` are left out.
+
+    >>> indices, updates = np.array([[0, 1], [-1, 0]]), np.array([8, 9])
+    >>> tenon.scatter_nd(np.zeros((2, 2), np.int64), indices, updates)
+    >>> tenon.scatter_nd(np.array([[1, 2], [3, 4]]), indices[:, :1], np.array([[10, 20], [30, 40]]))
     """
 
     name = "tenon.scatter_nd"

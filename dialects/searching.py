@@ -31,6 +31,10 @@ class SearchsortedOp(IndexingOp):
 
     `x` is one sequence (n,), or one for each row of `values`: (rows..., n) for (rows..., m). Of several such places it
     is the first (`side` left) or the last (right). NaN is larger than every number.
+
+    >>> x, values = np.array([1, 3, 3, 5]), np.array([0, 3, 9])
+    >>> tenon.searchsorted(x, values)
+    >>> tenon.searchsorted(x, values, side="right")
     """
 
     name = "tenon.searchsorted"
@@ -94,7 +98,10 @@ class SearchsortedOp(IndexingOp):
 
 @tensor_op
 class CountNonzeroOp(CompositeOp):
-    """How many elements (i64) of `x` along `axis` are not zero."""
+    """How many elements (i64) of `x` along `axis` are not zero.
+
+    >>> tenon.count_nonzero(np.array([[0, 1, 2], [0, 0, 3]]), axis=1)
+    """
 
     name = "tenon.count_nonzero"
     traits = traits_def(Pure(), NoGradient())
@@ -122,6 +129,8 @@ class ArgwhereOp(CompositeOp):
 
     A shape cannot depend on data: there are `size` rows. What is too much is left out, and rows that lack hold
     `fill_value`, one for all axes or one for each.
+
+    >>> tenon.argwhere(np.array([[0, 5], [6, 0]]), size=3, fill_value=-1)
     """
 
     name = "tenon.argwhere"
@@ -168,7 +177,10 @@ class ArgwhereOp(CompositeOp):
 
 @tensor_function
 def nonzero(x: Any, size: int, fill_value: int | tuple[int, ...] = 0) -> Any:
-    """For each axis of `x` the indices (`size`,) of the elements that are not zero: the columns of `argwhere`."""
+    """For each axis of `x` the indices (`size`,) of the elements that are not zero: the columns of `argwhere`.
+
+    >>> tenon.nonzero(np.array([[0, 5], [6, 0]]), size=3, fill_value=-1)
+    """
     rank = x.ndim if isinstance(x, Value) else np.ndim(x)
     places = ops.argwhere(x, size=size, fill_value=fill_value)
     return tuple([places[:, axis] for axis in range(rank)])

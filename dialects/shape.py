@@ -26,7 +26,10 @@ Index = tuple[AffineExpr, ...]
 
 @tensor_op
 class ReshapeOp(StructuredOp):
-    """The elements of `x` in row-major order in a new `shape`, of which one size may be -1 and is then computed."""
+    """The elements of `x` in row-major order in a new `shape`, of which one size may be -1 and is then computed.
+
+    >>> tenon.reshape(np.array([1, 2, 3, 4, 5, 6]), (2, -1))
+    """
 
     name = "tenon.reshape"
     x = operand_def(ANY_TENSOR)
@@ -79,7 +82,11 @@ def show_sizes(shape: tuple[int, ...]) -> str:
 
 @tensor_op
 class TransposeOp(IndexMapOp):
-    """`x` with its axes reordered: axis i of the result is axis `permutation[i]` of `x`, or reversed without it."""
+    """`x` with its axes reordered: axis i of the result is axis `permutation[i]` of `x`, or reversed without it.
+
+    >>> tenon.transpose(np.array([[1, 2, 3], [4, 5, 6]]))
+    >>> tenon.transpose(np.zeros((2, 3, 4)), (1, 2, 0)).shape
+    """
 
     name = "tenon.transpose"
     x = operand_def(ANY_TENSOR)
@@ -129,7 +136,11 @@ class TransposeOp(IndexMapOp):
 
 @tensor_op
 class BroadcastToOp(IndexMapOp):
-    """`x` repeated along its axes of size 1, and along new leading axes, up to `shape`; -1 keeps the size of `x`."""
+    """`x` repeated along its axes of size 1, and along new leading axes, up to `shape`; -1 keeps the size of `x`.
+
+    >>> tenon.broadcast_to(np.array([1, 2, 3]), (2, 3))
+    >>> tenon.broadcast_to(np.array([[1], [2]]), (-1, 3))
+    """
 
     name = "tenon.broadcast_to"
     x = operand_def(ANY_TENSOR)
@@ -185,7 +196,11 @@ class BroadcastToOp(IndexMapOp):
 
 @tensor_op
 class ExpandDimsOp(CompositeOp):
-    """`x` with a new axis of size 1 at each position `axis` of the result."""
+    """`x` with a new axis of size 1 at each position `axis` of the result.
+
+    >>> tenon.expand_dims(np.array([1, 2, 3]), -1)
+    >>> tenon.expand_dims(np.zeros((2, 3)), (0, 2)).shape
+    """
 
     name = "tenon.expand_dims"
     x = operand_def(ANY_TENSOR)
@@ -215,7 +230,11 @@ class ExpandDimsOp(CompositeOp):
 
 @tensor_op
 class SqueezeOp(CompositeOp):
-    """`x` without its axes `axis`, which must have size 1; without `axis`, without all axes of size 1."""
+    """`x` without its axes `axis`, which must have size 1; without `axis`, without all axes of size 1.
+
+    >>> tenon.squeeze(np.array([[[1], [2]]]))
+    >>> tenon.squeeze(np.zeros((1, 2, 1)), 0).shape
+    """
 
     name = "tenon.squeeze"
     x = operand_def(ANY_TENSOR)
@@ -254,6 +273,10 @@ class SliceOp(IndexMapOp):
 
     All count from the front. With a negative stride the limit lies before the start, and -1 is before the first
     element.
+
+    >>> x = np.array([0, 1, 2, 3, 4, 5])
+    >>> tenon.slice(x, starts=(1,), limits=(6,), strides=(2,))
+    >>> tenon.slice(x, starts=(5,), limits=(-1,), strides=(-2,))
     """
 
     name = "tenon.slice"
@@ -327,7 +350,11 @@ class SliceOp(IndexMapOp):
 
 @tensor_op
 class FlipOp(IndexMapOp):
-    """`x` in reverse order along `axis`; without it, along all axes."""
+    """`x` in reverse order along `axis`; without it, along all axes.
+
+    >>> tenon.flip(np.array([[1, 2], [3, 4]]))
+    >>> tenon.flip(np.array([[1, 2], [3, 4]]), axis=1)
+    """
 
     name = "tenon.flip"
     x = operand_def(ANY_TENSOR)

@@ -46,6 +46,9 @@ class SlidingWindowsOp(IndexMapOp):
 
     `window` has a size for each of the last dimensions that the windows slide over. They start every `stride` elements
     and their elements are `dilation` apart: one size, or one for each. NumPy: `sliding_window_view`.
+
+    >>> tenon.sliding_windows(np.array([1, 2, 3, 4, 5]), window=(3,))
+    >>> tenon.sliding_windows(np.array([1, 2, 3, 4, 5]), window=(2,), stride=2, dilation=2)
     """
 
     name = "tenon.sliding_windows"
@@ -130,6 +133,8 @@ class WindowMaxOp(LargestOp):
     """The largest element of each window of `x` (..., *image); the gradient goes to the first such element.
 
     The settings are those of `sliding_windows`.
+
+    >>> tenon.window_max(np.array([1.0, 3.0, 2.0, 0.0]), window=(2,))
     """
 
     name = "tenon.window_max"
@@ -150,6 +155,8 @@ class WindowArgmaxOp(LargestOp):
     within the window (i64).
 
     The settings are those of `sliding_windows`. Equal ones: the first.
+
+    >>> tenon.window_argmax(np.array([1.0, 3.0, 3.0, np.nan]), window=(2,))
     """
 
     name = "tenon.window_argmax"
@@ -179,7 +186,10 @@ class WindowArgmaxOp(LargestOp):
 
 @tensor_op
 class WindowSumOp(SlidingOp):
-    """The sum of each window of `x` (..., *image). The settings are those of `sliding_windows`."""
+    """The sum of each window of `x` (..., *image). The settings are those of `sliding_windows`.
+
+    >>> tenon.window_sum(np.array([1.0, 3.0, 2.0, 0.0]), window=(2,), stride=2)
+    """
 
     name = "tenon.window_sum"
 

@@ -23,7 +23,7 @@ from xdsl.traits import Pure
 from tenon.dialects.base import tensor_op
 from tenon.dialects.batching import all_batched, along_first_axis
 from tenon.dialects.families import CompositeOp, StructuredOp
-from tenon.dialects.inference import InferenceError, normalize_axis, show
+from tenon.dialects.inference import InferenceError, compatible, normalize_axis, show
 from tenon.dialects.scalar import convert, emit_scalar, to_compute
 from tenon.dialects.settings import setting
 from tenon.dialects.structured import (
@@ -73,6 +73,8 @@ class SortRunsOp(StructuredOp):
     """The runs of `x` (rows, runs, length) each sorted, and for each element the place in its row where it was.
 
     The number of comparisons is the square of the length.
+
+    >>> tenon.sort_runs(np.array([[[3, 1, 2], [9, 7, 8]]]))
     """
 
     name = "tenon.sort_runs"
@@ -134,6 +136,9 @@ class MergeRunsOp(StructuredOp):
 
     The results are cut into chunks: (rows, n / chunk, chunk). `length` is a multiple of `chunk`, and so is n; the last
     run may be shorter, or lack a neighbour.
+
+    >>> values, places = np.array([[1, 3, 2, 4]]), np.array([[0, 1, 2, 3]], np.int32)
+    >>> tenon.merge_runs(values, places, length=2, chunk=2)
     """
 
     name = "tenon.merge_runs"
@@ -161,6 +166,8 @@ class MergeRunsOp(StructuredOp):
             return tensor_type(None, element_of(values)), tensor_type(None, element_of(places))
         if len(shape) != 2 or (shape[1] % chunk and shape[1] >= 0):
             raise InferenceError(f"values has shape {show(shape)} where (rows, multiple of chunk {chunk}) is needed")
+        if not compatible(places, tensor_type(shape, element_of(places))):
+            raise InferenceError(f"places has shape {show(shape_of(places))}, and values has {show(shape)}")
         result = (shape[0], -1 if shape[1] < 0 else shape[1] // chunk, chunk)
         return tensor_type(result, element_of(values)), tensor_type(result, element_of(places))
 
@@ -252,6 +259,10 @@ class ArgsortOp(CompositeOp):
 
     Equal elements keep their order, so sorting is stable whatever `stable` asks for. NaN is larger than every number:
     it comes last, or first if `descending`.
+
+    >>> x = np.array([3.0, 1.0, np.nan, 1.0])
+    >>> tenon.argsort(x)
+    >>> tenon.argsort(x, descending=True)
     """
 
     name = "tenon.argsort"
@@ -318,6 +329,10 @@ class SortOp(CompositeOp):
 
     Equal elements keep their order, so sorting is stable whatever `stable` asks for. NaN is larger than every number:
     it comes last, or first if `descending`. PyTorch returns the indices, too; here they are `argsort`.
+
+    >>> x = np.array([3.0, 1.0, np.nan, 2.0])
+    >>> tenon.sort(x)
+    >>> tenon.sort(x, descending=True)
     """
 
     name = "tenon.sort"
@@ -339,6 +354,10 @@ class TopKOp(CompositeOp):
 
     The best comes first, whether or not `sorted` asks for it. Of equal elements the one of lower index comes first. NaN
     is larger than every number.
+
+    >>> x = np.array([3.0, 1.0, 3.0, 2.0])
+    >>> tenon.top_k(x, 2)
+    >>> tenon.top_k(x, 2, largest=False)
     """
 
     name = "tenon.top_k"

@@ -94,7 +94,11 @@ def _sine_of_half_turns(x: Value) -> Value:
 
 @tensor_op
 class ErfcOp(ElementwiseOp):
-    """The complementary error function of `x`: 1 - erf(x), exact where that is small, too."""
+    """The complementary error function of `x`: 1 - erf(x), exact where that is small, too.
+
+    >>> tenon.erfc(np.array([0.0, 1.0, -1.0]))
+    >>> tenon.erfc(np.array([10.0])) * 1e45
+    """
 
     name = "tenon.erfc"
     x = operand_def(FLOAT_TENSOR)
@@ -113,7 +117,10 @@ class ErfcOp(ElementwiseOp):
 
 @tensor_op
 class NdtrOp(ElementwiseOp):
-    """The probability that a standard normal variable is below `x`, exact in the lower tail."""
+    """The probability that a standard normal variable is below `x`, exact in the lower tail.
+
+    >>> tenon.ndtr(np.array([0.0, 1.0, -1.96]))
+    """
 
     name = "tenon.ndtr"
     x = operand_def(FLOAT_TENSOR)
@@ -134,6 +141,8 @@ class ErfinvOp(ElementwiseOp):
     """The number whose error function is `x`: infinite at -1 and 1, NaN outside of [-1, 1].
 
     Wichura, Algorithm AS 241 (Applied Statistics 37, 1988).
+
+    >>> tenon.erfinv(np.array([0.0, 0.5, -1.0, 2.0]))
     """
 
     name = "tenon.erfinv"
@@ -204,6 +213,8 @@ class LgammaOp(ElementwiseOp):
     """The logarithm of the magnitude of the gamma function of `x`; inf at 0 and at negative whole numbers.
 
     Between those it crosses 0: there, the error is small against 1, not against the result.
+
+    >>> tenon.lgamma(np.array([1.0, 5.0, 0.5, -1.0]))
     """
 
     name = "tenon.lgamma"
@@ -252,6 +263,8 @@ class DigammaOp(ElementwiseOp):
     """The derivative of log Gamma at `x`; -inf at 0.0, inf at -0.0, NaN at negative whole numbers and -inf.
 
     Between those it crosses 0: there, the error is small against 1, not against the result.
+
+    >>> tenon.digamma(np.array([1.0, 0.5, 10.0, -1.0]))
     """
 
     name = "tenon.digamma"
@@ -288,6 +301,9 @@ class PolygammaOp(ElementwiseOp):
 
     At 0 and negative whole numbers it is inf for odd orders and -inf for even ones, as in SciPy. Computed by Euler and
     Maclaurin's formula for sum_k 1 / (x + k)^(order + 1), and reflection below 0.
+
+    >>> tenon.polygamma(np.array([1.0, 0.5]))
+    >>> tenon.polygamma(np.array([1.0, 0.0]), order=2)
     """
 
     name = "tenon.polygamma"
@@ -348,7 +364,10 @@ def _whole_power(x: Value, exponent: int) -> Value:
 
 @tensor_op
 class CbrtOp(PrimitiveOp):
-    """The cube root of `x`, of negative numbers, too. The gradient at 0 is infinite."""
+    """The cube root of `x`, of negative numbers, too. The gradient at 0 is infinite.
+
+    >>> tenon.cbrt(np.array([27.0, -8.0, 2.0]))
+    """
 
     name = "tenon.cbrt"
     x = operand_def(FLOAT_TENSOR)
@@ -365,7 +384,10 @@ _SINC_SLOPE = [(-1) ** k * 2 * k / numbers.factorial(2 * k + 1) for k in range(1
 
 @tensor_op
 class SincOp(ElementwiseOp):
-    """sin(pi x) / (pi x), and 1 at 0. Exactly 0 at all other whole numbers, where NumPy gives about 1e-17."""
+    """sin(pi x) / (pi x), and 1 at 0. Exactly 0 at all other whole numbers, where NumPy gives about 1e-17.
+
+    >>> tenon.sinc(np.array([0.0, 0.5, 1.5, 2.0]))
+    """
 
     name = "tenon.sinc"
     x = operand_def(FLOAT_TENSOR)
@@ -393,6 +415,9 @@ class LogitOp(ElementwiseOp):
     """The inverse of the logistic function: log(`x` / (1 - `x`)); NaN outside of [0, 1].
 
     With `eps`, `x` is limited to [`eps`, 1 - `eps`] before.
+
+    >>> tenon.logit(np.array([0.5, 0.9, 1.0, 2.0]))
+    >>> tenon.logit(np.array([0.0, 1.0]), eps=0.1)
     """
 
     name = "tenon.logit"
@@ -426,7 +451,10 @@ class AngleOp(ElementwiseOp):
 
 @tensor_op
 class DegreesToRadiansOp(AngleOp):
-    """The angle of `x` degrees in radians."""
+    """The angle of `x` degrees in radians.
+
+    >>> tenon.deg2rad(np.array([0.0, 90.0, 180.0]))
+    """
 
     name = "tenon.deg2rad"
     ALIASES: ClassVar[tuple[str, ...]] = ("radians",)
@@ -438,7 +466,10 @@ class DegreesToRadiansOp(AngleOp):
 
 @tensor_op
 class RadiansToDegreesOp(AngleOp):
-    """The angle of `x` radians in degrees."""
+    """The angle of `x` radians in degrees.
+
+    >>> tenon.rad2deg(np.array([0.0, 1.0, np.pi]))
+    """
 
     name = "tenon.rad2deg"
     ALIASES: ClassVar[tuple[str, ...]] = ("degrees",)
@@ -453,6 +484,8 @@ class NanToNumOp(CompositeOp):
     """`x` with `nan` for NaN and `posinf` and `neginf` for the infinities: by default the largest and least number.
 
     The gradient is that of `x` where it is finite, else 0. Integers stay as they are.
+
+    >>> tenon.nan_to_num(np.array([1.5, np.nan, np.inf, -np.inf]), nan=0.0, posinf=9.0, neginf=-9.0)
     """
 
     name = "tenon.nan_to_num"

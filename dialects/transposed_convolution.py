@@ -27,7 +27,10 @@ from tenon.dialects.windows import Sizes, Windows, borders, each, halves, moved
 
 @tensor_op
 class DilateOp(IndexingOp):
-    """`x` with `steps[i]` - 1 zeros between neighbours along each axis i, so that those are `steps[i]` apart."""
+    """`x` with `steps[i]` - 1 zeros between neighbours along each axis i, so that those are `steps[i]` apart.
+
+    >>> tenon.dilate(np.array([1, 2, 3]), (3,))
+    """
 
     name = "tenon.dilate"
     x = operand_def(ANY_TENSOR)
@@ -83,6 +86,10 @@ class TransposedConvolutionOp(CompositeOp):
     The result is (n, groups, c, ...`size`): the gradient of a `convolution` of such an image. Windows start every
     `stride` elements, the first one `low` elements before the image, and their elements are `dilation` apart; what
     lies outside of the image is left out, and what no window reaches is 0.
+
+    >>> x, weight = np.array([[[[1.0, 2.0]]]]), np.array([[[[1.0, 10.0, 100.0]]]])
+    >>> tenon.transposed_convolution(x, weight, size=(4,))
+    >>> tenon.transposed_convolution(x, weight, size=(4,), stride=2, low=1)
     """
 
     name = "tenon.transposed_convolution"
@@ -119,8 +126,11 @@ class TransposedConvolutionOp(CompositeOp):
     @classmethod
     def decompose(cls, *operands: Value, **settings: Any) -> Value:
         x, weight = operands
-        windows, low, high = cls._margins(x, weight, settings)
         size = settings["size"]
+        if 0 in x.shape:
+            shape = (*x.shape[:2], weight.shape[2], *size)
+            return ops.zeros(shape=shape, dtype=promote([x.element_type, weight.element_type]))
+        windows, low, high = cls._margins(x, weight, settings)
         phases = transposed_by_phases(x, weight, windows, size, each(settings["low"], len(size), "low", 0))
         if phases is not None:
             return phases
@@ -202,7 +212,7 @@ class TransposedLayerOp(ImageOp):
         groups = settings["groups"]
         if min(channels, depth) >= 0 and channels != depth:
             raise InferenceError(f"x has {channels} channels, and weight has {depth}")
-        if max(channels, depth) % groups:
+        if max(channels, depth) >= 0 and max(channels, depth) % groups:
             raise InferenceError(f"x has {max(channels, depth)} channels, which is no multiple of groups {groups}")
         filters = filters * groups if filters >= 0 else -1
         if min(length, filters) >= 0 and length != filters:
@@ -272,6 +282,10 @@ class ConvTransposeOp(TransposedLayerOp):
     padding: `padding`, given as for `conv`, is what is left out before and behind. With `"same"` sizes are size *
     stride, and with `output_size` they are what it says; then what is left out follows, the odd element behind with
     `"same"` and before otherwise, as in ONNX's definition.
+
+    >>> x, weight = np.array([[[1.0, 2.0]]]), np.array([[[1.0, 10.0, 100.0]]])
+    >>> tenon.conv_transpose(x, weight, stride=2)
+    >>> tenon.conv_transpose(x, weight, stride=2, padding=1, output_padding=1)
     """
 
     name = "tenon.conv_transpose"
@@ -281,6 +295,8 @@ class ConvTransposeOp(TransposedLayerOp):
 class ConvTranspose1dOp(TransposedLayerOp):
     """The transposed convolution of signals `x` (n, c, length) with `weight` (c, f / groups, k), plus `bias` (f,): see
     `conv_transpose`.
+
+    >>> tenon.conv_transpose1d(np.array([[[1.0, 2.0]]]), np.array([[[1.0, 10.0, 100.0]]]))
     """
 
     name = "tenon.conv_transpose1d"
@@ -291,6 +307,8 @@ class ConvTranspose1dOp(TransposedLayerOp):
 class ConvTranspose2dOp(TransposedLayerOp):
     """The transposed convolution of images `x` (n, c, height, width) with `weight` (c, f / groups, kh, kw), plus `bias`
     (f,): see `conv_transpose`.
+
+    >>> tenon.conv_transpose2d(np.array([[[[1.0, 2.0]]]]), np.array([[[[1.0, 10.0], [0.5, 0.0]]]]))
     """
 
     name = "tenon.conv_transpose2d"
@@ -301,6 +319,8 @@ class ConvTranspose2dOp(TransposedLayerOp):
 class ConvTranspose3dOp(TransposedLayerOp):
     """The transposed convolution of volumes `x` (n, c, depth, height, width) with `weight` (c, f / groups, kd, kh, kw),
     plus `bias` (f,): see `conv_transpose`.
+
+    >>> tenon.conv_transpose3d(np.array([[[[[1.0, 2.0]]]]]), np.array([[[[[1.0, 10.0]]]]]), stride=2)
     """
 
     name = "tenon.conv_transpose3d"

@@ -90,7 +90,8 @@ class Windows:
     @property
     def span(self) -> Sizes:
         """How many elements of the image a window reaches over, -1 where unknown."""
-        return tuple([-1 if k < 0 else (k - 1) * d + 1 for k, d in zip(self.size, self.dilation, strict=True)])
+        pairs = zip(self.size, self.dilation, strict=True)
+        return tuple([-1 if size < 0 else max((size - 1) * step + 1, 0) for size, step in pairs])
 
     def borders(self, image: Sizes) -> list[tuple[int, int]]:
         """What is padded before and behind each dimension, which must be known where the padding depends on it."""

@@ -368,20 +368,23 @@ def _specification(text: str) -> tuple[str, Any]:
 @click.argument("names", nargs=-1)
 @reported
 def list_ops(names: tuple[str, ...]) -> None:
-    """List the ops: signature and meaning. With NAMES, those ops with their whole documentation."""
-    from tenon.dialects.registry import find_function, registry
+    """List ops and functions: signature and meaning. With NAMES, those with their whole documentation."""
+    from tenon.dialects.registry import find_function
+    from tenon.tools.catalog import catalog, family_of
 
+    entries = catalog()
     if not names:
-        for name, cls in registry().items():
-            summary = (cls.__doc__ or "").strip().splitlines()[0]
-            click.echo(f"{name.removeprefix('tenon.')}{cls.PARAMETERS}: {summary}")
+        for entry in entries.values():
+            click.echo(f"{entry.name}{entry.signature}: {entry.summary}")
         return
     for name in names:
-        function = find_function(name.removeprefix("tenon."))
-        cls = getattr(function, "op", None)
-        if cls is None:
-            raise ValueError(f"there is no op named {name!r}")
-        click.echo(f"{cls.name}{cls.PARAMETERS}  ({cls.family()})\n\n{(cls.__doc__ or '').strip()}\n")
+        short = name.removeprefix("tenon.")
+        op = getattr(find_function(short), "op", None)
+        entry = entries.get(short if op is None else op.name.removeprefix("tenon."))
+        if entry is None:
+            raise ValueError(f"there is no op or function named {name!r}")
+        kind = "function" if entry.op is None else family_of(entry.op)
+        click.echo(f"tenon.{entry.name}{entry.signature}  ({kind})\n\n{entry.documentation}\n")
 
 
 @main.command("docs")

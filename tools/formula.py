@@ -39,24 +39,31 @@ _NEGATION, _ATOM = 6, 8
 
 @dataclass(frozen=True)
 class Formula:
-    """What an op computes of one element, and its derivative by each float operand, as Python expressions."""
+    """What an op computes of one element, and its derivative by each float operand, as Python expressions.
+
+    `at_defaults` says whether they hold for the defaults of some settings only.
+    """
 
     results: tuple[str, ...]
     derivatives: dict[str, str]
+    at_defaults: bool
 
 
 def formula(cls: type[TensorOp]) -> Formula | None:
     """The formula of an elementwise op; `None` for other ops and for those that operands do not determine alone.
 
-    The name `result` stands for the result in derivatives, settings that are numbers for themselves.
+    The name `result` stands for the result in derivatives, settings that are numbers for themselves. An op of one
+    scalar op, and one whose scalars are not tensor ops all, has derivatives only.
     """
     if not issubclass(cls, ElementwiseOp) or len(cls.SIGNATURE.results) != 1:
         return None
-    for symbolic in (True, False):
-        try:
-            return _traced(cls, symbolic)
-        except (TypeError, ValueError, AttributeError, AssertionError, ArithmeticError):
-            continue  # the definition needs its settings as numbers
+    has_rule = getattr(cls, "vjp", None) is not None
+    for whole in (True, False) if has_rule else (True,):
+        for symbolic in (True, False):
+            try:
+                return _traced(cls, symbolic, whole and not issubclass(cls, PrimitiveOp))
+            except (TypeError, ValueError, AttributeError, AssertionError, ArithmeticError):
+                continue  # the definition needs its settings as numbers, or scalar ops
     return None
 
 
@@ -64,7 +71,7 @@ def _operand_element(constraint: Any) -> Any:
     return f64 if f64 in constraint.elements else constraint.elements[-1]
 
 
-def _traced(cls: type[ElementwiseOp], symbolic: bool) -> Formula:
+def _traced(cls: type[ElementwiseOp], symbolic: bool, whole: bool) -> Formula:
     operands = cls.SIGNATURE.operands
     settings = {name: s.default for name, s in cls.SIGNATURE.settings.items()}
     if any(value is REQUIRED for value in settings.values()) or any(o.arity == "variadic" for o in operands):
@@ -74,12 +81,14 @@ def _traced(cls: type[ElementwiseOp], symbolic: bool) -> Formula:
     main = func.FuncOp("main", ([*types, *[tensor_type((), f64)] * (len(numbers) + 1)], []))
     block = main.body.block
     names = [*[o.name for o in operands], *numbers, "result"]
-    texts = {argument: (name, _ATOM) for argument, name in zip(block.args, names, strict=True)}
+    texts: dict[SSAValue, tuple[str, int]] = {
+        argument: (name, _ATOM) for argument, name in zip(block.args, names, strict=True)
+    }
     values = [Value(a) for a in block.args]
     given, result = values[: len(operands)], values[-1]
     settings |= dict(zip(numbers, values[len(operands) :], strict=False))
     with inserting(InsertionPoint(block, folds_literals=True)):
-        outputs = () if issubclass(cls, PrimitiveOp) else as_tuple(cls.scalar(*given, **settings))
+        outputs = as_tuple(cls.scalar(*given, **settings)) if whole else ()
         if not all(isinstance(v, Value) for v in outputs):
             raise TypeError("the result does not depend on the operands")
         derivatives = [] if cls.has_trait(NoGradient) else _derivatives(cls, given, result, outputs, settings)
@@ -88,7 +97,8 @@ def _traced(cls: type[ElementwiseOp], symbolic: bool) -> Formula:
     simplified = _simplified(main)
     shown = iter([_expression(v, texts)[0] for v in simplified])
     results = tuple([next(shown) for _ in outputs])
-    return Formula(results, {n: next(shown) if isinstance(d, Value) else _number(d) for n, d in derivatives})
+    slopes = {n: next(shown) if isinstance(d, Value) else _number(d) for n, d in derivatives}
+    return Formula(results, slopes, at_defaults=len(numbers) < len(settings))
 
 
 def _derivatives(

@@ -7,34 +7,55 @@ after `>>>`), which is run. Activations are plotted with their gradients.
 from __future__ import annotations
 
 import inspect
-import sys
+import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import tenon.runtime.evaluate  # noqa: F401  # pyright: ignore[reportUnusedImport]  runs the examples
+import tenon.runtime.evaluate  # pyright: ignore[reportUnusedImport]  runs the examples
 from tenon.dialects.base import TensorOp
 from tenon.dialects.families import CompositeOp, ElementwiseOp, PrimitiveOp
 from tenon.dialects.registry import registry
 from tenon.dialects.settings import REQUIRED
 from tenon.dialects.traits import NoGradient
-from tenon.dialects.types import BOOLS, FLOAT_TENSOR, FLOATS, INTEGERS, TensorConstraint
+from tenon.dialects.types import BOOLS, FLOAT_TENSOR, FLOATS, INTEGERS, TensorConstraint, is_float
+from tenon.runtime.knobs import knobs
+from tenon.tools.catalog import Entry, catalog, family_of, section_of, shown, title_and_rest
 from tenon.tools.formula import Formula, formula
 
 _DEFINING = ("decompose", "scalar", "indexing", "source", "element", "target")
 _GROUPS = {"floats": FLOATS, "integers": INTEGERS, "i1": BOOLS}
 
+_CHAPTERS: dict[str, tuple[str, ...]] = {
+    "Element by element": ("arithmetic", "comparison", "elementary", "pairwise", "special", "piecewise", "activation"),
+    "Making and converting": ("creation", "constant", "random", "sampling"),
+    "Moving elements": ("shape", "joining", "rearranging", "padding", "indexing", "dynamic_slicing", "scatter"),
+    "Reducing, scanning and sorting": ("reduction", "norms", "cumulative", "sorting", "searching"),
+    "Products and windows": (
+        *("contraction", "einsum", "convolution", "transposed_convolution"),
+        *("sliding", "pooling", "global_pooling"),
+    ),
+    "Networks": ("normalization", "loss", "class_loss"),
+    "Control": ("control_flow", "identity"),
+}
+"""The parts of the index and their pages; pages that are in none come last, under `_REMAINING`."""
+
+_REMAINING = "Further ops"
+
+_LONGEST = 200
+"""Formulas that are longer are not shown: the definition tells more."""
+
 
 def pages() -> dict[str, str]:
     """The pages by file name (`activation.md`), `index.md` among them."""
-    sections: dict[str, list[type[TensorOp]]] = {}
-    for name, cls in registry().items():
-        if name.startswith("tenon.") and cls.__module__.startswith("tenon.dialects."):
-            sections.setdefault(cls.__module__.rpartition(".")[2], []).append(cls)
-    written = {f"{section}.md": _page(section, ops) for section, ops in sections.items()}
+    sections: dict[str, list[Entry]] = {}
+    for entry in catalog().values():
+        if entry.module.startswith("tenon.dialects."):
+            sections.setdefault(section_of(entry), []).append(entry)
+    written = {f"{section}.md": _page(entries) for section, entries in sections.items()}
     return {"index.md": _index(sections), **written}
 
 
@@ -43,7 +64,7 @@ def plotted() -> list[type[TensorOp]]:
     return [
         cls
         for cls in registry().values()
-        if cls.__module__ == "tenon.dialects.activation"
+        if cls.__module__ in ("tenon.dialects.activation", "tenon.dialects.piecewise")
         and issubclass(cls, ElementwiseOp)
         and len(cls.SIGNATURE.operands) == 1
         and cls.SIGNATURE.operands[0].constraint == FLOAT_TENSOR
@@ -70,77 +91,77 @@ def _short(cls: type[TensorOp]) -> str:
     return cls.name.removeprefix("tenon.")
 
 
-def _index(sections: dict[str, list[type[TensorOp]]]) -> str:
-    count = sum(map(len, sections.values()))
-    lines = ["# Ops", "", f"{count} ops, generated from their definitions by `tenon docs`.", ""]
-    for section, ops in sections.items():
-        lines += [f"## [{_title(section)}]({section}.md)", ""]
-        lines += [f"- [`{_short(cls)}`]({section}.md#{_anchor(cls)}): {_summary(cls)}" for cls in ops]
-        lines.append("")
-    return "\n".join(lines)
+def _index(sections: dict[str, list[Entry]]) -> str:
+    entries = [entry for section in sections.values() for entry in section]
+    count = sum(entry.op is not None for entry in entries)
+    lines = [
+        "# Ops and functions",
+        "",
+        f"{count} ops and {len(entries) - count} functions. `tenon docs` writes these pages from the definitions, and "
+        "runs the examples; floats are shown to four decimals.",
+        "",
+    ]
+    chapters = _chapters(sections)
+    for chapter, names in chapters.items():
+        links = [f"[{name.replace('_', ' ')}]({name}.md) ({len(sections[name])})" for name in names]
+        lines.append(f"- {chapter}: {', '.join(links)}")
+    for chapter, names in chapters.items():
+        lines += ["", f"## {chapter}"]
+        for name in names:
+            title, _ = title_and_rest(sections[name][0].module)
+            lines += ["", f"### [{title}]({name}.md)", ""]
+            lines += [f"- [`{e.name}`]({name}.md#{e.name}): {_prose(e.summary)}" for e in sections[name]]
+    return "\n".join(lines) + "\n"
 
 
-def _title(section: str) -> str:
-    return section.replace("_", " ").capitalize()
+def _chapters(sections: dict[str, list[Entry]]) -> dict[str, list[str]]:
+    """The sections there are, by the chapters of the index."""
+    placed = {name for chapter in _CHAPTERS.values() for name in chapter}
+    chapters = {**_CHAPTERS, _REMAINING: [name for name in sections if name not in placed]}
+    present = {title: [name for name in names if name in sections] for title, names in chapters.items()}
+    return {title: names for title, names in present.items() if names}
 
 
-def _anchor(cls: type[TensorOp]) -> str:
-    return _short(cls)
+def _page(entries: Sequence[Entry]) -> str:
+    title, rest = title_and_rest(entries[0].module)
+    links = " · ".join([f"[`{entry.name}`](#{entry.name})" for entry in entries])
+    parts = [
+        f"# {title}",
+        _prose(rest),
+        links if len(entries) > 1 else "",
+        *["\n".join(_entry(e)).strip() for e in entries],
+    ]
+    return "\n\n".join([part for part in parts if part]) + "\n\n[All ops](index.md)\n"
 
 
-def _summary(cls: type[TensorOp]) -> str:
-    paragraph = inspect.cleandoc(cls.__doc__ or "").split("\n\n")[0].replace("\n", " ")
-    return paragraph.partition(">>>")[0].strip()
+def _prose(text: str) -> str:
+    """Text of a docstring as Markdown: outside of code, stars and angle brackets stand for themselves."""
+    spans = text.split("`")
+    return "`".join([re.sub(r"([*<])", r"\\\1", span) if i % 2 == 0 else span for i, span in enumerate(spans)])
 
 
-def _page(section: str, ops: list[type[TensorOp]]) -> str:
-    module = sys.modules[ops[0].__module__]
-    entries = ["\n".join(_entry(cls)) for cls in ops]
-    return "\n\n".join([f"# {_title(section)}", inspect.cleandoc(module.__doc__ or ""), *entries]) + "\n"
+def _entry(entry: Entry) -> Iterator[str]:
+    yield f'## `{entry.name}` <a id="{entry.name}"></a>\n'
+    yield f"```python\ntenon.{entry.name}{entry.signature}\n```\n"
+    yield f"{_prose(entry.text)}\n"
+    if entry.op is not None:
+        yield from _derived(entry.op)
+    if entry.example:
+        yield "```pycon"
+        yield from _executed(entry)
+        yield "```"
 
 
-def _entry(cls: type[TensorOp]) -> Iterator[str]:
-    yield f'## `{_short(cls)}` <a id="{_anchor(cls)}"></a>'
-    yield ""
-    yield "```python\n" + f"tenon.{_short(cls)}{_signature(cls)}" + "\n```"
-    yield ""
-    text, example = _split(cls)
-    yield text
-    yield ""
+def _derived(cls: type[TensorOp]) -> Iterator[str]:
+    """What the definition says besides its docstring."""
     if cls.ALIASES:
         yield f"Also called {', '.join(f'`{alias}`' for alias in cls.ALIASES)}.\n"
     yield from _table(cls)
     own = formula(cls)
     yield from _meaning(cls, own)
-    yield from _gradient(cls, own)
+    yield f"{_gradient(cls, own)}\n"
     if cls in plotted():
-        yield f"\n![{_short(cls)} and its gradient]({_short(cls)}.svg)"
-    if example:
-        yield "\n```python"
-        yield from _executed(cls, example)
-        yield "```"
-
-
-def _signature(cls: type[TensorOp]) -> str:
-    parts: list[str] = []
-    for parameter in cls.PARAMETERS.parameters.values():
-        default = parameter.default
-        shown = "" if default is inspect.Parameter.empty else f"={default if _is_type(default) else repr(default)}"
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and "*" not in parts:
-            parts.append("*")
-        parts.append(parameter.name + shown)
-    return f"({', '.join(parts)})"
-
-
-def _is_type(value: Any) -> bool:
-    return type(value).__module__.startswith("xdsl")
-
-
-def _split(cls: type[TensorOp]) -> tuple[str, list[str]]:
-    """The meaning and the lines of the example in the docstring."""
-    lines = inspect.cleandoc(cls.__doc__ or "").splitlines()
-    example = [line.removeprefix(">>>").strip() for line in lines if line.startswith(">>>")]
-    return "\n".join([line for line in lines if not line.startswith(">>>")]).strip(), example
+        yield f"![{_short(cls)} and its gradient]({_short(cls)}.svg)\n"
 
 
 def _table(cls: type[TensorOp]) -> Iterator[str]:
@@ -150,20 +171,21 @@ def _table(cls: type[TensorOp]) -> Iterator[str]:
         arity = {"one": "", "optional": ", optional", "variadic": ", a tuple of them"}[operand.arity]
         yield f"| `{operand.name}` | tensor{arity} | {_dtypes(operand.constraint)} |"
     for name, setting in signature.settings.items():
-        default = "required" if setting.default is REQUIRED else f"default `{setting.default}`"
+        default = "required" if setting.default is REQUIRED else f"default `{shown(setting.default)}`"
         choices = "" if setting.choices is None else f", one of {', '.join(f'`{c}`' for c in setting.choices)}"
-        yield f"| `{name}` | {setting.kind.name} | {default}{choices} |"
+        yield f"| `{name}` | {setting.kind.name.replace('|', 'or')} | {default}{choices} |"
     for name, constraint in _results(cls):
-        yield f"| → `{name}` | tensor{', any number of them' if signature.variadic_results else ''} | {constraint} |"
+        several = ", any number of them" if signature.variadic_results else ""
+        yield f"| → `{name}` | tensor{several} | {_dtypes(constraint)} |"
     yield ""
 
 
-def _results(cls: type[TensorOp]) -> Iterator[tuple[str, str]]:
+def _results(cls: type[TensorOp]) -> Iterator[tuple[str, TensorConstraint]]:
     for name, declared in cls.get_irdl_definition().results:
         constraint: Any = declared.constr
         while not isinstance(constraint, TensorConstraint):
             constraint = getattr(constraint, "constr", None) or constraint.constraint
-        yield name, _dtypes(constraint)
+        yield name, constraint
 
 
 def _dtypes(constraint: TensorConstraint) -> str:
@@ -178,14 +200,14 @@ def _dtypes(constraint: TensorConstraint) -> str:
 
 
 def _meaning(cls: type[TensorOp], own: Formula | None) -> Iterator[str]:
-    if own is not None and own.results:
-        yield f"Formula: `{own.results[0]}`"
+    if own is not None and own.results and len(own.results[0]) <= _LONGEST:
+        yield f"Formula{', with default settings' if own.at_defaults else ''}: `{own.results[0]}`"
         yield ""
         return
     # An operand may have the name of a hook.
     hook = next((h for h in _DEFINING if isinstance(vars(cls).get(h), staticmethod | classmethod)), None)
     if hook is not None and not issubclass(cls, PrimitiveOp):
-        summary = f"<summary>Definition ({cls.family()})</summary>"
+        summary = f"<summary>Definition ({family_of(cls)})</summary>"
         yield f"<details>{summary}\n\n```python\n{_source(cls, hook)}\n```\n\n</details>"
         yield ""
 
@@ -194,41 +216,50 @@ def _source(cls: type[TensorOp], hook: str) -> str:
     return textwrap.dedent(inspect.getsource(inspect.getattr_static(cls, hook).__func__)).strip()
 
 
-def _gradient(cls: type[TensorOp], own: Formula | None) -> Iterator[str]:
-    if cls.has_trait(NoGradient):
-        yield "Gradient: none."
-    elif own is not None and own.derivatives:
-        parts = "; ".join(f"by `{name}`: `{text}`" for name, text in own.derivatives.items())
-        yield f"Gradient {parts}"
-    elif own is not None and (issubclass(cls, PrimitiveOp) or own.results):
-        yield "Gradient: none."
-    elif getattr(cls, "vjp", None) is not None:
-        yield "Gradient: by a rule of the op's own." if "vjp" in vars(cls) else "Gradient: by the rule of its family."
-    elif issubclass(cls, CompositeOp | ElementwiseOp):
-        yield "Gradient: derived from the definition."
-    else:
-        yield "Gradient: none."
+def _gradient(cls: type[TensorOp], own: Formula | None) -> str:
+    results = [name for name, constraint in _results(cls) if any(map(is_float, constraint.elements))]
+    if cls.has_trait(NoGradient) or not results:
+        return "Gradient: none."
+    of = "" if len(results) == len(cls.SIGNATURE.results) else f" of {' and '.join(f'`{name}`' for name in results)}"
+    slopes = {} if own is None else own.derivatives
+    if own is not None and not slopes and (issubclass(cls, PrimitiveOp) or own.results):
+        return "Gradient: none."
+    if own is not None and slopes and max(map(len, slopes.values())) <= _LONGEST:
+        given = ", with default settings," if own.at_defaults else ""
+        return f"Gradient{given} {'; '.join(f'by `{name}`: `{text}`' for name, text in slopes.items())}"
+    if getattr(cls, "vjp", None) is not None:
+        return f"Gradient{of}: by {'a rule of its own' if 'vjp' in vars(cls) else 'the rule of its family'}."
+    if issubclass(cls, CompositeOp | ElementwiseOp):
+        return f"Gradient{of}: derived from the definition."
+    return "Gradient: none."
 
 
-def _executed(cls: type[TensorOp], example: list[str]) -> Iterator[str]:
-    """The lines of an example, each expression followed by its value."""
-    import tenon
-
+def _executed(entry: Entry) -> Iterator[str]:
+    """The lines of an example, each expression followed by its value, for which nothing is compiled."""
     names: dict[str, Any] = {"np": np, "tenon": tenon}
-    for line in example:
+    for line in entry.example:
         yield f">>> {line}"
         try:
-            try:
-                code = compile(line, f"<example of {cls.name}>", "eval")
-            except SyntaxError:
-                exec(line, names)
-                continue
-            value = eval(code, names)
+            code = compile(line, f"<example of {entry.name}>", "eval")
+        except SyntaxError:
+            exec(line, names)
+            continue
+        try:
+            with knobs.override(interpret=True):
+                value = eval(code, names)
         except Exception as error:
-            error.add_note(f"in the example of {cls.name}: {line}")
+            error.add_note(f"in the example of {entry.name}: {line}")
             raise
         with np.printoptions(precision=4, suppress=True, floatmode="maxprec"):
-            yield "\n".join(str(part) for part in (value if isinstance(value, tuple) else (value,)))
+            yield _printed(value)
+
+
+def _printed(value: Any) -> str:
+    """A value as a Python session shows it, several results below each other."""
+    if not isinstance(value, tuple) or not any(isinstance(part, np.ndarray) for part in value):
+        return repr(value)
+    parts = [textwrap.indent(repr(part), " ").strip() for part in value]
+    return "(" + ",\n ".join(parts) + ")"
 
 
 def _plot(cls: type[TensorOp], path: Path) -> None:
@@ -241,7 +272,8 @@ def _plot(cls: type[TensorOp], path: Path) -> None:
     x = np.linspace(-4, 4, 801)
     function = cls.apply
     with mpl.rc_context({"svg.hashsalt": cls.name, "svg.fonttype": "none", "font.size": 9}):
-        axes = Figure(figsize=(4, 2.4), layout="constrained").add_subplot()
+        figure = Figure(figsize=(4, 2.4), layout="constrained")
+        axes = figure.add_subplot()
         axes.axhline(0, color="#bbbbbb", linewidth=0.8)
         axes.axvline(0, color="#bbbbbb", linewidth=0.8)
         axes.plot(x, function(x), label=_short(cls), color="#1f5fbf")
@@ -249,4 +281,4 @@ def _plot(cls: type[TensorOp], path: Path) -> None:
         axes.plot(x, slope, label="gradient", color="#d9662b", linestyle="--")
         axes.set_xlim(-4, 4)
         axes.legend(frameon=False)
-        axes.figure.savefig(path, metadata={"Date": None})
+        figure.savefig(path, metadata={"Date": None})

@@ -12,12 +12,13 @@ from click.testing import CliRunner
 import tenon
 from tenon.dialects.registry import registry
 from tenon.dialects.value import Value
+from tenon.tools import reference
+from tenon.tools.catalog import Entry, catalog
 from tenon.tools.cli import main
 from tenon.tools.formula import formula
 from tenon.tools.reference import pages, plotted
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
-OWN = [cls for name, cls in registry().items() if cls.__module__.startswith("tenon.dialects.")]
 
 
 def test_pages_are_those_of_the_definitions() -> None:
@@ -34,9 +35,40 @@ def test_every_activation_has_a_plot() -> None:
     assert len(names) > 10
 
 
-@pytest.mark.parametrize("cls", OWN, ids=lambda cls: cls.name)
-def test_every_op_has_an_example(cls: type) -> None:
-    assert ">>>" in (cls.__doc__ or ""), f"{cls.name} has no example in its docstring"
+OWN = [entry for entry in catalog().values() if entry.module.startswith("tenon.dialects.")]
+
+
+@pytest.mark.parametrize("entry", OWN, ids=lambda entry: entry.name)
+def test_every_op_and_function_has_an_example(entry: Entry) -> None:
+    assert entry.example, f"{entry.name} has no example in its docstring"
+    assert len(entry.example) <= 3
+    assert all(len(line) <= 100 for line in entry.example)
+    assert any(f"tenon.{entry.name}(" in line for line in entry.example)
+
+
+def test_pages_have_every_op_and_function_once() -> None:
+    made = "\n".join(text for name, text in pages().items() if name != "index.md")
+    headings = re.findall(r"^## `(\w+)`", made, flags=re.MULTILINE)
+    assert sorted(headings) == sorted(entry.name for entry in OWN)
+    assert {"matmul", "split", "eye", "einsum", "cond", "scan"} <= set(headings)
+
+
+def test_pages_are_markdown() -> None:
+    """Tables have three columns, and stars of formulas are no emphasis."""
+    for name, text in pages().items():
+        prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+        for line in prose.splitlines():
+            assert line.count("`") % 2 == 0 or line.startswith("Also"), f"{name}: {line}"
+            outside = re.sub(r"`[^`]*`", "", line)
+            assert not re.search(r"(?<!\\)\*", outside), f"{name}: {line}"
+            assert not outside.startswith("|") or outside.count("|") == 4, f"{name}: {line}"
+
+
+def test_examples_show_what_python_would() -> None:
+    text = pages()
+    assert ">>> tenon.divide(np.array([7]), np.array([2]))\narray([3.5], dtype=float32)\n" in text["arithmetic.md"]
+    assert "(array([1., 2.]), array([1, 3]))" in " ".join(text["sorting.md"].split())
+    assert ">>> p = np.array([2, 0, 1])\n>>> tenon.invert_permutation(p)\narray([1, 2, 0])\n" in text["indexing.md"]
 
 
 def test_links_lead_somewhere() -> None:
@@ -75,3 +107,22 @@ def test_command_writes_pages(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert (tmp_path / "reference" / "index.md").read_text().startswith("# Ops")
     assert not list((tmp_path / "reference").glob("*.svg"))
+
+
+def test_ops_of_a_page_in_no_chapter_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "_CHAPTERS", {"Only these": ("loss", "no_such_page")})
+    index = pages()["index.md"]
+    assert "## Only these\n\n### [Losses as optimizers minimize them](loss.md)" in index
+    assert index.index("## Further ops") < index.index("### [Arithmetic](arithmetic.md)")
+
+
+def test_command_lists_functions() -> None:
+    lines = CliRunner().invoke(main, ["ops"]).output.splitlines()
+    assert any(line.startswith("eye(n, m=None, k=0, dtype='f32'): A matrix") for line in lines)
+    assert any(line.startswith("while_loop(condition, body, initial): ") for line in lines)
+    assert any(line.startswith("iota(shape, axis=0, dtype='i64'): ") for line in lines)
+    shown = CliRunner().invoke(main, ["ops", "eye", "topk", "lp_normalize"]).output
+    assert shown.startswith("tenon.eye(n, m=None, k=0, dtype='f32')  (function)\n\nA matrix")
+    assert "\n>>> tenon.eye(2, 3, k=1)\n" in shown
+    assert "\ntenon.top_k(x, k, axis=-1, largest=True, sorted=True)  (CompositeOp)\n" in shown
+    assert "  (CompositeOp)\n\n`x` over its `p`-norm" in shown, "not the base that it shares with other ops"
