@@ -27,6 +27,7 @@ from tenon.dialects.promotion import adopted, allowed_element, common_element, i
 from tenon.dialects.registry import evaluate, register
 from tenon.dialects.scalar import convert, scalar_constant
 from tenon.dialects.settings import REQUIRED
+from tenon.dialects.size import Size
 from tenon.dialects.signature import Signature, flat, map_grouped, read_signature, request_segments
 from tenon.dialects.traits import NoGradient
 from tenon.dialects.types import AnyTensor, element_of, i64, numpy_dtype
@@ -149,7 +150,8 @@ class TensorOp(IRDLOperation, ABC):
             inferred = cls.infer(*operand_types, **settings)
         except InferenceError as error:
             message = str(error)
-            raise InferenceError(message if message.startswith(cls.name) else f"{cls.name}: {message}") from None
+            where = "" if message.startswith(cls.name) else f"{cls.name}: "
+            raise InferenceError(where + message, error.sizes) from None
         return inferred if isinstance(inferred, tuple) else (inferred,)
 
     @classmethod
@@ -214,6 +216,9 @@ class TensorOp(IRDLOperation, ABC):
         """
         operands, settings = cls._bind(args, kwargs)
         given = flat(operands)
+        if any(isinstance(v, Size) for v in given):
+            operands = list(map_grouped(lambda v: ops.size(value=v) if isinstance(v, Size) else v, operands))
+            given = flat(operands)
         values = [v for v in given if isinstance(v, Value)]
         point = insertion_point()
         if point is None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from math import prod
 from typing import Any, ClassVar
 
-from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, TensorType
+from xdsl.dialects import tensor
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.irdl import operand_def, result_def
+from xdsl.irdl import operand_def, result_def, traits_def
+from xdsl.traits import Pure
 
 from tenon.dialects.base import tensor_op
 from tenon.dialects.families import CompositeOp, IndexingOp, IndexMapOp, StructuredOp
 from tenon.dialects.inference import InferenceError, Shape, normalize_axes, normalize_axis, show
 from tenon.dialects.settings import setting
-from tenon.dialects.structured import Reader, inside, static_shape
-from tenon.dialects.types import ANY_TENSOR, element_of, shape_of, tensor_type
+from tenon.dialects.structured import Reader, as_index, inside, size_vector, static_shape
+from tenon.dialects.traits import NoGradient
+from tenon.dialects.types import ANY_TENSOR, element_of, i64, shape_of, tensor_type
 from tenon.dialects.value import Value, emit, ops
 
 Index = tuple[AffineExpr, ...]
@@ -41,9 +42,7 @@ class ReshapeOp(StructuredOp):
         shape = static_shape(self.results[0])
         if static_shape(x) == shape:
             return [x]
-        sizes = DenseIntOrFPElementsAttr.from_list(TensorType(IndexType(), [len(shape)]), shape)
-        target = emit(arith.ConstantOp(sizes)).result
-        op = tensor.ReshapeOp.create(operands=[x, target], result_types=[self.results[0].type])
+        op = tensor.ReshapeOp.create(operands=[x, size_vector(shape)], result_types=[self.results[0].type])
         return [emit(op).results[0]]
 
     @staticmethod
@@ -68,6 +67,27 @@ def _reshaped(source: Shape, shape: tuple[int, ...]) -> tuple[int, ...]:
 def show_sizes(shape: tuple[int, ...]) -> str:
     """A shape as it was given, -1 included."""
     return str(tuple(shape))
+
+
+@tensor_op
+class SizeOp(IndexingOp):
+    """The product of the sizes `value`, as an i64 of rank 0: what is known at launch only, as a tensor to compute with.
+
+    Where a size takes the place of an operand (`x / x.shape[0]`) this op is understood.
+    """
+
+    name = "tenon.size"
+    value = setting(tuple)
+    result = result_def(ANY_TENSOR)
+    traits = traits_def(Pure(), NoGradient())
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        return tensor_type((), i64)
+
+    @staticmethod
+    def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:
+        return as_index(prod(settings["value"]))
 
 
 @tensor_op

@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith, linalg, scf, tensor
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, IndexType, IntegerAttr, TensorType, i32
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, DenseIntOrFPElementsAttr, IndexType, IntegerAttr, TensorType, i32
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 
+from tenon.dialects.size import Size, is_at_most
+from tenon.dialects.size_values import current_sizes, size_operands
 from tenon.dialects.scalar import convert, emit_scalar, scalar_constant
 from tenon.dialects.types import element_of, shape_of, tensor_type
 from tenon.dialects.value import InsertionPoint, Value, emit, inserting
@@ -26,7 +28,7 @@ REDUCTION = IteratorTypeAttr(IteratorType.REDUCTION)
 
 def empty(shape: Sequence[int], element: Attribute) -> SSAValue:
     """A tensor without contents, to be written."""
-    return emit(tensor.EmptyOp((), tensor_type(tuple(shape), element))).results[0]
+    return emit(tensor.EmptyOp(size_operands(shape), tensor_type(tuple(shape), element))).results[0]
 
 
 def filled(shape: Sequence[int], element: Attribute, number: float) -> SSAValue:
@@ -107,8 +109,18 @@ class LoopIndex(Value):
 
 
 def index_constant(number: int) -> Value:
-    """A constant of type `index`."""
+    """A constant of type `index`, or the value of a size that is known at launch."""
+    if isinstance(number, Size):
+        return Value(current_sizes().value(number))
     return Value(emit(arith.ConstantOp(IntegerAttr(number, index))).result)
+
+
+def size_vector(shape: Sequence[int]) -> SSAValue:
+    """The sizes in `shape` as a tensor of `index`."""
+    kind = TensorType(index, [len(shape)])
+    if any(isinstance(size, Size) for size in shape):
+        return emit(tensor.FromElementsOp.create(operands=[index_constant(s).ssa for s in shape], result_types=[kind])).results[0]
+    return emit(arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(kind, shape))).result
 
 
 class Reader:
@@ -135,16 +147,19 @@ class Reader:
 
 def as_index(value: Value | int) -> Value:
     """`value` as a scalar of type `index`."""
-    return index_constant(value) if isinstance(value, int) else convert(value, index)
+    return index_constant(value) if isinstance(value, int | Size) else convert(value, index)
 
 
 def clamp(value: Value, size: int) -> Value:
     """`value` limited to [0, size)."""
-    if isinstance(value, LoopIndex) and value.extent <= size:
+    if isinstance(value, LoopIndex) and is_at_most(value.extent, size):
         return value
     if size == 1:
         return index_constant(0)
     low = emit_scalar(arith.MaxSIOp, value, index_constant(0))
+    if isinstance(size, Size):
+        current_sizes().require_positive(size)
+        return emit_scalar(arith.MinSIOp, low, index_constant(size - 1))
     return emit_scalar(arith.MinSIOp, low, index_constant(max(size - 1, 0)))
 
 

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tenon.dialects.size import Size
 from tenon.dialects.types import numpy_dtype
 
 ARENA_ALIGNMENT = 64
@@ -106,6 +108,8 @@ def plan_memory(lifetimes: Sequence[Lifetime], alignment: int = ARENA_ALIGNMENT)
     Largest first, each into the smallest gap that fits (best fit): the greedy-by-size of Pisarchyk and Lee, "Efficient
     memory management for deep neural net inference" (2020). The result keeps the order of `lifetimes`.
     """
+    if any(isinstance(lifetime.bytes, Size) for lifetime in lifetimes):
+        return _plan_sizes(lifetimes, alignment)
     order = sorted(range(len(lifetimes)), key=lambda index: (-lifetimes[index].bytes, lifetimes[index].first, index))
     firsts, lasts, begins, ends = (np.zeros(len(lifetimes), dtype=np.int64) for _ in range(4))
     offsets = [0] * len(lifetimes)
@@ -127,6 +131,34 @@ def plan_memory(lifetimes: Sequence[Lifetime], alignment: int = ARENA_ALIGNMENT)
     )
     peak = max((buffer.offset + buffer.bytes for buffer in buffers), default=0)
     return MemoryPlan(buffers, peak, _most_live_bytes(lifetimes))
+
+
+def _plan_sizes(lifetimes: Sequence[Lifetime], alignment: int) -> MemoryPlan:
+    """The plan of buffers of which some have sizes that are known at launch only.
+
+    Those come behind all others, one after another; buffers of equal sizes take turns at one place.
+    """
+    fixed = [lifetime for lifetime in lifetimes if not isinstance(lifetime.bytes, Size)]
+    plan = plan_memory(fixed, alignment)
+    planned = iter(plan.buffers)
+    free: Any = -(-plan.peak_bytes // alignment) * alignment
+    places: list[tuple[Any, Any, list[Interval]]] = []
+    buffers: list[PlannedBuffer] = []
+    for lifetime in lifetimes:
+        if not isinstance(lifetime.bytes, Size):
+            buffers.append(next(planned))
+            continue
+        live = (lifetime.first, lifetime.last)
+        for size, offset, taken in places:
+            if size == lifetime.bytes and not any(live[0] <= last and first <= live[1] for first, last in taken):
+                taken.append(live)
+                break
+        else:
+            offset = free
+            places.append((lifetime.bytes, offset, [live]))
+            free = free + -(-lifetime.bytes // alignment) * alignment
+        buffers.append(PlannedBuffer(lifetime.name, lifetime.bytes, offset, *live))
+    return MemoryPlan(tuple(buffers), free, free)
 
 
 def _best_fit(occupied: Iterable[Interval], size: int, alignment: int) -> int:

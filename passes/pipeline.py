@@ -22,6 +22,7 @@ def _loader(module: str, name: str) -> Callable[[], type[ModulePass]]:
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "differentiate": _loader("differentiate", "DifferentiatePass"),
     "specialize": _loader("specialize", "SpecializePass"),
+    "name-sizes": _loader("name_sizes", "NameSizesPass"),
     "inline": _loader("inline", "InlinePass"),
     "decompose": _loader("decompose", "DecomposePass"),
     "canonicalize": _loader("canonicalize", "CanonicalizePass"),
