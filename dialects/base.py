@@ -29,6 +29,7 @@ from tenon.dialects.scalar import convert, scalar_constant
 from tenon.dialects.settings import REQUIRED
 from tenon.dialects.size import Size
 from tenon.dialects.signature import Signature, flat, map_grouped, read_signature, request_segments
+from tenon.dialects.structured import as_index
 from tenon.dialects.traits import NoGradient
 from tenon.dialects.types import AnyTensor, element_of, i64, numpy_dtype
 from tenon.dialects.value import Value, emit, insertion_point, ops
@@ -216,11 +217,12 @@ class TensorOp(IRDLOperation, ABC):
         """
         operands, settings = cls._bind(args, kwargs)
         given = flat(operands)
+        point = insertion_point()
         if any(isinstance(v, Size) for v in given):
-            operands = list(map_grouped(lambda v: ops.size(value=v) if isinstance(v, Size) else v, operands))
+            valued = as_index if point is not None and point.scalar else lambda size: ops.size(value=size)
+            operands = list(map_grouped(lambda v: valued(v) if isinstance(v, Size) else v, operands))
             given = flat(operands)
         values = [v for v in given if isinstance(v, Value)]
-        point = insertion_point()
         if point is None:
             if values:
                 raise TypeError(f"{cls.name}: a traced value is used after its trace ended")

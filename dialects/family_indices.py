@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tenon.dialects.base import to_scalar
 from tenon.dialects.family import StructuredOp, require_hooks
+from tenon.dialects.inference import show
 from tenon.dialects.loops import linear
 from tenon.dialects.scalar import convert, to_compute
 from tenon.dialects.signature import map_grouped
+from tenon.dialects.size import Size, UndecidedSizeError
 from tenon.dialects.structured import (
     LoopIndex,
     Reader,
@@ -50,7 +52,10 @@ class IndexMapOp(StructuredOp):
     def source_map(cls, shape: tuple[int, ...], rank: int, settings: dict[str, Any]) -> AffineMap:
         """`source` as a map from result indices (of `rank`) to indices of an operand of `shape`."""
         dims = tuple([AffineExpr.dimension(i) for i in range(rank)])
-        return AffineMap(rank, 0, tuple(cls.source(dims, shape, **settings)))
+        source = tuple(cls.source(dims, shape, **settings))
+        if any(isinstance(part, Size) for expr in source for part in _parts(expr)):
+            raise UndecidedSizeError(f"{cls.name}: the place of an element depends on a size of {show(shape)}")
+        return AffineMap(rank, 0, source)
 
     @staticmethod
     def is_indexing_map(source: AffineMap, shape: Sequence[int], result: Sequence[int]) -> bool:
@@ -81,6 +86,13 @@ class IndexMapOp(StructuredOp):
         """Each element of `g` goes back to where its result element came from; elements read twice get the sum."""
         source = cls.source_map(x.shape, g.ndim, settings)
         return (ops.contract((g,), maps=(AffineMap.identity(g.ndim), source), extents=g.shape, shape=x.shape),)
+
+
+def _parts(expr: AffineExpr) -> Iterator[Any]:
+    yield expr
+    if isinstance(expr, AffineBinaryOpExpr):
+        yield from _parts(expr.lhs)
+        yield from _parts(expr.rhs)
 
 
 def _evaluated(source: AffineMap, shape: Sequence[int]) -> list[Value | int]:

@@ -15,6 +15,7 @@ from tenon.dialects.base import tensor_op
 from tenon.dialects.families import CompositeOp, IndexingOp, IndexMapOp, StructuredOp
 from tenon.dialects.inference import InferenceError, Shape, normalize_axes, normalize_axis, show
 from tenon.dialects.settings import setting
+from tenon.dialects.size import Size, UndecidedSizeError, is_at_most
 from tenon.dialects.structured import Reader, as_index, inside, size_vector, static_shape
 from tenon.dialects.traits import NoGradient
 from tenon.dialects.types import ANY_TENSOR, element_of, i64, shape_of, tensor_type
@@ -235,6 +236,8 @@ class SqueezeOp(CompositeOp):
         if shape is None or (axis is None and -1 in shape):
             return None
         if axis is None:
+            if open_sizes := [size for size in shape if isinstance(size, Size)]:
+                raise UndecidedSizeError(f"whether the size {open_sizes[0]} is 1 is not known before launch; name the axes")
             return tuple([size for size in shape if size != 1])
         axes = normalize_axes(axis, len(shape))
         for i in axes:
@@ -286,7 +289,9 @@ class SliceOp(IndexMapOp):
             sizes.append(size)
             extent = -1 if source is None else source[axis]
             last = start + (size - 1) * stride
-            if size and (min(start, last) < 0 or 0 <= extent <= max(start, last)):
+            if stride == 1 and is_at_most(0, start) and is_at_most(limit, extent):
+                continue
+            if size != 0 and (min(start, last) < 0 or 0 <= extent <= max(start, last)):
                 whole = "?" if extent < 0 else extent
                 raise InferenceError(
                     f"slice {start}:{limit}:{stride} of axis {axis} leaves x, whose size there is {whole}"

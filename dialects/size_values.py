@@ -104,14 +104,19 @@ class SizeValues:
     `required` collects the sizes that must not be 0.
     """
 
-    def __init__(self, arguments: Mapping[str, SSAValue], insert: Callable[[Operation], None]) -> None:
+    def __init__(
+        self,
+        arguments: Mapping[str, SSAValue],
+        insert: Callable[[Operation], None],
+        required: dict[Size, None] | None = None,
+    ) -> None:
         self._arguments = arguments
         self._insert = insert
         self._values: dict[Any, SSAValue] = {}
-        self.required: dict[Size, None] = {}
+        self._required = {} if required is None else required
 
     @staticmethod
-    def at_start(function: func.FuncOp) -> SizeValues:
+    def at_start(function: func.FuncOp, required: dict[Size, None] | None = None) -> SizeValues:
         """The values of sizes, computed at the start of `function`."""
         block: Block = function.body.block
         last: list[Operation] = []
@@ -125,7 +130,7 @@ class SizeValues:
                 block.add_op(op)
             last.append(op)
 
-        return SizeValues(size_arguments(function), insert)
+        return SizeValues(size_arguments(function), insert, required)
 
     def value(self, size: Any) -> SSAValue:
         """The value, of type `index`, of a size or number."""
@@ -160,7 +165,7 @@ class SizeValues:
     def require_positive(self, size: Any) -> None:
         """Note that the program may only be launched if `size` is not 0."""
         if isinstance(size, Size) and least(size) <= 0:
-            self.required[size] = None
+            self._required[size] = None
 
 
 class _Term:

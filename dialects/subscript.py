@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.size import Size
 from tenon.dialects.types import is_integer
 from tenon.dialects.value import Value, ops
 
@@ -31,7 +32,10 @@ def subscript(x: Value, key: Any) -> Value:
             continue
         axis = len(starts)
         size = x.shape[axis]
-        if isinstance(entry, slice):
+        if isinstance(size, Size) and entry == slice(None):
+            start, limit, stride = 0, size, 1
+            shape.append(size)
+        elif isinstance(entry, slice):
             selected = range(size)[_plain(entry)]
             start, limit, stride = selected.start, selected.stop, selected.step
             shape.append(len(selected))

@@ -22,7 +22,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from tenon.dialects.size import Size
-from tenon.lowering.kernel_intermediates import place_intermediates
+from tenon.lowering.kernel_intermediates import intermediates_fit, place_intermediates
 from tenon.lowering.kernel_statements import Kernel, Statement, kernels_of, read_kernel
 from tenon.lowering.loop_builder import LoopBuilder, Position, Steps
 from tenon.lowering.loop_schedule import Schedule, read_schedule
@@ -62,7 +62,8 @@ class _KernelLoops:
         self.kernel = kernel
         self.statements = kernel.statements
         self.schedules = [read_schedule(statement) for statement in self.statements]
-        several = len(self.statements) > 1 and len(self.statements) == len(kernel.items)
+        several = len(self.statements) > 1 or not intermediates_fit(kernel, {})
+        several = several and len(self.statements) == len(kernel.items)
         self.shared = shared_loops(self.statements) if several else []
         self.builder = LoopBuilder(kernel.function.body.block)
 

@@ -20,6 +20,7 @@ from tenon.dialects.base import TensorOp
 from tenon.dialects.control_flow import ControlFlowOp
 from tenon.dialects.families import StructuredOp
 from tenon.dialects.location import at_line
+from tenon.dialects.size import Size
 from tenon.dialects.size_values import SizeValues, names_in, sizes_from
 from tenon.dialects.value import InsertionPoint, inserting
 from tenon.lowering.size_arguments import add_size_arguments, note_positive_sizes, pass_size_arguments
@@ -67,7 +68,8 @@ class ConvertTensorToStructuredPass(ModulePass):
             if names := names_in(function):
                 add_size_arguments(function, names)
         pass_size_arguments(functions)
+        required: dict[Size, None] = {}
         for function in functions:
-            with sizes_from(SizeValues.at_start(function)) as values:
+            with sizes_from(SizeValues.at_start(function, required)):
                 convert_block(function.body.block)
-            note_positive_sizes(function, values)
+        note_positive_sizes(functions, required)

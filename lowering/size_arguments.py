@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, IndexType, StringAttr
 
-from tenon.dialects.size_values import NAMES, POSITIVE, SizeValues, size_arguments
+from tenon.dialects.size import Size
+from tenon.dialects.size_values import NAMES, POSITIVE, size_arguments
 
 
 def add_size_arguments(function: func.FuncOp, names: Sequence[str]) -> None:
@@ -31,7 +32,8 @@ def pass_size_arguments(functions: Sequence[func.FuncOp]) -> None:
                 call.operands = [*call.operands, *[known[name] for name in names]]
 
 
-def note_positive_sizes(function: func.FuncOp, values: SizeValues) -> None:
-    """Note on `function` which sizes its ops ask to be above 0."""
-    if values.required:
-        function.attributes[POSITIVE] = ArrayAttr([StringAttr(str(size)) for size in values.required])
+def note_positive_sizes(functions: Sequence[func.FuncOp], required: Collection[Size]) -> None:
+    """Note on those functions that are no kernels which sizes must be above 0."""
+    for function in functions:
+        if required and "kernel" not in function.attributes:
+            function.attributes[POSITIVE] = ArrayAttr([StringAttr(str(size)) for size in required])

@@ -6,8 +6,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tenon.dialects.size import Size
+from xdsl.dialects.builtin import ModuleOp, TensorType
+
+from tenon.dialects.size import Size, UndecidedSizeError
+from tenon.dialects.types import is_static
 from tenon.runtime.arguments import LeafSizes, Parameters, Static, is_array
+from tenon.runtime.executables import Executable, executable
+from tenon.runtime.interface import main_function
 from tenon.runtime.knobs import knobs
 from tenon.runtime.tree import Structure
 
@@ -70,6 +75,46 @@ class DynamicDimensions:
     def say_why(self, name: str, reason: Exception) -> None:
         """Say on stderr why a program is compiled for the sizes of a call."""
         say_why_specialized(name, reason)
+
+
+def has_unknown_sizes(module: ModuleOp) -> bool:
+    """Whether `@main` takes tensors, some of which have dimensions that are not known."""
+    types = main_function(module).function_type.inputs.data
+    return all(isinstance(t, TensorType) for t in types) and not all(map(is_static, types))
+
+
+def name_unknown_sizes(module: ModuleOp) -> None:
+    """Name the unknown dimensions of the arguments of `@main`, if there are any, in place.
+
+    Raises `InferenceError` where ops ask for sizes that cannot be told.
+    """
+    if has_unknown_sizes(module):
+        from tenon.passes.name_sizes import name_sizes
+
+        name_sizes(module)
+
+
+def executable_for_all_sizes(
+    module: ModuleOp, device: str, name: str, shapes: Sequence[tuple[int, ...]]
+) -> Executable | None:
+    """The executable of a module with unknown dimensions, which is compiled once, for arguments of `shapes`.
+
+    `None` where the module has none, or must be compiled for these shapes: then the reason is said where that is
+    wanted.
+    """
+    if not has_unknown_sizes(module) or knobs.interpret:
+        return None
+    named = module.clone()
+    try:
+        if device != "cpu":
+            raise UndecidedSizeError(f"programs for {device} are compiled for known sizes")
+        name_unknown_sizes(named)
+        made = executable(named, device, name)
+        made.interface.bind(shapes)
+    except Exception as error:  # an error of the program itself is found again when it is compiled for the shapes
+        say_why_specialized(name, error)
+        return None
+    return made
 
 
 def say_why_specialized(name: str, reason: Exception) -> None:
