@@ -27,8 +27,8 @@ from tenon.dialects.promotion import adopted, allowed_element, common_element, i
 from tenon.dialects.registry import evaluate, register
 from tenon.dialects.scalar import convert, scalar_constant
 from tenon.dialects.settings import REQUIRED
-from tenon.dialects.size import Size
 from tenon.dialects.signature import Signature, flat, map_grouped, read_signature, request_segments
+from tenon.dialects.size import Size
 from tenon.dialects.structured import as_index
 from tenon.dialects.traits import NoGradient
 from tenon.dialects.types import AnyTensor, element_of, i64, numpy_dtype

@@ -123,8 +123,8 @@ def _check_index(name: str, index: AffineMap, extents: tuple[int, ...], shape: S
         raise InferenceError(f"the map of {name} has {len(index.results)} indices, and {name} has rank {len(shape)}")
     for axis, (expr, size) in enumerate(zip(index.results, shape, strict=True)):
         needed = span(linear(expr), extents)
-        if size >= 0 and (needed > size or (isinstance(expr, AffineDimExpr) and needed != size)):
-            raise InferenceError(f"dimension {axis} of {name} is {size}, and the loops span {needed}")
+        if size >= 0 and ((isinstance(expr, AffineDimExpr) and needed != size) or needed > size):
+            raise InferenceError(f"dimension {axis} of {name} is {size}, and the loops span {needed}", (size, needed))
 
 
 @tensor_function
@@ -301,7 +301,8 @@ class Conv2dOp(CompositeOp):
         n, channels, *image = x or (-1,) * 4
         filters, depth, *window = weight or (-1,) * 4
         if channels >= 0 and depth >= 0 and channels != depth * groups:
-            raise InferenceError(f"x has {channels} channels, and weight takes {depth} in each of {groups} groups")
+            message = f"x has {channels} channels, and weight takes {depth} in each of {groups} groups"
+            raise InferenceError(message, (channels, depth * groups))
         if filters >= 0 and filters % groups:
             raise InferenceError(f"weight has {filters} filters, which is no multiple of groups {groups}")
         if bias is not None and min(bias[0], filters) >= 0 and bias[0] != filters:

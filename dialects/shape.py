@@ -16,6 +16,7 @@ from tenon.dialects.families import CompositeOp, IndexingOp, IndexMapOp, Structu
 from tenon.dialects.inference import InferenceError, Shape, normalize_axes, normalize_axis, show
 from tenon.dialects.settings import setting
 from tenon.dialects.size import Size, UndecidedSizeError, is_at_most
+from tenon.dialects.size_values import current_sizes
 from tenon.dialects.structured import Reader, as_index, inside, size_vector, static_shape
 from tenon.dialects.traits import NoGradient
 from tenon.dialects.types import ANY_TENSOR, element_of, i64, shape_of, tensor_type
@@ -163,7 +164,8 @@ class BroadcastToOp(IndexMapOp):
             if shape[axis] < 0:
                 result[axis] = size
             elif size not in (1, -1, shape[axis]):
-                raise InferenceError(f"dimension {axis - new} of x is {size} and cannot be repeated to {shape[axis]}")
+                message = f"dimension {axis - new} of x is {size} and cannot be repeated to {shape[axis]}"
+                raise InferenceError(message, (size, shape[axis]))
         return tensor_type(tuple(result), element_of(x))
 
     @staticmethod
@@ -237,7 +239,9 @@ class SqueezeOp(CompositeOp):
             return None
         if axis is None:
             if open_sizes := [size for size in shape if isinstance(size, Size)]:
-                raise UndecidedSizeError(f"whether the size {open_sizes[0]} is 1 is not known before launch; name the axes")
+                raise UndecidedSizeError(
+                    f"whether the size {open_sizes[0]} is 1 is not known before launch; name the axes"
+                )
             return tuple([size for size in shape if size != 1])
         axes = normalize_axes(axis, len(shape))
         for i in axes:
@@ -289,14 +293,23 @@ class SliceOp(IndexMapOp):
             sizes.append(size)
             extent = -1 if source is None else source[axis]
             last = start + (size - 1) * stride
-            if stride == 1 and is_at_most(0, start) and is_at_most(limit, extent):
-                continue
+            if isinstance(extent, Size) and stride > 0 and is_at_most(0, start):
+                continue  # whether it ends inside is known at launch, and asked for by `structured`
             if size != 0 and (min(start, last) < 0 or 0 <= extent <= max(start, last)):
                 whole = "?" if extent < 0 else extent
                 raise InferenceError(
                     f"slice {start}:{limit}:{stride} of axis {axis} leaves x, whose size there is {whole}"
                 )
         return tensor_type(tuple(sizes), element_of(x))
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        starts, strides = self.settings["starts"], self.settings["strides"] or (1,) * len(self.settings["starts"])
+        sizes = zip(static_shape(operands[0]), static_shape(self.results[0]), starts, strides, strict=True)
+        for extent, size, start, stride in sizes:
+            last = start + (size - 1) * stride
+            if isinstance(extent, Size) and size != 0 and not is_at_most(last + 1, extent):
+                current_sizes().require_positive(extent - last)
+        return super().structured(operands)
 
     @staticmethod
     def source(index: Index, shape: tuple[int, ...], /, **settings: Any) -> Index:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from math import gcd
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
@@ -44,10 +44,20 @@ Product = tuple[Atom, ...]
 _ESTIMATED = 1024
 
 
-class Size:
+if TYPE_CHECKING:
+    _Number = int  # shapes are tuples of integers, some of which turn out to be sizes
+else:
+    _Number = object
+
+
+class Size(_Number):
     """A sum of products of names, with integer coefficients; the product of no names is the constant."""
 
     __slots__ = ("_hash", "terms")
+
+    if TYPE_CHECKING:
+
+        def __new__(cls, terms: tuple[tuple[Product, int], ...]) -> Size: ...
 
     def __init__(self, terms: tuple[tuple[Product, int], ...]) -> None:
         self.terms = terms
@@ -281,7 +291,9 @@ def _divided(left: Any, right: Any) -> tuple[Any, Any]:
     if least(remainder) < 0:
         raise UndecidedSizeError(f"the sign of {remainder}, which is divided by {right}, is not known before launch")
     if least(right) <= 0:
-        raise UndecidedSizeError(f"whether the size {right}, which {left} is divided by, is 0 is not known before launch")
+        raise UndecidedSizeError(
+            f"whether the size {right}, which {left} is divided by, is 0 is not known before launch"
+        )
     # (g*a + r) // (g*b) is (a + r // g) // b.
     constant = dict(_terms(remainder) or ()).get((), 0)
     variable = _terms(remainder - constant) or ()

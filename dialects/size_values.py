@@ -107,7 +107,7 @@ class SizeValues:
     def __init__(
         self,
         arguments: Mapping[str, SSAValue],
-        insert: Callable[[Operation], None],
+        insert: Callable[[Operation], object],
         required: dict[Size, None] | None = None,
     ) -> None:
         self._arguments = arguments
@@ -196,8 +196,8 @@ class _Term:
         return self._with(arith.RemUIOp, other)
 
 
-def _static_shapes(op: GenericOp) -> list[int]:
-    return [DYNAMIC_INDEX if isinstance(size, Size) else size for size in _get_static_shapes(op)]
+def _static_shapes(self: GenericOp) -> list[int]:
+    return [DYNAMIC_INDEX if isinstance(size, Size) else size for size in _get_static_shapes(self)]
 
 
 # Where a shape is known at launch only, xDSL's verifier has nothing to check.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tenon.dialects.size import Size
+from tenon.dialects.size import Size, UndecidedSizeError
 from tenon.dialects.types import is_integer
 from tenon.dialects.value import Value, ops
 
@@ -32,9 +32,9 @@ def subscript(x: Value, key: Any) -> Value:
             continue
         axis = len(starts)
         size = x.shape[axis]
-        if isinstance(size, Size) and entry == slice(None):
-            start, limit, stride = 0, size, 1
-            shape.append(size)
+        if isinstance(size, Size) and isinstance(entry, slice):
+            start, limit, stride = _of_size(entry, size)
+            shape.append(size if limit is size else len(range(start, limit, stride)))
         elif isinstance(entry, slice):
             selected = range(size)[_plain(entry)]
             start, limit, stride = selected.start, selected.stop, selected.step
@@ -45,9 +45,12 @@ def subscript(x: Value, key: Any) -> Value:
             shape.append(size)
         else:
             position = exact_integer(entry)
-            if not -size <= position < size:
+            if isinstance(size, Size) and position >= 0:
+                start, stride = position, 1  # whether that is inside is known at launch
+            elif -size <= position < size:
+                start, stride = position % size, 1
+            else:
                 raise IndexError(f"index {position} is out of bounds for axis {axis} of size {size}")
-            start, stride = position % size, 1
             limit = start + 1
         starts.append(start)
         limits.append(limit)
@@ -106,6 +109,16 @@ def _check_order(entries: list[Any], array: int) -> None:
     separated = advanced[-1] - advanced[0] + 1 != len(advanced)
     if separated and any(entry is None or isinstance(entry, slice) for entry in entries[:array]):
         raise TypeError("an index has an integer and an array apart from each other; index in two steps instead")
+
+
+def _of_size(key: slice, size: Any) -> tuple[Any, Any, int]:
+    """Start, limit and stride of a slice of a dimension that may have any size: at launch, at least the limit."""
+    plain = _plain(key)
+    if plain == slice(None) or plain == slice(0, None, 1):
+        return 0, size, 1
+    if plain.stop is None or min(plain.start or 0, plain.stop) < 0 or (plain.step or 1) < 1:
+        raise UndecidedSizeError(f"how much the slice {key.start}:{key.stop}:{key.step} takes of the size {size}")
+    return plain.start or 0, max(plain.stop, plain.start or 0), plain.step or 1
 
 
 def _plain(key: slice) -> slice:

@@ -282,11 +282,11 @@ class _FunctionBufferizer:
     def _reinterpret_cast(
         self, source: SSAValue, offset: SSAValue | int, type_: MemRefType[Attribute], strides: Sequence[int]
     ) -> Operation:
-        numbers = [
+        sizes, steps = [
             [self._sizes.value(number) if isinstance(number, Size) else number for number in given]
             for given in (type_.get_shape(), strides)
         ]
-        return memref.ReinterpretCastOp.from_dynamic(source, [offset], *numbers, type_)
+        return memref.ReinterpretCastOp.from_dynamic(source, [offset], sizes, steps, type_)
 
     def _value(self, value: SSAValue) -> SSAValue:
         """The memref of a tensor value; any other value as it is."""

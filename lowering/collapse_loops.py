@@ -183,11 +183,13 @@ def _collapse_buffer(buffer: SSAValue, merged: set[Pair], function: func.FuncOp)
         previous = dim
     sizes = [prod(shape[dim] for dim in group) for group in groups]
     view_type = MemRefType(element_type(buffer), dimensions(sizes))
-    if isinstance(buffer.owner, memref.AllocOp):
-        known = SizeValues(size_arguments(function), lambda op: entry.insert_op_before(op, buffer.owner))
+    if isinstance(old := buffer.owner, memref.AllocOp):
+        known = SizeValues(size_arguments(function), lambda op: entry.insert_op_before(op, old))
         alloc = memref.AllocOp.create(
             operands=[known.value(size) for size in sizes if isinstance(size, Size)],
-            result_types=(view_type,), properties=_segments(buffer.owner, sizes), location=buffer.owner.location
+            result_types=(view_type,),
+            properties=_segments(buffer.owner, sizes),
+            location=buffer.owner.location,
         )
         entry.insert_op_before(alloc, buffer.owner)
         buffer.replace_all_uses_with(alloc.memref)

@@ -113,7 +113,11 @@ class _KernelLoops:
         extent = self.statements[0].extents[loop[0]]
         size = max(map(_tile_along, self.schedules, loop))
         full, left = divmod(extent, size)
-        rest = _Strip(Steps(full * size, left), 1) if isinstance(left, Size) else _Strip(Steps(full * size, min(left, 1)), left)
+        rest = (
+            _Strip(Steps(full * size, left), 1)
+            if isinstance(left, Size)
+            else _Strip(Steps(full * size, min(left, 1)), left)
+        )
         return [strip for strip in (_Strip(Steps(0, full, size), size), rest) if strip.steps.count != 0]
 
     def emit_strip(self, strips: Sequence[_Strip], starts: Sequence[Position]) -> None:

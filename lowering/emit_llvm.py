@@ -3,8 +3,8 @@
 Before: the module is at the loop stage: `func.func @main` on memrefs, kernels, large constants as `memref.global`, and
 the operations of `func`, `scf`, `memref`, `vector`, `arith` and `math` with all shapes and strides known.
 After: text that LLVM 22 parses, with one external function `void @main(ptr %args)`, where `args` is an array of
-pointers, one per argument of `main` in order; a size (`index`) is passed as a pointer to an i64. Everything else is internal; functions without a body are left to the
-process, unless they bring LLVM IR of their own in `llvm_source`.
+pointers, one per argument of `main` in order; a size (`index`) is passed as a pointer to an i64. Everything else is
+internal; functions without a body are left to the process, unless they bring LLVM IR of their own in `llvm_source`.
 
 The caller of the entry guarantees that each buffer is aligned to its element, that the arena (the last argument) is
 aligned to 64 bytes, and that no output overlaps another argument except the input that `donations` names for it.

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith, func, memref, scf
@@ -133,6 +132,21 @@ def plan_memory(lifetimes: Sequence[Lifetime], alignment: int = ARENA_ALIGNMENT)
     return MemoryPlan(buffers, peak, _most_live_bytes(lifetimes))
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Memory that buffers of equal sizes take turns at."""
+
+    bytes: int
+    offset: int
+    taken: list[Lifetime] = field(default_factory=list[Lifetime])
+
+    def has_room_for(self, lifetime: Lifetime) -> bool:
+        """Whether a buffer has this size and none of those here is live when it is."""
+        return self.bytes == lifetime.bytes and all(
+            lifetime.last < other.first or other.last < lifetime.first for other in self.taken
+        )
+
+
 def _plan_sizes(lifetimes: Sequence[Lifetime], alignment: int) -> MemoryPlan:
     """The plan of buffers of which some have sizes that are known at launch only.
 
@@ -141,23 +155,20 @@ def _plan_sizes(lifetimes: Sequence[Lifetime], alignment: int) -> MemoryPlan:
     fixed = [lifetime for lifetime in lifetimes if not isinstance(lifetime.bytes, Size)]
     plan = plan_memory(fixed, alignment)
     planned = iter(plan.buffers)
-    free: Any = -(-plan.peak_bytes // alignment) * alignment
-    places: list[tuple[Any, Any, list[Interval]]] = []
+    free: int = -(-plan.peak_bytes // alignment) * alignment
+    places: list[_Place] = []
     buffers: list[PlannedBuffer] = []
     for lifetime in lifetimes:
         if not isinstance(lifetime.bytes, Size):
             buffers.append(next(planned))
             continue
-        live = (lifetime.first, lifetime.last)
-        for size, offset, taken in places:
-            if size == lifetime.bytes and not any(live[0] <= last and first <= live[1] for first, last in taken):
-                taken.append(live)
-                break
-        else:
-            offset = free
-            places.append((lifetime.bytes, offset, [live]))
+        place = next((place for place in places if place.has_room_for(lifetime)), None)
+        if place is None:
+            place = _Place(lifetime.bytes, free)
+            places.append(place)
             free = free + -(-lifetime.bytes // alignment) * alignment
-        buffers.append(PlannedBuffer(lifetime.name, lifetime.bytes, offset, *live))
+        place.taken.append(lifetime)
+        buffers.append(PlannedBuffer(lifetime.name, lifetime.bytes, place.offset, lifetime.first, lifetime.last))
     return MemoryPlan(tuple(buffers), free, free)
 
 

@@ -147,7 +147,11 @@ class _StatementLoops:
             return [_Tiles(Steps(0, 1))]
         count = self.schedule.jam_count
         full, left = divmod(self.spans[self.jam].extent, count)
-        rest = _Tiles(Steps(full * count, left)) if isinstance(left, Size) else _Tiles(Steps(full * count, min(left, 1)), left)
+        rest = (
+            _Tiles(Steps(full * count, left))
+            if isinstance(left, Size)
+            else _Tiles(Steps(full * count, min(left, 1)), left)
+        )
         return [tile for tile in (_Tiles(Steps(0, full, count), count), rest) if tile.steps.count != 0]
 
     def one_by_one(self, loops: Sequence[int], *, parallel: bool) -> list[_Range]:

@@ -101,7 +101,7 @@ def _named_arguments(function: func.FuncOp) -> list[list[Any]]:
             if given is not None and (isinstance(given[axis], Size) or size >= 0):
                 sizes.append(given[axis])
             elif size < 0:
-                name = f"{argument.name_hint or f'arg{position}'}_{axis}"
+                name = f"{argument.name_hint or f'arg{position}'}_d{axis}"
                 while name in taken:
                     name = f"{name}_"
                 taken.add(name)

@@ -176,8 +176,8 @@ class Parameters:
     ) -> tuple[tuple[Any, ...], list[Any]]:
         """What decides which executable a call takes (hashable), and the data: arrays of stored dtypes.
 
-        Leaves for which `keep` holds are data as they are; dimensions in `sizes` may have any size. Raises `TypeError` naming a leaf that is neither data nor
-        hashable.
+        Leaves for which `keep` holds are data as they are; dimensions in `sizes` may have any size. Raises `TypeError`
+        naming a leaf that is neither data nor hashable.
         """
         arrays: list[Any] = []
         key: list[Any] = [structure]
@@ -217,9 +217,7 @@ class Parameters:
             what = "is static, but not hashable" if isinstance(leaf, Static) else "is neither an array nor hashable"
             raise TypeError(f"{self._where(structure, position)} (a {kind}) {what}") from None
 
-    def described(
-        self, leaves: Sequence[Any], structure: Structure, sizes: LeafSizes | None = None
-    ) -> dict[str, str]:
+    def described(self, leaves: Sequence[Any], structure: Structure, sizes: LeafSizes | None = None) -> dict[str, str]:
         """What a signature is made of, in words: `{"x": "f32[4, 3]", "mode": "'fast'"}`."""
         parts: dict[str, str] = {}
         for position, (name, leaf) in enumerate(zip(self.leaf_names(structure), leaves, strict=True)):

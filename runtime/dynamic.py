@@ -45,7 +45,7 @@ class DynamicDimensions:
         return sizes
 
     def sizes_of(self, leaves: Sequence[Any], structure: Structure, parameters: Parameters) -> LeafSizes:
-        """The dimensions of the leaves of a call that may have any size. Raises `ValueError` naming what is not there."""
+        """The dimensions of the leaves of a call that may have any size; raises `ValueError` naming what is missing."""
         ranks = tuple([len(shape) if (shape := getattr(x, "shape", None)) is not None else 0 for x in leaves])
         known = self._known.get((structure, ranks))
         if known is None:

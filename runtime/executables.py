@@ -157,9 +157,7 @@ class SizedCpuExecutable(CpuExecutable):
         """Launch for the sizes of `arrays`; raises `SizeMismatchError` or `EmptySizeError`. Nothing is taken over."""
         values = self.interface.bind([array.shape for array in arrays])
         arrays = [np.require(array, requirements=("C", "A")) for array in arrays]
-        outputs = [
-            np.empty([replaced(size, values) for size in shape], dtype) for shape, dtype, _ in self._outputs
-        ]
+        outputs = [np.empty([replaced(size, values) for size in shape], dtype) for shape, dtype, _ in self._outputs]
         numbers = [np.array(values[name], np.int64) for name in self.interface.sizes]
         arena = _aligned(replaced(self.interface.arena_bytes, values))
         pointers, _ = addresses((*arrays, *outputs, *numbers, arena))

@@ -86,8 +86,8 @@ class Interface:
         data = json.loads(text)
         pairs = [tuple((_parsed(shape), dtype) for shape, dtype in data[key]) for key in ("inputs", "outputs")]
         (arena,) = _parsed([data["arena_bytes"]])
-        given = [tuple(data[key]) for key in ("donations", "sizes")]
-        return cls(*pairs, arena, *given, _parsed(data["positive"]), tuple(data["names"]))
+        donations, sizes, names = [tuple(data[key]) for key in ("donations", "sizes", "names")]
+        return cls(pairs[0], pairs[1], arena, donations, sizes, _parsed(data["positive"]), names)
 
     def to_json(self) -> str:
         """The interface as a JSON object with a member for each field."""
@@ -130,7 +130,9 @@ class EmptySizeError(ValueError):
 
 def _positive_sizes(main: func.FuncOp) -> tuple[Any, ...]:
     noted = main.attributes.get(POSITIVE)
-    return tuple([Size.parse(s.data) for s in noted if isinstance(s, StringAttr)]) if isinstance(noted, ArrayAttr) else ()
+    return (
+        tuple([Size.parse(s.data) for s in noted if isinstance(s, StringAttr)]) if isinstance(noted, ArrayAttr) else ()
+    )
 
 
 def _input_names(main: func.FuncOp, count: int) -> tuple[str, ...]:

@@ -169,10 +169,10 @@ def jit(
     Arguments and results are trees of arrays. `static` names arguments that are taken as Python values; `donate` names
     arguments whose memory the results may take over (do not use them after the call). `device` is `"cpu"` or `"cuda"`.
 
-    `dynamic` names dimensions that may have any size, so that one program serves all: `{"x": ("n", None)}`, with `None`
-    for a dimension that is compiled for, or `{"x": {0: "n"}}`. Dimensions of one name must be equal in a call. A tree is
-    named by its argument, which stands for all its leaves, or leaf by leaf (`params.weight`). What cannot be compiled
-    for all sizes is compiled for those of each call; `TENON_LOG_COMPILES=1` says why.
+    `dynamic` names dimensions that may have any size, so that one program serves all: `{"x": ("n", None)}`, with
+    `None` for a dimension that is compiled for, or `{"x": {0: "n"}}`. Dimensions of one name must be equal in a call.
+    A tree is named by its argument, which stands for all its leaves, or leaf by leaf (`params.weight`). What cannot be
+    compiled for all sizes is compiled for those of each call; `TENON_LOG_COMPILES=1` says why.
 
     Usable as `@tenon.jit` and as `@tenon.jit(donate=("params",))`, on functions and on methods.
     """
