@@ -7,7 +7,7 @@ dimensions that ops ask to be equal get one name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,7 @@ def name_sizes(module: ModuleOp, function: str = "main") -> None:
 
     Raises `InferenceError` where ops ask for sizes that cannot be told, `ValueError` where an argument has no rank.
     """
+    given = set(names_of(size for shape in _given_shapes(functions_by_name(module)[function]) for size in shape or ()))
     known = _named_arguments(functions_by_name(module)[function])
     merged: dict[str, Any] = {}
     while True:
@@ -60,7 +61,7 @@ def name_sizes(module: ModuleOp, function: str = "main") -> None:
             _give(attempt, function, shapes)
             break
         except InferenceError as error:
-            equal = _merge(error.sizes)
+            equal = _merge(error.sizes, given)
             if equal is None:
                 raise
             merged = {name: replaced(size, equal) for name, size in merged.items()} | equal
@@ -77,11 +78,17 @@ def _give(module: ModuleOp, name: str, shapes: Sequence[Sequence[Any]]) -> None:
     record_shapes(function)
 
 
-def _merge(sizes: tuple[Any, Any] | None) -> dict[str, Any] | None:
-    """Which name gives way to what, so that two sizes are one; `None` where neither is just a name."""
+def _merge(sizes: tuple[Any, Any] | None, given: Collection[str]) -> dict[str, Any] | None:
+    """Which name gives way to what, so that two sizes are one; `None` where neither is just a name.
+
+    Names that the program gives are kept if there is a choice.
+    """
     if sizes is None:
         return None
-    for name, other in (sizes[::-1], sizes):
+    candidates = [sizes[::-1], sizes]
+    if isinstance(sizes[1], Size) and sizes[1].name in given:
+        candidates.reverse()
+    for name, other in candidates:
         if isinstance(name, Size) and name.name is not None and name.name not in names_of([other]):
             return {name.name: other}
     return None
@@ -90,12 +97,13 @@ def _merge(sizes: tuple[Any, Any] | None) -> dict[str, Any] | None:
 def _named_arguments(function: func.FuncOp) -> list[list[Any]]:
     """The shapes of the arguments, with a name for each unknown dimension."""
     shapes: list[list[Any]] = []
-    taken = set(names_in(function))
+    given_shapes = _given_shapes(function)
+    taken = {*names_in(function), *names_of(size for shape in given_shapes for size in shape or ())}
     for position, argument in enumerate(function.body.block.args):
         shape = shape_of(argument.type)
         if shape is None:
             raise ValueError(f"@{function.sym_name.data}: the rank of argument {position} is not known")
-        given = _given_names(function, position, len(shape))
+        given = given_shapes[position]
         sizes: list[Any] = []
         for axis, size in enumerate(shape):
             if given is not None and (isinstance(given[axis], Size) or size >= 0):
@@ -112,14 +120,31 @@ def _named_arguments(function: func.FuncOp) -> list[list[Any]]:
     return shapes
 
 
-def _given_names(function: func.FuncOp, position: int, rank: int) -> list[Any] | None:
-    attributes = function.arg_attrs
-    entry = attributes.data[position].data.get(SHAPE) if attributes is not None else None
-    if not isinstance(entry, ArrayAttr):
-        return None
-    if len(entry) != rank:
-        raise ValueError(f"@{function.sym_name.data}: {SHAPE} of argument {position} has {len(entry)} sizes for {rank}")
-    return [Size.parse(s.data) if isinstance(s, StringAttr) else s.value.data for s in entry]  # pyright: ignore
+def _given_shapes(function: func.FuncOp) -> list[list[Any] | None]:
+    """The sizes that the attributes of arguments name, `None` for arguments without."""
+    types = function.body.block.arg_types
+    attributes = function.arg_attrs.data if function.arg_attrs is not None else [DictionaryAttr({})] * len(types)
+    shapes: list[list[Any] | None] = []
+    for position, (type_, entries) in enumerate(zip(types, attributes, strict=True)):
+        entry = entries.data.get(SHAPE)
+        if not isinstance(entry, ArrayAttr):
+            shapes.append(None)
+            continue
+        sizes = [_size_of(part) for part in entry]
+        if len(sizes) != len(shape_of(type_) or sizes):
+            raise ValueError(f"@{function.sym_name.data}: {SHAPE} of argument {position} is {entry} for {type_}")
+        shapes.append(sizes)
+    return shapes
+
+
+def _size_of(attribute: Attribute) -> Any:
+    match attribute:
+        case StringAttr():
+            return Size.parse(attribute.data)
+        case IntegerAttr():
+            return attribute.value.data
+        case _:
+            raise ValueError(f"{SHAPE}: {attribute} is neither a number nor the name of a size")
 
 
 def record_shapes(function: func.FuncOp) -> None:

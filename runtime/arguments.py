@@ -299,8 +299,9 @@ class Signature:
         if key != self.key:
             given = self.parameters.described(leaves, structure, self.sizes)
             names = [name for name in {**self.described, **given} if self.described.get(name) != given.get(name)]
+            shown = self.parameters.described(leaves, structure)
             differences = [
-                f"{n} is {given.get(n, 'absent')} where {self.described.get(n, 'nothing')} is needed" for n in names
+                f"{n} is {shown.get(n, 'absent')} where {self.described.get(n, 'nothing')} is needed" for n in names
             ]
             raise TypeError(
                 f"{self.parameters.name}: {', '.join(differences) or 'the arguments have another structure'}"

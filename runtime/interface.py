@@ -98,9 +98,10 @@ class Interface:
 
         Raises `SizeMismatchError` naming two inputs that say different things.
         """
+        names = self.names or [f"argument {position}" for position in range(len(shapes))]
         values: dict[str, int] = {}
         origin: dict[str, str] = {}
-        for (shape, _), given, name in zip(self.inputs, shapes, self.names, strict=True):
+        for (shape, _), given, name in zip(self.inputs, shapes, names, strict=True):
             for axis, (size, number) in enumerate(zip(shape, given, strict=True)):
                 if isinstance(size, Size) and (known := size.name) is not None:
                     where = f"dimension {axis} of {name}"
@@ -110,7 +111,7 @@ class Interface:
                             "equal names mean equal sizes"
                         )
                     origin.setdefault(known, where)
-        for (shape, _), given, name in zip(self.inputs, shapes, self.names, strict=True):
+        for (shape, _), given, name in zip(self.inputs, shapes, names, strict=True):
             for axis, (size, number) in enumerate(zip(shape, given, strict=True)):
                 if (needed := replaced(size, values)) != number:
                     raise SizeMismatchError(f"dimension {axis} of {name} is {number} where {size} = {needed} is needed")

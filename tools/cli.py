@@ -211,6 +211,8 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
 
     Raises `ValueError` naming the parameter, what it takes and what was given.
     """
+    from xdsl.dialects.builtin import IndexType
+
     from tenon.dialects.types import array_type, element_of, numpy_dtype
     from tenon.runtime.arguments import as_array
     from tenon.runtime.interface import Interface, main_function
@@ -220,6 +222,8 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
     types: list[Any] = list(main.function_type.inputs)
     if "num_inputs" in main.attributes:
         types = types[: len(Interface.of(module).inputs)]
+    if any(isinstance(t, IndexType) for t in types):
+        raise ValueError("@main takes sizes as arguments; run what it was made from: the file at the tensor stage")
     if len(given) != len(types):
         raise ValueError(f"@main takes {len(types)} arguments ({', '.join(map(str, types))}), got {len(given)}")
     fitted: list[np.ndarray[Any, Any]] = []
