@@ -114,7 +114,8 @@ class Interface:
         for (shape, _), given, name in zip(self.inputs, shapes, names, strict=True):
             for axis, (size, number) in enumerate(zip(shape, given, strict=True)):
                 if (needed := replaced(size, values)) != number:
-                    raise SizeMismatchError(f"dimension {axis} of {name} is {number} where {size} = {needed} is needed")
+                    wanted = f"{size} = {needed}" if isinstance(size, Size) else needed
+                    raise SizeMismatchError(f"dimension {axis} of {name} is {number} where {wanted} is needed")
         for size in self.positive:
             if replaced(size, values) <= 0:
                 raise EmptySizeError(f"{size} is {replaced(size, values)} where 1 or more is needed")
