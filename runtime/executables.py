@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.bounded_cache import BoundedCache
 from tenon.dialects.size import replaced
+from tenon.dialects.size_values import described_sizes
 from tenon.dialects.types import element_type, numpy_dtype
 from tenon.runtime import cache, lower
 from tenon.runtime.addresses import USABLE, addresses
@@ -70,10 +71,11 @@ def executable(module: ModuleOp, device: str, name: str = "main") -> Executable:
 
 
 def _meaning(module: ModuleOp) -> str:
-    """What a module's text does not say: the meaning of ops that are not Tenon's own, as structured IR."""
+    """What a module's text does not say: the meaning of ops that are not Tenon's own, as structured IR, and sizes."""
+    sizes = described_sizes(module)
     if all(type(op).__module__.startswith(("tenon.", "xdsl.")) for op in module.walk()):
-        return ""
-    return str(lower.structured(module))
+        return sizes
+    return f"{sizes}{lower.structured(module)}"
 
 
 def _target_key(device: str) -> str:
