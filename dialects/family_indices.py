@@ -50,7 +50,10 @@ class IndexMapOp(StructuredOp):
 
     @classmethod
     def source_map(cls, shape: tuple[int, ...], rank: int, settings: dict[str, Any]) -> AffineMap:
-        """`source` as a map from result indices (of `rank`) to indices of an operand of `shape`."""
+        """`source` as a map from result indices (of `rank`) to indices of an operand of `shape`.
+
+        Raises `UndecidedSizeError` where the map depends on a size that is known at launch only.
+        """
         dims = tuple([AffineExpr.dimension(i) for i in range(rank)])
         source = tuple(cls.source(dims, shape, **settings))
         if any(isinstance(part, Size) for expr in source for part in _parts(expr)):
@@ -76,10 +79,18 @@ class IndexMapOp(StructuredOp):
         elements = [element_of(result.type)]
         if 0 in shape:
             return [filled(shape, elements[0], 0)]
-        source = self.source_map(static_shape(x), len(shape), self.settings)
+        try:
+            source = self.source_map(static_shape(x), len(shape), self.settings)
+        except UndecidedSizeError:
+            return elementwise([], shape, elements, lambda _: [self._element_of(Reader(x), shape)])
         if self.is_indexing_map(source, static_shape(x), shape):
             return elementwise([(x, source)], shape, elements, lambda values: values)
         return elementwise([], shape, elements, lambda _: [Reader(x).read_inside(*_evaluated(source, shape))])
+
+    def _element_of(self, x: Reader, shape: Sequence[int]) -> Value:
+        """The element of `x` for the current result index, which is computed from sizes."""
+        index: Any = tuple([LoopIndex(i, size) for i, size in enumerate(shape)])
+        return x.read_inside(*self.source(index, x.shape, **self.settings))  # pyright: ignore[reportArgumentType]
 
     @classmethod
     def vjp(cls, g: Value, out: Value, x: Value, **settings: Any) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from tenon.dialects.base import tensor_op
 from tenon.dialects.families import CompositeOp, IndexingOp, IndexMapOp, StructuredOp
 from tenon.dialects.inference import InferenceError, Shape, normalize_axes, normalize_axis, show
 from tenon.dialects.settings import setting
-from tenon.dialects.size import Size, UndecidedSizeError, is_at_most
+from tenon.dialects.size import Size, UndecidedSizeError
 from tenon.dialects.size_values import current_sizes
 from tenon.dialects.structured import Reader, as_index, inside, size_vector, static_shape
 from tenon.dialects.traits import NoGradient
@@ -293,7 +293,7 @@ class SliceOp(IndexMapOp):
             sizes.append(size)
             extent = -1 if source is None else source[axis]
             last = start + (size - 1) * stride
-            if isinstance(extent, Size) and stride > 0 and is_at_most(0, start):
+            if isinstance(extent, Size) and stride > 0 and (isinstance(start, Size) or start >= 0):
                 continue  # whether it ends inside is known at launch, and asked for by `structured`
             if size != 0 and (min(start, last) < 0 or 0 <= extent <= max(start, last)):
                 whole = "?" if extent < 0 else extent
@@ -307,15 +307,16 @@ class SliceOp(IndexMapOp):
         sizes = zip(static_shape(operands[0]), static_shape(self.results[0]), starts, strides, strict=True)
         for extent, size, start, stride in sizes:
             last = start + (size - 1) * stride
-            if isinstance(extent, Size) and size != 0 and not is_at_most(last + 1, extent):
+            if isinstance(extent, Size) and size != 0:
                 current_sizes().require_positive(extent - last)
+                current_sizes().require_positive(start + 1)
         return super().structured(operands)
 
     @staticmethod
     def source(index: Index, shape: tuple[int, ...], /, **settings: Any) -> Index:
         strides = settings["strides"] or (1,) * len(index)
         stepped = [i if stride == 1 else i * stride for i, stride in zip(index, strides, strict=True)]
-        return tuple([i + start if start else i for i, start in zip(stepped, settings["starts"], strict=True)])
+        return tuple([i + start if start != 0 else i for i, start in zip(stepped, settings["starts"], strict=True)])
 
     @classmethod
     def vjp(cls, g: Value, out: Value, x: Value, **settings: Any) -> tuple[Any, ...]:
@@ -332,7 +333,7 @@ class SliceOp(IndexMapOp):
             g = ops.contract((g,), maps=(AffineMap.identity(g.ndim), places), extents=g.shape, shape=shape)
             starts = tuple([0 if s else start for s, start in zip(step, starts, strict=True)])
         high = tuple([whole - start - part for whole, start, part in zip(x.shape, starts, g.shape, strict=True)])
-        return (ops.pad(g, low=starts, high=high) if any((*starts, *high)) else g,)
+        return (ops.pad(g, low=starts, high=high) if any(size != 0 for size in (*starts, *high)) else g,)
 
 
 @tensor_op
@@ -400,10 +401,10 @@ class PadOp(IndexingOp):
         if 0 in x.shape:
             return settings["value"]
         low, high = settings["low"], settings["high"]
-        place = [i - before if before else i for i, before in zip(index, low, strict=True)]
+        place = [i - before if before != 0 else i for i, before in zip(index, low, strict=True)]
         result = x.read(*place)
         for i, size, before, behind in zip(place, x.shape, low, high, strict=True):
-            if before or behind:
+            if before != 0 or behind != 0:
                 result = ops.select(inside(i, size), result, settings["value"])
         return result
 

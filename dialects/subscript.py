@@ -45,8 +45,8 @@ def subscript(x: Value, key: Any) -> Value:
             shape.append(size)
         else:
             position = exact_integer(entry)
-            if isinstance(size, Size) and position >= 0:
-                start, stride = position, 1  # whether that is inside is known at launch
+            if isinstance(size, Size):
+                start, stride = position if position >= 0 else size + position, 1  # launch tells whether that is inside
             elif -size <= position < size:
                 start, stride = position % size, 1
             else:

@@ -26,7 +26,7 @@ from xdsl.traits import IsTerminator
 
 from tenon.dialects.families import ElementwiseOp, IndexMapOp, ReductionOp
 from tenon.dialects.regions import used_values
-from tenon.dialects.size import Size, estimate, is_at_most
+from tenon.dialects.size import Size, UndecidedSizeError, estimate, is_at_most
 from tenon.dialects.types import element_of, numpy_dtype
 from tenon.passes.iteration import Iteration, iteration_of, shape
 
@@ -409,7 +409,11 @@ def _is_indexed(op: Operation) -> bool:
     if not isinstance(op, IndexMapOp):
         return True
     source, result = shape(op, op.operands[0].type), shape(op, op.results[0].type)
-    return op.is_indexing_map(op.source_map(source, len(result), op.settings), source, result)
+    try:
+        places = op.source_map(source, len(result), op.settings)
+    except UndecidedSizeError:
+        return False
+    return op.is_indexing_map(places, source, result)
 
 
 def _would_make_circle(left: Group, right: Group) -> bool:

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 import tenon
+from tenon.dialects.size import replaced
 from tenon.dialects.size_values import described_sizes
+from tenon.lowering.bufferize import bufferize
+from tenon.lowering.memory_plan import MemoryPlan
 from tenon.lowering.pipeline import run_passes, stages
 from tenon.passes.name_sizes import bind_sizes, name_sizes
 from tenon.runtime.executables import InterpretedExecutable, executable
@@ -203,6 +206,8 @@ PROGRAMS = [
         ROWS,
         SIZES[1:],
     ),
+    Program("flip", lambda x: tenon.flip(x) * 2, lambda x: x[::-1, ::-1] * 2, lambda n: (floats(n, 5),), ROWS),
+    Program("last row", lambda x: x[-1] + 1, lambda x: x[-1] + 1, lambda n: (floats(n, 5),), ROWS, SIZES[1:]),
     Program("gather", lambda t, i: t[i], lambda t, i: t[i], lambda n: (TABLE, RANDOM.integers(0, 10, n)), {"i": ["n"]}),
     Program(
         "size as a number",
@@ -321,6 +326,29 @@ def test_dimensions_may_be_computed_from_others() -> None:
         compiled(floats(13), y)
 
 
+def test_buffers_of_equal_sizes_take_turns_in_the_arena() -> None:
+    n, m = tenon.dim("n"), tenon.dim("m")
+
+    def chain(x: Any, w: Any, y: Any) -> Any:
+        for _ in range(4):
+            x = tenon.tanh(x @ w)
+        return x @ y, (w @ w).sum()
+
+    function = tenon.jit(chain)
+    shapes = [tenon.ShapeDtype(shape) for shape in ((n, 8), (8, 8), (8, m))]
+    module = function.trace(*shapes).module
+    for stage in stages(vector_bits=512)[:2]:
+        run_passes(new_context(), module, stage.passes)
+    plan = bufferize(module)["main"]
+    assert plan.peak_bytes == 2 * (-(-32 * n // 64) * 64) + 256
+    for number in (0, 1, 5, 64):
+        values = {"n": number, "m": 3}
+        placed = [replace(b, bytes=replaced(b.bytes, values), offset=replaced(b.offset, values)) for b in plan.buffers]
+        assert not MemoryPlan(tuple(placed), 0, 0).conflicts()
+        assert all(b.offset % 64 == 0 for b in placed)
+        assert max(b.offset + b.bytes for b in placed) <= replaced(plan.peak_bytes, values)
+
+
 # --- what is asked for at launch -------------------------------------------------------------------
 
 
@@ -363,8 +391,6 @@ def test_dynamic_names_what_is_wrong(dynamic: dict[str, Any], error: type[Except
 
 
 FALLBACKS: list[tuple[str, Callable[..., Any], Callable[..., Any], str]] = [
-    ("flip", lambda x: tenon.flip(x, axis=0), lambda x: x[::-1], "the place of an element depends on a size"),
-    ("last", lambda x: x[-1], lambda x: x[-1], "whether -n <= -1 is not known before launch"),
     ("squeeze", lambda x: tenon.squeeze(x), np.squeeze, "whether the size n is 1 is not known"),
     ("eighths", lambda x: x.reshape((8, -1)), lambda x: x.reshape(8, -1), "is 0 is not known before launch"),
     ("loop", lambda x: sum(x[i] for i in range(x.shape[0])), lambda x: x.sum(0), "a number is needed here"),
