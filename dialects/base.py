@@ -219,7 +219,10 @@ class TensorOp(IRDLOperation, ABC):
         given = flat(operands)
         point = insertion_point()
         if any(isinstance(v, Size) for v in given):
-            valued = as_index if point is not None and point.scalar else lambda size: ops.size(value=size)
+            on_scalars = (point is not None and point.scalar) or any(
+                isinstance(v, Value) and not v.is_tensor for v in given
+            )
+            valued = as_index if on_scalars else lambda size: ops.size(value=size)
             operands = list(map_grouped(lambda v: valued(v) if isinstance(v, Size) else v, operands))
             given = flat(operands)
         values = [v for v in given if isinstance(v, Value)]

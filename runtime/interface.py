@@ -86,12 +86,15 @@ class Interface:
         data = json.loads(text)
         pairs = [tuple((_parsed(shape), dtype) for shape, dtype in data[key]) for key in ("inputs", "outputs")]
         (arena,) = _parsed([data["arena_bytes"]])
-        donations, sizes, names = [tuple(data[key]) for key in ("donations", "sizes", "names")]
-        return cls(pairs[0], pairs[1], arena, donations, sizes, _parsed(data["positive"]), names)
+        donations, sizes, names = [tuple(data.get(key, ())) for key in ("donations", "sizes", "names")]
+        return cls(pairs[0], pairs[1], arena, donations, sizes, _parsed(data.get("positive", ())), names)
 
     def to_json(self) -> str:
-        """The interface as a JSON object with a member for each field."""
-        return json.dumps({field.name: getattr(self, field.name) for field in fields(self)}, default=str)
+        """The interface as a JSON object with a member for each field; those of sizes only where there are sizes."""
+        members = {field.name: getattr(self, field.name) for field in fields(self)}
+        if not self.sizes:
+            members = {name: members[name] for name in ("inputs", "outputs", "arena_bytes", "donations")}
+        return json.dumps(members, default=str)
 
     def bind(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
         """The numbers that sizes stand for in a call with inputs of `shapes`.

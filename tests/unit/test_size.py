@@ -96,7 +96,7 @@ def test_what_depends_on_the_number_is_refused(question: Callable[[Any], Any]) -
 
 def test_a_size_is_not_divided_by_zero() -> None:
     with pytest.raises(ZeroDivisionError, match="the size n is divided by 0"):
-        N // 0
+        _ = N // 0
 
 
 @pytest.mark.parametrize("text", ["n**2", "f(n)", "n.m", "1.5*n", "n +", "n / 2"])
