@@ -1,4 +1,4 @@
-"""Samples of every op with their sizes left open: what is compiled once must agree with the interpreter at other sizes."""
+"""Samples of every op with their sizes left open: one program must agree with the interpreter at other sizes."""
 
 from __future__ import annotations
 
