@@ -29,6 +29,8 @@ from tenon.dialects.registry import evaluate, register
 from tenon.dialects.scalar import convert, scalar_constant
 from tenon.dialects.settings import REQUIRED
 from tenon.dialects.signature import Signature, flat, map_grouped, read_signature, request_segments
+from tenon.dialects.size import Size
+from tenon.dialects.structured import as_index
 from tenon.dialects.traits import NoGradient
 from tenon.dialects.types import AnyTensor, element_of, i64, numpy_dtype
 from tenon.dialects.value import Value, emit, insertion_point, ops
@@ -155,7 +157,8 @@ class TensorOp(IRDLOperation, ABC):
             inferred = cls.infer(*operand_types, **settings)
         except InferenceError as error:
             message = str(error)
-            raise InferenceError(message if message.startswith(f"{cls.name}:") else f"{cls.name}: {message}") from None
+            where = "" if message.startswith(f"{cls.name}:") else f"{cls.name}: "
+            raise InferenceError(where + message, error.sizes) from None
         return inferred if isinstance(inferred, tuple) else (inferred,)
 
     @classmethod
@@ -223,8 +226,15 @@ class TensorOp(IRDLOperation, ABC):
         """
         operands, settings = cls._bind(args, kwargs)
         given = flat(operands)
-        values = [v for v in given if isinstance(v, Value)]
         point = insertion_point()
+        if any(isinstance(v, Size) for v in given):
+            on_scalars = (point is not None and point.scalar) or any(
+                isinstance(v, Value) and not v.is_tensor for v in given
+            )
+            valued = as_index if on_scalars else lambda size: ops.size(value=size)
+            operands = list(map_grouped(lambda v: valued(v) if isinstance(v, Size) else v, operands))
+            given = flat(operands)
+        values = [v for v in given if isinstance(v, Value)]
         if point is None:
             if values:
                 raise TypeError(f"{cls.name}: a traced value is used after its trace ended")

@@ -148,5 +148,5 @@ def _check_index(name: str, index: AffineMap, extents: tuple[int, ...], shape: S
         raise InferenceError(f"the map of {name} has {len(index.results)} indices, and {name} has rank {len(shape)}")
     for axis, (expr, size) in enumerate(zip(index.results, shape, strict=True)):
         needed = span(linear(expr), extents)
-        if size >= 0 and (needed > size or (isinstance(expr, AffineDimExpr) and needed != size)):
-            raise InferenceError(f"dimension {axis} of {name} is {size}, and the loops span {needed}")
+        if size >= 0 and ((isinstance(expr, AffineDimExpr) and needed != size) or needed > size):
+            raise InferenceError(f"dimension {axis} of {name} is {size}, and the loops span {needed}", (size, needed))

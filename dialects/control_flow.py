@@ -54,6 +54,7 @@ from tenon.dialects.control_flow_assembly import (
 from tenon.dialects.inference import compatible, show
 from tenon.dialects.location import at_line
 from tenon.dialects.regions import captured_values
+from tenon.dialects.size import Size, UndecidedSizeError
 from tenon.dialects.traits import GradientError
 from tenon.dialects.types import AnyTensor, element_of, is_float, shape_of, tensor_type
 from tenon.dialects.value import InsertionPoint, Value, emit, inserting, ops
@@ -137,6 +138,8 @@ def _moved(region: Region, end: Callable[[Sequence[SSAValue]], Operation]) -> Re
 
 def _window(shape: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
     """Static offsets, sizes and strides of one slice along the first dimension; the first offset is dynamic."""
+    if open_sizes := [size for size in shape if isinstance(size, Size)]:
+        raise UndecidedSizeError(f"scan: the size {open_sizes[0]} of a slice must be known")
     return [DYNAMIC_INDEX, *[0] * (len(shape) - 1)], [1, *shape[1:]], [1] * len(shape)
 
 

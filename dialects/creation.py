@@ -9,6 +9,7 @@ import numpy as np
 
 from tenon.dialects.base import to_value
 from tenon.dialects.registry import tensor_function
+from tenon.dialects.size import Size
 from tenon.dialects.types import element_type, numpy_dtype
 from tenon.dialects.value import Value, insertion_point, ops
 
@@ -19,10 +20,12 @@ def full(shape: Sequence[int] | int, value: float, dtype: object = "f32") -> Any
 
     >>> tenon.full((2, 3), 7, dtype="i32")
     """
-    size = (shape,) if isinstance(shape, int) else tuple(shape)
+    size = (shape,) if isinstance(shape, int | Size) else tuple(shape)
     number = np.asarray(value, numpy_dtype(element_type(dtype)))
     if insertion_point() is None:
         return np.full(size, number)
+    if any(isinstance(extent, Size) for extent in size):
+        return ops.broadcast_to(ops.constant(value=number), shape=size)
     return ops.constant(value=np.broadcast_to(number, size))
 
 

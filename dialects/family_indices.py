@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tenon.dialects.base import to_scalar
 from tenon.dialects.family import StructuredOp, require_hooks
+from tenon.dialects.inference import show
 from tenon.dialects.loops import linear
 from tenon.dialects.scalar import convert, to_compute
 from tenon.dialects.signature import map_grouped
+from tenon.dialects.size import Size, UndecidedSizeError
 from tenon.dialects.structured import (
     LoopIndex,
     Reader,
@@ -48,9 +50,15 @@ class IndexMapOp(StructuredOp):
 
     @classmethod
     def source_map(cls, shape: tuple[int, ...], rank: int, settings: dict[str, Any]) -> AffineMap:
-        """`source` as a map from result indices (of `rank`) to indices of an operand of `shape`."""
+        """`source` as a map from result indices (of `rank`) to indices of an operand of `shape`.
+
+        Raises `UndecidedSizeError` where the map depends on a size that is known at launch only.
+        """
         dims = tuple([AffineExpr.dimension(i) for i in range(rank)])
-        return AffineMap(rank, 0, tuple(cls.source(dims, shape, **settings)))
+        source = tuple(cls.source(dims, shape, **settings))
+        if any(isinstance(part, Size) for expr in source for part in _parts(expr)):
+            raise UndecidedSizeError(f"{cls.name}: the place of an element depends on a size of {show(shape)}")
+        return AffineMap(rank, 0, source)
 
     @staticmethod
     def is_indexing_map(source: AffineMap, shape: Sequence[int], result: Sequence[int]) -> bool:
@@ -71,10 +79,18 @@ class IndexMapOp(StructuredOp):
         elements = [element_of(result.type)]
         if 0 in shape:
             return [filled(shape, elements[0], 0)]
-        source = self.source_map(static_shape(x), len(shape), self.settings)
+        try:
+            source = self.source_map(static_shape(x), len(shape), self.settings)
+        except UndecidedSizeError:
+            return elementwise([], shape, elements, lambda _: [self._element_of(Reader(x), shape)])
         if self.is_indexing_map(source, static_shape(x), shape):
             return elementwise([(x, source)], shape, elements, lambda values: values)
         return elementwise([], shape, elements, lambda _: [Reader(x).read_inside(*_evaluated(source, shape))])
+
+    def _element_of(self, x: Reader, shape: Sequence[int]) -> Value:
+        """The element of `x` for the current result index, which is computed from sizes."""
+        index: Any = tuple([LoopIndex(i, size) for i, size in enumerate(shape)])
+        return x.read_inside(*self.source(index, x.shape, **self.settings))  # pyright: ignore[reportArgumentType]
 
     @classmethod
     def vjp(cls, g: Value, out: Value, x: Value, **settings: Any) -> tuple[Any, ...]:
@@ -92,6 +108,13 @@ class IndexMapOp(StructuredOp):
             return (total,)
         behind = tuple([size - part for size, part in zip(x.shape, reached, strict=True)])
         return (ops.pad(total, low=(0,) * x.ndim, high=behind),)
+
+
+def _parts(expr: AffineExpr) -> Iterator[Any]:
+    yield expr
+    if isinstance(expr, AffineBinaryOpExpr):
+        yield from _parts(expr.lhs)
+        yield from _parts(expr.rhs)
 
 
 def _evaluated(source: AffineMap, shape: Sequence[int]) -> list[Value | int]:

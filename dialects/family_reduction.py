@@ -14,6 +14,8 @@ from tenon.dialects.batching import along_shifted_axis
 from tenon.dialects.family import StructuredOp, require_hooks
 from tenon.dialects.inference import InferenceError, Shape, normalize_axes, show
 from tenon.dialects.scalar import convert, to_compute
+from tenon.dialects.size import Size
+from tenon.dialects.size_values import current_sizes
 from tenon.dialects.structured import (
     LoopIndex,
     converted,
@@ -109,6 +111,10 @@ class ReductionOp(StructuredOp):
         """Reduce `x` into one tensor per accumulator (type, start); `body` may ask for the index along the axes."""
         shape = static_shape(x)
         axes = normalize_axes(_axes(self.settings["axis"]), len(shape))
+        if not self.HAS_IDENTITY:
+            for axis in axes:
+                if isinstance(shape[axis], Size):
+                    current_sizes().require_positive(shape[axis])
         kept = [i for i in range(len(shape)) if i not in axes]
         out_map = AffineMap(len(shape), 0, tuple([AffineExpr.dimension(i) for i in kept]))
         outputs = [(filled([shape[i] for i in kept], t, start), out_map) for t, start in accumulators]

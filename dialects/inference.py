@@ -16,7 +16,14 @@ Shape = tuple[int, ...] | None
 
 
 class InferenceError(ValueError):
-    """Operands or settings that no result type can be inferred from; the message names rule, values and arguments."""
+    """Operands or settings that no result type can be inferred from; the message names rule, values and arguments.
+
+    `sizes` are two sizes that differ and would have to be equal, where that is the reason.
+    """
+
+    def __init__(self, message: str, sizes: tuple[int, int] | None = None) -> None:
+        super().__init__(message)
+        self.sizes = sizes
 
 
 def show(shape: Shape) -> str:
@@ -49,7 +56,7 @@ def broadcast(named: Iterable[tuple[str, Shape]]) -> Shape:
                 result[-position], origin[-position] = size, name
             elif known >= 0 and size >= 0:
                 sizes = f"{known} in {origin[-position]} and {size} in {name}"
-                raise InferenceError(f"shapes do not broadcast: dimension -{position} is {sizes}")
+                raise InferenceError(f"shapes do not broadcast: dimension -{position} is {sizes}", (known, size))
             elif known == 0 or size == 0:
                 result[-position] = 0
     return None if unranked else tuple(result)
@@ -63,7 +70,7 @@ def refine(left: Shape, right: Shape) -> Shape:
         raise InferenceError(f"rank is {len(left)} in {show(left)} and {len(right)} in {show(right)}")
     for axis, (a, b) in enumerate(zip(left, right, strict=True)):
         if a >= 0 and b >= 0 and a != b:
-            raise InferenceError(f"dimension {axis} is {a} in {show(left)} and {b} in {show(right)}")
+            raise InferenceError(f"dimension {axis} is {a} in {show(left)} and {b} in {show(right)}", (a, b))
     return tuple([b if a < 0 else a for a, b in zip(left, right, strict=True)])
 
 

@@ -50,7 +50,8 @@ class ConcatenateOp(IndexingOp):
             try:
                 common = refine(common, tuple([-1 if i == axis else size for i, size in enumerate(shape)]))
             except InferenceError as error:
-                raise InferenceError(f"tensors[{position}] does not fit those before it: {error}") from None
+                message = f"tensors[{position}] does not fit those before it: {error}"
+                raise InferenceError(message, error.sizes) from None
         assert common is not None
         sizes = [-1 if shape is None else shape[axis] for shape in shapes]
         total = -1 if -1 in sizes else sum(sizes)
@@ -63,13 +64,13 @@ class ConcatenateOp(IndexingOp):
         parts: list[tuple[int, Reader]] = []
         offset = 0
         for reader in tensors:
-            if reader.shape[axis]:
+            if reader.shape[axis] != 0:
                 parts.append((offset, reader))
             offset += reader.shape[axis]
         along = index[axis]
         result: Value | None = None
         for start, reader in reversed(parts or [(0, tensors[0])]):
-            place = along - start if start else along
+            place = along - start if start != 0 else along
             read = reader.read(*index[:axis], place, *index[axis + 1 :])
             result = read if result is None else ops.select(along < start + reader.shape[axis], read, result)
         return result
@@ -120,7 +121,8 @@ class StackOp(CompositeOp):
             try:
                 common = refine(common, shape_of(type_))
             except InferenceError as error:
-                raise InferenceError(f"tensors[{position}] does not fit those before it: {error}") from None
+                message = f"tensors[{position}] does not fit those before it: {error}"
+                raise InferenceError(message, error.sizes) from None
         element = promote(element_of(t) for t in tensors)
         if common is None:
             return tensor_type(None, element)

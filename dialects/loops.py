@@ -177,7 +177,8 @@ def loop_structure(
             if known < 0 or (is_batch and known == 1):
                 extents[loop], origin[loop] = size, operand
             elif size >= 0 and size != known and not (is_batch and size == 1):
-                raise InferenceError(f"dimension {names[loop]} is {known} in {origin[loop]} and {size} in {operand}")
+                message = f"dimension {names[loop]} is {known} in {origin[loop]} and {size} in {operand}"
+                raise InferenceError(message, (known, size))
     for expr, size, operand in deferred:
         _solve(expr, size, operand, names, extents)
     for own, position, loop in broadcast:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from xdsl.irdl import operand_def, opt_operand_def, result_def
@@ -398,7 +399,8 @@ class BatchNormUpdateOp(CompositeOp):
         result, mean, variance = ops.batch_norm_training(values, weight, bias, axis=axis, eps=eps)
         channels = normalize_axis(axis, x.ndim)
         count = reduced_count(x, tuple([i for i in range(x.ndim) if i != channels]))
-        variance = variance * (count / max(count - ddof, 1))
+        left = ops.maximum(count - ddof, 1) if isinstance(count, Value) else max(count - ddof, 1)
+        variance = variance * (count / left)
         followed = [
             ((1.0 - momentum) * in_compute_type(running) + momentum * batch).astype(x.element_type)
             for running, batch in ((running_mean, mean), (running_variance, variance))
@@ -421,10 +423,12 @@ class GroupedNormOp(CompositeOp):
         return operands[0]
 
 
-def _normalized_in_groups(x: Value, weight: Value | None, bias: Value | None, groups: int, eps: float) -> Value:
+def _normalized_in_groups(
+    x: Value, weight: Value | None, bias: Value | None, groups: int, size: int, eps: float
+) -> Value:
+    """`x` normalized in `groups` groups of `size` elements of each sample."""
     values = in_compute_type(x)
-    size = reduced_count(x, tuple(range(1, x.ndim)))
-    grouped = ops.reshape(values, shape=(x.shape[0], groups, size // groups if groups else 0))
+    grouped = ops.reshape(values, shape=(x.shape[0], groups, size))
     normal = ops.reshape(_centred(grouped, (2,), eps)[0], shape=x.shape)
     return _affine(normal, _along(1, x, weight), _along(1, x, bias)).astype(x.element_type)
 
@@ -448,7 +452,7 @@ class GroupNormOp(GroupedNormOp):
 
     @staticmethod
     def decompose(x: Value, weight: Value | None, bias: Value | None, *, groups: int, eps: float) -> Value:
-        return _normalized_in_groups(x, weight, bias, groups, eps)
+        return _normalized_in_groups(x, weight, bias, groups, prod(x.shape[1:]) // groups, eps)
 
 
 @tensor_op
@@ -469,4 +473,4 @@ class InstanceNormOp(GroupedNormOp):
 
     @staticmethod
     def decompose(x: Value, weight: Value | None, bias: Value | None, *, eps: float) -> Value:
-        return _normalized_in_groups(x, weight, bias, x.shape[1], eps)
+        return _normalized_in_groups(x, weight, bias, x.shape[1], prod(x.shape[2:]), eps)

@@ -6,9 +6,9 @@ Threefry-2x32 with 20 rounds: Salmon, Moraes, Dror, Shaw, "Parallel random numbe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, ClassVar
 
-import numpy as np
 from xdsl.dialects import arith
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
@@ -17,6 +17,7 @@ from tenon.dialects.base import tensor_op
 from tenon.dialects.families import ElementwiseOp, PrimitiveOp
 from tenon.dialects.registry import tensor_function
 from tenon.dialects.scalar import ScalarForms
+from tenon.dialects.size import Size
 from tenon.dialects.traits import NoGradient
 from tenon.dialects.types import INTEGER_TENSOR, TensorConstraint, i32
 from tenon.dialects.value import Value, ops
@@ -125,8 +126,8 @@ def random_bits(key: Any, shape: Sequence[int]) -> Any:
 
 def random_words(key: Any, shape: Sequence[int]) -> tuple[Any, Any]:
     """Two random i32 words for each element of `shape`: those of the counters 0, 1, ... under `key` (2 words, i32)."""
-    size = int(np.prod(tuple(shape), dtype=np.int64))
-    if size >= 2**31:
+    size = prod(shape)
+    if not isinstance(size, Size) and size >= 2**31:
         raise ValueError(f"random_bits: {size} words are asked for, more than one key gives (2^31 - 1)")
     counter = ops.iota(shape=(size,), dtype="i32")
     words = ops.threefry(counter, _DRAWS, key[0], key[1])

@@ -22,6 +22,7 @@ from tenon.dialects.families import ArgReductionOp, CompositeOp, ReductionOp
 from tenon.dialects.inference import InferenceError, Shape, normalize_axes
 from tenon.dialects.scalar import scalar_constant, to_compute
 from tenon.dialects.settings import setting
+from tenon.dialects.size import Size
 from tenon.dialects.structured import elementwise, static_shape
 from tenon.dialects.traits import NoGradient
 from tenon.dialects.types import (
@@ -64,12 +65,13 @@ def with_axes(reduced: Value, x: Value, axis: Axes, keepdims: bool) -> Value:
     return ops.reshape(reduced, shape=tuple([1 if i in axes else size for i, size in enumerate(x.shape)]))
 
 
-def reduced_count(x: Value, axis: Axes) -> int:
-    """How many elements of `x` meet in one element of its reduction along `axis`."""
+def reduced_count(x: Value, axis: Axes) -> Any:
+    """How many elements of `x` meet in one element of its reduction along `axis`: a number, or an i64 of rank 0."""
     sizes = [x.shape[i] for i in normalize_axes(axis, x.ndim)]
     if any(size < 0 for size in sizes):
         raise InferenceError(f"the sizes of {x.type} along axis {axis} must be known")
-    return prod(sizes)
+    count: Any = prod(sizes)
+    return ops.size(value=count) if isinstance(count, Size) else count
 
 
 def in_compute_type(x: Value) -> Value:
@@ -363,7 +365,8 @@ class MeanOp(StatisticOp):
     @staticmethod
     def decompose(x: Value, *, axis: Axes, keepdims: bool) -> Value:
         total = ops.sum(in_compute_type(x), axis=axis, keepdims=keepdims)
-        return (total / float(reduced_count(x, axis))).astype(x.element_type)
+        count = reduced_count(x, axis)
+        return (total / (count if isinstance(count, Value) else float(count))).astype(x.element_type)
 
 
 @tensor_op
@@ -387,7 +390,9 @@ class VarOp(StatisticOp):
     def decompose(x: Value, *, axis: Axes, ddof: int, keepdims: bool) -> Value:
         deviation = in_compute_type(x) - ops.mean(in_compute_type(x), axis=axis, keepdims=True)
         total = ops.sum(deviation * deviation, axis=axis, keepdims=keepdims)
-        return (total / float(max(reduced_count(x, axis) - ddof, 0))).astype(x.element_type)
+        count = reduced_count(x, axis)
+        divisor = ops.maximum(count - ddof, 0) if isinstance(count, Value) else float(max(count - ddof, 0))
+        return (total / divisor).astype(x.element_type)
 
 
 @tensor_op
@@ -427,10 +432,8 @@ class LogsumexpOp(StatisticOp):
     @staticmethod
     def decompose(x: Value, *, axis: Axes, keepdims: bool) -> Value:
         exponent = in_compute_type(x)
-        shift: Any = 0.0
-        if reduced_count(x, axis):
-            largest = ops.max(exponent, axis=axis, keepdims=True)
-            shift = ops.select(ops.isfinite(largest), largest, 0.0)  # inf - inf is NaN
+        largest = ops.max(exponent, axis=axis, keepdims=True, start=-inf)
+        shift = ops.select(ops.isfinite(largest), largest, 0.0)  # inf - inf is NaN
         result = ops.log(ops.sum(ops.exp(exponent - shift), axis=axis, keepdims=True)) + shift
         if not keepdims:
             result = ops.squeeze(result, axis=normalize_axes(axis, x.ndim))

@@ -32,6 +32,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from tenon.dialects.size import Size
+from tenon.dialects.size_values import SizesAttr, parsed_sizes, shown_size
 from tenon.dialects.text_corrections import correct_text_format
 from tenon.dialects.types import element_type, numpy_dtype
 
@@ -74,15 +76,20 @@ def _string(value: object) -> Attribute:
     return StringAttr(value)
 
 
-def _integers(value: object) -> Attribute:
+def setting_sizes(value: object) -> Attribute:
+    """The attribute of a tuple of integers, of which some may be sizes."""
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         value = (int(value),)
+    if isinstance(value, Size):
+        value = (value,)
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if not isinstance(value, list | tuple) or not all(
-        isinstance(v, int | np.integer) and not isinstance(v, bool) for v in value
+        isinstance(v, int | np.integer | Size) and not isinstance(v, bool) for v in value
     ):
         raise TypeError(f"{value!r} is not a tuple of integers")
+    if any(isinstance(v, Size) for v in value):
+        return SizesAttr(tuple([v if isinstance(v, Size) else int(v) for v in value]))
     return DenseArrayBase.from_list(i64, [int(v) for v in value])
 
 
@@ -90,7 +97,7 @@ def _sizes_or_name(value: object) -> Attribute:
     if isinstance(value, str):
         return StringAttr(value)
     try:
-        return _integers(value)
+        return setting_sizes(value)
     except TypeError:
         raise TypeError(f"{value!r} is neither a tuple of integers nor a string") from None
 
@@ -146,9 +153,12 @@ def _parse_float(parser: Parser) -> Attribute:
     return FloatAttr(sign * float(parser.parse_number(allow_boolean=False)), f64)
 
 
+def _print_integers(printer: Printer, attr: Any) -> None:
+    printer.print_string(f"[{', '.join(shown_size(size) for size in attr.get_values())}]")
+
+
 def _parse_integers(parser: Parser) -> Attribute:
-    values = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-    return DenseArrayBase.from_list(i64, values)
+    return setting_sizes(parsed_sizes(parser))
 
 
 def _print_sizes_or_name(printer: Printer, attr: Any) -> None:
@@ -204,9 +214,9 @@ _NAMED: dict[object, SettingKind] = {
     tuple: SettingKind(
         "tuple[int, ...]",
         DenseArrayBase,
-        _integers,
+        setting_sizes,
         lambda attr: tuple(attr.get_values()),
-        lambda printer, attr: printer.print_string(str(list(attr.get_values()))),
+        _print_integers,
         _parse_integers,
     ),
     "padding": SettingKind(
@@ -250,17 +260,21 @@ class SettingConstraint(AttrConstraint):
     choices: tuple[Any, ...] | None
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
-        if not isinstance(attr, self.kind.attribute):
+        if not self._is_attribute(attr):
             raise VerifyException(f"{attr} is not of kind {self.kind.name}")
         if self.choices is not None and self.kind.to_python(attr) not in self.choices:
             raise VerifyException(f"{attr} is not one of {', '.join(map(repr, self.choices))}")
+
+    def _is_attribute(self, value: object) -> bool:
+        has_sizes = isinstance(value, SizesAttr) and self.kind.attribute is DenseArrayBase
+        return has_sizes or isinstance(value, self.kind.attribute)
 
     def mapping_type_vars(self, type_var_mapping: Any) -> SettingConstraint:
         return self
 
     def attribute(self, value: Any) -> Attribute:
         """The attribute of a Python value; raises `TypeError` for the wrong kind, `ValueError` for no known choice."""
-        if isinstance(value, self.kind.attribute) and self.kind.name != "dtype":
+        if self._is_attribute(value) and self.kind.name != "dtype":
             return value
         attr = self.kind.to_attribute(value)
         if self.choices is not None and value not in self.choices:

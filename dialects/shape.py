@@ -6,19 +6,22 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar
 
-from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, TensorType
+from xdsl.dialects import tensor
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.irdl import operand_def, result_def
+from xdsl.irdl import operand_def, result_def, traits_def
+from xdsl.traits import Pure
 
 from tenon.dialects.base import tensor_op
 from tenon.dialects.batching import aligned, along_shifted_axis
-from tenon.dialects.families import CompositeOp, IndexMapOp, StructuredOp
+from tenon.dialects.families import CompositeOp, IndexingOp, IndexMapOp, StructuredOp
 from tenon.dialects.inference import InferenceError, Shape, normalize_axes, normalize_axis, show
 from tenon.dialects.settings import setting
-from tenon.dialects.structured import static_shape
-from tenon.dialects.types import ANY_TENSOR, element_of, shape_of, tensor_type
+from tenon.dialects.size import Size, UndecidedSizeError
+from tenon.dialects.size_values import current_sizes
+from tenon.dialects.structured import Reader, as_index, size_vector, static_shape
+from tenon.dialects.traits import NoGradient
+from tenon.dialects.types import ANY_TENSOR, element_of, i64, shape_of, tensor_type
 from tenon.dialects.value import Value, emit, ops
 
 Index = tuple[AffineExpr, ...]
@@ -46,9 +49,7 @@ class ReshapeOp(StructuredOp):
         shape = static_shape(self.results[0])
         if static_shape(x) == shape:
             return [x]
-        sizes = DenseIntOrFPElementsAttr.from_list(TensorType(IndexType(), [len(shape)]), shape)
-        target = emit(arith.ConstantOp(sizes)).result
-        op = tensor.ReshapeOp.create(operands=[x, target], result_types=[self.results[0].type])
+        op = tensor.ReshapeOp.create(operands=[x, size_vector(shape)], result_types=[self.results[0].type])
         return [emit(op).results[0]]
 
     @staticmethod
@@ -78,6 +79,27 @@ def _reshaped(source: Shape, shape: tuple[int, ...]) -> tuple[int, ...]:
 def show_sizes(shape: tuple[int, ...]) -> str:
     """A shape as it was given, -1 included."""
     return str(tuple(shape))
+
+
+@tensor_op
+class SizeOp(IndexingOp):
+    """The product of the sizes `value`, as an i64 of rank 0: what is known at launch only, as a tensor to compute with.
+
+    Where a size takes the place of an operand (`x / x.shape[0]`) this op is understood.
+    """
+
+    name = "tenon.size"
+    value = setting(tuple)
+    result = result_def(ANY_TENSOR)
+    traits = traits_def(Pure(), NoGradient())
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        return tensor_type((), i64)
+
+    @staticmethod
+    def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:
+        return as_index(prod(settings["value"]))
 
 
 @tensor_op
@@ -166,7 +188,8 @@ class BroadcastToOp(IndexMapOp):
             if shape[axis] < 0:
                 result[axis] = size
             elif size not in (1, -1, shape[axis]):
-                raise InferenceError(f"dimension {axis - new} of x is {size} and cannot be repeated to {shape[axis]}")
+                message = f"dimension {axis - new} of x is {size} and cannot be repeated to {shape[axis]}"
+                raise InferenceError(message, (size, shape[axis]))
         return tensor_type(tuple(result), element_of(x))
 
     @staticmethod
@@ -252,6 +275,10 @@ class SqueezeOp(CompositeOp):
         if shape is None or (axis is None and -1 in shape):
             return None
         if axis is None:
+            if open_sizes := [size for size in shape if isinstance(size, Size)]:
+                raise UndecidedSizeError(
+                    f"whether the size {open_sizes[0]} is 1 is not known before launch; name the axes"
+                )
             return tuple([size for size in shape if size != 1])
         axes = normalize_axes(axis, len(shape))
         for i in axes:
@@ -307,18 +334,30 @@ class SliceOp(IndexMapOp):
             sizes.append(size)
             extent = -1 if source is None else source[axis]
             last = start + (size - 1) * stride
-            if size and (min(start, last) < 0 or 0 <= extent <= max(start, last)):
+            if isinstance(extent, Size) and stride > 0 and (isinstance(start, Size) or start >= 0):
+                continue  # whether it ends inside is known at launch, and asked for by `structured`
+            if size != 0 and (min(start, last) < 0 or 0 <= extent <= max(start, last)):
                 whole = "?" if extent < 0 else extent
                 raise InferenceError(
                     f"slice {start}:{limit}:{stride} of axis {axis} leaves x, whose size there is {whole}"
                 )
         return tensor_type(tuple(sizes), element_of(x))
 
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        starts, strides = self.settings["starts"], self.settings["strides"] or (1,) * len(self.settings["starts"])
+        sizes = zip(static_shape(operands[0]), static_shape(self.results[0]), starts, strides, strict=True)
+        for extent, size, start, stride in sizes:
+            last = start + (size - 1) * stride
+            if isinstance(extent, Size) and size != 0:
+                current_sizes().require_positive(extent - last)
+                current_sizes().require_positive(start + 1)
+        return super().structured(operands)
+
     @staticmethod
     def source(index: Index, shape: tuple[int, ...], /, **settings: Any) -> Index:
         strides = settings["strides"] or (1,) * len(index)
         stepped = [i if stride == 1 else i * stride for i, stride in zip(index, strides, strict=True)]
-        return tuple([i + start if start else i for i, start in zip(stepped, settings["starts"], strict=True)])
+        return tuple([i + start if start != 0 else i for i, start in zip(stepped, settings["starts"], strict=True)])
 
     @classmethod
     def vjp(cls, g: Value, out: Value, x: Value, **settings: Any) -> tuple[Any, ...]:
@@ -335,7 +374,7 @@ class SliceOp(IndexMapOp):
             g = ops.contract((g,), maps=(AffineMap.identity(g.ndim), places), extents=g.shape, shape=shape)
             starts = tuple([0 if s else start for s, start in zip(step, starts, strict=True)])
         high = tuple([whole - start - part for whole, start, part in zip(x.shape, starts, g.shape, strict=True)])
-        return (ops.pad(g, low=starts, high=high) if any((*starts, *high)) else g,)
+        return (ops.pad(g, low=starts, high=high) if any(size != 0 for size in (*starts, *high)) else g,)
 
     @classmethod
     def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from tenon.dialects.types import is_unsigned, signless
+from tenon.dialects.types import dimensions, is_unsigned, signless
 
 DTYPES = "dtypes"
 
@@ -103,7 +103,7 @@ class _Erasure:
             case IntegerType() if is_unsigned(attribute):
                 return signless(attribute)
             case TensorType(element_type=IntegerType() as element) if is_unsigned(element):
-                return TensorType(signless(element), attribute.get_shape(), attribute.encoding)
+                return TensorType(signless(element), dimensions(attribute.get_shape()), attribute.encoding)
             case MemRefType(element_type=IntegerType() as element) if is_unsigned(element):
                 return MemRefType(signless(element), attribute.get_shape(), attribute.layout, attribute.memory_space)
             case FunctionType() if any(map(self.changes, (*attribute.inputs.data, *attribute.outputs.data))):

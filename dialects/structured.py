@@ -10,12 +10,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith, linalg, scf, tensor
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, IndexType, IntegerAttr, TensorType, i32
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerAttr,
+    TensorType,
+    i32,
+)
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from tenon.dialects.scalar import convert, emit_scalar, scalar_constant
+from tenon.dialects.size import Size, is_at_most
+from tenon.dialects.size_values import current_sizes, size_operands
 from tenon.dialects.types import element_of, shape_of, tensor_type
 from tenon.dialects.value import InsertionPoint, Value, emit, inserting
 
@@ -26,7 +37,7 @@ REDUCTION = IteratorTypeAttr(IteratorType.REDUCTION)
 
 def empty(shape: Sequence[int], element: Attribute) -> SSAValue:
     """A tensor without contents, to be written."""
-    return emit(tensor.EmptyOp((), tensor_type(tuple(shape), element))).results[0]
+    return emit(tensor.EmptyOp(size_operands(shape), tensor_type(tuple(shape), element))).results[0]
 
 
 def filled(shape: Sequence[int], element: Attribute, number: float) -> SSAValue:
@@ -106,9 +117,31 @@ class LoopIndex(Value):
         self.extent = extent
 
 
+class CountedIndex(Value):
+    """The index of a counted loop, which lies in [0, extent)."""
+
+    __slots__ = ("extent",)
+
+    def __init__(self, ssa: SSAValue, extent: int) -> None:
+        super().__init__(ssa)
+        self.extent = extent
+
+
 def index_constant(number: int) -> Value:
-    """A constant of type `index`."""
+    """A constant of type `index`, or the value of a size that is known at launch."""
+    if isinstance(number, Size):
+        return Value(current_sizes().value(number))
     return Value(emit(arith.ConstantOp(IntegerAttr(number, index))).result)
+
+
+def size_vector(shape: Sequence[int]) -> SSAValue:
+    """The sizes in `shape` as a tensor of `index`."""
+    kind = TensorType(index, [len(shape)])
+    if any(isinstance(size, Size) for size in shape):
+        return emit(
+            tensor.FromElementsOp.create(operands=[index_constant(s).ssa for s in shape], result_types=[kind])
+        ).results[0]
+    return emit(arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(kind, shape))).result
 
 
 class Reader:
@@ -135,16 +168,21 @@ class Reader:
 
 def as_index(value: Value | int) -> Value:
     """`value` as a scalar of type `index`."""
-    return index_constant(value) if isinstance(value, int) else convert(value, index)
+    return index_constant(value) if isinstance(value, int | Size) else convert(value, index)
 
 
 def clamp(value: Value, size: int) -> Value:
     """`value` limited to [0, size)."""
-    if isinstance(value, LoopIndex) and value.extent <= size:
+    if isinstance(value, LoopIndex) and is_at_most(value.extent, size):
         return value
     if size == 1:
         return index_constant(0)
     low = emit_scalar(arith.MaxSIOp, value, index_constant(0))
+    if isinstance(size, Size):
+        if isinstance(value, CountedIndex) and is_at_most(value.extent, size):
+            return value
+        current_sizes().require_positive(size)
+        return emit_scalar(arith.MinSIOp, low, index_constant(size - 1))
     return emit_scalar(arith.MinSIOp, low, index_constant(max(size - 1, 0)))
 
 
@@ -165,7 +203,7 @@ def counted_loops(
             return body(indices, current)
         block = Block(arg_types=[index, current.type])
         with inserting(InsertionPoint(block, scalar=True)):
-            result = nest(remaining[1:], [*indices, Value(block.args[0])], block.args[1])
+            result = nest(remaining[1:], [*indices, CountedIndex(block.args[0], remaining[0])], block.args[1])
             emit(scf.YieldOp(result))
         upper = index_constant(remaining[0])
         return emit(scf.ForOp(zero.ssa, upper.ssa, one.ssa, [current], Region(block))).results[0]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.size import Size, UndecidedSizeError
 from tenon.dialects.types import i64, is_integer
 from tenon.dialects.value import Value, ops
 
@@ -47,7 +48,10 @@ class _Selection:
             return
         axis = len(self.starts)
         size = self.x.shape[axis]
-        if isinstance(entry, slice):
+        if isinstance(size, Size) and isinstance(entry, slice):
+            start, limit, stride = _of_size(entry, size)
+            self.shape.append(size if limit is size else len(range(start, limit, stride)))
+        elif isinstance(entry, slice):
             selected = range(size)[_plain(entry)]
             start, limit, stride = selected.start, selected.stop, selected.step
             self.shape.append(len(selected))
@@ -57,9 +61,12 @@ class _Selection:
             self.shape.append(size)
         else:
             position = exact_integer(entry)
-            if not -size <= position < size:
+            if isinstance(size, Size):
+                start, stride = position if position >= 0 else size + position, 1  # launch tells whether that is inside
+            elif -size <= position < size:
+                start, stride = position % size, 1
+            else:
                 raise IndexError(f"index {position} is out of bounds for axis {axis} of size {size}")
-            start, stride = position % size, 1
             limit = start + 1
         self.starts.append(start)
         self.limits.append(limit)
@@ -160,6 +167,16 @@ def _within(entry: Any, axis: int, size: int) -> Any:
     if outside.size:
         raise IndexError(f"index {outside.flat[0]} is out of bounds for axis {axis} of size {size}")
     return array
+
+
+def _of_size(key: slice, size: Any) -> tuple[Any, Any, int]:
+    """Start, limit and stride of a slice of a dimension that may have any size: at launch, at least the limit."""
+    plain = _plain(key)
+    if plain == slice(None) or plain == slice(0, None, 1):
+        return 0, size, 1
+    if plain.stop is None or min(plain.start or 0, plain.stop) < 0 or (plain.step or 1) < 1:
+        raise UndecidedSizeError(f"how much the slice {key.start}:{key.stop}:{key.step} takes of the size {size}")
+    return plain.start or 0, max(plain.stop, plain.start or 0), plain.step or 1
 
 
 def _plain(key: slice) -> slice:

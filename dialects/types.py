@@ -15,11 +15,13 @@ import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    ArrayAttr,
     BFloat16Type,
     Float16Type,
     Float32Type,
     Float64Type,
     IndexType,
+    IntAttr,
     IntegerType,
     NoneAttr,
     Signedness,
@@ -158,18 +160,23 @@ def _width(element: Attribute) -> int:
     return numpy_dtype(element).itemsize * 8
 
 
+def dimensions(shape: Iterable[int]) -> ArrayAttr[IntAttr]:
+    """A shape as types hold it; its sizes may be such that are known at launch."""
+    return ArrayAttr([IntAttr(size) for size in shape])
+
+
 @cache
 def tensor_type(shape: tuple[int, ...] | None, element: Attribute) -> AnyTensor:
     """`tensor<shape x element>`; -1 is an unknown dimension, `None` an unknown rank."""
     if shape is None:
         return UnrankedTensorType(element)
-    return TensorType(element, [DYNAMIC_INDEX if dim < 0 else dim for dim in shape])
+    return TensorType(element, dimensions([DYNAMIC_INDEX if dim < 0 else dim for dim in shape]))
 
 
 def shape_of(type_: Attribute) -> tuple[int, ...] | None:
     """The shape of a tensor type with -1 for `?`, `None` where the rank is unknown."""
     if isinstance(type_, TensorType):
-        return tuple([-1 if dim == DYNAMIC_INDEX else dim for dim in type_.get_shape()])
+        return tuple([-1 if dim == DYNAMIC_INDEX and type(dim) is int else dim for dim in type_.get_shape()])
     return None
 
 
@@ -179,10 +186,16 @@ def element_of(type_: Attribute) -> Attribute:
     return type_.element_type
 
 
-def is_static(type_: Attribute) -> bool:
-    """Whether the rank and every dimension are known."""
+def is_known(type_: Attribute) -> bool:
+    """Whether the rank and every dimension are known, as numbers or as sizes with names."""
     shape = shape_of(type_)
     return shape is not None and all(dim >= 0 for dim in shape)
+
+
+def is_static(type_: Attribute) -> bool:
+    """Whether the rank and every dimension are known as numbers."""
+    shape = shape_of(type_)
+    return shape is not None and all(type(dim) is int and dim >= 0 for dim in shape)
 
 
 def array_type(array: np.ndarray[Any, Any]) -> AnyTensor:

@@ -9,9 +9,11 @@ def tenon_dialect() -> Dialect:
     """The dialect of all ops that are registered under the name `tenon`, and of those that control flow adds."""
     from tenon.dialects import control_flow
     from tenon.dialects.registry import registry
+    from tenon.dialects.size_values import SizesAttr
 
     structural = [control_flow.CondOp, control_flow.WhileLoopOp, control_flow.ScanOp, control_flow.YieldOp]
-    return Dialect("tenon", [*(op for name, op in registry().items() if name.startswith("tenon.")), *structural])
+    own = (op for name, op in registry().items() if name.startswith("tenon."))
+    return Dialect("tenon", [*own, *structural], [SizesAttr])
 
 
 def registered_dialects() -> list[Dialect]:

@@ -49,6 +49,9 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from tenon.dialects.size import Size
+from tenon.dialects.size_values import SizeValues, size_arguments
+from tenon.dialects.types import dimensions, is_known
 from tenon.lowering.memory_plan import (
     ARENA_ALIGNMENT,
     MemoryPlan,
@@ -151,7 +154,7 @@ class _FunctionBufferizer:
         self._index_constants: dict[int, SSAValue] = {}
         self._slice_offsets: dict[Storage, SSAValue] = {}
         self._dead: list[Operation] = []
-        self._dead_arguments: list[BlockArgument] = list(self._body.args)
+        self._dead_arguments = [arg for arg in self._body.args if isinstance(arg.type, TensorType)]
         self._assignment = StorageAssignment(function, kernels, has_arena=self.has_arena)
         self._rewrites: dict[type[Operation], Callable[..., None]] = {
             arith.ConstantOp: self._drop_tensor,
@@ -169,6 +172,7 @@ class _FunctionBufferizer:
             tensor.ExpandShapeOp: self._drop_tensor,
             tensor.ExtractOp: self._rewrite_extract,
             tensor.ExtractSliceOp: self._rewrite_extract_slice,
+            tensor.FromElementsOp: self._drop_tensor,
             tensor.InsertOp: self._rewrite_insert,
             tensor.InsertSliceOp: self._rewrite_insert_slice,
             tensor.ReshapeOp: self._drop_tensor,
@@ -177,7 +181,7 @@ class _FunctionBufferizer:
     def run(self) -> None:
         """Replace the function's tensors."""
         signature = self._function.function_type
-        input_types = [self._argument_type(type_) for type_ in signature.inputs]
+        input_types = [self._argument_type(type_) for type_ in signature.inputs if not isinstance(type_, IndexType)]
         output_types = [self._argument_type(type_) for type_ in signature.outputs]
         inputs = [self._append_argument(type_) for type_ in input_types]
         for old, new in zip(self._dead_arguments, inputs, strict=True):
@@ -185,6 +189,7 @@ class _FunctionBufferizer:
         outputs = [self._append_argument(type_) for type_ in output_types]
         for number, output in enumerate(outputs):
             output.name_hint = f"out{number}"
+        self._sizes = SizeValues(self._move_sizes(), self._at_top)
         self._assignment.run(inputs, outputs, self._donations(input_types, output_types))
         self._allocate_all()
         self._rewrite_block(self._body)
@@ -194,15 +199,27 @@ class _FunctionBufferizer:
         for argument in self._dead_arguments:
             argument.block.erase_arg(argument)
         self._finish_signature(len(inputs), len(outputs))
+        _erase_unused(self._body)
 
     # The signature
 
     def _argument_type(self, type_: Attribute) -> MemRefType[Attribute]:
-        if not isinstance(type_, TensorType) or DYNAMIC_INDEX in type_.get_shape():
+        if not isinstance(type_, TensorType) or not is_known(type_):
             raise PassFailedException(
                 f"bufferize: @{self._function.sym_name.data} has {type_} in its signature, which is not a static tensor"
             )
         return _memref_type(type_)
+
+    def _move_sizes(self) -> dict[str, SSAValue]:
+        """Let the arguments that are sizes come behind the outputs."""
+        moved: dict[str, SSAValue] = {}
+        for name, old in size_arguments(self._function).items():
+            new = moved[name] = self._body.insert_arg(old.type, len(self._body.args))
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
+            assert isinstance(old, BlockArgument)
+            self._dead_arguments.append(old)
+        return moved
 
     def _append_argument(self, type_: MemRefType[Attribute]) -> BlockArgument:
         return self._body.insert_arg(type_, len(self._body.args))
@@ -227,7 +244,7 @@ class _FunctionBufferizer:
 
     def _allocate(self, storage: Storage, type_: MemRefType[Attribute]) -> SSAValue:
         """Memory of its own for `storage`: in a kernel, an allocation."""
-        result = self._at_top(memref.AllocOp((), (), type_))
+        result = self._at_top(memref.AllocOp(self._sizes_of(type_), (), type_))
         result.name_hint = storage.name
         return result
 
@@ -253,7 +270,23 @@ class _FunctionBufferizer:
             return self._allocate(storage, type_)
         if storage.home.type == type_:
             return storage.home
-        return self._at_top(_reinterpret_cast(storage.home, 0, type_, _row_major(type_.get_shape())))
+        return self._at_top(self._reinterpret_cast(storage.home, 0, type_, _row_major(type_.get_shape())))
+
+    def _sizes_of(self, type_: MemRefType[Attribute]) -> list[SSAValue]:
+        """The values of the sizes in `type_` that are no numbers."""
+        return [self._sizes.value(size) for size in type_.get_shape() if isinstance(size, Size)]
+
+    def _view(self, arena: SSAValue, offset: SSAValue, type_: MemRefType[Attribute]) -> Operation:
+        return memref.ViewOp.create(operands=[arena, offset, *self._sizes_of(type_)], result_types=[type_])
+
+    def _reinterpret_cast(
+        self, source: SSAValue, offset: SSAValue | int, type_: MemRefType[Attribute], strides: Sequence[int]
+    ) -> Operation:
+        sizes, steps = [
+            [self._sizes.value(number) if isinstance(number, Size) else number for number in given]
+            for given in (type_.get_shape(), strides)
+        ]
+        return memref.ReinterpretCastOp.from_dynamic(source, [offset], sizes, steps, type_)
 
     def _value(self, value: SSAValue) -> SSAValue:
         """The memref of a tensor value; any other value as it is."""
@@ -270,6 +303,8 @@ class _FunctionBufferizer:
         return op.results[0]
 
     def _index(self, number: int) -> SSAValue:
+        if isinstance(number, Size):
+            return self._sizes.value(number)
         found = self._index_constants.get(number)
         if found is None:
             op = arith.ConstantOp.create(result_types=[_INDEX], properties={"value": IntegerAttr(number, _INDEX)})
@@ -297,7 +332,9 @@ class _FunctionBufferizer:
         op.operands = [value for value in op.operands if not isinstance(value.type, TensorType)]
 
     def _rewrite_call(self, op: func.CallOp) -> None:
-        arguments = [self._value(value) for value in (*op.operands, *op.results)]
+        sizes = [value for value in op.operands if isinstance(value.type, IndexType)]
+        tensors = [value for value in op.operands if not isinstance(value.type, IndexType)]
+        arguments = [*[self._value(value) for value in (*tensors, *op.results)], *sizes]
         new = func.CallOp.create(
             operands=arguments, properties=op.properties, attributes=op.attributes, location=op.location
         )
@@ -386,7 +423,7 @@ class _FunctionBufferizer:
         strides = _row_major(shape) if is_contiguous(op) else _kept_strides(op, whole.type.get_shape(), shape)
         layout = StridedLayoutAttr(strides, None if dynamic else static)
         type_ = MemRefType(part_type.element_type, shape, layout)
-        cast = _reinterpret_cast(self._memref(base, whole.type), offset, type_, strides)
+        cast = self._reinterpret_cast(self._memref(base, whole.type), offset, type_, strides)
         return _insert(cast, before)
 
     def _sum(
@@ -449,17 +486,20 @@ class _EntryBufferizer(_FunctionBufferizer):
     def _allocate_all(self) -> None:
         storages = self._assignment.temporaries()
         self.plan = plan_memory([storage.lifetime() for storage in storages])
-        self._arena = self._append_argument(MemRefType(i8, [self.plan.peak_bytes]))
+        self._arena = self._append_argument(MemRefType(i8, dimensions([self.plan.peak_bytes])))
         self._arena.name_hint = "arena"
         # A constant for each buffer, though numbers recur: it tells apart buffers that take turns at one place.
         self._starts: dict[Storage, SSAValue] = {}
         for storage, buffer in zip(storages, self.plan.buffers, strict=True):
+            if isinstance(buffer.offset, Size):
+                self._starts[storage] = self._sizes.value(buffer.offset)
+                continue
             offset = IntegerAttr(buffer.offset, _INDEX)
             start = self._at_top(arith.ConstantOp.create(result_types=[_INDEX], properties={"value": offset}))
             self._starts[storage] = start
 
     def _allocate(self, storage: Storage, type_: MemRefType[Attribute]) -> SSAValue:
-        view = self._at_top(_view(self._arena, self._starts[storage], type_))
+        view = self._at_top(self._view(self._arena, self._starts[storage], type_))
         view.name_hint = storage.name
         return view
 
@@ -476,7 +516,7 @@ class _EntryBufferizer(_FunctionBufferizer):
             scale = element_bytes(whole.type.element_type)
             offset = self._sum(self._starts[storage.base], static, dynamic, scale, before)
             self._slice_offsets[storage] = offset
-        return _insert(_view(self._arena, offset, type_), before)
+        return _insert(self._view(self._arena, offset, type_), before)
 
 
 @cache
@@ -517,14 +557,13 @@ def _kept_strides(op: SliceOp, whole: Sequence[int], part: Sequence[int]) -> lis
     return strides
 
 
-def _reinterpret_cast(
-    source: SSAValue, offset: SSAValue | int, type_: MemRefType[Attribute], strides: Sequence[int]
-) -> Operation:
-    return memref.ReinterpretCastOp.from_dynamic(source, [offset], list(type_.get_shape()), list(strides), type_)
-
-
-def _view(arena: SSAValue, offset: SSAValue, type_: MemRefType[Attribute]) -> Operation:
-    return memref.ViewOp.create(operands=[arena, offset], result_types=[type_])
+def _erase_unused(block: Block) -> None:
+    """Erase the index arithmetic that nothing uses any more."""
+    for op in reversed(tuple(block.ops)):
+        computes_index = op.name.startswith("arith.") and isinstance(op.results[0].type, IndexType)
+        if computes_index and not isinstance(op, arith.ConstantOp) and op.results[0].first_use is None:
+            op.detach()
+            op.erase()
 
 
 def _index_op(op_type: type[arith.AddiOp] | type[arith.MuliOp], left: SSAValue, right: SSAValue) -> Operation:

@@ -17,10 +17,13 @@ from itertools import pairwise
 from math import prod
 
 from xdsl.dialects import arith, func, linalg, memref
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IndexType, IntegerAttr, MemRefType, i64
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, IndexType, IntegerAttr, MemRefType, i32, i64
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
+from tenon.dialects.size import Size
+from tenon.dialects.size_values import SizeValues, size_arguments
+from tenon.dialects.types import dimensions
 from tenon.lowering.kernel_statements import (
     Access,
     LoopKind,
@@ -49,7 +52,7 @@ def collapse_loops(function: func.FuncOp) -> None:
             fixed |= {access.buffer for access in item.accesses}
     loops = [_collapsible_loops(statement) for statement in kernel.statements]
     dims = _agree(kernel.statements, loops, fixed)
-    views = {buffer: _collapse_buffer(buffer, merged, function.body.block) for buffer, merged in dims.items()}
+    views = {buffer: _collapse_buffer(buffer, merged, function) for buffer, merged in dims.items()}
     for statement, pairs in zip(kernel.statements, loops, strict=True):
         _rewrite(statement, pairs, views)
 
@@ -156,7 +159,14 @@ class _View:
     groups: tuple[tuple[int, ...], ...]
 
 
-def _collapse_buffer(buffer: SSAValue, merged: set[Pair], entry: Block) -> _View:
+def _segments(alloc: memref.AllocOp, sizes: Sequence[int]) -> dict[str, Attribute]:
+    """The properties of `alloc` for another shape."""
+    count = sum(isinstance(size, Size) for size in sizes)
+    return {**alloc.properties, "operandSegmentSizes": DenseArrayBase.from_list(i32, [count, 0])}
+
+
+def _collapse_buffer(buffer: SSAValue, merged: set[Pair], function: func.FuncOp) -> _View:
+    entry = function.body.block
     shape = buffer_shape(buffer)
     groups: list[list[int]] = []
     previous: int | None = None
@@ -172,10 +182,14 @@ def _collapse_buffer(buffer: SSAValue, merged: set[Pair], entry: Block) -> _View
             leading = []
         previous = dim
     sizes = [prod(shape[dim] for dim in group) for group in groups]
-    view_type = MemRefType(element_type(buffer), sizes)
-    if isinstance(buffer.owner, memref.AllocOp):
+    view_type = MemRefType(element_type(buffer), dimensions(sizes))
+    if isinstance(old := buffer.owner, memref.AllocOp):
+        known = SizeValues(size_arguments(function), lambda op: entry.insert_op_before(op, old))
         alloc = memref.AllocOp.create(
-            result_types=(view_type,), properties=buffer.owner.properties.copy(), location=buffer.owner.location
+            operands=[known.value(size) for size in sizes if isinstance(size, Size)],
+            result_types=(view_type,),
+            properties=_segments(buffer.owner, sizes),
+            location=buffer.owner.location,
         )
         entry.insert_op_before(alloc, buffer.owner)
         buffer.replace_all_uses_with(alloc.memref)

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from tenon.dialects.size import Size
 from tenon.lowering.kernel_intermediates import place_intermediates
 from tenon.lowering.kernel_statements import Kernel, Statement, kernels_of, read_kernel
 from tenon.lowering.loop_builder import LoopBuilder, Position, Steps
@@ -110,8 +111,12 @@ class _KernelLoops:
         extent = self.statements[0].extents[loop[0]]
         size = max(map(_tile_along, self.schedules, loop))
         full, left = divmod(extent, size)
-        strips = [_Strip(Steps(0, full, size), size), _Strip(Steps(full * size, min(left, 1)), left)]
-        return [strip for strip in strips if strip.steps.count]
+        rest = (
+            _Strip(Steps(full * size, left), 1)
+            if isinstance(left, Size)
+            else _Strip(Steps(full * size, min(left, 1)), left)
+        )
+        return [strip for strip in (_Strip(Steps(0, full, size), size), rest) if strip.steps.count != 0]
 
     def emit_strip(self, strips: Sequence[_Strip], starts: Sequence[Position]) -> None:
         """All statements for one iteration of the outer loops."""

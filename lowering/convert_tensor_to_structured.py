@@ -22,7 +22,10 @@ from tenon.dialects.base import TensorOp
 from tenon.dialects.control_flow import ControlFlowOp
 from tenon.dialects.families import StructuredOp
 from tenon.dialects.location import at_line
+from tenon.dialects.size import Size, UndecidedSizeError
+from tenon.dialects.size_values import SizeValues, names_in, sizes_from
 from tenon.dialects.value import InsertionPoint, inserting
+from tenon.lowering.size_arguments import add_size_arguments, note_positive_sizes, pass_size_arguments
 
 
 def convert_block(block: Block) -> None:
@@ -48,6 +51,8 @@ def _converted(op: Operation) -> Sequence[SSAValue] | None:
     if isinstance(op, StructuredOp):
         try:
             return op.structured(op.grouped_operands())
+        except UndecidedSizeError:
+            raise
         except ValueError as error:
             raise PassFailedException(f"{op.name}: {error}{at_line(op)}") from error
     if isinstance(op, TensorOp):
@@ -62,7 +67,14 @@ class ConvertTensorToStructuredPass(ModulePass):
     name = "convert-tensor-to-structured"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, func.FuncOp) and function.body.blocks:
+        functions = [f for f in op.ops if isinstance(f, func.FuncOp) and f.body.blocks]
+        for function in functions:
+            if names := names_in(function):
+                add_size_arguments(function, names)
+        pass_size_arguments(functions)
+        required: dict[Size, None] = {}
+        for function in functions:
+            with sizes_from(SizeValues.at_start(function, required)):
                 convert_block(function.body.block)
+        note_positive_sizes(functions, required)
         signedness.erase(op)

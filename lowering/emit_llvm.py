@@ -3,8 +3,8 @@
 Before: the module is at the loop stage: `func.func @main` on memrefs, kernels, large constants as `memref.global`, and
 the operations of `func`, `scf`, `memref`, `vector`, `arith` and `math` with all shapes and strides known.
 After: text that LLVM 22 parses, with one external function `void @main(ptr %args)`, where `args` is an array of
-pointers, one per argument of `main` in order. Everything else is internal; functions without a body are left to the
-process, unless they bring LLVM IR of their own in `llvm_source`.
+pointers, one per argument of `main` in order; a size (`index`) is passed as a pointer to an i64. Everything else is
+internal; functions without a body are left to the process, unless they bring LLVM IR of their own in `llvm_source`.
 
 The caller of the entry guarantees that each buffer is aligned to its element, that the arena (the last argument) is
 aligned to 64 bytes, and that no output overlaps another argument except the input that `donations` names for it.
@@ -18,11 +18,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, MemRefType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import GlobalOp
 from xdsl.ir import Block
 
+from tenon.dialects.size import Size
 from tenon.lowering.emit_llvm_aliasing import BUFFER_ALIGNMENT, PointerFacts, pointer_facts
 from tenon.lowering.emit_llvm_arith import ARITH_HANDLERS
 from tenon.lowering.emit_llvm_control import CONTROL_HANDLERS, function_body
@@ -106,6 +107,7 @@ def _function(function: FuncOp, parts: ModuleParts, facts: dict[tuple[str, int],
         if isinstance(argument.type, MemRefType):
             attributes = _pointer_attributes(argument.type, facts.get((name, number)))
         parameters.append(f"{writer.type_of(argument).text} {attributes}%a{number}")
+    writer.bind_sizes(function)
     header = f"define internal {result} @{name}({', '.join(parameters)}) #0 {{"
     return _braces(header, function_body(writer, function.body.block))
 
@@ -138,7 +140,7 @@ def _pointer_attributes(memref_type: MemRefType, facts: PointerFacts | None) -> 
     alignment = max(natural, facts.alignment) if facts is not None else natural
     noalias = "noalias " if facts is not None and facts.noalias else ""
     size = _reachable_bytes(memref_type)
-    dereferenceable = f"dereferenceable({size}) " if size else ""
+    dereferenceable = f"dereferenceable({size}) " if not isinstance(size, Size) and size else ""
     return f"{noalias}align {alignment} {dereferenceable}"
 
 
@@ -152,10 +154,13 @@ def _entry(main: FuncOp, parts: ModuleParts) -> str:
         raise ValueError("emit_llvm: main has results, expected its outputs to be memref arguments")
     writer = FunctionWriter(ENTRY, HANDLERS, parts)
     for number, argument in enumerate(_single_block(main).args):
-        if not isinstance(argument.type, MemRefType):
+        if not isinstance(argument.type, MemRefType | IndexType):
             raise ValueError(f"emit_llvm: argument {number} of main is {argument.type}, expected a memref")
         slot = writer.offset_pointer("%args", str(number), "ptr")
         writer.define(argument, f"load ptr, ptr {slot}, align 8")
+        if isinstance(argument.type, IndexType):
+            writer.define(argument, f"load i64, ptr {writer.values[argument]}, align 8")
+    writer.bind_sizes(main)
     header = f"define void @{ENTRY}(ptr noalias readonly %args) #0 {{"
     return _braces(header, function_body(writer, main.body.block))
 

@@ -16,6 +16,7 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.dialects.memref import AllocaOp, AllocOp, GetGlobalOp, ViewOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from tenon.dialects.size import is_at_most
 from tenon.lowering.emit_llvm_types import byte_size, llvm_type
 
 BUFFER_ALIGNMENT = 64
@@ -40,7 +41,9 @@ class Memory:
             return False
         if self.root is None or other.root is None:
             return True
-        return self.root == other.root and self.start < other.end and other.start < self.end
+        if self.root != other.root:
+            return False
+        return not is_at_most(other.end, self.start) and not is_at_most(self.end, other.start)
 
 
 @dataclass(slots=True)

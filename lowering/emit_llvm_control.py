@@ -76,14 +76,14 @@ def emit_loop(
     ]
 
 
-def counted_loop(writer: FunctionWriter, trips: int, body: Callable[[str], None]) -> None:
+def counted_loop(writer: FunctionWriter, trips: str, body: Callable[[str], None]) -> None:
     """A loop from 0 to `trips` that carries nothing."""
 
     def run(index: str, _: list[str]) -> list[str]:
         body(index)
         return []
 
-    emit_loop(writer, I64, ("0", str(trips), "1"), (), run)
+    emit_loop(writer, I64, ("0", trips, "1"), (), run)
 
 
 def _values(writer: FunctionWriter, op: Operation | None) -> list[str]:

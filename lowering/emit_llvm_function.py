@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tenon.dialects.size import Size
+from tenon.dialects.size_values import size_arguments
 from tenon.lowering.emit_llvm_types import LlvmType, llvm_type, strides_of
 
 Handler: TypeAlias = "Callable[[FunctionWriter, Operation], None]"
@@ -45,6 +48,7 @@ class FunctionWriter:
         self.module = module
         self.values: dict[SSAValue, str] = {}
         self.integers: dict[SSAValue, int] = {}
+        self.sizes: dict[str, str] = {}
         self.lines: list[str] = []
         self.prologue: list[str] = []
         self.heap: list[str] = []
@@ -171,12 +175,13 @@ class FunctionWriter:
         """The pointer to an element: one `getelementptr` with the row-major offset."""
         memref_type = memref.type
         assert isinstance(memref_type, MemRefType)
-        constant, terms = 0, []
+        constant: int = 0
+        terms: list[tuple[str, int]] = []
         for index, stride in zip(indices, self.strides(memref_type), strict=True):
             known = self.integers.get(index)
             if known is not None:
                 constant += known * stride
-            elif stride:
+            elif stride != 0:
                 terms.append((self.values[index], stride))
         offset = self.linear(constant, terms)
         element = llvm_type(memref_type.element_type).in_memory.element
@@ -186,11 +191,27 @@ class FunctionWriter:
         """The i64 `constant + sum(value * factor)`, computed once per region."""
         total = ""
         for value, factor in terms:
-            term = value if factor == 1 else self._once(f"mul nsw i64 {value}, {factor}")
+            term = value if factor == 1 else self._once(f"mul nsw i64 {value}, {self.size(factor)}")
             total = term if not total else self._once(f"add nsw i64 {total}, {term}")
         if not total:
-            return str(constant)
-        return self._once(f"add nsw i64 {total}, {constant}") if constant else total
+            return self.size(constant)
+        return self._once(f"add nsw i64 {total}, {self.size(constant)}") if constant != 0 else total
+
+    def bind_sizes(self, function: FuncOp) -> None:
+        """Take what sizes are from the arguments of `function`, which have values by now."""
+        self.sizes = {name: self.values[argument] for name, argument in size_arguments(function).items()}
+
+    def size(self, size: int) -> str:
+        """The i64 that a number, or a size known at launch, is."""
+        if not isinstance(size, Size):
+            return str(size)
+        if missing := [name for name in size.names() if name not in self.sizes]:
+            raise ValueError(f"emit_llvm: no argument of {self.name} tells what the size {missing[0]} is")
+        return size.evaluate(lambda name: _SizeText(self, self.sizes[name])).text
+
+    def arithmetic(self, instruction: str, left: str, right: str) -> str:
+        """The result of an i64 instruction, computed once per region."""
+        return self._once(f"{instruction} i64 {left}, {right}")
 
     def offset_pointer(self, pointer: str, offset: str, element: str) -> str:
         """`pointer` moved by `offset` elements."""
@@ -229,6 +250,33 @@ class FunctionWriter:
             self.declare("declare void @free(ptr) nounwind")
             self.effect(f"call void @free(ptr {name})")
         return ["entry:", *self.prologue, *self.lines]
+
+
+class _SizeText:
+    """An i64 that Python's operators compute with."""
+
+    def __init__(self, writer: FunctionWriter, text: str) -> None:
+        self.writer = writer
+        self.text = text
+
+    def _with(self, instruction: str, other: object) -> _SizeText:
+        right = other.text if isinstance(other, _SizeText) else str(other)
+        return _SizeText(self.writer, self.writer.arithmetic(instruction, self.text, right))
+
+    def __add__(self, other: object) -> _SizeText:
+        return self if other == 0 else self._with("add nsw", other)
+
+    def __mul__(self, other: object) -> _SizeText:
+        return self if other == 1 else self._with("mul nsw", other)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: object) -> _SizeText:
+        return self._with("udiv", other)
+
+    def __mod__(self, other: object) -> _SizeText:
+        return self._with("urem", other)
 
 
 TERMINATORS = frozenset(

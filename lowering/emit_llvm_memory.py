@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.memref import ReinterpretCastOp, SubviewOp
 from xdsl.ir import Operation, SSAValue
 
+from tenon.dialects.size import Size
 from tenon.lowering.emit_llvm_function import HEAP_THRESHOLD, FunctionWriter, Handler
 from tenon.lowering.emit_llvm_types import LlvmType, byte_size, is_contiguous, llvm_type
 
@@ -204,8 +205,9 @@ def _dimension(writer: FunctionWriter, op: Operation) -> None:
     if index is None:
         raise ValueError(f"emit_llvm: memref.dim in {writer.name} asks for a dimension that is not known")
     size = memref_type(op.operands[0]).get_shape()[index]
-    writer.values[op.results[0]] = str(size)
-    writer.integers[op.results[0]] = size
+    writer.values[op.results[0]] = writer.size(size)
+    if not isinstance(size, Size):
+        writer.integers[op.results[0]] = size
 
 
 @handles("memref.copy")
@@ -217,7 +219,7 @@ def _copy(writer: FunctionWriter, op: Operation) -> None:
         alignment = llvm_type(source_type.element_type).bytes
         writer.effect(
             f"call void @llvm.memmove.p0.p0.i64(ptr align {alignment} {writer.values[target]}, "
-            f"ptr align {alignment} {writer.values[source]}, i64 {byte_size(source_type)}, i1 false)"
+            f"ptr align {alignment} {writer.values[source]}, i64 {writer.size(byte_size(source_type))}, i1 false)"
         )
         return
     _copy_elements(writer, op)
@@ -233,12 +235,12 @@ def _copy_elements(writer: FunctionWriter, op: Operation) -> None:
 
     def nest(indices: tuple[str, ...]) -> None:
         if len(indices) < len(shape):
-            counted_loop(writer, shape[len(indices)], lambda index: nest((*indices, index)))
+            counted_loop(writer, writer.size(shape[len(indices)]), lambda index: nest((*indices, index)))
             return
         pointers = []
         for memref in (source, target):
             terms = list(zip(indices, writer.strides(memref_type(memref)), strict=True))
-            offset = writer.linear(0, [term for term in terms if term[1]])
+            offset = writer.linear(0, [term for term in terms if term[1] != 0])
             pointers.append(writer.offset_pointer(writer.values[memref], offset, element.text))
         value = writer.emit(f"load {element.text}, ptr {pointers[0]}, align {element.bytes}")
         writer.effect(f"store {element.text} {value}, ptr {pointers[1]}, align {element.bytes}")

@@ -9,6 +9,7 @@ from xdsl.dialects import linalg, memref
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i32
 from xdsl.ir import Attribute, SSAValue
 
+from tenon.dialects.size import is_at_most
 from tenon.lowering.kernel_statements import Kernel, LoopKind, Statement, buffer_shape, element_type
 from tenon.lowering.loop_builder import LoopBuilder
 from tenon.lowering.shared_loops import SharedLoop
@@ -31,7 +32,7 @@ def place_intermediates(kernel: Kernel, strips: Strips, builder: LoopBuilder) ->
             continue
         element = element_type(alloc.memref)
         size = needed_bytes(sizes, element)
-        if size > LARGEST_STACK_BUFFER:
+        if not is_at_most(size, LARGEST_STACK_BUFFER):
             raise ValueError(
                 f"the intermediate {alloc.memref.type} needs {size} bytes in one iteration of the loops that all "
                 f"statements share, and only {LARGEST_STACK_BUFFER} are allowed; it belongs in a buffer of the caller"
@@ -47,7 +48,7 @@ def place_intermediates(kernel: Kernel, strips: Strips, builder: LoopBuilder) ->
 def intermediates_fit(kernel: Kernel, strips: Strips) -> bool:
     """Whether `place_intermediates` would find room for all."""
     return all(
-        needed_bytes(needed_sizes(kernel, alloc, strips), element_type(alloc.memref)) <= LARGEST_STACK_BUFFER
+        is_at_most(needed_bytes(needed_sizes(kernel, alloc, strips), element_type(alloc.memref)), LARGEST_STACK_BUFFER)
         for alloc in kernel.intermediates
         if _holds_elements(alloc)
     )

@@ -14,10 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
-from xdsl.dialects import arith, scf, vector
+from xdsl.dialects import arith, func, scf, vector
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, VectorType, i1, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tenon.dialects.size import Size
+from tenon.dialects.size_values import SizeValues, size_arguments
 from tenon.lowering.vector_arith import VectorArith
 
 INDEX = IndexType()
@@ -44,8 +46,8 @@ class Position:
     constant: int = 0
 
     def __add__(self, other: Position | int) -> Position:
-        if isinstance(other, int):
-            return Position(self.terms, self.constant + other) if other else self
+        if isinstance(other, int | Size):
+            return Position(self.terms, self.constant + other) if other != 0 else self
         if not other.terms:
             return self + other.constant
         if not self.terms:
@@ -81,6 +83,9 @@ class LoopBuilder:
         self._levels = {entry: 0}
         self._pure: list[dict[object, SSAValue]] = [{}]
         self._last_constant: Operation | None = None
+        function = entry.parent_op()
+        arguments = size_arguments(function) if isinstance(function, func.FuncOp) else {}
+        self._sizes = SizeValues(arguments, self._add_constant)
 
     @property
     def block(self) -> Block:
@@ -124,20 +129,26 @@ class LoopBuilder:
         known = self._pure[0].get(key)
         if known is None:
             op = arith.ConstantOp.create(result_types=(value_type,), properties={"value": attribute})
-            entry = self._blocks[0]
-            if self._last_constant is not None:
-                entry.insert_op_after(op, self._last_constant)
-            elif entry.first_op is not None:
-                entry.insert_op_before(op, entry.first_op)
-            else:
-                entry.add_op(op)
-            self._last_constant = op
+            self._add_constant(op)
             known = self._pure[0][key] = op.results[0]
         return known
 
+    def _add_constant(self, op: Operation) -> None:
+        """Put `op`, which depends on arguments and constants alone, to the start of the entry block."""
+        entry = self._blocks[0]
+        if self._last_constant is not None:
+            entry.insert_op_after(op, self._last_constant)
+        elif entry.first_op is not None:
+            entry.insert_op_before(op, entry.first_op)
+        else:
+            entry.add_op(op)
+        self._last_constant = op
+
     def index_constant(self, number: int) -> SSAValue:
-        """The constant `number` of type `index`."""
+        """The constant `number` of type `index`, or the value of a size that is known at launch."""
         known = self._pure[0].get(number)
+        if known is None and isinstance(number, Size):
+            return self._sizes.value(number)
         if known is None:
             known = self._pure[0][number] = self.constant(IntegerAttr(number, INDEX), INDEX)
         return known
@@ -154,7 +165,7 @@ class LoopBuilder:
             total = term if total is None else self.pure(arith.AddiOp, (total, term), INDEX)
         if total is None:
             return self.index_constant(position.constant)
-        if position.constant:
+        if position.constant != 0:
             return self.pure(arith.AddiOp, (total, self.index_constant(position.constant)), INDEX)
         return total
 
@@ -181,10 +192,10 @@ class LoopBuilder:
         """An `scf.parallel` over all `steps`; loops of one iteration leave no trace, one of none leaves nothing."""
         if any(s.count == 0 for s in steps):
             return
-        repeated = [s for s in steps if s.count > 1]
+        repeated = [s for s in steps if s.count != 1]
         block = Block(arg_types=[INDEX] * len(repeated)) if repeated else None
         arguments = iter(block.args if block else ())
-        positions = [Position(((next(arguments), 1),)) if s.count > 1 else Position((), s.start) for s in steps]
+        positions = [Position(((next(arguments), 1),)) if s.count != 1 else Position((), s.start) for s in steps]
         if block is None:
             body(positions)
             return

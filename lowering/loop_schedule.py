@@ -97,7 +97,7 @@ def _check_vector(statement: Statement, loop: int, width: int) -> None:
     if obstacle is not None:
         raise ValueError(f"schedule: loop {loop} cannot be vectorized: {obstacle}")
     reduction = statement.kinds[loop] is LoopKind.REDUCTION
-    if reduction and statement.divides_integers() and statement.extents[loop] % width:
+    if reduction and statement.divides_integers() and statement.extents[loop] % width != 0:
         raise ValueError(
             f"schedule: loop {loop} has {statement.extents[loop]} iterations, no multiple of width {width}, "
             "and lanes of an integer division cannot be masked"

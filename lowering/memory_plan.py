@@ -20,6 +20,7 @@ from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tenon.dialects.size import Size
 from tenon.dialects.types import numpy_dtype
 
 ARENA_ALIGNMENT = 64
@@ -106,6 +107,8 @@ def plan_memory(lifetimes: Sequence[Lifetime], alignment: int = ARENA_ALIGNMENT)
     Largest first, each into the smallest gap that fits (best fit): the greedy-by-size of Pisarchyk and Lee, "Efficient
     memory management for deep neural net inference" (2020). The result keeps the order of `lifetimes`.
     """
+    if any(isinstance(lifetime.bytes, Size) for lifetime in lifetimes):
+        return _plan_sizes(lifetimes, alignment)
     order = sorted(range(len(lifetimes)), key=lambda index: (-lifetimes[index].bytes, lifetimes[index].first, index))
     firsts, lasts, begins, ends = (np.zeros(len(lifetimes), dtype=np.int64) for _ in range(4))
     offsets = [0] * len(lifetimes)
@@ -127,6 +130,46 @@ def plan_memory(lifetimes: Sequence[Lifetime], alignment: int = ARENA_ALIGNMENT)
     )
     peak = max((buffer.offset + buffer.bytes for buffer in buffers), default=0)
     return MemoryPlan(buffers, peak, _most_live_bytes(lifetimes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Memory that buffers of equal sizes take turns at."""
+
+    bytes: int
+    offset: int
+    taken: list[Lifetime] = field(default_factory=list[Lifetime])
+
+    def has_room_for(self, lifetime: Lifetime) -> bool:
+        """Whether a buffer has this size and none of those here is live when it is."""
+        return self.bytes == lifetime.bytes and all(
+            lifetime.last < other.first or other.last < lifetime.first for other in self.taken
+        )
+
+
+def _plan_sizes(lifetimes: Sequence[Lifetime], alignment: int) -> MemoryPlan:
+    """The plan of buffers of which some have sizes that are known at launch only.
+
+    Those come behind all others, one after another; buffers of equal sizes take turns at one place.
+    """
+    fixed = [lifetime for lifetime in lifetimes if not isinstance(lifetime.bytes, Size)]
+    plan = plan_memory(fixed, alignment)
+    planned = iter(plan.buffers)
+    free: int = -(-plan.peak_bytes // alignment) * alignment
+    places: list[_Place] = []
+    buffers: list[PlannedBuffer] = []
+    for lifetime in lifetimes:
+        if not isinstance(lifetime.bytes, Size):
+            buffers.append(next(planned))
+            continue
+        place = next((place for place in places if place.has_room_for(lifetime)), None)
+        if place is None:
+            place = _Place(lifetime.bytes, free)
+            places.append(place)
+            free = free + -(-lifetime.bytes // alignment) * alignment
+        place.taken.append(lifetime)
+        buffers.append(PlannedBuffer(lifetime.name, lifetime.bytes, place.offset, lifetime.first, lifetime.last))
+    return MemoryPlan(tuple(buffers), free, free)
 
 
 def _best_fit(occupied: Iterable[Interval], size: int, alignment: int) -> int:

@@ -26,6 +26,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from tenon.dialects.size import Size, estimate
 from tenon.lowering.collapse_loops import collapse_loops
 from tenon.lowering.kernel_intermediates import intermediates_fit
 from tenon.lowering.kernel_statements import (
@@ -117,7 +118,7 @@ def _decide_strips(
     width = max(schedule.width for schedule in schedules)
     for vectors in (SEPARATE_ROWS, 2, 1):
         extent = width * vectors
-        if extent > kernel.statements[0].extents[chosen[0]] and vectors > 1:
+        if extent > estimate(kernel.statements[0].extents[chosen[0]]) and vectors > 1:
             continue
         if intermediates_fit(kernel, {known: extent if known == chosen else 1 for known in shared}):
             return [
@@ -131,10 +132,10 @@ def _decide(
     statement: Statement, loops: Collection[int], vector_bits: int, *, jam: bool = True
 ) -> tuple[Schedule | None, float]:
     """The best schedule that vectorizes and jams only `loops`, and what it costs: iterations per lane."""
-    work = float(prod(statement.extents))
+    work = float(prod(map(estimate, statement.extents)))
     lanes, chosen = 1.0, None
     for loop in loops:
-        width = min(vector_bits // compute_bits(statement), _power_of_two_in(statement.extents[loop]))
+        width = min(vector_bits // compute_bits(statement), _power_of_two_in(estimate(statement.extents[loop])))
         if width < 2 or vector_obstacle(statement, loop) is not None:
             continue
         filled = _lanes_filled(statement, loop, width)
@@ -148,16 +149,16 @@ def _decide(
 
 
 def _lanes_filled(statement: Statement, loop: int, width: int) -> float:
-    extent = statement.extents[loop]
+    extent = estimate(statement.extents[loop])
     full, left = divmod(extent, width)
     vectors = full + (1 if left else 0)
     if statement.divides_integers():
-        if left and statement.kinds[loop] is LoopKind.REDUCTION:
+        if (left or isinstance(statement.extents[loop], Size)) and statement.kinds[loop] is LoopKind.REDUCTION:
             return 0.0
         vectors = full + left
     horizontal = 0.0
     if statement.kinds[loop] is LoopKind.REDUCTION:
-        runs = prod(statement.extents[r] for r in statement.loops(LoopKind.REDUCTION) if r != loop)
+        runs = prod(estimate(statement.extents[r]) for r in statement.loops(LoopKind.REDUCTION) if r != loop)
         horizontal = width.bit_length() / max(runs, 1)
     return extent / (vectors + horizontal)
 
@@ -182,14 +183,14 @@ def _jam_loop(statement: Statement, vector: int, loops: Collection[int]) -> int 
         for loop in loops
         if loop != vector
         and statement.kinds[loop] is LoopKind.PARALLEL
-        and statement.extents[loop] > 1
+        and estimate(statement.extents[loop]) > 1
         and shared_loads(loop)[1]
     ]
-    return max(candidates, key=lambda loop: (*shared_loads(loop), statement.extents[loop]), default=None)
+    return max(candidates, key=lambda loop: (*shared_loads(loop), estimate(statement.extents[loop])), default=None)
 
 
 def _tile(statement: Statement, vector: int, width: int, jam: int | None) -> Schedule:
-    vectors = max(statement.extents[vector] // width, 1)
+    vectors = max(estimate(statement.extents[vector]) // width, 1)
     outputs = len(statement.outputs)
     if LoopKind.REDUCTION not in statement.kinds:
         return Schedule(vector, width, min(vectors, UNROLLED_STREAM))
@@ -197,7 +198,7 @@ def _tile(statement: Statement, vector: int, width: int, jam: int | None) -> Sch
     if jam is None:
         largest = SEPARATE_ROWS if combined else VECTORS_IN_FLIGHT
         return Schedule(vector, width, _even(vectors, max(largest // outputs, 1)))
-    rows = statement.extents[jam]
+    rows = estimate(statement.extents[jam])
     if combined:
         # Each row costs loads of its own, and a horizontal combination whatever the unrolling.
         count = _even(rows, max(VECTORS_IN_FLIGHT // outputs, 1))

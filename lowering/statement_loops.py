@@ -19,12 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.dialects import vector
 from xdsl.dialects.arith import SelectOp
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
+from tenon.dialects.size import Size
 from tenon.lowering.combiners import CombiningKind, combining_kind
 from tenon.lowering.kernel_statements import LoopKind, Statement, element_type
 from tenon.lowering.loop_builder import LoopBuilder, Position, Steps, vector_op
@@ -111,6 +113,8 @@ class _StatementLoops:
         full, left = divmod(extent, width * unroll)
         vectors, rest = divmod(left, width)
         lanes = Lanes(self.vector, width)
+        if isinstance(extent, Size):
+            return self.vector_tiles_of_size(extent)
         tiles = [_Tiles(Steps(0, full, width * unroll), unroll, lanes)]
         start = full * width * unroll
         tiles.append(_Tiles(Steps(start, min(vectors, 1), width * unroll), vectors, lanes))
@@ -122,14 +126,33 @@ class _StatementLoops:
             tiles.append(_Tiles(Steps(start, min(rest, 1)), 1, lanes))
         return [tile for tile in tiles if tile.steps.count]
 
+    def vector_tiles_of_size(self, extent: Any) -> list[_Tiles]:
+        """The same for an extent that is known at launch: any number of vectors, and of what does not fill one."""
+        width, unroll = self.schedule.width, self.schedule.unroll
+        lanes = Lanes(self.vector, width)
+        tiles = [_Tiles(Steps(0, extent // (width * unroll), width * unroll), unroll, lanes)]
+        if unroll > 1:
+            start = extent // (width * unroll) * (width * unroll)
+            tiles.append(_Tiles(Steps(start, extent % (width * unroll) // width, width), 1, lanes))
+        start, rest = extent // width * width, extent % width
+        if self.statement.divides_integers():
+            tiles.append(_Tiles(Steps(start, rest), 1, Lanes(self.vector)))
+        else:
+            tiles.append(_Tiles(Steps(start, (rest + width - 1) // width, width), 1, Lanes(self.vector, width, rest)))
+        return [tile for tile in tiles if tile.steps.count != 0]
+
     def jam_tiles(self) -> list[_Tiles]:
         """The jammed loop as tiles of `jam_count` iterations, and what is left of it."""
         if self.jam is None:
             return [_Tiles(Steps(0, 1))]
         count = self.schedule.jam_count
         full, left = divmod(self.spans[self.jam].extent, count)
-        tiles = [_Tiles(Steps(0, full, count), count), _Tiles(Steps(full * count, min(left, 1)), left)]
-        return [tile for tile in tiles if tile.steps.count]
+        rest = (
+            _Tiles(Steps(full * count, left))
+            if isinstance(left, Size)
+            else _Tiles(Steps(full * count, min(left, 1)), left)
+        )
+        return [tile for tile in (_Tiles(Steps(0, full, count), count), rest) if tile.steps.count != 0]
 
     def one_by_one(self, loops: Sequence[int], *, parallel: bool) -> list[_Range]:
         """All iterations of `loops`, except the tiled ones."""
@@ -170,7 +193,7 @@ class _StatementLoops:
                 at = self.step_to(at, r.loop, position)
             sequentially(sequential, at)
 
-        if all(r.steps.count for r in sequential):
+        if all(r.steps.count != 0 for r in sequential):
             self.builder.parallel([r.steps for r in parallel], inside)
 
     def reduce(

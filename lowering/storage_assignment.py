@@ -16,12 +16,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, linalg, scf, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.utils.exceptions import PassFailedException
 
+from tenon.dialects.size import estimate
 from tenon.dialects.structured import PARALLEL
+from tenon.dialects.types import is_known
 from tenon.lowering.memory_plan import (
     Definition,
     Scope,
@@ -84,6 +86,7 @@ class StorageAssignment:
             tensor.ExpandShapeOp: self._visit_reshape,
             tensor.ExtractOp: self._visit_extract,
             tensor.ExtractSliceOp: self._visit_extract_slice,
+            tensor.FromElementsOp: self._visit_sizes,
             tensor.InsertOp: self._visit_insert,
             tensor.InsertSliceOp: self._visit_insert_slice,
             tensor.ReshapeOp: self._visit_reshape,
@@ -129,7 +132,7 @@ class StorageAssignment:
     def _define(self, value: SSAValue, scope: Scope, start: int, storage: Storage | None = None) -> Definition:
         if storage is None:
             assert isinstance(value.type, TensorType)
-            if DYNAMIC_INDEX in value.type.get_shape():
+            if not is_known(value.type):
                 raise PassFailedException(f"bufferize: {value.type} in @{self._name} has a dynamic shape")
             name = value.name_hint or f"buffer_{len(self._all)}"
             storage = Storage(buffer_bytes(value.type), value.type.element_type, name)
@@ -153,7 +156,7 @@ class StorageAssignment:
             return
         definition.use(scope, position)
         assert isinstance(value.type, TensorType)
-        weight = target.bytes * _ASSUMED_TRIPS**scope.depth
+        weight = estimate(target.bytes) * _ASSUMED_TRIPS**scope.depth
         copy = Copy(definition.storage, target, value.type, position, weight)
         self.copies.setdefault(op, []).append(copy)
 
@@ -181,6 +184,9 @@ class StorageAssignment:
         definition = self._define(op.tensor, scope, position)
         definition.is_undefined = True
         definition.storage.writes.clear()
+
+    def _visit_sizes(self, op: tensor.FromElementsOp, scope: Scope, position: int) -> None:
+        """A shape to reshape to, which takes no memory."""
 
     def _visit_reshape(self, op: Operation, scope: Scope, position: int) -> None:
         self._definitions[op.results[0]] = self._definitions[op.operands[0]]
@@ -452,6 +458,10 @@ def is_contiguous(op: SliceOp) -> bool:
     return tuple(sizes[leading + 1 :]) == tuple(shape[leading + 1 :])
 
 
+def _computes_size(op: Operation) -> bool:
+    return op.name.startswith("arith.") and isinstance(op.results[0].type, IndexType)
+
+
 def elementwise_operands(kernel: func.FuncOp) -> frozenset[int]:
     """Which operands' memory a result of this kernel (on tensors) may reuse.
 
@@ -468,7 +478,7 @@ def elementwise_operands(kernel: func.FuncOp) -> frozenset[int]:
             if generic is not None:
                 return frozenset()
             generic = op
-        elif not isinstance(op, arith.ConstantOp | tensor.EmptyOp | func.ReturnOp):
+        elif not isinstance(op, arith.ConstantOp | tensor.EmptyOp | func.ReturnOp) and not _computes_size(op):
             return frozenset()
     if generic is None or any(iterator != PARALLEL for iterator in generic.iterator_types):
         return frozenset()

@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from tenon.dialects.shape import BroadcastToOp
-from tenon.dialects.types import element_of, is_static, shape_of
+from tenon.dialects.types import element_of, is_known, shape_of
 
 
 def replace_same_type(op: Operation, rewriter: PatternRewriter, *new: Operation) -> None:
@@ -26,7 +26,7 @@ def forward(op: Operation, rewriter: PatternRewriter, value: SSAValue) -> None:
     target = op.results[0].type
     if value.type == target:
         rewriter.replace(op, (), (value,))
-    elif element_of(value.type) == element_of(target) and is_static(value.type) and is_static(target):
+    elif element_of(value.type) == element_of(target) and is_known(value.type) and is_known(target):
         replace_same_type(op, rewriter, BroadcastToOp.build_from([value], {"shape": shape_of(target)}))
 
 

@@ -46,6 +46,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
+from tenon.dialects.size import is_at_most
 from tenon.dialects.structured import PARALLEL
 
 _MOST_CHEAP_OPS = 4
@@ -122,7 +123,7 @@ class _Generic:
     def rereads(self, index: int) -> bool:
         """Whether some element of this input is read by more than one iteration."""
         type_ = self.inputs[index][0].type
-        return isinstance(type_, TensorType) and prod(self.extents) > prod(type_.get_shape())
+        return isinstance(type_, TensorType) and not is_at_most(prod(self.extents), prod(type_.get_shape()))
 
 
 class _KernelFusion:

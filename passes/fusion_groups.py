@@ -26,6 +26,7 @@ from xdsl.traits import IsTerminator
 
 from tenon.dialects.families import ElementwiseOp, IndexMapOp, ReductionOp
 from tenon.dialects.regions import used_values
+from tenon.dialects.size import Size, UndecidedSizeError, estimate, is_at_most
 from tenon.dialects.types import element_of, numpy_dtype
 from tenon.passes.iteration import Iteration, iteration_of, shape
 
@@ -200,7 +201,7 @@ class Grouping:
         for operand, access in zip(op.operands, self._iterations[op].operands, strict=True):
             producer = operand.owner
             if (access is not None or closed) and isinstance(producer, Operation) and producer in self._iterations:
-                found[producer] = max(found.get(producer, 0), prod(shape(op, operand.type)))
+                found[producer] = max(found.get(producer, 0), estimate(prod(shape(op, operand.type))))
         return sorted(found, key=lambda producer: -found[producer])
 
     def _connect(self, before: Group, after: Group) -> None:
@@ -327,9 +328,9 @@ class Grouping:
 
     def _keeps_busy(self, shared: Iterable[int], all_loops: Iterable[int]) -> bool:
         extents = self._classes.extents
-        if prod([extents[loop] for loop in shared]) >= FEWEST_ROWS:
+        if estimate(prod([extents[loop] for loop in shared])) >= FEWEST_ROWS:
             return True
-        return prod([extents[loop] for loop in all_loops]) <= LITTLE_WORK
+        return estimate(prod([extents[loop] for loop in all_loops])) <= LITTLE_WORK
 
     def _rows_are_innermost(self, op: Operation, shared: frozenset[int]) -> bool:
         loops = [self._classes.find(loop) for loop in self._loops_of[op] if loop is not None]
@@ -338,6 +339,8 @@ class Grouping:
     def _row_bytes(self, value: SSAValue, shared: frozenset[int]) -> int:
         loops = [self._classes.find(loop) for loop in self._value_loops(value) if loop is not None]
         elements = prod([self._classes.extents[loop] for loop in loops if loop not in shared])
+        if isinstance(elements, Size):
+            return MOST_ROW_BYTES + 1  # a row that may have any length
         return elements * numpy_dtype(element_of(value.type)).itemsize
 
     def _bytes_of_settled(
@@ -396,7 +399,7 @@ def _rearranges_results(op: Operation, iteration: Iteration) -> bool:
     """Whether `op` reads elements once, at other places, and nothing that uses its result could share its loops."""
     if not isinstance(op, IndexMapOp) or iteration.operands[0] is not None:
         return False
-    if prod(iteration.extents) > prod(shape(op, op.operands[0].type)) or not _is_indexed(op):
+    if not is_at_most(prod(iteration.extents), prod(shape(op, op.operands[0].type))) or not _is_indexed(op):
         return False
     return not any(isinstance(use.operation, ElementwiseOp | ReductionOp) for use in op.results[0].uses)
 
@@ -406,7 +409,11 @@ def _is_indexed(op: Operation) -> bool:
     if not isinstance(op, IndexMapOp):
         return True
     source, result = shape(op, op.operands[0].type), shape(op, op.results[0].type)
-    return op.is_indexing_map(op.source_map(source, len(result), op.settings), source, result)
+    try:
+        places = op.source_map(source, len(result), op.settings)
+    except UndecidedSizeError:
+        return False
+    return op.is_indexing_map(places, source, result)
 
 
 def _would_make_circle(left: Group, right: Group) -> bool:

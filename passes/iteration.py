@@ -11,6 +11,7 @@ from xdsl.utils.exceptions import PassFailedException
 from tenon.dialects.base import TensorOp
 from tenon.dialects.families import ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
 from tenon.dialects.inference import normalize_axes
+from tenon.dialects.size import UndecidedSizeError
 from tenon.dialects.types import shape_of
 
 Access = tuple[int | None, ...]
@@ -74,7 +75,11 @@ def _index_map(op: IndexMapOp) -> Iteration:
     source, result = shape(op, op.operands[0].type), shape(op, op.results[0].type)
     access: list[int | None] = []
     last = -1
-    for size, expr in zip(source, op.source_map(source, len(result), op.settings).results, strict=True):
+    try:
+        places = op.source_map(source, len(result), op.settings).results
+    except UndecidedSizeError:
+        return _parallel(op, (None,))
+    for size, expr in zip(source, places, strict=True):
         match expr:
             case AffineConstantExpr() if size == 1:
                 access.append(None)

@@ -35,7 +35,7 @@ from tenon.dialects.families import (
 from tenon.dialects.inference import normalize_axes
 from tenon.dialects.shape import ReshapeOp, TransposeOp
 from tenon.dialects.signature import map_grouped
-from tenon.dialects.types import is_static, shape_of
+from tenon.dialects.types import is_known, shape_of
 from tenon.dialects.value import InsertionPoint, Value, inserting
 from tenon.passes.canonicalize import Canonicalizer
 from tenon.passes.dce import Effects
@@ -113,7 +113,7 @@ class TransposeAfterElementwise(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ElementwiseOp, rewriter: PatternRewriter, /) -> None:
-        if len(op.results) > 1 or not is_static(op.results[0].type):
+        if len(op.results) > 1 or not is_known(op.results[0].type):
             return
         order = next((found for value in op.operands if (found := _order_of(value)) is not None), None)
         if order is None or len(order) != len(shape_of(op.results[0].type) or ()):
@@ -279,7 +279,7 @@ class TransposeOfContraction(RewritePattern):
 
 
 def _has_known_shapes(op: Operation) -> bool:
-    return all(is_static(value.type) for value in (*op.operands, *op.results))
+    return all(is_known(value.type) for value in (*op.operands, *op.results))
 
 
 def _permuted(index: AffineMap, order: Order) -> AffineMap:
@@ -292,7 +292,7 @@ class TransposeOfOnes(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: TransposeOp, rewriter: PatternRewriter, /) -> None:
         order = axis_order(op)
-        if order is None or not is_static(op.x.type) or isinstance(op.x.owner, _FUSED):
+        if order is None or not is_known(op.x.type) or isinstance(op.x.owner, _FUSED):
             return
         if _keeps_memory(shape_of(op.x.type) or (), order):
             replace_same_type(op, rewriter, ReshapeOp.build_from([op.x], {"shape": shape_of(op.result.type)}))

@@ -23,6 +23,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "differentiate": _loader("differentiate", "DifferentiatePass"),
     "batch": _loader("batch", "BatchPass"),
     "specialize": _loader("specialize", "SpecializePass"),
+    "name-sizes": _loader("name_sizes", "NameSizesPass"),
     "inline": _loader("inline", "InlinePass"),
     "decompose": _loader("decompose", "DecomposePass"),
     "canonicalize": _loader("canonicalize", "CanonicalizePass"),

@@ -13,7 +13,7 @@ from tenon.dialects.families import ElementwiseOp, ReductionOp
 from tenon.dialects.inference import InferenceError, broadcast, normalize_axes
 from tenon.dialects.reduction import AllOp, AnyOp, MaxOp, MinOp, ProdOp, SumOp
 from tenon.dialects.shape import BroadcastToOp, ReshapeOp, SliceOp, TransposeOp
-from tenon.dialects.types import element_of, is_static, shape_of, tensor_type
+from tenon.dialects.types import element_of, is_known, shape_of, tensor_type
 from tenon.passes.equations import by_class, defined_by, forward, replace_same_type
 from tenon.passes.fold import splat, splat_constant
 
@@ -23,7 +23,7 @@ class SameShape(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ReshapeOp | BroadcastToOp | SliceOp, rewriter: PatternRewriter, /) -> None:
-        if op.x.type != op.result.type or not is_static(op.x.type):
+        if op.x.type != op.result.type or not is_known(op.x.type):
             return
         # Equal shapes leave a slice no choice but the direction.
         if not isinstance(op, SliceOp) or all(stride > 0 for stride in op.settings["strides"] or ()):
@@ -44,7 +44,7 @@ class BroadcastOfBroadcast(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: BroadcastToOp, rewriter: PatternRewriter, /) -> None:
-        if (inner := defined_by(op.x, BroadcastToOp)) and is_static(op.result.type):
+        if (inner := defined_by(op.x, BroadcastToOp)) and is_known(op.result.type):
             replace_same_type(op, rewriter, BroadcastToOp.build_from([inner.x], {"shape": shape_of(op.result.type)}))
 
 
@@ -148,7 +148,7 @@ class BroadcastIsImplied(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ElementwiseOp, rewriter: PatternRewriter, /) -> None:
         target = shape_of(op.results[0].type)
-        if len(op.operands) < 2 or target is None or not is_static(op.results[0].type):
+        if len(op.operands) < 2 or target is None or not is_known(op.results[0].type):
             return
         for index, operand in enumerate(op.operands):
             smaller = _before_broadcast(operand)

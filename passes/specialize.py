@@ -91,16 +91,15 @@ class _Specializer:
 
     def refine(self, value: SSAValue, type_: Attribute, what: str) -> None:
         """Set the type of `value` to all that is known of it by its own type and by `type_`."""
-        if value.type == type_:
-            return
         known, given = shape_of(value.type), shape_of(type_)
         if element_of(value.type) != element_of(type_):
             raise ValueError(f"{what} has dtype {element_of(value.type)}, and {element_of(type_)} is given")
         try:
             refined = tensor_type(refine(known, given), element_of(type_))
         except InferenceError as error:
-            raise ValueError(f"{what} has shape {show(known)}, and {show(given)} is given: {error}") from None
-        if refined != value.type:
+            message = f"{what} has shape {show(known)}, and {show(given)} is given: {error}"
+            raise InferenceError(message, error.sizes) from None
+        if shape_of(refined) != known:
             Rewriter.replace_value_with_new_type(value, refined)
 
     def _results(self, op: Operation, types: Iterable[Attribute]) -> None:
@@ -150,7 +149,7 @@ class _Specializer:
         if callee is None or callee.body.first_block is None:
             return
         types = tuple([operand.type for operand in op.operands])
-        if types != tuple(callee.function_type.inputs.data):
+        if [shape_of(t) for t in types] != [shape_of(t) for t in callee.function_type.inputs]:
             callee = self._copy_for(callee, types, op)
             op.callee = SymbolRefAttr(callee.sym_name)
         self._results(op, callee.function_type.outputs.data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tenon.dialects.size import Size
 from tenon.dialects.types import AnyTensor, array_type, element_of, element_type, numpy_dtype, shape_of, tensor_type
 from tenon.dialects.value import TracedValueError, Value
 from tenon.runtime.dlpack import from_dlpack
@@ -178,12 +179,16 @@ class Parameters:
         return names
 
     def signature(
-        self, leaves: Sequence[Any], structure: Structure, keep: Callable[[Any], bool] | None = None
+        self,
+        leaves: Sequence[Any],
+        structure: Structure,
+        keep: Callable[[Any], bool] | None = None,
+        sizes: LeafSizes | None = None,
     ) -> tuple[tuple[Any, ...], list[Any]]:
         """What decides which executable a call takes (hashable), and the data: arrays of stored dtypes.
 
-        Leaves for which `keep` holds are data as they are. Raises `TypeError` naming a leaf that is neither data nor
-        hashable.
+        Leaves for which `keep` holds are data as they are; dimensions in `sizes` may have any size. Raises `TypeError`
+        naming a leaf that is neither data nor hashable.
         """
         arrays: list[Any] = []
         key: list[Any] = [structure]
@@ -197,7 +202,7 @@ class Parameters:
                 continue
             arrays.append(array)
             key.append(array.dtype)
-            key.append(array.shape)
+            key.append(array.shape if sizes is None else sizes.shape(position, array.shape))
         return tuple(key), arrays
 
     def _where(self, structure: Structure, position: int) -> str:
@@ -223,28 +228,60 @@ class Parameters:
             what = "is static, but not hashable" if isinstance(leaf, Static) else "is neither an array nor hashable"
             raise TypeError(f"{self._where(structure, position)} (a {kind}) {what}") from None
 
-    def described(self, leaves: Sequence[Any], structure: Structure) -> dict[str, str]:
+    def described(self, leaves: Sequence[Any], structure: Structure, sizes: LeafSizes | None = None) -> dict[str, str]:
         """What a signature is made of, in words: `{"x": "f32[4, 3]", "mode": "'fast'"}`."""
         parts: dict[str, str] = {}
-        for name, leaf in zip(self.leaf_names(structure), leaves, strict=True):
+        for position, (name, leaf) in enumerate(zip(self.leaf_names(structure), leaves, strict=True)):
             type_ = None if isinstance(leaf, Static) else abstract(leaf)
             shown = repr(leaf.value if isinstance(leaf, Static) else leaf)
-            parts[name] = shown if type_ is None else f"{element_of(type_)}{list(shape_of(type_) or ())}"
+            shape = shape_of(type_) or () if type_ is not None else ()
+            shape = shape if sizes is None else sizes.shape(position, shape)
+            parts[name] = shown if type_ is None else f"{element_of(type_)}{list(shape)}"
         return parts
 
 
+class LeafSizes:
+    """Which dimensions of which leaves may have any size, and what these sizes are called."""
+
+    def __init__(self, by_position: Mapping[int, Mapping[int, Any]]) -> None:
+        self.by_position = by_position
+
+    def shape(self, position: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
+        """The `shape` of the leaf at `position`, with names in the place of sizes that may differ."""
+        named = self.by_position.get(position)
+        return shape if named is None else tuple([named.get(axis, size) for axis, size in enumerate(shape)])
+
+
+def dim(name: str) -> Any:
+    """A dimension that may have any size, for shapes: `tenon.ShapeDtype((tenon.dim("n"), 768))`.
+
+    Dimensions of one name have one size, which is checked when the program is called. Sums, products and quotients of
+    such dimensions are dimensions, too; each name must be that of some dimension by itself.
+    """
+    return Size.named(name)
+
+
 class ShapeDtype:
-    """Stands for an array of a shape and dtype where only these matter: `jit(f).lower(ShapeDtype((4, 3), "f32"))`."""
+    """Stands for an array of a shape and dtype where only these matter: `jit(f).lower(ShapeDtype((4, 3), "f32"))`.
+
+    With dimensions made by `dim`, what is compiled takes arrays of all sizes there.
+    """
 
     __slots__ = ("dtype", "shape")
 
     def __init__(self, shape: Sequence[int] | int, dtype: Any = "f32") -> None:
-        self.shape = (shape,) if isinstance(shape, int) else tuple(int(size) for size in shape)
+        sizes = (shape,) if isinstance(shape, int | Size) else shape
+        self.shape = tuple([size if isinstance(size, Size) else int(size) for size in sizes])
         self.dtype = element_type(dtype)
 
     def placeholder(self) -> np.ndarray[Any, Any]:
-        """An array of this shape and dtype that takes no memory."""
-        return np.broadcast_to(np.zeros((), numpy_dtype(self.dtype)), self.shape)
+        """An array of this shape and dtype that takes no memory; dimensions of any size have size 1."""
+        shape = [1 if isinstance(size, Size) else size for size in self.shape]
+        return np.broadcast_to(np.zeros((), numpy_dtype(self.dtype)), shape)
+
+    def sizes(self) -> dict[int, Any]:
+        """The dimensions of any size, by axis."""
+        return {axis: size for axis, size in enumerate(self.shape) if isinstance(size, Size)}
 
     def __repr__(self) -> str:
         return f"ShapeDtype({self.shape}, {str(self.dtype)!r})"
@@ -264,16 +301,18 @@ class Signature:
     parameters: Parameters
     key: tuple[Any, ...]
     described: dict[str, str]
+    sizes: LeafSizes | None = None
 
     def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The data of a call that must be like the one compiled for; raises `TypeError` naming what differs."""
         leaves, structure = self.parameters.take_apart(args, kwargs)
-        key, arrays = self.parameters.signature(leaves, structure)
+        key, arrays = self.parameters.signature(leaves, structure, None, self.sizes)
         if key != self.key:
-            given = self.parameters.described(leaves, structure)
+            given = self.parameters.described(leaves, structure, self.sizes)
             names = [name for name in {**self.described, **given} if self.described.get(name) != given.get(name)]
+            shown = self.parameters.described(leaves, structure)
             differences = [
-                f"{n} is {given.get(n, 'absent')} where {self.described.get(n, 'nothing')} is needed" for n in names
+                f"{n} is {shown.get(n, 'absent')} where {self.described.get(n, 'nothing')} is needed" for n in names
             ]
             raise TypeError(
                 f"{self.parameters.name}: {', '.join(differences) or 'the arguments have another structure'}"

@@ -16,6 +16,8 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.bounded_cache import BoundedCache
+from tenon.dialects.size import replaced
+from tenon.dialects.size_values import described_sizes
 from tenon.dialects.types import element_type, numpy_dtype
 from tenon.runtime import cache, lower
 from tenon.runtime.addresses import USABLE, addresses
@@ -69,10 +71,11 @@ def executable(module: ModuleOp, device: str, name: str = "main") -> Executable:
 
 
 def _meaning(module: ModuleOp) -> str:
-    """What a module's text does not say: the meaning of ops that are not Tenon's own, as structured IR."""
+    """What a module's text does not say: the meaning of ops that are not Tenon's own, as structured IR, and sizes."""
+    sizes = described_sizes(module)
     if all(type(op).__module__.startswith(("tenon.", "xdsl.")) for op in module.walk()):
-        return ""
-    return str(lower.structured(module))
+        return sizes
+    return f"{sizes}{lower.structured(module)}"
 
 
 def _target_key(device: str) -> str:
@@ -165,6 +168,21 @@ class CpuExecutable:
         return np.array(array, order="C")
 
 
+class SizedCpuExecutable(CpuExecutable):
+    """Machine code for the CPU for any sizes of the dimensions that have names."""
+
+    def run(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """Launch for the sizes of `arrays`; raises `SizeMismatchError` or `EmptySizeError`. Nothing is taken over."""
+        values = self.interface.bind([array.shape for array in arrays])
+        arrays = [self._usable(array, position) for position, array in enumerate(arrays)]
+        outputs = [np.empty([replaced(size, values) for size in shape], dtype) for shape, dtype, _ in self._outputs]
+        numbers = [np.array(values[name], np.int64) for name in self.interface.sizes]
+        arena = _aligned(replaced(self.interface.arena_bytes, values))
+        pointers, _ = addresses((*arrays, *outputs, *numbers, arena))
+        self._launch(pointers)
+        return outputs
+
+
 def _shared(arrays: Sequence[Any], starts: Sequence[int | None]) -> set[int]:
     """The positions of arrays that share memory with another one."""
     ranges = sorted(
@@ -197,7 +215,8 @@ def _cpu_executable(module: ModuleOp, text: str, key: str, name: str) -> CpuExec
         cache.store(key, entry)
     code = load_object(entry["object"], target)
     interface = Interface.from_json(entry["interface"].decode())
-    return CpuExecutable(interface, entry["loops.mlir"].decode(), code, code.entry("main"), name)
+    kind = SizedCpuExecutable if interface.sizes else CpuExecutable
+    return kind(interface, entry["loops.mlir"].decode(), code, code.entry("main"), name)
 
 
 def _compile_for_cpu(module: ModuleOp, text: str, name: str) -> dict[str, bytes]:
@@ -279,16 +298,32 @@ class InterpretedExecutable:
         self._takes_buffers = takes_buffers(module)
         self.interface = Interface.of(module) if self._takes_buffers else Interface.of_tensors(module)
         has_tensor_ops = stage_of(module) in ("tensor", "fused")
-        self._module = lower.structured(module) if has_tensor_ops else module.clone()
+        self._sized = module.clone() if has_tensor_ops and self.interface.sizes else None
+        self._module = lower.structured(module) if has_tensor_ops and self._sized is None else module.clone()
 
     def run(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """Interpret the module on `arrays`."""
         from tenon.dialects.interpreter import Interpreter
 
         arguments = [np.array(a, order="C") for a in arrays]
+        interface = self.interface
+        values = interface.bind([a.shape for a in arguments]) if interface.sizes else {}
+        numbers = [np.int64(values[name]) for name in interface.sizes]
         if not self._takes_buffers:
-            return [np.asarray(r) for r in Interpreter().run(self._module, "main", arguments)]
-        outputs = [np.zeros(shape, numpy_dtype(element_type(dtype))) for shape, dtype in self.interface.outputs]
-        arena = np.zeros(self.interface.arena_bytes, np.int8)
-        Interpreter().run(self._module, "main", [*arguments, *outputs, arena])
+            module = self._module if self._sized is None else self._bound(values)
+            given = [*arguments, *numbers] if self._sized is None else arguments
+            return [np.asarray(r) for r in Interpreter().run(module, "main", given)]
+        outputs = [
+            np.zeros([replaced(size, values) for size in shape], numpy_dtype(element_type(dtype)))
+            for shape, dtype in interface.outputs
+        ]
+        arena = np.zeros(replaced(interface.arena_bytes, values), np.int8)
+        Interpreter().run(self._module, "main", [*arguments, *outputs, *numbers, arena])
         return outputs
+
+    def _bound(self, values: Mapping[str, int]) -> ModuleOp:
+        """Tensor ops with numbers in the place of sizes, as structured ops."""
+        from tenon.passes.name_sizes import bind_sizes
+
+        assert self._sized is not None
+        return lower.structured(bind_sizes(self._sized, values))

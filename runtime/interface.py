@@ -1,15 +1,18 @@
-"""What is passed to an executable: inputs, outputs, scratch memory."""
+"""What is passed to an executable: inputs, outputs, sizes, scratch memory."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, ModuleOp, StringAttr
 
 from tenon.dialects import signedness
+from tenon.dialects.size import Size, names_of, replaced
+from tenon.dialects.size_values import POSITIVE, size_arguments
 from tenon.dialects.types import element_of, shape_of
 
 
@@ -28,23 +31,31 @@ def takes_buffers(module: ModuleOp) -> bool:
 
 @dataclass(frozen=True)
 class Interface:
-    """Shapes and dtypes of inputs and outputs, the size of scratch memory, and the inputs that outputs take over."""
+    """Shapes and dtypes of inputs and outputs, the size of scratch memory, and the inputs that outputs take over.
+
+    Where shapes are known at launch only, `sizes` are the names in them, in the order in which the program takes their
+    numbers, `positive` are sizes that must not be 0, and `names` are those of the inputs, for errors.
+    """
 
     inputs: tuple[tuple[tuple[int, ...], str], ...]
     outputs: tuple[tuple[tuple[int, ...], str], ...]
     arena_bytes: int
     donations: tuple[int, ...]
+    sizes: tuple[str, ...] = ()
+    positive: tuple[Any, ...] = ()
+    names: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, module: ModuleOp) -> Interface:
         """The interface of a module whose tensors are buffers."""
         main = main_function(module)
-        types = list(main.function_type.inputs)
+        types = [t for t in main.function_type.inputs if not isinstance(t, IndexType)]
         count: Any = main.attributes.get("num_inputs")
         if count is None or not all(isinstance(t, MemRefType) for t in types):
             raise ValueError("@main does not take buffers, or lacks the attribute num_inputs")
         split = count.value.data
         described = _with_external_dtypes(main, [_describe(t) for t in types])
+        sizes = tuple(size_arguments(main))
         donations: Any = main.attributes.get("donations")
         outputs = described[split:-1]
         return cls(
@@ -52,27 +63,91 @@ class Interface:
             tuple(outputs),
             described[-1][0][0],
             tuple(donations.get_values()) if donations is not None else (-1,) * len(outputs),
+            sizes,
+            _positive_sizes(main),
+            _input_names(main, split) if sizes else (),
         )
 
     @classmethod
     def of_tensors(cls, module: ModuleOp) -> Interface:
         """The interface of a module whose `@main` takes and returns tensors."""
         main = main_function(module)
-        types = [*main.function_type.inputs, *main.function_type.outputs]
+        taken, given = main.function_type.inputs, main.function_type.outputs
+        types = [t for t in (*taken, *given) if not isinstance(t, IndexType)]
         described = _with_external_dtypes(main, [(shape_of(t) or (), str(element_of(t))) for t in types])
-        split = len(main.function_type.inputs)
-        return cls(tuple(described[:split]), tuple(described[split:]), 0, (-1,) * (len(types) - split))
+        split = len(types) - len(given)
+        inputs, outputs = tuple(described[:split]), tuple(described[split:])
+        found = names_of(size for shape, _ in inputs for size in shape)
+        sizes = tuple(size_arguments(main) or dict.fromkeys(found))
+        names = _input_names(main, len(inputs)) if sizes else ()
+        return cls(inputs, outputs, 0, (-1,) * len(outputs), sizes, _positive_sizes(main), names)
 
     @classmethod
     def from_json(cls, text: str) -> Interface:
         """The interface that `to_json` wrote."""
         data = json.loads(text)
-        pairs = [tuple((tuple(shape), dtype) for shape, dtype in data[key]) for key in ("inputs", "outputs")]
-        return cls(pairs[0], pairs[1], data["arena_bytes"], tuple(data["donations"]))
+        pairs = [tuple((_parsed(shape), dtype) for shape, dtype in data[key]) for key in ("inputs", "outputs")]
+        (arena,) = _parsed([data["arena_bytes"]])
+        donations, sizes, names = [tuple(data.get(key, ())) for key in ("donations", "sizes", "names")]
+        return cls(pairs[0], pairs[1], arena, donations, sizes, _parsed(data.get("positive", ())), names)
 
     def to_json(self) -> str:
-        """The interface as a JSON object with a member for each field."""
-        return json.dumps(asdict(self))
+        """The interface as a JSON object with a member for each field; those of sizes only where there are sizes."""
+        members = {field.name: getattr(self, field.name) for field in fields(self)}
+        if not self.sizes:
+            members = {name: members[name] for name in ("inputs", "outputs", "arena_bytes", "donations")}
+        return json.dumps(members, default=str)
+
+    def bind(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
+        """The numbers that sizes stand for in a call with inputs of `shapes`.
+
+        Raises `SizeMismatchError` naming two inputs that say different things.
+        """
+        names = self.names or [f"argument {position}" for position in range(len(shapes))]
+        values: dict[str, int] = {}
+        origin: dict[str, str] = {}
+        for (shape, _), given, name in zip(self.inputs, shapes, names, strict=True):
+            for axis, (size, number) in enumerate(zip(shape, given, strict=True)):
+                if isinstance(size, Size) and (known := size.name) is not None:
+                    where = f"dimension {axis} of {name}"
+                    if values.setdefault(known, number) != number:
+                        raise SizeMismatchError(
+                            f"{known} is {values[known]} in {origin[known]} and {number} in {where}; "
+                            "equal names mean equal sizes"
+                        )
+                    origin.setdefault(known, where)
+        for (shape, _), given, name in zip(self.inputs, shapes, names, strict=True):
+            for axis, (size, number) in enumerate(zip(shape, given, strict=True)):
+                if (needed := replaced(size, values)) != number:
+                    wanted = f"{size} = {needed}" if isinstance(size, Size) else needed
+                    raise SizeMismatchError(f"dimension {axis} of {name} is {number} where {wanted} is needed")
+        for size in self.positive:
+            if replaced(size, values) <= 0:
+                raise EmptySizeError(f"{size} is {replaced(size, values)} where 1 or more is needed")
+        return values
+
+
+class SizeMismatchError(ValueError):
+    """Arguments of which two say different things about one size."""
+
+
+class EmptySizeError(ValueError):
+    """A size is 0, for which the program was not compiled."""
+
+
+def _positive_sizes(main: func.FuncOp) -> tuple[Any, ...]:
+    noted = main.attributes.get(POSITIVE)
+    return (
+        tuple([Size.parse(s.data) for s in noted if isinstance(s, StringAttr)]) if isinstance(noted, ArrayAttr) else ()
+    )
+
+
+def _input_names(main: func.FuncOp, count: int) -> tuple[str, ...]:
+    return tuple([a.name_hint or f"argument {i}" for i, a in enumerate(main.body.block.args[:count])])
+
+
+def _parsed(sizes: Sequence[int | str]) -> tuple[Any, ...]:
+    return tuple([Size.parse(size) if isinstance(size, str) else size for size in sizes])
 
 
 def _with_external_dtypes(
@@ -80,7 +155,7 @@ def _with_external_dtypes(
 ) -> list[tuple[tuple[int, ...], str]]:
     """Inputs, outputs and what may follow them, with the dtypes that callers of `main` see."""
     external = signedness.external_elements(main)
-    elements = () if external is None else (*external[0], *external[1])
+    elements = () if external is None else [e for e in (*external[0], *external[1]) if not isinstance(e, IndexType)]
     named = [(shape, str(element)) for (shape, _), element in zip(described, elements, strict=False)]
     return [*named, *described[len(named) :]]
 

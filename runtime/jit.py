@@ -6,13 +6,17 @@ import functools
 import sys
 import threading
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tenon.dialects.size import UndecidedSizeError
+from tenon.dialects.types import AnyTensor, element_of, shape_of, tensor_type
 from tenon.dialects.value import insertion_point
-from tenon.runtime.arguments import Parameters, ShapeDtype, Signature, abstract
+from tenon.runtime.arguments import LeafSizes, Parameters, ShapeDtype, Signature, abstract
 from tenon.runtime.collection import collection_paused
+from tenon.runtime.dynamic import DynamicAxes, DynamicDimensions
 from tenon.runtime.executables import DEVICES
+from tenon.runtime.interface import EmptySizeError, SizeMismatchError
 from tenon.runtime.knobs import knobs
 from tenon.runtime.stages import Compiled, Lowered, Traced
 from tenon.runtime.trace import trace
@@ -28,6 +32,7 @@ class JitFunction:
         static: Sequence[str] | str,
         donated: Sequence[str] | str,
         device: str,
+        dynamic: Mapping[str, DynamicAxes] | None = None,
     ) -> None:
         if not callable(function):
             raise TypeError(f"jit: a {type(function).__name__} cannot be called")
@@ -42,12 +47,17 @@ class JitFunction:
         self._compiled: dict[Any, Compiled] = {}
         self._lock = threading.RLock()
         self._described: dict[str, str] = {}
+        self._dynamic = DynamicDimensions(self.name, dynamic) if dynamic else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on arrays, compiling first if this signature is new. Inside another trace, join that trace."""
         if insertion_point() is not None:
             return self.function(*args, **kwargs)
         leaves, structure = self.parameters.take_apart(args, kwargs)
+        if self._dynamic is not None:
+            results = self._run_for_all_sizes(self._dynamic, leaves, structure)
+            if results is not None:
+                return results
         signature, arrays = self.parameters.signature(leaves, structure, self._keep)
         key = (knobs.code_settings, signature)
         compiled = self._compiled.get(key)
@@ -59,15 +69,42 @@ class JitFunction:
         """As a method: bound to its object, which is the first argument."""
         return self if instance is None else types.MethodType(self, instance)
 
-    def _compile(self, key: Any, leaves: Sequence[Any], structure: Structure) -> Compiled:
+    def _run_for_all_sizes(self, dynamic: DynamicDimensions, leaves: Sequence[Any], structure: Structure) -> Any:
+        """The results of a program for all sizes; `None` where this call must be compiled for its own."""
+        sizes = dynamic.sizes_of(leaves, structure, self.parameters)
+        signature, arrays = self.parameters.signature(leaves, structure, self._keep, sizes)
+        key = (knobs.code_settings, signature)
+        if key in dynamic.refused:
+            return None
+        compiled = self._compiled.get(key)
+        try:
+            if compiled is None:
+                compiled = self._compile(key, leaves, structure, sizes)
+            return unflatten(compiled.result, compiled.executable.run(arrays))
+        except EmptySizeError as error:
+            dynamic.say_why(self.name, error)
+            return None
+        except SizeMismatchError as error:
+            raise SizeMismatchError(f"{self.name}: {error}") from None
+        except Exception as error:
+            if compiled is not None:
+                raise
+            # What is wrong whatever the sizes are is found again when these are compiled for.
+            dynamic.refused.add(key)
+            dynamic.say_why(self.name, error)
+            return None
+
+    def _compile(
+        self, key: Any, leaves: Sequence[Any], structure: Structure, sizes: LeafSizes | None = None
+    ) -> Compiled:
         with self._lock:
             compiled = self._compiled.get(key)
             if compiled is None:
                 if knobs.log_compiles:
                     settings = {f"knobs.{name}": repr(value) for name, value in knobs.code_settings}
-                    self._say_why(self.parameters.described(leaves, structure) | settings)
+                    self._say_why(self.parameters.described(leaves, structure, sizes) | settings)
                 with collection_paused():
-                    compiled = self._compiled[key] = self._trace(leaves, structure).compile()
+                    compiled = self._compiled[key] = self._trace(leaves, structure, sizes).compile()
             return compiled
 
     def _say_why(self, described: dict[str, str]) -> None:
@@ -82,20 +119,29 @@ class JitFunction:
         print(f"tenon: {what} {self.name}: {', '.join(changes) or 'another structure'}", file=sys.stderr)
         self._described = described
 
-    def _trace(self, leaves: Sequence[Any], structure: Structure) -> Traced:
+    def _trace(self, leaves: Sequence[Any], structure: Structure, sizes: LeafSizes | None = None) -> Traced:
         names = self.parameters.leaf_names(structure)
         types_ = [abstract(leaf, f"{self.name}: argument {name}") for leaf, name in zip(leaves, names, strict=True)]
+        if sizes is not None:
+            if self.device != "cpu":
+                raise UndecidedSizeError(f"programs for {self.device} are compiled for known sizes")
+            types_ = [t if t is None else _sized(t, sizes, position) for position, t in enumerate(types_)]
         donated = self.parameters.donations(structure) if self.parameters.donated else ()
         traced = trace(self.parameters.call, structure, leaves, types_, names, donated)
-        key, _ = self.parameters.signature(leaves, structure, self._keep)
-        signature = Signature(self.parameters, key, self.parameters.described(leaves, structure))
+        key, _ = self.parameters.signature(leaves, structure, self._keep, sizes)
+        signature = Signature(self.parameters, key, self.parameters.described(leaves, structure, sizes), sizes)
         return Traced(traced.module, traced.result, self.device, self.name, signature)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The tensor IR for arguments like these (arrays or `ShapeDtype`); nothing is compiled."""
         leaves, structure = self.parameters.take_apart(args, kwargs)
+        given = {i: found for i, x in enumerate(leaves) if isinstance(x, ShapeDtype) and (found := x.sizes())}
+        leaves = [x.placeholder() if isinstance(x, ShapeDtype) else x for x in leaves]
+        sizes = LeafSizes(given) if given else None
+        if self._dynamic is not None and not given:
+            sizes = self._dynamic.sizes_of(leaves, structure, self.parameters)
         with collection_paused():
-            return self._trace([x.placeholder() if isinstance(x, ShapeDtype) else x for x in leaves], structure)
+            return self._trace(leaves, structure, sizes)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The loop IR for arguments like these."""
@@ -106,23 +152,33 @@ class JitFunction:
         return self.trace(*args, **kwargs).compile()
 
 
+def _sized(type_: AnyTensor, sizes: LeafSizes, position: int) -> AnyTensor:
+    return tensor_type(sizes.shape(position, shape_of(type_) or ()), element_of(type_))
+
+
 def jit(
     function: Callable[..., Any] | None = None,
     *,
     static: Sequence[str] | str = (),
     donate: Sequence[str] | str = (),
     device: str = "cpu",
+    dynamic: Mapping[str, DynamicAxes] | None = None,
 ) -> Any:
     """Compile `function` when it is called, once per signature (shapes, dtypes, and the values of what is no array).
 
     Arguments and results are trees of arrays. `static` names arguments that are taken as Python values; `donate` names
     arguments whose memory the results may take over (do not use them after the call). `device` is `"cpu"` or `"cuda"`.
 
+    `dynamic` names dimensions that may have any size, so that one program serves all: `{"x": ("n", None)}`, with
+    `None` for a dimension that is compiled for, or `{"x": {0: "n"}}`. Dimensions of one name must be equal in a call.
+    A tree is named by its argument, which stands for all its leaves, or leaf by leaf (`params.weight`). What cannot be
+    compiled for all sizes is compiled for those of each call; `TENON_LOG_COMPILES=1` says why.
+
     Usable as `@tenon.jit` and as `@tenon.jit(donate=("params",))`, on functions and on methods.
     """
     if function is None:
-        return lambda f: JitFunction(f, static, donate, device)
-    return JitFunction(function, static, donate, device)
+        return lambda f: JitFunction(f, static, donate, device, dynamic)
+    return JitFunction(function, static, donate, device, dynamic)
 
 
 __all__ = ["JitFunction", "ShapeDtype", "jit"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from tenon.dialects.size import Size
 from tenon.dialects.types import element_type, numpy_dtype
 from tenon.runtime.arguments import Signature
 from tenon.runtime.collection import collection_paused
@@ -79,7 +80,14 @@ class Compiled:
         if len(arrays) != len(expected):
             raise TypeError(f"{self.name}: {len(arrays)} arrays are given where {len(expected)} are needed")
         for position, (array, (shape, dtype)) in enumerate(zip(arrays, expected, strict=True)):
-            if tuple(array.shape) != shape or array.dtype != numpy_dtype(element_type(dtype)):
+            if not _fits(tuple(array.shape), shape) or array.dtype != numpy_dtype(element_type(dtype)):
                 given = f"{array.dtype}{list(array.shape)}"
                 raise TypeError(f"{self.name}: array {position} is {given} where {dtype}{list(shape)} is needed")
         return self.executable.run(arrays)
+
+
+def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether an array may have the shape `given`; which sizes must be equal is checked by what runs."""
+    if given == shape:
+        return True
+    return len(given) == len(shape) and all(isinstance(s, Size) or s == g for g, s in zip(given, shape, strict=True))

@@ -20,6 +20,7 @@ from tenon.dialects.base import to_value
 from tenon.dialects.location import at_line
 from tenon.dialects.types import AnyTensor
 from tenon.dialects.value import InsertionPoint, TracedValueError, Value, inserting
+from tenon.passes.name_sizes import record_shapes
 from tenon.runtime.arguments import as_array, is_array
 from tenon.runtime.tree import Structure, flatten, paths, unflatten
 
@@ -89,6 +90,7 @@ def trace(
         values = [_result(leaf, name) for leaf, name in zip(outputs, paths(result), strict=True)]
         block.add_op(func.ReturnOp(*[v.ssa for v in values]))
     main.update_function_type()
+    record_shapes(main)
     module = ModuleOp([main])
     check_scopes(module)
     if any(donated):

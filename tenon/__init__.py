@@ -18,7 +18,9 @@ _WHERE: dict[str, str] = {
     **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp", "cond", "while_loop", "scan"), "tenon.transform"),
     **dict.fromkeys(("vmap",), "tenon.batching"),
     **dict.fromkeys(("Traced", "Lowered", "Compiled"), "tenon.runtime.stages"),
-    **dict.fromkeys(("ShapeDtype",), "tenon.runtime.arguments"),
+    **dict.fromkeys(("ShapeDtype", "dim"), "tenon.runtime.arguments"),
+    **dict.fromkeys(("UndecidedSizeError",), "tenon.dialects.size"),
+    **dict.fromkeys(("SizeMismatchError",), "tenon.runtime.interface"),
     **dict.fromkeys(("knobs",), "tenon.runtime.knobs"),
     **dict.fromkeys(
         (

@@ -14,6 +14,7 @@ from xdsl.ir import Block
 
 from tenon.dialects.base import to_value
 from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp, YieldOp
+from tenon.dialects.size import Size, UndecidedSizeError
 from tenon.dialects.types import element_of, i1, is_float, shape_of, tensor_type
 from tenon.dialects.value import Value, emit, inserting, insertion_point, ops
 from tenon.passes.differentiate import gradients
@@ -351,6 +352,9 @@ def _steps(sequences: Sequence[Value], names: Sequence[str], length: int | None)
         raise TypeError("scan: length is needed when there are no sequences")
     if length is not None:
         lengths["length"] = length
+    for name, size in lengths.items():
+        if isinstance(size, Size):
+            raise UndecidedSizeError(f"scan: the number of steps, {size} in {name}, must be known")
     if len(set(lengths.values())) > 1:
         raise ValueError("scan: lengths differ: " + ", ".join(f"{n} has {v}" for n, v in lengths.items()))
     return next(iter(lengths.values()))

@@ -160,6 +160,7 @@ def run(file: str, arguments: tuple[str, ...], output: Path | None, device: str,
     Arguments are .npy files, .npz files (every array in it, in order), numbers, or generated arrays: `random:4x3xf32`
     (`random:4x3xf32:7` for seed 7), `zeros:…`, `ones:…`, `iota:…`.
     """
+    from tenon.runtime.dynamic import executable_for_all_sizes
     from tenon.runtime.executables import executable
     from tenon.runtime.knobs import knobs
     from tenon.runtime.lower import new_context
@@ -169,6 +170,7 @@ def run(file: str, arguments: tuple[str, ...], output: Path | None, device: str,
     if output is not None and not output.parent.is_dir():
         raise ValueError(f"{output}: there is no folder {output.parent}")
     given = [a for spec in arguments for part in spec.split(",") for a in parse_argument(part)]
+    name = Path(file).stem if file != "-" else "main"
     with knobs.override(interpret=interpret or knobs.interpret):
         if is_onnx(file):
             model = import_model(file, device)
@@ -179,7 +181,10 @@ def run(file: str, arguments: tuple[str, ...], output: Path | None, device: str,
             module = read_module(file, context)
             given = fit_arguments(module, with_resources(module, context, given))
             check_count(output, results_of(module))
-            compiled = executable(module, device, Path(file).stem if file != "-" else "main")
+            compiled = executable_for_all_sizes(module, device, name, [array.shape for array in given])
+            if compiled is None:
+                specialize_to(module, given)
+                compiled = executable(module, device, name)
             computed = compiled.run(given)
     results = [np.asarray(r.get() if hasattr(r, "get") else r) for r in computed]
     if output is None:
@@ -257,13 +262,14 @@ def results_of(module: Any) -> int:
 
 
 def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-    """`given` checked against the parameters of `@main`; unknown dimensions of the module take the arguments' sizes.
+    """`given` checked against the parameters of `@main`, and numbers converted to their dtypes.
 
     Raises `ValueError` naming the parameter, what it takes and what was given.
     """
+    from xdsl.dialects.builtin import IndexType
+
     from tenon.dialects.signedness import external_elements
-    from tenon.dialects.types import array_type, element_of, is_static, numpy_dtype
-    from tenon.passes.specialize import specialize
+    from tenon.dialects.types import array_type, element_of, numpy_dtype
     from tenon.runtime.arguments import as_array
     from tenon.runtime.interface import Interface, main_function
 
@@ -272,6 +278,8 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
     types: list[Any] = list(main.function_type.inputs)
     if "num_inputs" in main.attributes:
         types = types[: len(Interface.of(module).inputs)]
+    if any(isinstance(t, IndexType) for t in types):
+        raise ValueError("@main takes sizes as arguments; run what it was made from: the file at the tensor stage")
     if len(given) != len(types):
         raise ValueError(f"@main takes {len(types)} arguments ({', '.join(map(str, types))}), got {len(given)}")
     external = external_elements(main)
@@ -287,9 +295,18 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
         if array.dtype != wanted or not _fits(type_, array):
             raise ValueError(f"argument {name} of @main is {type_}, got {element_of(have)}{list(array.shape)}")
         fitted.append(array)
-    if "num_inputs" not in main.attributes and not all(is_static(t) for t in types):
-        specialize(main, [array_type(a) for a in fitted])
     return fitted
+
+
+def specialize_to(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> None:
+    """Let unknown dimensions of a module on tensors take the sizes of the arguments."""
+    from tenon.dialects.types import array_type, is_static
+    from tenon.passes.specialize import specialize
+    from tenon.runtime.interface import main_function
+
+    main = main_function(module)
+    if "num_inputs" not in main.attributes and not all(is_static(t) for t in main.function_type.inputs):
+        specialize(main, [array_type(array) for array in given])
 
 
 def _fits(type_: Any, array: np.ndarray[Any, Any]) -> bool:
@@ -312,10 +329,13 @@ def compile_(file: str, target: str, output: Path | None) -> None:
     For CUDA neither a GPU nor a driver is needed.
     """
     from tenon.runtime.build import build
+    from tenon.runtime.dynamic import name_unknown_sizes
     from tenon.runtime.files import replacing
 
     folder = output or Path(Path(file).stem if file != "-" else "main")
-    products = build(read_module(file), target)
+    module = read_module(file)
+    name_unknown_sizes(module)
+    products = build(module, target)
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as files:
         for name, data in products.items():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import tenon
+from tenon.dialects.size import Size
 from tenon.nn.module import Array, Module
 
 
@@ -56,7 +57,12 @@ class BatchNorm2d(Module):
             )
         result, mean, variance = tenon.batch_norm_training(x, self.weight, self.bias, eps=self.eps)
         n, _, h, w = x.shape
-        unbiased = n * h * w / max(n * h * w - 1, 1)
+        count: Any = n * h * w
+        if isinstance(count, Size):
+            count = tenon.cast(tenon.size(count), dtype="f32")
+            unbiased = count / tenon.maximum(count - 1, 1)
+        else:
+            unbiased = count / max(count - 1, 1)
         keep, take = 1 - self.momentum, self.momentum
         mean, variance = tenon.stop_gradient(mean), tenon.stop_gradient(variance)
         self.running_mean = tenon.add(tenon.multiply(self.running_mean, keep), tenon.multiply(mean, take))

@@ -1,8 +1,8 @@
 """What each op computes, by example: one row or more for every op in the registry.
 
 Tests are parametrised over `SAMPLES`. Oracles get the arguments with floats widened to float64 and give what a perfect
-implementation would; `Sample.check` compares dtypes, shapes and numbers. The rows are in the files `samples_*.py` beside
-this one, each of which adds its own when it is imported.
+implementation would; `Sample.check` compares dtypes, shapes and numbers. The rows are in the files `samples_*.py`
+beside this one, each of which adds its own when it is imported.
 """
 
 from __future__ import annotations

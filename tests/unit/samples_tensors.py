@@ -246,3 +246,6 @@ add(
 for _size, _dtype in ((11, np.int64), (7, np.int32), (0, np.int64)):
     _permutation = generator("permutation").permutation(_size).astype(_dtype)
     add("invert_permutation", [_permutation], lambda x: np.argsort(x).astype(x.dtype))
+
+add("size", [], lambda: np.int64(12), "product", value=(3, 4))
+add("size", [], lambda: np.int64(1), "none", value=())
