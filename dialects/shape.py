@@ -86,6 +86,8 @@ class SizeOp(IndexingOp):
     """The product of the sizes `value`, as an i64 of rank 0: what is known at launch only, as a tensor to compute with.
 
     Where a size takes the place of an operand (`x / x.shape[0]`) this op is understood.
+
+    >>> tenon.size(value=(4, 3))
     """
 
     name = "tenon.size"

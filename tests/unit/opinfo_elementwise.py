@@ -40,18 +40,13 @@ TABLE |= {
     "clamp_max": lambda x, high: tenon.minimum(x, high),
     "clamp_min": lambda x, low: tenon.maximum(x, low),
     "where": lambda x, condition, y: tenon.select(condition, x, y),
-    "lerp": lambda x, y, weight: x + tenon.multiply(tenon.subtract(y, x), weight),
     "frac": lambda x: x - tenon.trunc(x),
     "addcmul": lambda x, a, b, value=1: tenon.add(x, scaled(tenon.multiply(a, b), value)),
     "addcdiv": lambda x, a, b, value=1: tenon.add(x, scaled(tenon.divide(a, b), value)),
     "isposinf": lambda x: tenon.logical_and(tenon.isinf(x), tenon.greater(x, 0)),
     "isneginf": lambda x: tenon.logical_and(tenon.isinf(x), tenon.less(x, 0)),
-    "logit": lambda x, eps=None: _logit(x if eps is None else tenon.clip(x, eps, 1 - eps)),
+    "logit": lambda x, eps=None: tenon.logit(x, eps=eps),
 }
-
-
-def _logit(x: Any) -> Any:
-    return tenon.log(tenon.divide(x, tenon.subtract(1.0, x)))
 
 
 # --- activations ------------------------------------------------------------------------------------------------------

@@ -107,15 +107,6 @@ def _repeated(x: Any, repeats: Any, dim: int | None = None, output_size: int | N
     return tenon.repeat(x, repeats, axis=dim)
 
 
-def _embedded_diagonal(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
-    size, rank = x.shape[-1] + abs(offset), x.ndim + 1
-    rows, columns = tenon.iota((size, size), axis=0), tenon.iota((size, size), axis=1)
-    low, high = max(-offset, 0), max(offset, 0)
-    spread = tenon.pad(x, low=(0,) * (x.ndim - 1) + (low,), high=(0,) * (x.ndim - 1) + (high,))
-    matrices = tenon.select(tenon.equal(rows + offset, columns), tenon.expand_dims(spread, axis=-1), 0.0)
-    return moved(matrices, (rank - 2, rank - 1), (dim1, dim2))
-
-
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 _REDUCE = {"add": "add", "multiply": "mul", "sum": "add", "prod": "mul", "amax": "max", "amin": "min"}

@@ -14,18 +14,18 @@ import tenon
 # --- shapes -----------------------------------------------------------------------------------------------------------
 
 
-def sizes(shape: Sequence[Any]) -> tuple[int, ...]:
+def _sizes(shape: Sequence[Any]) -> tuple[int, ...]:
     return tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else tuple(shape)
 
 
 def _expanded(x: Any, *shape: Any) -> Any:
-    sizes = sizes(shape)
+    sizes = _sizes(shape)
     own = (1,) * (len(sizes) - x.ndim) + x.shape
     return tenon.broadcast_to(x, shape=tuple([o if s == -1 else s for s, o in zip(sizes, own, strict=True)]))
 
 
 def _permuted(x: Any, *dims: Any) -> Any:
-    return tenon.transpose(x, permutation=tuple([d % max(x.ndim, 1) for d in sizes(dims)]))
+    return tenon.transpose(x, permutation=tuple([d % max(x.ndim, 1) for d in _sizes(dims)]))
 
 
 def swapped(x: Any, first: int, second: int) -> Any:
@@ -105,9 +105,9 @@ def _stacked(rank: int, axis: int) -> Callable[..., Any]:
 
 
 TABLE |= {
-    "reshape": lambda x, *shape: tenon.reshape(x, shape=sizes(shape)),
-    "view": lambda x, *shape: tenon.reshape(x, shape=sizes(shape)),
-    "view_copy": lambda x, *shape: tenon.reshape(x, shape=sizes(shape)),
+    "reshape": lambda x, *shape: tenon.reshape(x, shape=_sizes(shape)),
+    "view": lambda x, *shape: tenon.reshape(x, shape=_sizes(shape)),
+    "view_copy": lambda x, *shape: tenon.reshape(x, shape=_sizes(shape)),
     "reshape_as": lambda x, other: tenon.reshape(x, shape=other.shape),
     "view_as": lambda x, other: tenon.reshape(x, shape=other.shape),
     "ravel": lambda x: tenon.reshape(x, shape=(-1,)),
@@ -162,7 +162,7 @@ TABLE |= {
     "nn.functional.pad.circular": lambda x, pad, mode: _padded(x, pad, "wrap"),
     "roll": lambda x, shifts, dims=None: tenon.roll(x, shifts, axis=axes(dims)),
     "tile": lambda x, dims: tenon.tile(x, tuple(dims)),
-    "repeat": lambda x, *sizes: tenon.tile(x, sizes(sizes)),
+    "repeat": lambda x, *sizes: tenon.tile(x, _sizes(sizes)),
     "diagonal": lambda x, offset=0, dim1=0, dim2=1: tenon.diagonal(x, offset=offset, axis1=dim1, axis2=dim2),
     "tril": lambda x, diagonal=0: tenon.tril(x, k=diagonal),
     "triu": lambda x, diagonal=0: tenon.triu(x, k=diagonal),
@@ -262,10 +262,19 @@ def _differences(x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append:
 
 
 def _summed_to(x: Any, *shape: Any) -> Any:
-    sizes = sizes(shape)
+    sizes = _sizes(shape)
     extra = x.ndim - len(sizes)
     axis = (*range(extra), *[i + extra for i, n in enumerate(sizes) if n == 1 and x.shape[i + extra] != 1])
     return tenon.reshape(tenon.sum(x, axis=axis) if axis else x, shape=sizes)
+
+
+def _embedded_diagonal(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    size, rank = x.shape[-1] + abs(offset), x.ndim + 1
+    rows, columns = tenon.iota((size, size), axis=0), tenon.iota((size, size), axis=1)
+    low, high = max(-offset, 0), max(offset, 0)
+    spread = tenon.pad(x, low=(0,) * (x.ndim - 1) + (low,), high=(0,) * (x.ndim - 1) + (high,))
+    matrices = tenon.select(tenon.equal(rows + offset, columns), tenon.expand_dims(spread, axis=-1), 0.0)
+    return moved(matrices, (rank - 2, rank - 1), (dim1, dim2))
 
 
 def _unshuffled(x: Any, downscale_factor: int) -> Any:

@@ -35,7 +35,9 @@ for _name, _function in {
     "logcumsumexp": running(running_logsumexp, -INF),
 }.items():
     for _axis, _exclusive, _reverse in product((0, -1), (False, True), (False, True)):
-        _settings: dict[str, Any] = {"axis": _axis} | {k: True for k, v in (("exclusive", _exclusive), ("reverse", _reverse)) if v}
+        _settings: dict[str, Any] = {"axis": _axis} | {
+            k: True for k, v in (("exclusive", _exclusive), ("reverse", _reverse)) if v
+        }
         add(
             _name,
             [numbers(_name, (4, 3, 5))],
