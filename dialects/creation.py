@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from tenon.dialects.base import to_value
+from tenon.dialects.inference import normalize_axis
 from tenon.dialects.registry import tensor_function
 from tenon.dialects.size import Size
 from tenon.dialects.types import element_type, numpy_dtype
@@ -20,7 +22,7 @@ def full(shape: Sequence[int] | int, value: float, dtype: object = "f32") -> Any
 
     >>> tenon.full((2, 3), 7, dtype="i32")
     """
-    size = (shape,) if isinstance(shape, int | Size) else tuple(shape)
+    size = (shape,) if isinstance(shape, int | np.integer | Size) else tuple(shape)
     number = np.asarray(value, numpy_dtype(element_type(dtype)))
     if insertion_point() is None:
         return np.full(size, number)
@@ -165,7 +167,7 @@ def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
     """The elements of `x` along `axis` for which `condition` (n,) is true; without `axis`, of all in row-major order.
 
     The condition must be known while tracing, since the size of the result depends on it. Raises `TypeError` for a
-    traced one.
+    traced one, and `ValueError` for one that is true where `x` has no elements.
 
     >>> tenon.compress(np.array([True, False, True]), np.array([[1, 2, 3], [4, 5, 6]]), axis=1)
     """
@@ -174,5 +176,13 @@ def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
             "compress: the condition is traced, so the size of the result is not known; "
             "use tenon.nonzero(condition, size=...) with tenon.gather, or tenon.select"
         )
-    flat = axis is None
-    return ops.gather(ops.reshape(x, shape=(-1,)) if flat else x, np.flatnonzero(condition), axis=0 if flat else axis)
+    chosen = np.asarray(condition)
+    if chosen.ndim != 1:
+        raise ValueError(f"compress: the condition has shape {chosen.shape} where one of rank 1 is needed")
+    tensor = x if isinstance(x, Value) else np.asarray(x)
+    if axis is None:
+        tensor, axis = ops.reshape(tensor, shape=(prod(tensor.shape),)), 0
+    size, places = tensor.shape[normalize_axis(axis, tensor.ndim)], np.flatnonzero(chosen)
+    if places.size and places[-1] >= size:
+        raise ValueError(f"compress: the condition is true at {places[-1]}, and x has {size} elements along axis {axis}")
+    return ops.gather(tensor, places, axis=axis)

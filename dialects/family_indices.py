@@ -193,11 +193,7 @@ class ScatterOp(StructuredOp):
         readers = [Reader(v) for v in operands]
 
         def body(index: list[Value], current: SSAValue) -> SSAValue:
-            place = [
-                convert(i, index[0].type if index else i.type)
-                for i in self.target(tuple(index), *readers, **self.settings)
-            ]
-            place = [as_index(i) for i in place]
+            place = [as_index(i) for i in self.target(tuple(index), *readers, **self.settings)]
             kept = [inside(i, size) for i, size in zip(place, shape, strict=True)]
             clamped = [clamp(i, size) for i, size in zip(place, shape, strict=True)]
             target = Reader(current)

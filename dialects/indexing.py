@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +23,7 @@ from tenon.dialects.types import (
     element_of,
     f32,
     i64,
+    is_bool,
     is_unsigned,
     shape_of,
     tensor_type,
@@ -51,6 +51,8 @@ class IotaOp(IndexingOp):
         if any(size < 0 for size in shape):
             raise InferenceError(f"shape is {shape} where sizes of at least 0 are needed")
         normalize_axis(settings["axis"], len(shape))
+        if is_bool(settings["dtype"]):
+            raise InferenceError("dtype is i1, which does not hold numbers to count with")
         return tensor_type(shape, settings["dtype"])
 
     @staticmethod
@@ -69,9 +71,15 @@ def _gathered(shape: Shape, indices: Shape, axis: int) -> Shape:
     if shape is None or indices is None:
         return None
     axis = normalize_axis(axis, len(shape))
-    if shape[axis] == 0 and prod(indices) > 0:
-        raise InferenceError(f"x has shape {show(shape)}, so it has no elements along axis {axis} to take")
+    _check_any(shape, (axis,), indices)
     return (*shape[:axis], *indices, *shape[axis + 1 :])
+
+
+def _check_any(shape: tuple[int, ...], axes: Sequence[int], places: tuple[int, ...]) -> None:
+    """Raise if indices of shape `places` name elements along `axes` of a tensor of `shape` that has none there."""
+    empty = [axis for axis in axes if shape[axis] == 0]
+    if empty and all(size > 0 for size in places):
+        raise InferenceError(f"x has shape {show(shape)}, so it has no elements along axis {empty[0]} to take")
 
 
 @tensor_op
@@ -171,8 +179,11 @@ class GatherElementsOp(IndexingOp):
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
         x, indices = operands
-        check_places(shape_of(x), shape_of(indices), settings["axis"])
-        return tensor_type(shape_of(indices), element_of(x))
+        shape, places, axis = shape_of(x), shape_of(indices), settings["axis"]
+        check_places(shape, places, axis)
+        if shape is not None and places is not None:
+            _check_any(shape, (normalize_axis(axis, len(shape)),), places)
+        return tensor_type(places, element_of(x))
 
     @staticmethod
     def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:
@@ -201,8 +212,6 @@ def check_places(shape: Shape, places: Shape, axis: int) -> None:
     if len(shape) != len(places):
         raise InferenceError(f"rank is {len(shape)} in x and {len(places)} in indices, and they must be equal")
     axis = normalize_axis(axis, len(shape))
-    if shape[axis] == 0 and prod(places) > 0:
-        raise InferenceError(f"x has shape {show(shape)}, so it has no elements along axis {axis}")
     for i, (size, taken) in enumerate(zip(shape, places, strict=True)):
         if i != axis and 0 <= size < taken:
             raise InferenceError(f"dimension {i} is {size} in x and {taken} in indices, which may not be larger there")
@@ -275,8 +284,11 @@ class GatherNdOp(IndexingOp):
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
         x, indices = operands
-        shape = parts_shape(shape_of(x), shape_of(indices), settings["batch_dims"])
-        return tensor_type(shape, element_of(x))
+        shape, places, batch_dims = shape_of(x), shape_of(indices), settings["batch_dims"]
+        parts = parts_shape(shape, places, batch_dims)
+        if parts is not None and shape is not None and places is not None:
+            _check_any(shape, range(batch_dims, batch_dims + places[-1]), places[:-1])
+        return tensor_type(parts, element_of(x))
 
     @staticmethod
     def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:
@@ -303,7 +315,7 @@ def indexed_sizes(x: Value, indices: Value, batch_dims: int) -> tuple[int, ...]:
 
 
 def parts_shape(shape: Shape, places: Shape, batch_dims: int) -> Shape:
-    """The shape of the parts that `gather_nd` takes from a tensor of `shape`."""
+    """The shape of the parts at indices of shape `places` of a tensor of `shape`."""
     if places is not None and not 0 <= batch_dims < len(places):
         raise InferenceError(f"batch_dims is {batch_dims} where indices has rank {len(places)}, its last axis included")
     if shape is None or places is None or places[-1] < 0:
@@ -317,8 +329,6 @@ def parts_shape(shape: Shape, places: Shape, batch_dims: int) -> Shape:
         batch = refine(shape[:batch_dims], places[:batch_dims]) or ()
     except InferenceError as error:
         raise InferenceError(f"the first {batch_dims} dimensions of x and indices differ: {error}") from None
-    if 0 in shape[batch_dims:depth] and prod(places[:-1]) > 0:
-        raise InferenceError(f"x has shape {show(shape)}, so there are no elements to name")
     return (*batch, *places[batch_dims:-1], *shape[depth:])
 
 

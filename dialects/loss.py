@@ -161,6 +161,8 @@ class SoftMarginLossOp(DistanceLossOp):
 class HingeEmbeddingLossOp(DistanceLossOp):
     """`x` where `target` is 1, max(0, `margin` - `x`) where it is -1: by default, the mean.
 
+    As in PyTorch, another target has both losses.
+
     >>> tenon.hinge_embedding_loss(np.array([0.2, 0.2]), np.array([1.0, -1.0]), reduction="none")
     """
 
@@ -169,7 +171,8 @@ class HingeEmbeddingLossOp(DistanceLossOp):
 
     @staticmethod
     def losses(x: Value, target: Value, *, margin: float) -> Value:
-        return ops.select(target == -1.0, ops.clip(margin - x, low=0.0), ops.select(target == 1.0, x, 0.0))
+        apart = ops.select(target == 1.0, 0.0, ops.clip(margin - x, low=0.0))
+        return apart + ops.select(target == -1.0, 0.0, x)
 
 
 @tensor_op

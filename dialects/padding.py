@@ -12,6 +12,7 @@ from xdsl.irdl import operand_def, result_def
 from tenon.dialects.base import tensor_op
 from tenon.dialects.families import IndexingOp
 from tenon.dialects.inference import InferenceError
+from tenon.dialects.promotion import cast_literal
 from tenon.dialects.scalar import emit_scalar
 from tenon.dialects.settings import setting
 from tenon.dialects.structured import Reader, clamp, index_constant, inside
@@ -29,7 +30,8 @@ class PadOp(IndexingOp):
     """`x` with `low[i]` elements before it and `high[i]` behind it along each axis i; negative numbers cut off first.
 
     By `mode` they are `value` (constant), the nearest element (edge), `x` mirrored at its first and last element
-    (reflect) or behind them (symmetric), or `x` repeated (wrap), as in NumPy.
+    (reflect) or behind them (symmetric), or `x` repeated (wrap), as in NumPy. In integers `value` is limited to their
+    range, so that -inf stands for the least one.
 
     >>> x, modes = np.array([1, 2, 3]), ("edge", "reflect", "symmetric", "wrap")
     >>> tenon.pad(x, (2,), (-1,), value=9)
@@ -70,17 +72,18 @@ class PadOp(IndexingOp):
     def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:
         (x,) = operands
         low, high, mode = settings["low"], settings["high"], settings["mode"]
-        is_constant = mode == "constant"
-        if 0 in x.shape and is_constant:
-            return settings["value"]
-        if not is_constant:
+        if mode != "constant":
             sides = zip(index, x.shape, low, high, strict=True)
             return x.read(*[_continued(i, size, before, behind, mode) for i, size, before, behind in sides])
+        # As a float, the value would take integers to f32.
+        value = cast_literal(settings["value"], x.element_type)
+        if 0 in x.shape:
+            return value
         place = [i - before if before else i for i, before in zip(index, low, strict=True)]
         result = x.read(*place)
         for i, size, before, behind in zip(place, x.shape, low, high, strict=True):
             if before > 0 or behind > 0:
-                result = ops.select(inside(i, size), result, settings["value"])
+                result = ops.select(inside(i, size), result, value)
         return result
 
     @staticmethod

@@ -35,6 +35,16 @@ def adopted(literal: float, element: Attribute, where: str) -> bool | int | floa
     return number
 
 
+def cast_literal(number: float, element: Attribute) -> bool | int | float:
+    """What `cast` makes of `number` in the dtype `element`: in integers it is limited to their range, and NaN is 0."""
+    if is_bool(element):
+        return bool(number)
+    if is_float(element):
+        return float(number)
+    bounds = np.iinfo(numpy_dtype(element))
+    return 0 if number != number else int(min(max(number, bounds.min), bounds.max))
+
+
 def own_element(value: Any, where: str) -> Attribute:
     """The dtype of a traced value or an array; `where` (op and operand) begins the error when it is neither."""
     if isinstance(value, Value):

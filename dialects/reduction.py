@@ -7,7 +7,7 @@ reduced axes stay, with size 1. f16 and bf16 are accumulated in f32.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf, prod
+from math import inf, isinf, prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from tenon.dialects.base import tensor_op
 from tenon.dialects.batching import along_shifted_axis
 from tenon.dialects.families import ArgReductionOp, CompositeOp, ReductionOp
 from tenon.dialects.inference import InferenceError, Shape, normalize_axes
+from tenon.dialects.promotion import cast_literal
 from tenon.dialects.scalar import scalar_constant, to_compute
 from tenon.dialects.settings import setting
 from tenon.dialects.size import Size
@@ -153,6 +154,13 @@ class ExtremumOp(ReductionOp):
     HAS_IDENTITY: ClassVar[bool] = False
 
     @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        start, element = settings["start"], element_of(operands[0])
+        if start is not None and not (is_float(element) or isinf(start) or float(start).is_integer()):
+            raise InferenceError(f"start is {start} where a whole number is needed, for {element}")
+        return super().infer(*operands, **settings)
+
+    @classmethod
     def reduced_shape(cls, shape: Shape, settings: dict[str, Any]) -> Shape:
         return (super() if settings["start"] is None else SumOp).reduced_shape(shape, settings)
 
@@ -162,7 +170,7 @@ class ExtremumOp(ReductionOp):
         if start is None:
             return reduced
         shape, element = static_shape(reduced[0]), element_of(reduced[0].type)
-        limited = start if is_float(element) else int(min(max(start, least(element)), greatest(element)))
+        limited = cast_literal(start, element)
 
         def body(values: list[Value]) -> Sequence[Value]:
             return [self.scalar(to_compute(values[0]), scalar_constant(limited, compute_type(element)))]
@@ -390,14 +398,19 @@ class VarOp(StatisticOp):
     def decompose(x: Value, *, axis: Axes, ddof: int, keepdims: bool) -> Value:
         deviation = in_compute_type(x) - ops.mean(in_compute_type(x), axis=axis, keepdims=True)
         total = ops.sum(deviation * deviation, axis=axis, keepdims=keepdims)
-        count = reduced_count(x, axis)
-        divisor = ops.maximum(count - ddof, 0) if isinstance(count, Value) else float(max(count - ddof, 0))
-        return (total / divisor).astype(x.element_type)
+        return (total / _freedom(x, axis, ddof)).astype(x.element_type)
+
+
+def _freedom(x: Value, axis: Axes, ddof: int) -> Any:
+    """The divisor of a variance: how many elements meet, less `ddof`."""
+    count = reduced_count(x, axis)
+    return ops.maximum(count - ddof, 0) if isinstance(count, Value) else float(max(count - ddof, 0))
 
 
 @tensor_op
 class StdOp(StatisticOp):
-    """The standard deviation of `x` along `axis`: the square root of its variance. Integers are taken as f32.
+    """The standard deviation of `x` along `axis`: the square root of its variance. Integers are taken as f32. Where it
+    is 0, so is the gradient.
 
     >>> tenon.std(np.array([1.0, 2.0, 3.0, 4.0]))
     >>> tenon.std(np.array([1.0, 2.0, 3.0, 4.0]), ddof=1)
@@ -413,6 +426,15 @@ class StdOp(StatisticOp):
     @staticmethod
     def decompose(x: Value, *, axis: Axes, ddof: int, keepdims: bool) -> Value:
         return ops.sqrt(ops.var(x, axis=axis, ddof=ddof, keepdims=keepdims))
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, *, axis: Axes, ddof: int, keepdims: bool) -> tuple[Any, ...]:
+        wide = in_compute_type(x)
+        is_zero = out == 0.0
+        slope = ops.select(is_zero, 0.0, g / ops.select(is_zero, 1.0, out))
+        deviation = wide - ops.mean(wide, axis=axis, keepdims=True)
+        part = with_axes(slope, x, axis, keepdims) * deviation / _freedom(x, axis, ddof)
+        return (part.astype(x.element_type),)
 
 
 @tensor_op
@@ -441,6 +463,9 @@ class LogsumexpOp(StatisticOp):
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, *, axis: Axes, keepdims: bool) -> tuple[Any, ...]:
-        total = with_axes(out, x, axis, keepdims)
+        wide = in_compute_type(x)
+        # What f16 and bf16 keep of the result is not enough to take a difference from.
+        is_exact = wide.element_type == x.element_type
+        total = with_axes(out, x, axis, keepdims) if is_exact else ops.logsumexp(wide, axis=axis, keepdims=True)
         shift = ops.select(ops.isfinite(total), total, 0.0)
-        return (with_axes(g, x, axis, keepdims) * ops.exp(x - shift),)
+        return ((with_axes(g, x, axis, keepdims) * ops.exp(wide - shift)).astype(x.element_type),)

@@ -170,8 +170,7 @@ class ScatterElementsOp(UpdatesOp):
 
     @staticmethod
     def updates_shape(shape: Shape, places: Shape, **settings: Any) -> Shape:
-        if shape is not None and 0 not in shape:
-            check_places(shape, places, settings["axis"])
+        check_places(shape, places, settings["axis"])
         return places
 
     @staticmethod
@@ -218,7 +217,12 @@ class PutAlongAxisOp(CompositeOp):
                 raise InferenceError(
                     f"indices of shape {show(shape_of(operands[1]))} do not broadcast to x of shape {show(own)}"
                 )
-            broadcast([("the indices", places), ("updates", updates)])
+            try:
+                refine(places, broadcast([("the indices", places), ("updates", updates)]))
+            except InferenceError:
+                raise InferenceError(
+                    f"updates of shape {show(updates)} do not broadcast to the places, of shape {show(places)}"
+                ) from None
         return operands[0]
 
     @staticmethod
@@ -247,8 +251,7 @@ class ScatterNdOp(UpdatesOp):
 
     @staticmethod
     def updates_shape(shape: Shape, places: Shape, **settings: Any) -> Shape:
-        known = shape is not None and places is not None and 0 in shape
-        return None if known else parts_shape(shape, places, settings["batch_dims"])
+        return parts_shape(shape, places, settings["batch_dims"])
 
     @staticmethod
     def kept(x: Value, indices: Value, **settings: Any) -> Value:

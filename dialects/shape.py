@@ -176,6 +176,8 @@ class BroadcastToOp(IndexMapOp):
     def infer(cls, *operands: Any, **settings: Any) -> Any:
         (x,) = operands
         shape, source = settings["shape"], shape_of(x)
+        if any(size < -1 for size in shape):
+            raise InferenceError(f"shape is {show_sizes(shape)} where sizes, or -1, are needed")
         if source is None:
             return tensor_type(shape, element_of(x))
         new = len(shape) - len(source)

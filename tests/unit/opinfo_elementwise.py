@@ -148,14 +148,8 @@ TABLE |= {
         _reduction("max")(x, dim, keepdim),
     ),
     "trace": lambda x: tenon.trace(x),
-    "dist": lambda x, y, p=2: _norm(tenon.subtract(x, y), p),
+    "dist": lambda x, y, p=2: tenon.norm(tenon.subtract(x, y), p=float(p)),
 }
-
-
-def _norm(x: Any, p: float) -> Any:
-    if p != 2:
-        raise Unshared(f"the {p}-norm")
-    return tenon.sqrt(tenon.sum(x * x))
 
 
 # --- dtypes and other functions of elements ---------------------------------------------------------------------------

@@ -198,13 +198,16 @@ TABLE |= {
     "nn.functional.layer_norm": _layer_norm,
     "nn.functional.rms_norm": _rms_norm,
     "nn.functional.batch_norm": _batch_norm,
-    "nn.functional.batch_norm.without_cudnn": _batch_norm,
     "nn.functional.instance_norm": _instance_norm,
     "nn.functional.group_norm": lambda x, groups, weight=None, bias=None, eps=1e-5: tenon.group_norm(
         x, weight, bias, groups=groups, eps=eps
     ),
-    "nn.functional.normalize": lambda x, p=2.0, dim=1, eps=1e-12: tenon.lp_normalize(x, p=float(p), axis=dim, eps=eps),
-    "nn.functional.cosine_similarity": lambda x, y, dim=1, eps=1e-8: tenon.cosine_similarity(x, y, axis=dim, eps=eps),
+    "nn.functional.normalize": lambda x, p=2.0, dim=1, eps=1e-12: tenon.lp_normalize(
+        _vector(x), p=float(p), axis=dim, eps=eps
+    ),
+    "nn.functional.cosine_similarity": lambda x, y, dim=1, eps=1e-8: tenon.cosine_similarity(
+        _vector(x), y, axis=dim, eps=eps
+    ),
     "nn.functional.local_response_norm": lambda x, size, alpha=1e-4, beta=0.75, k=1.0: _response_norm(
         x, size, alpha, beta, k
     ),
@@ -217,6 +220,12 @@ TABLE |= {
     ),
     "tensordot": lambda x, y, dims: _tensordot(x, y, dims),
 }
+
+
+def _vector(x: Any) -> Any:
+    if x.ndim == 0:
+        raise Unshared("a scalar as a vector of one")
+    return x
 
 
 def _response_norm(x: Any, size: int, alpha: float, beta: float, k: float) -> Any:

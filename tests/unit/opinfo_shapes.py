@@ -166,7 +166,7 @@ TABLE |= {
     "diagonal": lambda x, offset=0, dim1=0, dim2=1: tenon.diagonal(x, offset=offset, axis1=dim1, axis2=dim2),
     "tril": lambda x, diagonal=0: tenon.tril(x, k=diagonal),
     "triu": lambda x, diagonal=0: tenon.triu(x, k=diagonal),
-    "nn.functional.pixel_shuffle": lambda x, upscale_factor: _shuffled(x, upscale_factor),
+    "nn.functional.pixel_shuffle": lambda x, upscale_factor: tenon.depth_to_space(x, block=upscale_factor, mode="CRD"),
 }
 
 
@@ -182,13 +182,6 @@ def _padded(x: Any, pad: Sequence[int], mode: str, value: float = 0.0) -> Any:
         low[-1 - position], high[-1 - position] = pad[2 * position], pad[2 * position + 1]
     options = {"value": float(value)} if mode == "constant" else {"mode": mode}
     return tenon.pad(x, low=tuple(low), high=tuple(high), **options)
-
-
-def _shuffled(x: Any, factor: int) -> Any:
-    *batch, channels, height, width = x.shape
-    image = tenon.reshape(x, shape=(-1, channels, height, width))
-    result = tenon.depth_to_space(image, block=factor, mode="CRD")
-    return tenon.reshape(result, shape=(*batch, *result.shape[1:]))
 
 
 # --- making tensors, and other shapes ---------------------------------------------------------------------------------
@@ -277,15 +270,6 @@ def _embedded_diagonal(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) 
     return moved(matrices, (rank - 2, rank - 1), (dim1, dim2))
 
 
-def _unshuffled(x: Any, downscale_factor: int) -> Any:
-    *batch, channels, height, width = x.shape
-    f = downscale_factor
-    parts = tenon.reshape(x, shape=(*batch, channels, height // f, f, width // f, f))
-    b = len(batch)
-    order = (*range(b), b, b + 2, b + 4, b + 1, b + 3)
-    return tenon.reshape(tenon.transpose(parts, order), shape=(*batch, channels * f * f, height // f, width // f))
-
-
 TABLE |= {
     "ones": _made("ones"),
     "zeros": _made("zeros"),
@@ -317,7 +301,9 @@ TABLE |= {
     "rot90": _turned,
     "diff": _differences,
     "sum_to_size": _summed_to,
-    "nn.functional.pixel_unshuffle": _unshuffled,
+    "nn.functional.pixel_unshuffle": lambda x, downscale_factor: tenon.space_to_depth(
+        x, block=downscale_factor, mode="CRD"
+    ),
     "nn.functional.channel_shuffle": lambda x, groups: tenon.reshape(
         swapped(tenon.reshape(x, shape=(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])), 1, 2), shape=x.shape
     ),

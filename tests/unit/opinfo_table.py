@@ -9,6 +9,14 @@ import tenon
 
 TABLE: dict[str, Callable[..., Any]] = {}
 
+VALUES_ALONE = {
+    "nextafter": "the next float has no gradient here, and that of the float before it in PyTorch",
+    "nn.functional.max_unpool1d": "of elements at one place all get a gradient in PyTorch, only the last one here",
+    "nn.functional.max_unpool2d": "as above; the samples named .grad have no two elements at one place",
+    "nn.functional.max_unpool3d": "as above",
+}
+"""Ops of which gradients are not compared, and why."""
+
 
 class Unshared(Exception):
     """A sample asks for something that Tenon does not have."""

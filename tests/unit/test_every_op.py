@@ -24,9 +24,12 @@ from tenon.dialects.base import TensorOp
 from tenon.dialects.families import ElementwiseOp
 from tenon.dialects.inference import compatible
 from tenon.dialects.registry import registry
+from tenon.dialects.types import FLOATS as FLOAT_ELEMENTS
 from tenon.dialects.types import (
+    INTEGERS,
     ElementType,
     element_of,
+    i1,
     is_bool,
     is_float,
     is_unsigned,
@@ -149,6 +152,8 @@ def samples_of(name: str) -> tuple[Sample, ...]:
     return tuple(sorted(found, key=badness))
 
 
+SAMPLED = [name for name in OPS if samples_of(name)]
+
 # --- dtypes -----------------------------------------------------------------------------------------------------------
 
 
@@ -200,7 +205,7 @@ def in_dtype(sample: Sample, group: Sequence[str], element: ElementType) -> Samp
 
 
 def dtype_cases() -> Iterator[Any]:
-    for name in OPS:
+    for name in SAMPLED:
         op = registry()[name]
         for group in groups_of(op):
             for element in declared(op, group):
@@ -262,6 +267,27 @@ def test_every_declared_dtype_is_computed(name: str, group: list[str], element: 
     assert_right(sample, evaluated(sample, sample.arrays))
 
 
+def same(results: Sequence[Any], others: Sequence[Any]) -> None:
+    assert len(results) == len(others)
+    for result, other in zip(results, others, strict=True):
+        assert result.dtype == other.dtype
+        np.testing.assert_array_equal(result, other)
+
+
+def test_only_ops_without_operands_are_left_out() -> None:
+    without = {name for name in OPS if not registry()[name].SIGNATURE.operands}
+    assert without == set(OPS) - set(SAMPLED)
+
+
+@pytest.mark.parametrize("element", [*FLOAT_ELEMENTS, *INTEGERS, i1], ids=str)
+def test_ops_without_operands_have_every_dtype(element: ElementType) -> None:
+    dtype = numpy_dtype(element)
+    numbers = np.arange(2 if is_bool(element) else 5).astype(dtype)
+    with knobs.override(interpret=True):
+        counted, known = tenon.jit(lambda: (tenon.iota(numbers.shape, dtype=element), tenon.constant(numbers)))()
+    same([counted, known], [numbers, numbers])
+
+
 # --- layouts ----------------------------------------------------------------------------------------------------------
 
 
@@ -300,14 +326,7 @@ def read_only(array: Array) -> Array:
 LAYOUTS: tuple[Callable[[Array], Array], ...] = (spread_out, reversed_, unaligned, swapped, read_only)
 
 
-def same(results: Sequence[Any], others: Sequence[Any]) -> None:
-    assert len(results) == len(others)
-    for result, other in zip(results, others, strict=True):
-        assert result.dtype == other.dtype
-        np.testing.assert_array_equal(result, other)
-
-
-@pytest.mark.parametrize("name", [name for name in OPS if samples_of(name)])
+@pytest.mark.parametrize("name", SAMPLED)
 def test_layout_of_operands_makes_no_difference(name: str) -> None:
     sample = samples_of(name)[0]
     arrays = [np.ascontiguousarray(array).reshape(array.shape) for array in map(np.asarray, sample.arrays)]
@@ -345,14 +364,14 @@ def cut(sample: Sample, size: int) -> Sample:
     return with_arrays(sample, [empty(np.asarray(array)) for array in sample.arrays])
 
 
-@pytest.mark.parametrize("name", [name for name in OPS if samples_of(name)])
+@pytest.mark.parametrize("name", SAMPLED)
 def test_empty_operands_are_computed_or_refused(name: str) -> None:
     sample = samples_of(name)[0]
     for size in sorted({n for array in sample.arrays for n in np.shape(array)}):
         computed_or_refused(cut(sample, size))
 
 
-@pytest.mark.parametrize("name", [name for name in OPS if samples_of(name)])
+@pytest.mark.parametrize("name", SAMPLED)
 def test_one_empty_dimension_is_computed_or_refused(name: str) -> None:
     sample = samples_of(name)[0]
     for position, array in enumerate(map(np.asarray, sample.arrays)):
@@ -362,7 +381,7 @@ def test_one_empty_dimension_is_computed_or_refused(name: str) -> None:
             computed_or_refused(with_arrays(sample, arrays))
 
 
-@pytest.mark.parametrize("name", [name for name in OPS if samples_of(name)])
+@pytest.mark.parametrize("name", SAMPLED)
 def test_scalars_are_computed_or_refused(name: str) -> None:
     sample = samples_of(name)[0]
     arrays = [np.asarray(array) for array in sample.arrays]
@@ -374,7 +393,9 @@ def test_scalars_are_computed_or_refused(name: str) -> None:
 
 PAIRS = [((3, 1), (1, 4)), ((), (2, 3)), ((2, 3), (3,)), ((0, 3), (1, 3)), ((2, 1, 3), (4, 1)), ((1,), ())]
 SEVERAL = [
-    name for name in OPS if issubclass(registry()[name], ElementwiseOp) and len(registry()[name].SIGNATURE.operands) > 1
+    name
+    for name in SAMPLED
+    if issubclass(registry()[name], ElementwiseOp) and len(registry()[name].SIGNATURE.operands) > 1
 ]
 
 
@@ -410,7 +431,7 @@ def partly_known(types: Sequence[Any]) -> Iterator[list[Any]]:
             yield [*types[:position], changed, *types[position + 1 :]]
 
 
-@pytest.mark.parametrize("name", [name for name in OPS if samples_of(name)])
+@pytest.mark.parametrize("name", SAMPLED)
 def test_inference_copes_with_partly_known_shapes(name: str) -> None:
     for sample in samples_of(name)[:4]:
         (op,) = (op for op in traced(sample).walk() if op.name == name)

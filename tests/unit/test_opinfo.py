@@ -28,16 +28,18 @@ import opinfo_elementwise  # noqa: E402, F401
 import opinfo_indices  # noqa: E402, F401
 import opinfo_networks  # noqa: E402, F401
 import opinfo_shapes  # noqa: E402, F401
-from opinfo_table import TABLE, Unshared  # noqa: E402
+from opinfo_table import TABLE, VALUES_ALONE, Unshared  # noqa: E402
 
 MOST = 6
 """How many samples of an op are tried, spread evenly over all it has."""
-LEAST_OPS = 150
+LEAST_OPS = 395
 
 NAMES = {op.name + (f".{op.variant_test_name}" if op.variant_test_name else ""): op for op in op_db}
 
 
 def to_array(tensor: Any) -> np.ndarray:
+    if tensor._is_zerotensor():
+        tensor = torch.zeros(tensor.shape, dtype=tensor.dtype)
     tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
@@ -126,7 +128,7 @@ def dtype_of(op: Any) -> Any:
 def test_values_and_gradients_are_those_of_torch(name: str) -> None:
     op = NAMES[name]
     dtype = dtype_of(op)
-    differentiable = dtype.is_floating_point and op.supports_autograd
+    differentiable = dtype.is_floating_point and op.supports_autograd and name not in VALUES_ALONE
     agreed, left_out = 0, []
     for sample in samples(op, dtype, differentiable):
         results, cotangents, gradients = expected(op, sample)
