@@ -351,6 +351,8 @@ def to_value(value: Any, element: Attribute | None = None) -> Value:
     """`value` (traced, array or number) as a traced tensor of dtype `element` at the current insertion point."""
     if not isinstance(value, Value):
         array = np.asarray(value)
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
         if element is not None and array.ndim == 0:
             array = array.astype(numpy_dtype(element))
         value = ops.constant(value=array)

@@ -50,7 +50,7 @@ def own_element(value: Any, where: str) -> Attribute:
     if isinstance(value, Value):
         return value.element_type
     try:
-        return element_type(np.asarray(value).dtype)
+        return element_type(np.asarray(value).dtype.newbyteorder("="))
     except (TypeError, ValueError) as error:
         raise type(error)(f"{where}: {error}") from None
 

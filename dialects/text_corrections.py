@@ -2,6 +2,8 @@
 
 - A hexadecimal number in a dense float literal is the bits of a float, as in MLIR. xDSL prints infinities, NaN and some
 large numbers that way (`dense<[0x7FC00000, 1.0]>`) but takes them for integers.
+- A dense literal is one number where all of its elements have the same bits. xDSL compares numbers, for which NaN is not
+NaN, and -0.0 is 0.0.
 - A `linalg.generic` of several results has their types in parentheses.
 """
 
@@ -10,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.parser import Parser
 from xdsl.parser.attribute_parser import AttrParser
@@ -28,6 +30,11 @@ def _number_of_type(element: Any, parser: AttrParser, type_: Any) -> Any:
     if bits >> (8 * type_.compile_time_size):
         parser.raise_error(f"{text} has more bits than {type_}", at_position=element.span)
     return next(iter(type_.iter_unpack(bits.to_bytes(type_.compile_time_size, "little"))))
+
+
+def _is_splat(attribute: DenseIntOrFPElementsAttr[Any]) -> bool:
+    data, size = attribute.data.data, attribute.get_element_type().compile_time_size
+    return data == data[:size] * (len(data) // size)
 
 
 def _parse_generic_of_several_results(cls: type[GenericOp], parser: Parser) -> GenericOp:
@@ -50,4 +57,5 @@ def _parse_generic_of_several_results(cls: type[GenericOp], parser: Parser) -> G
 def correct_text_format() -> None:
     """Install the corrections; doing so again changes nothing."""
     _Element.to_type = _number_of_type  # pyright: ignore[reportAttributeAccessIssue]
+    DenseIntOrFPElementsAttr.is_splat = _is_splat
     GenericOp.parse = classmethod(_parse_generic_of_several_results)  # pyright: ignore[reportAttributeAccessIssue]
