@@ -184,5 +184,5 @@ def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
         tensor, axis = ops.reshape(tensor, shape=(prod(tensor.shape),)), 0
     size, places = tensor.shape[normalize_axis(axis, tensor.ndim)], np.flatnonzero(chosen)
     if places.size and places[-1] >= size:
-        raise ValueError(f"compress: the condition is true at {places[-1]}, and x has {size} elements along axis {axis}")
+        raise ValueError(f"compress: condition {places[-1]} is true, and x has {size} elements along axis {axis}")
     return ops.gather(tensor, places, axis=axis)

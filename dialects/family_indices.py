@@ -13,7 +13,7 @@ from tenon.dialects.base import to_scalar
 from tenon.dialects.family import StructuredOp, require_hooks
 from tenon.dialects.inference import show
 from tenon.dialects.loops import linear
-from tenon.dialects.scalar import convert, to_compute
+from tenon.dialects.scalar import to_compute
 from tenon.dialects.signature import map_grouped
 from tenon.dialects.size import Size, UndecidedSizeError
 from tenon.dialects.structured import (

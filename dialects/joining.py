@@ -15,7 +15,7 @@ from tenon.dialects.inference import InferenceError, Shape, normalize_axis, refi
 from tenon.dialects.registry import tensor_function
 from tenon.dialects.settings import setting
 from tenon.dialects.structured import Reader
-from tenon.dialects.types import ANY_TENSOR, element_of, promote, shape_of, tensor_type
+from tenon.dialects.types import ANY_TENSOR, element_of, shape_of, tensor_type
 from tenon.dialects.value import Value, ops
 
 
@@ -38,7 +38,7 @@ class ConcatenateOp(IndexingOp):
         (tensors,) = operands
         if not tensors:
             raise InferenceError("tensors is empty where one tensor or more is needed")
-        element = promote(element_of(t) for t in tensors)
+        element = element_of(tensors[0])
         shapes = [shape_of(t) for t in tensors]
         known = [(position, shape) for position, shape in enumerate(shapes) if shape is not None]
         if not known:
@@ -123,7 +123,7 @@ class StackOp(CompositeOp):
             except InferenceError as error:
                 message = f"tensors[{position}] does not fit those before it: {error}"
                 raise InferenceError(message, error.sizes) from None
-        element = promote(element_of(t) for t in tensors)
+        element = element_of(tensors[0])
         if common is None:
             return tensor_type(None, element)
         axis = normalize_axis(settings["axis"], len(common) + 1)
@@ -197,7 +197,7 @@ def unstack(x: Any, axis: int = 0) -> Any:
     >>> tenon.unstack(np.array([[1, 2], [3, 4]]), axis=1)
     """
     tensor = x if isinstance(x, Value) else np.asarray(x)
-    count = tensor.shape[normalize_axis(axis, tensor.ndim)]
+    count = tensor.shape[normalize_axis(axis, tensor.ndim, "unstack: axis")]
     return tuple(
         [ops.squeeze(part, axis=axis) for part in ops.split(tensor, sections=count, axis=axis)] if count else []
     )

@@ -180,11 +180,11 @@ class ExtremumOp(ReductionOp):
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, *, axis: Axes, keepdims: bool, start: float | None) -> tuple[Any, ...]:
         """To the elements that are extreme, in equal parts."""
-        extreme = ops.cast(x == with_axes(out, x, axis, keepdims), dtype=x.element_type)
+        extreme = ops.cast(x == with_axes(out, x, axis, keepdims), dtype=compute_type(x.element_type))
         count = ops.sum(extreme, axis=axis, keepdims=True)
         if start is not None:
             count = ops.maximum(count, 1.0)
-        return (with_axes(g, x, axis, keepdims) * (extreme / count),)
+        return ((with_axes(g, x, axis, keepdims) * (extreme / count)).astype(x.element_type),)
 
 
 @tensor_op
@@ -409,8 +409,9 @@ def _freedom(x: Value, axis: Axes, ddof: int) -> Any:
 
 @tensor_op
 class StdOp(StatisticOp):
-    """The standard deviation of `x` along `axis`: the square root of its variance. Integers are taken as f32. Where it
-    is 0, so is the gradient.
+    """The standard deviation of `x` along `axis`: the square root of its variance. Integers are taken as f32.
+
+    Where it is 0, so is the gradient.
 
     >>> tenon.std(np.array([1.0, 2.0, 3.0, 4.0]))
     >>> tenon.std(np.array([1.0, 2.0, 3.0, 4.0]), ddof=1)

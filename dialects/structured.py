@@ -107,16 +107,6 @@ def static_shape(value: SSAValue) -> tuple[int, ...]:
     return shape
 
 
-class LoopIndex(Value):
-    """The index of a loop of the generic around, which lies in [0, extent)."""
-
-    __slots__ = ("extent",)
-
-    def __init__(self, position: int, extent: int) -> None:
-        super().__init__(emit(linalg.ops.IndexOp(position)).results[0])
-        self.extent = extent
-
-
 class CountedIndex(Value):
     """The index of a counted loop, which lies in [0, extent)."""
 
@@ -125,6 +115,15 @@ class CountedIndex(Value):
     def __init__(self, ssa: SSAValue, extent: int) -> None:
         super().__init__(ssa)
         self.extent = extent
+
+
+class LoopIndex(CountedIndex):
+    """The index of a loop of the generic around."""
+
+    __slots__ = ()
+
+    def __init__(self, position: int, extent: int) -> None:
+        super().__init__(emit(linalg.ops.IndexOp(position)).results[0], extent)
 
 
 def index_constant(number: int) -> Value:
@@ -173,14 +172,12 @@ def as_index(value: Value | int) -> Value:
 
 def clamp(value: Value, size: int) -> Value:
     """`value` limited to [0, size)."""
-    if isinstance(value, LoopIndex) and is_at_most(value.extent, size):
+    if isinstance(value, CountedIndex) and is_at_most(value.extent, size):
         return value
     if size == 1:
         return index_constant(0)
     low = emit_scalar(arith.MaxSIOp, value, index_constant(0))
     if isinstance(size, Size):
-        if isinstance(value, CountedIndex) and is_at_most(value.extent, size):
-            return value
         current_sizes().require_positive(size)
         return emit_scalar(arith.MinSIOp, low, index_constant(size - 1))
     return emit_scalar(arith.MinSIOp, low, index_constant(max(size - 1, 0)))

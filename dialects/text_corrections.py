@@ -2,8 +2,8 @@
 
 - A hexadecimal number in a dense float literal is the bits of a float, as in MLIR. xDSL prints infinities, NaN and some
 large numbers that way (`dense<[0x7FC00000, 1.0]>`) but takes them for integers.
-- A dense literal is one number where all of its elements have the same bits. xDSL compares numbers, for which NaN is not
-NaN, and -0.0 is 0.0.
+- A dense literal is one number where all of its elements have the same bits. xDSL compares numbers, of which NaN is not
+equal to itself, and -0.0 is to 0.0.
 - A `linalg.generic` of several results has their types in parentheses.
 """
 

@@ -43,7 +43,10 @@ class _Memory:
 def from_dlpack(array: Any) -> np.ndarray[Any, Any]:
     """`array` as a NumPy array of the same memory. Raises `TypeError` for one that is not in the memory of the CPU, or
     cannot be handed over (a tensor of a library that records gradients, say)."""
-    device, _ = array.__dlpack_device__()
+    try:
+        device, _ = array.__dlpack_device__()
+    except (RuntimeError, ValueError) as error:
+        raise TypeError(f"a {type(array).__name__} cannot be read: {error}") from None
     if int(device) != _CPU:
         raise TypeError(f"a {type(array).__name__} on another device than the CPU cannot be read")
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import prod
 from typing import IO, Any
 
 import numpy as np
@@ -108,7 +109,7 @@ def _array(resource: DenseResourceAttr, type_: Any, store: OpAsmDialectInterface
         data = np.frombuffer(bytes.fromhex(text.removeprefix("0x")), np.uint8)[_HEADER_BYTES:]
     except ValueError:
         raise ValueError(f"resource {name} is not a hexadecimal string") from None
-    if shape is None or any(size < 0 for size in shape) or data.size != int(np.prod(shape)) * dtype.itemsize:
+    if shape is None or any(size < 0 for size in shape) or data.size != prod(shape) * dtype.itemsize:
         raise ValueError(f"resource {name} has {data.size} bytes of data, which is not the size of {type_}")
     stored = dtype.newbyteorder("<") if dtype.isbuiltin == 1 else dtype
     return data.copy().view(stored).astype(dtype, copy=False).reshape(shape)

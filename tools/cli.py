@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import wraps
+from math import prod
 from pathlib import Path
 from typing import IO, Any
 
@@ -47,7 +48,7 @@ def reported(command: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             if knobs.debug:
                 raise
-            expected = ValueError, TypeError, ArithmeticError, OSError, RuntimeError, ImportError
+            expected = ValueError, TypeError, ArithmeticError, OSError, RuntimeError, ImportError, MemoryError
             if isinstance(error, (*expected, DiagnosticException, ParseError)):
                 raise UserError(_message(error)) from None
             what = f"{type(error).__name__}: {_message(error)}"
@@ -121,7 +122,7 @@ def _generated(kind: str, text: str) -> np.ndarray[Any, Any]:
         generator = np.random.default_rng(int(seed or "0"))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{kind}:{text}: {error}; write shape and dtype like {kind}:4x3xf32") from None
-    count = int(np.prod(shape))
+    count = prod(shape)
     if kind == "random":
         integral = element.kind in "iub"
         values = (
@@ -212,11 +213,23 @@ def fit_inputs(model: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
     which no file holds."""
     declared = [info.dtype for info in model.inputs] + [None] * len(given)
     return [
-        array.astype(dtype)
-        if dtype is not None and (array.ndim == 0 or (dtype == ml_dtypes.bfloat16 and array.dtype == np.float32))
-        else array
-        for array, dtype in zip(given, declared, strict=False)
+        array if dtype is None else converted(array, dtype, f"argument {position} of the model")
+        for position, (array, dtype) in enumerate(zip(given, declared, strict=False))
     ]
+
+
+def converted(array: np.ndarray[Any, Any], dtype: np.dtype[Any], where: str) -> np.ndarray[Any, Any]:
+    """`array` in `dtype`, if it is a number (of rank 0), or f32 where that is bf16; any other array as it is.
+
+    Raises `ValueError` for a number that an integer dtype does not have.
+    """
+    if array.ndim and not (dtype == ml_dtypes.bfloat16 and array.dtype == np.float32):
+        return array
+    with np.errstate(invalid="ignore"):
+        result = array.astype(dtype)
+    if dtype.kind in "iub" and not np.array_equal(result, array):
+        raise ValueError(f"{where} is {dtype}, got {array}")
+    return result
 
 
 def check_count(output: Path | None, count: int) -> None:
@@ -288,9 +301,7 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
     for name, type_, element, array in zip(names, types, elements, given, strict=False):
         wanted = numpy_dtype(element)
         array = as_array(array, f"argument {name} of @main")
-        is_exact = wanted == ml_dtypes.bfloat16 and array.dtype == np.float32
-        if array.dtype != wanted and (array.ndim == 0 or is_exact):
-            array = array.astype(wanted)
+        array = converted(array, wanted, f"argument {name} of @main")
         have = array_type(array)
         if array.dtype != wanted or not _fits(type_, array):
             raise ValueError(f"argument {name} of @main is {type_}, got {element_of(have)}{list(array.shape)}")

@@ -75,16 +75,16 @@ class Backend(OnnxBackend):
     @classmethod
     def supports_device(cls, device: str) -> bool:
         """Whether models run on `device`, such as `CPU` or `CUDA:0`."""
-        kind = device.partition(":")[0]
-        if kind == "CUDA":
+        if _device(device) == "cuda":
             from tenon.runtime.device_cuda import why_unavailable
 
             return why_unavailable() is None
-        return kind == "CPU"
+        return _device(device) == "cpu"
 
 
 def _device(device: str) -> str:
-    return {"CPU": "cpu", "CUDA": "cuda"}.get(device.partition(":")[0], device)
+    """Tenon's name for a device; there is one of each kind, which has number 0."""
+    return {"CPU": "cpu", "CUDA": "cuda"}.get(device.removesuffix(":0"), device)
 
 
 prepare = Backend.prepare

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
+import numpy as np
 import onnx
 
 from tenon.onnx.graph import (
@@ -17,7 +19,7 @@ from tenon.onnx.graph import (
     read_function,
 )
 from tenon.onnx.model_file import read_tensor
-from tenon.onnx.node import OnnxError, Operand
+from tenon.onnx.node import TOO_DEEP, OnnxError, Operand
 from tenon.onnx.operators import find_operator
 
 Functions = Mapping[FunctionKey, Function]
@@ -101,15 +103,60 @@ def _type(operand: Operand | None) -> Any:
     return onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(operand.dtype), shape)
 
 
+# --- attributes -----------------------------------------------------------------------------------
+
+_Kind = onnx.defs.OpSchema.AttrType
+_ELEMENTS: dict[Any, type | tuple[type, ...]] = {
+    _Kind.FLOAT: (int, float),
+    _Kind.FLOATS: (int, float),
+    _Kind.INT: int,
+    _Kind.INTS: int,
+    _Kind.STRING: str,
+    _Kind.STRINGS: str,
+    _Kind.TENSOR: np.ndarray,
+}
+
+
+@cache
+def _attribute_kinds(operator: str, domain: str, opset: int) -> Mapping[str, Any]:
+    schema = schema_of(operator, domain, opset)
+    return {} if schema is None else {name: attribute.type for name, attribute in schema.attributes.items()}
+
+
+def check_attributes(node: GraphNode, opset: int, attributes: Mapping[str, Any]) -> None:
+    """Raise `OnnxError` for an attribute (as `Node.attribute` gives it) of another kind than the standard's."""
+    kinds = _attribute_kinds(node.operator, node.domain, opset)
+    for name, value in attributes.items():
+        kind = kinds.get(name)
+        if kind is not None and not _is_of_kind(value, kind):
+            raise OnnxError(f"{node.where}: attribute {name!r} is not of kind {kind.name}")
+
+
+def _is_of_kind(value: Any, kind: Any) -> bool:
+    if kind == _Kind.GRAPH:
+        return callable(value)
+    element = _ELEMENTS.get(kind)
+    if element is None:
+        return True
+    if kind.name.endswith("S"):
+        return isinstance(value, list) and all(isinstance(each, element) for each in value)
+    return isinstance(value, element)
+
+
 # --- what is not supported ------------------------------------------------------------------------
 
 
 def unsupported(
-    nodes: Iterable[GraphNode], opsets: Mapping[str, int], functions: Functions, within: tuple[FunctionKey, ...] = ()
+    nodes: Iterable[GraphNode],
+    opsets: Mapping[str, int],
+    functions: Functions,
+    within: tuple[FunctionKey, ...],
+    visited: set[FunctionKey],
 ) -> Iterator[tuple[str, str]]:
     """Operator (with its version) and node name of everything that neither the table nor a function computes.
 
-    Raises `OnnxError` for functions that call themselves.
+    `within` are the functions around, and `visited` all that were looked into: each is once, however often it is
+    called. Raises `OnnxError` for functions that call themselves.
     """
     for node in nodes:
         opset = opsets.get(node.domain)
@@ -118,13 +165,16 @@ def unsupported(
         if key in within:
             raise OnnxError(f"function {node.operator!r} calls itself")
         if function is not None:
-            yield from unsupported(function.nodes, {**opsets, **function.opsets}, functions, (*within, key))
+            if key not in visited:
+                visited.add(key)
+                inner = {**opsets, **function.opsets}
+                yield from unsupported(function.nodes, inner, functions, (*within, key), visited)
         elif opset is None:
             yield f"{operator_text(node)} (its domain is not imported)", node.name
         elif find_operator(node.domain, node.operator, opset) is None and not is_expandable(node, opset):
             yield f"{operator_text(node)} (opset {opset})", node.name
         for graph in node.subgraphs:
-            yield from unsupported(graph.nodes, opsets, functions, within)
+            yield from unsupported(graph.nodes, opsets, functions, within, visited)
 
 
 def operator_text(node: GraphNode) -> str:
@@ -134,11 +184,12 @@ def operator_text(node: GraphNode) -> str:
 
 def check_supported(graph: Graph, opsets: Mapping[str, int], functions: Functions, where: str) -> None:
     """Raise one `OnnxError` that lists every unsupported operator with the names of its nodes."""
-    found: dict[str, list[str]] = {}
-    for operator, name in unsupported(graph.nodes, opsets, functions):
-        names = found.setdefault(operator, [])
-        if name not in names:
-            names.append(name)
+    found: dict[str, dict[str, None]] = {}
+    try:
+        for operator, name in unsupported(graph.nodes, opsets, functions, (), set()):
+            found.setdefault(operator, {})[name] = None
+    except RecursionError:
+        raise OnnxError(f"{where}: {TOO_DEEP}") from None
     if found:
         listed = "; ".join(f"{operator}: {', '.join(map(repr, names))}" for operator, names in sorted(found.items()))
         raise OnnxError(f"{where}: unsupported operators: {listed}")

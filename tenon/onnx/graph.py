@@ -174,7 +174,9 @@ def read_nodes(
 
 
 def _twice(names: Sequence[str]) -> str | None:
-    return next((name for position, name in enumerate(names) if name in names[:position]), None)
+    seen: set[str] = set()
+    # `add` gives nothing, so that a name that is new is not chosen.
+    return next((name for name in names if name in seen or seen.add(name)), None)
 
 
 def _node(proto: Any, name: str, read_tensor: TensorReader, where: str, visible: Set[str]) -> GraphNode:

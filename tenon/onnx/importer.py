@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -18,14 +19,18 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from tenon.dialects.base import to_value
 from tenon.dialects.inference import InferenceError
+from tenon.dialects.types import element_of, numpy_dtype, shape_of
 from tenon.dialects.value import Value, inserting
-from tenon.onnx.functions import Functions, check_supported, model_function, standard_body
+from tenon.onnx.functions import Functions, check_attributes, check_supported, model_function, standard_body
 from tenon.onnx.graph import AttributeReference, Function, Graph, GraphNode
-from tenon.onnx.node import NeedsValue, Node, OnnxError, Operand
+from tenon.onnx.node import LARGEST_ARRAY, TOO_DEEP, NeedsValue, Node, OnnxError, Operand, check_size
 from tenon.onnx.operators import OperatorFunction, find_operator
 from tenon.runtime.trace import TracingPoint
 
 Scope = dict[str, Operand]
+
+# Functions that call functions, and loops that are written out, may multiply without end.
+_LARGEST_EXPANSION = 100_000
 
 
 class Importer:
@@ -39,11 +44,15 @@ class Importer:
         self._functions = functions
         self._sources = sources
         self._found: dict[SSAValue, np.ndarray[Any, Any]] = {}
+        self._expanded = 0
 
     def graph(self, graph: Graph, given: Mapping[str, Operand]) -> tuple[Operand, ...]:
         """The outputs of `graph`; `given` has its inputs and initializers."""
         scope = dict(given)
-        self._nodes(graph.nodes, scope, self._opsets, {})
+        try:
+            self._nodes(graph.nodes, scope, self._opsets, {})
+        except RecursionError:
+            raise OnnxError(TOO_DEEP) from None
         return tuple([scope[info.name] for info in graph.outputs])
 
     def _nodes(
@@ -58,6 +67,15 @@ class Importer:
                 if name and result is not None:
                     scope[name] = result
 
+    def _inner_nodes(
+        self, nodes: Sequence[GraphNode], scope: Scope, opsets: Mapping[str, int], attributes: Mapping[str, Any]
+    ) -> None:
+        """The nodes of a function, or of a graph in an attribute, each time that it is used."""
+        self._expanded += 1 + len(nodes)
+        if self._expanded > _LARGEST_EXPANSION:
+            raise OnnxError(f"functions and loops expand to more than {_LARGEST_EXPANSION} nodes")
+        self._nodes(nodes, scope, opsets, attributes)
+
     def _node(
         self,
         node: GraphNode,
@@ -70,12 +88,15 @@ class Importer:
         opset = opsets.get(node.domain, 0)
         function = model_function(node, self._functions)
         if function is None:
+            check_attributes(node, opset, attributes)
             computed = find_operator(node.domain, node.operator, opset)
             if computed is not None:
                 return self._compute(computed, self._described(node, opset, attributes), operands)
             try:
                 function = standard_body(node, opset, operands)
-            except RuntimeError as error:
+            except OnnxError:
+                raise
+            except (RuntimeError, ValueError) as error:
                 raise OnnxError(f"{node.where}: has no body for its operands: {error}") from None
             if function is None:
                 raise OnnxError(f"{node.where}: unsupported operator (opset {opset})")
@@ -100,11 +121,12 @@ class Importer:
             name: operand for name, operand in zip(function.inputs, operands, strict=False) if operand is not None
         }
         nodes = [_without(inner, absent) for inner in function.nodes] if absent else function.nodes
-        self._nodes(nodes, scope, {**opsets, **function.opsets}, {**function.defaults, **attributes})
-        wanted = function.outputs[: len(node.outputs)]
-        if missing := [name for name, used in zip(wanted, node.outputs, strict=False) if used and name not in scope]:
-            raise OnnxError(f"{node.where}: its body does not compute {missing[0]!r}")
-        return [scope.get(name) for name in wanted]
+        self._inner_nodes(nodes, scope, {**opsets, **function.opsets}, {**function.defaults, **attributes})
+        results = [scope.get(name) for name in function.outputs]
+        for position, name in enumerate(node.outputs):
+            if name and (position >= len(results) or results[position] is None):
+                raise OnnxError(f"{node.where}: its body does not compute output {position} ({name!r})")
+        return results
 
     def _attributes(
         self, node: GraphNode, scope: Scope, opsets: Mapping[str, int], outer: Mapping[str, Any]
@@ -129,7 +151,7 @@ class Importer:
             if len(operands) != len(names):
                 raise OnnxError(f"graph {graph.name!r}: takes {len(names)} inputs, got {len(operands)}")
             inner: Scope = {**scope, **graph.initializers, **dict(zip(names, operands, strict=True))}
-            self._nodes(graph.nodes, inner, opsets, outer)
+            self._inner_nodes(graph.nodes, inner, opsets, outer)
             return tuple([inner[info.name] for info in graph.outputs])
 
         return compute
@@ -150,12 +172,14 @@ class Importer:
             computed = function(node, *operands)
         except (NeedsValue, OnnxError):
             raise
-        except (TypeError, ValueError, ArithmeticError, IndexError, InferenceError) as error:
+        except (TypeError, ValueError, ArithmeticError, LookupError, MemoryError, InferenceError) as error:
             raise OnnxError(f"{node.where} on ({', '.join(map(_shown, operands))}): {error}") from error
         results: tuple[Any, ...] = tuple(computed) if isinstance(computed, tuple | list) else (computed,)
         for position, name in enumerate(node.outputs):
             if name and (position >= len(results) or results[position] is None):
                 raise OnnxError(f"{node.where}: output {position} ({name!r}) is not supported")
+            if name:
+                check_size(results[position].shape, results[position].dtype, f"{node.where}: output {name!r}")
         return results
 
     # --- known values -----------------------------------------------------------------------------
@@ -170,6 +194,8 @@ class Importer:
             if inputs:
                 shown = ", ".join(map(repr, sorted(inputs)))
                 raise NeedsValue(inputs, f"{where}: has to be known, and hangs on the value of {shown}")
+            for result in (result for step in steps for result in step.results):
+                check_size(shape_of(result.type) or (), numpy_dtype(element_of(result.type)), where, LARGEST_ARRAY)
             known = self._found[operand.ssa] = self._interpreted(operand.ssa, steps)
         return known
 
@@ -230,9 +256,7 @@ def _used(op: Operation) -> set[SSAValue]:
 
 def _without(node: GraphNode, absent: set[str]) -> GraphNode:
     inputs = tuple(["" if name in absent else name for name in node.inputs])
-    return GraphNode(
-        node.name, node.operator, node.domain, node.overload, inputs, node.outputs, node.attributes, node.proto
-    )
+    return replace(node, inputs=inputs)
 
 
 @cache

@@ -86,7 +86,7 @@ class Model:
             (self.weights if is_weight else self._constants)[name] = array if array.flags.aligned else array.copy()
         self.inputs = tuple([info for info in file.graph.inputs if info.name not in file.graph.initializers])
         self.outputs = file.graph.outputs
-        self._replaceable = {info.name for info in file.graph.inputs} & self.weights.keys()
+        self._replaceable = {info.name for info in file.graph.inputs} & initializers.keys()
         self._needed: dict[Any, frozenset[str]] = {}
         self._executables: BoundedCache[Executable] = BoundedCache(64)
         self._lock = threading.RLock()
@@ -95,7 +95,7 @@ class Model:
         takes, gives = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
         return f"Model({self.name}: ({takes}) -> ({gives}), {len(self.weights)} weights)"
 
-    def __call__(self, *arrays: Any, **named: Any) -> tuple[Any, ...]:
+    def __call__(self, /, *arrays: Any, **named: Any) -> tuple[Any, ...]:
         """The outputs, in the order of `outputs`; inputs come by position or by name.
 
         Compiles first when these shapes and dtypes (and values, where they decide a shape) are new. Raises `TypeError`
@@ -103,7 +103,7 @@ class Model:
         """
         return self.apply(self.weights, *arrays, **named)
 
-    def apply(self, weights: Mapping[str, Any], *arrays: Any, **named: Any) -> tuple[Any, ...]:
+    def apply(self, weights: Mapping[str, Any], /, *arrays: Any, **named: Any) -> tuple[Any, ...]:
         """The outputs for `weights` of one's own: a pure function, for use under `tenon.jit` and `tenon.grad`.
 
         `weights` are like those of the model, some of which may be missing. Weights that decide a shape are always the
@@ -115,15 +115,12 @@ class Model:
             return self._joined(weights, inputs)
         arguments = {name: as_array(value, f"{self.name}: {name}") for name, value in {**inputs, **weights}.items()}
         self._check_inputs(arguments)
-        signature = _signature(arguments)
-        needed = self._needed.get(signature)
-        compiled = None if needed is None else self._executables.get(_key(signature, needed, arguments))
-        if compiled is None:
-            compiled, needed = self._compile(signature, arguments)
-        assert needed is not None
-        return tuple(compiled.run([a for name, a in arguments.items() if name not in needed]))
+        try:
+            return self._run(arguments)
+        except MemoryError as error:
+            raise OnnxError(f"{self.name}: does not fit into memory: {str(error) or 'no more is free'}") from None
 
-    def trace(self, *specifications: Specification, **named: Specification) -> Traced:
+    def trace(self, /, *specifications: Specification, **named: Specification) -> Traced:
         """The tensor IR for inputs like these: arrays, `ShapeDtype` or shapes, where -1 is an unknown size.
 
         Inputs that are left out have the declared shape. `@main` takes the inputs, then the weights; arrays whose
@@ -133,7 +130,7 @@ class Model:
         with collection_paused():
             return self._traced(self._with_weights(self._specified(given)))[0]
 
-    def compile(self, *specifications: Specification, **named: Specification) -> None:
+    def compile(self, /, *specifications: Specification, **named: Specification) -> None:
         """Compile for inputs like these (see `trace`) ahead of the first call, which then only runs."""
         given = self._by_name(specifications, named)
         arguments = self._with_weights(self._specified(given))
@@ -141,7 +138,7 @@ class Model:
             raise ValueError(f"{self.name}: the shape of input {unknown[0]!r} has to be known to compile")
         self._compile(_signature(arguments), arguments)
 
-    def to_mlir(self, path: str | os.PathLike[str], *specifications: Specification, **named: Specification) -> None:
+    def to_mlir(self, path: str | os.PathLike[str], /, *specifications: Specification, **named: Specification) -> None:
         """Write the tensor IR for inputs like these (see `trace`) to a file that `tenon run` takes.
 
         `@main` takes what the model takes, then its weights, whose data is kept out of the text as dense resources.
@@ -184,7 +181,7 @@ class Model:
                 raise TypeError(f"{self.name}: input {info} is missing")
             value = given.pop(info.name)
             is_number = isinstance(value, bool | int | float) and not isinstance(value, np.generic)
-            bound[info.name] = np.asarray(value, info.dtype) if is_number else value
+            bound[info.name] = _number(value, info, self.name) if is_number else value
         return {**bound, **given}
 
     def _with_weights(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,7 +210,17 @@ class Model:
                 bound = f" (with {', '.join(f'{k} = {v}' for k, v in sizes.items())})" if sizes else ""
                 raise ValueError(f"{self.name}: input {info}{bound} is given as {array.dtype}{list(array.shape)}")
 
-    # --- tracing and compiling --------------------------------------------------------------------
+    # --- running, tracing and compiling -----------------------------------------------------------
+
+    def _run(self, arguments: Mapping[str, Array]) -> tuple[Any, ...]:
+        """The outputs for arrays; compiles first where that has to be."""
+        signature = _signature(arguments)
+        needed = self._needed.get(signature)
+        compiled = None if needed is None else self._executables.get(_key(signature, needed, arguments))
+        if compiled is None:
+            compiled, needed = self._compile(signature, arguments)
+        assert needed is not None
+        return tuple(compiled.run([a for name, a in arguments.items() if name not in needed]))
 
     def _compute(self, arguments: Mapping[str, Operand]) -> tuple[Operand, ...]:
         """The outputs in the trace under way."""
@@ -285,6 +292,18 @@ class Model:
             self._needed[signature] = needed
             self._executables[_key(signature, needed, arguments)] = made
             return made, needed
+
+
+def _number(value: float, info: TensorInfo, where: str) -> Array:
+    """A number of Python's as the input that `info` declares."""
+    try:
+        with np.errstate(invalid="ignore"):
+            array = np.asarray(value).astype(info.dtype)
+    except OverflowError:
+        array = None
+    if array is None or (array.dtype.kind in "iub" and array != value):
+        raise TypeError(f"{where}: input {info} is given as {value}")
+    return array
 
 
 def _signature(arguments: Mapping[str, Array | Abstract]) -> Any:

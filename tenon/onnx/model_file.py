@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 import os
 import stat
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -30,7 +30,7 @@ from tenon.onnx.graph import (
     read_graph,
     text,
 )
-from tenon.onnx.node import OnnxError, stored_dtype
+from tenon.onnx.node import TOO_DEEP, OnnxError, stored_dtype
 
 IR_VERSIONS = range(3, 15)
 OPSETS = range(7, 29)
@@ -57,17 +57,16 @@ def read_file(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Model
     Raises `OnnxError`, naming the file, for what is damaged, inconsistent or not supported, and `OSError` where there
     is no file to read.
     """
-    if isinstance(source, onnx.ModelProto):
-        return _checked(source, _name(source), None)
-    if isinstance(source, bytes):
-        proto = _parsed(source, "model")
-        return _checked(proto, _name(proto), None)
-    path = Path(source)
-    return _checked(_parsed(path.read_bytes(), path.name), path.name, path.parent)
-
-
-def _name(proto: onnx.ModelProto) -> str:
-    return text(proto.graph.name, "model") or "model"
+    if isinstance(source, onnx.ModelProto | bytes):
+        proto = _parsed(source, "model") if isinstance(source, bytes) else source
+        where, folder = text(proto.graph.name, "model") or "model", None
+    else:
+        path = Path(source)
+        proto, where, folder = _parsed(path.read_bytes(), path.name), path.name, path.parent
+    try:
+        return _checked(proto, where, folder)
+    except RecursionError:
+        raise OnnxError(f"{where}: {TOO_DEEP}") from None
 
 
 def _parsed(data: bytes, where: str) -> onnx.ModelProto:
@@ -97,25 +96,28 @@ def _checked(proto: onnx.ModelProto, where: str, folder: Path | None) -> ModelFi
         if functions.setdefault(function_key(entry, where), function) is not function:
             raise OnnxError(f"{where}: function {entry.name!r} is defined twice")
     metadata = {text(entry.key, where): text(entry.value, where) for entry in proto.metadata_props}
-    model = ModelFile(where, graph, _supported(opsets, graph, where), functions, metadata)
-    for function in functions.values():
-        _supported(function.opsets, Graph(function.name, (), (), {}, function.nodes), f"{where}: {function.name}")
-    return model
+    functions = {
+        key: replace(
+            function, opsets=_supported(function.opsets, function.nodes, f"{where}: function {function.name!r}")
+        )
+        for key, function in functions.items()
+    }
+    return ModelFile(where, graph, _supported(opsets, graph.nodes, where), functions, metadata)
 
 
-def _supported(opsets: Mapping[str, int], graph: Graph, where: str) -> dict[str, int]:
-    """`opsets`, the default domain's within the range that is supported.
+def _supported(opsets: Mapping[str, int], nodes: Sequence[GraphNode], where: str) -> dict[str, int]:
+    """`opsets` of these nodes, the default domain's within the range that is supported.
 
     An opset below it is read like the first supported one if every operator in use means the same in both.
     """
     version = opsets.get(DEFAULT_DOMAIN)
     if version is None:
-        if any(node.domain == DEFAULT_DOMAIN for node in graph.nodes):
+        if any(node.domain == DEFAULT_DOMAIN for node in nodes):
             raise OnnxError(f"{where}: states no opset of the default domain")
         return dict(opsets)
     if version in OPSETS:
         return dict(opsets)
-    if 1 <= version < OPSETS.start and all(_means_the_same(node, version) for node in graph.nodes):
+    if 1 <= version < OPSETS.start and all(_means_the_same(node, version) for node in nodes):
         return {**opsets, DEFAULT_DOMAIN: OPSETS.start}
     raise OnnxError(f"{where}: opset {version} is not one of {OPSETS.start} to {OPSETS.stop - 1}")
 
@@ -126,10 +128,10 @@ def _means_the_same(node: GraphNode, version: int) -> bool:
     if node.subgraphs:
         return False
     try:
-        now, then = (onnx.defs.get_schema(node.operator, opset) for opset in (version, OPSETS.start))
+        old, supported = (onnx.defs.get_schema(node.operator, opset) for opset in (version, OPSETS.start))
     except onnx.defs.SchemaError:
         return False
-    return now.since_version == then.since_version
+    return old.since_version == supported.since_version
 
 
 # --- tensors --------------------------------------------------------------------------------------
@@ -159,6 +161,8 @@ def read_tensor(proto: onnx.TensorProto, where: str, folder: Path | None = None)
     if data.nbytes != size:
         raise OnnxError(f"{where}: has {data.nbytes} bytes of data where {dtype}{list(shape)} needs {size}")
     array = data.view(dtype.newbyteorder("<") if dtype.kind in "iuf" and dtype.isbuiltin == 1 else dtype)
+    if dtype == np.bool_ and np.any(data > 1):
+        raise OnnxError(f"{where}: has elements that are neither true (1) nor false (0)")
     if not array.dtype.isnative:
         array = array.astype(dtype)
     array = array.reshape(shape)
@@ -178,13 +182,12 @@ def _typed_data(
         values,
         {"float_data": np.float32, "double_data": np.float64, "uint64_data": np.uint64}.get(field_name, np.int64),
     )
-    if dtype.kind not in "biuf" or dtype == np.float16:
-        array = wide.astype(np.uint16).view(dtype)
-    else:
-        array = wide.astype(dtype)
-        if dtype.kind in "iu" and not np.array_equal(array.astype(wide.dtype), wide):
-            raise OnnxError(f"{where}: has elements that do not fit into {dtype}")
-    array = array.reshape(shape)
+    is_half = dtype.kind not in "biuf" or dtype == np.float16
+    stored = np.dtype(np.uint16) if is_half else dtype
+    array = wide.astype(stored)
+    if stored.kind in "iu" and not np.array_equal(array.astype(wide.dtype), wide):
+        raise OnnxError(f"{where}: has elements that do not fit into {dtype}")
+    array = array.view(dtype).reshape(shape)
     array.flags.writeable = False
     return array
 
@@ -239,9 +242,9 @@ def _inside(folder: Path, location: str, where: str) -> Path:
 
 
 def _count(entries: Mapping[str, str], key: str, where: str) -> int | None:
-    text = entries.get(key)
-    if text is None:
+    given = entries.get(key)
+    if given is None:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise OnnxError(f"{where}: {key} {text!r} of external data is not a number of bytes")
-    return int(text)
+    if not (given.isascii() and given.isdigit() and len(given) < 20):
+        raise OnnxError(f"{where}: {key} {given!r} of external data is not a number of bytes")
+    return int(given)

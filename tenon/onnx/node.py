@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Protocol
 
 import ml_dtypes
@@ -13,6 +14,12 @@ from tenon.dialects.value import Value
 
 Operand = Value | np.ndarray[Any, Any]
 """A tensor of the graph: traced, or an array that is known already."""
+
+TOO_DEEP = "functions and graphs are nested too deeply"
+LARGEST_TENSOR = 2**38
+"""A tensor of more bytes than this is refused while importing: no machine could hold it."""
+LARGEST_ARRAY = 2**32
+"""The same for arrays that are computed while importing."""
 
 
 class OnnxError(ValueError):
@@ -67,6 +74,13 @@ def stored_dtype(code: int, where: str) -> np.dtype[Any]:
     if found is None:
         raise OnnxError(f"{where}: dtype {_OTHER_DTYPES.get(code, code)} is not supported")
     return found
+
+
+def check_size(shape: Sequence[int], dtype: np.dtype[Any], where: str, limit: int = LARGEST_TENSOR) -> None:
+    """Raise `OnnxError` for a tensor of more than `limit` bytes; sizes that are unknown, or 0, count as 1."""
+    needed = prod([max(int(size), 1) for size in shape]) * dtype.itemsize
+    if needed > limit:
+        raise OnnxError(f"{where} is too large: {dtype}{list(shape)} needs {needed} bytes, more than {limit}")
 
 
 class ValueFinder(Protocol):

@@ -19,6 +19,8 @@ from tenon.transform import cond, scan, while_loop
 
 _UNROLLED_STEPS = 8
 """Up to so many steps, a loop is written out."""
+_MOST_STEPS = 2**31
+"""A loop of more steps that nothing ends early is refused."""
 
 
 def _as_truth(operand: Any) -> Any:
@@ -125,6 +127,8 @@ def _scanned(node: Node, body: Any, size: int, initial: Sequence[Any]) -> Any:
         carry, outputs = scan(step, _identical(initial), ops.iota(shape=(size,)))
     except TypeError:
         return None
+    if size > _MOST_STEPS:
+        raise OnnxError(f"{node.where}: takes {size} steps, more than {_MOST_STEPS}")
     return *carry, *outputs
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tenon.dialects.inference import normalize_axis
 from tenon.dialects.value import ops
-from tenon.onnx.node import Node, OnnxError, Operand
+from tenon.onnx.node import LARGEST_ARRAY, Node, OnnxError, Operand, check_size
 from tenon.onnx.operators import operator
 from tenon.onnx.operators_elementwise import in_single, of_dtype
 
@@ -48,18 +48,24 @@ def arange(node: Node, start: Operand, limit: Operand, delta: Operand) -> np.nda
         raise OnnxError(f"{node.where}: delta is 0")
     if np.asarray(first).dtype.kind in "iu":
         first, last, step = int(first), int(last), int(step)
-        values = np.arange(len(range(first, last, step)), dtype=np.int64) * step + first
+        values = _counted(node, max(-((first - last) // step), 0), np.int64) * step + first
     else:
         count = max(ceil((float(last) - float(first)) / float(step)), 0)
-        values = np.arange(count) * float(step) + float(first)
+        values = _counted(node, count, np.float64) * float(step) + float(first)
     return values.astype(start.dtype)
 
 
+def _counted(node: Node, count: int, dtype: Any) -> np.ndarray[Any, Any]:
+    """0, 1, 2, ... where that is not too much to be computed while importing."""
+    check_size((count,), np.dtype(dtype), f"{node.where}: the range", LARGEST_ARRAY)
+    return np.arange(count, dtype=dtype)
+
+
 @operator("EyeLike", since=9)
-def eye_like(node: Node, x: Operand) -> np.ndarray[Any, Any]:
+def eye_like(node: Node, x: Operand) -> Any:
     """Ones on diagonal `k` of a matrix of the shape of `x`."""
     rows, columns = node.shape(x)
-    return np.eye(rows, columns, node.attribute("k", 0)).astype(node.dtype(default=x.dtype))
+    return ops.eye(rows, columns, node.attribute("k", 0), node.dtype(default=x.dtype))
 
 
 @operator("OneHot", since=9)
@@ -134,7 +140,7 @@ def multinomial(node: Node, x: Operand) -> Any:
 def dropout_of_inference(node: Node, x: Operand) -> Any:
     """Nothing is dropped; the mask, where it is asked for, is all true (before opset 10, of the dtype of `x`)."""
     dtype = np.dtype(np.bool_) if node.opset >= 10 else x.dtype
-    return (x, np.ones(node.shape(x), dtype)) if node.wants(1) else x
+    return (x, ops.full(node.shape(x), 1, dtype)) if node.wants(1) else x
 
 
 @operator("Dropout", since=12)
@@ -146,5 +152,5 @@ def dropout(node: Node, x: Operand, ratio: Operand | None = None, training: Oper
         raise OnnxError(f"{node.where}: ratio is {share} where a number from 0 to below 1 is needed")
     shape = node.shape(x)
     if not is_training or share == 0.0 or prod(shape) == 0:
-        return (x, np.ones(shape, np.bool_)) if node.wants(1) else x
+        return (x, ops.full(shape, True, np.bool_)) if node.wants(1) else x
     return ops.dropout_with_mask(x, random_key(node), rate=share)

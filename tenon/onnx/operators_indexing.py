@@ -96,7 +96,7 @@ def _padded(node: Node, x: Operand, pads: list[int], axes: list[int] | None, val
     mode = node.attribute("mode", "constant")
     if mode != "constant" or isinstance(value, float):
         return ops.pad(x, low=tuple(low), high=tuple(high), value=0.0 if mode != "constant" else value, mode=mode)
-    inside = ops.pad(np.ones(x.shape, np.bool_), low=tuple(low), high=tuple(high))
+    inside = ops.pad(ops.full(node.shape(x), True, np.bool_), low=tuple(low), high=tuple(high))
     return ops.select(inside, ops.pad(x, low=tuple(low), high=tuple(high)), ops.reshape(value, shape=()))
 
 

@@ -7,15 +7,15 @@ states them for every mode.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import ceil, floor
+from dataclasses import dataclass, replace
+from math import ceil, floor, inf
 from typing import Any
 
 import numpy as np
 
 from tenon.dialects.inference import normalize_axis
 from tenon.dialects.value import ops
-from tenon.onnx.node import Node, OnnxError, Operand
+from tenon.onnx.node import LARGEST_ARRAY, Node, OnnxError, Operand, check_size
 from tenon.onnx.operators import operator
 from tenon.onnx.operators_elementwise import in_single, is_float, of_dtype
 
@@ -94,10 +94,11 @@ class Filter:
     antialias: bool
     exclude_outside: bool
 
-    def taps(self, coordinates: Array, axis: Axis) -> tuple[Array, Array]:
+    def taps(self, coordinates: Array, axis: Axis, where: str) -> tuple[Array, Array]:
         """Indices and weights (resized, taps) of the elements that make up each element of the result."""
         stretch = min(axis.scale, 1.0) if self.antialias else 1.0
         reach = ceil(self.radius / stretch)
+        check_size((axis.resized, 2 * reach), coordinates.dtype, f"{where}: its table of weights", LARGEST_ARRAY)
         places = np.floor(coordinates)[:, None] + np.arange(1 - reach, reach + 1)
         weights = self.kernel((places - coordinates[:, None]) * stretch)
         if self.exclude_outside:
@@ -122,6 +123,9 @@ def _resized(node: Node, x: Operand, axes: dict[int, Axis], coordinate_mode: str
     result: Any = x if mode == "nearest" else in_single(x) if is_float(x) else ops.cast(x, dtype="f32")
     outside: Any = None
     for position, axis in axes.items():
+        if axis.resized < 0 or (axis.resized and not 0 < axis.scale < inf):
+            raise OnnxError(f"{node.where}: dimension {position} has size {axis.resized}, scale {axis.scale:g}")
+        check_size((axis.resized,), np.dtype(np.float64), f"{node.where}: its table of places", LARGEST_ARRAY)
         coordinates = _coordinates(coordinate_mode, axis)
         if coordinate_mode == "tf_crop_and_resize":
             behind = (1,) * (x.ndim - 1 - position)
@@ -137,13 +141,16 @@ def _resized(node: Node, x: Operand, axes: dict[int, Axis], coordinate_mode: str
 
 def _along(node: Node, x: Any, position: int, axis: Axis, coordinates: Array, mode: str) -> Any:
     if mode == "nearest":
-        rounded = _NEAREST[node.attribute("nearest_mode", "round_prefer_floor")](coordinates)
+        rounding = node.attribute("nearest_mode", "round_prefer_floor")
+        if rounding not in _NEAREST:
+            raise OnnxError(f"{node.where}: nearest_mode {rounding!r} is not one of {', '.join(_NEAREST)}")
+        rounded = _NEAREST[rounding](coordinates)
         return ops.gather(x, np.clip(rounded, 0, axis.length - 1).astype(np.int64), axis=position)
-    indices, weights = _filter(node, mode).taps(coordinates, axis)
+    indices, weights = _filter(node, mode).taps(coordinates, axis, node.where)
     kept = weights.any(axis=0)
     behind = (1,) * (x.ndim - 1 - position)
     parts = ops.gather(x, indices[:, kept], axis=position)
-    scaled = parts * weights[:, kept].astype(x.dtype).reshape(axis.resized, -1, *behind)
+    scaled = parts * weights[:, kept].astype(x.dtype).reshape(axis.resized, int(kept.sum()), *behind)
     return ops.sum(scaled, axis=position + 1)
 
 
@@ -209,14 +216,5 @@ def _upsampled(node: Node, x: Operand, scales: Sequence[float]) -> Any:
         axis: Axis(length, floor(length * scale), scale, 0.0, 1.0)
         for axis, (length, scale) in enumerate(zip(lengths, scales, strict=True))
     }
-    rounded_down = Node(
-        node.name,
-        node.operator,
-        node.domain,
-        node.opset,
-        node.inputs,
-        node.outputs,
-        {**node.attributes, "nearest_mode": "floor"},
-        node.find_value,
-    )
+    rounded_down = replace(node, attributes={**node.attributes, "nearest_mode": "floor"})
     return _resized(rounded_down, x, axes, "asymmetric")

@@ -132,7 +132,10 @@ def _parts(node: Node, x: Operand, given: Sequence[int] | None) -> tuple[Any, ..
     """`x` cut into parts of the `given` sizes along the axis; without them, into one for each output."""
     axis = normalize_axis(node.attribute("axis", 0), x.ndim)
     whole = node.shape(x)[axis]
-    sizes = _even_sizes(whole, int(node.attribute("num_outputs", node.output_count))) if given is None else list(given)
+    count = node.attribute("num_outputs", node.output_count)
+    if count != node.output_count:
+        raise OnnxError(f"{node.where}: num_outputs is {count}, and {node.output_count} outputs are listed")
+    sizes = _even_sizes(whole, count) if given is None else list(given)
     if sum(sizes) != whole or min(sizes, default=0) < 0:
         raise OnnxError(f"{node.where}: parts of sizes {sizes} do not make up dimension {axis}, which is {whole}")
     ends = np.cumsum(sizes)

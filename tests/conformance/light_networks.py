@@ -157,7 +157,7 @@ def _compare(path: Path) -> tuple[float, float, float]:
         assert mine.shape == other.shape, f"shape {mine.shape} where {other.shape} is right"
         assert np.isfinite(other).all(), "the expected values are not finite"
         deviations.append(float(np.abs(mine - other).max() / np.abs(other).max()))
-    return compiled, run, max(deviations)
+    return compiled, run, float(np.max(deviations))
 
 
 def _sizes(shape: Any) -> tuple[int, ...]:

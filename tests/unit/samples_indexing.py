@@ -404,6 +404,12 @@ for _mode in ("constant", "edge", "reflect", "symmetric", "wrap"):
         moving(
             "pad", (0, 2), lambda x, mode=_mode: padded(x, (0, 1), (0, 1), mode), low=(0, 1), high=(0, 1), mode=_mode
         )
+for _dtype in (np.int32, np.uint32, np.int64, np.uint64):
+    _large = np.iinfo(_dtype).max - np.arange(2).astype(_dtype)
+    add("pad", [_large], lambda x: np.pad(x, (1, 2), constant_values=7), low=1, high=2, value=7.0)
+    add("pad", [_large], lambda x: np.pad(x, (1, 0), constant_values=np.iinfo(x.dtype).min), low=1, high=0, value=-INF)
+    add("pad", [_large[:0]], lambda x: np.full(2, np.iinfo(x.dtype).max, x.dtype), low=1, high=1, value=INF)
+    add("diag", [_large], np.diag)
 add("pad", [numbers("pad", (3,), F16)], lambda x: np.concatenate([[INF], x[:-1]]), low=1, high=-1, value=INF)
 
 # --- one hot ----------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ CALLS: list[tuple[Callable[[], Any], Any]] = [
     (lambda: tenon.arange(0.5, 2.0, 0.25), np.arange(0.5, 2.0, 0.25, dtype=np.float32)),
     (lambda: tenon.arange(3, dtype="f16"), np.arange(3, dtype=np.float16)),
     (lambda: tenon.arange(2, 2), np.arange(0)),
+    (lambda: tenon.ones(np.int64(3)), np.ones(3, np.float32)),
     (lambda: tenon.linspace(0, 1, 5), np.linspace(0, 1, 5, dtype=np.float32)),
     (lambda: tenon.linspace(-1, 1, 4, endpoint=False, dtype="f64"), np.linspace(-1, 1, 4, endpoint=False)),
 ]
@@ -71,6 +72,10 @@ def test_compress_takes_a_known_condition() -> None:
     found = tenon.jit(lambda x: tenon.compress(condition, x, axis=1))(x)
     np.testing.assert_array_equal(found, np.compress(condition, x, axis=1))
     np.testing.assert_array_equal(tenon.compress(condition, x), np.compress(condition, x))
+    with pytest.raises(ValueError, match="compress: condition 3 is true, and x has 3 elements along axis 0"):
+        tenon.compress([False, True, False, True], np.arange(3))
+    with pytest.raises(ValueError, match=r"compress: the condition has shape \(1, 3\) where one of rank 1 is needed"):
+        tenon.compress([[True, False, True]], np.arange(3))
     with pytest.raises(TypeError, match="compress: the condition is traced"):
         tenon.jit(lambda x: tenon.compress(x > 2, x))(x)
 

@@ -130,6 +130,8 @@ def test_tensors_of_torch() -> None:
     assert from_dlpack(whole).ctypes.data == whole.data_ptr()
     with pytest.raises(TypeError, match=r"argument x: a Tensor cannot be read: .*require grad"):
         tenon.jit(twice)(torch.zeros(2, requires_grad=True))
+    with pytest.raises(TypeError, match="a Tensor cannot be read: Unknown device type meta"):
+        from_dlpack(torch.zeros(2, device="meta"))
     result = torch.from_dlpack(tenon.jit(twice)(torch.ones(3)))
     assert result.tolist() == [3.0, 3.0, 3.0]
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+import unittest
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx.backend.test
+import onnxruntime
 import pytest
 from onnx import helper
 from onnx_models import info, model, node, perceptron
@@ -76,6 +80,32 @@ def test_initializers_that_are_inputs() -> None:
     x = np.array([2, 3], F32)
     np.testing.assert_array_equal(given(x)[0], x)
     np.testing.assert_array_equal(given(x, w=x)[0], x * x)
+
+
+def test_integers_that_are_inputs_and_initializers() -> None:
+    proto = model(
+        [node("Reshape", "x s", "y")], {"x": (F32, (6,)), "s": (np.int64, (2,))}, ["y"], {"s": np.array([2, 3])}
+    )
+    given = load(proto)
+    assert [given(values(6), **s)[0].shape for s in ({}, {"s": np.array([3, 2])}, {})] == [(2, 3), (3, 2), (2, 3)]
+
+
+@pytest.mark.parametrize("name", ["self", "weights", "path", "a b", 'q"'])
+def test_inputs_of_any_name(name: str, tmp_path: Path) -> None:
+    proto = model([helper.make_node("Neg", [name], ["y"])], {name: (F32, (2,))}, ["y"])
+    given = load(proto)
+    x = values(2)
+    np.testing.assert_array_equal(given(**{name: x})[0], -x)
+    np.testing.assert_array_equal(Backend.run_model(proto, {name: x})[0], -x)
+    given.to_mlir(tmp_path / "given.mlir", **{name: (2,)})
+
+
+def test_numbers_that_the_dtype_does_not_have() -> None:
+    given = load(model([node("Neg", "x", "y")], {"x": (np.int8, ())}, ["y"]))
+    assert given(3.0)[0] == -3
+    for number in (300, 2.5, float("nan"), 10**30):
+        with pytest.raises(TypeError, match=r"input x: int8\[\] is given as"):
+            given(number)
 
 
 def test_outputs_that_are_inputs_or_constants() -> None:
@@ -334,6 +364,55 @@ def test_backend() -> None:
     assert Backend.is_compatible(proto)
     assert Backend.supports_device("CPU")
     assert not Backend.supports_device("TPU")
+    assert not Backend.supports_device("CPU:1")
+    with pytest.raises(ValueError, match="device 'CPU:1' is not one of"):
+        Backend.prepare(proto, "CPU:1")
+
+
+def test_the_suite_of_the_onnx_package_runs_on_the_backend() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tests = onnx.backend.test.BackendTest(Backend, __name__)
+        tests.include("test_(relu|softmax_axis_1|split_zero_size_splits_opset18)_cpu")
+        result = unittest.TestResult()
+        tests.test_suite.run(result)
+    assert not result.errors + result.failures
+    assert result.testsRun - len(result.skipped) == 3
+
+
+def test_a_model_of_opset_7() -> None:
+    """Attributes that have become inputs since, a Softmax of the flattened rest, and statistics by position."""
+    weights = {
+        "w": values(4, 3, 3, 3, seed=2),
+        "ones": np.ones(4, F32),
+        "zeros": np.zeros(4, F32),
+        "slope": values(4, 1, 1, seed=3),
+        "matrix": values(5, 16, seed=4),
+        "bias": values(5, seed=5),
+    }
+    nodes = [
+        node("Conv", "x w", "c", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        node("BatchNormalization", "c ones zeros zeros ones", "n", epsilon=0.0, spatial=1),
+        node("PRelu", "n slope", "p"),
+        node("Pad", "p", "q", pads=[0, 0, 0, 0, 0, 0, 1, 1], value=0.5),
+        node("Slice", "q", "s", axes=[2, 3], starts=[1, 1], ends=[5, 5]),
+        node("MaxPool", "s", "m", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Upsample", "m", "u", scales=[1.0, 1.0, 2.0, 2.0]),
+        node("Clip", "u", "k", min=-1.0, max=1.0),
+        node("AveragePool", "k", "a", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Flatten", "a", "f"),
+        node("Dropout", "f", "d", ratio=0.5),
+        node("Gemm", "d matrix bias", "g", transB=1),
+        node("Unsqueeze", "g", "v", axes=[1]),
+        node("Softmax", "v", "y", axis=1),
+        node("ReduceSum", "u", "r", axes=[1, -1], keepdims=0),
+    ]
+    proto = model(nodes, {"x": (F32, (2, 3, 4, 4))}, ["y", "r"], weights, opset=7)
+    x = values(2, 3, 4, 4)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for result, expected in zip(load(proto)(x), session.run(None, {"x": x}), strict=True):
+        assert result.dtype == expected.dtype
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_without_the_onnx_package(monkeypatch: pytest.MonkeyPatch) -> None:

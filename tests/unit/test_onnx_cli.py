@@ -60,6 +60,21 @@ def test_numbers_take_the_declared_dtype(dtype: str, tmp_path: Path) -> None:
     assert tenon_cli("run", file, "--args", "3").output.startswith(f"result 0: {dtype}[]\n6")
 
 
+def test_numbers_that_the_dtype_does_not_have(tmp_path: Path) -> None:
+    file = tmp_path / "scalar.onnx"
+    onnx.save(model([node("Neg", "x", "y")], {"x": (np.int8, ())}, ["y"]), file)
+    module = tmp_path / "scalar.mlir"
+    assert tenon_cli("import", file, "-o", module).exit_code == 0
+    for number in ("300", "2.5", "nan"):
+        assert error("run", file, "--args", number) == f"argument 0 of the model is int8, got {number}"
+        assert error("run", module, "--args", number) == f"argument x of @main is int8, got {number}"
+
+
+def test_arguments_that_do_not_fit_into_memory(path: Path) -> None:
+    text = error("run", path, "--args", "zeros:99999999999x8xf32")
+    assert "unable to allocate" in text.lower()
+
+
 def test_errors_of_runs(path: Path, tmp_path: Path) -> None:
     assert error("run", path) == "perceptron.onnx: input x: float32[N, 8] is missing"
     wrong = error("run", path, "--args", "zeros:2x7xf32")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -137,6 +139,132 @@ def test_functions_that_call_themselves() -> None:
     assert "calls itself" in message(given)
 
 
+def chained(count: int, calls: int) -> onnx.ModelProto:
+    """Functions each of which calls the one before it so many times."""
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
+    functions = [helper.make_function("own", "F0", ["a"], ["t0"], [node("Neg", "a", "t0")], opsets)]
+    for number in range(1, count):
+        names = ["a", *[f"t{i}" for i in range(calls)]]
+        inner = [node(f"F{number - 1}", x, y, domain="own") for x, y in itertools.pairwise(names)]
+        functions.append(helper.make_function("own", f"F{number}", ["a"], [names[-1]], inner, opsets))
+    last = node(f"F{count - 1}", "x", "y", domain="own")
+    return model([last], X, ["y"], functions=functions, domains={"own": 1})
+
+
+def test_functions_that_multiply() -> None:
+    (y,) = load(chained(5, 2))(np.ones((2, 3), np.float32))
+    assert (y == 1).all()
+    given = load(chained(60, 2))
+    with pytest.raises(OnnxError, match="expand to more than"):
+        given.trace()
+
+
+def test_functions_that_are_nested_too_deeply() -> None:
+    assert message(chained(3000, 1)) == "small: functions and graphs are nested too deeply"
+
+
+def test_functions_of_an_old_opset() -> None:
+    """As in a model: what an operator means in the first opset that is supported, it means in older ones."""
+    for opset, operator, expected in ((6, "Selu", None), (6, "Greater", "function 'F': opset 6 is not one of 7 to 28")):
+        names = "a a" if operator == "Greater" else "a"
+        function = helper.make_function(
+            "own", "F", ["a"], ["b"], [node(operator, names, "b")], [helper.make_opsetid("", opset)]
+        )
+        given = model([node("F", "x", "y", domain="own")], X, ["y"], functions=[function], domains={"own": 1})
+        if expected is None:
+            load(given).trace()
+        else:
+            assert expected in message(given)
+
+
+# --- what a small file can make large -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "value", "expected"),
+    [
+        (node("ConstantOfShape", "v", "y"), [2**40], "ConstantOfShape node 'y': output 'y' is too large"),
+        (node("Expand", "x v", "y"), [2**40, 2, 3], "Expand node 'y': output 'y' is too large"),
+        (node("Tile", "x v", "y"), [2**40, 2**40], "Tile node 'y': output 'y' is too large"),
+        (node("Pad", "x v", "y"), [2**40, 0, 0, 0], "Pad node 'y': output 'y' is too large"),
+        (node("Range", "zero v one", "y"), 2**62, "Range node 'y': the range is too large"),
+        (node("Resize", "x - - v", "y"), [2**40, 3], "Resize node 'y': its table of places is too large"),
+        (node("Resize", "x - - v", "y"), [-5, 3], "Resize node 'y': dimension 0 has size -5"),
+        (node("Resize", "x - - v", "y", nearest_mode="x"), [4, 3], "nearest_mode 'x' is not one of"),
+        (node("OneHot", "zeros v zeros", "y"), 2**40, "OneHot node 'y': output 'y' is too large"),
+        (node("Split", "x", "y", num_outputs=10**9), 0, "num_outputs is 1000000000, and 1 outputs are listed"),
+    ],
+    ids=lambda value: value.op_type if isinstance(value, onnx.NodeProto) else None,
+)
+def test_results_that_are_too_large(given: onnx.NodeProto, value: Any, expected: str) -> None:
+    weights = {"v": np.array(value), "zero": np.array(0), "one": np.array(1), "zeros": np.zeros(2, np.int64)}
+    with pytest.raises(OnnxError) as caught:
+        load(model([given], X, ["y"], weights)).trace()
+    assert expected in str(caught.value)
+
+
+def test_a_known_value_that_is_too_large() -> None:
+    nodes = [node("ConstantOfShape", "n", "c"), node("NonZero", "c", "y")]
+    with pytest.raises(OnnxError, match="NonZero node 'y': the elements is too large"):
+        load(model(nodes, {}, ["y"], {"n": np.array([2**33])})).trace()
+
+
+def test_what_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = load(model([node("Neg", "x", "y")], X, ["y"]))
+
+    def without_memory(*_: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(given, "_compile", without_memory)
+    with pytest.raises(OnnxError, match="small: does not fit into memory"):
+        given(np.ones((2, 3), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "steps", "expected"),
+    [
+        ([], 2**62, "takes 4611686018427387904 steps"),
+        ([node("Concat", "s s", "t", axis=0)], 2**62, "Concat node 't': output 't' is too large"),
+    ],
+)
+def test_loops_without_end(nodes: list[onnx.NodeProto], steps: int, expected: str) -> None:
+    inputs = [info("i", np.int64, ()), info("going", np.bool_, ()), info("s", None)]
+    body = helper.make_graph(nodes, "body", inputs, [info("going", None), info("t" if nodes else "s", None)])
+    given = model([node("Loop", "n c x", "y", body=body)], X, ["y"], {"n": np.array(steps), "c": np.array(True)})
+    with pytest.raises(OnnxError) as caught:
+        load(given).trace()
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (node("Softmax", "x", "y", axis="last"), "Softmax node 'y': attribute 'axis' is not of kind INT"),
+        (node("ConstantOfShape", "x", "y", value=3), "attribute 'value' is not of kind TENSOR"),
+        (node("Transpose", "x", "y", perm=1), "attribute 'perm' is not of kind INTS"),
+        (node("Einsum", "x", "y", equation=3), "attribute 'equation' is not of kind STRING"),
+        (node("If", "x", "y", then_branch=1, else_branch=2), "is not of kind GRAPH"),
+        (node("SequenceMap", "x", "y"), "SequenceMap node 'y': has no body for its operands"),
+        (node("RotaryEmbedding", "", "y"), "RotaryEmbedding node 'y': its body does not compute"),
+    ],
+    ids=lambda value: value.op_type if isinstance(value, onnx.NodeProto) else None,
+)
+def test_attributes_of_another_kind(given: onnx.NodeProto, expected: str) -> None:
+    with pytest.raises(OnnxError) as caught:
+        load(model([given], X, ["y"], opset=23)).trace()
+    assert expected in str(caught.value)
+
+
+def test_many_names_take_no_longer_than_few() -> None:
+    count = 30_000
+    inputs = {f"x{i}": (np.float32, (1,)) for i in range(count)}
+    started = time.perf_counter()
+    load(model([node("Neg", "x0", "y")], inputs, ["y"]))
+    text = message(model([node("Unknown", "x", f"y{i}") for i in range(count)], X, ["y0"]))
+    assert text.count("'y") == count
+    assert time.perf_counter() - started < 6
+
+
 @pytest.mark.parametrize(("opset", "is_read"), [(6, False), (7, True), (28, True), (29, False), (2**40, False)])
 def test_opsets(opset: int, is_read: bool) -> None:
     given = model([node("Add", "x x", "y")], X, ["y"], opset=opset)
@@ -203,6 +331,8 @@ def with_tensor(proto: onnx.TensorProto) -> onnx.ModelProto:
         ({"dims": [2], "float_data": [1.0]}, "has 1 elements of data where float32[2] needs 2"),
         ({"dims": [2], "int32_data": [1, 2]}, "has 0 elements of data where float32[2] needs 2"),
         ({"dims": [1], "data_type": TensorProto.INT8, "int32_data": [1000]}, "do not fit into int8"),
+        ({"dims": [1], "data_type": TensorProto.FLOAT16, "int32_data": [70000]}, "do not fit into float16"),
+        ({"dims": [1], "data_type": TensorProto.BOOL, "raw_data": b"\2"}, "neither true (1) nor false (0)"),
         ({"dims": [1], "data_type": TensorProto.STRING, "string_data": [b"a"]}, "dtype string is not supported"),
         ({"dims": [1], "data_type": TensorProto.COMPLEX64}, "dtype complex64 is not supported"),
         ({"dims": [1], "data_type": 99}, "dtype 99 is not supported"),

@@ -18,7 +18,7 @@ from tenon.dialects.inference import InferenceError
 from tenon.dialects.interpreter import Interpreter
 from tenon.dialects.loops import reduction_loops
 from tenon.dialects.signature import map_grouped
-from tenon.dialects.types import array_type
+from tenon.dialects.types import array_type, f32, i64, tensor_type
 from tenon.dialects.value import InsertionPoint, Value, emit, inserting, ops
 
 
@@ -86,6 +86,31 @@ def tensor(*shape: int, dtype: Any = np.float32) -> Value:
         (
             lambda: ops.broadcast_to(tensor(2, 3), shape=(2, 4)),
             "tenon.broadcast_to: dimension 1 of x is 3 and cannot be repeated to 4",
+        ),
+        (
+            lambda: ops.broadcast_to(tensor(1, 3), shape=(-2, 3)),
+            "tenon.broadcast_to: shape is (-2, 3) where sizes, or -1, are needed",
+        ),
+        (
+            lambda: ops.max(tensor(2, dtype=np.int32), start=0.5),
+            "tenon.max: start is 0.5 where a whole number is needed, for i32",
+        ),
+        (
+            lambda: ops.iota(shape=(2,), dtype="i1"),
+            "tenon.iota: dtype is i1, which does not hold numbers to count with",
+        ),
+        (
+            lambda: ops.scatter_nd(tensor(0, 3), tensor(2, 1, dtype=np.int64), tensor(7)),
+            "tenon.scatter_nd: updates has shape (7,) where (2, 3) is needed, "
+            "by x of shape (0, 3) and indices of shape (2, 1)",
+        ),
+        (
+            lambda: ops.scatter_elements(tensor(0, 3), tensor(2, dtype=np.int64), tensor(2)),
+            "tenon.scatter_elements: rank is 2 in x and 1 in indices, and they must be equal",
+        ),
+        (
+            lambda: ops.put_along_axis(tensor(2, 3), tensor(2, 1, dtype=np.int64), tensor(2, 3)),
+            "tenon.put_along_axis: updates of shape (2, 3) do not broadcast to the places, of shape (2, 1)",
         ),
         (
             lambda: ops.squeeze(tensor(2, 3), axis=1),
@@ -197,6 +222,25 @@ def test_inference_errors_name_the_op_the_rule_and_both_values(call: Callable[[]
     with inserting(InsertionPoint(Block())), pytest.raises(InferenceError) as caught:
         call()
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("read", "x", "indices", "result"),
+    [
+        (ops.gather, (0, 3), (-1, -1), (-1, -1, 3)),
+        (ops.gather_elements, (0, -1), (-1, -1), (-1, -1)),
+        (ops.gather_nd, (0, 3), (-1, -1, 1), (-1, -1, 3)),
+    ],
+)
+def test_of_places_whose_number_is_unknown_there_may_be_none(
+    read: Callable[..., Any], x: tuple[int, ...], indices: tuple[int, ...], result: tuple[int, ...]
+) -> None:
+    block = Block(arg_types=[tensor_type(x, f32), tensor_type(indices, i64)])
+    with inserting(InsertionPoint(block)):
+        assert read(*map(Value, block.args)).shape == result
+    block = Block(arg_types=[tensor_type(x, f32), tensor_type((*[2] * (len(indices) - 1), 1), i64)])
+    with inserting(InsertionPoint(block)), pytest.raises(InferenceError, match="no elements along axis 0 to take"):
+        read(*map(Value, block.args))
 
 
 def test_a_setting_out_of_its_choices_is_an_error() -> None:
