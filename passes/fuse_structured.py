@@ -272,7 +272,7 @@ class _KernelFusion:
         return self._inline(producer, consumer, index, loops) or self._merge(producer, consumer, loops)
 
     def _inline_fill(self, fill: linalg.ops.FillOp, consumer: _Generic, index: int) -> bool:
-        if not _tell_extents([m for i, (_, m) in enumerate(consumer.inputs) if i != index], consumer.outputs):
+        if not self._extents_stay_told(consumer, index, (), fill.outputs[0]):
             return False
         scalar = fill.operands[0]
         if isinstance(scalar.owner, arith.ConstantOp):
@@ -287,17 +287,30 @@ class _KernelFusion:
         is_only_use = self._use_count(producer) == 1
         if not self._repeats_no_work(producer, consumer, index, is_only_use):
             return False
-        remaining = [m for i, (_, m) in enumerate(consumer.inputs) if i != index]
         composed = _composed(producer.inputs, loops, len(consumer.extents))
-        if not _indices_are_known(producer.block, loops) or not _tell_extents(
-            [*remaining, *(m for _, m in composed)], consumer.outputs
-        ):
+        if not _indices_are_known(producer.block, loops):
+            return False
+        destination = producer.outputs[producer.results.index(value)][0]
+        if not self._extents_stay_told(consumer, index, [m for _, m in composed], destination):
             return False
         taken = self._take_body(producer, consumer, loops, composed, move=is_only_use)
         result = producer.yielded(value)
         self._replace_input(consumer, index, taken.get(result, result))
         if self._use_count(producer) == 0:
             self._forget(producer)
+        return True
+
+    def _extents_stay_told(
+        self, consumer: _Generic, index: int, added: Sequence[AffineMap], destination: SSAValue
+    ) -> bool:
+        """Whether operands still tell all extents with `added` in the place of an input, of which `destination` has the
+        shape: where it has no elements either, it stays to tell them."""
+        remaining = [m for i, (_, m) in enumerate(consumer.inputs) if i != index]
+        if _tell_extents([*remaining, *added], consumer.outputs):
+            return True
+        if not isinstance(destination.owner, tensor.EmptyOp):
+            return False
+        self._add_input(consumer, destination, consumer.inputs[index][1])
         return True
 
     def _repeats_no_work(self, producer: _Generic, consumer: _Generic, index: int, is_only_use: bool) -> bool:
