@@ -13,7 +13,7 @@ from tenon.dialects.base import tensor_op
 from tenon.dialects.batching import aligned_operands
 from tenon.dialects.families import ContractionOp
 from tenon.dialects.inference import InferenceError, Shape
-from tenon.dialects.loops import LoopStructure, behind_examples, linear, loop_structure, span
+from tenon.dialects.loops import LoopStructure, behind_examples, least_value, linear, loop_structure, span
 from tenon.dialects.settings import setting
 from tenon.dialects.types import NUMERIC_TENSOR, element_of, promote, shape_of, tensor_type
 from tenon.dialects.value import Value, ops
@@ -147,6 +147,9 @@ def _check_index(name: str, index: AffineMap, extents: tuple[int, ...], shape: S
     if len(index.results) != len(shape):
         raise InferenceError(f"the map of {name} has {len(index.results)} indices, and {name} has rank {len(shape)}")
     for axis, (expr, size) in enumerate(zip(index.results, shape, strict=True)):
-        needed = span(linear(expr), extents)
+        form = linear(expr)
+        needed, least = span(form, extents), least_value(form, extents)
+        if least < 0:
+            raise InferenceError(f"dimension {axis} of {name} is indexed from {least} on")
         if size >= 0 and ((isinstance(expr, AffineDimExpr) and needed != size) or needed > size):
             raise InferenceError(f"dimension {axis} of {name} is {size}, and the loops span {needed}", (size, needed))

@@ -117,6 +117,8 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: obje
     >>> tenon.arange(4)
     >>> tenon.arange(1, 2, 0.25)
     """
+    if step == 0:
+        raise ValueError("arange: step is 0")
     given = (0, start, step) if stop is None else (start, stop, step)
     element = dtype or ("i64" if all(isinstance(number, int | np.integer) for number in given) else "f32")
     return _known(np.arange(*given).astype(numpy_dtype(element_type(element))))

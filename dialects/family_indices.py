@@ -11,8 +11,8 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineDimExpr, AffineExpr, Affine
 
 from tenon.dialects.base import to_scalar
 from tenon.dialects.family import StructuredOp, require_hooks
-from tenon.dialects.inference import show
-from tenon.dialects.loops import linear
+from tenon.dialects.inference import InferenceError, show
+from tenon.dialects.loops import least_value, linear, span
 from tenon.dialects.scalar import to_compute
 from tenon.dialects.signature import map_grouped
 from tenon.dialects.size import Size, UndecidedSizeError
@@ -29,10 +29,7 @@ from tenon.dialects.structured import (
     inside,
     static_shape,
 )
-from tenon.dialects.types import (
-    compute_type,
-    element_of,
-)
+from tenon.dialects.types import AnyTensor, compute_type, element_of, is_static, shape_of
 from tenon.dialects.value import Value, ops
 
 
@@ -59,6 +56,33 @@ class IndexMapOp(StructuredOp):
         if any(isinstance(part, Size) for expr in source for part in _parts(expr)):
             raise UndecidedSizeError(f"{cls.name}: the place of an element depends on a size of {show(shape)}")
         return AffineMap(rank, 0, source)
+
+    @classmethod
+    def inferred_types(cls, operand_types: Sequence[Any], settings: dict[str, Any]) -> tuple[AnyTensor, ...]:
+        """The result types; raises `InferenceError` where `source` leaves the operand."""
+        types = super().inferred_types(operand_types, settings)
+        if is_static(types[0]) and is_static(operand_types[0]):
+            cls._check_source(shape_of(operand_types[0]) or (), shape_of(types[0]) or (), settings)
+        return types
+
+    @classmethod
+    def _check_source(cls, shape: tuple[int, ...], result: tuple[int, ...], settings: dict[str, Any]) -> None:
+        """Raise unless all elements of a `result` come from places inside of an operand of `shape`."""
+        source = cls.source_map(shape, len(result), settings)
+        if len(source.results) != len(shape):
+            raise InferenceError(f"{cls.name}: source gives {len(source.results)} indices for rank {len(shape)}")
+        if 0 in result:
+            return
+        for axis, (expr, size) in enumerate(zip(source.results, shape, strict=True)):
+            try:
+                form = linear(expr)
+            except ValueError as error:
+                raise InferenceError(f"{cls.name}: source: index {axis}: {error}") from None
+            least, end = least_value(form, result), span(form, result)
+            if least < 0 or end > size:
+                raise InferenceError(
+                    f"{cls.name}: source reads places {least} to {end - 1} of dimension {axis}, which has size {size}"
+                )
 
     @staticmethod
     def is_indexing_map(source: AffineMap, shape: Sequence[int], result: Sequence[int]) -> bool:

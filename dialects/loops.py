@@ -87,13 +87,24 @@ def behind_examples(index: AffineMap, is_batched: bool) -> AffineMap:
 
 
 def span(form: tuple[dict[int, int], int], extents: Sequence[int]) -> int:
-    """One more than the largest value of a linear form with coefficients >= 0; -1 when an extent is unknown."""
+    """One more than the largest value of a linear form; -1 when an extent is unknown."""
     terms, constant = form
     if any(extents[loop] < 0 for loop in terms):
         return -1
     if any(extents[loop] == 0 for loop in terms):
         return 0
-    return constant + 1 + sum(c * (extents[loop] - 1) for loop, c in terms.items())
+    return constant + 1 + sum(c * (extents[loop] - 1) for loop, c in terms.items() if c > 0)
+
+
+def least_value(form: tuple[dict[int, int], int], extents: Sequence[int]) -> int:
+    """The smallest value of a linear form; 0 when there is none, or an extent that it depends on is not a number."""
+    terms, constant = form
+    falling = {loop: c for loop, c in terms.items() if c < 0}
+    if any(not isinstance(extents[loop], int) or extents[loop] < 0 for loop in falling):
+        return 0
+    if any(isinstance(extents[loop], int) and extents[loop] == 0 for loop in terms):
+        return 0
+    return constant + sum(c * (extents[loop] - 1) for loop, c in falling.items())
 
 
 def _loop_names(indexing: Callable[..., Any], batch: int, ranks: Mapping[str, int]) -> list[str]:
@@ -200,6 +211,11 @@ def _solve(expr: AffineExpr, size: int, operand: str, names: Sequence[str], exte
     terms, constant = linear(expr)
     unknown = [loop for loop in terms if extents[loop] == -2]
     text = " + ".join(names[loop] if c == 1 else f"{names[loop]}*{c}" for loop, c in terms.items())
+    if constant < 0 or any(c < 0 for c in terms.values()):
+        raise InferenceError(
+            f"the index {text} + {constant} of {operand} counts down or begins below 0, where a sum of multiples of "
+            "loops is needed; flip or slice the operand instead"
+        )
     if len(unknown) > 1:
         for loop in unknown:
             extents[loop] = -1

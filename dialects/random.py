@@ -124,13 +124,24 @@ def random_bits(key: Any, shape: Sequence[int]) -> Any:
     return random_words(key, shape)[0]
 
 
+def _words_of(key: Any) -> tuple[Any, Any]:
+    shape = key.shape if hasattr(key, "shape") else np.shape(key)
+    if len(shape) != 1 or (isinstance(shape[0], int) and shape[0] not in (2, -1)):
+        given = f"has shape {tuple(shape)}" if shape else f"is {key!r}"
+        raise ValueError(
+            f"the key of a random op {given} where 2 words (i32) are needed, such as np.array([0, 42], np.int32); "
+            "tenon.split_key and tenon.fold_in make more of them"
+        )
+    return key[0], key[1]
+
+
 def random_words(key: Any, shape: Sequence[int]) -> tuple[Any, Any]:
     """Two random i32 words for each element of `shape`: those of the counters 0, 1, ... under `key` (2 words, i32)."""
     size = prod(shape)
     if not isinstance(size, Size) and size >= 2**31:
         raise ValueError(f"random_bits: {size} words are asked for, more than one key gives (2^31 - 1)")
     counter = ops.iota(shape=(size,), dtype="i32")
-    words = ops.threefry(counter, _DRAWS, key[0], key[1])
+    words = ops.threefry(counter, _DRAWS, *_words_of(key))
     return ops.reshape(words[0], shape=tuple(shape)), ops.reshape(words[1], shape=tuple(shape))
 
 
@@ -140,7 +151,7 @@ def fold_in(key: Any, number: Any) -> Any:
 
     >>> tenon.fold_in(np.array([1, 2], np.int32), 7)
     """
-    low, high = ops.threefry(number, _FOLDS, key[0], key[1])
+    low, high = ops.threefry(number, _FOLDS, *_words_of(key))
     return ops.stack((low, high), axis=0)
 
 
@@ -150,5 +161,5 @@ def split_key(key: Any, count: int = 2) -> Any:
 
     >>> tenon.split_key(np.array([1, 2], np.int32), 3)
     """
-    words = ops.threefry(ops.iota(shape=(count,), dtype="i32"), _SPLITS, key[0], key[1])
+    words = ops.threefry(ops.iota(shape=(count,), dtype="i32"), _SPLITS, *_words_of(key))
     return ops.stack(words, axis=1)

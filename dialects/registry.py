@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -72,7 +73,7 @@ def register(cls: type[TensorOp], function: Callable[..., Any]) -> None:
     """Add an op and its function, under the op's name and its aliases.
 
     An op defined again in the same module replaces the former one, as when a notebook cell is run again; of another
-    module it is an error. A user's op never takes over the name of one of Tenon's functions.
+    module it is an error. A user's op never takes over the name of one of Tenon's functions, which a warning tells.
     """
     previous = _REGISTRY.get(cls.name)
     if previous is not None and previous.__module__ != cls.__module__:
@@ -83,5 +84,8 @@ def register(cls: type[TensorOp], function: Callable[..., Any]) -> None:
         existing = _FUNCTIONS.get(name)
         owner = getattr(existing, "op", existing)
         if owner is not None and owner.__module__.startswith("tenon.") and getattr(owner, "name", "") != cls.name:
+            warnings.warn(
+                f"{cls.name}: tenon.{name} stays the function of Tenon's own; call {cls.__name__}.apply", stacklevel=3
+            )
             continue
         _FUNCTIONS[name] = function

@@ -34,10 +34,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from tenon.dialects.size import Size
 from tenon.dialects.size_values import SizesAttr, parsed_sizes, shown_size
-from tenon.dialects.text_corrections import correct_text_format
 from tenon.dialects.types import element_type, numpy_dtype
+from tenon.dialects.xdsl_corrections import correct_xdsl
 
-correct_text_format()
+correct_xdsl()
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,8 @@ class Size(_Number):
     @staticmethod
     def named(name: str) -> Any:
         """The size called `name`."""
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a size is named {name!r}, which is no text")
         if not name.isidentifier():
             raise ValueError(f"a size is named {name!r}, which is no identifier")
         return Size((((name,), 1),))

@@ -35,7 +35,7 @@ from xdsl.utils.exceptions import (
 )
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from tenon.dialects.text_corrections import correct_text_format
+from tenon.dialects.xdsl_corrections import correct_xdsl
 from tenon.lowering.pipeline import PASSES as LOWERING_PASSES
 from tenon.passes.dominance import check_dominance
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
@@ -98,7 +98,7 @@ class TenonOptMain(xDSLOptMain):
     def register_all_dialects(self) -> None:
         # What Tenon prints must read back: its loops compare and convert vectors, which xDSL's own `arith` types as
         # scalars, and xDSL's text forms need correcting.
-        correct_text_format()
+        correct_xdsl()
         dialects = Universe.get_multiverse().all_dialects | TENON_UNIVERSE.all_dialects | {"arith": _vector_arith}
         for name, load in dialects.items():
             self.ctx.register_dialect(name, load)

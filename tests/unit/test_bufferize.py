@@ -21,7 +21,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.interpreter import Interpreter
-from tenon.dialects.text_corrections import correct_text_format
+from tenon.dialects.xdsl_corrections import correct_xdsl
 from tenon.dialects.types import numpy_dtype
 from tenon.lowering.bufferize import bufferize
 from tenon.lowering.memory_plan import Lifetime, MemoryPlan, memory_report, plan_memory
@@ -269,7 +269,7 @@ class ProgramWriter:
 
 
 def parse(text: str) -> ModuleOp:
-    correct_text_format()
+    correct_xdsl()
     context = Context()
     for name, dialect in get_all_dialects().items():
         context.register_dialect(name, dialect)

@@ -76,7 +76,8 @@ def test_first_example_of_the_readme() -> None:
     names: dict[str, Any] = {"__name__": "readme"}
     exec(blocks("README.md")[0], names)
     x = np.array([-1.0, 0.0, 2.0])
-    np.testing.assert_allclose(names["SwishOp"].apply(x), x / (1 + np.exp(-x)), rtol=1e-14)
+    np.testing.assert_allclose(tenon.squareplus(x), (x + np.sqrt(x * x + 4)) / 2, rtol=1e-14)
+    assert tenon.squareplus.op is names["SquareplusOp"]
 
 
 def test_examples_of_transforms() -> None:

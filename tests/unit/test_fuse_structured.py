@@ -19,7 +19,7 @@ from xdsl.dialects.linalg.ops import FillOp, GenericOp, IndexOp
 from xdsl.parser import Parser
 
 from tenon.dialects.interpreter import Interpreter
-from tenon.dialects.text_corrections import correct_text_format
+from tenon.dialects.xdsl_corrections import correct_xdsl
 from tenon.passes.dominance import check_dominance
 from tenon.passes.fuse_structured import FuseStructuredPass
 
@@ -195,7 +195,7 @@ class KernelWriter:
 
 
 def parse(text: str) -> ModuleOp:
-    correct_text_format()
+    correct_xdsl()
     context = Context()
     for name, dialect in get_all_dialects().items():
         context.register_dialect(name, dialect)

@@ -397,3 +397,46 @@ def test_einsum_rounds_half_precision_once() -> None:
     arrays = [np.full(shape, 0.1, np.float16) for shape in ((4, 5), (5, 6), (6,))]
     exact = np.einsum("ij,jk,k->i", *[a.astype(np.float64) for a in arrays])
     np.testing.assert_array_equal(tenon.einsum("ij,jk,k->i", *arrays), exact.astype(np.float16))
+
+
+def test_index_maps_stay_inside_of_the_operand() -> None:
+    @tenon.tensor_op
+    class ShiftedOp(tenon.IndexMapOp):
+        """Rows of `x`, `by` further on, in turn from the last."""
+
+        name = "errors.shifted"
+        x = tenon.operand_def(tenon.FLOAT_TENSOR)
+        by = tenon.setting(int)
+        result = tenon.result_def(tenon.FLOAT_TENSOR)
+
+        @staticmethod
+        def infer(x: Any, *, by: int) -> Any:
+            return x
+
+        @staticmethod
+        def source(index: Any, shape: Any, /, *, by: int) -> Any:
+            return shape[0] - 1 - index[0] + by, index[1]
+
+    x = np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(ShiftedOp.apply(x, by=0), x[::-1])
+    for by, places in ((1, "1 to 3"), (-1, "-1 to 1"), (10**8, "100000000 to 100000002")):
+        with pytest.raises(InferenceError, match=f"errors.shifted: source reads places {places} of dimension 0, .* 3"):
+            ShiftedOp.apply(x, by=by)
+
+
+def test_indices_of_contractions_count_up() -> None:
+    @tenon.tensor_op
+    class BackwardsOp(tenon.ContractionOp):
+        """Products of `a` (m, k) with `b` (k,) read from its end."""
+
+        name = "errors.backwards"
+        a = tenon.operand_def(tenon.FLOAT_TENSOR)
+        b = tenon.operand_def(tenon.FLOAT_TENSOR)
+        result = tenon.result_def(tenon.FLOAT_TENSOR)
+
+        @staticmethod
+        def indexing(m: Any, k: Any) -> Any:
+            return (m, k), (3 - k,), (m,)
+
+    with pytest.raises(InferenceError, match=r"errors.backwards: the index k\*-1 \+ 3 of b counts down"):
+        BackwardsOp.apply(np.zeros((3, 4)), np.zeros(4))

@@ -137,3 +137,22 @@ def test_a_bounded_cache_drops_what_was_used_least_recently() -> None:
     assert len(cache) == 2
     with pytest.raises(TypeError):
         cache.get([])  # pyright: ignore[reportArgumentType]
+
+
+def test_the_name_of_an_own_function_is_kept_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match=r"mine\.exp: tenon\.exp stays the function of Tenon's own; call ExpOp\.apply"):
+
+        @tenon.tensor_op
+        class ExpOp(tenon.ElementwiseOp):
+            """Twice `x`."""
+
+            name = "mine.exp"
+            x = tenon.operand_def(tenon.FLOAT_TENSOR)
+            result = tenon.result_def(tenon.FLOAT_TENSOR)
+
+            @staticmethod
+            def scalar(x: Any) -> Any:
+                return 2.0 * x
+
+    assert tenon.exp(0.0) == 1.0
+    assert ExpOp.apply(np.float32(1.5)) == 3.0

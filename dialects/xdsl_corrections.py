@@ -1,10 +1,11 @@
-"""Makes xDSL 0.74 read back what it prints itself, where it does not.
+"""What xDSL 0.74 gets wrong: text that it does not read back as it printed it, and a difference.
 
 - A hexadecimal number in a dense float literal is the bits of a float, as in MLIR. xDSL prints infinities, NaN and some
 large numbers that way (`dense<[0x7FC00000, 1.0]>`) but takes them for integers.
 - A dense literal is one number where all of its elements have the same bits. xDSL compares numbers, of which NaN is not
 equal to itself, and -0.0 is to 0.0.
 - A `linalg.generic` of several results has their types in parentheses.
+- A number less an affine expression is computed as the expression less the number.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr
 from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir.affine import AffineExpr
 from xdsl.parser import Parser
 from xdsl.parser.attribute_parser import AttrParser
 
@@ -54,8 +56,13 @@ def _parse_generic_of_several_results(cls: type[GenericOp], parser: Parser) -> G
         parser.parse_comma_separated_list = parse_list
 
 
-def correct_text_format() -> None:
+def _subtracted_from(expression: AffineExpr, other: AffineExpr | int) -> AffineExpr:
+    return expression * -1 + other
+
+
+def correct_xdsl() -> None:
     """Install the corrections; doing so again changes nothing."""
     _Element.to_type = _number_of_type  # pyright: ignore[reportAttributeAccessIssue]
     DenseIntOrFPElementsAttr.is_splat = _is_splat
+    AffineExpr.__rsub__ = _subtracted_from
     GenericOp.parse = classmethod(_parse_generic_of_several_results)  # pyright: ignore[reportAttributeAccessIssue]
