@@ -96,7 +96,7 @@ def span(form: tuple[dict[int, int], int], extents: Sequence[int]) -> int:
     return constant + 1 + sum(c * (extents[loop] - 1) for loop, c in terms.items() if c > 0)
 
 
-def least_value(form: tuple[dict[int, int], int], extents: Sequence[int]) -> int:
+def least_value(form: tuple[dict[int, int], int], extents: Sequence[Any]) -> int:
     """The smallest value of a linear form; 0 when there is none, or an extent that it depends on is not a number."""
     terms, constant = form
     falling = {loop: c for loop, c in terms.items() if c < 0}

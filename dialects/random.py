@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar
 
+import numpy as np
 from xdsl.dialects import arith
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure

@@ -14,8 +14,10 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from keyword import iskeyword
 from math import gcd
 from typing import TYPE_CHECKING, Any
+from unicodedata import is_normalized
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
@@ -68,8 +70,8 @@ class Size(_Number):
         """The size called `name`."""
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"a size is named {name!r}, which is no text")
-        if not name.isidentifier():
-            raise ValueError(f"a size is named {name!r}, which is no identifier")
+        if not name.isidentifier() or iskeyword(name) or not is_normalized("NFKC", name):
+            raise ValueError(f"a size is named {name!r}, which is no identifier or means something else in Python")
         return Size((((name,), 1),))
 
     @staticmethod

@@ -44,6 +44,9 @@ from xdsl.utils.exceptions import VerifyException
 ElementType = BFloat16Type | Float16Type | Float32Type | Float64Type | IntegerType
 AnyTensor = TensorType[Attribute] | UnrankedTensorType[Attribute]
 
+RESOURCE = "tenon.resource"
+"""The attribute of an argument of a function that is an array of the module's own, such as a weight."""
+
 ui8, ui16, ui32, ui64 = (IntegerType(width, Signedness.UNSIGNED) for width in (8, 16, 32, 64))
 
 FLOATS: tuple[ElementType, ...] = (f16, bf16, f32, f64)

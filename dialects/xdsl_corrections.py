@@ -63,6 +63,6 @@ def _subtracted_from(expression: AffineExpr, other: AffineExpr | int) -> AffineE
 def correct_xdsl() -> None:
     """Install the corrections; doing so again changes nothing."""
     _Element.to_type = _number_of_type  # pyright: ignore[reportAttributeAccessIssue]
-    DenseIntOrFPElementsAttr.is_splat = _is_splat
-    AffineExpr.__rsub__ = _subtracted_from
+    DenseIntOrFPElementsAttr.is_splat = _is_splat  # pyright: ignore[reportAttributeAccessIssue]
+    AffineExpr.__rsub__ = _subtracted_from  # pyright: ignore[reportAttributeAccessIssue]
     GenericOp.parse = classmethod(_parse_generic_of_several_results)  # pyright: ignore[reportAttributeAccessIssue]

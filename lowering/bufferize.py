@@ -1,6 +1,6 @@
 """Structured IR on tensors to structured IR on memrefs in one arena.
 
-Before: structured IR on tensors with static shapes; a function either has the attribute `kernel` or is an entry, and
+Before: structured IR on tensors of known shapes, numbers or sizes; a function either has the attribute `kernel` or is an entry, and
 entries call kernels only. After: no tensor is left.
 
 - An entry takes its inputs, then its outputs in order, then the arena `memref<Nxi8>`, and returns nothing;
@@ -68,7 +68,7 @@ _INDEX = IndexType()
 def bufferize(module: ModuleOp) -> dict[str, MemoryPlan]:
     """Rewrite `module` from tensors to buffers; the memory plan of each entry function, by name.
 
-    Raises `PassFailedException` where the module is not structured IR: dynamic shapes, calls of functions that are not
+    Raises `PassFailedException` where the module is not structured IR: unknown shapes, calls of functions that are not
     kernels, ops on tensors of other kinds.
     """
     functions = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, func.FuncOp)}

@@ -110,11 +110,11 @@ class _StatementLoops:
         if self.vector is None:
             return [_Tiles(Steps(0, 1))]
         extent, width, unroll = self.spans[self.vector].extent, self.schedule.width, self.schedule.unroll
+        if isinstance(extent, Size):
+            return self.vector_tiles_of_size(extent)
         full, left = divmod(extent, width * unroll)
         vectors, rest = divmod(left, width)
         lanes = Lanes(self.vector, width)
-        if isinstance(extent, Size):
-            return self.vector_tiles_of_size(extent)
         tiles = [_Tiles(Steps(0, full, width * unroll), unroll, lanes)]
         start = full * width * unroll
         tiles.append(_Tiles(Steps(start, min(vectors, 1), width * unroll), vectors, lanes))

@@ -1,6 +1,6 @@
 """Decides which tensor values of a structured function are kept in the same memory.
 
-Before: a function on tensors with static shapes and structured control flow. After: each tensor value has a storage,
+Before: a function on tensors of known shapes and structured control flow. After: each tensor value has a storage,
 and each place where a value is handed on between storages that stay apart holds its copies, in an order in which none
 overwrites the source of a later one. The IR is not changed.
 
@@ -133,7 +133,7 @@ class StorageAssignment:
         if storage is None:
             assert isinstance(value.type, TensorType)
             if not is_known(value.type):
-                raise PassFailedException(f"bufferize: {value.type} in @{self._name} has a dynamic shape")
+                raise PassFailedException(f"bufferize: {value.type} in @{self._name} has an unknown shape")
             name = value.name_hint or f"buffer_{len(self._all)}"
             storage = Storage(buffer_bytes(value.type), value.type.element_type, name)
         definition = self._definitions[value] = Definition(storage, scope, start)

@@ -1,7 +1,8 @@
 """Batching: a function of one example becomes one of many.
 
 Before: a function on tensors without calls, which is not called itself. After: each of its arguments, and each result,
-has a new first dimension, the examples.
+has a new first dimension, the examples. Arguments that are resources, such as weights, stay as they are: they are the
+same for every example.
 
 The rules: an op with a `batch` hook has its own; every other composite op is batched as what it decomposes into,
 unless it has a gradient of its own, which would get lost; what is left runs example by example, as a `tenon.scan`.
@@ -11,7 +12,7 @@ batched again, and differentiated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +31,7 @@ from tenon.dialects.inference import compatible
 from tenon.dialects.location import at_line
 from tenon.dialects.regions import used_values
 from tenon.dialects.signature import map_grouped
-from tenon.dialects.types import AnyTensor, element_of, shape_of, tensor_type
+from tenon.dialects.types import RESOURCE, AnyTensor, element_of, shape_of, tensor_type
 from tenon.dialects.value import InsertionPoint, Value, emit, inserting, insertion_point
 from tenon.passes.batch_control_flow import batch_cond, batch_scan, batch_while_loop
 from tenon.passes.batch_spread import spread
@@ -174,16 +175,21 @@ def stacked_type(type_: Attribute, size: int) -> AnyTensor:
 
 
 def batch(
-    block: Block, examples: Sequence[Value], outputs: Sequence[SSAValue], size: int
+    block: Block,
+    examples: Sequence[Value],
+    outputs: Sequence[SSAValue],
+    size: int,
+    shared: Collection[int] = (),
 ) -> tuple[list[Value], list[bool]]:
     """Build the ops of `block` at the insertion point for `size` examples at once, and leave the block unusable.
 
-    `examples` stands for the block's arguments, with the examples along a new first dimension. Returns what stands for
-    `outputs`, and for each whether it has that dimension; the others are the same for every example.
+    `examples` stands for the block's arguments, with the examples along a new first dimension; those at the positions
+    `shared` are the same for every example. Returns what stands for `outputs`, and for each whether it has
+    that dimension; the others are the same for every example.
     """
     batching = Batching(size)
     batching.set(block.args, examples)
-    batching.batched.update(block.args)
+    batching.batched.update([a for i, a in enumerate(block.args) if i not in shared])
     spread(block.ops, batching.batched)
     point = insertion_point()
     assert point is not None
@@ -194,18 +200,20 @@ def batch(
 
 
 def batch_function(function: func.FuncOp, size: int) -> None:
-    """Give each argument and each result of `function` a new first dimension of `size`."""
+    """Give each argument that is no resource, and each result of `function`, a new first dimension of `size`."""
     types = [*function.function_type.inputs, *function.function_type.outputs]
     if not all(isinstance(t, TensorType | UnrankedTensorType) for t in types):
         raise TypeError(f"@{function.sym_name.data} is not a function of tensors: {function.function_type}")
     old = function.clone().body.block
-    block = Block(arg_types=[stacked_type(a.type, size) for a in old.args])
+    marks = function.arg_attrs.data if function.arg_attrs is not None else ()
+    shared = {i for i, attributes in enumerate(marks) if RESOURCE in attributes.data}
+    block = Block(arg_types=[a.type if i in shared else stacked_type(a.type, size) for i, a in enumerate(old.args)])
     for argument, copy in zip(old.args, block.args, strict=True):
         copy.name_hint = argument.name_hint
     terminator = old.last_op
     assert isinstance(terminator, func.ReturnOp)
     with inserting(InsertionPoint(block)):
-        values, batched = batch(old, [Value(a) for a in block.args], list(terminator.operands), size)
+        values, batched = batch(old, [Value(a) for a in block.args], list(terminator.operands), size, shared)
         given = [v if known else stacked(v, size) for v, known in zip(values, batched, strict=True)]
         emit(func.ReturnOp(*[v.ssa for v in given]))
     function.body.detach_block(function.body.block)
@@ -215,7 +223,7 @@ def batch_function(function: func.FuncOp, size: int) -> None:
 
 @dataclass(frozen=True)
 class BatchPass(ModulePass):
-    """Make `function` one of `size` examples at once, in every argument."""
+    """Make `function` one of `size` examples at once, in every argument that is no resource."""
 
     name = "batch"
 

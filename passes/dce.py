@@ -94,10 +94,13 @@ def erase_dead_ops(block: Block, effects: Effects) -> None:
                 erase_dead_ops(inner, effects)
 
 
-def erase_unreachable_functions(module: ModuleOp) -> None:
-    """Remove the private functions that no public symbol refers to, directly or through others."""
+def erase_unreachable_functions(module: ModuleOp, entry: str | None = None) -> None:
+    """Remove the private functions that no public symbol refers to, directly or through others.
+
+    With `entry`, only the function of that name counts as public.
+    """
     functions = functions_by_name(module)
-    reached = {name for name, function in functions.items() if not is_private(function)}
+    reached = {name for name, function in functions.items() if (name == entry if entry else not is_private(function))}
     pending: list[Operation] = [
         op for op in module.ops if not isinstance(op, func.FuncOp) or op.sym_name.data in reached
     ]

@@ -51,8 +51,9 @@ def name_sizes(module: ModuleOp, function: str = "main") -> None:
 
     Raises `InferenceError` where ops ask for sizes that cannot be told, `ValueError` where an argument has no rank.
     """
-    given = set(names_of(size for shape in _given_shapes(functions_by_name(module)[function]) for size in shape or ()))
-    known = _named_arguments(functions_by_name(module)[function])
+    named = functions_by_name(module)[function]
+    given = set(names_of(size for shape in declared_shapes(named) for size in shape or ()))
+    known = _named_arguments(named)
     merged: dict[str, Any] = {}
     while True:
         shapes = [tuple([replaced(size, merged) for size in shape]) for shape in known]
@@ -97,7 +98,7 @@ def _merge(sizes: tuple[Any, Any] | None, given: Collection[str]) -> dict[str, A
 def _named_arguments(function: func.FuncOp) -> list[list[Any]]:
     """The shapes of the arguments, with a name for each unknown dimension."""
     shapes: list[list[Any]] = []
-    given_shapes = _given_shapes(function)
+    given_shapes = declared_shapes(function)
     taken = {*names_in(function), *names_of(size for shape in given_shapes for size in shape or ())}
     for position, argument in enumerate(function.body.block.args):
         shape = shape_of(argument.type)
@@ -120,7 +121,7 @@ def _named_arguments(function: func.FuncOp) -> list[list[Any]]:
     return shapes
 
 
-def _given_shapes(function: func.FuncOp) -> list[list[Any] | None]:
+def declared_shapes(function: func.FuncOp) -> list[list[Any] | None]:
     """The sizes that the attributes of arguments name, `None` for arguments without."""
     types = function.body.block.arg_types
     attributes = function.arg_attrs.data if function.arg_attrs is not None else [DictionaryAttr({})] * len(types)
@@ -148,10 +149,18 @@ def _size_of(attribute: Attribute) -> Any:
 
 
 def record_shapes(function: func.FuncOp) -> None:
-    """Note the names in the types of arguments as attributes of these, which the text form of types leaves out."""
+    """Note the names in the types of arguments as attributes of these, which the text form of types leaves out.
+
+    Raises `ValueError` for a name that no dimension is by itself, so that nothing tells what it stands for.
+    """
     types = function.body.block.arg_types
-    if not any(names_of(shape_of(type_) or ()) for type_ in types):
+    sizes = [size for type_ in types for size in shape_of(type_) or () if isinstance(size, Size)]
+    if not sizes:
         return
+    told = {size.name for size in sizes}
+    if missing := [name for name in names_of(sizes) if name not in told]:
+        shown = ", ".join(str(size) for size in sizes if missing[0] in size.names())
+        raise ValueError(f"@{function.sym_name.data}: no dimension of an argument is {missing[0]}, only {shown}")
     old = function.arg_attrs.data if function.arg_attrs is not None else [DictionaryAttr({})] * len(types)
     function.arg_attrs = ArrayAttr([_with_shape(a, type_) for a, type_ in zip(old, types, strict=True)])
 

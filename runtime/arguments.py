@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -58,6 +59,8 @@ def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
         array = np.asarray(leaf, np.int64)
     elif isinstance(leaf, bool | np.generic):
         array = np.asarray(leaf)
+    elif not hasattr(leaf, "__dlpack_device__"):
+        raise TypeError(f"{name}: a {type(leaf).__name__} is neither a number nor an array")
     else:
         try:
             array = from_dlpack(leaf)
@@ -66,7 +69,8 @@ def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
     if array.dtype not in _STORED:
         if not array.dtype.isnative:
             warnings.warn(
-                f"{name} is of the other byte order ({array.dtype.str}) and converted at every call", stacklevel=2
+                f"{name} is of the other byte order ({array.dtype.str}) and converted at every call",
+                stacklevel=_user_stacklevel(),
             )
             array = array.astype(array.dtype.newbyteorder("="))
         try:
@@ -74,6 +78,14 @@ def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
         except TypeError as error:
             raise TypeError(f"{name}: {error}") from None
     return array
+
+
+def _user_stacklevel() -> int:
+    """The `stacklevel` with which a warning of the caller points at the innermost line that is not Tenon's own."""
+    level, frame = 1, sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tenon":
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 class Static:
@@ -85,8 +97,11 @@ class Static:
         self.value = value
 
 
-def _names(names: Sequence[str] | str) -> frozenset[str]:
-    return frozenset((names,) if isinstance(names, str) else names)
+def _names(function: str, setting: str, names: Any) -> frozenset[str]:
+    given = (names,) if isinstance(names, str) else names
+    if not isinstance(given, Iterable) or not all(isinstance(name, str) for name in given):
+        raise TypeError(f"{function}: {setting} is {names!r} where names of arguments are needed, like ('x',)")
+    return frozenset(given)
 
 
 class Parameters:
@@ -97,7 +112,8 @@ class Parameters:
     ) -> None:
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)
-        self.static, self.donated = _names(static), _names(donated)
+        self.static = _names(self.name, "static", static)
+        self.donated = _names(self.name, "donate", donated)
         if self.static or self.donated:
             self._check()
         self._static_positions = (
@@ -296,11 +312,15 @@ def abstract(leaf: Any, name: str = "argument") -> AnyTensor | None:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a program was compiled for: the parameters of its function, the key of the call, and the call in words."""
+    """What a program was compiled for: the parameters of its function, the key of the call, and the call in words.
+
+    `names` are those of the leaves that are data.
+    """
 
     parameters: Parameters
     key: tuple[Any, ...]
     described: dict[str, str]
+    names: tuple[str, ...]
     sizes: LeafSizes | None = None
 
     def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

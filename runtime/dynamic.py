@@ -12,7 +12,7 @@ from tenon.dialects.size import Size, UndecidedSizeError
 from tenon.dialects.types import is_static
 from tenon.runtime.arguments import LeafSizes, Parameters, Static, is_array
 from tenon.runtime.executables import Executable, executable
-from tenon.runtime.interface import main_function
+from tenon.runtime.interface import Interface, input_names, main_function
 from tenon.runtime.knobs import knobs
 from tenon.runtime.tree import Structure
 
@@ -23,19 +23,23 @@ DynamicAxes = Sequence[Any] | Mapping[int, Any]
 class DynamicDimensions:
     """What the setting `dynamic` of `jit` says, by argument."""
 
-    def __init__(self, function: str, given: Mapping[str, DynamicAxes]) -> None:
+    def __init__(self, function: str, given: Any) -> None:
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{function}: dynamic is {given!r} where names of axes by argument are needed")
         self._function = function
         self._given = {name: self._by_axis(name, axes) for name, axes in given.items()}
         self._known: dict[Any, LeafSizes] = {}
         # The signatures that cannot be compiled for all sizes.
         self.refused: set[Any] = set()
 
-    def _by_axis(self, argument: str, axes: DynamicAxes) -> dict[int, Any]:
+    def _by_axis(self, argument: str, axes: Any) -> dict[int, Any]:
         entries = axes.items() if isinstance(axes, Mapping) else enumerate(axes) if not isinstance(axes, str) else None
         if entries is None:
             raise TypeError(f"{self._function}: dynamic: {argument} is {axes!r} where a name for each axis is needed")
         sizes: dict[int, Any] = {}
         for axis, name in entries:
+            if isinstance(axis, bool) or not isinstance(axis, int):
+                raise TypeError(f"{self._function}: dynamic: an axis of {argument} is {axis!r}, which is no integer")
             if isinstance(name, str):
                 sizes[axis] = Size.named(name)
             elif isinstance(name, Size):
@@ -70,11 +74,9 @@ class DynamicDimensions:
                         f"{self._function}: dynamic: {names[position]} has rank {rank} and no axis {outside[0]}"
                     )
                 by_position[position] = {axis % rank: size for axis, size in axes.items()}
+                if len(by_position[position]) < len(axes):
+                    raise ValueError(f"{self._function}: dynamic: an axis of {names[position]} is named twice")
         return LeafSizes(by_position)
-
-    def say_why(self, name: str, reason: Exception) -> None:
-        """Say on stderr why a program is compiled for the sizes of a call."""
-        say_why_specialized(name, reason)
 
 
 def has_unknown_sizes(module: ModuleOp) -> bool:
@@ -100,9 +102,12 @@ def executable_for_all_sizes(
     """The executable of a module with unknown dimensions, which is compiled once, for arguments of `shapes`.
 
     `None` where the module has none, or must be compiled for these shapes: then the reason is said where that is
-    wanted.
+    wanted. Raises `SizeMismatchError` where the shapes contradict the names that the module declares.
     """
-    if not has_unknown_sizes(module) or knobs.interpret:
+    if not has_unknown_sizes(module):
+        return None
+    _check_declared_sizes(module, shapes)
+    if knobs.interpret:
         return None
     named = module.clone()
     try:
@@ -115,6 +120,15 @@ def executable_for_all_sizes(
         say_why_specialized(name, error)
         return None
     return made
+
+
+def _check_declared_sizes(module: ModuleOp, shapes: Sequence[tuple[int, ...]]) -> None:
+    from tenon.passes.name_sizes import declared_shapes
+
+    main = main_function(module)
+    declared = zip(declared_shapes(main), shapes, strict=True)
+    inputs = tuple([(given if sizes is None else tuple(sizes), "") for sizes, given in declared])
+    Interface(inputs, (), 0, (), names=input_names(main, len(inputs))).bind(shapes)
 
 
 def say_why_specialized(name: str, reason: Exception) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -65,7 +65,7 @@ class Interface:
             tuple(donations.get_values()) if donations is not None else (-1,) * len(outputs),
             sizes,
             _positive_sizes(main),
-            _input_names(main, split) if sizes else (),
+            input_names(main, split) if sizes else (),
         )
 
     @classmethod
@@ -79,7 +79,7 @@ class Interface:
         inputs, outputs = tuple(described[:split]), tuple(described[split:])
         found = names_of(size for shape, _ in inputs for size in shape)
         sizes = tuple(size_arguments(main) or dict.fromkeys(found))
-        names = _input_names(main, len(inputs)) if sizes else ()
+        names = input_names(main, len(inputs)) if sizes else ()
         return cls(inputs, outputs, 0, (-1,) * len(outputs), sizes, _positive_sizes(main), names)
 
     @classmethod
@@ -98,12 +98,13 @@ class Interface:
             members = {name: members[name] for name in ("inputs", "outputs", "arena_bytes", "donations")}
         return json.dumps(members, default=str)
 
-    def bind(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
-        """The numbers that sizes stand for in a call with inputs of `shapes`.
+    def bind(self, shapes: Sequence[tuple[int, ...]], names: Sequence[str] = ()) -> dict[str, int]:
+        """The numbers that sizes stand for in a call with inputs of `shapes`, which errors call `names`.
 
-        Raises `SizeMismatchError` naming two inputs that say different things.
+        Raises `SizeMismatchError` naming two inputs that say different things, `EmptySizeError` for a size that the
+        program cannot do without.
         """
-        names = self.names or [f"argument {position}" for position in range(len(shapes))]
+        names = names or self.names or [f"argument {position}" for position in range(len(shapes))]
         values: dict[str, int] = {}
         origin: dict[str, str] = {}
         for (shape, _), given, name in zip(self.inputs, shapes, names, strict=True):
@@ -118,13 +119,26 @@ class Interface:
                     origin.setdefault(known, where)
         for (shape, _), given, name in zip(self.inputs, shapes, names, strict=True):
             for axis, (size, number) in enumerate(zip(shape, given, strict=True)):
-                if (needed := replaced(size, values)) != number:
-                    wanted = f"{size} = {needed}" if isinstance(size, Size) else needed
+                needed = replaced(size, values)
+                if isinstance(needed, Size):
+                    raise SizeMismatchError(f"dimension {axis} of {name} is {size}, and no dimension tells {needed}")
+                if needed != number:
+                    wanted = f"{size} = {needed}{_told(size, values, origin)}" if isinstance(size, Size) else needed
                     raise SizeMismatchError(f"dimension {axis} of {name} is {number} where {wanted} is needed")
         for size in self.positive:
-            if replaced(size, values) <= 0:
-                raise EmptySizeError(f"{size} is {replaced(size, values)} where 1 or more is needed")
+            if (number := replaced(size, values)) <= 0:
+                raise EmptySizeError(f"{size} is {number} where 1 or more is needed{_told(size, values, origin)}")
         return values
+
+
+def _told(size: Size, values: Mapping[str, int], origin: Mapping[str, str]) -> str:
+    """Which inputs tell what `size` is, in parentheses."""
+    told = [
+        f"{origin[name]} is {values[name]}" if name != size.name else origin[name]
+        for name in dict.fromkeys(size.names())
+        if name in origin
+    ]
+    return f" ({', '.join(told)})" if told else ""
 
 
 class SizeMismatchError(ValueError):
@@ -142,7 +156,8 @@ def _positive_sizes(main: func.FuncOp) -> tuple[Any, ...]:
     )
 
 
-def _input_names(main: func.FuncOp, count: int) -> tuple[str, ...]:
+def input_names(main: func.FuncOp, count: int) -> tuple[str, ...]:
+    """What errors call the first `count` arguments of `main`."""
     return tuple([a.name_hint or f"argument {i}" for i, a in enumerate(main.body.block.args[:count])])
 
 

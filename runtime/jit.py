@@ -14,9 +14,9 @@ from tenon.dialects.types import AnyTensor, element_of, shape_of, tensor_type
 from tenon.dialects.value import insertion_point
 from tenon.runtime.arguments import LeafSizes, Parameters, ShapeDtype, Signature, abstract
 from tenon.runtime.collection import collection_paused
-from tenon.runtime.dynamic import DynamicAxes, DynamicDimensions
+from tenon.runtime.dynamic import DynamicAxes, DynamicDimensions, say_why_specialized
 from tenon.runtime.executables import DEVICES
-from tenon.runtime.interface import EmptySizeError, SizeMismatchError
+from tenon.runtime.interface import EmptySizeError
 from tenon.runtime.knobs import knobs
 from tenon.runtime.stages import Compiled, Lowered, Traced
 from tenon.runtime.trace import trace
@@ -56,7 +56,7 @@ class JitFunction:
         leaves, structure = self.parameters.take_apart(args, kwargs)
         if self._dynamic is not None:
             results = self._run_for_all_sizes(self._dynamic, leaves, structure)
-            if results is not None:
+            if results is not NotImplemented:
                 return results
         signature, arrays = self.parameters.signature(leaves, structure, self._keep)
         key = (knobs.code_settings, signature)
@@ -70,29 +70,27 @@ class JitFunction:
         return self if instance is None else types.MethodType(self, instance)
 
     def _run_for_all_sizes(self, dynamic: DynamicDimensions, leaves: Sequence[Any], structure: Structure) -> Any:
-        """The results of a program for all sizes; `None` where this call must be compiled for its own."""
+        """The results of a program for all sizes; `NotImplemented` where this call must be compiled for its own."""
         sizes = dynamic.sizes_of(leaves, structure, self.parameters)
         signature, arrays = self.parameters.signature(leaves, structure, self._keep, sizes)
         key = (knobs.code_settings, signature)
         if key in dynamic.refused:
-            return None
+            return NotImplemented
         compiled = self._compiled.get(key)
         try:
             if compiled is None:
                 compiled = self._compile(key, leaves, structure, sizes)
-            return unflatten(compiled.result, compiled.executable.run(arrays))
+            return compiled.launch(arrays)
         except EmptySizeError as error:
-            dynamic.say_why(self.name, error)
-            return None
-        except SizeMismatchError as error:
-            raise SizeMismatchError(f"{self.name}: {error}") from None
+            say_why_specialized(self.name, error)
+            return NotImplemented
         except Exception as error:
             if compiled is not None:
                 raise
             # What is wrong whatever the sizes are is found again when these are compiled for.
             dynamic.refused.add(key)
-            dynamic.say_why(self.name, error)
-            return None
+            say_why_specialized(self.name, error)
+            return NotImplemented
 
     def _compile(
         self, key: Any, leaves: Sequence[Any], structure: Structure, sizes: LeafSizes | None = None
@@ -129,7 +127,8 @@ class JitFunction:
         donated = self.parameters.donations(structure) if self.parameters.donated else ()
         traced = trace(self.parameters.call, structure, leaves, types_, names, donated)
         key, _ = self.parameters.signature(leaves, structure, self._keep, sizes)
-        signature = Signature(self.parameters, key, self.parameters.described(leaves, structure, sizes), sizes)
+        data = tuple([name for name, type_ in zip(names, types_, strict=True) if type_ is not None])
+        signature = Signature(self.parameters, key, self.parameters.described(leaves, structure, sizes), data, sizes)
         return Traced(traced.module, traced.result, self.device, self.name, signature)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:

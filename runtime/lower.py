@@ -99,8 +99,11 @@ def structured(module: ModuleOp) -> ModuleOp:
 def dump(name: str, suffix: str, text: str) -> None:
     """Write `name.suffix` into the folder of `TENON_DUMP_IR`, if that is set."""
     if knobs.dump_ir is not None:
-        knobs.dump_ir.mkdir(parents=True, exist_ok=True)
-        write_file(knobs.dump_ir / f"{_file_name(name)}.{suffix}", text)
+        try:
+            knobs.dump_ir.mkdir(parents=True, exist_ok=True)
+            write_file(knobs.dump_ir / f"{_file_name(name)}.{suffix}", text)
+        except OSError as error:
+            raise OSError(f"TENON_DUMP_IR: cannot write to {knobs.dump_ir}: {error.strerror or error}") from None
 
 
 def _file_name(name: str) -> str:

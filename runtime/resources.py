@@ -17,10 +17,9 @@ from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import ArrayAttr, Builtin, DenseResourceAttr, DictionaryAttr, ModuleOp
 from xdsl.ir import Dialect
 
-from tenon.dialects.types import element_of, numpy_dtype, shape_of
+from tenon.dialects.types import RESOURCE, element_of, numpy_dtype, shape_of
 from tenon.runtime.interface import main_function
 
-ATTRIBUTE = "tenon.resource"
 # A blob begins with its alignment, four bytes little-endian.
 _HEADER_BYTES = 4
 _CHUNK = 1 << 20
@@ -43,7 +42,7 @@ def attach_resources(module: ModuleOp, names: Mapping[int, str]) -> dict[str, in
         resource = _unique(re.sub(r"\W", "_", name, flags=re.ASCII), positions)
         positions[resource] = position
         type_: Any = arguments[position].type
-        marks[position][ATTRIBUTE] = DenseResourceAttr.from_params(resource, type_)
+        marks[position][RESOURCE] = DenseResourceAttr.from_params(resource, type_)
     main.arg_attrs = ArrayAttr([DictionaryAttr(mark) for mark in marks])
     return positions
 
@@ -91,10 +90,10 @@ def take_resources(module: ModuleOp, context: Context) -> dict[int, np.ndarray[A
     found: dict[int, np.ndarray[Any, Any]] = {}
     remaining: list[DictionaryAttr] = []
     for position, attributes in enumerate(main.arg_attrs.data):
-        resource = attributes.data.get(ATTRIBUTE)
+        resource = attributes.data.get(RESOURCE)
         if isinstance(resource, DenseResourceAttr):
             found[position] = _array(resource, main.body.block.args[position].type, store)
-        remaining.append(DictionaryAttr({k: v for k, v in attributes.data.items() if k != ATTRIBUTE}))
+        remaining.append(DictionaryAttr({k: v for k, v in attributes.data.items() if k != RESOURCE}))
     main.arg_attrs = ArrayAttr(remaining) if any(marks.data for marks in remaining) else None
     return found
 

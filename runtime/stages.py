@@ -13,7 +13,7 @@ from tenon.dialects.types import element_type, numpy_dtype
 from tenon.runtime.arguments import Signature
 from tenon.runtime.collection import collection_paused
 from tenon.runtime.executables import Executable, executable
-from tenon.runtime.interface import Interface
+from tenon.runtime.interface import EmptySizeError, Interface, SizeMismatchError
 from tenon.runtime.lower import lower_module
 from tenon.runtime.tree import Structure, unflatten
 
@@ -72,7 +72,20 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on arguments like those compiled for; raises `TypeError` naming what differs."""
         assert self.signature is not None, f"{self.name} was compiled without a signature; use run"
-        return unflatten(self.result, self.executable.run(self.signature.arrays(args, kwargs)))
+        return self.launch(self.signature.arrays(args, kwargs))
+
+    def launch(self, arrays: Sequence[Any]) -> Any:
+        """The result for the data of a call that fits the signature; errors about sizes name its arguments."""
+        try:
+            return unflatten(self.result, self.executable.run(arrays))
+        except (SizeMismatchError, EmptySizeError):
+            if self.signature is None:
+                raise
+            try:
+                self.interface.bind([array.shape for array in arrays], self.signature.names)
+            except (SizeMismatchError, EmptySizeError) as named:
+                error = named
+            raise type(error)(f"{self.name}: {error}") from None
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Launch on a flat list of arrays; raises `TypeError` when they do not fit the interface."""

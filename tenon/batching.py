@@ -12,6 +12,7 @@ from xdsl.ir import Block
 
 from tenon.dialects.base import to_value
 from tenon.dialects.batching import moved_axis, stacked
+from tenon.dialects.size import Size
 from tenon.dialects.types import element_of, tensor_type
 from tenon.dialects.value import Value, inserting
 from tenon.passes.batch import batch
@@ -108,6 +109,8 @@ def _example(leaf: Any, axis: int, name: str) -> Value:
 def _common_size(examples: Sequence[Value | None], names: Sequence[str], axis_size: int | None) -> int:
     sizes = {name: x.shape[0] for x, name in zip(examples, names, strict=True) if x is not None}
     if axis_size is not None:
+        if not isinstance(axis_size, int | Size) or axis_size < 0:
+            raise ValueError(f"vmap: axis_size is {axis_size!r} where a number of examples is needed")
         sizes["axis_size"] = axis_size
     if not sizes:
         raise ValueError("vmap: no argument has examples (in_axes is None for all), and axis_size is not given")

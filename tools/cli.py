@@ -161,8 +161,10 @@ def run(file: str, arguments: tuple[str, ...], output: Path | None, device: str,
     Arguments are .npy files, .npz files (every array in it, in order), numbers, or generated arrays: `random:4x3xf32`
     (`random:4x3xf32:7` for seed 7), `zeros:…`, `ones:…`, `iota:…`.
     """
+    from tenon.passes.dce import erase_unreachable_functions
     from tenon.runtime.dynamic import executable_for_all_sizes
     from tenon.runtime.executables import executable
+    from tenon.runtime.interface import takes_buffers
     from tenon.runtime.knobs import knobs
     from tenon.runtime.lower import new_context
 
@@ -180,6 +182,8 @@ def run(file: str, arguments: tuple[str, ...], output: Path | None, device: str,
         else:
             context = new_context()
             module = read_module(file, context)
+            if not takes_buffers(module):
+                erase_unreachable_functions(module, "main")
             given = fit_arguments(module, with_resources(module, context, given))
             check_count(output, results_of(module))
             compiled = executable_for_all_sizes(module, device, name, [array.shape for array in given])
@@ -312,12 +316,15 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
 def specialize_to(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> None:
     """Let unknown dimensions of a module on tensors take the sizes of the arguments."""
     from tenon.dialects.types import array_type, is_static
+    from tenon.passes.dce import erase_unreachable_functions
     from tenon.passes.specialize import specialize
     from tenon.runtime.interface import main_function
 
     main = main_function(module)
     if "num_inputs" not in main.attributes and not all(is_static(t) for t in main.function_type.inputs):
         specialize(main, [array_type(array) for array in given])
+        # Called functions were copied for these sizes.
+        erase_unreachable_functions(module, "main")
 
 
 def _fits(type_: Any, array: np.ndarray[Any, Any]) -> bool:
@@ -343,6 +350,8 @@ def compile_(file: str, target: str, output: Path | None) -> None:
     from tenon.runtime.dynamic import name_unknown_sizes
     from tenon.runtime.files import replacing
 
+    if is_onnx(file):
+        raise ValueError(f"{file} is an ONNX model; import it first: tenon import {file} -o {Path(file).stem}.mlir")
     folder = output or Path(Path(file).stem if file != "-" else "main")
     module = read_module(file)
     name_unknown_sizes(module)

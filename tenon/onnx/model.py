@@ -181,7 +181,11 @@ class Model:
                 raise TypeError(f"{self.name}: input {info} is missing")
             value = given.pop(info.name)
             is_number = isinstance(value, bool | int | float) and not isinstance(value, np.generic)
-            bound[info.name] = _number(value, info, self.name) if is_number else value
+            if is_number:
+                value = _number(value, info, self.name)
+            elif isinstance(value, list | tuple):
+                value = _listed(value, info, self.name)
+            bound[info.name] = value
         return {**bound, **given}
 
     def _with_weights(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,6 +307,18 @@ def _number(value: float, info: TensorInfo, where: str) -> Array:
         array = None
     if array is None or (array.dtype.kind in "iub" and array != value):
         raise TypeError(f"{where}: input {info} is given as {value}")
+    return array
+
+
+def _listed(values: Sequence[Any], info: TensorInfo, where: str) -> Array:
+    """Nested lists of numbers as the input that `info` declares."""
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{where}: input {info} is given as lists of different lengths") from None
+    array = given if info.dtype is None or given.dtype.kind not in "iufb" else given.astype(info.dtype)
+    if array.dtype.kind in "iub" and (array != given).any():
+        raise TypeError(f"{where}: input {info} is given as {given.dtype}{list(given.shape)}")
     return array
 
 

@@ -25,28 +25,30 @@ plain("bitwise_left_shift=shift_left", "deg2rad", "rad2deg", "erfc", "sinc", "di
 plain("copysign", "hypot", "logaddexp", "logaddexp2", "xlogy", "fmod", "heaviside", "positive=identity")
 
 
-TABLE |= {
-    "add": lambda x, y, alpha=1: tenon.add(x, scaled(y, alpha)),
-    "sub": lambda x, y, alpha=1: tenon.subtract(x, scaled(y, alpha)),
-    "rsub": lambda x, y, alpha=1: tenon.subtract(y, scaled(x, alpha)),
-    "__rsub__": lambda x, y: tenon.subtract(y, x),
-    "__rdiv__": lambda x, y: tenon.divide(y, x),
-    "__rpow__": lambda x, y: tenon.power(y, x),
-    "__rmod__": lambda x, y: tenon.remainder(y, x),
-    "__rmatmul__": lambda x, y: tenon.matmul(y, x),
-    "div.floor_rounding": lambda x, y, rounding_mode: tenon.floor(tenon.divide(x, y)),
-    "div.trunc_rounding": lambda x, y, rounding_mode: tenon.trunc(tenon.divide(x, y)),
-    "clamp": lambda x, min=None, max=None: tenon.clip(x, min, max),
-    "clamp_max": lambda x, high: tenon.minimum(x, high),
-    "clamp_min": lambda x, low: tenon.maximum(x, low),
-    "where": lambda x, condition, y: tenon.select(condition, x, y),
-    "frac": lambda x: x - tenon.trunc(x),
-    "addcmul": lambda x, a, b, value=1: tenon.add(x, scaled(tenon.multiply(a, b), value)),
-    "addcdiv": lambda x, a, b, value=1: tenon.add(x, scaled(tenon.divide(a, b), value)),
-    "isposinf": lambda x: tenon.logical_and(tenon.isinf(x), tenon.greater(x, 0)),
-    "isneginf": lambda x: tenon.logical_and(tenon.isinf(x), tenon.less(x, 0)),
-    "logit": lambda x, eps=None: tenon.logit(x, eps=eps),
-}
+TABLE.update(
+    {
+        "add": lambda x, y, alpha=1: tenon.add(x, scaled(y, alpha)),
+        "sub": lambda x, y, alpha=1: tenon.subtract(x, scaled(y, alpha)),
+        "rsub": lambda x, y, alpha=1: tenon.subtract(y, scaled(x, alpha)),
+        "__rsub__": lambda x, y: tenon.subtract(y, x),
+        "__rdiv__": lambda x, y: tenon.divide(y, x),
+        "__rpow__": lambda x, y: tenon.power(y, x),
+        "__rmod__": lambda x, y: tenon.remainder(y, x),
+        "__rmatmul__": lambda x, y: tenon.matmul(y, x),
+        "div.floor_rounding": lambda x, y, rounding_mode: tenon.floor(tenon.divide(x, y)),
+        "div.trunc_rounding": lambda x, y, rounding_mode: tenon.trunc(tenon.divide(x, y)),
+        "clamp": lambda x, min=None, max=None: tenon.clip(x, min, max),
+        "clamp_max": lambda x, high: tenon.minimum(x, high),
+        "clamp_min": lambda x, low: tenon.maximum(x, low),
+        "where": lambda x, condition, y: tenon.select(condition, x, y),
+        "frac": lambda x: x - tenon.trunc(x),
+        "addcmul": lambda x, a, b, value=1: tenon.add(x, scaled(tenon.multiply(a, b), value)),
+        "addcdiv": lambda x, a, b, value=1: tenon.add(x, scaled(tenon.divide(a, b), value)),
+        "isposinf": lambda x: tenon.logical_and(tenon.isinf(x), tenon.greater(x, 0)),
+        "isneginf": lambda x: tenon.logical_and(tenon.isinf(x), tenon.less(x, 0)),
+        "logit": lambda x, eps=None: tenon.logit(x, eps=eps),
+    }
+)
 
 
 # --- activations ------------------------------------------------------------------------------------------------------
@@ -54,21 +56,23 @@ TABLE |= {
 plain("nn.functional.celu=celu", "nn.functional.selu=selu", "nn.functional.mish=mish", "nn.functional.relu6=relu6")
 plain("nn.functional.hardswish=hard_swish", "nn.functional.softsign=softsign", "nn.functional.tanhshrink=tanhshrink")
 
-TABLE |= {
-    "nn.functional.elu": lambda x, alpha=1.0: tenon.elu(x, alpha=alpha),
-    "nn.functional.leaky_relu": lambda x, negative_slope=0.01: tenon.leaky_relu(x, negative_slope=negative_slope),
-    "nn.functional.hardtanh": lambda x, min_val=-1, max_val=1: tenon.hardtanh(
-        x, min_val=float(min_val), max_val=float(max_val)
-    ),
-    "nn.functional.gelu": lambda x, approximate="none": tenon.gelu(x, approximate=approximate),
-    "nn.functional.hardsigmoid": lambda x: tenon.hard_sigmoid(x, alpha=1 / 6, beta=0.5),
-    "nn.functional.hardshrink": lambda x, lambd=0.5: tenon.hardshrink(x, lambd),
-    "nn.functional.softshrink": lambda x, lambd=0.5: tenon.softshrink(x, lambd),
-    "nn.functional.softplus": lambda x, beta=1, threshold=20: _softplus(x, beta, threshold),
-    "nn.functional.threshold": lambda x, threshold, value: tenon.select(tenon.greater(x, threshold), x, value),
-    "nn.functional.prelu": lambda x, weight: tenon.prelu(x, _along(weight, x, 1)),
-    "nn.functional.glu": lambda x, dim=-1: tenon.glu(x, axis=dim),
-}
+TABLE.update(
+    {
+        "nn.functional.elu": lambda x, alpha=1.0: tenon.elu(x, alpha=alpha),
+        "nn.functional.leaky_relu": lambda x, negative_slope=0.01: tenon.leaky_relu(x, negative_slope=negative_slope),
+        "nn.functional.hardtanh": lambda x, min_val=-1, max_val=1: tenon.hardtanh(
+            x, min_val=float(min_val), max_val=float(max_val)
+        ),
+        "nn.functional.gelu": lambda x, approximate="none": tenon.gelu(x, approximate=approximate),
+        "nn.functional.hardsigmoid": lambda x: tenon.hard_sigmoid(x, alpha=1 / 6, beta=0.5),
+        "nn.functional.hardshrink": lambda x, lambd=0.5: tenon.hardshrink(x, lambd),
+        "nn.functional.softshrink": lambda x, lambd=0.5: tenon.softshrink(x, lambd),
+        "nn.functional.softplus": lambda x, beta=1, threshold=20: _softplus(x, beta, threshold),
+        "nn.functional.threshold": lambda x, threshold, value: tenon.select(tenon.greater(x, threshold), x, value),
+        "nn.functional.prelu": lambda x, weight: tenon.prelu(x, _along(weight, x, 1)),
+        "nn.functional.glu": lambda x, dim=-1: tenon.glu(x, axis=dim),
+    }
+)
 
 
 def _softplus(x: Any, beta: float, threshold: float) -> Any:
@@ -136,20 +140,22 @@ def _extreme_and_place(largest: bool) -> Callable[..., Any]:
     return call
 
 
-TABLE |= {
-    "max.reduction_with_dim": _extreme_and_place(True),
-    "min.reduction_with_dim": _extreme_and_place(False),
-    "count_nonzero": lambda x, dim=None: tenon.sum(tenon.not_equal(x, 0), axis=axes(dim)),
-    "nansum": lambda x, dim=None, keepdim=False: tenon.sum(
-        tenon.select(tenon.isnan(x), 0.0, x), axis=axes(dim), keepdims=keepdim
-    ),
-    "aminmax": lambda x, dim=None, keepdim=False: (
-        _reduction("min")(x, dim, keepdim),
-        _reduction("max")(x, dim, keepdim),
-    ),
-    "trace": lambda x: tenon.trace(x),
-    "dist": lambda x, y, p=2: tenon.norm(tenon.subtract(x, y), p=float(p)),
-}
+TABLE.update(
+    {
+        "max.reduction_with_dim": _extreme_and_place(True),
+        "min.reduction_with_dim": _extreme_and_place(False),
+        "count_nonzero": lambda x, dim=None: tenon.sum(tenon.not_equal(x, 0), axis=axes(dim)),
+        "nansum": lambda x, dim=None, keepdim=False: tenon.sum(
+            tenon.select(tenon.isnan(x), 0.0, x), axis=axes(dim), keepdims=keepdim
+        ),
+        "aminmax": lambda x, dim=None, keepdim=False: (
+            _reduction("min")(x, dim, keepdim),
+            _reduction("max")(x, dim, keepdim),
+        ),
+        "trace": lambda x: tenon.trace(x),
+        "dist": lambda x, y, p=2: tenon.norm(tenon.subtract(x, y), p=float(p)),
+    }
+)
 
 
 # --- dtypes and other functions of elements ---------------------------------------------------------------------------
@@ -196,30 +202,32 @@ for _order in range(5):
 for _digits in ("0", "3", "neg_3"):
     TABLE[f"round.decimals_{_digits}"] = _rounded
 
-TABLE |= {
-    "special.entr": lambda x: -tenon.xlogy(x, x),
-    "special.log_ndtr": lambda x: tenon.log(tenon.ndtr(x)),
-    "masked_fill": lambda x, mask, value: tenon.select(mask, value, x),
-    "masked.sum": _masked("sum", 0.0),
-    "masked.prod": _masked("prod", 1.0),
-    "masked.amax": _masked("max", -np.inf),
-    "masked.amin": _masked("min", np.inf),
-    "masked.logsumexp": _masked("logsumexp", -np.inf),
-    "nanmean": lambda x, dim=None, keepdim=False: _nan_mean(x, axes(dim), keepdim),
-    "isclose": lambda x, y, rtol=1e-5, atol=1e-8, equal_nan=False: _close(x, y, rtol, atol, equal_nan),
-    "fmax": lambda x, y: tenon.select(tenon.isnan(x), y, tenon.select(tenon.isnan(y), x, tenon.maximum(x, y))),
-    "fmin": lambda x, y: tenon.select(tenon.isnan(x), y, tenon.select(tenon.isnan(y), x, tenon.minimum(x, y))),
-    "sgn": tenon.sign,
-    "signbit": lambda x: tenon.less(tenon.copysign(1.0, x), 0.0),
-    "ldexp": lambda x, y: tenon.multiply(x, tenon.exp2(tenon.cast(y, dtype="f64"))),
-    "linalg.cross": lambda x, y, dim=-1: _cross(x, y, dim),
-    "fill": lambda x, value: tenon.full_like(x, value),
-    "zero_": lambda x: tenon.zeros_like(x),
-    "real": tenon.identity,
-    "conj": tenon.identity,
-    "resolve_conj": tenon.identity,
-    "resolve_neg": tenon.identity,
-}
+TABLE.update(
+    {
+        "special.entr": lambda x: -tenon.xlogy(x, x),
+        "special.log_ndtr": lambda x: tenon.log(tenon.ndtr(x)),
+        "masked_fill": lambda x, mask, value: tenon.select(mask, value, x),
+        "masked.sum": _masked("sum", 0.0),
+        "masked.prod": _masked("prod", 1.0),
+        "masked.amax": _masked("max", -np.inf),
+        "masked.amin": _masked("min", np.inf),
+        "masked.logsumexp": _masked("logsumexp", -np.inf),
+        "nanmean": lambda x, dim=None, keepdim=False: _nan_mean(x, axes(dim), keepdim),
+        "isclose": lambda x, y, rtol=1e-5, atol=1e-8, equal_nan=False: _close(x, y, rtol, atol, equal_nan),
+        "fmax": lambda x, y: tenon.select(tenon.isnan(x), y, tenon.select(tenon.isnan(y), x, tenon.maximum(x, y))),
+        "fmin": lambda x, y: tenon.select(tenon.isnan(x), y, tenon.select(tenon.isnan(y), x, tenon.minimum(x, y))),
+        "sgn": tenon.sign,
+        "signbit": lambda x: tenon.less(tenon.copysign(1.0, x), 0.0),
+        "ldexp": lambda x, y: tenon.multiply(x, tenon.exp2(tenon.cast(y, dtype="f64"))),
+        "linalg.cross": lambda x, y, dim=-1: _cross(x, y, dim),
+        "fill": lambda x, value: tenon.full_like(x, value),
+        "zero_": lambda x: tenon.zeros_like(x),
+        "real": tenon.identity,
+        "conj": tenon.identity,
+        "resolve_conj": tenon.identity,
+        "resolve_neg": tenon.identity,
+    }
+)
 
 
 def _nan_mean(x: Any, axis: Any, keepdims: bool) -> Any:

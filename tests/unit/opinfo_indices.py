@@ -26,24 +26,26 @@ def _cut(x: Any, index: Any, dim: int) -> Any:
     return x[tuple(kept)]
 
 
-TABLE |= {
-    "gather": _gathered,
-    "take_along_dim": lambda x, index, dim=None: _taken_along(x, index, dim),
-    "index_select": lambda x, dim, index: tenon.gather(x, index, axis=dim) if x.ndim else _no_scalar(),
-    "take": lambda x, index: tenon.gather(tenon.reshape(x, shape=(-1,)), index, axis=0),
-    "index_add": lambda x, dim, index, source, alpha=1: (
-        tenon.scatter_add(x, index, scaled(source, alpha), axis=dim) if x.ndim and index.ndim else _no_scalar()
-    ),
-    "nn.functional.embedding": lambda weight, indices, **rest: _embedded(indices, weight, rest),
-    "nn.functional.one_hot": lambda x, num_classes=-1: _one_hot(x, num_classes),
-    "cumsum": lambda x, dim, **_: tenon.cumsum(x, axis=dim) if x.ndim else x,
-    "cumprod": lambda x, dim, **_: tenon.cumprod(x, axis=dim) if x.ndim else x,
-    "logcumsumexp": lambda x, dim: tenon.logcumsumexp(x, axis=dim) if x.ndim else x,
-    "sort": lambda x, *args, **kwargs: _sorted(x, *args, **kwargs),
-    "msort": lambda x: tenon.sort(x, axis=0) if x.ndim else x,
-    "argsort": lambda x, *args, **kwargs: _sorted(x, *args, **kwargs)[1],
-    "topk": lambda x, k, dim=-1, largest=True, sorted=True: _largest(x, k, dim, largest),
-}
+TABLE.update(
+    {
+        "gather": _gathered,
+        "take_along_dim": lambda x, index, dim=None: _taken_along(x, index, dim),
+        "index_select": lambda x, dim, index: tenon.gather(x, index, axis=dim) if x.ndim else _no_scalar(),
+        "take": lambda x, index: tenon.gather(tenon.reshape(x, shape=(-1,)), index, axis=0),
+        "index_add": lambda x, dim, index, source, alpha=1: (
+            tenon.scatter_add(x, index, scaled(source, alpha), axis=dim) if x.ndim and index.ndim else _no_scalar()
+        ),
+        "nn.functional.embedding": lambda weight, indices, **rest: _embedded(indices, weight, rest),
+        "nn.functional.one_hot": lambda x, num_classes=-1: _one_hot(x, num_classes),
+        "cumsum": lambda x, dim, **_: tenon.cumsum(x, axis=dim) if x.ndim else x,
+        "cumprod": lambda x, dim, **_: tenon.cumprod(x, axis=dim) if x.ndim else x,
+        "logcumsumexp": lambda x, dim: tenon.logcumsumexp(x, axis=dim) if x.ndim else x,
+        "sort": lambda x, *args, **kwargs: _sorted(x, *args, **kwargs),
+        "msort": lambda x: tenon.sort(x, axis=0) if x.ndim else x,
+        "argsort": lambda x, *args, **kwargs: _sorted(x, *args, **kwargs)[1],
+        "topk": lambda x, k, dim=-1, largest=True, sorted=True: _largest(x, k, dim, largest),
+    }
+)
 
 
 def _no_scalar() -> Any:
@@ -164,33 +166,41 @@ def _over(x: Any, source: Any, dim: int, index: slice) -> Any:
     return _at_rows(x, dim, places, source)
 
 
-TABLE |= {
-    "cummax": _extremes_so_far("cummax"),
-    "cummin": _extremes_so_far("cummin"),
-    "searchsorted": _searched,
-    "bucketize": lambda x, edges, **settings: _searched(edges, x, **settings),
-    "repeat_interleave": _repeated,
-    "scatter": lambda x, dim, index, source, reduce="none": _scattered(x, dim, index, source, reduce),
-    "scatter_add": lambda x, dim, index, source: _scattered(x, dim, index, source, "add"),
-    "scatter_reduce.sum": _scattered,
-    "scatter_reduce.prod": _scattered,
-    "scatter_reduce.amax": _scattered,
-    "scatter_reduce.amin": _scattered,
-    "index_copy": _at_rows,
-    "index_fill": _filled,
-    "index_put": _index_put,
-    "index_reduce.prod": lambda x, dim, index, source, reduce, **rest: _reduced_at(x, dim, index, source, reduce, rest),
-    "index_reduce.amax": lambda x, dim, index, source, reduce, **rest: _reduced_at(x, dim, index, source, reduce, rest),
-    "index_reduce.amin": lambda x, dim, index, source, reduce, **rest: _reduced_at(x, dim, index, source, reduce, rest),
-    "put": _put,
-    "select_scatter": lambda x, source, dim, index: _over(
-        x, tenon.expand_dims(source, axis=dim), dim, slice(index % x.shape[dim], index % x.shape[dim] + 1)
-    ),
-    "slice_scatter": lambda x, source, dim=0, start=None, end=None, step=1: _over(
-        x, source, dim, slice(start, end, step)
-    ),
-    "nonzero_static": lambda x, size, fill_value=-1: tenon.argwhere(x, size=size, fill_value=fill_value),
-}
+TABLE.update(
+    {
+        "cummax": _extremes_so_far("cummax"),
+        "cummin": _extremes_so_far("cummin"),
+        "searchsorted": _searched,
+        "bucketize": lambda x, edges, **settings: _searched(edges, x, **settings),
+        "repeat_interleave": _repeated,
+        "scatter": lambda x, dim, index, source, reduce="none": _scattered(x, dim, index, source, reduce),
+        "scatter_add": lambda x, dim, index, source: _scattered(x, dim, index, source, "add"),
+        "scatter_reduce.sum": _scattered,
+        "scatter_reduce.prod": _scattered,
+        "scatter_reduce.amax": _scattered,
+        "scatter_reduce.amin": _scattered,
+        "index_copy": _at_rows,
+        "index_fill": _filled,
+        "index_put": _index_put,
+        "index_reduce.prod": lambda x, dim, index, source, reduce, **rest: _reduced_at(
+            x, dim, index, source, reduce, rest
+        ),
+        "index_reduce.amax": lambda x, dim, index, source, reduce, **rest: _reduced_at(
+            x, dim, index, source, reduce, rest
+        ),
+        "index_reduce.amin": lambda x, dim, index, source, reduce, **rest: _reduced_at(
+            x, dim, index, source, reduce, rest
+        ),
+        "put": _put,
+        "select_scatter": lambda x, source, dim, index: _over(
+            x, tenon.expand_dims(source, axis=dim), dim, slice(index % x.shape[dim], index % x.shape[dim] + 1)
+        ),
+        "slice_scatter": lambda x, source, dim=0, start=None, end=None, step=1: _over(
+            x, source, dim, slice(start, end, step)
+        ),
+        "nonzero_static": lambda x, size, fill_value=-1: tenon.argwhere(x, size=size, fill_value=fill_value),
+    }
+)
 
 
 def _reduced_at(x: Any, dim: int, index: Any, source: Any, reduce: str, rest: dict[str, Any]) -> Any:

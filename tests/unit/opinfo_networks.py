@@ -29,18 +29,20 @@ def _outer(a: Any, b: Any) -> Any:
     return tenon.multiply(tenon.expand_dims(a, axis=1), b)
 
 
-TABLE |= {
-    "addmm": _affine(tenon.matmul),
-    "addmm.decomposed": _affine(tenon.matmul),
-    "addmv": _affine(tenon.matmul),
-    "baddbmm": _affine(tenon.matmul),
-    "addbmm": _affine(_sum_of_products),
-    "addr": _affine(_outer),
-    "outer": _outer,
-    "inner": lambda a, b: tenon.matmul(a, swapped(b, -2, -1) if b.ndim > 1 else b) if a.ndim and b.ndim else a * b,
-    "einsum": lambda operands, equation: tenon.einsum(equation, *operands),
-    "nn.functional.linear": lambda x, weight, bias=None: _linear(x, weight, bias),
-}
+TABLE.update(
+    {
+        "addmm": _affine(tenon.matmul),
+        "addmm.decomposed": _affine(tenon.matmul),
+        "addmv": _affine(tenon.matmul),
+        "baddbmm": _affine(tenon.matmul),
+        "addbmm": _affine(_sum_of_products),
+        "addr": _affine(_outer),
+        "outer": _outer,
+        "inner": lambda a, b: tenon.matmul(a, swapped(b, -2, -1) if b.ndim > 1 else b) if a.ndim and b.ndim else a * b,
+        "einsum": lambda operands, equation: tenon.einsum(equation, *operands),
+        "nn.functional.linear": lambda x, weight, bias=None: _linear(x, weight, bias),
+    }
+)
 
 
 def _linear(x: Any, weight: Any, bias: Any) -> Any:
@@ -76,29 +78,33 @@ def _in_dtype(ours: str) -> Callable[..., Any]:
     return call
 
 
-TABLE |= {
-    "softmax": _in_dtype("softmax"),
-    "log_softmax": _in_dtype("log_softmax"),
-    "nn.functional.softmin": lambda x, dim=-1, dtype=None, **_: _in_dtype("softmax")(tenon.negative(x), dim, dtype),
-}
+TABLE.update(
+    {
+        "softmax": _in_dtype("softmax"),
+        "log_softmax": _in_dtype("log_softmax"),
+        "nn.functional.softmin": lambda x, dim=-1, dtype=None, **_: _in_dtype("softmax")(tenon.negative(x), dim, dtype),
+    }
+)
 
 
 def _reduced(loss: Any, reduction: str) -> Any:
     return {"none": lambda x: x, "mean": tenon.mean, "sum": tenon.sum}[reduction](loss)
 
 
-TABLE |= {
-    "nn.functional.mse_loss": lambda x, y, reduction="mean", **_: _reduced(
-        tenon.square(tenon.subtract(x, y)), reduction
-    ),
-    "nn.functional.l1_loss": lambda x, y, reduction="mean", **_: tenon.l1_loss(x, y, reduction=reduction),
-    "nn.functional.smooth_l1_loss": lambda x, y, reduction="mean", beta=1.0, **_: tenon.smooth_l1_loss(
-        x, y, beta=float(beta), reduction=reduction
-    ),
-    "nn.functional.huber_loss": lambda x, y, reduction="mean", delta=1.0, **_: tenon.huber_loss(
-        x, y, delta=float(delta), reduction=reduction
-    ),
-}
+TABLE.update(
+    {
+        "nn.functional.mse_loss": lambda x, y, reduction="mean", **_: _reduced(
+            tenon.square(tenon.subtract(x, y)), reduction
+        ),
+        "nn.functional.l1_loss": lambda x, y, reduction="mean", **_: tenon.l1_loss(x, y, reduction=reduction),
+        "nn.functional.smooth_l1_loss": lambda x, y, reduction="mean", beta=1.0, **_: tenon.smooth_l1_loss(
+            x, y, beta=float(beta), reduction=reduction
+        ),
+        "nn.functional.huber_loss": lambda x, y, reduction="mean", delta=1.0, **_: tenon.huber_loss(
+            x, y, delta=float(delta), reduction=reduction
+        ),
+    }
+)
 
 
 def _weighted(kind: str) -> Callable[..., Any]:
@@ -140,19 +146,21 @@ for _name in (
 ):
     TABLE[f"nn.functional.{_name}"] = _loss(_name)
 
-TABLE |= {
-    "nn.functional.nll_loss": _weighted("nll_loss"),
-    "nn.functional.cross_entropy": _weighted("cross_entropy"),
-    "nn.functional.binary_cross_entropy_with_logits": (
-        lambda x, y, weight=None, pos_weight=None, reduction="mean": tenon.binary_cross_entropy_with_logits(
-            x, y, weight, pos_weight, reduction=reduction
-        )
-    ),
-    "nn.functional.gaussian_nll_loss": _gaussian_nll,
-    "nn.functional.pairwise_distance": lambda x, y, p=2.0, eps=1e-6, keepdim=False: tenon.norm(
-        tenon.subtract(x, y) + eps, p=float(p), axis=-1, keepdims=keepdim
-    ),
-}
+TABLE.update(
+    {
+        "nn.functional.nll_loss": _weighted("nll_loss"),
+        "nn.functional.cross_entropy": _weighted("cross_entropy"),
+        "nn.functional.binary_cross_entropy_with_logits": (
+            lambda x, y, weight=None, pos_weight=None, reduction="mean": tenon.binary_cross_entropy_with_logits(
+                x, y, weight, pos_weight, reduction=reduction
+            )
+        ),
+        "nn.functional.gaussian_nll_loss": _gaussian_nll,
+        "nn.functional.pairwise_distance": lambda x, y, p=2.0, eps=1e-6, keepdim=False: tenon.norm(
+            tenon.subtract(x, y) + eps, p=float(p), axis=-1, keepdims=keepdim
+        ),
+    }
+)
 
 
 def _last_axes(shape: Sequence[int]) -> tuple[int, ...]:
@@ -194,32 +202,36 @@ def _instance_norm(
     return tenon.instance_norm(x, weight, bias, eps=eps)
 
 
-TABLE |= {
-    "nn.functional.layer_norm": _layer_norm,
-    "nn.functional.rms_norm": _rms_norm,
-    "nn.functional.batch_norm": _batch_norm,
-    "nn.functional.instance_norm": _instance_norm,
-    "nn.functional.group_norm": lambda x, groups, weight=None, bias=None, eps=1e-5: tenon.group_norm(
-        x, weight, bias, groups=groups, eps=eps
-    ),
-    "nn.functional.normalize": lambda x, p=2.0, dim=1, eps=1e-12: tenon.lp_normalize(
-        _vector(x), p=float(p), axis=dim, eps=eps
-    ),
-    "nn.functional.cosine_similarity": lambda x, y, dim=1, eps=1e-8: tenon.cosine_similarity(
-        _vector(x), y, axis=dim, eps=eps
-    ),
-    "nn.functional.local_response_norm": lambda x, size, alpha=1e-4, beta=0.75, k=1.0: _response_norm(
-        x, size, alpha, beta, k
-    ),
-    "norm": lambda x, p=2, dim=None, keepdim=False, **rest: _vector_norm(x, p, dim, keepdim, rest),
-    "linalg.vector_norm": lambda x, ord=2, dim=None, keepdim=False, **rest: _vector_norm(x, ord, dim, keepdim, rest),
-    "linalg.vecdot": lambda x, y, dim=-1: tenon.sum(tenon.multiply(x, y), axis=dim),
-    "vdot": tenon.matmul,
-    "kron": lambda x, y: tenon.reshape(
-        tenon.einsum("ij,kl->ikjl", x, y), shape=tuple([a * b for a, b in zip(x.shape, y.shape, strict=True)])
-    ),
-    "tensordot": lambda x, y, dims: _tensordot(x, y, dims),
-}
+TABLE.update(
+    {
+        "nn.functional.layer_norm": _layer_norm,
+        "nn.functional.rms_norm": _rms_norm,
+        "nn.functional.batch_norm": _batch_norm,
+        "nn.functional.instance_norm": _instance_norm,
+        "nn.functional.group_norm": lambda x, groups, weight=None, bias=None, eps=1e-5: tenon.group_norm(
+            x, weight, bias, groups=groups, eps=eps
+        ),
+        "nn.functional.normalize": lambda x, p=2.0, dim=1, eps=1e-12: tenon.lp_normalize(
+            _vector(x), p=float(p), axis=dim, eps=eps
+        ),
+        "nn.functional.cosine_similarity": lambda x, y, dim=1, eps=1e-8: tenon.cosine_similarity(
+            _vector(x), y, axis=dim, eps=eps
+        ),
+        "nn.functional.local_response_norm": lambda x, size, alpha=1e-4, beta=0.75, k=1.0: _response_norm(
+            x, size, alpha, beta, k
+        ),
+        "norm": lambda x, p=2, dim=None, keepdim=False, **rest: _vector_norm(x, p, dim, keepdim, rest),
+        "linalg.vector_norm": lambda x, ord=2, dim=None, keepdim=False, **rest: _vector_norm(
+            x, ord, dim, keepdim, rest
+        ),
+        "linalg.vecdot": lambda x, y, dim=-1: tenon.sum(tenon.multiply(x, y), axis=dim),
+        "vdot": tenon.matmul,
+        "kron": lambda x, y: tenon.reshape(
+            tenon.einsum("ij,kl->ikjl", x, y), shape=tuple([a * b for a, b in zip(x.shape, y.shape, strict=True)])
+        ),
+        "tensordot": lambda x, y, dims: _tensordot(x, y, dims),
+    }
+)
 
 
 def _vector(x: Any) -> Any:
@@ -353,12 +365,14 @@ def _transposed(rank: int) -> Callable[..., Any]:
 
 
 for _rank in (1, 2, 3):
-    TABLE |= {
-        f"nn.functional.conv_transpose{_rank}d": _batched(_rank, _transposed(_rank)),
-        f"nn.functional.max_pool{_rank}d": _batched(_rank, _max_pool(_rank)),
-        f"nn.functional.avg_pool{_rank}d": _batched(_rank, _avg_pool(_rank)),
-        f"nn.functional.adaptive_avg_pool{_rank}d": _adaptive("avg", _rank),
-        f"nn.functional.adaptive_max_pool{_rank}d": _adaptive("max", _rank),
-        f"nn.functional.max_unpool{_rank}d": _unpool(_rank),
-        f"nn.functional.max_unpool{_rank}d.grad": _unpool(_rank),
-    }
+    TABLE.update(
+        {
+            f"nn.functional.conv_transpose{_rank}d": _batched(_rank, _transposed(_rank)),
+            f"nn.functional.max_pool{_rank}d": _batched(_rank, _max_pool(_rank)),
+            f"nn.functional.avg_pool{_rank}d": _batched(_rank, _avg_pool(_rank)),
+            f"nn.functional.adaptive_avg_pool{_rank}d": _adaptive("avg", _rank),
+            f"nn.functional.adaptive_max_pool{_rank}d": _adaptive("max", _rank),
+            f"nn.functional.max_unpool{_rank}d": _unpool(_rank),
+            f"nn.functional.max_unpool{_rank}d.grad": _unpool(_rank),
+        }
+    )

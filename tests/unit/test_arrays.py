@@ -142,3 +142,7 @@ def test_arrays_of_jax() -> None:
     np.testing.assert_array_equal(tenon.jit(twice)(x), twice(np.asarray(x)))
     half = x.astype(jnp.bfloat16)
     np.testing.assert_array_equal(tenon.jit(lambda x: x + x)(half), np.asarray(half + half))
+
+
+def test_ranges_are_arrays() -> None:
+    assert tenon.sum(range(4)) == 6

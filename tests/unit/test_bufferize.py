@@ -21,8 +21,8 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.interpreter import Interpreter
-from tenon.dialects.xdsl_corrections import correct_xdsl
 from tenon.dialects.types import numpy_dtype
+from tenon.dialects.xdsl_corrections import correct_xdsl
 from tenon.lowering.bufferize import bufferize
 from tenon.lowering.memory_plan import Lifetime, MemoryPlan, memory_report, plan_memory
 from tenon.passes.dominance import check_dominance

@@ -351,3 +351,36 @@ def test_commands_import_ops_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("1 / 0")
     broken = command("tenon", "--ops", "broken.py", "ops")
     assert (broken.returncode, broken.stderr) == (1, "tenon: error: broken.py: ZeroDivisionError: division by zero\n")
+
+
+def test_runs_only_what_main_reaches() -> None:
+    text = """func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %y = func.call @double(%x) : (tensor<?xf32>) -> tensor<?xf32>
+  func.return %y : tensor<?xf32>
+}
+func.func @double(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %y = tenon.add %x, %x : tensor<?xf32>, tensor<?xf32> -> tensor<?xf32>
+  func.return %y : tensor<?xf32>
+}
+func.func @other(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %y = tenon.exp %x : tensor<?xf32> -> tensor<?xf32>
+  func.return %y : tensor<?xf32>
+}
+"""
+    for options in ([], ["--interpret"]):
+        result = tenon_cli("run", "-", "--args", "iota:3xf32", *options, input=text)
+        assert result.output == "result 0: float32[3]\n[0. 2. 4.]\n"
+
+
+def test_compile_asks_to_import_an_onnx_model_first(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b"\x08\x0a")
+    assert f"import it first: tenon import {path} -o net.mlir" in error("compile", path)
+
+
+def test_folder_for_the_ir_that_cannot_be_written(module: Path, tmp_path: Path) -> None:
+    taken = tmp_path / "file"
+    taken.write_text("")
+    with tenon.knobs.override(dump_ir=taken / "ir"):
+        message = error("run", module, "--args", "iota:2x3xf32,2")
+    assert message.startswith(f"TENON_DUMP_IR: cannot write to {taken / 'ir'}: ")

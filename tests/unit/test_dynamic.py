@@ -322,7 +322,7 @@ def test_dimensions_may_be_computed_from_others() -> None:
     compiled = function.compile(tenon.ShapeDtype(2 * n), tenon.ShapeDtype(n))
     x, y = floats(14), floats(7)
     np.testing.assert_allclose(compiled(x, y), x.reshape(2, 7).sum(0) + y, rtol=1e-6)
-    with pytest.raises(ValueError, match=r"dimension 0 of x is 13 where 2\*n = 14 is needed"):
+    with pytest.raises(ValueError, match=r"dimension 0 of x is 13 where 2\*n = 14 \(dimension 0 of y is 7\) is needed"):
         compiled(floats(13), y)
 
 
@@ -360,6 +360,34 @@ def test_equal_names_mean_equal_sizes() -> None:
         jitted(floats(3), floats(4))
 
 
+def test_errors_about_sizes_name_the_leaves_of_a_call_and_where_names_are_told() -> None:
+    jitted = tenon.jit(lambda xs: xs[0] + xs[1]["w"], dynamic={"xs": ["n"]})
+    with pytest.raises(
+        tenon.SizeMismatchError, match=r"n is 3 in dimension 0 of xs\.0 and 4 in dimension 0 of xs\.1\.w"
+    ):
+        jitted([floats(3), {"w": floats(4)}])
+    n = tenon.dim("n")
+    joined = tenon.jit(lambda p, y: tenon.concatenate((p["x"], y))).compile(
+        {"x": tenon.ShapeDtype(n)}, tenon.ShapeDtype(2 * n + 1)
+    )
+    assert joined({"x": floats(2)}, floats(5)).shape == (7,)
+    message = re.escape("dimension 0 of y is 4 where 2*n + 1 = 5 (dimension 0 of p.x is 2) is needed")
+    with pytest.raises(tenon.SizeMismatchError, match=message):
+        joined({"x": floats(2)}, floats(4))
+    with pytest.raises(ValueError, match=re.escape("n is 0 where 1 or more is needed (dimension 0 of p.x)")):
+        joined({"x": floats(0)}, floats(1))
+    with pytest.raises(ValueError, match=re.escape("no dimension of an argument is n, only 2*n")):
+        tenon.jit(lambda x: x + 1).compile(tenon.ShapeDtype(2 * n))
+
+
+def test_a_function_without_results_is_compiled_once() -> None:
+    traced: list[Any] = []
+    jitted = tenon.jit(lambda x: traced.append(x.shape), dynamic={"x": ["n"]})
+    for number in (1, 2, 3):
+        assert jitted(floats(number)) is None
+    assert len(traced) == 1
+
+
 def test_other_dimensions_are_part_of_the_signature() -> None:
     n = tenon.dim("n")
     compiled = tenon.jit(lambda x: x + 1).compile(tenon.ShapeDtype((n, 64)))
@@ -380,9 +408,13 @@ def test_other_dimensions_are_part_of_the_signature() -> None:
         ({"x": "n"}, TypeError, "dynamic: x is 'n' where a name for each axis is needed"),
         ({"x": [5]}, TypeError, "dynamic: axis 0 of x is 5, which is no name"),
         ({"x": ["n-1"]}, ValueError, "no identifier"),
+        ({"x": ["lambda"]}, ValueError, "a size is named 'lambda', which is no identifier or means something else"),
+        (["x"], TypeError, r"dynamic is \['x'\] where names of axes by argument are needed"),
+        ({"x": {"0": "n"}}, TypeError, "dynamic: an axis of x is '0', which is no integer"),
+        ({"x": {0: "n", -1: "m"}}, ValueError, "dynamic: an axis of x is named twice"),
     ],
 )
-def test_dynamic_names_what_is_wrong(dynamic: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_dynamic_names_what_is_wrong(dynamic: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         tenon.jit(lambda x: x, dynamic=dynamic)(floats(3))
 
@@ -562,6 +594,21 @@ func.func @main(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>) -> tensor<?x4xf32> {
         said = run_file(str(file), "--args", "ones:3x4xf32,ones:1x4xf32")
     assert "float32[3, 4]" in said
     assert "is 3 in dimension 0 of x and 1 in dimension 0 of y" in said
+
+
+@pytest.mark.parametrize("flags", [(), ("--interpret",)])
+def test_names_that_a_file_declares_are_checked(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    file = tmp_path / "named.mlir"
+    file.write_text("""
+func.func @main(%x: tensor<?xf32> {tenon.shape = ["n"]}, %y: tensor<?xui8> {tenon.shape = ["n"]})
+    -> (tensor<?xf32>, tensor<?xui8>) {
+  func.return %x, %y : tensor<?xf32>, tensor<?xui8>
+}
+""")
+    assert "uint8[3]" in run_file(str(file), *flags, "--args", "ones:3xf32,ones:3xui8")
+    result = CliRunner().invoke(main, ["run", str(file), *flags, "--args", "ones:3xf32,ones:4xui8"])
+    assert result.exit_code != 0
+    assert "n is 3 in dimension 0 of x and 4 in dimension 0 of y" in result.output
 
 
 def test_a_file_with_unknown_dimensions_compiles_to_files(tmp_path: Path) -> None:

@@ -266,3 +266,27 @@ def test_mistakes_in_definitions_are_named() -> None:
         Pair.apply(x)
     with pytest.raises(TypeError, match=r"indexing returns 2 indices where one for each operand \(x, y\)"):
         Short.apply(x, x)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (lambda: tenon.dim(3), TypeError, "a size is named 3, which is no text"),
+        (lambda: tenon.jit(abs, dynamic=("n", None)), TypeError, "abs: dynamic is ('n', None) where names"),
+        (lambda: tenon.jit(abs, donate=(0,)), TypeError, "abs: donate is (0,) where names of arguments are needed"),
+        (lambda: tenon.jit(abs, static=0), TypeError, "abs: static is 0 where names of arguments are needed"),
+        (lambda: tenon.random_normal(0, (2,)), ValueError, "is 0 where 2 words (i32) are needed"),
+        (lambda: tenon.split_key(np.zeros(3, np.int32)), ValueError, "has shape (3,) where 2 words (i32) are needed"),
+        (lambda: tenon.arange(0, 1, 0), ValueError, "arange: step is 0"),
+    ],
+)
+def test_wrong_values_are_named(call: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    assert message in str(caught.value)
+
+
+def test_other_byte_order_is_warned_of_at_the_users_line() -> None:
+    with pytest.warns(UserWarning, match="other byte order") as warned:
+        tenon.sum(np.zeros(2, np.dtype("f4").newbyteorder("S")))
+    assert warned[0].filename == __file__

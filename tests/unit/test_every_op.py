@@ -71,7 +71,8 @@ def words(*given: Array) -> tuple[Array, ...]:
     for index in np.ndindex(*operands[0].shape):
         low, high, *key = [operand[index] for operand in operands]
         results[(slice(None), *index)] = threefry(np.array(key), (low, high))
-    return tuple(results.view(np.int32))
+    low, high = results.view(np.int32)
+    return low, high
 
 
 def put(x: Array, indices: Array, updates: Array, axis: int = -1, reduction: str = "none") -> Array:

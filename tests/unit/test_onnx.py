@@ -410,7 +410,7 @@ def test_a_model_of_opset_7() -> None:
     proto = model(nodes, {"x": (F32, (2, 3, 4, 4))}, ["y", "r"], weights, opset=7)
     x = values(2, 3, 4, 4)
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
-    for result, expected in zip(load(proto)(x), session.run(None, {"x": x}), strict=True):
+    for result, expected in zip(load(proto)(x), map(np.asarray, session.run(None, {"x": x})), strict=True):
         assert result.dtype == expected.dtype
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
@@ -426,3 +426,28 @@ def test_names_of_the_package() -> None:
     assert tenon.onnx.load is load
     with pytest.raises(AttributeError, match=r"module 'tenon.onnx' has no attribute 'save'"):
         tenon.onnx.save  # noqa: B018
+
+
+def test_inputs_may_be_nested_lists() -> None:
+    given = load(model([node("Neg", "x", "y")], {"x": (F32, (1, 2))}, ["y"]))
+    np.testing.assert_array_equal(given([[1.0, 2]])[0], np.array([[-1, -2]], np.float32))
+    with pytest.raises(ValueError, match="is given as lists of different lengths"):
+        given([[1.0], [1.0, 2.0]])
+
+
+def test_batching_leaves_weights_as_they_are(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from tenon.tools import cli, opt
+
+    proto, _ = perceptron()
+    path, batched = tmp_path / "perceptron.mlir", tmp_path / "batched.mlir"
+    load(proto).to_mlir(path, (4, 8))
+    opt.main(["-p", "batch{size=3}", str(path), "-o", str(batched)])
+    assert "%w1: tensor<8x16xf32> {tenon.resource =" in batched.read_text()
+    x = values(3, 4, 8)
+    np.save(tmp_path / "x.npy", x)
+    result = tmp_path / "result.npy"
+    run = CliRunner().invoke(cli.main, ["run", str(batched), "--args", str(tmp_path / "x.npy"), "-o", str(result)])
+    assert run.exit_code == 0, run.output
+    np.testing.assert_allclose(np.load(result), [load(proto)(example)[0] for example in x], rtol=1e-5)

@@ -24,10 +24,10 @@ with warnings.catch_warnings():
     from torch.testing._internal.common_methods_invocations import op_db
     from torch.utils._pytree import tree_flatten, tree_unflatten
 
-import opinfo_elementwise  # noqa: E402, F401
-import opinfo_indices  # noqa: E402, F401
-import opinfo_networks  # noqa: E402, F401
-import opinfo_shapes  # noqa: E402, F401
+import opinfo_elementwise  # noqa: E402, F401  # pyright: ignore[reportUnusedImport]
+import opinfo_indices  # noqa: E402, F401  # pyright: ignore[reportUnusedImport]
+import opinfo_networks  # noqa: E402, F401  # pyright: ignore[reportUnusedImport]
+import opinfo_shapes  # noqa: E402, F401  # pyright: ignore[reportUnusedImport]
 from opinfo_table import TABLE, VALUES_ALONE, Unshared  # noqa: E402
 
 MOST = 6
