@@ -1,7 +1,7 @@
 """Structured IR on tensors to structured IR on memrefs in one arena.
 
-Before: structured IR on tensors of known shapes, numbers or sizes; a function either has the attribute `kernel` or is an entry, and
-entries call kernels only. After: no tensor is left.
+Before: structured IR on tensors of known shapes, numbers or sizes; a function either has the attribute `kernel` or is
+an entry, and entries call kernels only. After: no tensor is left.
 
 - An entry takes its inputs, then its outputs in order, then the arena `memref<Nxi8>`, and returns nothing;
   `num_inputs` and `num_outputs` say how many. Its temporaries are views of the arena, placed by `memory_plan`.

@@ -78,14 +78,15 @@ class Compiled:
         """The result for the data of a call that fits the signature; errors about sizes name its arguments."""
         try:
             return unflatten(self.result, self.executable.run(arrays))
-        except (SizeMismatchError, EmptySizeError):
+        except (SizeMismatchError, EmptySizeError) as error:
             if self.signature is None:
                 raise
+            reason = error
             try:
                 self.interface.bind([array.shape for array in arrays], self.signature.names)
             except (SizeMismatchError, EmptySizeError) as named:
-                error = named
-            raise type(error)(f"{self.name}: {error}") from None
+                reason = named
+            raise type(reason)(f"{self.name}: {reason}") from None
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Launch on a flat list of arrays; raises `TypeError` when they do not fit the interface."""

@@ -109,7 +109,7 @@ def _example(leaf: Any, axis: int, name: str) -> Value:
 def _common_size(examples: Sequence[Value | None], names: Sequence[str], axis_size: int | None) -> int:
     sizes = {name: x.shape[0] for x, name in zip(examples, names, strict=True) if x is not None}
     if axis_size is not None:
-        if not isinstance(axis_size, int | Size) or axis_size < 0:
+        if not isinstance(axis_size, int | Size) or axis_size < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"vmap: axis_size is {axis_size!r} where a number of examples is needed")
         sizes["axis_size"] = axis_size
     if not sizes:

@@ -71,8 +71,7 @@ def words(*given: Array) -> tuple[Array, ...]:
     for index in np.ndindex(*operands[0].shape):
         low, high, *key = [operand[index] for operand in operands]
         results[(slice(None), *index)] = threefry(np.array(key), (low, high))
-    low, high = results.view(np.int32)
-    return low, high
+    return np.asarray(results[0].view(np.int32)), np.asarray(results[1].view(np.int32))
 
 
 def put(x: Array, indices: Array, updates: Array, axis: int = -1, reduction: str = "none") -> Array:

@@ -381,6 +381,9 @@ def test_numbers_of_examples_that_differ_are_named() -> None:
         tenon.vmap(lambda x, rest: x + rest["y"])(x, {"y": y})
     with pytest.raises(ValueError, match=r"numbers of examples differ: argument 0 has 4, argument 1 has 5"):
         tenon.vmap(lambda *a: a[0])(x, y)
+    for size in (-1, 2.0):
+        with pytest.raises(ValueError, match=f"vmap: axis_size is {size} where a number of examples is needed"):
+            tenon.vmap(lambda: 1.0, axis_size=size)()  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"differ: x has 4, y has 5, axis_size has 6"):
         tenon.vmap(lambda x, y: x, axis_size=6)(x, y=y)
 
