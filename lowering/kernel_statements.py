@@ -24,6 +24,7 @@ from xdsl.ir.affine import (
     AffineMap,
 )
 
+from tenon.dialects.size import Size
 from tenon.lowering.combiners import combining_kind
 
 _DIVISIONS = (
@@ -45,12 +46,17 @@ class LoopKind(Enum):
     REDUCTION = "reduction"  # in no output's index
 
 
+LARGEST_STEP = 4
+"""How far apart the elements of a vector may be for neighbours to be loaded and the others left out."""
+
+
 class Stride(Enum):
     """How an access moves in memory from one iteration of a loop to the next."""
 
     INVARIANT = 0
     UNIT = 1
-    OTHER = 2
+    STEPPED = 2  # by 2 up to `LARGEST_STEP` elements
+    OTHER = 3
 
 
 @dataclass(frozen=True)
@@ -88,8 +94,18 @@ class Access:
         dims = [dim for dim, subscript in enumerate(self.subscripts) if loop in subscript.factors]
         if not dims:
             return Stride.INVARIANT
-        last = len(self.subscripts) - 1
-        return Stride.UNIT if dims == [last] and self.subscripts[last].factors[loop] == 1 else Stride.OTHER
+        step = self.step(loop)
+        if dims != [len(self.subscripts) - 1] or not 1 <= step <= LARGEST_STEP:
+            return Stride.OTHER
+        return Stride.UNIT if step == 1 else Stride.STEPPED
+
+    def step(self, loop: int) -> int:
+        """How many elements of the last dimension lie between one iteration of `loop` and the next."""
+        return self.subscripts[-1].factors.get(loop, 0) if self.subscripts else 0
+
+    def advances(self, loop: int) -> bool:
+        """Whether some index depends on `loop` alone, so that each iteration is at an element of its own."""
+        return any(list(subscript.factors) == [loop] and subscript.factors[loop] for subscript in self.subscripts)
 
     def plain_loops(self) -> tuple[int | None, ...]:
         """For each index the loop that it is, or None."""
@@ -361,7 +377,9 @@ def vector_obstacle(statement: Statement, loop: int) -> str | None:
         stride = access.stride(loop)
         if stride is Stride.OTHER:
             return f"an access to {access.buffer.type} has no unit stride along it"
-        if stride is Stride.UNIT and element_type(access.buffer) == i1:
+        if stride is Stride.STEPPED and isinstance(statement.extents[loop], Size):
+            return f"an access to {access.buffer.type} steps over elements, as often as only the launch tells"
+        if stride in (Stride.UNIT, Stride.STEPPED) and element_type(access.buffer) == i1:
             return "an i1 element is a byte in memory and a bit in a vector"
     if kind is LoopKind.REDUCTION:
         for accumulator in statement.accumulators:
@@ -379,7 +397,7 @@ def _body_obstacle(statement: Statement, loop: int) -> str | None:
     varying: set[SSAValue] = {
         argument
         for argument, access in zip(statement.body.args, statement.accesses, strict=True)
-        if access.stride(loop) is Stride.UNIT
+        if access.stride(loop) is not Stride.INVARIANT
     }
     if statement.kinds[loop] is LoopKind.REDUCTION:
         varying.update(statement.accumulators)

@@ -7,9 +7,11 @@ op that has the attribute already is left alone.
 
 The rule: a loop is as good a vector loop as the lanes it fills on average,
 
-    extent / (ceil(extent / width) + horizontal),  width = min(vector bits / widest element, extent down to a 2^k)
+    extent / (ceil(extent / width) * stepped + horizontal)
+    width = min(vector bits / widest element, extent down to a 2^k)
 
-where `horizontal` is what combining the lanes of a reduction costs for each time the loop runs. Statements that
+where `stepped` is more than 1 if elements a few apart are loaded, and `horizontal` what combining the lanes of a
+reduction costs for each time the loop runs. Statements that
 share outer loops look at their own loops first; where vectors along a shared loop are better for the kernel as a
 whole, all take that one. A tile has as many vectors as keep the multipliers busy without leaving registers:
 `LARGEST_TILE` accumulators where loads can be shared by jamming a second parallel loop, else `VECTORS_IN_FLIGHT`.
@@ -49,6 +51,8 @@ VECTORS_IN_FLIGHT = 8
 UNROLLED_STREAM = 2
 """Vectors per iteration of a loop that only streams."""
 LARGEST_JAM = 8
+STEPPED_COST = 0.5
+"""What loading vectors and leaving out some of their elements costs, in iterations."""
 SEPARATE_ROWS = 4
 """Vectors along the vector loop in a tile that also jams."""
 
@@ -160,7 +164,8 @@ def _lanes_filled(statement: Statement, loop: int, width: int) -> float:
     if statement.kinds[loop] is LoopKind.REDUCTION:
         runs = prod(estimate(statement.extents[r]) for r in statement.loops(LoopKind.REDUCTION) if r != loop)
         horizontal = width.bit_length() / max(runs, 1)
-    return extent / (vectors + horizontal)
+    steps = sum(access.stride(loop) is Stride.STEPPED for access in statement.inputs)
+    return extent / (vectors * (1 + STEPPED_COST * steps) + horizontal)
 
 
 def _prefers(statement: Statement, loop: int, other: int) -> bool:

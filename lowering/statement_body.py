@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import arith, linalg, math, memref, vector
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType
+from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, VectorType, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.lowering.combiners import product_of_sum
@@ -95,8 +95,53 @@ class BodyEmitter:
         buffer = self._buffers.get(access.buffer)
         if buffer is not None and buffer.scalar is not None:
             return buffer.scalar
-        varies = lanes.count > 1 and access.stride(lanes.loop or 0) is not Stride.INVARIANT
-        return self._load(*self._address(access, point), lanes if varies else ONE_LANE, reads)
+        stride = access.stride(lanes.loop or 0) if lanes.count > 1 else Stride.INVARIANT
+        if stride is Stride.STEPPED:
+            return self._load_stepped(access, point, lanes, reads)
+        return self._load(*self._address(access, point), ONE_LANE if stride is Stride.INVARIANT else lanes, reads)
+
+    def _load_stepped(self, access: Access, point: Point, lanes: Lanes, reads: Reads) -> SSAValue:
+        """Lanes that are a few elements apart: the vectors that hold them, of which the other lanes are left out."""
+        step, width = access.step(lanes.loop or 0), lanes.count
+        source, (*outer, first) = self._place(access, point)
+        indices = tuple(map(self._builder.index, outer))
+        starts = [part * width for part in range(step)]
+        if lanes.active is None:
+            # No vector reaches beyond the last lane, which may be the last element of the buffer.
+            starts = sorted({min(start, (width - 1) * (step - 1)) for start in starts})
+        vectors: list[SSAValue] = []
+        for start in starts:
+            active = None if lanes.active is None else (lanes.active - 1) * step + 1 - start
+            if active is not None and active <= 0:
+                break
+            part = Lanes(lanes.loop, width, None if active is None or active >= width else active)
+            vectors.append(self._load(source, (*indices, self._builder.index(first + start)), part, reads))
+        key = ("stepped", step, *vectors)
+        known = reads.get(key)
+        if known is None:
+            known = reads[key] = self._chosen(vectors, starts, step)
+        return known
+
+    def _chosen(self, vectors: Sequence[SSAValue], starts: Sequence[int], step: int) -> SSAValue:
+        """Every `step`-th element, from the first on, of `vectors` that start at `starts`."""
+        result = vectors[0]
+        assert isinstance(result.type, VectorType)
+        (width,) = result.type.get_shape()
+        taken = [lane * step for lane in range(width)]
+        for start, second in zip(starts[1:], vectors[1:] or vectors, strict=False):
+            # Behind the first shuffle the lanes found so far are where they belong.
+            is_first = result is vectors[0]
+            mask = [
+                (place if is_first else lane) if place < start else min(place - start, width - 1) + width
+                for lane, place in enumerate(taken)
+            ]
+            op = vector.ShuffleOp.create(
+                operands=(result, second),
+                result_types=(result.type,),
+                properties={"mask": DenseArrayBase.from_list(i64, mask)},
+            )
+            result = self._builder.value(op)
+        return result
 
     def _load(self, source: SSAValue, indices: tuple[SSAValue, ...], lanes: Lanes, reads: Reads) -> SSAValue:
         key = (source, indices, lanes)
@@ -134,6 +179,11 @@ class BodyEmitter:
         self._builder.add(op)
 
     def _address(self, access: Access, point: Point) -> tuple[SSAValue, tuple[SSAValue, ...]]:
+        source, place = self._place(access, point)
+        return source, tuple(map(self._builder.index, place))
+
+    def _place(self, access: Access, point: Point) -> tuple[SSAValue, list[Position]]:
+        """The memref that holds the element at `point`, and its indices there."""
         buffer = self._buffers.get(access.buffer)
         dims: Sequence[int] = range(len(access.subscripts))
         source, positions = access.buffer, point.indices
@@ -141,14 +191,14 @@ class BodyEmitter:
             assert buffer.memref is not None, f"{access.buffer.type} is read before it is written"
             source, dims = buffer.memref, buffer.dims
             positions = point.local if buffer.shrunken else point.indices
-        indices: list[SSAValue] = []
+        place: list[Position] = []
         for dim in dims:
             subscript = access.subscripts[dim]
             total = Position((), subscript.constant)
             for loop, factor in subscript.factors.items():
                 total = total + positions[loop].scaled(factor)
-            indices.append(self._builder.index(total))
-        return source, tuple(indices)
+            place.append(total)
+        return source, place
 
     def evaluate(
         self, point: Point, accumulators: Sequence[SSAValue | None], lanes: Lanes, reads: Reads

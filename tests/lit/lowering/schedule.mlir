@@ -54,3 +54,16 @@ func.func private @pinned(%x: memref<64xf32>, %o: memref<64xf32>) attributes {ke
 }
 // CHECK-LABEL: @pinned
 // CHECK: schedule = {vector = 0 : i64, width = 4 : i64}
+
+// Elements a few apart are loaded with what lies between them.
+func.func private @every_other(%x: memref<64x65xf32>, %w: memref<3xf32>, %o: memref<64x32xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1 * 2 + d2)>, affine_map<(d0, d1, d2) -> (d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : memref<64x65xf32>, memref<3xf32>) outs(%o : memref<64x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @every_other
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64
