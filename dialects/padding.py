@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects import arith
+from xdsl.dialects import arith, func
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import operand_def, result_def
 
 from tenon.dialects.base import tensor_op
@@ -15,7 +17,7 @@ from tenon.dialects.inference import InferenceError
 from tenon.dialects.promotion import cast_literal
 from tenon.dialects.scalar import emit_scalar
 from tenon.dialects.settings import setting
-from tenon.dialects.structured import Reader, clamp, index_constant, inside
+from tenon.dialects.structured import Reader, clamp, filled, generic, index_constant, inside, static_shape
 from tenon.dialects.types import ANY_TENSOR, element_of, shape_of, tensor_type
 from tenon.dialects.value import Value, ops
 
@@ -67,6 +69,27 @@ class PadOp(IndexingOp):
                 raise InferenceError(f"axis {axis} has no elements that mode {settings['mode']!r} could continue")
         sizes = [-1 if size < 0 else size + a + b for size, a, b in zip(shape, low, high, strict=True)]
         return tensor_type(tuple(sizes), element_of(x))
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        """Where the result leaves the kernel, `value` everywhere and then `x` in its place: neither asks for each
+        element whether it is inside."""
+        (x,) = operands
+        settings, shape = self.settings, static_shape(x)
+        low, high = settings["low"], settings["high"]
+        users = [use.operation for use in self.results[0].uses]
+        is_returned = bool(users) and all(isinstance(user, func.ReturnOp) for user in users)
+        is_around = all(before > 0 <= behind or before == behind == 0 for before, behind in zip(low, high, strict=True))
+        if not is_returned or settings["mode"] != "constant" or not is_around or 0 in shape:
+            # An index that is a loop runs over the whole dimension, so that what only stands behind needs other means.
+            return super().structured(operands)
+        element, rank = element_of(x.type), len(shape)
+        around = filled(static_shape(self.results[0]), element, cast_literal(settings["value"], element))
+        place = [
+            AffineExpr.dimension(i) + before if before else AffineExpr.dimension(i) for i, before in enumerate(low)
+        ]
+        inputs = [(x, AffineMap.identity(rank))]
+        outputs = [(around, AffineMap(rank, 0, tuple(place)))]
+        return generic(inputs, outputs, [False] * rank, lambda values, _: values)
 
     @staticmethod
     def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:

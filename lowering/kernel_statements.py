@@ -90,7 +90,7 @@ class Access:
         return {loop for subscript in self.subscripts for loop in subscript.factors}
 
     def stride(self, loop: int) -> Stride:
-        """How this access moves along `loop`: only the last index may count for a unit stride."""
+        """How this access moves along `loop`: only the last index may count for neighbours."""
         dims = [dim for dim, subscript in enumerate(self.subscripts) if loop in subscript.factors]
         if not dims:
             return Stride.INVARIANT
@@ -309,7 +309,7 @@ def _extents(op: linalg.ops.GenericOp, accesses: Sequence[Access]) -> tuple[int,
 def _kind(loop: int, iterator: IteratorType, extent: int, outputs: Sequence[Access]) -> LoopKind:
     if extent == 1 and iterator is IteratorType.PARALLEL:
         return LoopKind.PARALLEL
-    if iterator is IteratorType.PARALLEL and all(loop in output.plain_loops() for output in outputs):
+    if iterator is IteratorType.PARALLEL and all(output.advances(loop) for output in outputs):
         return LoopKind.PARALLEL
     if any(loop in output.loops() for output in outputs):
         return LoopKind.SEQUENTIAL

@@ -222,10 +222,12 @@ class StorageAssignment:
             self.element_reads[op] = reads
             for read in reads:
                 self._use(read.tensor, scope, position + 1)
-        initial = op.operands[input_count:]
-        for value, argument, result in zip(initial, op.body.block.args[input_count:], op.results, strict=True):
+        initial, maps = op.operands[input_count:], op.indexing_maps.data[input_count:]
+        arguments = op.body.block.args[input_count:]
+        for value, map_, argument, result in zip(initial, maps, arguments, op.results, strict=True):
             storage = self._define(result, scope, position + 1).storage
-            if argument.first_use is not None:
+            # What a shifted index does not reach stays as it was.
+            if argument.first_use is not None or not map_.data.is_projected_permutation():
                 self._copy(op, value, storage, scope, position)
 
     def _visit_extract(self, op: tensor.ExtractOp, scope: Scope, position: int) -> None:

@@ -216,6 +216,17 @@ func.func @scan(%start: tensor<3xf32>, %rows: tensor<4x3xf32>) -> (tensor<3xf32>
 
 // -----
 
+// Where the result leaves the kernel, what is padded is put into a tensor of the padding.
+func.func private @padded(%x: tensor<2x3xf32>) -> tensor<2x5xf32> attributes {kernel} {
+  %y = tenon.pad %x {low = [0, 1], high = [0, 1]} : tensor<2x3xf32> -> tensor<2x5xf32>
+  func.return %y : tensor<2x5xf32>
+}
+// CHECK-LABEL: @padded
+// CHECK: %[[AROUND:.*]] = linalg.fill
+// CHECK: linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, (d1 + 1))>], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<2x3xf32>) outs(%[[AROUND]]
+
+// -----
+
 func.func @composite(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = tenon.softmax %x : tensor<4xf32> -> tensor<4xf32>
   func.return %y : tensor<4xf32>

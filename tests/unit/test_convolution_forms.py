@@ -1,0 +1,115 @@
+"""Convolutions of any geometry, and their gradients, against sums in double precision, whatever form they run in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tenon
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A convolution of images (n, groups * depth, *image) with a weight (groups * filters, depth, *window)."""
+
+    n: int
+    groups: int
+    depth: int
+    filters: int
+    image: tuple[int, ...]
+    window: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    padding: tuple[int, ...]
+
+    def arrays(self) -> list[Array]:
+        """Images, a weight and a cotangent of the result, in f32."""
+        rng = np.random.default_rng(abs(hash(self)) % 2**32)
+        x = (self.n, self.groups * self.depth, *self.image)
+        weight = (self.groups * self.filters, self.depth, *self.window)
+        g = (self.n, self.groups * self.filters, *self.counts())
+        return [rng.uniform(-1, 1, shape).astype(np.float32) for shape in (x, weight, g)]
+
+    def counts(self) -> tuple[int, ...]:
+        sizes = zip(self.image, self.window, self.stride, self.dilation, self.padding, strict=True)
+        return tuple((size + 2 * pad - gap * (taps - 1) - 1) // step + 1 for size, taps, step, gap, pad in sizes)
+
+    def settings(self) -> dict[str, Any]:
+        names = ("stride", "dilation", "padding", "groups")
+        return {name: getattr(self, name) for name in names}
+
+    def expected(self, x: Array, weight: Array, g: Array) -> tuple[Array, Array, Array]:
+        """The result and the gradients of x and weight, tap by tap in double precision."""
+        counts, sides = self.counts(), [(0, 0), (0, 0), *[(pad, pad) for pad in self.padding]]
+        padded = np.pad(x.astype(np.float64), sides)
+        padded = padded.reshape(self.n, self.groups, self.depth, *padded.shape[2:])
+        by_group = weight.astype(np.float64).reshape(self.groups, self.filters, *weight.shape[1:])
+        cotangent = g.astype(np.float64).reshape(self.n, self.groups, self.filters, *counts)
+        result, to_x, to_weight = np.zeros_like(cotangent), np.zeros_like(padded), np.zeros_like(by_group)
+        for tap in product(*map(range, self.window)):
+            places = zip(tap, counts, self.stride, self.dilation, strict=True)
+            part = (..., *[slice(t * gap, t * gap + (size - 1) * step + 1, step) for t, size, step, gap in places])
+            at = (..., *tap)
+            result += np.einsum("ngc...,gfc->ngf...", padded[part], by_group[at])
+            to_x[part] += np.einsum("ngf...,gfc->ngc...", cotangent, by_group[at])
+            summed = [0, *range(2, 2 + len(tap))]
+            for group in range(self.groups):
+                by_tap = np.tensordot(cotangent[:, group], padded[part][:, group], (summed, summed))
+                to_weight[(group, ..., *tap)] += by_tap
+        inside = tuple(slice(pad, pad + size) for pad, size in zip(self.padding, self.image, strict=True))
+        to_x = to_x.reshape(x.shape[:2] + to_x.shape[3:])[(..., *inside)]
+        return result.reshape(g.shape), to_x, to_weight.reshape(weight.shape)
+
+
+@st.composite
+def geometries(draw: st.DrawFn) -> Geometry:
+    rank = draw(st.integers(1, 2))
+
+    def each(*sizes: int) -> tuple[int, ...]:
+        return tuple(draw(st.sampled_from(sizes)) for _ in range(rank))
+
+    window, dilation = each(1, 2, 3, 3, 5), each(1, 1, 1, 2)
+    least = [(taps - 1) * gap + 1 for taps, gap in zip(window, dilation, strict=True)]
+    image = tuple(map(max, each(1, 7, 13, 16, 29, 40), least))
+    channels = st.sampled_from([1, 2, 3, 5, 16])
+    return Geometry(
+        n=draw(st.sampled_from([0, 1, 2, 3])),
+        groups=draw(st.sampled_from([1, 1, 2, 8])),
+        depth=draw(channels),
+        filters=draw(channels),
+        image=image,
+        window=window,
+        stride=each(1, 1, 2, 3, 5),
+        dilation=dilation,
+        padding=tuple(draw(st.integers(0, taps // 2)) for taps in window),
+    )
+
+
+def check(geometry: Geometry) -> None:
+    x, weight, g = geometry.arrays()
+
+    def convolved(x: Any, weight: Any) -> Any:
+        return tenon.conv(x, weight, **geometry.settings())
+
+    def all_of(x: Any, weight: Any, g: Any) -> Any:
+        result, gradients = tenon.vjp(convolved, x, weight)
+        return result, *gradients(g)
+
+    # A tap adds as many products as it has channels; a gradient those of all windows.
+    taps, windows = int(np.prod(geometry.window)), geometry.n * int(np.prod(geometry.counts()))
+    terms = max(taps * max(geometry.depth, geometry.filters), windows)
+    for ours, expected in zip(tenon.jit(all_of)(x, weight, g), geometry.expected(x, weight, g), strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=4e-7 * terms**0.5 + 1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(geometries())
+def test_any_convolution_and_its_gradients(geometry: Geometry) -> None:
+    check(geometry)
