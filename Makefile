@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 PACKAGES := dialects passes lowering runtime tools
 PACKAGE_PATTERN := dialects|passes|lowering|runtime|tools
 
-.PHONY: help demo test lint types unit lit conformance format clean
+.PHONY: help demo test lint types unit lit conformance bench format clean
 
 help:
 	@echo 'make demo    train and run a small network on handwritten digits'
@@ -26,6 +26,7 @@ help:
 	@echo 'make unit    the pytest tests'
 	@echo 'make lit     the tests on IR text'
 	@echo 'make conformance  the tests of the onnx package; writes docs/conformance.md'
+	@echo 'make bench   measure speed beside other frameworks; writes docs/benchmarks.md'
 	@echo 'make format  rewrite the sources as ruff formats them'
 	@echo 'make clean   remove what the other targets made'
 
@@ -55,6 +56,9 @@ lit: $(VENV)/.dev
 
 conformance: $(VENV)/.dev
 	$(BIN)/python tests/conformance/onnx_nodes.py --jobs $(JOBS) --write docs/conformance.md
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks --write
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix --quiet .

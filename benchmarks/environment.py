@@ -1,0 +1,62 @@
+"""What a process is started with so that all who are compared have the same threads, and what machine that is."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+
+def processors() -> list[int]:
+    """The cores that this process may use."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [*range(os.cpu_count() or 1)]
+
+
+def _cpu_information() -> dict[str, str]:
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().partition("\n\n")[0].splitlines() if path.exists() else []
+    return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+
+
+def variables(threads: int) -> dict[str, str]:
+    """The environment of a process whose libraries may use `threads` threads each."""
+    count = str(threads)
+    found = {
+        "BENCHMARK_THREADS": count,
+        "TENON_NUM_THREADS": count,
+        "OMP_NUM_THREADS": count,
+        "MKL_NUM_THREADS": count,
+        "OPENBLAS_NUM_THREADS": count,
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "JAX_PLATFORMS": "cpu",
+    }
+    if threads == 1:
+        found["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    information = _cpu_information()
+    if information.get("vendor_id") == "AuthenticAMD" and "avx512f" in information.get("flags", ""):
+        found["OPENBLAS_CORETYPE"] = "SkylakeX"  # OpenBLAS chooses its kernels for AVX2 there
+    return os.environ | found
+
+
+def pin(threads: int) -> None:
+    """Keep this process on as many cores, the last ones: the first one serves interrupts."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, processors()[-threads:])
+
+
+def described() -> dict[str, str]:
+    """The machine and the versions, for the head of a page."""
+    packages = ("numpy", "torch", "jax", "onnxruntime", "llvmlite")
+    versions: list[str] = []
+    for package in packages:
+        try:
+            versions.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            versions.append(f"no {package}")
+    return {
+        "processor": _cpu_information().get("model name", platform.processor() or platform.machine()),
+        "cores": str(len(processors())),
+        "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "versions": ", ".join(versions),
+    }

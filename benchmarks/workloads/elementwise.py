@@ -1,0 +1,143 @@
+"""Elementary functions on a million numbers, and a chain of elementwise ops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from benchmarks import peers
+from benchmarks.peers import Array, Preparation
+from benchmarks.workload import Target, Workload, generator, in_f64, ulp_error
+
+SECTION = "Elementwise"
+COUNT = 1_000_000
+
+
+def _gelu(x: Array) -> Array:
+    return x * scipy.special.ndtr(x)
+
+
+def _erf(x: Any) -> Any:
+    import jax
+
+    return jax.scipy.special.erf(x)
+
+
+def _exact_gelu(x: Any) -> Any:
+    import jax
+
+    return jax.nn.gelu(x, approximate=False)
+
+
+def _torch(name: str) -> Callable[..., Any]:
+    def function(*tensors: Any) -> Any:
+        import torch
+
+        return (torch.nn.functional.gelu if name == "gelu" else getattr(torch, name))(*tensors)
+
+    return function
+
+
+def _ours(name: str) -> Callable[..., Any]:
+    def function(*values: Any) -> Any:
+        import tenon
+
+        return getattr(tenon, "power" if name == "pow" else name)(*values)
+
+    return function
+
+
+def _in_jax(name: str) -> Callable[..., Any]:
+    def function(*values: Any) -> Any:
+        import jax
+
+        special = {"erf": _erf, "gelu": _exact_gelu, "sigmoid": jax.nn.sigmoid, "pow": jax.numpy.power}
+        return (special.get(name) or getattr(jax.numpy, name))(*values)
+
+    return function
+
+
+ONNX = {"exp": "Exp", "log": "Log", "tanh": "Tanh", "erf": "Erf", "sigmoid": "Sigmoid", "gelu": "Gelu", "sin": "Sin"}
+NUMPY: dict[str, Callable[..., Any]] = {
+    "exp": np.exp,
+    "log": np.log,
+    "tanh": np.tanh,
+    "erf": scipy.special.erf,
+    "sigmoid": scipy.special.expit,
+    "gelu": _gelu,
+    "sin": np.sin,
+    "pow": np.power,
+}
+
+
+def _operands(name: str) -> tuple[Array, ...]:
+    random = generator()
+    x = random.uniform(-6, 6, COUNT).astype(np.float32)
+    positive = random.uniform(0.01, 20, COUNT).astype(np.float32)
+    if name == "pow":
+        return positive, random.uniform(-3, 3, COUNT).astype(np.float32)
+    return (positive,) if name == "log" else (x,)
+
+
+def _function(name: str) -> Workload:
+    contestants: dict[str, Preparation] = {
+        "tenon": peers.tenon(_ours(name)),
+        "numpy": peers.numpy(NUMPY[name]),
+        "torch": peers.torch(_torch(name)),
+        "torch.compile": peers.compiled_torch(_torch(name)),
+        "onnxruntime": peers.onnx(ONNX.get(name, "Pow")),
+        "jax": peers.jax(_in_jax(name)),
+    }
+    return Workload(
+        f"{name}-1e6",
+        SECTION,
+        lambda: _operands(name),
+        contestants,
+        exact=in_f64(NUMPY[name]),
+        error=ulp_error,
+        tolerance=math.inf,  # peers are as exact as they are; ours is part of the target
+        target=Target(best=1.0, ulp=2.5),
+    )
+
+
+def _chain(count: int, name: str, target: Target) -> Workload:
+    a, b, c = 1.5, 0.25, -0.75
+
+    def inputs() -> tuple[Array]:
+        return (generator().standard_normal(count, np.float32),)
+
+    def ours(x: Any) -> Any:
+        import tenon
+
+        return tenon.gelu(x * a + b) + c
+
+    def in_torch(x: Any) -> Any:
+        import torch
+
+        return torch.nn.functional.gelu(x * a + b) + c
+
+    return Workload(
+        name,
+        SECTION,
+        inputs,
+        {
+            "tenon": peers.tenon(ours),
+            "numpy": peers.numpy(lambda x: _gelu(x * np.float32(a) + np.float32(b)) + np.float32(c)),
+            "torch": peers.torch(in_torch),
+            "torch.compile": peers.compiled_torch(in_torch),
+            "jax": peers.jax(lambda x: _exact_gelu(x * a + b) + c),
+        },
+        exact=in_f64(lambda x: _gelu(x * a + b) + c),
+        target=target,
+    )
+
+
+WORKLOADS = (
+    *[_function(name) for name in NUMPY],
+    _chain(4_000_000, "gelu-chain-4e6", Target(limit=0.9, best=1.5)),
+    _chain(16_000, "gelu-chain-16000", Target(best=6.0)),
+)

@@ -1,0 +1,171 @@
+"""The rules of the benchmarks: what is compared with what, what is refused, and what a row says. Nothing is timed."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+harness: Any = importlib.import_module("benchmarks.harness")
+peers: Any = importlib.import_module("benchmarks.peers")
+report: Any = importlib.import_module("benchmarks.report")
+workload: Any = importlib.import_module("benchmarks.workload")
+workloads: Any = importlib.import_module("benchmarks.workloads")
+
+X = np.array([1.0, -2.0, 4.0], np.float32)
+
+
+def contestant(function: Any) -> Any:
+    """A contestant that runs `function` on the arrays in NumPy."""
+    return peers.numpy(function)
+
+
+def doubling(**contestants: Any) -> Any:
+    """A workload whose result is twice its input."""
+    return workload.Workload(
+        "doubling", "Test", lambda: (X,), contestants, exact=workload.in_f64(lambda x: 2 * x), has_limit=False
+    )
+
+
+def row(**values: Any) -> Any:
+    """A row with a target of half the limit and 1.5 times the best."""
+    target = workload.Target(limit=0.5, best=1.5, peers={"torch": 3.0})
+    return harness.Row("doubling", "Test", values.pop("threads", 1), values.pop("target", target), **values)
+
+
+def test_ratio_is_the_median_of_peers_over_ours_in_each_round() -> None:
+    samples = {"tenon": [1.0, 2.0, 1.0], "jax": [3.0, 4.0, 9.0], "torch": [1.0, 1.0, 1.0]}
+    assert harness.ratios_of(samples) == {"tenon": {"jax": 3.0, "torch": 1.0}}
+
+
+def test_contestants_take_turns_in_changing_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(harness, "MOST_CALLS", 1)
+    monkeypatch.setattr(harness, "MOST_ROUNDS", 3)
+    samples = harness.take_turns({name: lambda name=name: calls.append(name) for name in "abc"}, seconds=10.0)
+    assert "".join(calls) == "abcbcacab"
+    assert [len(taken) for taken in samples.values()] == [3, 3, 3]
+
+
+def test_wrong_numbers_are_not_timed() -> None:
+    wrong = contestant(lambda x: 2 * x + np.float32(0.01))
+    measured = harness.measure(doubling(tenon=contestant(lambda x: x + x), jax=wrong), 1, ["jax"], 0.0)
+    assert "jax" not in measured.seconds
+    assert measured.absent["jax"] == "WrongResultError: doubling: jax is off by 1.3e-03, above 1e-05"
+    assert measured.errors == {"tenon": 0.0}
+
+
+@pytest.mark.parametrize("result", [np.full(3, np.nan, np.float32), np.zeros((3, 1), np.float32)], ids=["nan", "shape"])
+def test_results_that_cannot_be_compared_are_refused(result: Any) -> None:
+    with pytest.raises(harness.WrongResultError, match="doubling: tenon"):
+        harness.check("tenon", [result], [np.zeros(3)], doubling())
+    with pytest.raises(harness.WrongResultError, match="0 results where 1 are right"):
+        harness.check("tenon", [], [np.zeros(3)], doubling())
+
+
+def test_absent_and_failing_peers_are_named() -> None:
+    def lacks(_: Any) -> Any:
+        raise ModuleNotFoundError("No module named 'jax'", name="jax")
+
+    def fails(_: Any) -> Any:
+        raise NotImplementedError("no such kernel\nand more")
+
+    contestants = {"tenon": contestant(lambda x: 2 * x), "jax": lacks, "torch": fails, "numpy": fails}
+    measured = harness.measure(doubling(**contestants), 1, ["jax", "torch"], 0.0)
+    assert measured.absent == {"jax": "absent (jax)", "torch": "NotImplementedError: no such kernel"}
+
+
+def test_a_peer_that_is_only_the_reference_is_not_timed() -> None:
+    made = workload.Workload(
+        "doubling",
+        "Test",
+        lambda: (X,),
+        {"tenon": contestant(lambda x: 2 * x), "torch": contestant(lambda x: 2 * x)},
+        exact="torch",
+        has_limit=False,
+    )
+    assert list(harness.measure(made, 1, [], 0.0).seconds) == ["tenon"]
+
+
+def test_errors_in_ulp_and_relative() -> None:
+    exact = np.array([1.0, 1024.0])
+    off = np.array([1.0, 1024.0], np.float32) + np.array([0, 2**-12], np.float32)
+    assert workload.ulp_error(off, exact) == 2.0
+    assert workload.relative_error(off, exact) == 2.0**-22
+
+
+def test_shortfalls_name_what_is_missed() -> None:
+    values = {"seconds": {"tenon": 1.0}, "fastest": {"tenon": 1.0}, "limit": 0.4, "binds": "memory"}
+    missed = row(**values, ratios={"tenon": {"jax": 1.2, "torch": 2.0}}).shortfalls()
+    assert missed == ["40 % of memory", "1.20 × jax", "2.00 × torch"]
+    reached = row(**{**values, "limit": 0.6}, ratios={"tenon": {"jax": 1.6, "torch": 3.5}})
+    assert reached.shortfalls() == []
+    assert row(absent={"tenon": "TypeError: no"}).shortfalls() == ["TypeError: no"]
+
+
+def test_several_threads_and_given_memory_have_targets_of_their_own() -> None:
+    target = workload.Target(limit=0.9, limit_of_several=0.5, best=1.0, best_into=3.0)
+    values = {"seconds": {"tenon": 1.0, "tenon, out=": 1.0}, "fastest": {"tenon": 1.0}, "limit": 0.6, "target": target}
+    ratios = {"tenon": {"jax": 1.5}, "tenon, out=": {"jax": 1.5}}
+    assert row(**values, ratios=ratios, threads=2).shortfalls() == []
+    assert row(**values, ratios=ratios, binds="compute").shortfalls() == ["60 % of compute"]
+    assert row(**values, ratios=ratios).shortfalls("tenon, out=") == ["1.50 × jax"]
+
+
+def test_workloads_are_chosen_by_name_and_by_pattern() -> None:
+    assert [w.name for w in workloads.select(["exp-1e6", "matmul-f32-64"])] == ["matmul-f32-64", "exp-1e6"]
+    chosen = [w.name for w in workloads.select(["matmul-bf16-*"])]
+    assert chosen == ["matmul-bf16-512", "matmul-bf16-1024"]
+    assert len(workloads.select([])) == len(workloads.all_workloads())
+
+
+def test_an_unknown_name_is_refused_with_those_like_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="no workload is named 'softmx-4096x1024'; did you mean softmax-4096x1024"):
+        workloads.select(["softmx-4096x1024"])
+    assert importlib.import_module("benchmarks.__main__").main(["nothing-like-it"]) == 2
+    assert "no workload is named 'nothing-like-it'" in capsys.readouterr().err
+
+
+def test_every_workload_has_ours_and_a_peer() -> None:
+    for made in workloads.all_workloads().values():
+        others = [name for name in made.contestants if name not in harness.OURS]
+        assert "tenon" in made.contestants, made.name
+        assert set(others) <= set(peers.PEERS), made.name
+        assert others, made.name
+
+
+def test_the_page_shows_rows_with_reasons_and_results_survive_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"seconds": {"tenon": 2e-3}, "fastest": {"tenon": 2e-3}, "errors": {"tenon": 1e-7}, "limit": 1e-3}
+    measured = row(**values, binds="memory", ratios={"tenon": {"jax": 1.25, "torch": 4.0}})
+    machine = {"processor": "one", "cores": "2", "system": "Linux", "versions": "numpy 2"}
+    results = report.Results(machine, {1: {"copy, L2": 1e11}}, {("doubling", 1): measured})
+    results.write(tmp_path / "results.json")
+    read = report.Results.read(tmp_path / "results.json")
+    assert read == results
+    monkeypatch.setattr(report, "reasons", lambda: {"doubling": "half of it is copied twice"})
+    text = report.page(read)
+    assert "| doubling | 1 | 2 ms | 1e-07 | 50 % memory |  | 4.00 |  |  |  | 1.25 |" in text
+    assert "| 50 %, 1.5 × best, 3 × torch | 1.25 × jax |" in text
+    assert "- doubling: half of it is copied twice" in text
+    assert "- 1 thread: copy, L2 100 GB/s" in text
+
+
+def test_the_networks_have_the_same_parameters_everywhere() -> None:
+    torch = pytest.importorskip("torch")
+    networks: Any = importlib.import_module("benchmarks.networks")
+    ours: Any = importlib.import_module("benchmarks.networks.in_tenon")
+    theirs: Any = importlib.import_module("benchmarks.networks.in_torch")
+    for network in networks.NETWORKS:
+        model = theirs.MODULES[network]()
+        assert {name: tuple(p.shape) for name, p in model.named_parameters()} == networks.shapes(network)
+        mine, _ = ours.start(network, networks.problem(network))
+        assert {name: p.shape for name, p in mine.named_parameters().items()} == networks.shapes(network)
+        assert all(p.dtype == torch.float32 for p in model.parameters())
