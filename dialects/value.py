@@ -54,6 +54,10 @@ class _State(threading.local):
 
 _STATE = _State()
 
+TRACES_IN_PROGRESS = np.zeros(1, np.int64)
+"""The number of threads that trace: where it is 0, there is no insertion point, and no thread needs to be asked."""
+_TRACES_LOCK = threading.Lock()
+
 
 def insertion_point() -> InsertionPoint | None:
     """The innermost active insertion point, `None` outside of any trace."""
@@ -69,11 +73,21 @@ def folding_literals() -> InsertionPoint:
 @contextmanager
 def inserting(point: InsertionPoint) -> Generator[InsertionPoint, None, None]:
     """Build ops at `point` for the duration of the block."""
-    _STATE.stack.append(point)
+    stack = _STATE.stack
+    if not stack:
+        _count_traces(1)
+    stack.append(point)
     try:
         yield point
     finally:
-        _STATE.stack.pop()
+        stack.pop()
+        if not stack:
+            _count_traces(-1)
+
+
+def _count_traces(change: int) -> None:
+    with _TRACES_LOCK:
+        TRACES_IN_PROGRESS[0] += change
 
 
 OperationT = TypeVar("OperationT", bound=Operation)

@@ -147,8 +147,17 @@ class Parameters:
                 f"{self.name}: {', '.join(collected)} stands for several arguments, which cannot be static"
             )
 
+    @cached_property
+    def take_out(self) -> bool:
+        """Whether a keyword argument `out` is none of the function's own."""
+        return "out" not in self._kinds and self._collecting(Parameter.VAR_KEYWORD) is None
+
     def take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
         """The leaves of `(args, kwargs)` and their structure; static arguments are leaves of class `Static`."""
+        return flatten(self.marked(args, kwargs))
+
+    def marked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with static ones in the class `Static`."""
         if self.static:
             positional = list(args)
             for position in self._static_positions:
@@ -156,7 +165,7 @@ class Parameters:
                     positional[position] = Static(positional[position])
             args = tuple(positional)
             kwargs = {k: Static(v) if k in self.static else v for k, v in kwargs.items()}
-        return flatten((args, kwargs))
+        return args, kwargs
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The function's result, static arguments taken out of their wrapping."""

@@ -24,6 +24,8 @@ from tenon.runtime.addresses import USABLE, addresses
 from tenon.runtime.collection import collection_paused
 from tenon.runtime.interface import Interface, takes_buffers
 from tenon.runtime.knobs import knobs
+from tenon.runtime.launch import Launch
+from tenon.runtime.outputs import sharing
 
 DEVICES = ("cpu", "cuda")
 
@@ -41,11 +43,16 @@ class Executable(Protocol):
         """The shapes and dtypes that are taken and given."""
         ...
 
-    def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """Launch on arrays of the interface's shapes and dtypes, which are not checked."""
+    def run(self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
+        """Launch on arrays of the interface's shapes and dtypes, which are not checked.
+
+        The results are written to `outputs`, if given (see `given_outputs`).
+        """
         ...
 
 
+# Operations from which on other threads should run meanwhile: about ten microseconds.
+_LONG = 20_000
 # For modules that are compiled again. Executables in use live as long as they are used.
 _executables: BoundedCache[Executable] = BoundedCache(256)
 
@@ -124,7 +131,7 @@ class CpuExecutable:
         self._outputs = [(shape, numpy_dtype(element_type(dtype)), donor) for (shape, dtype), donor in given]
         self._takes_over = any(donor >= 0 for donor in self.interface.donations)
 
-    def run(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    def run(self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[np.ndarray[Any, Any]]:
         """Launch. Inputs that are not contiguous or not aligned are copied, which `TENON_DEBUG=2` tells.
 
         A donated input becomes the result that takes over its memory, unless it is read-only or shares memory with
@@ -134,8 +141,10 @@ class CpuExecutable:
         if flags & USABLE != USABLE:
             arrays = [self._usable(a, position) for position, a in enumerate(arrays)]
             pointers, _ = addresses(arrays)
-        if self._takes_over:
-            shared = _shared(arrays, list(pointers))
+        if outputs is not None:
+            outputs = list(outputs)
+        elif self._takes_over:
+            shared = sharing(arrays)
             outputs = [
                 arrays[donor]
                 if donor >= 0 and donor not in shared and arrays[donor].flags.writeable
@@ -154,6 +163,14 @@ class CpuExecutable:
         self.arenas.append(arena)
         return outputs
 
+    def launch(self) -> Launch:
+        """What native calls run: this code, with an arena of its own, which serves one launch at a time."""
+        results = [(donor, dtype, shape) for shape, dtype, donor in self._outputs]
+        work = self.interface.work
+        is_long = work is None or work > _LONG
+        arena = _aligned(self.interface.arena_bytes)
+        return Launch(self.address, len(self.interface.inputs), arena, results, is_long, self)
+
     def _usable(self, array: np.ndarray[Any, Any], position: int) -> np.ndarray[Any, Any]:
         if array.flags.c_contiguous and array.flags.aligned:
             return array
@@ -171,31 +188,17 @@ class CpuExecutable:
 class SizedCpuExecutable(CpuExecutable):
     """Machine code for the CPU for any sizes of the dimensions that have names."""
 
-    def run(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    def run(self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[np.ndarray[Any, Any]]:
         """Launch for the sizes of `arrays`; raises `SizeMismatchError` or `EmptySizeError`. Nothing is taken over."""
         values = self.interface.bind([array.shape for array in arrays])
         arrays = [self._usable(array, position) for position, array in enumerate(arrays)]
-        outputs = [np.empty([replaced(size, values) for size in shape], dtype) for shape, dtype, _ in self._outputs]
+        if outputs is None:
+            outputs = [np.empty([replaced(size, values) for size in shape], dtype) for shape, dtype, _ in self._outputs]
         numbers = [np.array(values[name], np.int64) for name in self.interface.sizes]
         arena = _aligned(replaced(self.interface.arena_bytes, values))
         pointers, _ = addresses((*arrays, *outputs, *numbers, arena))
         self._launch(pointers)
-        return outputs
-
-
-def _shared(arrays: Sequence[Any], starts: Sequence[int | None]) -> set[int]:
-    """The positions of arrays that share memory with another one."""
-    ranges = sorted(
-        [(start or 0, a.nbytes, i) for i, (start, a) in enumerate(zip(starts, arrays, strict=True)) if a.nbytes]
-    )
-    shared: set[int] = set()
-    end, last = 0, -1
-    for start, size, i in ranges:
-        if start < end:
-            shared.update((i, last))
-        if start + size > end:
-            end, last = start + size, i
-    return shared
+        return list(outputs)
 
 
 def _aligned(size: int, alignment: int = 64) -> np.ndarray[Any, Any]:
@@ -248,8 +251,10 @@ class DeviceExecutable:
     ir: str
     program: Any
 
-    def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """Launch; results stay on the device."""
+    def run(self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
+        """Launch; results stay on the device, so that there are no `outputs` to give."""
+        if outputs is not None:
+            raise TypeError("out: programs for cuda do not write to arrays that are given")
         return list(self.program(*arrays))
 
 
@@ -301,8 +306,14 @@ class InterpretedExecutable:
         self._sized = module.clone() if has_tensor_ops and self.interface.sizes else None
         self._module = lower.structured(module) if has_tensor_ops and self._sized is None else module.clone()
 
-    def run(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    def run(self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[np.ndarray[Any, Any]]:
         """Interpret the module on `arrays`."""
+        results = self._interpreted(arrays)
+        for given, result in zip(outputs or (), results, strict=outputs is not None):
+            np.copyto(given, result)
+        return results if outputs is None else list(outputs)
+
+    def _interpreted(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         from tenon.dialects.interpreter import Interpreter
 
         arguments = [np.array(a, order="C") for a in arrays]

@@ -34,7 +34,8 @@ class Interface:
     """Shapes and dtypes of inputs and outputs, the size of scratch memory, and the inputs that outputs take over.
 
     Where shapes are known at launch only, `sizes` are the names in them, in the order in which the program takes their
-    numbers, `positive` are sizes that must not be 0, and `names` are those of the inputs, for errors.
+    numbers, `positive` are sizes that must not be 0, and `names` are those of the inputs, for errors. `work` is the
+    number of operations that a launch runs, where it is known.
     """
 
     inputs: tuple[tuple[tuple[int, ...], str], ...]
@@ -44,10 +45,13 @@ class Interface:
     sizes: tuple[str, ...] = ()
     positive: tuple[Any, ...] = ()
     names: tuple[str, ...] = ()
+    work: int | None = None
 
     @classmethod
     def of(cls, module: ModuleOp) -> Interface:
         """The interface of a module whose tensors are buffers."""
+        from tenon.lowering.estimate_work import work_of
+
         main = main_function(module)
         types = [t for t in main.function_type.inputs if not isinstance(t, IndexType)]
         count: Any = main.attributes.get("num_inputs")
@@ -66,6 +70,7 @@ class Interface:
             sizes,
             _positive_sizes(main),
             input_names(main, split) if sizes else (),
+            work_of(module),
         )
 
     @classmethod
@@ -89,13 +94,14 @@ class Interface:
         pairs = [tuple((_parsed(shape), dtype) for shape, dtype in data[key]) for key in ("inputs", "outputs")]
         (arena,) = _parsed([data["arena_bytes"]])
         donations, sizes, names = [tuple(data.get(key, ())) for key in ("donations", "sizes", "names")]
-        return cls(pairs[0], pairs[1], arena, donations, sizes, _parsed(data.get("positive", ())), names)
+        positive = _parsed(data.get("positive", ()))
+        return cls(pairs[0], pairs[1], arena, donations, sizes, positive, names, data.get("work"))
 
     def to_json(self) -> str:
         """The interface as a JSON object with a member for each field; those of sizes only where there are sizes."""
         members = {field.name: getattr(self, field.name) for field in fields(self)}
         if not self.sizes:
-            members = {name: members[name] for name in ("inputs", "outputs", "arena_bytes", "donations")}
+            members = {name: members[name] for name in ("inputs", "outputs", "arena_bytes", "donations", "work")}
         return json.dumps(members, default=str)
 
     def bind(self, shapes: Sequence[tuple[int, ...]], names: Sequence[str] = ()) -> dict[str, int]:

@@ -7,24 +7,40 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, Self
 
 from tenon.dialects.size import UndecidedSizeError
 from tenon.dialects.types import AnyTensor, element_of, shape_of, tensor_type
 from tenon.dialects.value import insertion_point
 from tenon.runtime.arguments import LeafSizes, Parameters, ShapeDtype, Signature, abstract
+from tenon.runtime.callable_class import native_class
 from tenon.runtime.collection import collection_paused
 from tenon.runtime.dynamic import DynamicAxes, DynamicDimensions, say_why_specialized
-from tenon.runtime.executables import DEVICES
+from tenon.runtime.entry import Dispatch, entry
+from tenon.runtime.entry_steps import IndescribableError
+from tenon.runtime.epoch import EPOCH
+from tenon.runtime.executables import DEVICES, CpuExecutable
 from tenon.runtime.interface import EmptySizeError
 from tenon.runtime.knobs import knobs
 from tenon.runtime.stages import Compiled, Lowered, Traced
 from tenon.runtime.trace import trace
-from tenon.runtime.tree import Structure, unflatten
+from tenon.runtime.tree import Structure
 
 
 class JitFunction:
-    """A function that is traced and compiled when it is called; made by `jit`. May be called from several threads."""
+    """A function that is traced and compiled when it is called; made by `jit`. May be called from several threads.
+
+    Calls like one that was made before go straight to native code (see `entry`); `__call__` serves all others.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        return object.__new__(native_class(cls) if cls is JitFunction else cls)
+
+    def __copy__(self) -> Self:
+        made = type(self).__new__(type(self))
+        vars(made).update(vars(self))
+        return made
 
     def __init__(
         self,
@@ -48,14 +64,22 @@ class JitFunction:
         self._lock = threading.RLock()
         self._described: dict[str, str] = {}
         self._dynamic = DynamicDimensions(self.name, dynamic) if dynamic else None
+        self._dispatch = Dispatch(JitFunction.__call__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on arrays, compiling first if this signature is new. Inside another trace, join that trace."""
+        """Run on arrays, compiling first if this signature is new. Inside another trace, join that trace.
+
+        Results are written to the arrays in the keyword argument `out`, a tree like the result, which is returned; a
+        function with a parameter of this name gets the argument itself.
+        """
         if insertion_point() is not None:
             return self.function(*args, **kwargs)
+        epoch = int(EPOCH[0])
+        order = tuple(kwargs)
+        out = kwargs.pop("out", None) if "out" in kwargs and self.parameters.take_out else None
         leaves, structure = self.parameters.take_apart(args, kwargs)
         if self._dynamic is not None:
-            results = self._run_for_all_sizes(self._dynamic, leaves, structure)
+            results = self._run_for_all_sizes(self._dynamic, leaves, structure, out)
             if results is not NotImplemented:
                 return results
         signature, arrays = self.parameters.signature(leaves, structure, self._keep)
@@ -63,13 +87,38 @@ class JitFunction:
         compiled = self._compiled.get(key)
         if compiled is None:
             compiled = self._compile(key, leaves, structure)
-        return unflatten(compiled.result, compiled.executable.run(arrays))
+        results = compiled.launch(arrays, out)
+        if self._dispatch.wants((key, order), epoch):
+            given = kwargs if out is None else {name: kwargs.get(name, out) for name in order}
+            self._prepare((key, order), args, given, structure, compiled, epoch)
+        return results
+
+    def _prepare(
+        self,
+        key: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        structure: Structure,
+        compiled: Compiled,
+        epoch: int,
+    ) -> None:
+        """Let calls like this one be made by native code, as far as it can tell them from others."""
+        if not isinstance(compiled.executable, CpuExecutable) or compiled.interface.sizes:
+            return
+        args, kwargs = self.parameters.marked(args, kwargs)
+        out = "out" if self.parameters.take_out and "out" in kwargs else None
+        launch = compiled.executable.launch()
+        with suppress(IndescribableError):
+            made = entry(args, kwargs, structure, compiled.result, launch, out)
+            self._dispatch.add(self, key, made, epoch)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method: bound to its object, which is the first argument."""
         return self if instance is None else types.MethodType(self, instance)
 
-    def _run_for_all_sizes(self, dynamic: DynamicDimensions, leaves: Sequence[Any], structure: Structure) -> Any:
+    def _run_for_all_sizes(
+        self, dynamic: DynamicDimensions, leaves: Sequence[Any], structure: Structure, out: Any
+    ) -> Any:
         """The results of a program for all sizes; `NotImplemented` where this call must be compiled for its own."""
         sizes = dynamic.sizes_of(leaves, structure, self.parameters)
         signature, arrays = self.parameters.signature(leaves, structure, self._keep, sizes)
@@ -80,7 +129,7 @@ class JitFunction:
         try:
             if compiled is None:
                 compiled = self._compile(key, leaves, structure, sizes)
-            return compiled.launch(arrays)
+            return compiled.launch(arrays, out)
         except EmptySizeError as error:
             say_why_specialized(self.name, error)
             return NotImplemented
@@ -165,8 +214,11 @@ def jit(
 ) -> Any:
     """Compile `function` when it is called, once per signature (shapes, dtypes, and the values of what is no array).
 
-    Arguments and results are trees of arrays. `static` names arguments that are taken as Python values; `donate` names
-    arguments whose memory the results may take over (do not use them after the call). `device` is `"cpu"` or `"cuda"`.
+    Arguments and results are trees of arrays. A call `f(x, out=y)` writes to the arrays in `y`, a tree like the result,
+    and returns it; they must be contiguous and share no memory with anything else in the call.
+
+    `static` names arguments that are taken as Python values; `donate` names arguments whose memory the results may take
+    over (do not use them after the call). `device` is `"cpu"` or `"cuda"`.
 
     `dynamic` names dimensions that may have any size, so that one program serves all: `{"x": ("n", None)}`, with
     `None` for a dimension that is compiled for, or `{"x": {0: "n"}}`. Dimensions of one name must be equal in a call.

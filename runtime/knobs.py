@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, NoReturn, Self, TypeVar, overload
 
+from tenon.runtime.epoch import expire
+
 _Value = TypeVar("_Value")
 
 
@@ -217,6 +219,7 @@ class Knobs:
         self.code_settings = tuple(
             (knob.name, overrides[knob.name]) for knob in self.all() if knob.decides_code and knob.name in overrides
         )
+        expire()
 
     @contextmanager
     def override(self, **values: object) -> Generator[Knobs]:

@@ -15,6 +15,7 @@ from tenon.runtime.collection import collection_paused
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.interface import EmptySizeError, Interface, SizeMismatchError
 from tenon.runtime.lower import lower_module
+from tenon.runtime.outputs import given_outputs
 from tenon.runtime.tree import Structure, unflatten
 
 
@@ -70,14 +71,22 @@ class Compiled:
         return self.executable.interface
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on arguments like those compiled for; raises `TypeError` naming what differs."""
-        assert self.signature is not None, f"{self.name} was compiled without a signature; use run"
-        return self.launch(self.signature.arrays(args, kwargs))
+        """Run on arguments like those compiled for; raises `TypeError` naming what differs.
 
-    def launch(self, arrays: Sequence[Any]) -> Any:
+        Results are written to the arrays in the keyword argument `out`, as in calls of the function.
+        """
+        assert self.signature is not None, f"{self.name} was compiled without a signature; use run"
+        takes_out = "out" in kwargs and self.signature.parameters.take_out
+        out = kwargs.pop("out") if takes_out else None
+        return self.launch(self.signature.arrays(args, kwargs), out)
+
+    def launch(self, arrays: Sequence[Any], out: Any = None) -> Any:
         """The result for the data of a call that fits the signature; errors about sizes name its arguments."""
         try:
-            return unflatten(self.result, self.executable.run(arrays))
+            if out is None:
+                return unflatten(self.result, self.executable.run(arrays))
+            self.executable.run(arrays, given_outputs(self.name, out, self.result, self.interface, arrays))
+            return out
         except (SizeMismatchError, EmptySizeError) as error:
             if self.signature is None:
                 raise

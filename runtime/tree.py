@@ -15,8 +15,10 @@ import threading
 import types
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakValueDictionary
+
+from tenon.runtime.epoch import expire
 
 
 class Structure:
@@ -55,6 +57,7 @@ TakeApart = Callable[[Any], tuple[tuple[str, ...], Sequence[Any], Any]]
 PutTogether = Callable[[type, tuple[str, ...], Sequence[Any], Any], Any]
 
 _REGISTERED: dict[type, tuple[TakeApart, PutTogether]] = {}
+_ATTRIBUTED: set[PutTogether] = set()
 # The node classes met so far; `None` says that instances are leaves.
 _KINDS: dict[type, tuple[TakeApart, PutTogether] | None] = {}
 # Those in use; a function or class that only a structure holds goes with it.
@@ -62,10 +65,20 @@ _STRUCTURES: WeakValueDictionary[tuple[Any, ...], Structure] = WeakValueDictiona
 _STRUCTURES_LOCK = threading.Lock()
 
 
-def register_node(kind: type, take_apart: TakeApart, put_together: PutTogether) -> None:
-    """Make instances of `kind` and of its subclasses nodes of trees."""
+def register_node(
+    kind: type, take_apart: TakeApart, put_together: PutTogether, *, has_attributes: bool = False
+) -> None:
+    """Make instances of `kind` and of its subclasses nodes of trees.
+
+    `has_attributes` promises that children and static part together are what `vars` gives, that whether an attribute is
+    a child depends on its value alone, and that `put_together` does no more than set attributes, the static ones first.
+    """
     _REGISTERED[kind] = (take_apart, put_together)
+    _ATTRIBUTED.discard(put_together)
+    if has_attributes:
+        _ATTRIBUTED.add(put_together)
     _KINDS.clear()
+    expire()
 
 
 def _kind(kind: type) -> tuple[TakeApart, PutTogether] | None:
@@ -74,6 +87,26 @@ def _kind(kind: type) -> tuple[TakeApart, PutTogether] | None:
         found = _take_apart_dataclass, _put_together_dataclass
     _KINDS[kind] = found
     return found
+
+
+Layout = Literal["constant", "tuple", "list", "dict", "attributes", "fields"]
+
+
+def layout(kind: type) -> Layout | None:
+    """How nodes of a class lie in memory, where that is all there is to taking them apart; `None` for all others."""
+    known = _KINDS[kind] if kind in _KINDS else _kind(kind)
+    if known is None:
+        return None
+    put_together = known[1]
+    if kind is list or kind is dict:
+        return "list" if kind is list else "dict"
+    if issubclass(kind, tuple) and put_together is _put_together_sequence:
+        return "tuple" if kind.__iter__ is tuple.__iter__ and kind.__len__ is tuple.__len__ else None
+    if put_together in _ATTRIBUTED:
+        return "attributes" if kind.__getattribute__ is object.__getattribute__ else None
+    if put_together is _put_together_dataclass:
+        return "fields"
+    return "constant" if kind in _CONSTANTS else None
 
 
 # --- the kinds of nodes ---------------------------------------------------------------------------
@@ -125,7 +158,8 @@ register_node(tuple, _take_apart_sequence, _put_together_sequence)
 register_node(list, _take_apart_sequence, _put_together_sequence)
 register_node(dict, _take_apart_dict, _put_together_dict)
 register_node(type(None), lambda _: ((), (), ()), lambda *_: None)
-for _kind_of_constant in (str, type, types.FunctionType, types.BuiltinFunctionType):
+_CONSTANTS = {type(None), str, type, types.FunctionType, types.BuiltinFunctionType}
+for _kind_of_constant in _CONSTANTS - {type(None)}:
     register_node(_kind_of_constant, lambda node: ((), (), (node,)), lambda kind, names, values, static: static[0])
 
 

@@ -195,4 +195,4 @@ def _put_together(kind: type, names: tuple[str, ...], values: Sequence[Any], sta
     return module
 
 
-register_node(Module, _take_apart, _put_together)
+register_node(Module, _take_apart, _put_together, has_attributes=True)

@@ -1,0 +1,50 @@
+"""The memory of entries: numbers, addresses of objects and of other words, 64 bits each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A word of the same memory, whose address another word holds."""
+
+    index: int
+
+
+class Words:
+    """Words that native code reads, in one piece of memory, and the objects that they point to."""
+
+    def __init__(self) -> None:
+        self._words: list[int] = []
+        self._relative: list[int] = []
+        self.kept: list[Any] = []
+
+    def add(self, words: Sequence[int | Place]) -> Place:
+        """Append words; the place of the first."""
+        start = len(self._words)
+        for position, word in enumerate(words, start):
+            if isinstance(word, Place):
+                self._relative.append(position)
+            self._words.append(8 * word.index if isinstance(word, Place) else word)
+        return Place(start)
+
+    def keep(self, value: Any) -> int:
+        """The address of an object, which stays where it is from now on."""
+        self.kept.append(value)
+        return id(value)
+
+    def objects(self, values: Sequence[Any]) -> Place:
+        """Append the addresses of objects."""
+        return self.add([self.keep(value) for value in values])
+
+    def finished(self) -> tuple[np.ndarray[Any, Any], int]:
+        """The memory and its address."""
+        memory = np.array([*self._words, 0], np.int64)
+        address: int = memory.ctypes.data
+        memory[self._relative] += address
+        return memory, address

@@ -1,0 +1,469 @@
+"""Calls that stay out of Python: which are made by entries, what they give, and that they leak nothing.
+
+Each kind of call is compared with the general way, which `JitFunction.__call__` is.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import resource
+import sys
+import threading
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import tenon
+from tenon import nn
+from tenon.runtime.callable_class import is_supported
+from tenon.runtime.entry import native_call
+from tenon.runtime.jit import JitFunction
+from tenon.runtime.tree import flatten, static_field, unflatten
+
+pytestmark = pytest.mark.skipif(not is_supported(), reason="native calls need CPython with a global lock")
+
+
+def floats(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def general_calls(monkeypatch: pytest.MonkeyPatch, function: Any) -> list[int]:
+    """A list that grows by one entry with each call of `function` that takes the general way."""
+    calls: list[int] = []
+    take_apart = function.parameters.take_apart
+
+    def counted(*args: Any) -> Any:
+        calls.append(1)
+        return take_apart(*args)
+
+    monkeypatch.setattr(function.parameters, "take_apart", counted)
+    return calls
+
+
+def assert_same_trees(given: Any, expected: Any) -> None:
+    leaves, structure = flatten(given)
+    expected_leaves, expected_structure = flatten(expected)
+    assert structure is expected_structure
+    for leaf, wanted in zip(leaves, expected_leaves, strict=True):
+        assert type(leaf) is type(wanted)
+        assert leaf.dtype == wanted.dtype
+        np.testing.assert_array_equal(leaf, wanted)
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+@dataclass(frozen=True)
+class Settings:
+    scale: Any
+    power: int = static_field(2)
+    names: tuple[str, ...] = static_field(("a", "b"))
+
+
+@dataclass
+class Slotted:
+    __slots__ = ("left", "right")
+    left: Any
+    right: Any
+
+
+@dataclass
+class Listed:
+    value: Any
+    sizes: list[int] = field(default_factory=lambda: [1, 2], metadata={"static": True})
+
+
+class Block(nn.Module):
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.inner = {"weight": floats(3, seed=seed), "bias": floats(3, seed=seed + 1)}
+        self.rates = [0.5, "label", None]
+        self.parts = (floats(3, seed=seed + 2), None)
+
+    def forward(self, x: Any) -> Any:
+        return x * self.inner["weight"] + self.inner["bias"] + self.parts[0] * self.rates[0]
+
+
+def anything(*args: Any, **kwargs: Any) -> Any:
+    """A result with the structure of the arguments, the leaves doubled and in reverse order."""
+    leaves, structure = flatten((args, kwargs))
+    return unflatten(structure, [leaf * 2 for leaf in leaves])
+
+
+CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "arrays": ((floats(16), floats(16, seed=1)), {}),
+    "scalar_array": ((np.array(1.5, np.float32),), {}),
+    "empty": ((floats(0, 3), floats(3)), {}),
+    "dtypes": ((np.arange(3), np.arange(3, dtype=np.uint8), np.ones(2, np.bool_), floats(2).astype(np.float16)), {}),
+    "keywords": ((floats(3),), {"b": floats(4), "a": floats(5)}),
+    "numbers": ((1.5, -3, True), {"x": floats(2)}),
+    "tuple": (((floats(2), (floats(3),)), ()), {}),
+    "list": (([floats(2), [floats(3), 1.0]],), {}),
+    "dict": (({"b": floats(2), "a": {"c": floats(3)}, 3: floats(1)},), {}),
+    "constants": ((floats(2), "text", None, np.float32, len), {"mode": "other"}),
+    "namedtuple": ((Pair(floats(2), floats(3)),), {}),
+    "dataclass": ((Settings(floats(2)), Settings(floats(3), 4, ("c",))), {}),
+    "slots": ((Slotted(floats(2), (floats(1),)),), {}),
+    "static_list": ((Listed(floats(2)),), {}),
+    "module": ((Block(0), floats(3)), {}),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_native_calls_give_what_the_general_way_gives(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    args, kwargs = CALLS[name]
+    function = tenon.jit(anything)
+    expected = function(*args, **kwargs)
+    function(*args, **kwargs)
+    calls = general_calls(monkeypatch, function)
+    for _ in range(3):
+        assert_same_trees(function(*args, **kwargs), expected)
+    assert len(calls) == 0
+    equal = copy.deepcopy((args, kwargs))
+    assert_same_trees(function(*equal[0], **equal[1]), expected)
+    assert len(calls) == 0
+
+
+def warmed(function: Any, *args: Any, **kwargs: Any) -> Any:
+    for _ in range(3):
+        function(*args, **kwargs)
+    return function
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        floats(17),
+        floats(16, 1),
+        floats(16).astype(np.float64),
+        floats(32)[::2],
+        floats(16).astype(">f4"),
+        np.frombuffer(bytes(65), np.uint8)[1:].view(np.float32),
+        np.ma.masked_array(floats(16)),
+        np.float32(3),
+        2.5,
+        [1.0, 2.0],
+    ],
+    ids=["size", "rank", "dtype", "strides", "byte_order", "alignment", "subclass", "scalar", "number", "list"],
+)
+@pytest.mark.filterwarnings("ignore:.*of the other byte order")
+def test_other_arguments_take_the_general_way(other: Any) -> None:
+    function = warmed(tenon.jit(lambda x: tenon.sum(x) if not isinstance(x, list) else x[0] + x[1]), floats(16))
+    plain = tenon.jit(function.function)
+    for _ in range(3):
+        np.testing.assert_array_equal(function(other), plain.__call__(other))
+
+
+def test_several_signatures_each_have_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    function = tenon.jit(lambda x: x + 1)
+    inputs = [floats(n) for n in range(1, 9)]
+    for x in inputs:
+        warmed(function, x)
+    calls = general_calls(monkeypatch, function)
+    for x in inputs:
+        np.testing.assert_array_equal(function(x), x + 1)
+    assert not calls
+
+
+def test_more_signatures_than_are_looked_through() -> None:
+    function = tenon.jit(lambda x, n: x * n, static="n")
+    x = floats(3)
+    for _ in range(3):
+        for n in range(20):
+            np.testing.assert_array_equal(function(x, n), x * np.float32(n))
+
+
+def test_static_values_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    function = tenon.jit(lambda x, value: x * value, static="value")
+    x = np.ones(1)
+    for value in (1, 1.0, True, 0.0, -0.0, 2, 2.0):
+        for _ in range(3):
+            result = function(x, value)
+            expected = function.__call__(x, value)
+            assert result.dtype == expected.dtype
+            assert np.signbit(result[0]) == np.signbit(expected[0])
+            np.testing.assert_array_equal(result, expected)
+    calls = general_calls(monkeypatch, function)
+    function(x, float("2"))
+    assert not calls
+
+
+def test_static_contents_that_change_are_seen() -> None:
+    axes = [0]
+    function = warmed(tenon.jit(lambda x, axes: tenon.sum(x, axis=tuple(axes)), static="axes"), floats(2, 3), axes)
+    assert function(floats(2, 3), axes).shape == (3,)
+    axes[0] = 1
+    assert function(floats(2, 3), axes).shape == (2,)
+    module = Block(0)
+    apply = warmed(tenon.jit(lambda m, x: m(x)), module, floats(3))
+    before = apply(module, floats(3))
+    module.rates[0] = 2.5
+    assert not np.array_equal(apply(module, floats(3)), before)
+    vars(module)["extra"] = "attribute"
+    apply(module, floats(3))
+
+
+def test_objects_that_compare_by_contents_take_the_general_way() -> None:
+    class Mode:
+        def __init__(self, factor: int) -> None:
+            self.factor = factor
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Mode) and other.factor == self.factor
+
+        def __hash__(self) -> int:
+            return hash(self.factor)
+
+    mode = Mode(2)
+    function = warmed(tenon.jit(lambda x, mode: x * mode.factor), floats(2), mode)
+    mode.factor = 3
+    np.testing.assert_array_equal(function(floats(2), mode), floats(2) * 3)
+
+
+def test_methods_and_copies() -> None:
+    class Scaler:
+        def __init__(self, factor: float) -> None:
+            self.factor = factor
+
+        @tenon.jit
+        def scale(self, x: Any) -> Any:
+            return x * self.factor
+
+    first, second = Scaler(2.0), Scaler(3.0)
+    for _ in range(3):
+        np.testing.assert_array_equal(first.scale(floats(3)), floats(3) * 2)
+        np.testing.assert_array_equal(second.scale(floats(3)), floats(3) * 3)
+    function = warmed(tenon.jit(lambda x: x + 1), floats(3))
+    other = copy.copy(function)
+    del function
+    np.testing.assert_array_equal(warmed(other, floats(3))(floats(3)), floats(3) + 1)
+    assert isinstance(other, JitFunction)
+    assert (type(other).__name__, type(other).__module__) == ("JitFunction", "tenon.runtime.jit")
+
+
+def test_inside_of_a_trace_calls_join_it() -> None:
+    x = floats(3)
+    inner = warmed(tenon.jit(lambda x: tenon.add(x, 1)), x)
+    assert "tenon.add" in str(tenon.jit(lambda y: inner(x) * y).trace(x))
+    np.testing.assert_array_equal(tenon.jit(lambda y: inner(x) * y)(x), (x + 1) * x)
+
+
+def test_settings_of_a_block_hold_for_native_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    function = warmed(tenon.jit(lambda x: x + 1), floats(3))
+    calls = general_calls(monkeypatch, function)
+    with tenon.knobs.override(interpret=True):
+        function(floats(3))
+        assert any(key[0] for key in function._compiled)
+    count = len(calls)
+    for _ in range(3):
+        function(floats(3))
+    assert len(calls) == count + 1
+
+
+# --- memory of results ----------------------------------------------------------------------------
+
+
+def test_out_takes_the_results() -> None:
+    function = tenon.jit(lambda x, y: {"sum": x + y, "parts": (x * 2, y)})
+    x, y = floats(4), floats(4, seed=1)
+    out = {"sum": np.zeros(4, np.float32), "parts": (np.zeros(4, np.float32), np.zeros(4, np.float32))}
+    for call in (function, function, function, function.compile(x, y)):
+        for leaf in flatten(out)[0]:
+            leaf[...] = 0
+        assert call(x, y, out=out) is out
+        assert_same_trees(out, {"sum": x + y, "parts": (x * 2, y)})
+    one = tenon.jit(lambda x: x + 1)
+    place = np.zeros(4, np.float32)
+    for _ in range(4):
+        place[:] = 0
+        assert one(out=place, x=x) is place
+        np.testing.assert_array_equal(place, x + 1)
+    with tenon.knobs.override(interpret=True):
+        assert one(x, out=place) is place
+    sized = tenon.jit(lambda x: x * 3, dynamic={"x": ("n",)})
+    assert sized(x, out=place) is place
+    np.testing.assert_array_equal(place, x * 3)
+
+
+WRONG_OUTPUTS: dict[str, tuple[Any, str]] = {
+    "dtype": (lambda x: np.zeros(4), "f: out is of dtype float64 where the result is of dtype float32"),
+    "shape": (lambda x: np.zeros((4, 1), np.float32), r"f: out has shape \[4, 1\] where the result has shape \[4\]"),
+    "strides": (lambda x: np.zeros(8, np.float32)[::2], r"f: out has strides \(8,\), but must be contiguous"),
+    "alignment": (lambda x: np.zeros(17, np.uint8)[1:].view(np.float32), "f: out is not aligned"),
+    "read_only": (lambda x: np.broadcast_to(np.float32(0), (4,))[:], "f: out has strides"),
+    "structure": (lambda x: (np.zeros(4, np.float32),), r"f: out is tuple\(0\) where the result is an array"),
+    "number": (lambda x: 3.0, "f: out is a float, which is no NumPy array"),
+    "input": (lambda x: x, "f: out shares memory with input 0"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_OUTPUTS)
+def test_outputs_that_cannot_take_the_results(name: str) -> None:
+    def f(x: Any) -> Any:
+        return x + 1
+
+    make, message = WRONG_OUTPUTS[name]
+    x = floats(4)
+    function = warmed(tenon.jit(f), x)
+    warmed(function, x, out=np.zeros(4, np.float32))
+    for _ in range(3):
+        with pytest.raises((TypeError, ValueError), match=message):
+            function(x, out=make(x))
+
+
+def test_outputs_that_are_read_only_or_share_memory() -> None:
+    function = tenon.jit(lambda x: (x + 1, x + 2))
+    x = floats(4)
+    warmed(function, x, out=(np.zeros(4, np.float32), np.zeros(4, np.float32)))
+    both = np.zeros(6, np.float32)
+    with pytest.raises(ValueError, match=r"out\.1 shares memory with out\.0|out\.0 shares memory with out\.1"):
+        function(x, out=(both[:4], both[2:]))
+    fixed = np.zeros(4, np.float32)
+    fixed.flags.writeable = False
+    with pytest.raises(ValueError, match=r"out\.1 is read-only"):
+        function(x, out=(np.zeros(4, np.float32), fixed))
+
+
+def test_a_parameter_called_out_is_the_functions_own() -> None:
+    function = tenon.jit(lambda x, out: x + out)
+    collecting = tenon.jit(lambda x, **rest: x + rest["out"])
+    for _ in range(3):
+        np.testing.assert_array_equal(function(floats(3), out=floats(3)), floats(3) * 2)
+        np.testing.assert_array_equal(collecting(floats(3), out=floats(3)), floats(3) * 2)
+
+
+def test_donated_memory() -> None:
+    function = tenon.jit(lambda x, y: (x + y, y * 2), donate=("x",))
+    y = floats(64, seed=1)
+    for _ in range(4):
+        x = floats(64)
+        first, second = function(x, y)
+        assert first is x
+        assert second is not y
+        np.testing.assert_array_equal(first, floats(64) + y)
+    whole = floats(70)
+    kept = whole.copy()
+    first, _ = function(whole[:64], whole[6:])
+    np.testing.assert_array_equal(whole, kept)
+    np.testing.assert_array_equal(first, kept[:64] + kept[6:])
+    fixed = floats(64)
+    fixed.flags.writeable = False
+    assert function(fixed, y)[0] is not fixed
+    x = floats(64)
+    assert function(x, x)[0] is not x
+    number = tenon.jit(lambda x: x + 1, donate="x")
+    assert [float(number(2.0)) for _ in range(4)] == [3.0] * 4
+
+
+def test_strided_inputs_are_counted() -> None:
+    function = warmed(tenon.jit(lambda x: x + 1), floats(4))
+    executable = function.compile(floats(4)).executable
+    before = executable.copies
+    np.testing.assert_array_equal(function(floats(8)[::2]), floats(8)[::2] + 1)
+    assert executable.copies == before + 1
+
+
+# --- errors, threads, leaks -----------------------------------------------------------------------
+
+
+def test_errors_are_those_of_the_general_way() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return x + y
+
+    function = warmed(tenon.jit(f), floats(3), floats(3))
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        function(floats(3))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
+        function(floats(3), z=floats(3))
+    with pytest.raises(TypeError, match="f: argument y"):
+        function(floats(3), object.__new__(type("Odd", (), {"__hash__": None})))
+    with pytest.raises(OverflowError, match="does not fit into i64"):
+        warmed(tenon.jit(lambda n: n + 1), 3)(2**70)
+    np.testing.assert_array_equal(function(floats(3), floats(3)), floats(3) * 2)
+
+
+def test_attributes_that_raise_raise() -> None:
+    @dataclass
+    class Failing:
+        value: Any
+
+        def __getattribute__(self, name: str) -> Any:
+            if name == "value" and failing:
+                raise RuntimeError("gone")
+            return object.__getattribute__(self, name)
+
+    failing: list[int] = []
+    function = warmed(tenon.jit(lambda node: node.value + 1), Failing(floats(3)))
+    failing.append(1)
+    with pytest.raises(RuntimeError, match="gone"):
+        function(Failing(floats(3)))
+
+
+@pytest.mark.parametrize("size", [48, 160])
+def test_threads_do_not_share_scratch_memory(size: int) -> None:
+    function = tenon.jit(lambda x: tenon.sum(tenon.matmul(x, x) + tenon.transpose(x), axis=0))
+    inputs = [floats(size, size, seed=seed) for seed in range(4)]
+    expected = [warmed(function, x).__call__(x) for x in inputs]
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        for _ in range(200):
+            if not np.array_equal(function(inputs[number]), expected[number]):
+                wrong.append(number)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong
+
+
+def test_nothing_leaks() -> None:
+    function = tenon.jit(anything)
+    args: tuple[Any, ...] = (Block(0), {"a": floats(2), "b": (floats(3), 1.5)}, Settings(floats(2)), floats(4))
+    warmed(function, *args)
+    objects = [*flatten(args)[0], args, np.dtype(np.float32), "weight", None, Block]
+    add = warmed(tenon.jit(lambda x, y: x + y), floats(16), floats(16))
+    x, y, place = floats(16), floats(16), floats(16)
+    warmed(add, x, y, out=place)
+    gc.collect()
+    counts = [sys.getrefcount(o) for o in objects]
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(20_000):
+        function(*args)
+    for _ in range(100_000):
+        add(x, y)
+        add(x, y, out=place)
+    gc.collect()
+    assert max(abs(sys.getrefcount(o) - count) for o, count in zip(objects, counts, strict=True)) < 10
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 8192
+
+
+def test_native_calls_work_here() -> None:
+    assert native_call() is not None
+
+
+def test_work_is_counted_where_it_is_known() -> None:
+    def work(function: Any, *args: Any) -> int | None:
+        return tenon.jit(function).compile(*args).interface.work
+
+    small, large = [work(lambda x: tenon.exp(x) + 1, floats(n)) for n in (64, 64_000)]
+    assert small is not None
+    assert large is not None
+    assert 500 * small < large < 1000 * small
+    one, two = [work(lambda x, y: tenon.matmul(x, y), floats(n, n), floats(n, n)) for n in (32, 64)]
+    assert one is not None
+    assert two is not None
+    assert 6 * one < two < 10 * one
+    assert work(lambda x: tenon.while_loop(lambda v: v < 10, lambda v: v + 1, x), np.float32(0)) is None
