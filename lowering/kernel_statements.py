@@ -370,11 +370,23 @@ def _copy_as_generic(op: memref.CopyOp) -> linalg.ops.GenericOp:
     return _as_generic(op, (op.source,), op.destination, None)
 
 
-def vector_obstacle(statement: Statement, loop: int) -> str | None:
-    """Why the iterations of `loop` cannot be the lanes of vectors; None if they can."""
+def lies_across(access: Access, vector: int, across: int | None) -> bool:
+    """Whether an access has unit stride along `across` and none along `vector`: a tile of it can be transposed."""
+    return across is not None and access.stride(vector) is Stride.OTHER and access.stride(across) is Stride.UNIT
+
+
+def vector_obstacle(statement: Statement, loop: int, across: int | None = None) -> str | None:
+    """Why the iterations of `loop` cannot be the lanes of vectors; None if they can.
+
+    Inputs that have unit stride along `across` instead, a parallel loop, are no obstacle.
+    """
     kind = statement.kinds[loop]
     for access in statement.accesses:
         stride = access.stride(loop)
+        if access in statement.inputs and lies_across(access, loop, across):
+            if isinstance(statement.extents[loop], Size) or LoopKind.REDUCTION in statement.kinds:
+                return f"tiles of {access.buffer.type} are not transposed where sizes are open or loops reduce"
+            stride = Stride.UNIT
         if stride is Stride.OTHER:
             return f"an access to {access.buffer.type} has no unit stride along it"
         if stride is Stride.STEPPED and isinstance(statement.extents[loop], Size):

@@ -9,6 +9,9 @@ It is the attribute `schedule` of the op, a dictionary of integers:
 | `unroll`    | vectors along the `vector` loop that are computed together                       | 1          |
 | `jam`       | a parallel loop of which several iterations are computed together                | none       |
 | `jam_count` | how many                                                                         | 1          |
+
+Inputs may have their unit stride along `jam` in place of `vector` if `jam_count` is `width`: square tiles of them are
+transposed in registers (`transposed_tiles`).
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, i64
 
-from tenon.lowering.kernel_statements import LoopKind, Statement, vector_obstacle
+from tenon.lowering.kernel_statements import LoopKind, Statement, lies_across, vector_obstacle
 
 LARGEST_WIDTH = 128
 LARGEST_TILE = 64
@@ -89,13 +92,20 @@ def check_schedule(statement: Statement, schedule: Schedule) -> None:
         if statement.kinds[schedule.jam] is not LoopKind.PARALLEL:
             raise ValueError(f"schedule: jam is loop {schedule.jam}, which is not parallel")
     if schedule.vector is not None:
-        _check_vector(statement, schedule.vector, width)
+        _check_vector(statement, schedule, schedule.vector)
 
 
-def _check_vector(statement: Statement, loop: int, width: int) -> None:
-    obstacle = vector_obstacle(statement, loop)
+def _check_vector(statement: Statement, schedule: Schedule, loop: int) -> None:
+    width = schedule.width
+    obstacle = vector_obstacle(statement, loop, schedule.jam)
     if obstacle is not None:
         raise ValueError(f"schedule: loop {loop} cannot be vectorized: {obstacle}")
+    transposed = [a for a in statement.inputs if lies_across(a, loop, schedule.jam)]
+    if transposed and schedule.jam_count != width:
+        raise ValueError(
+            f"schedule: jam_count is {schedule.jam_count} and width {width}, but tiles of {transposed[0].buffer.type} "
+            "are transposed, which takes both to be equal"
+        )
     reduction = statement.kinds[loop] is LoopKind.REDUCTION
     if reduction and statement.divides_integers() and statement.extents[loop] % width != 0:
         raise ValueError(

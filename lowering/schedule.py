@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from math import prod
 
 from xdsl.context import Context
@@ -53,6 +54,12 @@ UNROLLED_STREAM = 2
 LARGEST_JAM = 8
 STEPPED_COST = 0.5
 """What loading vectors and leaving out some of their elements costs, in iterations."""
+LARGEST_TRANSPOSED = 16
+"""Vectors of a tile that is transposed: as many lie in registers together."""
+TRANSPOSED_COST = 0.1
+"""What a shuffle costs, in iterations."""
+CACHE_LINE = 512
+"""Bits that are best written together."""
 SEPARATE_ROWS = 4
 """Vectors along the vector loop in a tile that also jams."""
 
@@ -146,10 +153,30 @@ def _decide(
         if filled > lanes or (filled == lanes and chosen is not None and _prefers(statement, loop, chosen[0])):
             lanes, chosen = filled, (loop, width)
     if chosen is None:
-        return None, work
+        return _decide_transposed(statement, loops, vector_bits) if jam else (None, work)
     loop, width = chosen
     jammed = _jam_loop(statement, loop, loops) if jam else None
     return _tile(statement, loop, width, jammed), work / lanes
+
+
+def _decide_transposed(statement: Statement, loops: Collection[int], vector_bits: int) -> tuple[Schedule | None, float]:
+    """The best schedule for inputs that have unit stride along another loop than the outputs, and what it costs."""
+    work = float(prod(map(estimate, statement.extents)))
+    lanes, chosen = 1.0, None
+    for loop, across in permutations(loops, 2):
+        largest = min(vector_bits // compute_bits(statement), LARGEST_TRANSPOSED)
+        width = min(largest, *(_power_of_two_in(estimate(statement.extents[known])) for known in (loop, across)))
+        if width < 2 or statement.kinds[across] is not LoopKind.PARALLEL:
+            continue
+        if vector_obstacle(statement, loop, across) is not None:
+            continue
+        filled = _lanes_filled(statement, loop, width) * _lanes_filled(statement, across, width) / width
+        filled /= 1 + TRANSPOSED_COST * (width.bit_length() - 1)
+        if filled > lanes:
+            line = max(CACHE_LINE // (width * compute_bits(statement)), 1)
+            unroll = min(line, estimate(statement.extents[loop]) // width)
+            lanes, chosen = filled, Schedule(loop, width, unroll, across, width)
+    return chosen, work / lanes
 
 
 def _lanes_filled(statement: Statement, loop: int, width: int) -> float:

@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tenon.lowering.combiners import product_of_sum
 from tenon.lowering.kernel_statements import Access, Statement, Stride, element_type, is_index_of
 from tenon.lowering.loop_builder import INDEX, LoopBuilder, Position, vector_op, vector_type
+from tenon.lowering.transposed_tiles import transposed
 
 _NO_FASTMATH: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 
@@ -98,7 +99,22 @@ class BodyEmitter:
         stride = access.stride(lanes.loop or 0) if lanes.count > 1 else Stride.INVARIANT
         if stride is Stride.STEPPED:
             return self._load_stepped(access, point, lanes, reads)
+        if stride is Stride.OTHER:
+            return reads["across", *self._address(access, point), lanes]  # by `load_transposed`
         return self._load(*self._address(access, point), ONE_LANE if stride is Stride.INVARIANT else lanes, reads)
+
+    def load_transposed(self, access: Access, point: Point, lanes: Lanes, across: Lanes, reads: Reads) -> None:
+        """Make known the vectors along `lanes` at all iterations of `across` from `point` on.
+
+        The access has unit stride along the latter only: a tile is loaded in vectors along it and transposed."""
+        count = lanes.count if lanes.active is None else lanes.active
+        rows = [
+            self._load(*self._address(access, point.moved(lanes.loop, number)), across, reads)
+            for number in range(count)
+        ]
+        rows += rows[-1:] * (lanes.count - count)  # lanes that nobody looks at
+        for number, row in enumerate(transposed(self._builder, rows)[: across.active or across.count]):
+            reads[("across", *self._address(access, point.moved(across.loop, number)), lanes)] = row
 
     def _load_stepped(self, access: Access, point: Point, lanes: Lanes, reads: Reads) -> SSAValue:
         """Lanes that are a few elements apart: the vectors that hold them, of which the other lanes are left out."""

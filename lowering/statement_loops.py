@@ -28,7 +28,7 @@ from xdsl.ir import SSAValue
 
 from tenon.dialects.size import Size
 from tenon.lowering.combiners import CombiningKind, combining_kind
-from tenon.lowering.kernel_statements import LoopKind, Statement, element_type
+from tenon.lowering.kernel_statements import LoopKind, Statement, element_type, lies_across
 from tenon.lowering.loop_builder import LoopBuilder, Position, Steps, vector_op
 from tenon.lowering.loop_schedule import Schedule
 from tenon.lowering.statement_body import ONE_LANE, BodyEmitter, Buffer, Lanes, Point, Reads
@@ -102,6 +102,9 @@ class _StatementLoops:
         self.sequential = statement.loops(LoopKind.SEQUENTIAL)
         self.reductions = statement.loops(LoopKind.REDUCTION)
         self.origin = Point(tuple(s.start for s in spans), tuple(s.local for s in spans))
+        self.transposed = [
+            a for a in statement.inputs if self.vector is not None and lies_across(a, self.vector, self.jam)
+        ]
 
     # Ranges and nests
 
@@ -122,7 +125,8 @@ class _StatementLoops:
         if self.statement.divides_integers():
             tiles.append(_Tiles(Steps(start, rest), 1, Lanes(self.vector)))
         else:
-            lanes = Lanes(self.vector, _lanes_for(rest), None if rest == _lanes_for(rest) else rest)
+            count = width if self.transposed else _lanes_for(rest)  # transposed tiles are square
+            lanes = Lanes(self.vector, count, None if rest == count else rest)
             tiles.append(_Tiles(Steps(start, min(rest, 1)), 1, lanes))
         return [tile for tile in tiles if tile.steps.count]
 
@@ -245,6 +249,7 @@ class _StatementLoops:
         outputs = len(self.statement.outputs)
         if not self.reductions:
             reads: Reads = {}
+            self.load_transposed(point, along, across, reads)
             for at in points:
                 initial = [
                     self.initial(output, at, lanes) if self.statement.reads_output(output) else None
@@ -268,6 +273,16 @@ class _StatementLoops:
         totals = self.reduce(self.reductions, point, carried, step)
         for number, at in enumerate(points):
             self.store(totals[number * outputs : (number + 1) * outputs], at, lanes)
+
+    def load_transposed(self, point: Point, along: _Tiles, across: _Tiles, reads: Reads) -> None:
+        """Transpose the tiles of inputs that have their unit stride along the jammed loop."""
+        lanes = along.lanes
+        if lanes.count == 1:
+            return
+        rows = Lanes(self.jam, lanes.count, across.size if across.size < lanes.count else None)
+        for access in self.transposed:
+            for column in range(along.size):
+                self.body.load_transposed(access, point.moved(self.vector, column * lanes.count), lanes, rows, reads)
 
     def initial(self, output: int, point: Point, lanes: Lanes) -> SSAValue:
         """What an output holds before the reduction: a fill's value, or its contents."""

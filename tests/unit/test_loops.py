@@ -429,13 +429,24 @@ class TestNumbers:
     def test_any_legal_schedule_is_right(self, case: RandomGeneric, data: st.DataObject) -> None:
         statement = read_kernel(kernels_of(parse(case.text()))[0]).statements[-1]
         numbers: dict[str, int] = {}
-        vectors = [loop for loop in range(len(case.extents)) if vector_obstacle(statement, loop) is None]
-        if vectors:
+        loops = range(len(case.extents))
+        vectors = [loop for loop in loops if vector_obstacle(statement, loop) is None]
+        tiles = [
+            (loop, across)
+            for loop in loops
+            for across in statement.loops(LoopKind.PARALLEL)
+            if loop != across and loop not in vectors and vector_obstacle(statement, loop, across) is None
+        ]
+        if tiles and data.draw(st.booleans()):
+            loop, across = data.draw(st.sampled_from(tiles))
+            width = data.draw(st.sampled_from([2, 4, 8]))
+            numbers = {"vector": loop, "width": width, "unroll": 1, "jam": across, "jam_count": width}
+        elif vectors:
             numbers["vector"] = data.draw(st.sampled_from(vectors))
             numbers["width"] = data.draw(st.sampled_from([1, 2, 4, 8, 16]))
             numbers["unroll"] = data.draw(st.integers(1, 4))
         jams = [loop for loop in statement.loops(LoopKind.PARALLEL) if loop != numbers.get("vector")]
-        if jams and data.draw(st.booleans()):
+        if "jam" not in numbers and jams and data.draw(st.booleans()):
             numbers |= {"jam": data.draw(st.sampled_from(jams)), "jam_count": data.draw(st.integers(1, 4))}
         schedule = ", ".join(f"{key} = {number} : i64" for key, number in numbers.items())
         module = to_loops(parse(case.text(schedule)), None)
@@ -642,3 +653,19 @@ def test_elements_a_few_apart_are_loaded_with_their_neighbours(step: int, bits: 
         assert any(isinstance(op, vector.ShuffleOp) for op in module.walk())
         (result,) = interpret(module, "k", [array], [np.zeros(extent, array.dtype)])
         np.testing.assert_array_equal(result, array[:, ::step].sum(axis=0))
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("element", ["i8", "i16", "f32", "f64"])
+@pytest.mark.parametrize(("rows", "columns"), [(16, 16), (17, 37), (3, 70), (64, 2)])
+def test_tiles_are_transposed_in_registers(rows: int, columns: int, element: str, bits: int) -> None:
+    x, o = f"memref<{columns}x{rows}x{element}>", f"memref<{rows}x{columns}x{element}>"
+    body = f"^bb0(%e0: {element}, %acc: {element}):\n linalg.yield %e0 : {element}"
+    maps = "(d0, d1) -> (d1, d0); (d0, d1) -> (d0, d1)"
+    text = kernel("k", f"%x: {x}, %o: {o}", generic(maps, "pp", f"ins(%x : {x}) outs(%o : {o})", body))
+    module = to_loops(parse(text), bits)
+    assert counts(kernels_of(module)[0])[vector.ShuffleOp]
+    dtype = {"i8": np.int8, "i16": np.int16, "f32": np.float32, "f64": np.float64}[element]
+    array = np.random.default_rng(rows).integers(-128, 128, (columns, rows)).astype(dtype)
+    (result,) = interpret(module, "k", [array], [np.zeros((rows, columns), dtype)])
+    np.testing.assert_array_equal(result, array.T)

@@ -67,3 +67,14 @@ func.func private @every_other(%x: memref<64x65xf32>, %w: memref<3xf32>, %o: mem
 }
 // CHECK-LABEL: @every_other
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64
+
+// Where an input and the result are contiguous along different loops, square tiles are transposed in registers.
+func.func private @transposed(%x: memref<64x48xf32>, %o: memref<48x64xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d1, d0)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%x : memref<64x48xf32>) outs(%o : memref<48x64xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    linalg.yield %a : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @transposed
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 16 : i64}
