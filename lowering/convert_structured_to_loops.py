@@ -4,7 +4,8 @@ Before: the buffered stage; generics may carry a `schedule` (see `loop_schedule`
 
 After: the loop stage. A kernel of several statements has one outermost `scf.parallel` over the loops that all of
 them share (`shared_loops`), or none; inside it, the statements' nests in order. A shared loop that some statement
-vectorizes or jams is cut into strips of that statement's tile, and each strip runs all statements. `memref.alloc`
+vectorizes or jams is cut into strips (`strips`), and each strip runs all statements; neighbouring statements without
+tiles along it do the iterations of a strip one by one. `memref.alloc`
 intermediates shrink to a `memref.alloca` of what one iteration of the outer loops needs, or to a scalar. Callers
 and scatter loops are unchanged.
 """
@@ -13,21 +14,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import groupby, product
 
 from xdsl.context import Context
 from xdsl.dialects import func, linalg, memref
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from tenon.dialects.size import Size
 from tenon.lowering.kernel_intermediates import place_intermediates
 from tenon.lowering.kernel_statements import Kernel, Statement, kernels_of, read_kernel
 from tenon.lowering.loop_builder import LoopBuilder, Position, Steps
-from tenon.lowering.loop_schedule import Schedule, read_schedule
+from tenon.lowering.loop_schedule import read_schedule
 from tenon.lowering.shared_loops import SharedLoop, shared_loops
+from tenon.lowering.statement_body import Buffer
 from tenon.lowering.statement_loops import Span, emit_statement
+from tenon.lowering.strips import read_strips, tile_along
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,15 @@ class _Strip:
 
     steps: Steps
     extent: int
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Neighbouring statements, the shared loops whose iterations they do one by one, and what flows only in there."""
+
+    statements: tuple[int, ...]
+    loops: frozenset[int]
+    intermediates: list[memref.AllocOp]
 
 
 class _KernelLoops:
@@ -102,14 +114,14 @@ class _KernelLoops:
 
     def emit_shared(self) -> None:
         """One nest over the shared loops for each combination of strips."""
-        strips = [self.strips(loop) for loop in self.shared]
+        lengths = read_strips(self.kernel.function, self.shared, self.schedules)
+        strips = [self.strips(loop, length) for loop, length in zip(self.shared, lengths, strict=True)]
         for combination in product(*strips):
             self.builder.parallel([s.steps for s in combination], lambda at, c=combination: self.emit_strip(c, at))
 
-    def strips(self, loop: SharedLoop) -> list[_Strip]:
-        """A shared loop in strips as long as the longest tile of a statement along it, and the rest."""
+    def strips(self, loop: SharedLoop, size: int) -> list[_Strip]:
+        """A shared loop in strips of `size` iterations, and the rest."""
         extent = self.statements[0].extents[loop[0]]
-        size = max(map(_tile_along, self.schedules, loop))
         full, left = divmod(extent, size)
         rest = (
             _Strip(Steps(full * size, left), 1)
@@ -120,19 +132,58 @@ class _KernelLoops:
 
     def emit_strip(self, strips: Sequence[_Strip], starts: Sequence[Position]) -> None:
         """All statements for one iteration of the outer loops."""
-        extents = {known: strip.extent for known, strip in zip(self.shared, strips, strict=True)}
-        buffers = place_intermediates(self.kernel, extents, self.builder)
-        for number, (statement, schedule) in enumerate(zip(self.statements, self.schedules, strict=True)):
-            spans = [Span.whole(extent) for extent in statement.extents]
-            for known, strip, start in zip(self.shared, strips, starts, strict=True):
-                spans[known[number]] = Span(start, Position(), strip.extent)
-            emit_statement(self.builder, statement, schedule, spans, buffers)
+        spans = [Span(start, Position(), strip.extent) for strip, start in zip(strips, starts, strict=True)]
+        runs = self.runs(spans)
+        inner = {alloc for run in runs for alloc in run.intermediates}
+        outer = [alloc for alloc in self.kernel.intermediates if alloc not in inner]
+        buffers = place_intermediates(self.kernel, self.lengths(spans), self.builder, outer)
+        for run in runs:
+            self.emit_run(run, spans, buffers)
 
+    def runs(self, spans: Sequence[Span]) -> list[_Run]:
+        """The statements in order; neighbours that have no tiles along a shared loop run its iterations one by one."""
+        single = [
+            frozenset(
+                position
+                for position, (loop, span) in enumerate(zip(self.shared, spans, strict=True))
+                if span.extent != 1 and tile_along(schedule, loop[number]) == 1
+            )
+            for number, schedule in enumerate(self.schedules)
+        ]
+        runs: list[_Run] = []
+        for loops, members in groupby(range(len(single)), key=single.__getitem__):
+            numbers = tuple(members)
+            runs.append(_Run(numbers, loops if len(numbers) > 1 else frozenset(), self.only_in(numbers)))
+        return runs
 
-def _tile_along(schedule: Schedule | None, loop: int) -> int:
-    """How many iterations of `loop` a tile of `schedule` takes."""
-    if schedule is None:
-        return 1
-    if loop == schedule.vector:
-        return schedule.width * schedule.unroll
-    return schedule.jam_count if loop == schedule.jam else 1
+    def only_in(self, numbers: Sequence[int]) -> list[memref.AllocOp]:
+        """The intermediates that only these statements use."""
+        if len(numbers) < 2:
+            return []
+        inside = {self.statements[number].op for number in numbers}
+        return [
+            alloc
+            for alloc in self.kernel.intermediates
+            if all(use.operation in inside or isinstance(use.operation, linalg.ops.FillOp) for use in alloc.memref.uses)
+        ]
+
+    def emit_run(self, run: _Run, spans: Sequence[Span], buffers: dict[SSAValue, Buffer]) -> None:
+        """The statements of `run`, inside of loops over what they do one by one."""
+
+        def inside(positions: list[Position]) -> None:
+            narrowed = list(spans)
+            for position, at in zip(run.loops, positions, strict=True):
+                narrowed[position] = Span(spans[position].start + at, spans[position].local + at, 1)
+            own = place_intermediates(self.kernel, self.lengths(narrowed), self.builder, run.intermediates)
+            for number in run.statements:
+                statement = self.statements[number]
+                whole = [Span.whole(extent) for extent in statement.extents]
+                for known, span in zip(self.shared, narrowed, strict=True):
+                    whole[known[number]] = span
+                emit_statement(self.builder, statement, self.schedules[number], whole, buffers | own)
+
+        self.builder.parallel([Steps(0, spans[position].extent) for position in run.loops], inside)
+
+    def lengths(self, spans: Sequence[Span]) -> dict[SharedLoop, int]:
+        """How many iterations of each shared loop run together."""
+        return {loop: span.extent for loop, span in zip(self.shared, spans, strict=True)}

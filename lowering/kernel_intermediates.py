@@ -2,47 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import linalg, memref
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i32
 from xdsl.ir import Attribute, SSAValue
 
-from tenon.dialects.size import is_at_most
+from tenon.dialects.size import estimate, is_at_most
 from tenon.lowering.kernel_statements import Kernel, LoopKind, Statement, buffer_shape, element_type
 from tenon.lowering.loop_builder import LoopBuilder
 from tenon.lowering.shared_loops import SharedLoop
 from tenon.lowering.statement_body import Buffer
 
 LARGEST_STACK_BUFFER = 64 * 1024
-"""Bytes of an intermediate that may live on the stack of a thread."""
+"""Bytes of an intermediate that may live on the stack of a thread for one iteration of the shared loops."""
+LARGEST_STRIP_BUFFER = 512 * 1024
+"""Bytes of one that a strip of several iterations needs."""
 
 Strips = Mapping[SharedLoop, int]
 """For each shared loop how many of its iterations one iteration of the outer loop does; 1 drops the dimension."""
 
 
-def place_intermediates(kernel: Kernel, strips: Strips, builder: LoopBuilder) -> dict[SSAValue, Buffer]:
-    """Make room for the intermediates at the current place. Raises `ValueError` if one is too large."""
+def place_intermediates(
+    kernel: Kernel, strips: Strips, builder: LoopBuilder, chosen: Sequence[memref.AllocOp] | None = None
+) -> dict[SSAValue, Buffer]:
+    """Make room for the intermediates, or for the `chosen` ones, at the current place. Raises `ValueError` if one is
+    too large."""
     buffers: dict[SSAValue, Buffer] = {}
-    for alloc in filter(_holds_elements, kernel.intermediates):
-        sizes = needed_sizes(kernel, alloc, strips)
-        if not sizes and _is_scalar(kernel, alloc, strips):
+    allocs = [alloc for alloc in kernel.intermediates if chosen is None or alloc in chosen]
+    largest = LARGEST_STACK_BUFFER if all(size == 1 for size in strips.values()) else LARGEST_STRIP_BUFFER
+    for need in _needs(kernel, strips, filter(_holds_elements, allocs)):
+        alloc = need.alloc
+        if not need.sizes and _is_scalar(kernel, alloc, strips):
             buffers[alloc.memref] = Buffer(None, ())
             continue
-        element = element_type(alloc.memref)
-        size = needed_bytes(sizes, element)
-        if not is_at_most(size, LARGEST_STACK_BUFFER):
+        if need.taken is not None and (known := buffers[need.taken.memref]).memref is not None:
+            buffers[alloc.memref] = Buffer(known.memref, known.dims, shrunken=True)
+            continue
+        if not is_at_most(need.bytes, largest):
             raise ValueError(
-                f"the intermediate {alloc.memref.type} needs {size} bytes in one iteration of the loops that all "
-                f"statements share, and only {LARGEST_STACK_BUFFER} are allowed; it belongs in a buffer of the caller"
+                f"the intermediate {alloc.memref.type} needs {need.bytes} bytes in one iteration of the loops that all "
+                f"statements share, and only {largest} are allowed; it belongs in a buffer of the caller"
             )
         op = memref.AllocaOp.create(
-            result_types=(MemRefType(element, list(sizes.values())),),
+            result_types=(MemRefType(element_type(alloc.memref), list(need.sizes.values())),),
             properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])},
         )
-        buffers[alloc.memref] = Buffer(builder.value(op), tuple(sizes), shrunken=True)
+        buffers[alloc.memref] = Buffer(builder.value(op), tuple(need.sizes), shrunken=True)
     return buffers
+
+
+def intermediate_bytes(kernel: Kernel, strips: Strips) -> int:
+    """The bytes that `place_intermediates` makes room for."""
+    needs = _needs(kernel, strips, filter(_holds_elements, kernel.intermediates))
+    return sum(estimate(need.bytes) for need in needs if need.taken is None)
+
+
+@dataclass(frozen=True)
+class _Need:
+    """What one intermediate needs of its dimensions, and the earlier one whose memory it can take."""
+
+    alloc: memref.AllocOp
+    sizes: dict[int, int]
+    taken: memref.AllocOp | None
+
+    @property
+    def bytes(self) -> int:
+        return needed_bytes(self.sizes, element_type(self.alloc.memref))
+
+
+def _needs(kernel: Kernel, strips: Strips, allocs: Iterable[memref.AllocOp]) -> list[_Need]:
+    """In the order of their first uses: an intermediate takes the memory of an equal one that nothing uses any more."""
+    ranges = {alloc: _statements_using(kernel, alloc) for alloc in allocs}
+    free: list[tuple[memref.AllocOp, object, memref.AllocOp]] = []  # last in the memory, its layout, whose memory it is
+    needs: list[_Need] = []
+    for alloc, uses in sorted(ranges.items(), key=lambda item: item[1][:1] or [0]):
+        sizes = needed_sizes(kernel, alloc, strips)
+        layout = _layout(kernel, alloc, sizes)
+        taken = None
+        for number, (last, other, owner) in enumerate(free):
+            if uses and layout is not None and layout == other and _follows(kernel, ranges[last], last, uses, alloc):
+                taken = owner
+                del free[number]
+                break
+        needs.append(_Need(alloc, sizes, taken))
+        free.append((alloc, layout, taken or alloc))
+    return needs
+
+
+def _statements_using(kernel: Kernel, alloc: memref.AllocOp) -> list[int]:
+    return [
+        number
+        for number, statement in enumerate(kernel.statements)
+        if any(access.buffer is alloc.memref for access in statement.accesses)
+    ]
+
+
+def _layout(kernel: Kernel, alloc: memref.AllocOp, sizes: Mapping[int, int]) -> object:
+    """What two intermediates must agree in to share memory; None if this one cannot share."""
+    if not _only_statements_use(kernel, alloc) or not sizes:
+        return None
+    return element_type(alloc.memref), buffer_shape(alloc.memref), tuple(sizes.items())
+
+
+def _follows(
+    kernel: Kernel, before: Sequence[int], old: memref.AllocOp, uses: Sequence[int], new: memref.AllocOp
+) -> bool:
+    """Whether the first statement that uses `new` comes after all uses of `old`, or replaces it element by element."""
+    if before[-1] != uses[0]:
+        return before[-1] < uses[0]
+    statement = kernel.statements[uses[0]]
+    places = [access.subscripts for access in statement.accesses if access.buffer in (old.memref, new.memref)]
+    return set(statement.kinds) == {LoopKind.PARALLEL} and all(place == places[0] for place in places)
 
 
 def intermediates_fit(kernel: Kernel, strips: Strips) -> bool:

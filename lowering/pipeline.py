@@ -47,7 +47,7 @@ def stages(vector_bits: int) -> tuple[Stage, ...]:
     """The stages in order, for a target with vector registers of `vector_bits` (0: scalar loops, as for a GPU)."""
     return (
         # The ops as they were traced.
-        Stage("tensor", TENSOR_PIPELINE),
+        Stage("tensor", TENSOR_PIPELINE if vector_bits else _without_contractions(TENSOR_PIPELINE)),
         # Fusion groups are kernels.
         Stage("fused", ("convert-tensor-to-structured", "fuse-structured")),
         # Every op is a linalg.generic on tensors.
@@ -57,6 +57,11 @@ def stages(vector_bits: int) -> tuple[Stage, ...]:
         # Kernels are loops over vectors and scalars.
         Stage("loops", ("expand-math",) if vector_bits else ()),
     )
+
+
+def _without_contractions(passes: Sequence[str]) -> tuple[str, ...]:
+    """Scalar loops have no register tiles, so that nothing is won when a contraction shares loops."""
+    return tuple(["fuse{contractions=false}" if name == "fuse" else name for name in passes])
 
 
 def stage_of(module: ModuleOp) -> str:

@@ -44,6 +44,7 @@ from tenon.lowering.kernel_statements import (
 )
 from tenon.lowering.loop_schedule import Schedule
 from tenon.lowering.shared_loops import SharedLoop, shared_loops
+from tenon.lowering.strips import decide_strips, is_contraction, write_strips
 
 LARGEST_TILE = 24
 """Accumulators in vector registers; of 32, the rest holds operands."""
@@ -92,17 +93,25 @@ def schedule_kernel(function: func.FuncOp, vector_bits: int, *, collapse: bool =
     if vector_bits == 0:
         return
     kernel = read_kernel(function)
-    for statement, schedule in zip(kernel.statements, decide(kernel, vector_bits), strict=True):
+    schedules, strips = decide(kernel, vector_bits)
+    if strips is not None and not pinned:
+        write_strips(function, strips)
+    for statement, schedule in zip(kernel.statements, schedules, strict=True):
         if schedule is not None and "schedule" not in statement.op.attributes:
             statement.op.attributes["schedule"] = schedule.attribute()
 
 
-def decide(kernel: Kernel, vector_bits: int) -> list[Schedule | None]:
-    """A schedule for each statement, or None where scalars are as good."""
+def decide(kernel: Kernel, vector_bits: int) -> tuple[list[Schedule | None], list[int] | None]:
+    """A schedule for each statement, or None where scalars are as good; and the lengths of strips, where they are more
+    than what the schedules say."""
     statements = kernel.statements
     shared = shared_loops(statements) if kernel.runs_together() else []
     if not shared:
-        return [_decide(statement, range(len(statement.extents)), vector_bits)[0] for statement in statements]
+        return [_decide(statement, range(len(statement.extents)), vector_bits)[0] for statement in statements], None
+    if any(map(is_contraction, statements)):
+        decision = decide_strips(kernel, shared, lambda statement, loops: _decide(statement, loops, vector_bits))
+        if decision is not None:
+            return decision
     own = [
         _decide(statement, [loop for loop in range(len(statement.extents)) if loop not in used], vector_bits)
         for statement, used in ((s, {known[number] for known in shared}) for number, s in enumerate(statements))
@@ -112,7 +121,7 @@ def decide(kernel: Kernel, vector_bits: int) -> list[Schedule | None]:
         strips = _decide_strips(kernel, shared, loop, vector_bits)
         if strips is not None and sum(cost for _, cost in strips) < sum(cost for _, cost in best):
             best = strips
-    return [schedule for schedule, _ in best]
+    return [schedule for schedule, _ in best], None
 
 
 def _decide_strips(

@@ -18,15 +18,18 @@ SharedLoop = tuple[int, ...]
 
 
 def shared_loops(statements: Sequence[Statement]) -> list[SharedLoop]:
-    """The largest set of loops that all statements share, outermost first. One statement shares its parallel loops."""
+    """The largest set of loops that all statements share, outermost first, which is how they index the first output.
+    One statement shares its parallel loops."""
     connecting = _buffers_by_role(statements)
     if connecting is None:
         return []
     written, read_only = connecting
     shared: list[SharedLoop] = []
-    for loop in statements[0].loops(LoopKind.PARALLEL):
-        if statements[0].extents[loop] == 1:
-            continue  # such a loop is no loop at all
+    first = statements[0]
+    order = first.outputs[0].plain_loops()
+    # A loop of one iteration is no loop at all.
+    parallel = [loop for loop in first.loops(LoopKind.PARALLEL) if first.extents[loop] != 1]
+    for loop in sorted(parallel, key=order.index):
         taken = [{known[position] for known in shared} for position in range(len(statements))]
         match = _match(statements, loop, written, read_only, taken)
         if match is not None:

@@ -11,6 +11,7 @@ What becomes one group is said in `fusion_groups`.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -23,27 +24,31 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.base import TensorOp
 from tenon.dialects.constant import ConstantOp
-from tenon.dialects.families import CompositeOp, ReductionOp
+from tenon.dialects.families import CompositeOp, ContractionOp, ReductionOp
 from tenon.dialects.opaque import OpaqueOp
 from tenon.dialects.settings import array_of
-from tenon.dialects.shape import ReshapeOp
+from tenon.dialects.shape import ReshapeOp, TransposeOp
 from tenon.dialects.types import shape_of
 from tenon.passes.dce import Effects, erase_dead_ops, functions_by_name
 from tenon.passes.fusion_groups import Group, Grouping
 from tenon.passes.iteration import iteration_of
+from tenon.passes.transposed_operands import operand_to_transpose, with_transposed
 
 # A constant that is read at computed places must be in memory; up to this size a kernel may have its own copy.
 _SMALL_CONSTANT = 256
 
 
+@dataclass(frozen=True)
 class FusePass(ModulePass):
-    """Outline groups of ops that share loops into kernels."""
+    """Outline groups of ops that share loops into kernels; `contractions` among them, or each on its own."""
 
     name = "fuse"
 
+    contractions: bool = True
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         effects = Effects(op)
-        outliner = _Outliner(op, effects)
+        outliner = _Outliner(op, effects, contractions=self.contractions)
         for function in list(functions_by_name(op).values()):
             if "kernel" in function.attributes:
                 continue
@@ -78,19 +83,21 @@ def _reads_anywhere(op: Operation, index: int) -> bool:
 class _Outliner:
     """Turns groups into kernels of one module, and remembers the kernels that are there already."""
 
-    def __init__(self, module: ModuleOp, effects: Effects) -> None:
+    def __init__(self, module: ModuleOp, effects: Effects, *, contractions: bool) -> None:
         self._module = module
+        self._contractions = contractions
         self._effects = effects
         self._names = set(functions_by_name(module))
         self._kernels: dict[Hashable, str] = {}
         self._cloned: dict[SSAValue, bool] = {}
+        self._transposed: dict[tuple[Block, SSAValue, tuple[int, ...]], SSAValue] = {}
 
     def outline(self, block: Block) -> None:
         """Outline the groups of `block` and of the regions inside of it."""
         terminator = block.last_op
         assert terminator is not None
         assert terminator.has_trait(IsTerminator)
-        grouping = Grouping(block, self._effects.is_pure, self._is_cloned)
+        grouping = Grouping(block, self._effects.is_pure, self._is_cloned, contractions=self._contractions)
         for group in grouping.in_order():
             if len(group.operations) > 1 or not _is_outside(group.operations[0]):
                 group.operations.sort(key=grouping.positions.__getitem__)
@@ -114,6 +121,8 @@ class _Outliner:
         block = terminator.parent
         assert block is not None
         operations = group.operations
+        if len(operations) > 1:
+            self._transpose_operands(operations, terminator)
         reshapes: list[Operation] = []
         if group.closed or len(operations) == 1:
             reshapes = _drop_kept_dimensions(operations)
@@ -136,6 +145,31 @@ class _Outliner:
         else:
             for op in reversed(operations):
                 Rewriter.erase_op(op)
+
+    def _transpose_operands(self, operations: list[Operation], terminator: Operation) -> None:
+        """Give the contractions of a group the operands that they are fast with, in kernels before the group's."""
+        block = terminator.parent
+        assert block is not None
+        for position, op in enumerate(operations):
+            if not isinstance(op, ContractionOp) or (transposed := operand_to_transpose(op)) is None:
+                continue
+            if transposed.operand.owner in operations:
+                continue
+            key = (block, transposed.operand, transposed.order)
+            known = self._transposed.get(key)
+            if known is None:
+                transpose = TransposeOp.build_from([transposed.operand], {"permutation": transposed.order})
+                transpose.location = op.location
+                block.insert_op_before(transpose, terminator)
+                known = transpose.results[0]
+            rewritten = with_transposed(op, transposed, known)
+            rewritten.location = op.location
+            rewritten.results[0].name_hint = op.results[0].name_hint
+            Rewriter.replace_op(op, rewritten)
+            operations[position] = rewritten
+            if isinstance(known.owner, TransposeOp):
+                self._outline_group(Group(known.owner, 0), terminator)
+            self._transposed[key] = rewritten.operands[transposed.index]
 
     def _new_name(self) -> str:
         number = len(self._kernels)

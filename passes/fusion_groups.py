@@ -11,8 +11,12 @@ Every op starts as a group of its own; groups along a value are merged as long a
   end.
 - No path leaves a group and comes back, so that groups can be called one after the other.
 - A kernel has a limited number of inputs and of ops.
+- A contraction joins others if its loops may be cut into strips (`lowering.strips`): along all loops of its result, as
+  in an activation behind a layer; or along some, if there are many rows of them and what each strip reads again stays
+  in a cache, as in softmax(Q Kᵀ) V, whose scores never are in memory as a whole.
 
-Contractions, windows, scatters and opaque ops are groups of their own, since their loops are scheduled as a whole.
+Windows, scatters and opaque ops are groups of their own, since their loops are scheduled as a whole; so are
+contractions that read an operand elsewhere than at their loops, such as convolutions.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from math import prod
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from tenon.dialects.families import ElementwiseOp, IndexMapOp, ReductionOp
+from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexMapOp, ReductionOp
 from tenon.dialects.regions import used_values
 from tenon.dialects.size import Size, UndecidedSizeError, estimate, is_at_most
 from tenon.dialects.types import element_of, numpy_dtype
@@ -37,6 +41,10 @@ FEWEST_ROWS = 16
 """Fewer iterations of the shared loops leave threads idle, unless there is little to do."""
 LITTLE_WORK = 1 << 16
 """Elements of all loops together below which threads do not pay."""
+FEWEST_STRIPED_ROWS = 64
+"""Rows of a contraction below which cutting them into strips leaves it too little to reuse."""
+MOST_REREAD_BYTES = 2 * 1024 * 1024
+"""Bytes of an operand that a contraction reads again for each strip: more of them do not stay in a cache."""
 
 Loops = tuple[int | None, ...]
 
@@ -60,6 +68,10 @@ class Group:
         self.shared: frozenset[int] = frozenset()
         self.row_bytes = 0
         self.closed = True
+
+    @property
+    def contractions(self) -> list[Operation]:
+        return [op for op in self.operations if isinstance(op, ContractionOp)]
 
     @property
     def has_rows(self) -> bool:
@@ -111,12 +123,18 @@ class Grouping:
     """The groups of one block, found in one walk over it."""
 
     def __init__(
-        self, block: Block, is_pure: Callable[[Operation], bool], is_cloned: Callable[[SSAValue], bool]
+        self,
+        block: Block,
+        is_pure: Callable[[Operation], bool],
+        is_cloned: Callable[[SSAValue], bool],
+        *,
+        contractions: bool = True,
     ) -> None:
         self.group_of: dict[Operation, Group] = {}
         self.positions: dict[Operation, int] = {}
         self._block = block
         self._is_cloned = is_cloned
+        self._fuses_contractions = contractions
         self._iterations: dict[Operation, Iteration] = {}
         self._loops_of: dict[Operation, Loops] = {}
         self._classes = LoopClasses()
@@ -159,7 +177,8 @@ class Grouping:
             producer = value.owner
             if isinstance(producer, Operation) and producer.parent is self._block:
                 self._connect(self.group_of[producer], group)
-        iteration = iteration_of(op) if pure else None
+        is_scheduled_alone = isinstance(op, ContractionOp) and not self._fuses_contractions
+        iteration = iteration_of(op) if pure and not is_scheduled_alone else None
         if iteration is None:
             return group
         self._iterations[op] = iteration
@@ -271,7 +290,7 @@ class Grouping:
         shared = sharing[0] & sharing[1]
         if len(shared) == len(all_loops):
             return shared, 0
-        if not shared or not self._keeps_busy(shared, all_loops):
+        if not shared or not self._keeps_busy(shared, all_loops) or not self._strips_pay(left, right, shared):
             return None
         row_bytes = 0
         for group, before in zip((left, right), sharing, strict=True):
@@ -332,7 +351,35 @@ class Grouping:
             return True
         return estimate(prod([extents[loop] for loop in all_loops])) <= LITTLE_WORK
 
+    def _strips_pay(self, left: Group, right: Group, shared: frozenset[int]) -> bool:
+        """Whether the contractions of two groups may be done in strips of the `shared` loops."""
+        return all(self._strip_pays(op, shared) for op in (*left.contractions, *right.contractions))
+
+    def _strip_pays(self, op: Operation, shared: frozenset[int]) -> bool:
+        iteration, extents = self._iterations[op], self._classes.extents
+        if None in iteration.operands:
+            return False
+        loops = {loop: self._classes.find(loop) for loop in self._loops_of[op] if loop is not None}
+        parallel = {
+            loops[loop]
+            for loop, is_parallel in zip(self._loops_of[op], iteration.parallel, strict=True)
+            if loop is not None and is_parallel
+        }
+        if parallel <= shared:
+            return True
+        if estimate(prod([extents[loop] for loop in parallel & shared])) < FEWEST_STRIPED_ROWS:
+            return False
+        for operand, access in zip(op.operands, iteration.operands, strict=True):
+            assert access is not None
+            own = [self._loops_of[op][position] for position in access if position is not None]
+            reread = prod([extents[loop] for loop in own if loop is not None and loops[loop] not in shared])
+            if not is_at_most(reread * numpy_dtype(element_of(operand.type)).itemsize, MOST_REREAD_BYTES):
+                return False
+        return True
+
     def _rows_are_innermost(self, op: Operation, shared: frozenset[int]) -> bool:
+        if isinstance(op, ContractionOp):
+            return True  # the order of its loops is what schedules make of it
         loops = [self._classes.find(loop) for loop in self._loops_of[op] if loop is not None]
         return shared.issuperset(loops) or loops[-1] not in shared
 

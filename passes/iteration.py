@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.ir import Attribute, Operation
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.base import TensorOp
-from tenon.dialects.families import ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
+from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
 from tenon.dialects.inference import normalize_axes
 from tenon.dialects.size import UndecidedSizeError
 from tenon.dialects.types import shape_of
@@ -41,6 +41,8 @@ def iteration_of(op: Operation) -> Iteration | None:
         return _parallel(op, tuple([None] * len(op.operands)))
     if isinstance(op, ReductionOp):
         return _reduction(op)
+    if isinstance(op, ContractionOp):
+        return _contraction(op)
     return None
 
 
@@ -103,3 +105,35 @@ def _reduction(op: ReductionOp) -> Iteration:
         access = tuple([loop for i, loop in enumerate(kept) if i not in reduced])
     parallel = tuple([i not in reduced for i in range(len(extents))])
     return Iteration(extents, parallel, (kept,), (access,) * len(op.results))
+
+
+def _contraction(op: ContractionOp) -> Iteration | None:
+    result = shape(op, op.results[0].type)
+    try:
+        structure = type(op).loops([shape(op, operand.type) for operand in op.operands], op.settings)
+    except UndecidedSizeError:
+        return None
+    access = _plain_access(structure.result_map, result, structure.extents)
+    if access is None:
+        return None
+    operands = tuple(
+        [
+            _plain_access(places, shape(op, operand.type), structure.extents)
+            for operand, places in zip(op.operands, structure.operand_maps, strict=True)
+        ]
+    )
+    parallel = tuple([not reduced for reduced in structure.reductions])
+    return Iteration(structure.extents, parallel, operands, (access,))
+
+
+def _plain_access(places: AffineMap, sizes: tuple[int, ...], extents: tuple[int, ...]) -> Access | None:
+    """The loops that index a value, if each dimension is a loop of its own that runs over all of it."""
+    access: list[int | None] = []
+    for size, place in zip(sizes, places.results, strict=True):
+        if size == 1:
+            access.append(None)
+        elif isinstance(place, AffineDimExpr) and extents[place.position] == size and place.position not in access:
+            access.append(place.position)
+        else:
+            return None
+    return tuple(access)

@@ -171,7 +171,6 @@ def test_kernels_are_all_that_computes_after_fusion(program: Callable[..., Any])
     assert outside <= {"func.call", "func.return", "tenon.constant", "tenon.reshape"}
     for kernel in kernels(module):
         assert "reshape" not in kernel
-        assert sum(name in ("matmul", "contract") for name in kernel) == 0 or len(kernel) == 1
 
 
 # --- canonicalize ---------------------------------------------------------------------------------------------------

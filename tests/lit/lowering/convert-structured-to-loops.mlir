@@ -75,3 +75,31 @@ func.func private @window_gradient(%g: memref<4xf32>, %w: memref<3xf32>, %o: mem
 // CHECK:             %[[AT:.*]] = arith.addi %[[I]], %[[J]] : index
 // CHECK:             memref.load %o[%[[AT]]]
 // CHECK:             memref.store %{{.*}}, %o[%[[AT]]]
+
+// A strip of 4 x 8 elements of the product goes through a buffer of that size.
+func.func private @strips(%x: memref<16x32xf32>, %w: memref<32x24xf32>, %o: memref<16x24xf32>) attributes {kernel, strips = array<i64: 4, 8>} {
+  %zero = arith.constant 0.0 : f32
+  %p = memref.alloc() : memref<16x24xf32>
+  linalg.fill ins(%zero : f32) outs(%p : memref<16x24xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : memref<16x32xf32>, memref<32x24xf32>) outs(%p : memref<16x24xf32>) attrs = {schedule = {vector = 1 : i64, width = 8 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 2 : i64}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %m = arith.mulf %a, %b : f32
+    %r = arith.addf %acc, %m : f32
+    linalg.yield %r : f32
+  }
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%p : memref<16x24xf32>) outs(%o : memref<16x24xf32>) attrs = {schedule = {vector = 1 : i64, width = 8 : i64}} {
+  ^bb0(%a: f32, %acc: f32):
+    %r = arith.negf %a : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @strips
+// CHECK:         "scf.parallel"
+// CHECK:           %[[STRIP:.*]] = memref.alloca() : memref<4x8xf32>
+// CHECK:           "scf.parallel"
+// CHECK:             scf.for {{.*}} -> (vector<8xf32>, vector<8xf32>)
+// CHECK:             vector.store %{{.*}}, %[[STRIP]]
+// CHECK:           "scf.parallel"
+// CHECK:             vector.load %[[STRIP]]
+// CHECK:             vector.store %{{.*}}, %o

@@ -19,7 +19,7 @@ func.func @main(%x: tensor<?x?xf32>, %w: tensor<8x2xf32>, %y: tensor<?x2xf32>) -
 
 // Functions take sizes as arguments and pass them on. The mean divides by one.
 // STRUCTURED:      func.func @main(%x: tensor<?x8xf32>, {{.*}}, %x_d0: index) -> tensor<2xf32> attributes {sizes = ["x_d0"]}
-// STRUCTURED:      func.call @kernel_0(%x, %w, %x_d0)
+// STRUCTURED:      func.call @kernel_0(%x, %w, %y, %x_d0)
 // STRUCTURED:      func.func private @kernel_0({{.*}}, %[[N:.*]]: index) -> tensor<?x2xf32> attributes {kernel, sizes = ["x_d0"]}
 // STRUCTURED:      tensor.empty(%[[N]]) : tensor<?x2xf32>
 // STRUCTURED:      arith.index_cast %{{.*}} : index to i64

@@ -1,4 +1,5 @@
 // RUN: tenon-opt %s -p fuse --split-input-file | filecheck %s
+// RUN: tenon-opt %s -p fuse{contractions=false} --split-input-file | filecheck %s --check-prefix ALONE
 
 func.func @softmax_is_one_kernel(%x: tensor<64x128xf32>) -> tensor<64x128xf32> {
   %m = tenon.max %x {axis = [1], keepdims = true} : tensor<64x128xf32> -> tensor<64x1xf32>
@@ -53,7 +54,7 @@ func.func @full_reductions_end_kernels(%x: tensor<8x8xf32>) -> tensor<1x1xf32> {
 
 // -----
 
-// %c needs both %a and, through the contraction, %a's kernel: they cannot be one.
+// %c needs both %a and, through the contraction, %a's kernel: it can only join the contraction.
 func.func @groups_do_not_depend_on_each_other_in_a_circle(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %a = tenon.exp %x : tensor<4x4xf32> -> tensor<4x4xf32>
   %b = tenon.matmul %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
@@ -62,16 +63,18 @@ func.func @groups_do_not_depend_on_each_other_in_a_circle(%x: tensor<4x4xf32>) -
 }
 // CHECK-LABEL: @groups_do_not_depend_on_each_other_in_a_circle
 // CHECK-NEXT:    [[A:%.*]] = func.call @kernel_0(%x)
-// CHECK-NEXT:    [[B:%.*]] = func.call @kernel_1([[A]])
-// CHECK-NEXT:    func.call @kernel_2([[A]], [[B]])
+// CHECK-NEXT:    func.call @kernel_1([[A]])
+// CHECK:       @kernel_1
+// CHECK-NEXT:    tenon.matmul
+// CHECK-NEXT:    tenon.add
 
 // -----
 
 func.func @equal_kernels_are_one_function(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %a = tenon.matmul %x, %w : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
-  %b = tenon.exp %a : tensor<4x4xf32> -> tensor<4x4xf32>
+  %b = tenon.cumsum %a {axis = 0} : tensor<4x4xf32> -> tensor<4x4xf32>
   %c = tenon.matmul %b, %w : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
-  %d = tenon.exp %c : tensor<4x4xf32> -> tensor<4x4xf32>
+  %d = tenon.cumsum %c {axis = 0} : tensor<4x4xf32> -> tensor<4x4xf32>
   func.return %d : tensor<4x4xf32>
 }
 // CHECK-LABEL: @equal_kernels_are_one_function
@@ -79,6 +82,53 @@ func.func @equal_kernels_are_one_function(%x: tensor<4x4xf32>, %w: tensor<4x4xf3
 // CHECK-NEXT:    func.call @kernel_1
 // CHECK-NEXT:    func.call @kernel_0
 // CHECK-NEXT:    func.call @kernel_1
+
+// -----
+
+// What is done to each element of a contraction is done while it is in a cache.
+func.func @epilogues_join_contractions(%x: tensor<64x32xf32>, %w: tensor<32x16xf32>, %b: tensor<16xf32>) -> tensor<64x16xf32> {
+  %a = tenon.matmul %x, %w : tensor<64x32xf32>, tensor<32x16xf32> -> tensor<64x16xf32>
+  %s = tenon.add %a, %b : tensor<64x16xf32>, tensor<16xf32> -> tensor<64x16xf32>
+  %y = tenon.tanh %s : tensor<64x16xf32> -> tensor<64x16xf32>
+  func.return %y : tensor<64x16xf32>
+}
+// CHECK-LABEL: @epilogues_join_contractions
+// CHECK-NEXT:    [[Y:%.*]] = func.call @kernel_0(%x, %w, %b)
+// CHECK-NEXT:    func.return [[Y]]
+// ALONE-LABEL: @epilogues_join_contractions
+// ALONE-NEXT:    [[A:%.*]] = func.call @kernel_0(%x, %w)
+// ALONE-NEXT:    func.call @kernel_1([[A]], %b)
+
+// -----
+
+// The scores of an attention are never in memory as a whole: a strip of rows of them is all that is needed at a time.
+// All strips read the keys, which are transposed once.
+func.func @attention_is_one_kernel(%q: tensor<8x128x64xf32>, %k: tensor<8x128x64xf32>, %v: tensor<8x128x64xf32>) -> tensor<8x128x64xf32> {
+  %s = tenon.contract [%q, %k] {maps = [affine_map<(b, i, j, d) -> (b, i, d)>, affine_map<(b, i, j, d) -> (b, j, d)>, affine_map<(b, i, j, d) -> (b, i, j)>], extents = [8, 128, 128, 64], shape = [8, 128, 128]} : [tensor<8x128x64xf32>, tensor<8x128x64xf32>] -> tensor<8x128x128xf32>
+  %m = tenon.max %s {axis = [2], keepdims = true} : tensor<8x128x128xf32> -> tensor<8x128x1xf32>
+  %d = tenon.subtract %s, %m : tensor<8x128x128xf32>, tensor<8x128x1xf32> -> tensor<8x128x128xf32>
+  %e = tenon.exp %d : tensor<8x128x128xf32> -> tensor<8x128x128xf32>
+  %n = tenon.sum %e {axis = [2], keepdims = true} : tensor<8x128x128xf32> -> tensor<8x128x1xf32>
+  %p = tenon.divide %e, %n : tensor<8x128x128xf32>, tensor<8x128x1xf32> -> tensor<8x128x128xf32>
+  %o = tenon.matmul %p, %v : tensor<8x128x128xf32>, tensor<8x128x64xf32> -> tensor<8x128x64xf32>
+  func.return %o : tensor<8x128x64xf32>
+}
+// CHECK-LABEL: @attention_is_one_kernel
+// CHECK-NEXT:    [[T:%.*]] = func.call @kernel_0(%k) : (tensor<8x128x64xf32>) -> tensor<8x64x128xf32>
+// CHECK-NEXT:    [[O:%.*]] = func.call @kernel_1(%q, [[T]], %v)
+// CHECK-NEXT:    func.return [[O]]
+
+// -----
+
+// 32 MiB of weights are too much to be read for each strip of rows.
+func.func @weights_stay_in_a_cache(%x: tensor<512x2048xf32>, %w: tensor<2048x4096xf32>) -> tensor<512x1xf32> {
+  %a = tenon.matmul %x, %w : tensor<512x2048xf32>, tensor<2048x4096xf32> -> tensor<512x4096xf32>
+  %m = tenon.max %a {axis = [1], keepdims = true} : tensor<512x4096xf32> -> tensor<512x1xf32>
+  func.return %m : tensor<512x1xf32>
+}
+// CHECK-LABEL: @weights_stay_in_a_cache
+// CHECK-NEXT:    [[A:%.*]] = func.call @kernel_0(%x, %w)
+// CHECK-NEXT:    func.call @kernel_1([[A]])
 // CHECK-NOT:   @kernel_2
 
 // -----

@@ -1,0 +1,111 @@
+"""Strips: how many iterations of each loop that the statements of a kernel share run together.
+
+A contraction is fast in register tiles, and faster where tiles share what they load; a kernel that holds one together
+with other statements therefore cuts the loops that all of them share into strips: ranges of several tiles. Each strip
+runs all statements, and what flows between them stays in a cache.
+
+A strip is as wide as the vectors of a tile, and along the other loop of the tile as long as `MOST_ROWS` and
+`STRIP_BYTES` of intermediates allow. The attribute `strips` of the kernel, `array<i64: ...>`, has the length along each
+shared loop, in the order of the indices of the first statement's output. Without it, a strip is as long as the longest
+tile of a statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from math import lcm
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, i64
+
+from tenon.dialects.size import estimate
+from tenon.lowering.combiners import product_of_sum
+from tenon.lowering.kernel_intermediates import intermediate_bytes
+from tenon.lowering.kernel_statements import Kernel, LoopKind, Statement
+from tenon.lowering.loop_schedule import Schedule
+from tenon.lowering.shared_loops import SharedLoop
+
+STRIP_BYTES = 256 * 1024
+"""Of intermediates in one strip: a quarter of a cache of 1 MiB, the rest of which holds operands."""
+MOST_ROWS = 96
+"""Iterations of the jammed loop in a strip; more would not reuse the other operand noticeably better."""
+
+Decide = Callable[[Statement, Collection[int]], tuple[Schedule | None, float]]
+"""The best schedule of a statement that vectorizes and jams only some loops, and its cost."""
+
+
+def is_contraction(statement: Statement) -> bool:
+    """Whether a statement adds up products of two operands each of which is read again along a loop of the other."""
+    if LoopKind.REDUCTION not in statement.kinds:
+        return False
+    if not all(product_of_sum(statement.body, accumulator) for accumulator in statement.accumulators):
+        return False
+    parallel = {loop for loop in statement.loops(LoopKind.PARALLEL) if statement.extents[loop] != 1}
+    reread = [parallel - access.loops() for access in statement.inputs]
+    return any(a - b and b - a for number, a in enumerate(reread) for b in reread[:number])
+
+
+def decide_strips(
+    kernel: Kernel, shared: Sequence[SharedLoop], decide: Decide
+) -> tuple[list[Schedule | None], list[int]] | None:
+    """Schedules for all statements and the lengths of strips; None where no contraction has a tile along the loops."""
+    statements = kernel.statements
+    chosen: list[Schedule | None] = [None] * len(statements)
+    for number, statement in enumerate(statements):
+        if is_contraction(statement):
+            chosen[number], _ = decide(statement, range(len(statement.extents)))
+    lengths = [lcm(*map(tile_along, chosen, loop)) for loop in shared]
+    if all(length == 1 for length in lengths):
+        return None
+    vectors = [
+        loop for loop in shared if any(s is not None and s.vector == own for s, own in zip(chosen, loop, strict=True))
+    ]
+    for number, statement in enumerate(statements):
+        if chosen[number] is None:
+            used = {loop[number] for loop in shared if loop not in vectors}
+            own = [loop for loop in range(len(statement.extents)) if loop not in used]
+            chosen[number], _ = decide(statement, own)
+    for position, loop in enumerate(shared):
+        if lengths[position] > 1 and loop not in vectors:
+            lengths[position] = _longest(kernel, shared, lengths, position)
+    return chosen, lengths
+
+
+def _longest(kernel: Kernel, shared: Sequence[SharedLoop], lengths: Sequence[int], position: int) -> int:
+    """The largest multiple of a length that strips of equal length can have within the limits."""
+    unit, extent = lengths[position], estimate(kernel.statements[0].extents[shared[position][0]])
+
+    def fits(length: int) -> bool:
+        tried = [*lengths[:position], length, *lengths[position + 1 :]]
+        return intermediate_bytes(kernel, dict(zip(shared, tried, strict=True))) <= STRIP_BYTES
+
+    most = max((length for length in range(unit, MOST_ROWS + 1, unit) if fits(length)), default=unit)
+    parts = -(-extent // most)
+    return min(-(-extent // (parts * unit)) * unit, most) if parts else unit
+
+
+def tile_along(schedule: Schedule | None, loop: int) -> int:
+    """How many iterations of `loop` a tile of `schedule` takes."""
+    if schedule is None:
+        return 1
+    if loop == schedule.vector:
+        return schedule.width * schedule.unroll
+    return schedule.jam_count if loop == schedule.jam else 1
+
+
+def write_strips(function: func.FuncOp, lengths: Sequence[int]) -> None:
+    """Set the attribute `strips`."""
+    function.attributes["strips"] = DenseArrayBase.from_list(i64, list(lengths))
+
+
+def read_strips(function: func.FuncOp, shared: Sequence[SharedLoop], schedules: Sequence[Schedule | None]) -> list[int]:
+    """The length of a strip along each shared loop. Raises `ValueError` where the attribute does not fit the loops."""
+    attribute = function.attributes.get("strips")
+    if attribute is None:
+        return [max(map(tile_along, schedules, loop)) for loop in shared]
+    if not isinstance(attribute, DenseArrayBase):
+        raise ValueError(f"strips: {attribute} is not an array of integers")
+    lengths = [int(length) for length in attribute.get_values()]
+    if len(lengths) != len(shared) or any(length < 1 for length in lengths):
+        raise ValueError(f"strips: {lengths} is not one positive length for each of the {len(shared)} shared loops")
+    return lengths
