@@ -34,7 +34,7 @@ WORKLOADS = (
         MEMORY,
         "memory",
         "transformer",
-        ("tenon", "torch", "torch.compile", "jax"),
+        ("tenon", "torch", "jax"),
         Target(peers={"torch": 1.0}),
     ),
 )
