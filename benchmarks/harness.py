@@ -168,6 +168,11 @@ def _prepared(workload: Workload, arrays: Sequence[Array], wanted: Sequence[str]
     return runners
 
 
+def _wide(results: Any) -> list[Array]:
+    parts = results if isinstance(results, tuple | list) else [results]
+    return [np.asarray(part, np.float64) for part in parts]
+
+
 def measure(workload: Workload, threads: int, wanted: Sequence[str], seconds: float) -> Row:
     """Check and time a workload. Contestants that are absent, fail or are wrong are not timed, and the row says why."""
     row = Row(workload.name, workload.section, threads, workload.target)
@@ -183,10 +188,9 @@ def measure(workload: Workload, threads: int, wanted: Sequence[str], seconds: fl
     if isinstance(workload.exact, str):
         if workload.exact not in results:
             raise WrongResultError(f"{workload.name}: {workload.exact}, which is the reference, gave no results")
-        exact = results[workload.exact]
+        exact = _wide(results[workload.exact])
     else:
-        right = workload.exact(*arrays)
-        exact = [np.asarray(part) for part in (right if isinstance(right, tuple | list) else [right])]
+        exact = _wide(workload.exact(*arrays))
     for name in list(runners):
         try:
             row.errors[name] = check(name, results[name], exact, workload)

@@ -45,10 +45,9 @@ class ProcessWorkload:
 
 @dataclass(frozen=True)
 class Caches:
-    """The folders in which the frameworks keep what they compiled, and what children answered in this run."""
+    """The folders in which the frameworks keep what they compiled."""
 
     root: Path
-    answers: dict[tuple[Any, ...], list[dict[str, Any]]] = field(default_factory=dict)
 
     def folder(self, framework: str, network: str) -> Path:
         """The folder of one framework for one network."""
@@ -77,20 +76,6 @@ def run_child(arguments: Sequence[str], threads: int, extra: dict[str, str], tim
     return json.loads(completed.stdout.splitlines()[-1])
 
 
-def _answer(workload: ProcessWorkload, name: str, threads: int, turn: int, caches: Caches) -> dict[str, Any]:
-    """What a child answers in a turn, a new one unless another workload asked for the same."""
-    answers = caches.answers.setdefault((workload.task, workload.network, name, threads), [])
-    if turn == len(answers):
-        folder = caches.folder(name, workload.network)
-        arguments = [workload.task, name, workload.network, str(folder)]
-        if workload.task == "compile":
-            shutil.rmtree(folder, ignore_errors=True)
-        elif not folder.exists():
-            run_child(arguments, threads, caches.variables(folder))
-        answers.append(run_child(arguments, threads, caches.variables(folder)))
-    return answers[turn]
-
-
 def measure_in_processes(workload: ProcessWorkload, threads: int, wanted: Sequence[str], caches: Caches) -> Row:
     """The medians of what the children answer, contestants in turns; all train to the same loss or are not counted."""
     row = Row(workload.name, workload.section, threads, workload.target)
@@ -103,8 +88,14 @@ def measure_in_processes(workload: ProcessWorkload, threads: int, wanted: Sequen
         for name in names:
             if name in row.absent or (name in SLOW and turn > 0):
                 continue
+            folder = caches.folder(name, workload.network)
+            arguments = [workload.task, name, workload.network, str(folder)]
             try:
-                answer = _answer(workload, name, threads, turn, caches)
+                if workload.task == "compile":
+                    shutil.rmtree(folder, ignore_errors=True)
+                elif not folder.exists():
+                    run_child(arguments, threads, caches.variables(folder))
+                answer = run_child(arguments, threads, caches.variables(folder))
             except RuntimeError as error:
                 row.absent[name] = str(error)
                 del samples[name]

@@ -195,6 +195,46 @@ class ConvolutionLayerOp(ImageOp):
             result = ops.reshape(result, shape=(x.shape[0], filters, *result.shape[3:]))
         return cls.with_bias(result, bias).astype(element)
 
+    @classmethod
+    def vjp(cls, g: Value, out: Value, *operands: Any, **settings: Any) -> tuple[Any, ...]:
+        """The gradient of `x` is asked for where the image is, and never for the padding around it."""
+        x, weight, bias = operands
+        groups, compute = settings["groups"], compute_type(x.element_type)
+        filters, depth, *size = weight.shape
+        windows = layer_windows(tuple(size), settings)
+        image = x.shape[2:]
+        low, _ = windows.margins(image)
+        forward = {"stride": windows.stride, "dilation": windows.dilation}
+        by_group = ops.reshape(weight.astype(compute), shape=(groups, filters // groups, depth, *size))
+        cotangent = ops.reshape(g.astype(compute), shape=(g.shape[0], groups, filters // groups, *g.shape[2:]))
+        to_x = ops.transposed_convolution(cotangent, by_group, size=image, low=low, **forward)
+        padded = windows.padded(x.astype(compute), 0.0)
+        padded = ops.reshape(padded, shape=(x.shape[0], groups, depth, *padded.shape[2:]))
+        to_weight = ConvolutionOp.weight_gradient(cotangent, padded, by_group, forward)
+        to_bias = None if bias is None else ops.sum(g.astype(compute), axis=(0, *range(2, g.ndim)))
+        return (
+            ops.reshape(to_x, shape=x.shape).astype(x.element_type),
+            ops.reshape(to_weight, shape=weight.shape).astype(weight.element_type),
+            None if to_bias is None or bias is None else to_bias.astype(bias.element_type),
+        )
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        """Examples join the images or, with a weight or a bias of their own, the groups."""
+        x, weight, bias = operands
+        if not any(batched[1:]):
+            (result,) = along_first_axis(lambda joined: cls.apply(joined, weight, bias, **settings), size, [x])
+            return result
+        x, weight = all_batched(size, batched[:2], (x, weight))
+        (n, channels, *image), filters = x.shape[1:], weight.shape[1]
+        x = ops.reshape(moved_axis(x, 0, 1), shape=(n, size * channels, *image))
+        weight = ops.reshape(weight, shape=(size * filters, *weight.shape[2:]))
+        if bias is not None:
+            (bias,) = all_batched(size, batched[2:], (bias,))
+            bias = ops.reshape(bias, shape=(size * filters,))
+        result = cls.apply(x, weight, bias, **{**settings, "groups": size * settings["groups"]})
+        return moved_axis(ops.reshape(result, shape=(n, size, filters, *result.shape[2:])), 1, 0)
+
 
 def layer_windows(size: Sizes, settings: dict[str, Any]) -> Windows:
     """The windows of a weight whose spatial dimensions have `size`."""

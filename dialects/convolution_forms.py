@@ -9,6 +9,7 @@ from math import prod
 
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from tenon.dialects.minimal_filtering import NARROW, minimal_filtering
 from tenon.dialects.value import Value, ops
 from tenon.dialects.windows import Sizes, Windows, moved, scaled
 
@@ -16,8 +17,6 @@ LITTLE_WORK = 1 << 16
 """Products below which a convolution stays as it is: more kernels would cost more than they spare."""
 MOST_PHASES = 4
 """The largest stride that is worth a convolution for each of the elements that it steps over."""
-NARROW = 24
-"""Windows along the last dimension below which vectors are filled badly."""
 
 
 def faster_form(x: Value, weight: Value, windows: Windows) -> Value | None:
@@ -25,6 +24,9 @@ def faster_form(x: Value, weight: Value, windows: Windows) -> Value | None:
     counts = windows.counts(x.shape[3:])
     if not counts or prod((x.shape[0], *weight.shape, *counts)) < LITTLE_WORK:
         return None
+    filtered = minimal_filtering(x, weight, windows, counts)
+    if filtered is not None:
+        return filtered
     if 1 < windows.stride[-1] <= MOST_PHASES and windows.dilation[-1] == 1:
         return _by_phases(x, weight, windows, counts[-1])
     if len(counts) > 1 and windows.stride[-2:] == (1, 1) and counts[-1] < NARROW and counts[-2] > 1:
@@ -83,20 +85,25 @@ def transposed_by_phases(x: Value, weight: Value, windows: Windows, size: Sizes,
     if not stepping or prod((x.shape[0], *weight.shape, *x.shape[3:])) < LITTLE_WORK:
         return None
     at = stepping[0]
-    step, taps = windows.stride[at], windows.size[at]
-    reach = -(-(size[at] + low[at]) // step)
-    part_size, stride, part_low = list(size), list(windows.stride), list(low)
-    part_size[at], stride[at], part_low[at] = reach, 1, 0
-    parts: list[Value] = []
-    for phase in range(step):
-        if phase >= taps:
-            parts.append(ops.zeros_like(parts[0]))
-            continue
-        part = _stepped(weight, 3 + at, phase, step, -(-(taps - phase) // step))
-        settings = {"size": tuple(part_size), "stride": tuple(stride), "low": tuple(part_low)}
-        parts.append(ops.transposed_convolution(x, part, dilation=windows.dilation, **settings))
+    step = windows.stride[at]
+    # As many places of each phase as any phase has.
+    reach = -(-size[at] // step)
+    parts = [_phase(x, weight, windows, at, phase, (*size[:at], reach, *size[at + 1 :]), low) for phase in range(step)]
     whole = ops.stack(parts, axis=4 + at)
     shape = (*whole.shape[: 3 + at], reach * step, *whole.shape[5 + at :])
-    before, behind = [0] * len(size), [0] * len(size)
-    before[at], behind[at] = -low[at], size[at] + low[at] - reach * step
-    return moved(ops.reshape(whole, shape=shape), tuple(before), tuple(behind))
+    behind = [0] * len(size)
+    behind[at] = size[at] - reach * step
+    return moved(ops.reshape(whole, shape=shape), (0,) * len(size), tuple(behind))
+
+
+def _phase(x: Value, weight: Value, windows: Windows, at: int, phase: int, size: Sizes, low: Sizes) -> Value:
+    """What a `transposed_convolution` has at every `stride[at]`-th place along dimension `at`, from `phase` on."""
+    step, taps = windows.stride[at], windows.size[at]
+    first = (phase + low[at]) % step
+    if first >= taps:
+        return ops.zeros((*x.shape[:2], weight.shape[2], *size), x.element_type)
+    part = _stepped(weight, 3 + at, first, step, -(-(taps - first) // step))
+    stride, part_low = list(windows.stride), list(low)
+    stride[at], part_low[at] = 1, (phase + low[at] - first) // step
+    settings = {"size": size, "stride": tuple(stride), "low": tuple(part_low)}
+    return ops.transposed_convolution(x, part, dilation=windows.dilation, **settings)

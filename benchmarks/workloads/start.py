@@ -34,7 +34,7 @@ WORKLOADS = (
         MEMORY,
         "memory",
         "transformer",
-        ("tenon", "torch", "jax"),
+        ("tenon", "torch", "torch.compile", "jax"),
         Target(peers={"torch": 1.0}),
     ),
 )

@@ -7,10 +7,15 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tenon
+from tenon.dialects.contraction import ContractOp
+from tenon.dialects.minimal_filtering import filtering_matrices
+from tenon.lowering.pipeline import run_passes
+from tenon.runtime.lower import new_context
 
 Array = np.ndarray[Any, Any]
 
@@ -109,7 +114,42 @@ def check(geometry: Geometry) -> None:
         np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=4e-7 * terms**0.5 + 1e-6)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=24, deadline=None)
 @given(geometries())
 def test_any_convolution_and_its_gradients(geometry: Geometry) -> None:
     check(geometry)
+
+
+FILTERED = [
+    Geometry(2, 1, 16, 16, (16, 28), (3, 3), (1, 1), (1, 1), (1, 1)),
+    Geometry(1, 2, 16, 17, (29, 26), (3, 2), (1, 1), (1, 2), (0, 0)),
+    Geometry(1, 1, 19, 16, (24, 30), (3, 1), (1, 1), (1, 1), (0, 0)),
+    Geometry(1, 1, 16, 16, (5, 14, 26), (2, 3, 3), (2, 1, 1), (2, 1, 1), (0, 1, 0)),
+]
+
+
+@pytest.mark.parametrize("geometry", FILTERED)
+def test_filtering_along_rows(geometry: Geometry) -> None:
+    """Groups of 4, 3, 4 and 2 rows."""
+    x, weight, _ = geometry.arrays()
+    module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
+    run_passes(new_context(), module, ["decompose", "canonicalize"])
+    assert sum(isinstance(op, ContractOp) for op in module.walk()) == 4
+    check(geometry)
+
+
+@pytest.mark.parametrize(("outputs", "taps"), [(2, 3), (3, 3), (4, 3), (2, 5)])
+def test_filtering_matrices(outputs: int, taps: int) -> None:
+    to_image, to_weight, to_result = filtering_matrices(outputs, taps)
+    x, weight = np.random.default_rng(0).uniform(-1, 1, (2, outputs + taps - 1))
+    weight = weight[:taps]
+    expected = [weight @ x[i : i + taps] for i in range(outputs)]
+    np.testing.assert_allclose(to_result @ ((to_weight @ weight) * (to_image @ x)), expected, rtol=1e-12, atol=1e-14)
+
+
+def test_filtering_rounds_as_sums_do() -> None:
+    geometry = Geometry(1, 1, 64, 16, (32, 32), (3, 3), (1, 1), (1, 1), (1, 1))
+    x, weight, g = geometry.arrays()
+    expected, *_ = geometry.expected(x, weight, g)
+    error = np.abs(tenon.conv(x, weight, padding=1) - expected).max() / np.abs(expected).max()
+    assert error < 2e-6

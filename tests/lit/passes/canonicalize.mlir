@@ -145,3 +145,15 @@ func.func @narrow_convolution(%x: tensor<1x1x32x9x9xf32>, %w: tensor<1x32x32x3x3
 // CHECK:         tenon.pad
 // CHECK:         tenon.reshape {{.*}} {shape = [1, 1, 32, 7, 9]}
 // CHECK:         %y = tenon.slice
+
+// Windows of 3 rows: 4 rows of the result take the products of 6, between transforms by small constant matrices.
+func.func @filtering_along_rows(%x: tensor<1x1x16x34x34xf32>, %w: tensor<1x16x16x3x3xf32>) -> tensor<1x1x16x32x32xf32> {
+  %y = tenon.convolution %x, %w : tensor<1x1x16x34x34xf32>, tensor<1x16x16x3x3xf32> -> tensor<1x1x16x32x32xf32>
+  func.return %y : tensor<1x1x16x32x32xf32>
+}
+// CHECK-LABEL: @filtering_along_rows
+// CHECK:         %[[IMAGE:.*]] = tenon.contract [%x, {{.*}} -> tensor<1x1x6x16x8x34xf32>
+// CHECK:         %[[WEIGHT:.*]] = tenon.contract [%w, {{.*}} -> tensor<1x16x16x6x3xf32>
+// CHECK:         %[[PRODUCT:.*]] = tenon.contract [%[[IMAGE]], %[[WEIGHT]]] {{.*}} -> tensor<1x1x16x6x8x32xf32>
+// CHECK:         %[[RESULT:.*]] = tenon.contract [%[[PRODUCT]], {{.*}} -> tensor<1x1x16x8x4x32xf32>
+// CHECK:         tenon.reshape %[[RESULT]]
