@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -25,10 +24,15 @@ from tenon.runtime.entry_steps import Arguments, Building
 from tenon.runtime.entry_words import Place, Words
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.launch import Launch
+from tenon.runtime.result_memory import is_large, numpy_functions, pool
 from tenon.runtime.tree import Structure
 
 ACTIVE, MADE = 16, 256
 """How many entries of a callable are looked through, and how many are ever made."""
+LARGE = -2
+"""In place of a leaf whose memory is taken over: that of a new result comes from the pool."""
+_NUMPY_FUNCTIONS = {"PyArray_Empty": 184, "PyDataMem_SetHandler": 304}
+"""Their places in NumPy's table."""
 
 
 class Entry:
@@ -80,6 +84,8 @@ def entry(
         building.register(register)
     results: list[int | Place] = []
     for leaf, (_, dtype, shape) in zip(taken, launch.results, strict=True):
+        if leaf < 0 and is_large(shape, dtype):
+            leaf = LARGE
         results += [leaf, words.keep(dtype), len(shape), words.add(shape)]
     description: dict[str, int | Place] = {
         "epoch": -1,
@@ -182,7 +188,7 @@ def _loaded() -> Any:
 def _fill(table: int) -> None:
     """Tell the native code where the functions and objects are that it uses."""
     found = {name: _address_of(name) for name in FUNCTIONS}
-    values = (np.ndarray, float, int, str, True, ())
+    values = (np.ndarray, float, int, str, True, (), getattr(pool(), "capsule", None))
     found |= dict(zip(VALUES, [*map(id, values), TRACES_IN_PROGRESS.ctypes.data, EPOCH.ctypes.data], strict=True))
     _KEPT.append(values)
     addresses = (ctypes.c_size_t * len(found)).from_address(table)
@@ -190,18 +196,9 @@ def _fill(table: int) -> None:
 
 
 def _address_of(name: str) -> int:
-    if name == "PyArray_Empty":
-        return _numpy_functions()[184]
+    if name in _NUMPY_FUNCTIONS:
+        return numpy_functions()[_NUMPY_FUNCTIONS[name]]
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-
-
-def _numpy_functions() -> Any:
-    """NumPy's table of functions for native code, whose order is part of its stable interface."""
-    core = import_module("numpy._core._multiarray_umath")
-    read = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", ctypes.pythonapi)
-    )
-    return ctypes.cast(read(core._ARRAY_API, None), ctypes.POINTER(ctypes.c_size_t))
 
 
 def _agrees(fits: Callable[[Any, int], int]) -> bool:

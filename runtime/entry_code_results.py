@@ -87,12 +87,33 @@ make:
   %rank = call i64 @word(ptr %result, i64 2)
   %rank.32 = trunc i64 %rank to i32
   %shape = call ptr @pointer(ptr %result, i64 3)
+  %is.large = icmp eq i64 %leaf, -2
+  br i1 %is.large, label %large, label %small
+small:
   call void @Py_IncRef(ptr %dtype)
-  %made = call ptr @PyArray_Empty(i32 %rank.32, ptr %shape, ptr %dtype, i32 0)
-  %failed = icmp eq ptr %made, null
+  %made.small = call ptr @PyArray_Empty(i32 %rank.32, ptr %shape, ptr %dtype, i32 0)
+  br label %made
+large:
+  %ours = call ptr @value_result_memory()
+  %before = call ptr @PyDataMem_SetHandler(ptr %ours)
+  %is.set = icmp ne ptr %before, null
+  br i1 %is.set, label %pooled, label %no
+pooled:
+  call void @Py_IncRef(ptr %dtype)
+  %made.large = call ptr @PyArray_Empty(i32 %rank.32, ptr %shape, ptr %dtype, i32 0)
+  %set = call ptr @PyDataMem_SetHandler(ptr %before)
+  call void @Py_DecRef(ptr %before)
+  %is.reset = icmp ne ptr %set, null
+  br i1 %is.reset, label %reset, label %made
+reset:
+  call void @Py_DecRef(ptr %set)
+  br label %made
+made:
+  %new = phi ptr [ %made.small, %small ], [ %made.large, %pooled ], [ %made.large, %reset ]
+  %failed = icmp eq ptr %new, null
   br i1 %failed, label %no, label %store
 store:
-  %array = phi ptr [ %object, %take ], [ %made, %make ]
+  %array = phi ptr [ %object, %take ], [ %new, %made ]
   call void @put(ptr %arrays, i64 %i, ptr %array)
   %next = add i64 %i, 1
   br label %loop

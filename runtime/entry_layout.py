@@ -39,10 +39,11 @@ FUNCTIONS = {
     "PyObject_Vectorcall": ("ptr", "ptr, ptr, i64, ptr"),
     "PyType_GenericNew": ("ptr", "ptr, ptr, ptr"),
     "PyArray_Empty": ("ptr", "i32, ptr, ptr, i32"),
+    "PyDataMem_SetHandler": ("ptr", "ptr"),
 }
 """The functions that are called, with the types of results and parameters."""
 
-VALUES = ("ndarray", "float", "int", "str", "true", "no_arguments", "traces", "epoch")
+VALUES = ("ndarray", "float", "int", "str", "true", "no_arguments", "result_memory", "traces", "epoch")
 """Objects, and where two numbers lie: that of traces in progress, and what entries must have been made after."""
 
 ENTRY = (

@@ -26,6 +26,7 @@ from tenon.runtime.interface import Interface, takes_buffers
 from tenon.runtime.knobs import knobs
 from tenon.runtime.launch import Launch
 from tenon.runtime.outputs import sharing
+from tenon.runtime.result_memory import empty
 
 DEVICES = ("cpu", "cuda")
 
@@ -148,11 +149,11 @@ class CpuExecutable:
             outputs = [
                 arrays[donor]
                 if donor >= 0 and donor not in shared and arrays[donor].flags.writeable
-                else np.empty(shape, dtype)
+                else empty(shape, dtype)
                 for shape, dtype, donor in self._outputs
             ]
         else:
-            outputs = [np.empty(shape, dtype) for shape, dtype, _ in self._outputs]
+            outputs = [empty(shape, dtype) for shape, dtype, _ in self._outputs]
         # Scratch memory serves one launch at a time: launches of several threads each take their own.
         try:
             arena = self.arenas.pop()
@@ -193,7 +194,7 @@ class SizedCpuExecutable(CpuExecutable):
         values = self.interface.bind([array.shape for array in arrays])
         arrays = [self._usable(array, position) for position, array in enumerate(arrays)]
         if outputs is None:
-            outputs = [np.empty([replaced(size, values) for size in shape], dtype) for shape, dtype, _ in self._outputs]
+            outputs = [empty([replaced(size, values) for size in shape], dtype) for shape, dtype, _ in self._outputs]
         numbers = [np.array(values[name], np.int64) for name in self.interface.sizes]
         arena = _aligned(replaced(self.interface.arena_bytes, values))
         pointers, _ = addresses((*arrays, *outputs, *numbers, arena))

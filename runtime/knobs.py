@@ -178,6 +178,14 @@ class Knobs:
         default_text="1024",
         effect="size of the cache in MB above which the entries unused for longest are removed",
     )
+    result_pool_mb = Knob(
+        "TENON_RESULT_POOL_MB",
+        _integer(0),
+        lambda: 512,
+        accepts="an integer of at least 0",
+        default_text="512",
+        effect="how much memory of large results that are gone is kept for those that come next; read once",
+    )
     vector_bits = Knob(
         "TENON_VECTOR_BITS",
         _optional(_vector_bits),

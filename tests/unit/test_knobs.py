@@ -26,6 +26,7 @@ def test_defaults() -> None:
         "cache": True,
         "cache_dir": Path("~/.cache/tenon").expanduser(),
         "cache_limit_mb": 1024,
+        "result_pool_mb": 512,
         "vector_bits": None,
         "target_cpu": None,
         "target_features": None,
