@@ -165,15 +165,19 @@ def _linker(target: Target) -> LLJIT:
 def load_object(code: bytes, target: Target | None = None, *, exports: Sequence[str] = (ENTRY,)) -> LoadedCode:
     """Link object code into this process, with the names in `exports` to be looked up.
 
-    Symbols that the code does not define are taken from the process. Raises `RuntimeError` with LLVM's message if one
-    of them is missing or the code is damaged.
+    Symbols that the code does not define are taken from the process, the pool of threads among them. Raises
+    `RuntimeError` with LLVM's message if one of them is missing or the code is damaged.
     """
     from llvmlite import binding
+
+    from tenon.runtime.threads import PARALLEL_FOR, pool_address
 
     linker = _linker(target or host_target())
     builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process()
     for name in exports:
         builder.export_symbol(name)
+    if PARALLEL_FOR.encode() in code and PARALLEL_FOR not in exports:
+        builder.import_symbol(PARALLEL_FOR, pool_address())
     with _link_lock:
         try:
             tracker = builder.link(linker, f"tenon.{next(_code_numbers)}")

@@ -214,6 +214,15 @@ class Knobs:
         decides_code=True,
     )
 
+    num_threads = Knob(
+        "TENON_NUM_THREADS",
+        _optional(_integer(1, 1024)),
+        _unset,
+        accepts="an integer from 1 to 1024",
+        default_text="unset: one for each processor that the process may use",
+        effect="threads that CPU kernels run on, until `tenon.set_num_threads` is called",
+    )
+
     def __init__(self) -> None:
         self._use({})
 

@@ -22,6 +22,7 @@ _WHERE: dict[str, str] = {
     **dict.fromkeys(("UndecidedSizeError",), "tenon.dialects.size"),
     **dict.fromkeys(("SizeMismatchError",), "tenon.runtime.interface"),
     **dict.fromkeys(("knobs",), "tenon.runtime.knobs"),
+    **dict.fromkeys(("get_num_threads", "set_num_threads", "num_threads"), "tenon.runtime.threads"),
     **dict.fromkeys(
         (
             "ArgReductionOp",

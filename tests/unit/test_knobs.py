@@ -30,6 +30,7 @@ def test_defaults() -> None:
         "vector_bits": None,
         "target_cpu": None,
         "target_features": None,
+        "num_threads": None,
     }
 
 
@@ -49,6 +50,7 @@ def test_defaults() -> None:
         ("TENON_VECTOR_BITS", "256", "vector_bits", 256),
         ("TENON_TARGET_CPU", "znver4", "target_cpu", "znver4"),
         ("TENON_TARGET_FEATURES", "+avx2,-avx512f", "target_features", "+avx2,-avx512f"),
+        ("TENON_NUM_THREADS", "2", "num_threads", 2),
         ("TENON_DEBUG", "", "debug", 0),
     ],
 )
