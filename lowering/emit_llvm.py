@@ -16,20 +16,19 @@ more than LLVM's instruction means.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, MemRefType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import GlobalOp
 from xdsl.ir import Block
 
-from tenon.dialects.size import Size
-from tenon.lowering.emit_llvm_aliasing import BUFFER_ALIGNMENT, PointerFacts, pointer_facts
+from tenon.lowering.emit_llvm_aliasing import BUFFER_ALIGNMENT, PointerFacts, pointer_attributes, pointer_facts
 from tenon.lowering.emit_llvm_arith import ARITH_HANDLERS
 from tenon.lowering.emit_llvm_control import CONTROL_HANDLERS, function_body
-from tenon.lowering.emit_llvm_function import FunctionWriter, Handler, ModuleParts
+from tenon.lowering.emit_llvm_function import FunctionWriter, Handler, ModuleParts, braces
 from tenon.lowering.emit_llvm_math import MATH_HANDLERS
 from tenon.lowering.emit_llvm_memory import MEMORY_HANDLERS
+from tenon.lowering.emit_llvm_threads import THREAD_HANDLERS
 from tenon.lowering.emit_llvm_types import byte_size, byte_string, initial_bytes, llvm_type
 from tenon.lowering.emit_llvm_vector import VECTOR_HANDLERS
 
@@ -39,6 +38,7 @@ HANDLERS: dict[str, Handler] = {
     **MEMORY_HANDLERS,
     **VECTOR_HANDLERS,
     **CONTROL_HANDLERS,
+    **THREAD_HANDLERS,
 }
 
 ENTRY = "main"
@@ -66,7 +66,7 @@ def emit_llvm(module: ModuleOp, *, native_f16: bool = True) -> str:
         else:
             raise ValueError(f"emit_llvm: {op.name} at the top of a module has no lowering to LLVM")
     attributes = ["attributes #0 = { nounwind noinline }", "!0 = !{i32 1}"]
-    return "\n".join([*text, *_declarations(parts), *attributes, ""])
+    return "\n".join([*text, *parts.functions, *_declarations(parts), *attributes, ""])
 
 
 def _global(op: GlobalOp) -> str:
@@ -105,11 +105,14 @@ def _function(function: FuncOp, parts: ModuleParts, facts: dict[tuple[str, int],
         writer.values[argument] = f"%a{number}"
         attributes = ""
         if isinstance(argument.type, MemRefType):
-            attributes = _pointer_attributes(argument.type, facts.get((name, number)))
+            known = facts.get((name, number))
+            attributes = pointer_attributes(argument.type, known)
+            if known is not None:
+                writer.pointer_facts[argument] = known
         parameters.append(f"{writer.type_of(argument).text} {attributes}%a{number}")
     writer.bind_sizes(function)
     header = f"define internal {result} @{name}({', '.join(parameters)}) #0 {{"
-    return _braces(header, function_body(writer, function.body.block))
+    return braces(header, function_body(writer, function.body.block))
 
 
 def _given_source(function: FuncOp, parts: ModuleParts) -> str:
@@ -135,20 +138,6 @@ def _declarations(parts: ModuleParts) -> list[str]:
     return [*parts.declarations, *(line for name, line in parts.given_declarations.items() if name not in known)]
 
 
-def _pointer_attributes(memref_type: MemRefType, facts: PointerFacts | None) -> str:
-    natural = llvm_type(memref_type.element_type).bytes
-    alignment = max(natural, facts.alignment) if facts is not None else natural
-    noalias = "noalias " if facts is not None and facts.noalias else ""
-    size = _reachable_bytes(memref_type)
-    dereferenceable = f"dereferenceable({size}) " if not isinstance(size, Size) and size else ""
-    return f"{noalias}align {alignment} {dereferenceable}"
-
-
-def _reachable_bytes(memref_type: MemRefType) -> int:
-    """Bytes from the first to the last element of a dense memref; none are claimed for a strided view."""
-    return byte_size(memref_type) if memref_type.layout.name == "none" else 0
-
-
 def _entry(main: FuncOp, parts: ModuleParts) -> str:
     if main.function_type.outputs.data:
         raise ValueError("emit_llvm: main has results, expected its outputs to be memref arguments")
@@ -162,7 +151,7 @@ def _entry(main: FuncOp, parts: ModuleParts) -> str:
             writer.define(argument, f"load i64, ptr {writer.values[argument]}, align 8")
     writer.bind_sizes(main)
     header = f"define void @{ENTRY}(ptr noalias readonly %args) #0 {{"
-    return _braces(header, function_body(writer, main.body.block))
+    return braces(header, function_body(writer, main.body.block))
 
 
 def _single_block(function: FuncOp) -> Block:
@@ -170,7 +159,3 @@ def _single_block(function: FuncOp) -> Block:
     if len(blocks) != 1:
         raise ValueError(f"emit_llvm: {function.sym_name.data} has {len(blocks)} blocks, expected one")
     return blocks[0]
-
-
-def _braces(header: str, lines: Iterable[str]) -> str:
-    return "\n".join([header, *lines, "}"])

@@ -16,7 +16,7 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.dialects.memref import AllocaOp, AllocOp, GetGlobalOp, ViewOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from tenon.dialects.size import is_at_most
+from tenon.dialects.size import Size, is_at_most
 from tenon.lowering.emit_llvm_types import byte_size, llvm_type
 
 BUFFER_ALIGNMENT = 64
@@ -65,6 +65,21 @@ def pointer_facts(module: ModuleOp, main: FuncOp) -> dict[tuple[str, int], Point
             if isinstance(op, CallOp):
                 _add_call(facts, op, roots)
     return facts
+
+
+def pointer_attributes(memref_type: MemRefType, facts: PointerFacts | None) -> str:
+    """What a pointer parameter of this type is declared to be."""
+    natural = llvm_type(memref_type.element_type).bytes
+    alignment = max(natural, facts.alignment) if facts is not None else natural
+    noalias = "noalias " if facts is not None and facts.noalias else ""
+    size = _reachable_bytes(memref_type)
+    dereferenceable = f"dereferenceable({size}) " if not isinstance(size, Size) and size else ""
+    return f"{noalias}align {alignment} {dereferenceable}"
+
+
+def _reachable_bytes(memref_type: MemRefType) -> int:
+    """Bytes from the first to the last element of a dense memref; none are claimed for a strided view."""
+    return byte_size(memref_type) if memref_type.layout.name == "none" else 0
 
 
 def _add_call(facts: dict[tuple[str, int], PointerFacts], call: CallOp, roots: dict[SSAValue, object]) -> None:

@@ -6,7 +6,7 @@ takes the writer and one operation, and is found by the operation's name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.dialects.size import Size
 from tenon.dialects.size_values import size_arguments
+from tenon.lowering.emit_llvm_aliasing import PointerFacts
 from tenon.lowering.emit_llvm_types import LlvmType, llvm_type, strides_of
 
 Handler: TypeAlias = "Callable[[FunctionWriter, Operation], None]"
@@ -35,6 +36,8 @@ class ModuleParts:
     native_f16: bool
     declarations: dict[str, None] = field(default_factory=dict)
     given_declarations: dict[str, str] = field(default_factory=dict)
+    functions: list[str] = field(default_factory=list)
+    """What parts of functions became: functions of their own."""
     types: dict[int, tuple[Attribute, LlvmType]] = field(default_factory=dict)
     strides: dict[int, tuple[Attribute, tuple[int, ...]]] = field(default_factory=dict)
 
@@ -52,6 +55,7 @@ class FunctionWriter:
         self.lines: list[str] = []
         self.prologue: list[str] = []
         self.heap: list[str] = []
+        self.pointer_facts: dict[SSAValue, PointerFacts] = {}
         self.current_block = "entry"
         self._count = 0
         self._stack_bytes = 0
@@ -250,6 +254,11 @@ class FunctionWriter:
             self.declare("declare void @free(ptr) nounwind")
             self.effect(f"call void @free(ptr {name})")
         return ["entry:", *self.prologue, *self.lines]
+
+
+def braces(header: str, lines: Iterable[str]) -> str:
+    """A function: its header, which ends with an opening brace, and its lines."""
+    return "\n".join([header, *lines, "}"])
 
 
 class _SizeText:

@@ -30,6 +30,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "bufferize": _loader("bufferize", "BufferizePass"),
     "schedule": _loader("schedule", "SchedulePass"),
     "convert-structured-to-loops": _loader("convert_structured_to_loops", "ConvertStructuredToLoopsPass"),
+    "parallelize": _loader("parallelize", "ParallelizePass"),
     "expand-math": _loader("expand_math", "ExpandMathPass"),
     "map-to-grid": _loader("map_to_grid", "MapToGridPass"),
 }
@@ -55,7 +56,7 @@ def stages(vector_bits: int) -> tuple[Stage, ...]:
         # Tensors are buffers in one arena.
         Stage("buffered", (f"schedule{{vector-bits={vector_bits}}}", "convert-structured-to-loops")),
         # Kernels are loops over vectors and scalars.
-        Stage("loops", ("expand-math",) if vector_bits else ()),
+        Stage("loops", ("parallelize", "expand-math") if vector_bits else ()),
     )
 
 

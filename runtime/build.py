@@ -11,8 +11,9 @@ from tenon.runtime.lower import lower_module, map_to_grid
 def build(module: ModuleOp, target: str) -> dict[str, bytes]:
     """The products of `module` (at any stage) by file name; those of different targets have different names.
 
-    `target` is `cpu` (LLVM IR, object code) or `cuda:ARCH` (CUDA source, cubin). Raises `ValueError` for another
-    target.
+    `target` is `cpu` (LLVM IR, object code) or `cuda:ARCH` (CUDA source, cubin). Object code with parallel loops calls
+    what is in `threads.o`: one thread does all until `void tenon_reset_threads(void)`, once, and then
+    `void tenon_set_threads(int)` are called. Raises `ValueError` for another target.
     """
     device, _, architecture = target.partition(":")
     if device == "cpu" and not architecture:
@@ -25,15 +26,20 @@ def build(module: ModuleOp, target: str) -> dict[str, bytes]:
 def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
     from tenon.lowering.emit_llvm import emit_llvm
     from tenon.runtime.device_cpu import compile_object, host_target
+    from tenon.runtime.threads import PARALLEL_FOR, pool_source
 
     lower_module(module, "cpu")
-    source = emit_llvm(module, native_f16=host_target().native_f16)
-    return {
+    target = host_target()
+    source = emit_llvm(module, native_f16=target.native_f16)
+    products = {
         "main.loops.mlir": f"{module!s}\n".encode(),
         "main.ll": source.encode(),
-        "main.o": compile_object(source, host_target()),
+        "main.o": compile_object(source, target),
         "main.cpu.json": Interface.of(module).to_json().encode(),
     }
+    if PARALLEL_FOR in source:
+        products["threads.o"] = compile_object(pool_source(target.triple), target)
+    return products
 
 
 def _for_cuda(module: ModuleOp, architecture: str) -> dict[str, bytes]:

@@ -1,0 +1,109 @@
+"""What the iterations of a loop cost on one core: the cost model of `parallelize`.
+
+In hundredths of a nanosecond, right within a factor of three or so, which is enough to tell what is worth a thread:
+
+- a load or store moves 32 bytes per nanosecond (between what cache and memory give) and takes 0.1 ns at least;
+- arithmetic takes 0.25 ns for 64 bytes of results or less; divisions, roots, reductions over lanes and the functions of
+  `math` take more (`_COSTS`, `_FUNCTION`), as `expand-math` has not been at work yet;
+- index arithmetic and constants are free, a loop multiplies by its iterations, a branch counts both of its sides.
+
+A loop whose number of iterations is neither constant nor known in front of the parallel loop counts as
+`UNKNOWN_TRIPS`.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IndexType, MemRefType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from tenon.lowering.emit_llvm_types import llvm_type
+from tenon.lowering.launch_numbers import Number, product, total, trips
+from tenon.lowering.loop_nests import constant_int
+
+UNKNOWN_TRIPS = 32
+
+# hundredths of a nanosecond for 64 bytes of results
+_COSTS = {
+    **dict.fromkeys(("arith.divf", "arith.remf", "math.sqrt", "math.rsqrt"), 250),
+    **dict.fromkeys(("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.floordivsi"), 600),
+    **dict.fromkeys(("math.fma", "math.absf", "math.copysign", "math.floor", "math.ceil", "math.roundeven"), 25),
+    "vector.reduction": 300,
+    "vector.gather": 1600,
+}
+_SIMPLE, _FUNCTION, _CALL, _LOOP = 25, 600, 2000, 50
+_FREE = frozenset({"arith.constant", "vector.broadcast", "vector.create_mask"})
+_ACCESSES = frozenset({"load", "store", "maskedload", "maskedstore"})
+
+
+def loop_trips(loop: scf.ParallelOp) -> list[Number]:
+    """How often each dimension of a parallel loop runs."""
+    bounds = zip(loop.lowerBound, loop.upperBound, loop.step, strict=True)
+    return [trips(*map(known, of_dimension)) for of_dimension in bounds]
+
+
+def loop_work(loop: scf.ParallelOp) -> Number:
+    """What all iterations of `loop` cost; a number that can be computed in front of it."""
+    work = _block_cost(loop.body.block, loop)
+    for count in loop_trips(loop):
+        work = product(work, count)
+    return work
+
+
+def known(value: SSAValue) -> Number:
+    """The constant that `value` is, or itself."""
+    number = constant_int(value)
+    return value if number is None else number
+
+
+def _block_cost(block: Block, outer: scf.ParallelOp) -> Number:
+    cost: Number = 0
+    for op in block.ops:
+        cost = total(cost, _op_cost(op, outer))
+    return cost
+
+
+def _op_cost(op: Operation, outer: scf.ParallelOp) -> Number:
+    if isinstance(op, scf.ForOp | scf.ParallelOp):
+        cost = total(_block_cost(op.body.block, outer), _LOOP)
+        rank = len(op.lowerBound) if isinstance(op, scf.ParallelOp) else 1
+        for dimension in range(rank):
+            bounds = op.operands[dimension : 3 * rank : rank]
+            is_seen = not any(_is_inside(bound, outer) for bound in bounds if constant_int(bound) is None)
+            cost = product(cost, trips(*map(known, bounds)) if is_seen else UNKNOWN_TRIPS)
+        return cost
+    if op.regions:
+        cost = 0
+        for region in op.regions:
+            for block in region.blocks:
+                cost = total(cost, _block_cost(block, outer))
+        return product(cost, UNKNOWN_TRIPS) if isinstance(op, scf.WhileOp) else cost
+    return _simple_cost(op)
+
+
+def _is_inside(value: SSAValue, loop: scf.ParallelOp) -> bool:
+    """Whether a value is computed in the body of `loop`."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    while block is not None and block is not loop.body.block:
+        parent = block.parent_op()
+        block = parent.parent if parent is not None else None
+    return block is not None
+
+
+def _simple_cost(op: Operation) -> int:
+    name = op.name
+    if name in _FREE:
+        return 0
+    dialect, _, rest = name.partition(".")
+    if rest in _ACCESSES:
+        moved = op.results[0] if op.results else op.operands[-1 if rest == "maskedstore" else 0]
+        return max(10, _bytes(moved.type) * 100 // 32)
+    if not op.results or isinstance(op.results[0].type, IndexType | MemRefType):
+        return _CALL if name in ("memref.copy", "func.call") else 0
+    simple = _FUNCTION if dialect == "math" else _SIMPLE
+    return _COSTS.get(name, simple) * max(1, -(-_bytes(op.results[0].type) // 64))
+
+
+def _bytes(value_type: Attribute) -> int:
+    found = llvm_type(value_type)
+    return found.bytes * (found.lanes or 1)

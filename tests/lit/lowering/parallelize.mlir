@@ -1,0 +1,120 @@
+// RUN: tenon-opt %s -p 'parallelize{grain=1000 chunks=16}' | filecheck %s
+// RUN: tenon-opt %s -p 'parallelize{grain=1000 chunks=16},parallelize{grain=1000 chunks=16}' | filecheck %s
+// RUN: tenon-opt %s -p parallelize{grain=1000000} | filecheck %s --check-prefix LARGE-GRAIN
+
+// Chunks of 63 iterations: 16 of them, of which the last is shorter. What a chunk is does not depend on threads.
+func.func private @rows(%x: memref<1000x64xf32>, %o: memref<1000x64xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %c64 = arith.constant 64 : index
+  %c1000 = arith.constant 1000 : index
+  "scf.parallel"(%c0, %c1000, %c1) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+  ^bb0(%i: index):
+    "scf.parallel"(%c0, %c64, %c16) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+    ^bb0(%j: index):
+      %v = vector.load %x[%i, %j] : memref<1000x64xf32>, vector<16xf32>
+      %w = math.exp %v : vector<16xf32>
+      vector.store %w, %o[%i, %j] : memref<1000x64xf32>, vector<16xf32>
+      scf.reduce
+    }) : (index, index, index) -> ()
+    scf.reduce
+  }) : (index, index, index) -> ()
+  func.return
+}
+// CHECK-LABEL: @rows
+// CHECK:       %[[LENGTH:.*]] = arith.constant 63 : index
+// CHECK:       "scf.parallel"(%c0, %c1000, %[[LENGTH]])
+// CHECK-NEXT:  ^bb0(%[[FIRST:.*]]: index):
+// CHECK:         %[[NEXT:.*]] = arith.addi %[[FIRST]], %[[LENGTH]] : index
+// CHECK-NEXT:    %[[LAST:.*]] = arith.minsi %[[NEXT]], %c1000 : index
+// CHECK-NEXT:    "scf.parallel"(%[[FIRST]], %[[LAST]], %c1)
+// CHECK:           "scf.parallel"(%c0, %c64, %c16)
+// CHECK:       }) {threads} : (index, index, index) -> ()
+// CHECK-NEXT:  func.return
+// LARGE-GRAIN-LABEL: @rows
+// LARGE-GRAIN-NOT: threads
+// LARGE-GRAIN-LABEL: @launch
+
+// The outermost dimension has 5 iterations, so the next one is cut as well, into 3 parts; tiles that divide need no
+// minimum.
+func.func private @tiles(%x: memref<5x900xf32>, %o: memref<5x900xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c5 = arith.constant 5 : index
+  %c900 = arith.constant 900 : index
+  "scf.parallel"(%c0, %c0, %c5, %c900, %c1, %c1) <{operandSegmentSizes = array<i32: 2, 2, 2, 0>}> ({
+  ^bb0(%i: index, %j: index):
+    %v = memref.load %x[%i, %j] : memref<5x900xf32>
+    %w = math.exp %v : f32
+    memref.store %w, %o[%i, %j] : memref<5x900xf32>
+    scf.reduce
+  }) : (index, index, index, index, index, index) -> ()
+  func.return
+}
+// CHECK-LABEL: @tiles
+// CHECK:       "scf.parallel"(%c0, %c0, %c5, %c900, %{{.*}}, %{{.*}})
+// CHECK-NEXT:  ^bb0(%[[I:.*]]: index, %[[J:.*]]: index):
+// CHECK-NOT:     arith.minsi
+// CHECK:         "scf.parallel"(%[[I]], %[[J]], %{{.*}}, %{{.*}}, %c1, %c1)
+
+// Two iterations are too few to share, but the loop inside is long: it is cut for each of them.
+func.func private @inside(%x: memref<2x9000xf32>, %o: memref<2x9000xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c9000 = arith.constant 9000 : index
+  "scf.parallel"(%c0, %c2, %c1) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+  ^bb0(%i: index):
+    "scf.parallel"(%c0, %c9000, %c1) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+    ^bb0(%j: index):
+      %v = memref.load %x[%i, %j] : memref<2x9000xf32>
+      %w = math.exp %v : f32
+      memref.store %w, %o[%i, %j] : memref<2x9000xf32>
+      scf.reduce
+    }) : (index, index, index) -> ()
+    scf.reduce
+  }) : (index, index, index) -> ()
+  func.return
+}
+// CHECK-LABEL: @inside
+// CHECK:       "scf.parallel"(%c0, %c2, %c1)
+// CHECK:         "scf.parallel"(%c0, %c9000, %{{.*}})
+// CHECK:         }) {threads}
+// CHECK-NEXT:    scf.reduce
+// CHECK-NEXT:  }) : (index, index, index) -> ()
+
+// A size known at launch: the length of a chunk is computed from it.
+func.func private @launch(%x: memref<?xf32>, %o: memref<?xf32>, %n: index) attributes {kernel, sizes = ["n"]} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  "scf.parallel"(%c0, %n, %c1) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+  ^bb0(%i: index):
+    %v = memref.load %x[%i] : memref<?xf32>
+    %w = math.exp %v : f32
+    memref.store %w, %o[%i] : memref<?xf32>
+    scf.reduce
+  }) : (index, index, index) -> ()
+  func.return
+}
+// CHECK-LABEL: @launch
+// CHECK:       arith.muli %{{.*}}, %{{.*}} : index
+// CHECK:       arith.divui
+// CHECK:       %[[LENGTH:.*]] = arith.ceildivui %{{.*}}, %{{.*}} : index
+// CHECK-NEXT:  "scf.parallel"(%c0, %n, %[[LENGTH]])
+
+// A loop whose iterations are combined is not cut, nor is one in a function that is no kernel.
+func.func @no_kernel(%o: memref<9000xf32>, %x: f32) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c9000 = arith.constant 9000 : index
+  "scf.parallel"(%c0, %c9000, %c1) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+  ^bb0(%i: index):
+    %w = math.exp %x : f32
+    memref.store %w, %o[%i] : memref<9000xf32>
+    scf.reduce
+  }) : (index, index, index) -> ()
+  func.return
+}
+// CHECK-LABEL: @no_kernel
+// CHECK-NOT:   threads

@@ -1,0 +1,346 @@
+"""Parallel loops on threads: the same bits at any number of them, and a pool that nothing upsets."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from loop_programs import aligned_arena, call, check_with_upstream, load, parse
+
+import tenon
+from tenon.dialects.interpreter import Interpreter
+from tenon.lowering import pipeline
+from tenon.lowering.parallelize import ParallelizePass
+from tenon.runtime import threads
+from tenon.runtime.knobs import knobs
+
+Array = np.ndarray[Any, Any]
+
+COUNTS = (1, 2, 3, 5)
+
+
+@dataclass(frozen=True)
+class FineGrained(ParallelizePass):
+    """Cuts every parallel loop that can be cut, into chunks that rarely divide it."""
+
+    grain: int = 1
+    chunks: int = 7
+
+
+@pytest.fixture
+def cuts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Parallel loops are cut however small they are."""
+    monkeypatch.setitem(pipeline.PASSES, "parallelize", lambda: FineGrained)
+    with knobs.override(cache=False):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def restored_count() -> Iterator[None]:
+    with threads.num_threads(2):
+        yield
+
+
+def floats(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).standard_normal(shape, np.float32)
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
+    "matmul with edges": (lambda a, b: tenon.relu(a @ b), (floats(37, 29), floats(29, 83))),
+    "rows": (lambda x: tenon.softmax(x, axis=-1), (floats(33, 50),)),
+    "columns": (lambda x: tenon.sum(x, axis=0), (floats(31, 900),)),
+    "pointwise": (lambda x, y: tenon.exp(x * y) + x, (floats(1009), floats(1009))),
+    "a scalar from around": (lambda x: x * tenon.sum(x), (floats(513),)),
+    "batched matmul": (lambda a, b: a @ b, (floats(3, 5, 7), floats(3, 7, 6))),
+    "gradient": (tenon.grad(lambda w, x: tenon.sum(tenon.tanh(x @ w))), (floats(21, 33), floats(45, 21))),
+}
+
+
+@pytest.mark.usefixtures("cuts")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_results_are_the_same_bits_at_any_count(name: str) -> None:
+    function, arguments = PROGRAMS[name]
+    compiled = tenon.jit(function).compile(*arguments)
+    assert "{threads}" in str(compiled)
+    results: list[Array] = []
+    for count in COUNTS:
+        threads.set_num_threads(count)
+        results.append(compiled(*arguments))
+    assert all(np.array_equal(results[0], result) for result in results[1:])
+    with knobs.override(interpret=True):
+        expected = tenon.jit(function)(*arguments)
+    np.testing.assert_allclose(results[0], expected, rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("cuts")
+def test_chunks_follow_sizes_known_at_launch() -> None:
+    def function(x: Any, w: Any) -> Any:
+        return tenon.softmax(x @ w, axis=-1)
+
+    jitted = tenon.jit(function, dynamic={"x": ("n", None)})
+    w = floats(6, 19)
+    for rows in (0, 1, 2, 7, 64, 129):
+        x = floats(rows, 6)
+        results = [run_with(count, jitted, x, w) for count in COUNTS]
+        assert all(np.array_equal(results[0], result) for result in results[1:])
+        scores = np.exp(x @ w - (x @ w).max(axis=1, keepdims=True, initial=-100))
+        np.testing.assert_allclose(results[0], scores / scores.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def run_with(count: int, function: Callable[..., Any], *arguments: Any) -> Any:
+    with threads.num_threads(count):
+        return function(*arguments)
+
+
+@pytest.mark.usefixtures("cuts")
+@pytest.mark.parametrize("name", ["matmul with edges", "rows", "columns"])
+def test_the_interpreter_takes_the_chunked_form(name: str) -> None:
+    function, arguments = PROGRAMS[name]
+    lowered = tenon.jit(function).lower(*arguments)
+    check_with_upstream(lowered.module)
+    result = lowered.compile().run(arguments)[0]
+    with knobs.override(interpret=True):
+        expected = lowered.compile().run(arguments)[0]
+    np.testing.assert_allclose(result, expected, rtol=2e-5, atol=1e-5)
+
+
+# --- what a chunk takes along ---------------------------------------------------------------------
+
+EVERY_KIND_OF_VALUE = """
+module {
+  func.func @main(%x: memref<40x16xf32>, %o: memref<40x16xf32>, %n: memref<1xi64>, %arena: memref<0xi8>) {
+    func.call @kernel_0(%x, %o, %n) : (memref<40x16xf32>, memref<40x16xf32>, memref<1xi64>) -> ()
+    func.return
+  }
+  func.func private @kernel_0(%x: memref<40x16xf32>, %o: memref<40x16xf32>, %n: memref<1xi64>) attributes {kernel} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c3 = arith.constant 3 : index
+    %c4 = arith.constant 4 : index
+    %c8 = arith.constant 8 : index
+    %c16 = arith.constant 16 : index
+    %c40 = arith.constant 40 : index
+    %scratch = memref.alloca() : memref<16xf32>
+    %number = memref.load %n[%c0] : memref<1xi64>
+    %end = arith.index_cast %number : i64 to index
+    %mask = vector.create_mask %end : vector<16xi1>
+    %zero = arith.constant dense<0.0> : vector<16xf32>
+    %first = vector.load %x[%c0, %c0] : memref<40x16xf32>, vector<16xf32>
+    %scalar = memref.load %x[%c0, %c3] : memref<40x16xf32>
+    %is_small = arith.cmpf olt, %scalar, %scalar : f32
+    %scaled = arith.addf %first, %first : vector<16xf32>
+    vector.store %scaled, %scratch[%c0] : memref<16xf32>, vector<16xf32>
+    "scf.parallel"(%c1, %c0, %c40, %c16, %c4, %c8) <{operandSegmentSizes = array<i32: 2, 2, 2, 0>}> ({
+    ^bb0(%i: index, %j: index):
+      %own = memref.alloca() : memref<16xf32>
+      %next = arith.addi %i, %c4 : index
+      %last = arith.minsi %next, %c40 : index
+      scf.for %row = %i to %last step %c1 {
+        %v = vector.maskedload %x[%row, %c0], %mask, %zero
+          : memref<40x16xf32>, vector<16xi1>, vector<16xf32> into vector<16xf32>
+        %s = vector.load %scratch[%c0] : memref<16xf32>, vector<16xf32>
+        %t = arith.addf %v, %s : vector<16xf32>
+        %b = vector.broadcast %scalar : f32 to vector<16xf32>
+        %u = arith.select %is_small, %b, %t : vector<16xf32>
+        %w = arith.mulf %u, %first : vector<16xf32>
+        vector.store %w, %own[%c0] : memref<16xf32>, vector<16xf32>
+        %upper = arith.addi %j, %c8 : index
+        scf.for %column = %j to %upper step %c1 {
+          %e = memref.load %own[%column] : memref<16xf32>
+          memref.store %e, %o[%row, %column] : memref<40x16xf32>
+        }
+      }
+      scf.reduce
+    }) {threads} : (index, index, index, index, index, index) -> ()
+    func.return
+  }
+}
+"""
+
+
+def test_a_chunk_takes_along_values_of_every_kind() -> None:
+    module = parse(EVERY_KIND_OF_VALUE)
+    x, limit = floats(40, 16), np.array([11], np.int64)
+    expected = (np.where(np.arange(16) < 11, x, 0) + 2 * x[0]) * x[0]
+    expected[0] = 0
+    interpreted = np.zeros_like(x)
+    Interpreter().run(module, "main", [x, interpreted, limit, np.zeros(0, np.int8)])
+    np.testing.assert_array_equal(interpreted, expected)
+    code = load(module)
+    for count in COUNTS:
+        result = np.zeros_like(x)
+        with threads.num_threads(count):
+            call(code, [x, result, limit, aligned_arena(0)])
+        np.testing.assert_array_equal(result, expected)
+
+
+# --- the pool -------------------------------------------------------------------------------------
+
+
+def increments(chunks: int) -> str:
+    """A program whose every chunk adds one to an element of its own."""
+    return f"""
+module {{
+  func.func @main(%x: memref<{chunks}xi64>, %arena: memref<0xi8>) {{
+    func.call @kernel_0(%x) : (memref<{chunks}xi64>) -> ()
+    func.return
+  }}
+  func.func private @kernel_0(%x: memref<{chunks}xi64>) attributes {{kernel}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %end = arith.constant {chunks} : index
+    %one = arith.constant 1 : i64
+    "scf.parallel"(%c0, %end, %c1) <{{operandSegmentSizes = array<i32: 1, 1, 1, 0>}}> ({{
+    ^bb0(%i: index):
+      "scf.parallel"(%c0, %c1, %c1) <{{operandSegmentSizes = array<i32: 1, 1, 1, 0>}}> ({{
+      ^bb0(%j: index):
+        %before = memref.load %x[%i] : memref<{chunks}xi64>
+        %after = arith.addi %before, %one : i64
+        memref.store %after, %x[%i] : memref<{chunks}xi64>
+        scf.reduce
+      }}) {{threads}} : (index, index, index) -> ()
+      scf.reduce
+    }}) {{threads}} : (index, index, index) -> ()
+    func.return
+  }}
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def counter() -> Any:
+    return load(parse(increments(13)))
+
+
+def test_ten_thousand_launches_run_each_chunk_once(counter: Any) -> None:
+    x, arena = np.zeros(13, np.int64), aligned_arena(0)
+    for launch in range(10_000):
+        if launch % 1000 == 0:
+            threads.set_num_threads(COUNTS[launch // 1000 % 4])
+        call(counter, [x, arena])
+    assert (x == 10_000).all()
+
+
+def test_launches_from_several_threads_while_the_count_changes(counter: Any) -> None:
+    arrays = [np.zeros(13, np.int64) for _ in range(4)]
+
+    def launches(x: Array) -> None:
+        for _ in range(500):
+            call(counter, [x, aligned_arena(0)])
+
+    callers = [threading.Thread(target=launches, args=(x,)) for x in arrays]
+    for caller in callers:
+        caller.start()
+    changes = 0
+    while any(caller.is_alive() for caller in callers):
+        threads.set_num_threads(COUNTS[changes % 4])
+        changes += 1
+    assert all((x == 500).all() for x in arrays)
+
+
+def test_workers_start_with_the_first_launch_and_leave_when_there_are_too_many(counter: Any) -> None:
+    threads.set_num_threads(1)
+    wait_for_workers(0)
+    threads.set_num_threads(4)
+    assert threads.worker_count() == 0
+    call(counter, [np.zeros(13, np.int64), aligned_arena(0)])
+    assert threads.worker_count() == 3
+    threads.set_num_threads(2)
+    wait_for_workers(1)
+
+
+def wait_for_workers(count: int) -> None:
+    end = time.monotonic() + 20
+    while threads.worker_count() != count and time.monotonic() < end:
+        time.sleep(0.001)
+    assert threads.worker_count() == count
+
+
+IN_ANOTHER_PROCESS = """
+import os, sys
+import numpy as np
+import tenon
+from tenon.runtime import threads
+
+x = np.arange(600 * 600, dtype=np.float32).reshape(600, 600)
+function = tenon.jit(lambda x: tenon.exp(tenon.sin(x)) * x)
+expected = function(x)
+assert tenon.get_num_threads() == 3 and threads.worker_count() == 2
+child = os.fork()
+if child == 0:
+    # after a fork there is one thread; the pool starts others
+    before = threads.worker_count()
+    same = np.array_equal(function(x), expected)
+    os._exit(0 if same and before == 0 and threads.worker_count() == 2 else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert np.array_equal(function(x), expected)
+print("done")
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.pythonapi, "PyOS_AfterFork_Child"), reason="there is no fork")
+def test_a_forked_process_and_the_end_of_a_process() -> None:
+    settings = {"TENON_NUM_THREADS": "3", "PYTHONWARNINGS": "ignore::DeprecationWarning"}
+    import os
+
+    command = [sys.executable, "-c", IN_ANOTHER_PROCESS]
+    result = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, timeout=120)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "done\n", "")
+
+
+@pytest.mark.usefixtures("cuts")
+def test_object_code_comes_with_the_pool() -> None:
+    from tenon.runtime.build import build
+
+    products = build(tenon.jit(tenon.exp).trace(floats(300)).module, "cpu")
+    assert threads.PARALLEL_FOR.encode() in products["main.o"]
+    assert b"tenon_set_threads" in products["threads.o"]
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def test_the_count_is_set_for_a_block_and_for_the_process() -> None:
+    with tenon.num_threads(3):
+        assert tenon.get_num_threads() == 3
+        tenon.set_num_threads(4)
+        assert tenon.get_num_threads() == 4
+    assert tenon.get_num_threads() == 2
+
+
+def test_the_count_comes_from_the_environment_until_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_chosen", None)
+    monkeypatch.setenv("TENON_NUM_THREADS", "7")
+    assert tenon.get_num_threads() == 7
+    monkeypatch.delenv("TENON_NUM_THREADS")
+    assert tenon.get_num_threads() == threads.available_processors() >= 1
+
+
+@pytest.mark.parametrize("count", [0, -1, 1025])
+def test_counts_out_of_range(count: int) -> None:
+    with pytest.raises(ValueError, match=f"the number of threads is {count}, expected one from 1 to 1024"):
+        tenon.set_num_threads(count)
+
+
+@pytest.mark.parametrize("count", [2.0, "2", True, None])
+def test_counts_that_are_no_integers(count: Any) -> None:
+    with pytest.raises(TypeError, match="set_num_threads takes an integer, got"):
+        tenon.set_num_threads(count)
+
+
+@pytest.mark.parametrize(
+    ("options", "values"), [({"grain": 0}, "0, chunks is 64"), ({"chunks": 1}, "10000, chunks is 1")]
+)
+def test_options_of_the_pass(options: dict[str, int], values: str) -> None:
+    from xdsl.context import Context
+
+    with pytest.raises(ValueError, match=f"parallelize: grain is {values}, expected at least 1 and 2"):
+        ParallelizePass(**options).apply(Context(), parse("module {}"))
