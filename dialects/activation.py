@@ -5,18 +5,16 @@ from __future__ import annotations
 import math as numbers
 from typing import Any, ClassVar
 
-from xdsl.dialects import math
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tenon.dialects.base import tensor_op
 from tenon.dialects.families import CompositeOp, ElementwiseOp
 from tenon.dialects.inference import InferenceError, normalize_axis
-from tenon.dialects.scalar import convert, emit_scalar
+from tenon.dialects.normal_tail import normal_tail
 from tenon.dialects.settings import setting
-from tenon.dialects.special import upper_normal_tail
 from tenon.dialects.traits import NoGradient
-from tenon.dialects.types import FLOAT_TENSOR, element_of, f64, shape_of, tensor_type
+from tenon.dialects.types import FLOAT_TENSOR, element_of, shape_of, tensor_type
 from tenon.dialects.value import Value, ops
 
 
@@ -71,12 +69,7 @@ class SigmoidOp(ElementwiseOp):
     @staticmethod
     def scalar(x: Value) -> Value:
         small = ops.exp(-abs(x))
-        numerator, total = ops.select(x < 0.0, small, 1.0), 1.0 + small
-        quotient = numerator / total
-        # A step of Newton's method, which takes back what the sum and the quotient lost to rounding.
-        residual = emit_scalar(math.FmaOp, -quotient, total, numerator)
-        residual = emit_scalar(math.FmaOp, -quotient, small - (total - 1.0), residual)
-        return emit_scalar(math.FmaOp, residual, ops.select(x < 0.0, 1.0 - quotient, quotient), quotient)
+        return ops.select(x < 0.0, small, 1.0) / (1.0 + small)
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
@@ -251,8 +244,8 @@ class GeluOp(ElementwiseOp):
             return x * ops.sigmoid(_GELU_SCALE * (x + 0.044715 * x * x * x))
         magnitude = abs(x)
         limited = ops.select(magnitude > 40.0, 40.0, magnitude)
-        lost = convert(limited, f64) * upper_normal_tail(limited)
-        return convert(ops.select(x < 0.0, -lost, convert(x, f64) - lost), x.type)
+        lost = normal_tail(limited, limited)
+        return ops.select(x < 0.0, -lost, x - lost)
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, *, approximate: str) -> tuple[Any, ...]:

@@ -12,16 +12,16 @@ from typing import Any, ClassVar
 import ml_dtypes
 import numpy as np
 from xdsl.dialects import math
-from xdsl.ir import Attribute
 from xdsl.irdl import operand_def, result_def
 
 from tenon.dialects import special_coefficients as coefficients
 from tenon.dialects.base import tensor_op
 from tenon.dialects.families import CompositeOp, ElementwiseOp, PrimitiveOp
 from tenon.dialects.inference import InferenceError
+from tenon.dialects.normal_tail import error_tail, normal_tail
 from tenon.dialects.scalar import ScalarForms, convert, emit_scalar, scalar_constant
 from tenon.dialects.settings import setting
-from tenon.dialects.types import FLOAT_TENSOR, NUMERIC_TENSOR, f32, f64, is_float, numpy_dtype
+from tenon.dialects.types import FLOAT_TENSOR, NUMERIC_TENSOR, f64, is_float, numpy_dtype
 from tenon.dialects.value import Value, ops
 
 _SQRT_HALF = numbers.sqrt(0.5)
@@ -38,47 +38,10 @@ def _polynomial(x: Value, terms: Sequence[float]) -> Value:
     return value
 
 
-def _exponential_of_square(a: Value, factor: float) -> Value:
-    """exp(-`factor` a^2), f64, with `factor` a power of two; exact in the last places of a^2, too."""
-    if a.type == f64:
-        scaled = factor * a
-        high = scaled * a
-        low = emit_scalar(math.FmaOp, scaled, a, -high)
-        power = ops.exp(-high)
-        return emit_scalar(math.FmaOp, power, -low, power)
-    wide = convert(a, f64)
-    square = factor * wide * wide  # exact
-    high = convert(square, f32)
-    return convert(ops.exp(-high), f64) * (1.0 - (square - convert(high, f64)))
-
-
-def _scaled_erfc(z: Value, element: Attribute) -> Value:
-    """exp(z^2) erfc(z) for 0 <= `z` <= 30, f64, as exactly as a result of type `element` needs."""
-    denominator = 2.0 + z
-    t = 2.0 / denominator
-    place = emit_scalar(math.FmaOp, t, *_constants(32 / 15, -17 / 15))
-    if element != f64:
-        return t * _polynomial(place, coefficients.SCALED_ERFC_SHORT)
-    scaled = t * _polynomial(place, coefficients.SCALED_ERFC)
-    # What the sum and the quotient lost, times the logarithmic derivative in t, about 1 + 1.26 t.
-    lost = emit_scalar(math.FmaOp, -t, denominator, scalar_constant(2.0, f64)) - t * (z - (denominator - 2.0))
-    return emit_scalar(math.FmaOp, scaled, (0.5 + 0.63 * t) * lost, scaled)
-
-
-def _constants(*values: float) -> list[Value]:
-    return [scalar_constant(value, f64) for value in values]
-
-
 def _limited_magnitude(x: Value, limit: float) -> Value:
     """min(|x|, `limit`); NaN stays."""
     magnitude = abs(x)
     return ops.select(magnitude > limit, limit, magnitude)
-
-
-def upper_normal_tail(a: Value) -> Value:
-    """The probability that a standard normal variable is above `a` for 0 <= a <= 40, f64."""
-    scaled = _scaled_erfc(convert(a, f64) * _SQRT_HALF, a.type)
-    return 0.5 * _exponential_of_square(a, 0.5) * scaled
 
 
 def _sine_of_half_turns(x: Value) -> Value:
@@ -106,9 +69,8 @@ class ErfcOp(ElementwiseOp):
 
     @staticmethod
     def scalar(x: Value) -> Value:
-        a = _limited_magnitude(x, 28.0)
-        tail = _exponential_of_square(a, 1.0) * _scaled_erfc(convert(a, f64), x.type)
-        return convert(ops.select(x < 0.0, 2.0 - tail, tail), x.type)
+        tail = error_tail(_limited_magnitude(x, 28.0))
+        return ops.select(x < 0.0, 2.0 - tail, tail)
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
@@ -128,8 +90,8 @@ class NdtrOp(ElementwiseOp):
 
     @staticmethod
     def scalar(x: Value) -> Value:
-        tail = upper_normal_tail(_limited_magnitude(x, 40.0))
-        return convert(ops.select(x < 0.0, tail, 1.0 - tail), x.type)
+        tail = normal_tail(_limited_magnitude(x, 40.0))
+        return ops.select(x < 0.0, tail, 1.0 - tail)
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:

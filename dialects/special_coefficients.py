@@ -4,6 +4,10 @@ The polynomials are Chebyshev interpolants, computed with 60 digits; `NORMAL_QUA
 (Applied Statistics 37, 1988).
 """
 
+from __future__ import annotations
+
+from typing import NamedTuple
+
 SCALED_ERFC = (
     7.85507105377439e-11,
     1.4790077730679157e-10,
@@ -35,21 +39,71 @@ SCALED_ERFC = (
 )
 """exp(z^2) erfc(z) / t for t = 2 / (2 + z) in [1/16, 1], to 2^-52, in 32/15 t - 17/15."""
 
-SCALED_ERFC_SHORT = (
-    -4.338660065789129e-06,
-    2.209296868796462e-05,
-    6.351415443896377e-06,
-    -0.00018656360444528625,
-    0.00016412470508329029,
-    0.0011436065974886015,
-    -0.0019056381766424223,
-    -0.009016614566277332,
-    0.012700388170873014,
-    0.125589340112102,
-    0.3386720009200498,
-    0.5328152508037614,
+
+class ScaledTail(NamedTuple):
+    """exp(`square` a^2) times a function that falls like its inverse: t times a polynomial in t - 1/2, to 2^-25 in f32,
+    where t = `pole` / (`pole` + a). `slope` is the derivative of its logarithm by that of t, in t.
+
+    A pole of few digits keeps what is lost in the sum small."""
+
+    square: float
+    pole: float
+    terms: tuple[float, ...]
+    slope: tuple[float, float]
+
+
+NORMAL_TAIL = ScaledTail(
+    0.5,
+    2.25,
+    (
+        -0.041314009577035904,
+        0.048403240740299225,
+        0.02549303136765957,
+        -0.07768411189317703,
+        0.023793522268533707,
+        0.08019201457500458,
+        -0.0751413106918335,
+        -0.09897605329751968,
+        0.14245961606502533,
+        0.34344983100891113,
+        0.30730387568473816,
+    ),
+    (0.79859414, 1.11386137),
 )
-"""The same to 2^-28."""
+"""Of Q(a), the probability that a standard normal variable is above a, for 0 <= a <= 15."""
+
+ERROR_TAIL = ScaledTail(
+    1.0,
+    1.5,
+    (
+        -0.04942267760634422,
+        0.030624620616436005,
+        0.06303822994232178,
+        -0.0783601850271225,
+        -0.015747569501399994,
+        0.10109095275402069,
+        -0.04338635131716728,
+        -0.12738731503486633,
+        0.10083050280809402,
+        0.33856672048568726,
+        0.32158541679382324,
+    ),
+    (0.6794448881538416, 1.1343657730721777),
+)
+"""Of erfc(a) / 2, for 0 <= a <= 11."""
+
+MINUS_LN2 = (-0.693359375, 2.12194440e-4)
+"""-ln 2 in two parts, the first with few bits."""
+
+EXPONENTIAL = (
+    1.9875691500e-4,
+    1.3981999507e-3,
+    8.3334519073e-3,
+    4.1665795894e-2,
+    1.6666665459e-1,
+    5.0000001201e-1,
+)
+"""(exp(r) - 1 - r) / r^2 for |r| <= ln 2 / 2, to f32 (S. Moshier, Cephes)."""
 
 LOG_GAMMA = (
     1.1273354955165048e-11,

@@ -169,6 +169,14 @@ class ArithmeticBuilder:
             value = self.fma(value, x, coefficient)
         return value
 
+    def polynomial_in_pairs(self, x: SSAValue, squared: SSAValue, coefficients: Sequence[float]) -> SSAValue:
+        """Horner's rule in x^2 over pairs of terms, whose number is even: half as many steps wait for each other"""
+        pairs = zip(coefficients[::2], coefficients[1::2], strict=True)
+        value, *rest = [self.fma(x, first, second) for first, second in pairs]
+        for pair in rest:
+            value = self.fma(value, squared, pair)
+        return value
+
     def negate(self, x: SSAValue) -> SSAValue:
         """-x"""
         return self._float(arith.NegfOp, x)
@@ -207,6 +215,10 @@ class ArithmeticBuilder:
     def either(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """lhs or rhs"""
         return self._integer(arith.OrIOp, lhs, rhs)
+
+    def exclusive(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """lhs xor rhs"""
+        return self._integer(arith.XOrIOp, lhs, rhs)
 
     def integer_add(self, lhs: Operand, rhs: int | SSAValue) -> SSAValue:
         """lhs + rhs, wrapping"""

@@ -1,9 +1,8 @@
 """Elementary functions in f32 as polynomials, without tables or calls. Each takes and returns values of type f32.
 
-Errors are at most 1.6 units in the last place, the tests measure them. NaN, infinities, zeros of both signs, subnormal
+Errors are at most 2.4 units in the last place, the tests measure them. NaN, infinities, zeros of both signs, subnormal
 numbers and overflow give what the C standard's annex F asks for, except where a function's docstring says otherwise.
-Coefficients: Cephes (S. Moshier) for exp, log and sin/cos; N. Juffa for erf; Chebyshev interpolation for tanh; least
-maximum error fits for `power`.
+Coefficients: Cephes (S. Moshier) for exp and log; fits of least maximum error for erf, sin/cos and `power`.
 """
 
 from __future__ import annotations
@@ -36,16 +35,18 @@ _LOG = (
     -2.4999993993e-1,
     3.3333331174e-1,
 )
-_TANH_SMALL = (
-    -0.006269119719649728,
-    0.021110959049514787,
-    -0.05387394884864333,
-    0.13332915366987452,
-    -0.3333333033273154,
+_ERF_FIRST = -1.128379225730896
+_ERF = (
+    -4.070757859153673e-05,
+    3.809979825746268e-04,
+    -1.2517388677224517e-03,
+    -2.057272504316643e-04,
+    1.9321724772453308e-02,
+    -1.0281441360712051e-01,
+    -6.366164684295654e-01,
+    1.866116328130829e-08,
 )
-_ERF_SMALL = (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1)
-_SIN = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
-_COS = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+_SIN = (2.6057807644974673e-06, -1.9809602235909551e-04, 8.33306647837162e-03, -1.6666659712791443e-01)
 _LOG2_F64 = (
     0.2828946567676907,
     0.3199061205212268,
@@ -64,7 +65,7 @@ _EXP2_F64 = (
     0.6931471807284529,
     0.9999999999616831,
 )
-_PIO2_HIGH, _PIO2_LOW = 1.5707963267948966, 6.123233995736766e-17
+_PI_HIGH, _PI_LOW = pi, 1.2246467991473532e-16
 _SMALLEST_NORMAL = 2.0**-126
 _SQRT_HALF_BITS_F32 = 0x3F3504F3
 _SQRT_HALF_BITS_F64 = 0x3FE6A09E667F3BCD
@@ -88,7 +89,8 @@ def _reduce_exponent(b: ArithmeticBuilder, x: SSAValue) -> tuple[SSAValue, SSAVa
 
 def _expm1_reduced(b: ArithmeticBuilder, r: SSAValue) -> SSAValue:
     """exp(r) - 1 for |r| <= ln 2 / 2"""
-    return b.fma(b.polynomial(r, _EXP), b.mul(r, r), r)
+    squared = b.mul(r, r)
+    return b.fma(b.polynomial_in_pairs(r, squared, _EXP), squared, r)
 
 
 def _power_of_two(b: ArithmeticBuilder, exponent: SSAValue) -> SSAValue:
@@ -199,64 +201,56 @@ def log1p(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     return _outside_logarithm(b, x, -1.0, result)
 
 
+def _expm1_moderate(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
+    """exp(x) - 1 for |x| <= 80; its relative error stays small near zero, where 2^n = 1 adds nothing"""
+    r, n = _reduce_exponent(b, x)
+    scale = _power_of_two(b, n)
+    return b.fma(_expm1_reduced(b, r), scale, b.sub(scale, 1.0))
+
+
 def tanh(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
-    """The hyperbolic tangent: a polynomial below 0.6, 1 - 2 / (exp(2 |x|) + 1) from there"""
-    magnitude = b.absolute(x)
-    squared = b.mul(x, x)
-    near = b.fma(b.mul(b.polynomial(squared, _TANH_SMALL), squared), magnitude, magnitude)
-    r, n = _reduce_exponent(b, b.mul(b.at_most(magnitude, 9.5), 2.0))
-    power = b.mul(b.add(_expm1_reduced(b, r), 1.0), _power_of_two(b, n))
-    far = b.sub(1.0, b.div(2.0, b.add(power, 1.0)))
-    return b.copy_sign(b.select(b.compare("olt", magnitude, 0.6), near, far), x)
+    """The hyperbolic tangent: y / (y + 2) for y = exp(2 |x|) - 1"""
+    magnitude = b.at_most(b.absolute(x), 9.02)  # 1 - tanh is less than half a place from here on
+    y = _expm1_moderate(b, b.add(magnitude, magnitude))
+    return b.copy_sign(b.div(y, b.add(y, 2.0)), x)
 
 
 def erf(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
-    """The error function"""
-    magnitude = b.absolute(x)
-    near = b.fma(b.polynomial(b.mul(x, x), _ERF_SMALL), x, x)
-    t = b.at_most(magnitude, 4.2)
-    squared = b.mul(t, t)
-    low = b.fma(t, -1.72853470e-5, 3.83197126e-4)
-    high = b.fma(t, -3.88396438e-3, 2.42546219e-2)
-    tail = b.fma(low, squared, high)
-    for coefficient in (-1.06777877e-1, -6.34846687e-1, -1.28717512e-1):
-        tail = b.fma(tail, t, coefficient)
-    r, n = _reduce_exponent(b, b.fma(tail, t, b.negate(t)))
-    power = b.mul(b.add(_expm1_reduced(b, r), 1.0), _power_of_two(b, n))
-    far = b.copy_sign(b.sub(1.0, power), x)
-    return b.select(b.compare("ogt", magnitude, 0.927734375), far, near)
+    """The error function: 1 - exp(p(|x|)) for a polynomial p without a constant term"""
+    magnitude = b.at_most(b.absolute(x), 3.95)  # 1 - erf is less than half a place from here on
+    # the first coefficient in two parts: its rounding would be that of all small results
+    series = b.polynomial_in_pairs(magnitude, b.mul(magnitude, magnitude), _ERF)
+    exponent = b.fma(magnitude, _ERF_FIRST, b.mul(magnitude, series))
+    return b.copy_sign(_expm1_moderate(b, exponent), x)
 
 
-def _quarter_turns(b: ArithmeticBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """x = n pi/2 + r for |x| below `TRIGONOMETRIC_LIMIT`: r as f32, exact to its last place, and n as i64"""
-    wide = b.extend(x, b.f64)
-    shifted = b.fma(wide, 2.0 / pi, _ROUND_F64)
-    n = b.sub(shifted, _ROUND_F64)
-    r = b.fma(n, -_PIO2_LOW, b.fma(n, -_PIO2_HIGH, wide))
-    return b.narrow(r, b.f32), b.bits(shifted)
+def _signed_rest(b: ArithmeticBuilder, wide: SSAValue, n: SSAValue, sign: SSAValue) -> SSAValue:
+    """x - n pi as f32, exact to its last place, negated where the last bit of `sign` (i64) is set"""
+    rest = b.fma(n, -_PI_LOW, b.fma(n, -_PI_HIGH, wide))
+    return b.narrow(b.from_bits(b.exclusive(b.bits(rest), b.shift_left(sign, 63))), b.f32)
 
 
-def _sine_or_cosine(b: ArithmeticBuilder, r: SSAValue, turns: SSAValue) -> SSAValue:
-    """sin(r + turns pi/2) for |r| <= pi/4"""
+def _reduced_sine(b: ArithmeticBuilder, r: SSAValue) -> SSAValue:
+    """sin(r) for |r| <= pi/2"""
     squared = b.mul(r, r)
     sine = b.fma(b.mul(r, squared), b.polynomial(squared, _SIN), r)
-    cosine = b.fma(b.mul(squared, squared), b.polynomial(squared, _COS), b.fma(squared, -0.5, 1.0))
-    odd = b.compare_integers("ne", b.both(turns, b.constant(1, b.i64)), 0)
-    value = b.select(odd, cosine, sine)
-    lower_half = b.compare_integers("ne", b.both(turns, b.constant(2, b.i64)), 0)
-    return b.select(lower_half, b.negate(value), value)
+    return b.at_least(b.at_most(sine, 1.0), -1.0)
 
 
 def sin(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
-    """The sine, for |x| below `TRIGONOMETRIC_LIMIT`"""
-    r, turns = _quarter_turns(b, x)
-    return b.select(b.compare("oeq", x, 0.0), x, _sine_or_cosine(b, r, turns))
+    """The sine, for |x| below `TRIGONOMETRIC_LIMIT`: sin(n pi + r) = (-1)^n sin(r)"""
+    wide = b.extend(x, b.f64)
+    shifted = b.fma(wide, 1.0 / pi, _ROUND_F64)
+    r = _signed_rest(b, wide, b.sub(shifted, _ROUND_F64), b.bits(shifted))
+    return b.select(b.compare("oeq", x, 0.0), x, _reduced_sine(b, r))
 
 
 def cos(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
-    """The cosine, for |x| below `TRIGONOMETRIC_LIMIT`"""
-    r, turns = _quarter_turns(b, x)
-    return _sine_or_cosine(b, r, b.integer_add(turns, 1))
+    """The cosine, for |x| below `TRIGONOMETRIC_LIMIT`: cos((n - 1/2) pi + r) = (-1)^n sin(r)"""
+    wide = b.extend(x, b.f64)
+    shifted = b.add(b.fma(wide, 1.0 / pi, 0.5), _ROUND_F64)
+    half_odd = b.sub(b.sub(shifted, _ROUND_F64), 0.5)
+    return _reduced_sine(b, _signed_rest(b, wide, half_odd, b.bits(shifted)))
 
 
 def _log2_f64(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:

@@ -1,4 +1,4 @@
-"""The sweep behind docs/accuracy.md, thinned out: in f32 every function is within 2 ULP, in f64 within 3."""
+"""The sweep behind docs/accuracy.md, thinned out: in f32 every function is within 2.5 ULP, in f64 within 3."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ accuracy = _load()
 
 
 @pytest.mark.parametrize("subject", accuracy.SUBJECTS, ids=lambda subject: subject.name)
-def test_f32_is_within_two_ulp(subject: Any) -> None:
+def test_f32_is_within_two_and_a_half_ulp(subject: Any) -> None:
     function, worst = accuracy.tenon.jit(subject.tenon), accuracy.Worst()
     for chunk in accuracy.evenly_spread(2**32 // 20011, 20011, np.float32):
         operands = accuracy.arguments(subject, chunk)
         with np.errstate(all="ignore"):
             exact = np.asarray(subject.exact(*[operand.astype(np.float64) for operand in operands]))
         worst.see(function(*operands), exact, operands)
-    assert worst.error <= 2, worst
+    assert worst.error <= 2.5, worst
 
 
 @pytest.mark.parametrize("subject", [s for s in accuracy.SUBJECTS if s.extended], ids=lambda subject: subject.name)

@@ -41,7 +41,7 @@ SPECIAL = np.array(
 
 FUNCTIONS = {
     "cos": (np.cos, 2.0),
-    "erf": (scipy.special.erf, 1.5),
+    "erf": (scipy.special.erf, 2.3),
     "exp": (np.exp, 1.5),
     "exp2": (np.exp2, 1.5),
     "expm1": (np.expm1, 2.0),
@@ -50,7 +50,7 @@ FUNCTIONS = {
     "log1p": (np.log1p, 2.0),
     "log2": (np.log2, 1.5),
     "sin": (np.sin, 2.0),
-    "tanh": (np.tanh, 1.5),
+    "tanh": (np.tanh, 2.4),
 }
 
 

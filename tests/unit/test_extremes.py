@@ -231,7 +231,7 @@ UNSIGNED = {
 }
 
 # Functions that cross 0 where two large terms cancel: their error is small against the terms.
-CROSSING = {"lgamma", "digamma", "logaddexp", "logaddexp2"}
+CROSSING = {"lgamma", "digamma", "logaddexp", "logaddexp2", "tanhshrink"}
 
 
 def _slack(name: str, operands: tuple[Array, ...], bounds: Any) -> Any:
