@@ -24,10 +24,10 @@ from xdsl.passes import ModulePass
 
 from tenon.dialects.size import Size
 from tenon.lowering.kernel_intermediates import place_intermediates
-from tenon.lowering.kernel_statements import Kernel, Statement, kernels_of, read_kernel
+from tenon.lowering.kernel_statements import Kernel, LoopKind, Statement, filling, kernels_of, read_kernel
 from tenon.lowering.loop_builder import LoopBuilder, Position, Steps
-from tenon.lowering.loop_schedule import read_schedule
-from tenon.lowering.shared_loops import SharedLoop, shared_loops
+from tenon.lowering.loop_schedule import Schedule, read_schedule
+from tenon.lowering.shared_loops import SharedLoop, is_accumulated, shared_loops
 from tenon.lowering.statement_body import Buffer
 from tenon.lowering.statement_loops import Span, emit_statement
 from tenon.lowering.strips import read_strips, tile_along
@@ -113,11 +113,54 @@ class _KernelLoops:
                 self.builder.add(item)
 
     def emit_shared(self) -> None:
-        """One nest over the shared loops for each combination of strips."""
+        """One nest over the shared loops for each combination of strips along the parallel ones."""
         lengths = read_strips(self.kernel.function, self.shared, self.schedules)
         strips = [self.strips(loop, length) for loop, length in zip(self.shared, lengths, strict=True)]
-        for combination in product(*strips):
-            self.builder.parallel([s.steps for s in combination], lambda at, c=combination: self.emit_strip(c, at))
+        count = sum(not is_accumulated(self.statements, loop) for loop in self.shared)
+        for combination in product(*strips[:count]):
+
+            def inside(at: list[Position], along: tuple[_Strip, ...] = combination) -> None:
+                spans = [Span(start, Position(), strip.extent) for strip, start in zip(along, at, strict=True)]
+                if count == len(strips):
+                    self.emit_strip(spans)
+                    return
+                self.emit_initial_values(spans)
+                self.emit_in_sequence(spans, strips[count:])
+
+            self.builder.parallel([strip.steps for strip in combination], inside)
+
+    def emit_in_sequence(self, spans: Sequence[Span], remaining: Sequence[Sequence[_Strip]]) -> None:
+        """All strips along accumulated loops, in order."""
+        if not remaining:
+            self.emit_strip(spans)
+            return
+        for strip in remaining[0]:
+
+            def inside(at: Position, _: list[SSAValue], extent: int = strip.extent) -> Sequence[SSAValue]:
+                self.emit_in_sequence([*spans, Span(at, Position(), extent)], remaining[1:])
+                return ()
+
+            self.builder.sequential(strip.steps, (), inside)
+
+    def emit_initial_values(self, spans: Sequence[Span]) -> None:
+        """Store what the outputs start from that are added up strip by strip."""
+        for number, statement in enumerate(self.statements):
+            if not self.adds_up(number):
+                continue
+            for position, (output, value) in enumerate(zip(statement.outputs, statement.initial, strict=True)):
+                if value is None:
+                    continue
+                fill = filling(output.buffer, value)
+                whole = [Span.whole(extent) for extent in fill.extents]
+                for known, span in zip(self.shared, spans, strict=False):
+                    whole[output.plain_loops().index(known[number])] = span
+                emit_statement(self.builder, fill, _along_last(fill, self.schedules[number]), whole, {})
+                statement.initial[position] = None
+                fill.op.erase()
+
+    def adds_up(self, number: int) -> bool:
+        """Whether a statement adds up over a shared loop."""
+        return any(self.statements[number].kinds[loop[number]] is LoopKind.REDUCTION for loop in self.shared)
 
     def strips(self, loop: SharedLoop, size: int) -> list[_Strip]:
         """A shared loop in strips of `size` iterations, and the rest."""
@@ -130,9 +173,8 @@ class _KernelLoops:
         )
         return [strip for strip in (_Strip(Steps(0, full, size), size), rest) if strip.steps.count != 0]
 
-    def emit_strip(self, strips: Sequence[_Strip], starts: Sequence[Position]) -> None:
+    def emit_strip(self, spans: Sequence[Span]) -> None:
         """All statements for one iteration of the outer loops."""
-        spans = [Span(start, Position(), strip.extent) for strip, start in zip(strips, starts, strict=True)]
         runs = self.runs(spans)
         inner = {alloc for run in runs for alloc in run.intermediates}
         outer = [alloc for alloc in self.kernel.intermediates if alloc not in inner]
@@ -146,7 +188,7 @@ class _KernelLoops:
             frozenset(
                 position
                 for position, (loop, span) in enumerate(zip(self.shared, spans, strict=True))
-                if span.extent != 1 and tile_along(schedule, loop[number]) == 1
+                if span.extent != 1 and tile_along(schedule, loop[number]) == 1 and not self.adds_up(number)
             )
             for number, schedule in enumerate(self.schedules)
         ]
@@ -187,3 +229,11 @@ class _KernelLoops:
     def lengths(self, spans: Sequence[Span]) -> dict[SharedLoop, int]:
         """How many iterations of each shared loop run together."""
         return {loop: span.extent for loop, span in zip(self.shared, spans, strict=True)}
+
+
+def _along_last(fill: Statement, schedule: Schedule | None) -> Schedule | None:
+    """Vectors as wide as those of `schedule` along the last dimension of what is filled."""
+    last = len(fill.extents) - 1
+    if schedule is None or schedule.vector is None or fill.extents[last] < schedule.width:
+        return None
+    return Schedule(last, schedule.width)

@@ -341,11 +341,21 @@ def _subscript(expression: AffineExpr) -> Subscript:
 def _as_generic(
     op: Operation, inputs: Sequence[SSAValue], output: SSAValue, stored: SSAValue | None
 ) -> linalg.ops.GenericOp:
+    generic = _elementwise(inputs, output, stored)
+    generic.location = op.location
+    assert op.parent is not None
+    op.parent.insert_op_before(generic, op)
+    op.detach()
+    op.erase()
+    return generic
+
+
+def _elementwise(inputs: Sequence[SSAValue], output: SSAValue, stored: SSAValue | None) -> linalg.ops.GenericOp:
     rank = len(buffer_shape(output))
     identity = AffineMapAttr(AffineMap.identity(rank))
     body = Block(arg_types=[element_type(v) for v in (*inputs, output)])
     body.add_op(linalg.ops.YieldOp(body.args[0] if stored is None else stored))
-    generic = linalg.ops.GenericOp.create(
+    return linalg.ops.GenericOp.create(
         operands=[*inputs, output],
         properties={
             "indexing_maps": ArrayAttr([identity] * (len(inputs) + 1)),
@@ -353,13 +363,12 @@ def _as_generic(
             "operandSegmentSizes": DenseArrayBase.from_list(i32, [len(inputs), 1]),
         },
         regions=[Region(body)],
-        location=op.location,
     )
-    assert op.parent is not None
-    op.parent.insert_op_before(generic, op)
-    op.detach()
-    op.erase()
-    return generic
+
+
+def filling(output: SSAValue, stored: SSAValue) -> Statement:
+    """A statement, in no block, that writes `stored` to each element of `output`."""
+    return read_statement(_elementwise((), output, stored))
 
 
 def _fill_as_generic(op: linalg.ops.FillOp) -> linalg.ops.GenericOp:

@@ -62,7 +62,7 @@ def stages(vector_bits: int) -> tuple[Stage, ...]:
 
 def _without_contractions(passes: Sequence[str]) -> tuple[str, ...]:
     """Scalar loops have no register tiles, so that nothing is won when a contraction shares loops."""
-    return tuple(["fuse{contractions=false}" if name == "fuse" else name for name in passes])
+    return tuple(["fuse{contractions=false}" if name == "fuse" else name for name in passes if name != "recompute"])
 
 
 def stage_of(module: ModuleOp) -> str:

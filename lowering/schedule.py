@@ -43,8 +43,8 @@ from tenon.lowering.kernel_statements import (
     vector_obstacle,
 )
 from tenon.lowering.loop_schedule import Schedule
-from tenon.lowering.shared_loops import SharedLoop, shared_loops
-from tenon.lowering.strips import decide_strips, is_contraction, write_strips
+from tenon.lowering.shared_loops import SharedLoop, is_contraction, shared_loops
+from tenon.lowering.strips import decide_strips, write_strips
 
 LARGEST_TILE = 24
 """Accumulators in vector registers; of 32, the rest holds operands."""

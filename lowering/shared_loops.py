@@ -11,27 +11,62 @@ from collections.abc import Callable, Sequence
 
 from xdsl.ir import SSAValue
 
+from tenon.lowering.combiners import product_of_sum
 from tenon.lowering.kernel_statements import Access, LoopKind, Statement, root_of
 
 SharedLoop = tuple[int, ...]
 """For each statement, in order, its loop that is shared."""
 
+Uses = dict[SSAValue, list[tuple[int, Access]]]
+"""By buffer, the accesses to it with the positions of their statements."""
+
 
 def shared_loops(statements: Sequence[Statement]) -> list[SharedLoop]:
-    """The largest set of loops that all statements share, outermost first, which is how they index the first output.
-    One statement shares its parallel loops."""
+    """The largest set of loops that all statements share, outermost first: those that are parallel in all of them, as
+    they index the first output, then accumulated ones. One statement shares its parallel loops."""
     connecting = _buffers_by_role(statements)
     if connecting is None:
         return []
-    written, read_only = connecting
-    shared: list[SharedLoop] = []
+    written, _ = connecting
+    adding = [
+        is_contraction(statement) and not any(root_of(output.buffer) in written for output in statement.outputs)
+        for statement in statements
+    ]
+    found = _find(statements, connecting, adding)
+    parallel = [loop for loop in found if not is_accumulated(statements, loop)]
+    if len(parallel) == len(found):
+        return found
+    if not parallel:
+        return _find(statements, connecting, [False] * len(statements))
+    return [*parallel, *(loop for loop in found if loop not in parallel)]
+
+
+def is_accumulated(statements: Sequence[Statement], loop: SharedLoop) -> bool:
+    """Whether some statement adds up over the shared `loop`, which therefore runs in order."""
+    return any(s.kinds[own] is LoopKind.REDUCTION for s, own in zip(statements, loop, strict=True))
+
+
+def is_contraction(statement: Statement) -> bool:
+    """Whether a statement adds up products of two operands each of which is read again along a loop of the other."""
+    if LoopKind.REDUCTION not in statement.kinds:
+        return False
+    if not all(product_of_sum(statement.body, accumulator) for accumulator in statement.accumulators):
+        return False
+    parallel = {loop for loop in statement.loops(LoopKind.PARALLEL) if statement.extents[loop] != 1}
+    reread = [parallel - access.loops() for access in statement.inputs]
+    return any(a - b and b - a for number, a in enumerate(reread) for b in reread[:number])
+
+
+def _find(statements: Sequence[Statement], connecting: tuple[Uses, Uses], adding: Sequence[bool]) -> list[SharedLoop]:
+    """The shared loops, where statements for which `adding` holds may add up over some."""
     first = statements[0]
     order = first.outputs[0].plain_loops()
+    shared: list[SharedLoop] = []
     # A loop of one iteration is no loop at all.
     parallel = [loop for loop in first.loops(LoopKind.PARALLEL) if first.extents[loop] != 1]
     for loop in sorted(parallel, key=order.index):
         taken = [{known[position] for known in shared} for position in range(len(statements))]
-        match = _match(statements, loop, written, read_only, taken)
+        match = _match(statements, loop, connecting, taken, adding)
         if match is not None:
             shared.append(match)
     return shared
@@ -39,7 +74,7 @@ def shared_loops(statements: Sequence[Statement]) -> list[SharedLoop]:
 
 def _buffers_by_role(
     statements: Sequence[Statement],
-) -> tuple[dict[SSAValue, list[tuple[int, Access]]], dict[SSAValue, list[tuple[int, Access]]]] | None:
+) -> tuple[Uses, Uses] | None:
     """The accesses to each buffer that some statement writes, and to each other; None if a written one has two views
     or is read at computed indices."""
     written_roots = {root_of(output.buffer) for statement in statements for output in statement.outputs}
@@ -61,17 +96,19 @@ def _buffers_by_role(
 def _match(
     statements: Sequence[Statement],
     loop: int,
-    written: dict[SSAValue, list[tuple[int, Access]]],
-    read_only: dict[SSAValue, list[tuple[int, Access]]],
+    connecting: tuple[Uses, Uses],
     taken: Sequence[set[int]],
+    adding: Sequence[bool],
 ) -> SharedLoop | None:
+    written, read_only = connecting
     extent = statements[0].extents[loop]
     chosen = {0: loop}
 
     def fits(position: int, candidate: int) -> bool:
         statement = statements[position]
-        parallel = statement.kinds[candidate] is LoopKind.PARALLEL
-        return parallel and statement.extents[candidate] == extent and candidate not in taken[position]
+        kind = statement.kinds[candidate]
+        is_fit = kind is LoopKind.PARALLEL or (kind is LoopKind.REDUCTION and adding[position])
+        return is_fit and statement.extents[candidate] == extent and candidate not in taken[position]
 
     if not fits(0, loop) or not _spread(chosen, written, fits):
         return None
@@ -96,7 +133,7 @@ def _match(
 
 def _spread(
     chosen: dict[int, int],
-    written: dict[SSAValue, list[tuple[int, Access]]],
+    written: Uses,
     fits: Callable[[int, int], bool],
 ) -> bool:
     """Extend `chosen` to all statements that buffers connect; False if some buffer is used at another index."""
@@ -122,9 +159,7 @@ def _spread(
     return True
 
 
-def _loops_reading_alike(
-    position: int, chosen: dict[int, int], read_only: dict[SSAValue, list[tuple[int, Access]]]
-) -> list[int]:
+def _loops_reading_alike(position: int, chosen: dict[int, int], read_only: Uses) -> list[int]:
     """Loops of a statement that index a buffer where a chosen loop of another statement does."""
     alike: list[int] = []
     for uses in read_only.values():

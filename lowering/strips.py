@@ -19,11 +19,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, i64
 
 from tenon.dialects.size import estimate
-from tenon.lowering.combiners import product_of_sum
 from tenon.lowering.kernel_intermediates import intermediate_bytes
-from tenon.lowering.kernel_statements import Kernel, LoopKind, Statement
+from tenon.lowering.kernel_statements import Kernel, Statement
 from tenon.lowering.loop_schedule import Schedule
-from tenon.lowering.shared_loops import SharedLoop
+from tenon.lowering.shared_loops import SharedLoop, is_contraction
 
 STRIP_BYTES = 256 * 1024
 """Of intermediates in one strip: a quarter of a cache of 1 MiB, the rest of which holds operands."""
@@ -32,17 +31,6 @@ MOST_ROWS = 96
 
 Decide = Callable[[Statement, Collection[int]], tuple[Schedule | None, float]]
 """The best schedule of a statement that vectorizes and jams only some loops, and its cost."""
-
-
-def is_contraction(statement: Statement) -> bool:
-    """Whether a statement adds up products of two operands each of which is read again along a loop of the other."""
-    if LoopKind.REDUCTION not in statement.kinds:
-        return False
-    if not all(product_of_sum(statement.body, accumulator) for accumulator in statement.accumulators):
-        return False
-    parallel = {loop for loop in statement.loops(LoopKind.PARALLEL) if statement.extents[loop] != 1}
-    reread = [parallel - access.loops() for access in statement.inputs]
-    return any(a - b and b - a for number, a in enumerate(reread) for b in reread[:number])
 
 
 def decide_strips(

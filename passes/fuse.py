@@ -32,6 +32,7 @@ from tenon.dialects.types import shape_of
 from tenon.passes.dce import Effects, erase_dead_ops, functions_by_name
 from tenon.passes.fusion_groups import Group, Grouping
 from tenon.passes.iteration import iteration_of
+from tenon.passes.recompute import RECOMPUTED
 from tenon.passes.transposed_operands import operand_to_transpose, with_transposed
 
 # A constant that is read at computed places must be in memory; up to this size a kernel may have its own copy.
@@ -122,6 +123,7 @@ class _Outliner:
         assert block is not None
         operations = group.operations
         if len(operations) > 1:
+            _merge_equal(operations)
             self._transpose_operands(operations, terminator)
         reshapes: list[Operation] = []
         if group.closed or len(operations) == 1:
@@ -177,6 +179,23 @@ class _Outliner:
             number += 1
         self._names.add(name)
         return name
+
+
+def _merge_equal(operations: list[Operation]) -> None:
+    """Compute once what the ops of a group compute twice: `recompute` cannot know what becomes one kernel."""
+    if not any(RECOMPUTED in op.attributes for op in operations):
+        return
+    known: dict[Hashable, Operation] = {}
+    for op in tuple(operations):
+        op.attributes.pop(RECOMPUTED, None)
+        attributes = frozenset(op.properties.items()), frozenset(op.attributes.items())
+        first = known.setdefault((type(op), tuple(op.operands), *attributes), op)
+        if first is op:
+            continue
+        for result, kept in zip(op.results, first.results, strict=True):
+            result.replace_all_uses_with(kept)
+        operations.remove(op)
+        Rewriter.erase_op(op)
 
 
 def _drop_kept_dimensions(operations: list[Operation]) -> list[Operation]:

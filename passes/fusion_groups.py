@@ -22,6 +22,7 @@ contractions that read an operand elsewhere than at their loops, such as convolu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import prod
 
@@ -33,6 +34,8 @@ from tenon.dialects.regions import used_values
 from tenon.dialects.size import Size, UndecidedSizeError, estimate, is_at_most
 from tenon.dialects.types import element_of, numpy_dtype
 from tenon.passes.iteration import Iteration, iteration_of, shape
+from tenon.passes.loop_classes import LoopClasses
+from tenon.passes.recompute import RECOMPUTED
 
 MOST_INPUTS = 24
 MOST_OPERATIONS = 256
@@ -46,7 +49,12 @@ FEWEST_STRIPED_ROWS = 64
 MOST_REREAD_BYTES = 2 * 1024 * 1024
 """Bytes of an operand that a contraction reads again for each strip: more of them do not stay in a cache."""
 
+LEAST_SHRINKING = 2
+"""How many times larger than its sum an operand must be for a contraction to add up in memory, strip by strip."""
+
 Loops = tuple[int | None, ...]
+Edge = tuple[SSAValue, Operation, int]
+"""A value, an op that uses it, and as which operand."""
 
 
 class Group:
@@ -66,6 +74,10 @@ class Group:
         """Values whose elements of a whole row must be kept when all uses are inside."""
         self.loops: set[int] = set()
         self.shared: frozenset[int] = frozenset()
+        self.accumulated: frozenset[int] = frozenset()
+        """Shared loops over which some op adds up what only leaves the group."""
+        self.added_up: set[SSAValue] = set()
+        """What is added up so."""
         self.row_bytes = 0
         self.closed = True
 
@@ -78,45 +90,15 @@ class Group:
         return len(self.loops) > len(self.shared)
 
 
-class LoopClasses:
-    """Loops that were found to be the same one: disjoint sets whose last unions can be undone."""
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How two groups run as one: the loops they share, and the bytes that one iteration of these keeps."""
 
-    def __init__(self) -> None:
-        self.extents: list[int] = []
-        self._parents: list[int] = []
-        self._log: list[int] = []
-
-    def add(self, extent: int) -> int:
-        self.extents.append(extent)
-        self._parents.append(len(self._parents))
-        return len(self._parents) - 1
-
-    def find(self, loop: int) -> int:
-        parents = self._parents
-        while parents[loop] != loop:
-            loop = parents[loop]
-        return loop
-
-    def union(self, left: int, right: int) -> bool:
-        """Make two loops one; false if their extents differ."""
-        left, right = self.find(left), self.find(right)
-        if left == right:
-            return True
-        if self.extents[left] != self.extents[right]:
-            return False
-        # The older loop stays, which keeps paths short when ops join one by one.
-        low, high = min(left, right), max(left, right)
-        self._parents[high] = low
-        self._log.append(high)
-        return True
-
-    def mark(self) -> int:
-        return len(self._log)
-
-    def undo(self, mark: int) -> None:
-        while len(self._log) > mark:
-            loop = self._log.pop()
-            self._parents[loop] = loop
+    shared: frozenset[int]
+    row_bytes: int = 0
+    accumulated: frozenset[int] = frozenset()
+    added_up: tuple[SSAValue, ...] = ()
+    """Values that are only complete when all iterations of the accumulated loops have run."""
 
 
 class Grouping:
@@ -217,8 +199,11 @@ class Grouping:
         """The ops in the block whose values `op` uses where its loops are, those of the largest values first."""
         found: dict[Operation, int] = {}
         closed = self.group_of[op].closed
+        recomputed = RECOMPUTED in op.attributes
         for operand, access in zip(op.operands, self._iterations[op].operands, strict=True):
             producer = operand.owner
+            if recomputed and isinstance(producer, Operation) and RECOMPUTED not in producer.attributes:
+                continue  # it belongs to its users, and what it was computed from before is only kept for it
             if (access is not None or closed) and isinstance(producer, Operation) and producer in self._iterations:
                 found[producer] = max(found.get(producer, 0), estimate(prod(shape(op, operand.type))))
         return sorted(found, key=lambda producer: -found[producer])
@@ -276,34 +261,82 @@ class Grouping:
             return False  # what asks for its place cannot move to another one
         return outside == used and same_loops
 
-    def _plan(self, left: Group, right: Group) -> tuple[frozenset[int], int] | None:
-        """Unite the loops of two groups; the loops then shared and the bytes kept per row, or `None`."""
+    def _plan(self, left: Group, right: Group) -> Plan | None:
+        """Unite the loops of two groups; `None` if they cannot run as one."""
         small, large = (left, right) if len(left.operations) < len(right.operations) else (right, left)
         edges = list(self._edges(small, large))
+        if any(value in left.added_up or value in right.added_up for value, _, _ in edges):
+            return None
         if not self._unite(edges) or not self._are_distinct(small.operations):
             return None
         find = self._classes.find
         if len({find(loop) for loop in large.loops}) < len(large.loops) and not self._are_distinct(large.operations):
             return None
+        return self._plan_sharing(left, right, edges) or self._plan_adding_up(left, right, edges)
+
+    def _plan_sharing(self, left: Group, right: Group, edges: Sequence[Edge]) -> Plan | None:
+        """All loops that are parallel in both groups are shared."""
+        find = self._classes.find
         all_loops = {find(loop) for loop in (*left.loops, *right.loops)}
-        sharing = [frozenset(map(find, group.shared)) for group in (left, right)]
-        shared = sharing[0] & sharing[1]
+        shared = frozenset(map(find, left.shared)) & frozenset(map(find, right.shared))
+        accumulated = frozenset(map(find, (*left.accumulated, *right.accumulated)))
+        if not accumulated <= shared:
+            return None
         if len(shared) == len(all_loops):
-            return shared, 0
+            return Plan(shared, 0, accumulated)
         if not shared or not self._keeps_busy(shared, all_loops) or not self._strips_pay(left, right, shared):
             return None
-        row_bytes = 0
-        for group, before in zip((left, right), sharing, strict=True):
-            if before == shared and group.has_rows:
-                row_bytes += group.row_bytes
+        row_bytes = self._bytes_of_rows((left, right), shared)
+        if row_bytes is None:
+            return None
+        row_bytes += self._bytes_of_settled(edges, shared, left, right)
+        return None if row_bytes > MOST_ROW_BYTES else Plan(shared, row_bytes, accumulated)
+
+    def _plan_adding_up(self, left: Group, right: Group, edges: Sequence[Edge]) -> Plan | None:
+        """`right` is a contraction over loops that the ops of `left` share, and adds up in memory what each iteration
+        contributes: in the gradient of an attention, those of keys and values, over the strips of rows."""
+        (op, *others) = right.operations
+        if others or not isinstance(op, ContractionOp) or None in self._iterations[op].operands:
+            return None
+        find, iteration = self._classes.find, self._iterations[op]
+        loops = [None if loop is None else find(loop) for loop in self._loops_of[op]]
+        reduced = {loop for loop, parallel in zip(loops, iteration.parallel, strict=True) if not parallel}
+        common = frozenset(map(find, left.shared))
+        outer = common.intersection(
+            *(
+                {loops[position] for position in access or () if position is not None}
+                for access in (*iteration.operands, *iteration.results)
+            )
+        )
+        accumulated = frozenset(map(find, left.accumulated)) | (common & reduced)
+        shared = outer | accumulated
+        if not outer or not common & reduced or not accumulated <= common or not self._strips_pay(left, right, shared):
+            return None
+        (result,) = op.results
+        elements = LEAST_SHRINKING * estimate(prod(shape(op, result.type)))
+        if all(estimate(prod(shape(op, value.type))) < elements for value, _, _ in edges):
+            return None
+        if not is_at_most(self._row_bytes(result, outer), MOST_REREAD_BYTES):
+            return None
+        row_bytes = self._bytes_of_rows((left,), shared)
+        if row_bytes is None:
+            return None
+        row_bytes += self._bytes_of_settled(edges, shared, left, right)
+        return None if row_bytes > MOST_ROW_BYTES else Plan(shared, row_bytes, accumulated, (result,))
+
+    def _bytes_of_rows(self, groups: Iterable[Group], shared: frozenset[int]) -> int | None:
+        """The bytes of what groups keep of one iteration of the `shared` loops; `None` if these are not outside."""
+        total = 0
+        for group in groups:
+            if group.has_rows and frozenset(map(self._classes.find, group.shared)) == shared:
+                total += group.row_bytes
                 continue
             if not all(self._rows_are_innermost(op, shared) for op in group.operations):
                 return None
-            row_bytes += sum(self._row_bytes(value, shared) for value in group.kept if not group.pending[value])
-        row_bytes += self._bytes_of_settled(edges, shared, left, right)
-        return None if row_bytes > MOST_ROW_BYTES else (shared, row_bytes)
+            total += sum(self._row_bytes(value, shared) for value in group.kept if not group.pending[value])
+        return total
 
-    def _edges(self, small: Group, large: Group) -> Iterator[tuple[SSAValue, Operation, int]]:
+    def _edges(self, small: Group, large: Group) -> Iterator[Edge]:
         """The uses (value, user, operand index) of values of one group in the other."""
         inside, group_of = large.pending, self.group_of
         for op in small.operations:
@@ -315,7 +348,7 @@ class Grouping:
                     if group_of.get(use.operation) is large:
                         yield result, use.operation, use.index
 
-    def _unite(self, edges: Iterable[tuple[SSAValue, Operation, int]]) -> bool:
+    def _unite(self, edges: Iterable[Edge]) -> bool:
         """Make the loops one that index the same dimension of a value where it is produced and where it is used."""
         for value, user, index in edges:
             access = self._iterations[user].operands[index]
@@ -359,20 +392,15 @@ class Grouping:
         iteration, extents = self._iterations[op], self._classes.extents
         if None in iteration.operands:
             return False
-        loops = {loop: self._classes.find(loop) for loop in self._loops_of[op] if loop is not None}
-        parallel = {
-            loops[loop]
-            for loop, is_parallel in zip(self._loops_of[op], iteration.parallel, strict=True)
-            if loop is not None and is_parallel
-        }
-        if parallel <= shared:
+        loops = [None if loop is None else self._classes.find(loop) for loop in self._loops_of[op]]
+        parallel = {loop for loop, is_parallel in zip(loops, iteration.parallel, strict=True) if is_parallel}
+        if parallel - {None} <= shared:
             return True
-        if estimate(prod([extents[loop] for loop in parallel & shared])) < FEWEST_STRIPED_ROWS:
+        if estimate(prod([extents[loop] for loop in shared.intersection(loops)])) < FEWEST_STRIPED_ROWS:
             return False
         for operand, access in zip(op.operands, iteration.operands, strict=True):
-            assert access is not None
-            own = [self._loops_of[op][position] for position in access if position is not None]
-            reread = prod([extents[loop] for loop in own if loop is not None and loops[loop] not in shared])
+            own = [loops[position] for position in access or () if position is not None]
+            reread = prod([extents[loop] for loop in own if loop is not None and loop not in shared])
             if not is_at_most(reread * numpy_dtype(element_of(operand.type)).itemsize, MOST_REREAD_BYTES):
                 return False
         return True
@@ -390,9 +418,7 @@ class Grouping:
             return MOST_ROW_BYTES + 1  # a row that may have any length
         return elements * numpy_dtype(element_of(value.type)).itemsize
 
-    def _bytes_of_settled(
-        self, edges: Sequence[tuple[SSAValue, Operation, int]], shared: frozenset[int], left: Group, right: Group
-    ) -> int:
+    def _bytes_of_settled(self, edges: Sequence[Edge], shared: frozenset[int], left: Group, right: Group) -> int:
         """The bytes of the values whose last uses outside of their group are these edges."""
         uses: dict[SSAValue, int] = {}
         for value, _, _ in edges:
@@ -404,7 +430,7 @@ class Grouping:
                 total += self._row_bytes(value, shared)
         return total
 
-    def _merge(self, left: Group, right: Group, inputs: set[SSAValue], plan: tuple[frozenset[int], int] | None) -> None:
+    def _merge(self, left: Group, right: Group, inputs: set[SSAValue], plan: Plan | None) -> None:
         small, large = (left, right) if len(left.operations) < len(right.operations) else (right, left)
         for value, _, _ in list(self._edges(small, large)):
             (left if value in left.pending else right).pending[value] -= 1
@@ -417,7 +443,8 @@ class Grouping:
         if plan is None:
             large.closed = True
         else:
-            large.shared, large.row_bytes = plan
+            large.shared, large.row_bytes, large.accumulated = plan.shared, plan.row_bytes, plan.accumulated
+            large.added_up |= small.added_up | set(plan.added_up)
             large.closed = False
         for op in small.operations:
             self.group_of[op] = large

@@ -30,6 +30,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "cse": _loader("cse", "CommonSubexpressionEliminationPass"),
     "dce": _loader("dce", "DeadCodeEliminationPass"),
     "layout": _loader("layout", "LayoutPass"),
+    "recompute": _loader("recompute", "RecomputePass"),
     "fuse": _loader("fuse", "FusePass"),
     "fuse-structured": _loader("fuse_structured", "FuseStructuredPass"),
 }
@@ -53,6 +54,8 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     "cse",
     # Nothing stays that is not needed.
     "dce",
+    # What is large, and cheap to compute a strip at a time, is computed again rather than kept.
+    "recompute",
     # Ops that share their loops are outlined into kernels. This ends the tensor stage.
     "fuse",
 )

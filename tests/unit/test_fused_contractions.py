@@ -9,6 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 import tenon
+from tenon.lowering.bufferize import bufferize
+from tenon.lowering.pipeline import run_passes, stages
+from tenon.runtime.lower import new_context
 
 Array = NDArray[Any]
 
@@ -64,3 +67,47 @@ def test_rows_of_a_contraction_with_any_number_of_them() -> None:
         x = normal(rows, 8)
         expected = softmax(np.maximum(x.astype(float) @ w, 0)) @ v
         np.testing.assert_allclose(compiled(x, w, v), expected, atol=1e-5)
+
+
+def expected_gradients(q: Array, k: Array, v: Array, mask: Array, g: Array) -> list[Array]:
+    """The gradients of sum(attention * g), by hand."""
+    q, k, v, g = (array.astype(float) for array in (q, k, v, g))
+    scale = q.shape[-1] ** -0.5
+    p = softmax(np.where(mask, q @ k.swapaxes(1, 2) * scale, -1e9))
+    dp = g @ v.swapaxes(1, 2)
+    ds = p * (dp - (p * dp).sum(-1, keepdims=True)) * scale
+    return [ds @ k, ds.swapaxes(1, 2) @ q, p.swapaxes(1, 2) @ g]
+
+
+@pytest.mark.parametrize(
+    ("shape", "bits"), [((4, 210, 67, 8), 512), ((4, 250, 131, 16), 256), ((5, 64, 64, 4), 128), ((4, 7, 33, 3), 512)]
+)
+def test_gradients_of_attention(shape: tuple[int, ...], bits: int) -> None:
+    batch, rows, keys, depth = shape
+    q, k, v, w = normal(batch, rows, depth), normal(batch, keys, depth), normal(batch, keys, depth), normal(depth, 3)
+    mask = np.tri(rows, keys, dtype=bool)
+
+    def loss(q: Any, k: Any, v: Any, w: Any) -> Any:
+        # What follows mixes rows, so that forward and backward are separate kernels.
+        y = tenon.tanh(attention(q, k, v, mask) @ w)
+        return tenon.sum(tenon.cumsum(y, axis=1))
+
+    with tenon.knobs.override(vector_bits=bits):
+        gradients = tenon.jit(tenon.grad(loss, argnums=(0, 1, 2)))(q, k, v, w)
+    y = np.tanh(expected_attention(q, k, v, mask) @ w)
+    g = ((1 - y**2) * np.arange(rows, 0, -1)[:, None]) @ w.astype(float).T
+    for gradient, expected in zip(gradients, expected_gradients(q, k, v, mask, g), strict=True):
+        np.testing.assert_allclose(gradient, expected, atol=1e-5 * abs(expected).max())
+
+
+def test_scores_are_not_in_memory() -> None:
+    """All of the arena together is smaller than the scores of the forward or of the backward pass."""
+    q, k, v = (tenon.ShapeDtype((8, 512, 16)) for _ in range(3))
+
+    def loss(q: Any, k: Any, v: Any) -> Any:
+        return tenon.sum(tenon.cumsum(attention(q, k, v, np.tri(512, dtype=bool)), axis=1))
+
+    module = tenon.jit(tenon.value_and_grad(loss, argnums=(0, 1, 2))).trace(q, k, v).module
+    for stage in stages(vector_bits=512)[:2]:
+        run_passes(new_context(), module, stage.passes)
+    assert 0 < bufferize(module)["main"].peak_bytes < 8 * 512 * 512 * 4
