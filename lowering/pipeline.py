@@ -44,8 +44,12 @@ class Stage:
     passes: tuple[str, ...]
 
 
-def stages(vector_bits: int) -> tuple[Stage, ...]:
-    """The stages in order, for a target with vector registers of `vector_bits` (0: scalar loops, as for a GPU)."""
+def stages(vector_bits: int, tuning: str = "") -> tuple[Stage, ...]:
+    """The stages in order, for a target with vector registers of `vector_bits` (0: scalar loops, as for a GPU).
+
+    `tuning` are the options of `schedule` that name a tuning record and the processor.
+    """
+    schedule = f"schedule{{{' '.join(filter(None, (f'vector-bits={vector_bits}', tuning)))}}}"
     return (
         # The ops as they were traced.
         Stage("tensor", TENSOR_PIPELINE if vector_bits else _without_contractions(TENSOR_PIPELINE)),
@@ -54,7 +58,7 @@ def stages(vector_bits: int) -> tuple[Stage, ...]:
         # Every op is a linalg.generic on tensors.
         Stage("structured", ("bufferize",)),
         # Tensors are buffers in one arena.
-        Stage("buffered", (f"schedule{{vector-bits={vector_bits}}}", "convert-structured-to-loops")),
+        Stage("buffered", (schedule, "convert-structured-to-loops")),
         # Kernels are loops over vectors and scalars.
         Stage("loops", ("parallelize", "expand-math") if vector_bits else ()),
     )
@@ -98,9 +102,11 @@ def run_passes(ctx: Context, module: ModuleOp, passes: Sequence[str], observe: O
             observe(spec.name, module)
 
 
-def lower(ctx: Context, module: ModuleOp, vector_bits: int, observe: Observer | None = None) -> ModuleOp:
+def lower(
+    ctx: Context, module: ModuleOp, vector_bits: int, observe: Observer | None = None, tuning: str = ""
+) -> ModuleOp:
     """Take `module` from the stage that it stands at through the passes of that stage and of all later ones."""
-    order = stages(vector_bits)
+    order = stages(vector_bits, tuning)
     start = [stage.name for stage in order].index(stage_of(module))
     for stage in order[start:]:
         run_passes(ctx, module, stage.passes, observe)

@@ -3,7 +3,8 @@
 Before: the buffered stage. After: the same, with fewer loops where operands are contiguous over several
 (`collapse_loops`), with fills and copies as generics where they are not just initial values, and with an attribute
 `schedule` (see `loop_schedule`) on each generic that is worth vectors. Text edited by hand keeps its decisions: an
-op that has the attribute already is left alone.
+op that has the attribute already is left alone. With `record`, what a tuning record says of kernels of the same
+structure on `processor` counts instead of the rule (see `tuning_record`).
 
 The rule: a loop is as good a vector loop as the lanes it fills on average,
 
@@ -19,10 +20,11 @@ whole, all take that one. A tile has as many vectors as keep the multipliers bus
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import prod
+from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -45,6 +47,7 @@ from tenon.lowering.kernel_statements import (
 from tenon.lowering.loop_schedule import Schedule
 from tenon.lowering.shared_loops import SharedLoop, is_contraction, shared_loops
 from tenon.lowering.strips import decide_strips, write_strips
+from tenon.lowering.tuning_record import Decision, TuningRecord, kernel_key
 
 LARGEST_TILE = 24
 """Accumulators in vector registers; of 32, the rest holds operands."""
@@ -73,27 +76,34 @@ class SchedulePass(ModulePass):
 
     vector_bits: int = 512
     collapse: bool = True
+    record: str = ""
+    processor: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         bits = self.vector_bits
         if bits < 0 or bits & (bits - 1):
             raise ValueError(f"schedule: vector-bits is {bits}, neither 0 nor a power of two")
+        record = TuningRecord.read(Path(self.record)) if self.record else TuningRecord()
+        tuned = record.processors.get(self.processor, {})
         for function in kernels_of(op):
             try:
-                schedule_kernel(function, bits, collapse=self.collapse)
+                schedule_kernel(function, bits, tuned, collapse=self.collapse)
             except ValueError as error:
                 raise ValueError(f"kernel @{function.sym_name.data}: {error}") from error
 
 
-def schedule_kernel(function: func.FuncOp, vector_bits: int, *, collapse: bool = True) -> None:
-    """Decide for one kernel."""
+def schedule_kernel(
+    function: func.FuncOp, vector_bits: int, tuned: Mapping[str, Decision] | None = None, *, collapse: bool = True
+) -> None:
+    """Decide for one kernel, as `tuned` says where it has its key."""
     pinned = any("schedule" in op.attributes for op in function.body.block.ops)
     if collapse and not pinned:
         collapse_loops(function)  # a pinned schedule names loops by number
     if vector_bits == 0:
         return
     kernel = read_kernel(function)
-    schedules, strips = decide(kernel, vector_bits)
+    decision = tuned.get(kernel_key(function)) if tuned and not pinned else None
+    schedules, strips = decide(kernel, vector_bits) if decision is None else decision.of(kernel)
     if strips is not None and not pinned:
         write_strips(function, strips)
     for statement, schedule in zip(kernel.statements, schedules, strict=True):

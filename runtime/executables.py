@@ -95,7 +95,15 @@ def _target_key(device: str) -> str:
     from tenon.runtime.device_cpu import host_target
 
     target = host_target()
-    return f"{target.triple} {target.cpu} {target.features} {lower.vector_bits(device)}"
+    return f"{target.triple} {target.cpu} {target.features} {lower.vector_bits(device)}{_tuning_key(device)}"
+
+
+def _tuning_key(device: str) -> str:
+    if knobs.tuning is None:
+        return ""
+    from tenon.runtime.tuning import digest
+
+    return f" {digest(device)}"
 
 
 def _entry(key: str) -> Mapping[str, bytes] | None:

@@ -222,6 +222,21 @@ class Knobs:
         default_text="unset: one for each processor that the process may use",
         effect="threads that CPU kernels run on, until `tenon.set_num_threads` is called",
     )
+    tuning = Knob(
+        "TENON_TUNING",
+        _optional(_path),
+        _unset,
+        accepts="a tuning record, as `tenon tune` writes it",
+        default_text="unset: the cost model alone",
+        effect="take the schedules of CPU kernels from this file where it has some for their structure and processor",
+        decides_code=True,
+    )
+    reproducible = _flag(
+        "TENON_REPRODUCIBLE",
+        "choose schedules by nothing that depends on the day: refuse to measure, and to go on with a tuning record "
+        "that has nothing for this processor",
+        decides_code=True,
+    )
 
     def __init__(self) -> None:
         self._use({})

@@ -53,6 +53,15 @@ def vector_bits(device: str) -> int:
     return host_target().vector_bits
 
 
+def tuning_options(device: str) -> str:
+    """The options of `schedule` for the tuning record that is in use; empty without one."""
+    if knobs.tuning is None:
+        return ""
+    from tenon.runtime.tuning import options
+
+    return options(device)
+
+
 def check_device(module: ModuleOp, device: str) -> None:
     """Raise `ValueError` naming the ops of `module` that run on other devices only."""
     for op in module.walk():
@@ -69,7 +78,7 @@ def lower_module(module: ModuleOp, device: str, name: str = "main") -> ModuleOp:
     observer = _Observer(name)
     observer("input", module)
     try:
-        lower(new_context(), module, vector_bits(device), observe=observer)
+        lower(new_context(), module, vector_bits(device), observe=observer, tuning=tuning_options(device))
     except Exception as error:
         error.add_note(
             f"while compiling {name}; with TENON_DUMP_IR=DIR the IR after each pass before this one is kept in DIR"

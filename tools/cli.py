@@ -404,6 +404,38 @@ def _specification(text: str) -> tuple[str, Any]:
     return name, arrays[0]
 
 
+@main.command("tune")
+@click.argument("file")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The record; else FILE's name.")
+@click.option("--seconds", default=5.0, show_default=True, help="About how long to search for each kernel.")
+@reported
+def tune_(file: str, output: Path | None, seconds: float) -> None:
+    """Measure schedules for the kernels of FILE (.mlir or .onnx) and record those that beat the cost model's.
+
+    What the record says of other kernels and other processors stays in it. TENON_TUNING=RECORD uses it.
+    """
+    from tenon.lowering.tuning_record import TuningRecord
+    from tenon.runtime.device_cpu import host_target
+    from tenon.runtime.files import write_file
+    from tenon.runtime.lower import vector_bits
+    from tenon.runtime.tuning import processor_name
+    from tenon.tools.tune import Outcome, tune
+
+    def report(outcome: Outcome) -> None:
+        gain = f"{1e6 * outcome.best:.1f} us, was {1e6 * outcome.seconds:.1f}" if outcome.decision else "as it is"
+        click.echo(f"{gain} ({outcome.tried} tried): {outcome.kernel}")
+
+    path = output or Path(file).with_suffix(".tuning.json")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path}: there is no folder {path.parent}")
+    record = TuningRecord.read(path) if path.exists() else TuningRecord()
+    module = import_model(file).trace().module if is_onnx(file) else read_module(file)
+    processor = processor_name(host_target(), vector_bits("cpu"))
+    record.processors.setdefault(processor, {}).update(tune(module, seconds, report))
+    write_file(path, record.text())
+    click.echo(str(path))
+
+
 @main.command("ops")
 @click.argument("names", nargs=-1)
 @reported

@@ -31,6 +31,8 @@ def test_defaults() -> None:
         "target_cpu": None,
         "target_features": None,
         "num_threads": None,
+        "tuning": None,
+        "reproducible": False,
     }
 
 
