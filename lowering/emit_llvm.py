@@ -31,6 +31,7 @@ from tenon.lowering.emit_llvm_memory import MEMORY_HANDLERS
 from tenon.lowering.emit_llvm_threads import THREAD_HANDLERS
 from tenon.lowering.emit_llvm_types import byte_size, byte_string, initial_bytes, llvm_type
 from tenon.lowering.emit_llvm_vector import VECTOR_HANDLERS
+from tenon.lowering.mark_final import FINAL
 
 HANDLERS: dict[str, Handler] = {
     **ARITH_HANDLERS,
@@ -42,6 +43,8 @@ HANDLERS: dict[str, Handler] = {
 }
 
 ENTRY = "main"
+# What LLVM's passes may change, and what they shall leave as it is.
+_ATTRIBUTES = {"#0": "", "#1": ' "final"'}
 _DECLARATION = re.compile(r"\s*declare\b.*?@([\w.$-]+|\"[^\"]*\")\s*\(")
 
 
@@ -65,8 +68,8 @@ def emit_llvm(module: ModuleOp, *, native_f16: bool = True) -> str:
             text.append(_function(op, parts, facts) if op is not main else _entry(op, parts))
         else:
             raise ValueError(f"emit_llvm: {op.name} at the top of a module has no lowering to LLVM")
-    attributes = ["attributes #0 = { nounwind noinline }", "!0 = !{i32 1}"]
-    return "\n".join([*text, *parts.functions, *_declarations(parts), *attributes, ""])
+    attributes = [f"attributes {number} = {{ nounwind noinline{kind} }}" for number, kind in _ATTRIBUTES.items()]
+    return "\n".join([*text, *parts.functions, *_declarations(parts), *attributes, "!0 = !{i32 1}", ""])
 
 
 def _global(op: GlobalOp) -> str:
@@ -99,7 +102,7 @@ def _function(function: FuncOp, parts: ModuleParts, facts: dict[tuple[str, int],
     if not function.body.blocks:
         types = ", ".join(llvm_type(argument).text for argument in function.function_type.inputs)
         return f"declare {result} @{name}({types}) nounwind"
-    writer = FunctionWriter(name, HANDLERS, parts)
+    writer = FunctionWriter(name, HANDLERS, parts, _attributes(function))
     parameters = []
     for number, argument in enumerate(_single_block(function).args):
         writer.values[argument] = f"%a{number}"
@@ -111,8 +114,12 @@ def _function(function: FuncOp, parts: ModuleParts, facts: dict[tuple[str, int],
                 writer.pointer_facts[argument] = known
         parameters.append(f"{writer.type_of(argument).text} {attributes}%a{number}")
     writer.bind_sizes(function)
-    header = f"define internal {result} @{name}({', '.join(parameters)}) #0 {{"
+    header = f"define internal {result} @{name}({', '.join(parameters)}) {writer.attributes} {{"
     return braces(header, function_body(writer, function.body.block))
+
+
+def _attributes(function: FuncOp) -> str:
+    return "#1" if FINAL in function.attributes else "#0"
 
 
 def _given_source(function: FuncOp, parts: ModuleParts) -> str:
@@ -141,7 +148,7 @@ def _declarations(parts: ModuleParts) -> list[str]:
 def _entry(main: FuncOp, parts: ModuleParts) -> str:
     if main.function_type.outputs.data:
         raise ValueError("emit_llvm: main has results, expected its outputs to be memref arguments")
-    writer = FunctionWriter(ENTRY, HANDLERS, parts)
+    writer = FunctionWriter(ENTRY, HANDLERS, parts, _attributes(main))
     for number, argument in enumerate(_single_block(main).args):
         if not isinstance(argument.type, MemRefType | IndexType):
             raise ValueError(f"emit_llvm: argument {number} of main is {argument.type}, expected a memref")
@@ -150,7 +157,7 @@ def _entry(main: FuncOp, parts: ModuleParts) -> str:
         if isinstance(argument.type, IndexType):
             writer.define(argument, f"load i64, ptr {writer.values[argument]}, align 8")
     writer.bind_sizes(main)
-    header = f"define void @{ENTRY}(ptr noalias readonly %args) #0 {{"
+    header = f"define void @{ENTRY}(ptr noalias readonly %args) {writer.attributes} {{"
     return braces(header, function_body(writer, main.body.block))
 
 

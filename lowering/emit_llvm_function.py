@@ -45,8 +45,9 @@ class ModuleParts:
 class FunctionWriter:
     """Writes one function: text lines, with the LLVM operand that stands for each SSA value."""
 
-    def __init__(self, name: str, handlers: dict[str, Handler], module: ModuleParts) -> None:
+    def __init__(self, name: str, handlers: dict[str, Handler], module: ModuleParts, attributes: str) -> None:
         self.name = name
+        self.attributes = attributes
         self.handlers = handlers
         self.module = module
         self.values: dict[SSAValue, str] = {}

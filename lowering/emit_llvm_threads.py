@@ -42,7 +42,10 @@ def _parallel(writer: FunctionWriter, op: Operation) -> None:
     chunk, part = f"{writer.name}_chunk{number}", f"{writer.name}_part{number}"
     writer.declare(f"declare void @{_PARALLEL_FOR}(ptr, ptr, i64)")
     writer.effect(f"call void @{_PARALLEL_FOR}(ptr @{part}, ptr {context}, i64 {chunks})")
-    writer.module.functions += [_chunk_function(writer, op, chunk, captured), captured.load_and_call(part, chunk)]
+    writer.module.functions += [
+        _chunk_function(writer, op, chunk, captured),
+        captured.load_and_call(part, chunk, writer.attributes),
+    ]
 
 
 THREAD_HANDLERS: dict[str, Handler] = {"scf.parallel": _parallel}
@@ -90,7 +93,7 @@ class _Captured:
             writer.effect(f"store {value_type.text} {text}, ptr {slot}, align {_alignment(value_type)}")
         return context
 
-    def load_and_call(self, part: str, chunk: str) -> str:
+    def load_and_call(self, part: str, chunk: str, attributes: str) -> str:
         """The function that the pool calls."""
         lines, arguments = [], []
         for number, (offset, value_type) in enumerate(zip(self.offsets()[:-1], self.types.values(), strict=True)):
@@ -100,7 +103,7 @@ class _Captured:
             arguments.append(f"{text} %a{number}")
         call = f"  call void @{chunk}({', '.join([*arguments, 'i64 %chunk'])})"
         return braces(
-            f"define internal void @{part}(ptr noalias readonly %context, i64 %chunk) #0 {{",
+            f"define internal void @{part}(ptr noalias readonly %context, i64 %chunk) {attributes} {{",
             [*lines, call, "  ret void"],
         )
 
@@ -147,7 +150,7 @@ def _product(writer: FunctionWriter, left: str, right: str) -> str:
 
 def _chunk_function(outer: FunctionWriter, loop: scf.ParallelOp, name: str, captured: _Captured) -> str:
     """The body of `loop` for one chunk, as a function of the captured values and the number of the chunk."""
-    writer = FunctionWriter(name, outer.handlers, outer.module)
+    writer = FunctionWriter(name, outer.handlers, outer.module, outer.attributes)
     names = {text: f"%a{number}" for number, text in enumerate(captured.types)}
     facts = _pointer_facts(outer, captured)
     for value in _free_values(loop):
@@ -166,7 +169,7 @@ def _chunk_function(outer: FunctionWriter, loop: scf.ParallelOp, name: str, capt
         parameters.append(f"{captured.types[text].text} {attributes}{names[text]}")
     _bind_indices(writer, loop)
     writer.operations(loop.body.block)
-    header = f"define internal void @{name}({', '.join([*parameters, 'i64 %chunk'])}) #0 {{"
+    header = f"define internal void @{name}({', '.join([*parameters, 'i64 %chunk'])}) {writer.attributes} {{"
     return braces(header, [*writer.finish(), "  ret void"])
 
 

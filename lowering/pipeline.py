@@ -32,6 +32,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "convert-structured-to-loops": _loader("convert_structured_to_loops", "ConvertStructuredToLoopsPass"),
     "parallelize": _loader("parallelize", "ParallelizePass"),
     "expand-math": _loader("expand_math", "ExpandMathPass"),
+    "mark-final": _loader("mark_final", "MarkFinalPass"),
     "map-to-grid": _loader("map_to_grid", "MapToGridPass"),
 }
 
@@ -60,7 +61,7 @@ def stages(vector_bits: int, tuning: str = "") -> tuple[Stage, ...]:
         # Tensors are buffers in one arena.
         Stage("buffered", (schedule, "convert-structured-to-loops")),
         # Kernels are loops over vectors and scalars.
-        Stage("loops", ("parallelize", "expand-math") if vector_bits else ()),
+        Stage("loops", ("parallelize", "expand-math", "mark-final") if vector_bits else ()),
     )
 
 

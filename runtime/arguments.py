@@ -258,10 +258,12 @@ class Parameters:
         parts: dict[str, str] = {}
         for position, (name, leaf) in enumerate(zip(self.leaf_names(structure), leaves, strict=True)):
             type_ = None if isinstance(leaf, Static) else abstract(leaf)
-            shown = repr(leaf.value if isinstance(leaf, Static) else leaf)
-            shape = shape_of(type_) or () if type_ is not None else ()
+            if type_ is None:
+                parts[name] = repr(leaf.value if isinstance(leaf, Static) else leaf)
+                continue
+            shape = shape_of(type_) or ()
             shape = shape if sizes is None else sizes.shape(position, shape)
-            parts[name] = shown if type_ is None else f"{element_of(type_)}{list(shape)}"
+            parts[name] = f"{element_of(type_)}{list(shape)}"
         return parts
 
 

@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tenon.runtime.knobs import knobs
+from tenon.runtime.llvm_parts import split
 
 if TYPE_CHECKING:
     from llvmlite.binding import LLJIT, ModuleRef, ResourceTracker, TargetMachine
@@ -99,10 +100,9 @@ def _target_machine(target: Target, optimization: int) -> TargetMachine:
     )
 
 
-def _optimized(llvm_ir: str, target: Target, optimization: int) -> tuple[ModuleRef, TargetMachine]:
+def _parsed(llvm_ir: str, target: Target, machine: TargetMachine) -> ModuleRef:
     from llvmlite import binding
 
-    machine = _target_machine(target, max(optimization, 1))
     try:
         module = binding.parse_assembly(llvm_ir)
         # LLVM ends the process over IR that is not valid; verifying costs a hundredth of compiling
@@ -111,15 +111,31 @@ def _optimized(llvm_ir: str, target: Target, optimization: int) -> tuple[ModuleR
         raise ValueError(f"tenon: LLVM refused the IR: {error}") from None
     module.triple = target.triple
     module.data_layout = str(machine.target_data)
-    if optimization > 0:
-        tuning = binding.create_pipeline_tuning_options(speed_level=optimization)
-        # loops come with explicit vectors; packing what is left never paid for its compile time
-        tuning.slp_vectorization = False
-        tuning.loop_vectorization = optimization > 0
-        tuning.loop_interleaving = optimization > 0
-        builder = binding.create_pass_builder(machine, tuning)
-        builder.getModulePassManager().run(module, builder)
-    return module, machine
+    return module
+
+
+def _run_passes(module: ModuleRef, machine: TargetMachine, optimization: int) -> None:
+    from llvmlite import binding
+
+    tuning = binding.create_pipeline_tuning_options(speed_level=optimization)
+    # loops come with explicit vectors; packing what is left never paid for its compile time
+    tuning.slp_vectorization = False
+    tuning.loop_vectorization = True
+    tuning.loop_interleaving = True
+    builder = binding.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+
+
+def _optimized(llvm_ir: str, target: Target, optimization: int) -> tuple[ModuleRef, TargetMachine]:
+    """The IR after LLVM's passes, which are not run on the functions that are final."""
+    machine = _target_machine(target, max(optimization, 1))
+    changeable, final = split(llvm_ir) if optimization > 0 else ("", llvm_ir)
+    modules = [_parsed(text, target, machine) for text in (changeable, final) if text]
+    if changeable:
+        _run_passes(modules[0], machine, optimization)
+    for other in modules[1:]:
+        modules[0].link_in(other)
+    return modules[0], machine
 
 
 def compile_object(llvm_ir: str, target: Target | None = None, *, optimization: int = 2) -> bytes:

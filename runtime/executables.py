@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -65,14 +66,13 @@ def executable(module: ModuleOp, device: str, name: str = "main") -> Executable:
     with collection_paused():
         if knobs.interpret:
             return InterpretedExecutable(module)
-        text = str(module)
-        key = cache.key(text, _meaning(module), device, _target_key(device))
+        key = cache.key(str(module), _meaning(module), device, _target_key(device))
         # With a folder for the IR, every pass has to run once more so that its result can be written there.
         known = _executables.get(key) if knobs.dump_ir is None else None
         if known is None:
             started = time.perf_counter()
             maker = _cpu_executable if device == "cpu" else _cuda_executable
-            known = _executables[key] = maker(module, text, key, name)
+            known = _executables[key] = maker(module, key, name)
             if knobs.debug >= 1:
                 print(f"tenon: {name}: ready in {1e3 * (time.perf_counter() - started):.0f} ms", file=sys.stderr)
         return known
@@ -121,16 +121,21 @@ def _say_compiling(name: str, target: str) -> None:
 
 @dataclass
 class CpuExecutable:
-    """Machine code for the CPU, with its interface and the loop IR that it was made from."""
+    """Machine code for the CPU, with its interface; `ir` is the loop IR that it was made from."""
 
     interface: Interface
-    ir: str
+    lowered: Callable[[], ModuleOp]
     code: Any
     address: int
     name: str = "main"
     copies: int = 0
     """How many inputs were copied so far, since they were not contiguous or not aligned."""
     arenas: list[np.ndarray[Any, Any]] = field(default_factory=list)
+
+    @property
+    def ir(self) -> str:
+        """The loop IR. Few ask for it, and to print it takes long: it is made again when it is asked for."""
+        return str(self.lowered())
 
     def __post_init__(self) -> None:
         from tenon.runtime.device_cpu import entry_point
@@ -216,22 +221,23 @@ def _aligned(size: int, alignment: int = 64) -> np.ndarray[Any, Any]:
     return memory[start : start + size]
 
 
-def _cpu_executable(module: ModuleOp, text: str, key: str, name: str) -> CpuExecutable:
+def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
     from tenon.runtime.device_cpu import host_target, load_object
 
     target = host_target()
     entry = _entry(key)
     if entry is None:
         _say_compiling(name, target.cpu)
-        entry = _compile_for_cpu(module.clone(), text, name)
+        entry = _compile_for_cpu(module.clone(), name)
         cache.store(key, entry)
     code = load_object(entry["object"], target)
     interface = Interface.from_json(entry["interface"].decode())
     kind = SizedCpuExecutable if interface.sizes else CpuExecutable
-    return kind(interface, entry["loops.mlir"].decode(), code, code.entry("main"), name)
+    lowered = partial(lower.lowered_again, module, lower.vector_bits("cpu"))
+    return kind(interface, lowered, code, code.entry("main"), name)
 
 
-def _compile_for_cpu(module: ModuleOp, text: str, name: str) -> dict[str, bytes]:
+def _compile_for_cpu(module: ModuleOp, name: str) -> dict[str, bytes]:
     from tenon.lowering.emit_llvm import emit_llvm
     from tenon.runtime.device_cpu import compile_object, host_target
 
@@ -244,8 +250,6 @@ def _compile_for_cpu(module: ModuleOp, text: str, name: str) -> dict[str, bytes]
     return {
         "object": code,
         "interface": Interface.of(module).to_json().encode(),
-        "loops.mlir": str(module).encode(),
-        "input.mlir": text.encode(),
     }
 
 
@@ -267,7 +271,7 @@ class DeviceExecutable:
         return list(self.program(*arrays))
 
 
-def _cuda_executable(module: ModuleOp, text: str, key: str, name: str) -> DeviceExecutable:
+def _cuda_executable(module: ModuleOp, key: str, name: str) -> DeviceExecutable:
     from xdsl.parser import Parser
 
     from tenon.runtime.device_cuda import CudaProgram, architecture
@@ -276,7 +280,7 @@ def _cuda_executable(module: ModuleOp, text: str, key: str, name: str) -> Device
     if entry is None:
         _say_compiling(name, architecture())
         mapped = lower.map_to_grid(lower.lower_module(module.clone(), "cuda", name))
-        entry = _compile_for_cuda(mapped, text, name)
+        entry = _compile_for_cuda(mapped, name)
         cache.store(key, entry)
     else:
         mapped = Parser(lower.new_context(), entry["grid.mlir"].decode(), "grid.mlir").parse_module()
@@ -284,7 +288,7 @@ def _cuda_executable(module: ModuleOp, text: str, key: str, name: str) -> Device
     return DeviceExecutable(interface, entry["grid.mlir"].decode(), CudaProgram(mapped, entry["cubin"]))
 
 
-def _compile_for_cuda(mapped: ModuleOp, text: str, name: str) -> dict[str, bytes]:
+def _compile_for_cuda(mapped: ModuleOp, name: str) -> dict[str, bytes]:
     from tenon.runtime.device_cuda import architecture, compile_kernels
 
     source, cubin = compile_kernels(mapped, architecture())
@@ -295,7 +299,6 @@ def _compile_for_cuda(mapped: ModuleOp, text: str, name: str) -> dict[str, bytes
         "cubin": cubin,
         "interface": Interface.of(mapped).to_json().encode(),
         "grid.mlir": str(mapped).encode(),
-        "input.mlir": text.encode(),
     }
 
 

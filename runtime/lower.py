@@ -88,6 +88,13 @@ def lower_module(module: ModuleOp, device: str, name: str = "main") -> ModuleOp:
     return module
 
 
+def lowered_again(module: ModuleOp, bits: int) -> ModuleOp:
+    """A copy of `module`, which was lowered before for vector registers of `bits`, as loop IR."""
+    from tenon.lowering.pipeline import lower
+
+    return lower(new_context(), module.clone(), bits)
+
+
 def map_to_grid(module: ModuleOp) -> ModuleOp:
     """Make loop IR for CUDA kernels with a grid, in place."""
     from tenon.lowering.pipeline import run_passes

@@ -1,0 +1,75 @@
+// RUN: tenon-opt %s -p mark-final | filecheck %s
+
+// A loop over vectors is final: LLVM only chooses instructions for it.
+// CHECK: func.func private @vectors(%{{.*}}: memref<64xf32>) attributes {kernel, final} {
+func.func private @vectors(%x: memref<64xf32>) attributes {kernel} {
+  %start = arith.constant 0 : index
+  %end = arith.constant 64 : index
+  %step = arith.constant 8 : index
+  scf.for %i = %start to %end step %step {
+    %v = vector.load %x[%i] : memref<64xf32>, vector<8xf32>
+    %w = arith.addf %v, %v : vector<8xf32>
+    vector.store %w, %x[%i] : memref<64xf32>, vector<8xf32>
+  }
+  func.return
+}
+
+// Without loops there is nothing to improve.
+// CHECK: func.func @main(%{{.*}}: memref<64xf32>) attributes {final} {
+func.func @main(%x: memref<64xf32>) {
+  func.call @vectors(%x) : (memref<64xf32>) -> ()
+  func.return
+}
+
+// LLVM makes vectors of a loop over scalars, even if somebody said that it is final.
+// CHECK: func.func private @scalars(%{{.*}}: memref<64xf32>) attributes {kernel} {
+func.func private @scalars(%x: memref<64xf32>) attributes {kernel, final} {
+  %start = arith.constant 0 : index
+  %end = arith.constant 64 : index
+  %step = arith.constant 1 : index
+  scf.for %i = %start to %end step %step {
+    %v = memref.load %x[%i] : memref<64xf32>
+    %w = arith.addf %v, %v : f32
+    memref.store %w, %x[%i] : memref<64xf32>
+  }
+  func.return
+}
+
+// It moves the load of %y out of the inner loop.
+// CHECK: func.func private @invariant(%{{.*}}: memref<64xf32>, %{{.*}}: memref<64xf32>) attributes {kernel} {
+func.func private @invariant(%x: memref<64xf32>, %y: memref<64xf32>) attributes {kernel} {
+  %start = arith.constant 0 : index
+  %end = arith.constant 64 : index
+  %step = arith.constant 8 : index
+  scf.for %i = %start to %end step %step {
+    scf.for %j = %start to %end step %step {
+      %u = vector.load %y[%i] : memref<64xf32>, vector<8xf32>
+      vector.store %u, %x[%j] : memref<64xf32>, vector<8xf32>
+    }
+  }
+  func.return
+}
+
+// It writes out a loop of two iterations.
+// CHECK: func.func private @short(%{{.*}}: memref<16xf32>) attributes {kernel} {
+func.func private @short(%x: memref<16xf32>) attributes {kernel} {
+  %start = arith.constant 0 : index
+  %end = arith.constant 16 : index
+  %step = arith.constant 8 : index
+  scf.for %i = %start to %end step %step {
+    %v = vector.load %x[%i] : memref<16xf32>, vector<8xf32>
+    %w = arith.addf %v, %v : vector<8xf32>
+    vector.store %w, %x[%i] : memref<16xf32>, vector<8xf32>
+  }
+  func.return
+}
+
+// And it keeps a small allocation in registers.
+// CHECK: func.func private @scratch(%{{.*}}: memref<8xf32>) attributes {kernel} {
+func.func private @scratch(%x: memref<8xf32>) attributes {kernel} {
+  %start = arith.constant 0 : index
+  %s = memref.alloca() : memref<8xf32>
+  %v = vector.load %x[%start] : memref<8xf32>, vector<8xf32>
+  vector.store %v, %s[%start] : memref<8xf32>, vector<8xf32>
+  func.return
+}

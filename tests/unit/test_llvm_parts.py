@@ -1,0 +1,72 @@
+"""Kernels that are final are compiled without LLVM's passes, beside others that are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tenon
+from tenon.lowering.emit_llvm import emit_llvm
+from tenon.runtime.device_cpu import host_target, native_assembly
+from tenon.runtime.llvm_parts import split
+
+
+def _mixed(x, y):
+    # a contraction is final, a running sum is not
+    return tenon.cumsum(x @ y, axis=1)
+
+
+def _text() -> str:
+    shape = tenon.ShapeDtype((24, 24), "f32")
+    return emit_llvm(tenon.jit(_mixed).lower(shape, shape).module)
+
+
+def test_each_function_is_defined_in_one_part_and_declared_where_it_is_called():
+    changeable, final = split(_text())
+    defined = [[line for line in part.splitlines() if line.startswith("define")] for part in (changeable, final)]
+    assert [len(lines) for lines in defined] == [1, 2]
+    assert all(line.endswith(" #0 {") for line in defined[0])
+    assert all(line.endswith(" #1 {") for line in defined[1])
+    assert "declare hidden void @kernel_1(" in final
+    assert "@kernel_0" not in changeable
+
+
+def test_one_kind_is_one_part():
+    text = _text()
+    assert split(text.replace(" #1 {", " #0 {"))[1] == ""
+    assert split(text.replace(" #0 {", " #1 {"))[0] == ""
+
+
+def test_functions_stay_with_the_variables_that_they_read():
+    text = """@table = internal constant [4 x i8] zeroinitializer
+define internal void @reads(ptr %p) #1 {
+  %v = load i8, ptr @table
+  store i8 %v, ptr %p
+  ret void
+}
+define internal void @apart(ptr %p) #1 {
+  ret void
+}
+define void @main(ptr %p) #0 {
+  call void @reads(ptr %p)
+  call void @apart(ptr %p)
+  ret void
+}
+attributes #0 = { nounwind }
+attributes #1 = { nounwind }
+"""
+    changeable, final = split(text)
+    assert "define hidden void @reads" in changeable
+    assert "@table" not in final
+    assert "@reads" not in final
+    assembly = native_assembly(text, host_target())
+    assert all(f"{name}:" in assembly for name in ("reads", "apart", "main"))
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+def test_numbers_of_both_parts(bits):
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal((24, 24), np.float32) for _ in range(2))
+    with tenon.knobs.override(vector_bits=bits, cache=False):
+        found = tenon.jit(_mixed)(x, y)
+    np.testing.assert_allclose(found, np.cumsum(x @ y, axis=1), rtol=1e-4, atol=1e-4)
