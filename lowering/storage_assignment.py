@@ -467,25 +467,20 @@ def _computes_size(op: Operation) -> bool:
 def elementwise_operands(kernel: func.FuncOp) -> frozenset[int]:
     """Which operands' memory a result of this kernel (on tensors) may reuse.
 
-    None, unless the kernel is a single all-parallel generic that writes its results with the identity map. An operand
+    None, unless all results come from one all-parallel generic that writes them with the identity map. An operand
     counts if that generic reads it with the identity map, and nothing reads it otherwise: then each of its elements is
-    read before the element of the result in its place is written, in whatever order the loops run.
+    read before the element of the result in its place is written, in whatever order the loops run, and whatever the
+    kernel computes before.
     """
     if not kernel.body.blocks:
         return frozenset()
-    generic: linalg.ops.GenericOp | None = None
     block = kernel.body.block
-    for op in block.ops:
-        if isinstance(op, linalg.ops.GenericOp):
-            if generic is not None:
-                return frozenset()
-            generic = op
-        elif not isinstance(op, arith.ConstantOp | tensor.EmptyOp | func.ReturnOp) and not _computes_size(op):
-            return frozenset()
-    if generic is None or any(iterator != PARALLEL for iterator in generic.iterator_types):
-        return frozenset()
     returned = block.last_op.operands if block.last_op is not None else ()
-    if len(set(returned)) != len(returned) or any(value.owner is not generic for value in returned):
+    owners = {value.owner for value in returned}
+    if len(set(returned)) != len(returned) or len(owners) != 1:
+        return frozenset()
+    (generic,) = owners
+    if not isinstance(generic, linalg.ops.GenericOp) or any(i != PARALLEL for i in generic.iterator_types):
         return frozenset()
     input_count = len(generic.inputs)
     is_identity = [attr.data == AffineMap.identity(attr.data.num_dims) for attr in generic.indexing_maps]

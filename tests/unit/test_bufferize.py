@@ -97,6 +97,28 @@ func.func private @first_row(%a: {M}) -> {V} attributes {{kernel}} {{
   }} -> {V}
   func.return %t : {V}
 }}
+func.func private @update(%x: {M}, %y: {M}) -> {M} attributes {{kernel}} {{
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : {M}
+  %f = linalg.fill ins(%zero : f32) outs(%e : {M}) -> {M}
+  %square = linalg.generic {{indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>,
+      affine_map<(d0, d1, d2) -> (d2, d1)>,
+      affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%y, %y : {M}, {M}) outs(%f : {M}) {{
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %r = arith.addf %o, %p : f32
+    linalg.yield %r : f32
+  }} -> {M}
+  %t = linalg.generic {{indexing_maps = [{IDENTITY}, {IDENTITY}, {IDENTITY}, {IDENTITY}],
+      iterator_types = ["parallel", "parallel"]}} ins(%x, %square, %y : {M}, {M}, {M}) outs(%e : {M}) {{
+  ^bb0(%p: f32, %q: f32, %s: f32, %o: f32):
+    %d = arith.subf %p, %q : f32
+    %r = arith.addf %d, %s : f32
+    linalg.yield %r : f32
+  }} -> {M}
+  func.return %t : {M}
+}}
 func.func private @flat(%a: tensor<16xf32>) -> tensor<16xf32> attributes {{kernel}} {{
   %e = tensor.empty() : tensor<16xf32>
   %t = linalg.generic {{indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
@@ -603,6 +625,9 @@ EARLY = f"""
   %1 = func.call @transpose(%x) : ({M}) -> {M}
   func.return %0, %1 : {M}, {M}"""
 SWAPPED = f"  func.return %y, %x : {M}, {M}"
+UPDATED = f"""
+  %0 = func.call @update(%x, %y) : ({M}, {M}) -> {M}
+  func.return %0 : {M}"""
 
 
 @pytest.mark.parametrize(
@@ -612,6 +637,8 @@ SWAPPED = f"  func.return %y, %x : {M}, {M}"
         pytest.param(KEPT, 1, "0", 64, id="input is read transposed when the result is written"),
         pytest.param(EARLY, 2, "0, -1", 64, id="input is still read after the result is known"),
         pytest.param(SWAPPED, 2, "0, 1", 64, id="outputs swap the donated inputs"),
+        pytest.param(UPDATED, 1, "0", 0, id="last statement of a kernel writes over what it alone reads"),
+        pytest.param(UPDATED, 1, "1", 64, id="an earlier statement reads what the last one would write over"),
     ],
 )
 def test_donation(body: str, results: int, donations: str, peak: int) -> None:
