@@ -23,13 +23,13 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from tenon.dialects.size import Size
+from tenon.lowering.block_loops import emit_blocks
 from tenon.lowering.kernel_intermediates import place_intermediates
 from tenon.lowering.kernel_statements import Kernel, LoopKind, Statement, filling, kernels_of, read_kernel
-from tenon.lowering.loop_builder import LoopBuilder, Position, Steps
+from tenon.lowering.loop_builder import LoopBuilder, Position, Span, Steps
 from tenon.lowering.loop_schedule import Schedule, read_schedule
 from tenon.lowering.shared_loops import SharedLoop, is_accumulated, shared_loops
 from tenon.lowering.statement_body import Buffer
-from tenon.lowering.statement_loops import Span, emit_statement
 from tenon.lowering.strips import read_strips, tile_along
 
 
@@ -105,7 +105,7 @@ class _KernelLoops:
         for item in self.kernel.items:
             if isinstance(item, Statement):
                 spans = [Span.whole(extent) for extent in item.extents]
-                emit_statement(self.builder, item, next(schedules), spans, buffers)
+                emit_blocks(self.builder, item, next(schedules), spans, buffers)
             else:
                 for source, buffer in buffers.items():
                     if buffer.memref is not None:
@@ -154,7 +154,7 @@ class _KernelLoops:
                 whole = [Span.whole(extent) for extent in fill.extents]
                 for known, span in zip(self.shared, spans, strict=False):
                     whole[output.plain_loops().index(known[number])] = span
-                emit_statement(self.builder, fill, _along_last(fill, self.schedules[number]), whole, {})
+                emit_blocks(self.builder, fill, _along_last(fill, self.schedules[number]), whole, {})
                 statement.initial[position] = None
                 fill.op.erase()
 
@@ -222,7 +222,7 @@ class _KernelLoops:
                 whole = [Span.whole(extent) for extent in statement.extents]
                 for known, span in zip(self.shared, narrowed, strict=True):
                     whole[known[number]] = span
-                emit_statement(self.builder, statement, self.schedules[number], whole, buffers | own)
+                emit_blocks(self.builder, statement, self.schedules[number], whole, buffers | own)
 
         self.builder.parallel([Steps(0, spans[position].extent) for position in run.loops], inside)
 

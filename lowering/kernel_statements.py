@@ -7,7 +7,7 @@ is the kernel's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -384,13 +384,18 @@ def lies_across(access: Access, vector: int, across: int | None) -> bool:
     return across is not None and access.stride(vector) is Stride.OTHER and access.stride(across) is Stride.UNIT
 
 
-def vector_obstacle(statement: Statement, loop: int, across: int | None = None) -> str | None:
+def vector_obstacle(
+    statement: Statement, loop: int, across: int | None = None, packed: Collection[int] = ()
+) -> str | None:
     """Why the iterations of `loop` cannot be the lanes of vectors; None if they can.
 
-    Inputs that have unit stride along `across` instead, a parallel loop, are no obstacle.
+    Inputs that have unit stride along `across` instead, a parallel loop, are no obstacle, nor are those at the
+    positions `packed`, which are copied to where they are contiguous.
     """
     kind = statement.kinds[loop]
-    for access in statement.accesses:
+    for number, access in enumerate(statement.accesses):
+        if number in packed:
+            continue
         stride = access.stride(loop)
         if access in statement.inputs and lies_across(access, loop, across):
             if isinstance(statement.extents[loop], Size) or LoopKind.REDUCTION in statement.kinds:

@@ -75,6 +75,24 @@ class Steps:
     step: int = 1
 
 
+@dataclass(frozen=True)
+class Span:
+    """The iterations of a loop that a nest runs: `extent` from `start`, which is `local` in shrunken buffers."""
+
+    start: Position
+    local: Position
+    extent: int
+
+    @staticmethod
+    def whole(extent: int) -> Span:
+        """All iterations of a loop."""
+        return Span(Position(), Position(), extent)
+
+    def part(self, distance: Position, extent: int) -> Span:
+        """`extent` of the iterations, `distance` from the first."""
+        return Span(self.start + distance, self.local + distance, extent)
+
+
 class LoopBuilder:
     """Appends loop IR to `entry`, a block that other code may have begun to fill."""
 

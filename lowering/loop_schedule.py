@@ -9,6 +9,14 @@ It is the attribute `schedule` of the op, a dictionary of integers:
 | `unroll`    | vectors along the `vector` loop that are computed together                       | 1          |
 | `jam`       | a parallel loop of which several iterations are computed together                | none       |
 | `jam_count` | how many                                                                         | 1          |
+| `pack`      | an input that is copied, tile by tile of the `vector` loop, to a panel           | none       |
+| `pack_jam`  | an input that is copied, block by block of the `jam` loop, to a panel            | none       |
+| `jam_block` | iterations of the `jam` loop in a block, which share the panels                  | all        |
+| `block`     | iterations of the outermost reduction loop whose partial sums are stored between | all        |
+
+A panel is scratch memory `[reduction loops][iterations of the tile or block]`: what the register tile reads from it is
+contiguous, whatever it was in the input. Blocks of `jam` are outermost, then tiles of `vector`, then blocks of the
+reduction, then the copies, and inside of those the register tiles.
 
 Inputs may have their unit stride along `jam` in place of `vector` if `jam_count` is `width`: square tiles of them are
 transposed in registers (`transposed_tiles`).
@@ -18,26 +26,50 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, i64
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, i1, i64
 
-from tenon.lowering.kernel_statements import LoopKind, Statement, lies_across, vector_obstacle
+from tenon.dialects.size import Size
+from tenon.lowering.kernel_statements import (
+    LoopKind,
+    Statement,
+    Stride,
+    element_type,
+    lies_across,
+    root_of,
+    vector_obstacle,
+)
 
 LARGEST_WIDTH = 128
 LARGEST_TILE = 64
 """Vectors in a tile; beyond this the code only grows."""
 
-_KEYS = ("vector", "width", "unroll", "jam", "jam_count")
+_KEYS = ("vector", "width", "unroll", "jam", "jam_count", "pack", "pack_jam", "jam_block", "block")
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """See the module docstring. `vector` and `jam` are positions of loops."""
+    """See the module docstring. `vector` and `jam` are positions of loops, `pack` and `pack_jam` of inputs."""
 
     vector: int | None = None
     width: int = 1
     unroll: int = 1
     jam: int | None = None
     jam_count: int = 1
+    pack: int | None = None
+    pack_jam: int | None = None
+    jam_block: int | None = None
+    block: int | None = None
+
+    @property
+    def blocked(self) -> bool:
+        """Whether there is more to the nest than register tiles."""
+        return any(part is not None for part in (self.pack, self.pack_jam, self.jam_block, self.block))
+
+    @property
+    def packed(self) -> dict[int, int]:
+        """The inputs that are copied to panels, each with the loop whose iterations are contiguous there."""
+        pairs = ((self.pack, self.vector), (self.pack_jam, self.jam))
+        return {number: loop for number, loop in pairs if number is not None and loop is not None}
 
     def attribute(self) -> DictionaryAttr:
         """The attribute `schedule` that says this."""
@@ -46,6 +78,10 @@ class Schedule:
             entries |= {"vector": self.vector, "width": self.width, "unroll": self.unroll}
         if self.jam is not None:
             entries |= {"jam": self.jam, "jam_count": self.jam_count}
+        for key in ("pack", "pack_jam", "jam_block", "block"):
+            number = getattr(self, key)
+            if number is not None:
+                entries[key] = number
         return DictionaryAttr({key: IntegerAttr(number, i64) for key, number in entries.items()})
 
 
@@ -91,13 +127,49 @@ def check_schedule(statement: Statement, schedule: Schedule) -> None:
             raise ValueError(f"schedule: vector and jam are both loop {schedule.jam}")
         if statement.kinds[schedule.jam] is not LoopKind.PARALLEL:
             raise ValueError(f"schedule: jam is loop {schedule.jam}, which is not parallel")
+    if schedule.blocked:
+        _check_blocks(statement, schedule)
     if schedule.vector is not None:
         _check_vector(statement, schedule, schedule.vector)
 
 
+def _check_blocks(statement: Statement, schedule: Schedule) -> None:
+    reductions = statement.loops(LoopKind.REDUCTION)
+    if not reductions or statement.loops(LoopKind.SEQUENTIAL) or schedule.vector in reductions:
+        raise ValueError("schedule: blocks need lanes along a parallel loop, a reduction, and no sequential loop")
+    if schedule.pack is not None and schedule.vector is None:
+        raise ValueError("schedule: pack needs a vector loop")
+    if schedule.jam is None and (schedule.pack_jam is not None or schedule.jam_block is not None):
+        raise ValueError("schedule: pack_jam and jam_block need a jam loop")
+    if schedule.jam_block is not None and (schedule.jam_block < 1 or schedule.jam_block % schedule.jam_count):
+        raise ValueError(f"schedule: jam_block is {schedule.jam_block}, no multiple of jam_count {schedule.jam_count}")
+    if schedule.block is not None and schedule.block < 1:
+        raise ValueError(f"schedule: block is {schedule.block}, not at least 1")
+    loops = [*reductions, *(loop for loop in (schedule.vector, schedule.jam) if loop is not None)]
+    for loop in loops:
+        if isinstance(statement.extents[loop], Size):
+            raise ValueError(
+                f"schedule: loop {loop} has {statement.extents[loop]} iterations, and blocks need a number"
+            )
+    for number, loop in (schedule.packed).items():
+        _check_packed(statement, number, loop, schedule.jam if loop == schedule.vector else schedule.vector)
+
+
+def _check_packed(statement: Statement, number: int, loop: int, other: int | None) -> None:
+    if not 0 <= number < len(statement.inputs):
+        raise ValueError(f"schedule: input {number} cannot be packed, the op has {len(statement.inputs)} inputs")
+    access = statement.inputs[number]
+    if access.stride(loop) is Stride.INVARIANT or (other is not None and other in access.loops()):
+        raise ValueError(f"schedule: input {number} cannot be packed along loop {loop}: others could not share a panel")
+    if element_type(access.buffer) == i1 or root_of(access.buffer) in {root_of(o.buffer) for o in statement.outputs}:
+        raise ValueError(f"schedule: input {number} cannot be packed: it holds i1, or is written")
+
+
 def _check_vector(statement: Statement, schedule: Schedule, loop: int) -> None:
     width = schedule.width
-    obstacle = vector_obstacle(statement, loop, schedule.jam)
+    obstacle = vector_obstacle(
+        statement, loop, schedule.jam, [n for n, along in schedule.packed.items() if along == loop]
+    )
     if obstacle is not None:
         raise ValueError(f"schedule: loop {loop} cannot be vectorized: {obstacle}")
     transposed = [a for a in statement.inputs if lies_across(a, loop, schedule.jam)]

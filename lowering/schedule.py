@@ -21,7 +21,7 @@ whole, all take that one. A tile has as many vectors as keep the multipliers bus
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from math import prod
 from pathlib import Path
@@ -33,6 +33,7 @@ from xdsl.passes import ModulePass
 
 from tenon.dialects.size import Size, estimate
 from tenon.lowering.collapse_loops import collapse_loops
+from tenon.lowering.contraction_schedule import column_operands, with_cut_panel, with_panels
 from tenon.lowering.kernel_intermediates import intermediates_fit
 from tenon.lowering.kernel_statements import (
     Kernel,
@@ -117,9 +118,10 @@ def decide(kernel: Kernel, vector_bits: int) -> tuple[list[Schedule | None], lis
     statements = kernel.statements
     shared = shared_loops(statements) if kernel.runs_together() else []
     if not shared:
-        return [_decide(statement, range(len(statement.extents)), vector_bits)[0] for statement in statements], None
+        tiles = [_decide(s, range(len(s.extents)), vector_bits, panels=True)[0] for s in statements]
+        return [tile and with_panels(statement, tile) for statement, tile in zip(statements, tiles, strict=True)], None
     if any(map(is_contraction, statements)):
-        decision = decide_strips(kernel, shared, lambda statement, loops: _decide(statement, loops, vector_bits))
+        decision = decide_strips(kernel, shared, lambda s, loops: _decide(s, loops, vector_bits, panels=True))
         if decision is not None:
             return decision
     own = [
@@ -159,14 +161,16 @@ def _decide_strips(
 
 
 def _decide(
-    statement: Statement, loops: Collection[int], vector_bits: int, *, jam: bool = True
+    statement: Statement, loops: Collection[int], vector_bits: int, *, jam: bool = True, panels: bool = False
 ) -> tuple[Schedule | None, float]:
-    """The best schedule that vectorizes and jams only `loops`, and what it costs: iterations per lane."""
+    """The best schedule that vectorizes and jams only `loops`, and what it costs: iterations per lane. With
+    `panels`, inputs may be copied so that a loop can be vectorized."""
     work = float(prod(map(estimate, statement.extents)))
-    lanes, chosen = 1.0, None
+    lanes, chosen, packed = 1.0, None, {}
     for loop in loops:
         width = min(vector_bits // compute_bits(statement), _power_of_two_in(estimate(statement.extents[loop])))
-        if width < 2 or vector_obstacle(statement, loop) is not None:
+        packed[loop] = column_operands(statement, loop) if panels else []
+        if width < 2 or vector_obstacle(statement, loop, packed=packed[loop]) is not None:
             continue
         filled = _lanes_filled(statement, loop, width)
         if filled > lanes or (filled == lanes and chosen is not None and _prefers(statement, loop, chosen[0])):
@@ -175,7 +179,10 @@ def _decide(
         return _decide_transposed(statement, loops, vector_bits) if jam else (None, work)
     loop, width = chosen
     jammed = _jam_loop(statement, loop, loops) if jam else None
-    return _tile(statement, loop, width, jammed), work / lanes
+    schedule = _tile(statement, loop, width, jammed)
+    if packed[loop]:
+        schedule = with_cut_panel(statement, replace(schedule, pack=packed[loop][0]))
+    return schedule, work / lanes
 
 
 def _decide_transposed(statement: Statement, loops: Collection[int], vector_bits: int) -> tuple[Schedule | None, float]:
@@ -242,6 +249,8 @@ def _jam_loop(statement: Statement, vector: int, loops: Collection[int]) -> int 
 
 def _tile(statement: Statement, vector: int, width: int, jam: int | None) -> Schedule:
     vectors = max(estimate(statement.extents[vector]) // width, 1)
+    if LoopKind.REDUCTION in statement.kinds and statement.kinds[vector] is LoopKind.PARALLEL:
+        vectors = -(-estimate(statement.extents[vector]) // width)
     outputs = len(statement.outputs)
     if LoopKind.REDUCTION not in statement.kinds:
         return Schedule(vector, width, min(vectors, UNROLLED_STREAM))

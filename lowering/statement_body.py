@@ -7,7 +7,7 @@ register tile pay.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,16 @@ class Buffer:
 
 
 @dataclass(frozen=True)
+class Panel:
+    """A copy of what a block of iterations reads of an input: `memref` is indexed by how far each of `loops` is from
+    its entry in `origins`; the last of them is padded to whole vectors."""
+
+    memref: SSAValue
+    loops: tuple[int, ...]
+    origins: tuple[Position, ...]
+
+
+@dataclass(frozen=True)
 class Point:
     """One iteration of each loop: its index, and its index in shrunken buffers."""
 
@@ -79,11 +89,18 @@ class BodyEmitter:
     """Emits loads, computation and stores of one statement."""
 
     def __init__(
-        self, builder: LoopBuilder, statement: Statement, buffers: dict[SSAValue, Buffer], *, fuse_products: bool
+        self,
+        builder: LoopBuilder,
+        statement: Statement,
+        buffers: dict[SSAValue, Buffer],
+        *,
+        fuse_products: bool,
+        panels: Mapping[int, Panel] | None = None,
     ) -> None:
         self._builder = builder
         self._statement = statement
         self._buffers = buffers
+        self._panels = panels or {}
         self._ops = [op for op in statement.body.ops if not isinstance(op, linalg.ops.YieldOp)]
         self._fused: dict[Operation, Operation] = {}
         if fuse_products:
@@ -115,6 +132,15 @@ class BodyEmitter:
         rows += rows[-1:] * (lanes.count - count)  # lanes that nobody looks at
         for number, row in enumerate(transposed(self._builder, rows)[: across.active or across.count]):
             reads[("across", *self._address(access, point.moved(across.loop, number)), lanes)] = row
+
+    def _load_packed(self, panel: Panel, point: Point, lanes: Lanes, reads: Reads) -> SSAValue:
+        """The element at `point`, or the elements of all lanes, active or not, from a panel."""
+        indices = tuple(
+            self._builder.index(point.indices[loop] + origin.scaled(-1))
+            for loop, origin in zip(panel.loops, panel.origins, strict=True)
+        )
+        wide = lanes.count > 1 and lanes.loop == panel.loops[-1]
+        return self._load(panel.memref, indices, Lanes(lanes.loop, lanes.count) if wide else ONE_LANE, reads)
 
     def _load_stepped(self, access: Access, point: Point, lanes: Lanes, reads: Reads) -> SSAValue:
         """Lanes that are a few elements apart: the vectors that hold them, of which the other lanes are left out."""
@@ -222,9 +248,15 @@ class BodyEmitter:
         """The values that the body yields at `point`; an accumulator that it does not read may be None."""
         statement = self._statement
         values: dict[SSAValue, SSAValue] = {}
-        for argument, access in zip(statement.body.args, statement.inputs, strict=False):
-            if argument.first_use is not None:
-                values[argument] = self.load(access, point, lanes, reads)
+        for number, (argument, access) in enumerate(zip(statement.body.args, statement.inputs, strict=False)):
+            if argument.first_use is None:
+                continue
+            panel = self._panels.get(number)
+            values[argument] = (
+                self.load(access, point, lanes, reads)
+                if panel is None
+                else self._load_packed(panel, point, lanes, reads)
+            )
         for argument, accumulator in zip(statement.accumulators, accumulators, strict=True):
             if accumulator is not None:
                 values[argument] = accumulator

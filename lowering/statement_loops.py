@@ -17,7 +17,7 @@ stride along it: with all other loops fixed, the lanes then reach different elem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,32 +29,23 @@ from xdsl.ir import SSAValue
 from tenon.dialects.size import Size
 from tenon.lowering.combiners import CombiningKind, combining_kind
 from tenon.lowering.kernel_statements import LoopKind, Statement, element_type, lies_across
-from tenon.lowering.loop_builder import LoopBuilder, Position, Steps, vector_op
+from tenon.lowering.loop_builder import LoopBuilder, Position, Span, Steps, vector_op
 from tenon.lowering.loop_schedule import Schedule
-from tenon.lowering.statement_body import ONE_LANE, BodyEmitter, Buffer, Lanes, Point, Reads
-
-
-@dataclass(frozen=True)
-class Span:
-    """The iterations of a loop that a nest runs: `extent` from `start`, which is `local` in shrunken buffers."""
-
-    start: Position
-    local: Position
-    extent: int
-
-    @staticmethod
-    def whole(extent: int) -> Span:
-        """All iterations of a loop."""
-        return Span(Position(), Position(), extent)
+from tenon.lowering.statement_body import ONE_LANE, BodyEmitter, Buffer, Lanes, Panel, Point, Reads
 
 
 @dataclass(frozen=True)
 class _Tiles:
-    """`steps` along a loop, each of `size` times `lanes` iterations."""
+    """`steps` along a loop, each of `size` times `lanes` iterations; the last vector may have lanes of its own."""
 
     steps: Steps
     size: int = 1
     lanes: Lanes = ONE_LANE
+    last: Lanes | None = None
+
+    def lanes_of(self, column: int) -> Lanes:
+        """The lanes of one of the `size` vectors."""
+        return self.last if self.last is not None and column == self.size - 1 else self.lanes
 
 
 @dataclass(frozen=True)
@@ -72,13 +63,27 @@ def emit_statement(
     schedule: Schedule | None,
     spans: Sequence[Span],
     buffers: dict[SSAValue, Buffer],
+    panels: Mapping[int, Panel] | None = None,
 ) -> None:
-    """Append the loops of `statement` over `spans`, one per loop, to the current block."""
-    loops = _StatementLoops(builder, statement, schedule, spans, buffers)
+    """Append the loops of `statement` over `spans`, one per loop, to the current block. Inputs that have one of the
+    `panels` are read from there; blocks that the schedule asks for are `emit_blocks`'."""
+    loops = _StatementLoops(builder, statement, schedule, spans, buffers, panels)
     if loops.vector is not None and statement.kinds[loops.vector] is LoopKind.REDUCTION:
         loops.emit_combined_lanes()
     else:
-        loops.emit_separate_lanes()
+        loops.emit_separate_lanes(loops.separate_tile)
+
+
+def emit_initial_values(
+    builder: LoopBuilder,
+    statement: Statement,
+    schedule: Schedule,
+    spans: Sequence[Span],
+    buffers: dict[SSAValue, Buffer],
+) -> None:
+    """Append loops that store what the outputs of `statement` hold before its reduction, in tiles as it has them."""
+    loops = _StatementLoops(builder, statement, schedule, spans, buffers, None)
+    loops.emit_separate_lanes(loops.initial_tile)
 
 
 class _StatementLoops:
@@ -89,13 +94,14 @@ class _StatementLoops:
         schedule: Schedule | None,
         spans: Sequence[Span],
         buffers: dict[SSAValue, Buffer],
+        panels: Mapping[int, Panel] | None,
     ) -> None:
         self.builder = builder
         self.statement = statement
         self.schedule = schedule or Schedule()
         self.spans = spans
         # The grid mapping recognises reductions by their one combining op, so only a schedule fuses products.
-        self.body = BodyEmitter(builder, statement, buffers, fuse_products=schedule is not None)
+        self.body = BodyEmitter(builder, statement, buffers, fuse_products=schedule is not None, panels=panels)
         self.vector = self.schedule.vector
         self.jam = self.schedule.jam
         self.parallel = statement.loops(LoopKind.PARALLEL)
@@ -129,6 +135,21 @@ class _StatementLoops:
             lanes = Lanes(self.vector, count, None if rest == count else rest)
             tiles.append(_Tiles(Steps(start, min(rest, 1)), 1, lanes))
         return [tile for tile in tiles if tile.steps.count]
+
+    def merged_vector_tiles(self) -> list[_Tiles]:
+        """The same, where the vectors behind the tiles and what does not fill one make one tile if a reduction runs
+        inside: then its loop runs once, and hides the latency of more accumulators."""
+        tiles = self.vector_tiles()
+        if not self.reductions or len(tiles) < 2 or tiles[-1].lanes.count == 1 or self.has_size(self.vector):
+            return tiles
+        *full, vectors, rest = tiles
+        if vectors.size == self.schedule.unroll:
+            return tiles
+        return [*full, _Tiles(vectors.steps, vectors.size + 1, vectors.lanes, rest.lanes)]
+
+    def has_size(self, loop: int | None) -> bool:
+        """Whether only the launch tells how long `loop` is."""
+        return loop is not None and isinstance(self.spans[loop].extent, Size)
 
     def vector_tiles_of_size(self, extent: Any) -> list[_Tiles]:
         """The same for an extent that is known at launch: any number of vectors, and of what does not fill one."""
@@ -218,14 +239,14 @@ class _StatementLoops:
 
     # Lanes that write different elements
 
-    def emit_separate_lanes(self) -> None:
+    def emit_separate_lanes(self, tile: Callable[[Point, _Tiles, _Tiles], None]) -> None:
         others = self.one_by_one(self.parallel, parallel=True)
         windows = self.one_by_one(self.sequential, parallel=False)
-        pairs = [(along, across) for along in self.vector_tiles() for across in self.jam_tiles()]
+        pairs = [(along, across) for along in self.merged_vector_tiles() for across in self.jam_tiles()]
 
         def tile_nest(outer: Sequence[_Range], point: Point, along: _Tiles, across: _Tiles) -> None:
             ranges = [*outer, *windows, *self.tiled(self.vector, along), *self.tiled(self.jam, across)]
-            self.nest(ranges, point, lambda at: self.separate_tile(at, along, across))
+            self.nest(ranges, point, lambda at: tile(at, along, across))
 
         if self.reductions or len(pairs) == 1:
             # With work inside, each kind of tile is worth passes of its own over all parallel loops.
@@ -239,39 +260,40 @@ class _StatementLoops:
 
             self.nest(others, self.origin, all_tiles)
 
-    def separate_tile(self, point: Point, along: _Tiles, across: _Tiles) -> None:
-        lanes = along.lanes
-        points = [
-            point.moved(self.jam, row).moved(self.vector, column * lanes.count)
+    def tile_points(self, point: Point, along: _Tiles, across: _Tiles) -> list[tuple[Point, Lanes]]:
+        """The vectors of a tile at `point`, row by row: where their first lane is, and their lanes."""
+        return [
+            (point.moved(self.jam, row).moved(self.vector, column * along.lanes.count), along.lanes_of(column))
             for row in range(across.size)
             for column in range(along.size)
         ]
+
+    def separate_tile(self, point: Point, along: _Tiles, across: _Tiles) -> None:
+        points = self.tile_points(point, along, across)
         outputs = len(self.statement.outputs)
         if not self.reductions:
             reads: Reads = {}
             self.load_transposed(point, along, across, reads)
-            for at in points:
+            for at, lanes in points:
                 initial = [
                     self.initial(output, at, lanes) if self.statement.reads_output(output) else None
                     for output in range(outputs)
                 ]
                 self.store(self.body.evaluate(at, initial, lanes, reads), at, lanes)
             return
-        carried = [self.initial(output, at, lanes) for at in points for output in range(outputs)]
+        carried = [self.initial(output, at, lanes) for at, lanes in points for output in range(outputs)]
 
         def step(inner: Point, values: list[SSAValue]) -> list[SSAValue]:
             known: Reads = {}
             results: list[SSAValue] = []
-            for number in range(len(points)):
-                row, column = divmod(number, along.size)
-                at = inner.moved(self.jam, row).moved(self.vector, column * lanes.count)
+            for number, (at, lanes) in enumerate(self.tile_points(inner, along, across)):
                 accumulators = values[number * outputs : (number + 1) * outputs]
                 new = self.body.evaluate(at, accumulators, lanes, known)
                 results += [self.builder.broadcast(value, lanes.count) for value in new]
             return results
 
         totals = self.reduce(self.reductions, point, carried, step)
-        for number, at in enumerate(points):
+        for number, (at, lanes) in enumerate(points):
             self.store(totals[number * outputs : (number + 1) * outputs], at, lanes)
 
     def load_transposed(self, point: Point, along: _Tiles, across: _Tiles, reads: Reads) -> None:
@@ -283,6 +305,11 @@ class _StatementLoops:
         for access in self.transposed:
             for column in range(along.size):
                 self.body.load_transposed(access, point.moved(self.vector, column * lanes.count), lanes, rows, reads)
+
+    def initial_tile(self, point: Point, along: _Tiles, across: _Tiles) -> None:
+        """What a tile starts from, to its place."""
+        for at, lanes in self.tile_points(point, along, across):
+            self.store([self.initial(output, at, lanes) for output in range(len(self.statement.outputs))], at, lanes)
 
     def initial(self, output: int, point: Point, lanes: Lanes) -> SSAValue:
         """What an output holds before the reduction: a fill's value, or its contents."""

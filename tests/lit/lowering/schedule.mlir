@@ -16,7 +16,20 @@ func.func private @matmul(%a: memref<64x32xf32>, %b: memref<32x128xf32>, %o: mem
 // SCALAR-LABEL: @matmul
 // SCALAR-NOT: schedule
 
-// Where the reduced loop is the contiguous one of both operands, its iterations become the lanes.
+// With few rows to share a copy, the iterations of the reduced loop become the lanes.
+func.func private @matmul_transposed_few_rows(%a: memref<4x32xf32>, %b: memref<128x32xf32>, %o: memref<4x128xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<4x32xf32>, memref<128x32xf32>) outs(%o : memref<4x128xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @matmul_transposed_few_rows
+// CHECK: schedule = {vector = 2 : i64, width = 16 : i64, unroll = 1 : i64, jam = 1 : i64, jam_count = 8 : i64}
+
+// Where the reduced loop is the contiguous one of both operands, the other operand is copied to panels of 64 columns.
 func.func private @matmul_transposed(%a: memref<64x32xf32>, %b: memref<128x32xf32>, %o: memref<64x128xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<64x32xf32>, memref<128x32xf32>) outs(%o : memref<64x128xf32>) {
   ^bb0(%x: f32, %y: f32, %acc: f32):
@@ -27,7 +40,31 @@ func.func private @matmul_transposed(%a: memref<64x32xf32>, %b: memref<128x32xf3
   func.return
 }
 // CHECK-LABEL: @matmul_transposed
-// CHECK: schedule = {vector = 2 : i64, width = 16 : i64, unroll = 1 : i64, jam = 1 : i64, jam_count = 8 : i64}
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64, jam_count = 6 : i64, pack = 1 : i64}
+
+// Operands that outgrow the cache are copied: columns in panels of a tile, rows where the reduction does not run along them.
+func.func private @matmul_large(%a: memref<1024x4096xf32>, %b: memref<4096x1024xf32>, %o: memref<1024x1024xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<1024x4096xf32>, memref<4096x1024xf32>) outs(%o : memref<1024x1024xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @matmul_large
+// CHECK: schedule = {{{.*}}jam_count = 6 : i64, pack = 1 : i64, block = 2048 : i64}
+func.func private @matmul_transposed_rows(%a: memref<1024x1024xf32>, %b: memref<1024x1024xf32>, %o: memref<1024x1024xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<1024x1024xf32>, memref<1024x1024xf32>) outs(%o : memref<1024x1024xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @matmul_transposed_rows
+// CHECK: schedule = {{{.*}}jam_count = 6 : i64, pack_jam = 0 : i64, jam_block = 96 : i64}
 
 // Loops over which all operands are contiguous become one, on the GPU too.
 func.func private @small_inner_dimensions(%x: memref<8x16x8x8xf32>, %o: memref<8x16x8x8xf32>) attributes {kernel} {

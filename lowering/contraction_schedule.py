@@ -1,0 +1,138 @@
+"""The blocks and panels of a contraction: which operands of a sum of products are worth a copy.
+
+The loops of a contraction are its columns (lanes; they index one operand, which is contiguous along them or is copied
+so), its rows (jammed; they index the other), its reductions, and batches, which index both. A copy of an operand costs
+what a few rows of products do, so it pays
+
+- for the columns where they are not contiguous (A times B transposed): vectors of them can be had in no other way. It
+  takes `LEAST_ROWS` rows to beat lanes along the reduction;
+- for the columns where the operand outgrows `CACHE_BYTES` and `MANY_ROWS` rows share it: its rows lie on pages of their
+  own, and where a power of two separates them they compete for the same lines of the cache;
+- for the rows where the reduction does not run along memory (A transposed times B) and the operand outgrows
+  `CACHE_BYTES`: each step would touch another page for a few elements. A block has as many rows as three eighths of the
+  cache hold, since all columns are read once per block; columns that outgrow `FAR_BYTES` are copied too, and the
+  reduction is cut so that `MANY_COPIED_ROWS` rows fit.
+
+A panel of columns that outgrows half the cache is cut along the reduction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from tenon.dialects.size import Size
+from tenon.lowering.combiners import combining_op
+from tenon.lowering.kernel_statements import Access, LoopKind, Statement, Stride, element_type, vector_obstacle
+from tenon.lowering.loop_schedule import Schedule
+
+CACHE_BYTES = 1 << 20
+"""What a core has to itself: the second level."""
+FAR_BYTES = 4 * CACHE_BYTES
+"""What is not read again and again without cost: a part of the last level."""
+LEAST_ROWS = 8
+MANY_ROWS = 128
+MANY_COPIED_ROWS = 384
+LEAST_COLUMN_TILES = 4
+"""Tiles along the columns that a copy of rows has to serve."""
+
+
+def column_operands(statement: Statement, loop: int) -> list[int]:
+    """The input to pack so that `loop` can be the lanes of a contraction; none where it need not or cannot be."""
+    if statement.kinds[loop] is not LoopKind.PARALLEL or not may_have_panels(statement):
+        return []
+    strided = [n for n, access in enumerate(statement.inputs) if access.stride(loop) is Stride.OTHER]
+    if len(strided) != 1 or vector_obstacle(statement, loop, packed=strided) is not None:
+        return []
+    return strided if _sharing_rows(statement, statement.inputs[strided[0]], loop) >= LEAST_ROWS else []
+
+
+def may_have_panels(statement: Statement) -> bool:
+    """Whether a statement sums into one output over loops of known extents, without windows in the output."""
+    return (
+        len(statement.outputs) == 1
+        and LoopKind.REDUCTION in statement.kinds
+        and LoopKind.SEQUENTIAL not in statement.kinds
+        and not any(isinstance(extent, Size) for extent in statement.extents)
+        and combining_op(statement.body, statement.accumulators[0]) is not None
+    )
+
+
+def with_panels(statement: Statement, schedule: Schedule) -> Schedule:
+    """`schedule`, a register tile of lanes along a parallel loop, with the copies that pay."""
+    vector, jam = schedule.vector, schedule.jam
+    if vector is None or jam is None or statement.kinds[vector] is LoopKind.REDUCTION or not may_have_panels(statement):
+        return schedule
+    columns = _only_operand(statement, vector, jam)
+    rows = _only_operand(statement, jam, vector)
+    tile = schedule.width * schedule.unroll
+    if rows is not None and statement.extents[vector] >= LEAST_COLUMN_TILES * tile:
+        access = statement.inputs[rows]
+        along = any(access.stride(loop) is Stride.UNIT for loop in statement.loops(LoopKind.REDUCTION))
+        if not along and _bytes(statement, access) > CACHE_BYTES:
+            return _with_packed_rows(statement, schedule, jam, rows, columns)
+    if schedule.pack is None and columns is not None:
+        access = statement.inputs[columns]
+        if _bytes(statement, access) > CACHE_BYTES and _sharing_rows(statement, access, vector) >= MANY_ROWS:
+            schedule = replace(schedule, pack=columns)
+    return with_cut_panel(statement, schedule)
+
+
+def with_cut_panel(statement: Statement, schedule: Schedule) -> Schedule:
+    """`schedule` with blocks of the reduction, if a panel of columns would be too large without."""
+    if schedule.pack is None or schedule.vector is None:
+        return schedule
+    panel = _panel_bytes(statement, schedule.pack, schedule.vector, schedule.width * schedule.unroll)
+    return _cut_reduction(statement, schedule, panel, CACHE_BYTES // 2)
+
+
+def _with_packed_rows(statement: Statement, schedule: Schedule, jam: int, rows: int, columns: int | None) -> Schedule:
+    """Blocks of as many rows as fit."""
+    count = schedule.jam_count
+    schedule = replace(schedule, pack_jam=rows)
+    if columns is not None and _bytes(statement, statement.inputs[columns]) > FAR_BYTES:
+        block = MANY_COPIED_ROWS // count * count
+        panel = _panel_bytes(statement, rows, jam, block)
+        schedule = replace(schedule, pack=columns, jam_block=block)
+        return _cut_reduction(statement, schedule, panel, CACHE_BYTES * 3 // 4)
+    size = _panel_bytes(statement, rows, jam, count)
+    tiles = max(CACHE_BYTES * 3 // 8 // max(size, 1), 1)
+    return replace(schedule, jam_block=min(tiles, -(-statement.extents[jam] // count)) * count)
+
+
+def _cut_reduction(statement: Statement, schedule: Schedule, panel: int, room: int) -> Schedule:
+    """Blocks of the outermost reduction, so that a panel of `panel` bytes becomes one that fits into `room`."""
+    parts = -(-panel // room)
+    if parts <= 1:
+        return schedule
+    return replace(schedule, block=-(-statement.extents[statement.loops(LoopKind.REDUCTION)[0]] // parts))
+
+
+def _only_operand(statement: Statement, loop: int, other: int) -> int | None:
+    """The one input that `loop` indexes, if `other` does not."""
+    found = [n for n, access in enumerate(statement.inputs) if access.stride(loop) is not Stride.INVARIANT]
+    return found[0] if len(found) == 1 and other not in statement.inputs[found[0]].loops() else None
+
+
+def _sharing_rows(statement: Statement, access: Access, vector: int) -> int:
+    """How many iterations of other parallel loops use the same elements."""
+    used = access.loops()
+    return prod(
+        statement.extents[loop] for loop in statement.loops(LoopKind.PARALLEL) if loop not in used and loop != vector
+    )
+
+
+def _panel_bytes(statement: Statement, number: int, loop: int, columns: int) -> int:
+    access = statement.inputs[number]
+    depth = prod(statement.extents[r] for r in statement.loops(LoopKind.REDUCTION) if r in access.loops())
+    return depth * min(columns, statement.extents[loop]) * _element_bytes(access)
+
+
+def _bytes(statement: Statement, access: Access) -> int:
+    """What one batch reads of an input."""
+    shared = {loop for loop in access.loops() if all(loop in other.loops() for other in statement.accesses)}
+    return prod(statement.extents[loop] for loop in access.loops() - shared) * _element_bytes(access)
+
+
+def _element_bytes(access: Access) -> int:
+    return (getattr(element_type(access.buffer), "bitwidth", 64) + 7) // 8

@@ -1,0 +1,45 @@
+// RUN: tenon-opt %s -p convert-structured-to-loops | filecheck %s
+
+// The tile of the transposed operand is copied once, in squares of 4 by 4, and read by all rows.
+func.func private @matmul_transposed(%a: memref<6x8xf32>, %b: memref<8x8xf32>, %o: memref<6x8xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<6x8xf32>, memref<8x8xf32>) outs(%o : memref<6x8xf32>) attrs = {schedule = {vector = 1, width = 4, unroll = 1, jam = 0, jam_count = 3, pack = 1}} {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @matmul_transposed
+// CHECK: scf.parallel
+// CHECK: %[[PANEL:.*]] = memref.alloc() : memref<8x4xf32>
+// CHECK: scf.parallel
+// CHECK-COUNT-4: vector.load %b
+// CHECK-COUNT-8: vector.shuffle
+// CHECK-COUNT-4: vector.store {{.*}}, %[[PANEL]]
+// CHECK: scf.parallel
+// CHECK: scf.for
+// CHECK: vector.load %[[PANEL]]
+// CHECK-COUNT-3: vector.fma
+// CHECK: memref.dealloc %[[PANEL]]
+
+// Between blocks of the reduction the output holds partial sums; rows are copied block by block.
+func.func private @blocks(%a: memref<8x6xf32>, %b: memref<8x4xf32>, %o: memref<6x4xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%o : memref<6x4xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<8x6xf32>, memref<8x4xf32>) outs(%o : memref<6x4xf32>) attrs = {schedule = {vector = 1, width = 4, unroll = 1, jam = 0, jam_count = 3, pack_jam = 0, jam_block = 6, block = 4}} {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @blocks
+// CHECK: vector.store {{.*}}, %o
+// CHECK: scf.for
+// CHECK: %[[ROWS:.*]] = memref.alloc() : memref<4x8xf32>
+// CHECK: vector.store {{.*}}, %[[ROWS]]
+// CHECK: vector.load %o
+// CHECK: memref.load %[[ROWS]]
+// CHECK: vector.fma

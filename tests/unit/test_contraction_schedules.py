@@ -1,0 +1,153 @@
+"""Sums of products under every kind of schedule, against NumPy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loop_kernels import Array, interpret, parse, to_loops
+from xdsl.dialects import linalg
+
+LAYOUTS = {"A·B": ("mk", "kn"), "A·Bᵀ": ("mk", "nk"), "Aᵀ·B": ("km", "kn"), "Aᵀ·Bᵀ": ("km", "nk")}
+SIZES = st.sampled_from([0, 1, 2, 3, 5, 7, 8, 13, 16, 19])
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """`o[b, m, n] = start + sum over k of x * y`, with the indices of `x` and `y` in any order; whole numbers."""
+
+    sizes: dict[str, int]
+    operands: tuple[str, str]
+    filled: bool
+
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """The operands, and what the output holds before."""
+        random = np.random.default_rng(sum(self.sizes.values()))
+        shapes = [tuple(self.sizes[loop] for loop in indices) for indices in (*self.operands, "bmn")]
+        x, y, o = (random.integers(-3, 4, shape).astype(np.float32) for shape in shapes)
+        return x, y, o
+
+    def expected(self) -> Array:
+        """The output, by `numpy.einsum`."""
+        x, y, before = self.arrays()
+        total = np.einsum(f"{self.operands[0]},{self.operands[1]}->bmn", x, y)
+        return total + (np.float32(1) if self.filled else before)
+
+    def text(self, schedule: dict[str, int] | None) -> str:
+        """A module with the kernel `@k(x, y, o)`; its loops are b, m, n and k."""
+        dims = {loop: f"d{number}" for number, loop in enumerate("bmnk")}
+        maps = ", ".join(
+            f"affine_map<(d0, d1, d2, d3) -> ({', '.join(dims[loop] for loop in indices)})>"
+            for indices in (*self.operands, "bmn")
+        )
+        x, y, o = (
+            f"memref<{''.join(f'{self.sizes[loop]}x' for loop in indices)}f32>" for indices in (*self.operands, "bmn")
+        )
+        entries = ", ".join(f"{key} = {number} : i64" for key, number in (schedule or {}).items())
+        return f"""
+func.func private @k(%x: {x}, %y: {y}, %o: {o}) attributes {{kernel}} {{
+  %one = arith.constant 1.0 : f32
+  {f"linalg.fill ins(%one : f32) outs(%o : {o})" if self.filled else ""}
+  linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}}
+      ins(%x, %y : {x}, {y}) outs(%o : {o}) {f"attrs = {{schedule = {{{entries}}}}}" if entries else ""} {{
+  ^bb0(%a: f32, %c: f32, %acc: f32):
+    %p = arith.mulf %a, %c : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }}
+  func.return
+}}"""
+
+    def check(self, schedule: dict[str, int] | None, vector_bits: int | None) -> None:
+        """Lower as `schedule` says, or as the pass decides, and compare."""
+        x, y, o = self.arrays()
+        (result,) = interpret(to_loops(parse(self.text(schedule)), vector_bits), "k", [x, y], [o])
+        np.testing.assert_array_equal(result, self.expected())
+
+
+@st.composite
+def contractions(draw: st.DrawFn) -> Contraction:
+    sizes = {"b": draw(st.sampled_from([1, 1, 2])), **{loop: draw(SIZES) for loop in "mnk"}}
+    x, y = LAYOUTS[draw(st.sampled_from(list(LAYOUTS)))]
+    batched = draw(st.sampled_from([("b", "b"), ("b", ""), ("", "b")]))
+    return Contraction(sizes, (batched[0] + x, batched[1] + y), draw(st.booleans()))
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> dict[str, int]:
+    """A register tile with lanes along n and rows along m, and any blocks and panels around it."""
+    count = draw(st.integers(1, 4))
+    schedule = {"vector": 2, "width": draw(st.sampled_from([2, 4, 8])), "unroll": draw(st.integers(1, 3))}
+    schedule |= {"jam": 1, "jam_count": count}
+    for key, numbers in {
+        "pack": st.just(1),
+        "pack_jam": st.just(0),
+        "jam_block": st.integers(1, 3).map(lambda tiles: tiles * count),
+        "block": st.integers(1, 9),
+    }.items():
+        if draw(st.booleans()):
+            schedule[key] = draw(numbers)
+    return schedule
+
+
+class TestNumbers:
+    @settings(max_examples=60)
+    @given(case=contractions(), schedule=schedules())
+    def test_blocks_and_panels(self, case: Contraction, schedule: dict[str, int]) -> None:
+        if case.operands[1].endswith("k"):
+            schedule["pack"] = 1  # lanes along n are contiguous in a panel only
+        case.check(schedule, None)
+
+    @settings(max_examples=30)
+    @given(case=contractions(), vector_bits=st.sampled_from([128, 256, 512]))
+    def test_what_the_pass_decides(self, case: Contraction, vector_bits: int) -> None:
+        case.check(None, vector_bits)
+
+
+class TestDecisions:
+    @pytest.mark.parametrize(
+        ("operands", "sizes", "keys"),
+        [
+            (("mk", "kn"), (256, 256, 256), set[str]()),
+            (("mk", "kn"), (64, 4096, 4096), set[str]()),
+            (("mk", "kn"), (1024, 1024, 1024), {"pack"}),
+            (("mk", "kn"), (1024, 1024, 4096), {"pack", "block"}),
+            (("mk", "nk"), (64, 64, 64), {"pack"}),
+            (("mk", "nk"), (4, 1024, 1024), set[str]()),
+            (("km", "kn"), (1024, 1024, 1024), {"pack_jam", "jam_block"}),
+            (("km", "kn"), (2048, 2048, 2048), {"pack", "pack_jam", "jam_block", "block"}),
+        ],
+    )
+    def test_copies(self, operands: tuple[str, str], sizes: tuple[int, int, int], keys: set[str]) -> None:
+        from tenon.lowering.schedule import SchedulePass
+
+        module = parse(Contraction({"b": 1, **dict(zip("mnk", sizes, strict=True))}, operands, filled=True).text(None))
+        SchedulePass(512).apply(None, module)  # pyright: ignore[reportArgumentType]
+        (op,) = [op for op in module.walk() if isinstance(op, linalg.ops.GenericOp)]
+        chosen = op.attributes["schedule"].data.keys()  # pyright: ignore
+        assert chosen & {"pack", "pack_jam", "jam_block", "block"} == keys
+
+
+TILE = {"vector": 2, "width": 4, "jam": 1, "jam_count": 2}
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("schedule", "message"),
+        [
+            ({"vector": 3, "width": 4, "block": 2}, "blocks need lanes along a parallel loop, a reduction, and no seq"),
+            ({"jam": 1, "jam_count": 2, "pack": 1}, "pack needs a vector loop"),
+            ({"vector": 2, "width": 4, "pack_jam": 0}, "pack_jam and jam_block need a jam loop"),
+            ({**TILE, "jam_block": 3}, "jam_block is 3, no multiple of jam_count 2"),
+            ({**TILE, "block": 0}, "block is 0, not at least 1"),
+            ({**TILE, "pack": 2}, "input 2 cannot be packed, the op has 2 inputs"),
+            ({**TILE, "pack": 0}, "input 0 cannot be packed along loop 2: others could not share a panel"),
+        ],
+    )
+    def test_illegal_blocks(self, schedule: dict[str, int], message: str) -> None:
+        case = Contraction({"b": 2, "m": 4, "n": 8, "k": 8}, ("bmk", "bkn"), filled=True)
+        with pytest.raises(ValueError, match=f"kernel @k: schedule: {message}"):
+            case.check(schedule, None)
