@@ -20,6 +20,7 @@ from tenon.dialects.inference import InferenceError, Shape
 from tenon.dialects.settings import setting
 from tenon.dialects.types import NUMERIC_TENSOR, compute_type, element_of, is_static, promote, shape_of, tensor_type
 from tenon.dialects.value import InsertionPoint, Value, inserting, ops
+from tenon.dialects.weight_gradient import weight_gradient_by_channels
 from tenon.dialects.windows import Sizes, Windows, check_padding, each, places
 
 if TYPE_CHECKING:
@@ -84,6 +85,9 @@ class ConvolutionOp(ContractionOp):
     @classmethod
     def weight_gradient(cls, g: Value, x: Value, weight: Value, settings: dict[str, Any]) -> Value:
         """The cotangent of `weight` for the cotangent `g` of the convolution of `x`."""
+        channels_last = weight_gradient_by_channels(g, x, weight, settings)
+        if channels_last is not None:
+            return channels_last
         loops = cls.loops([x.shape, weight.shape], settings)
         maps = (loops.result_map, *loops.operand_maps)
         return ops.contract((g, x), maps=maps, extents=loops.extents, shape=weight.shape)

@@ -2,7 +2,8 @@
 
 Before: tensor ops, composites included. After: no op is left that asks for a layout; transposes that follow each
 other have cancelled; those next to a contraction or a reduction have become part of its index maps or axes, where
-nothing is copied; those that remain are copies.
+nothing is copied; those that remain are copies. A contraction over windows keeps the transposes without which it would
+have no neighbours to compute together.
 
 A memory layout is an order of dimensions: the tensor transposed into that order, in row-major memory. An op class
 asks for layouts by `LAYOUTS` and the hook `laid_out`."""
@@ -15,7 +16,7 @@ from functools import partial
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import Rewriter
@@ -33,8 +34,10 @@ from tenon.dialects.families import (
     as_tuple,
 )
 from tenon.dialects.inference import normalize_axes
+from tenon.dialects.loops import LoopStructure, linear
 from tenon.dialects.shape import ReshapeOp, TransposeOp
 from tenon.dialects.signature import map_grouped
+from tenon.dialects.size import estimate
 from tenon.dialects.types import is_known, shape_of
 from tenon.dialects.value import InsertionPoint, Value, inserting
 from tenon.passes.canonicalize import Canonicalizer
@@ -52,6 +55,8 @@ from tenon.passes.shape_algebra import (
 Order = tuple[int, ...]
 # How many ops behind a transpose are looked at for one that takes it in.
 _FARTHEST = 64
+# Along shorter dimensions vectors stay empty.
+_FEWEST_NEIGHBOURS = 12
 
 
 class LayoutPass(ModulePass):
@@ -251,6 +256,8 @@ class TransposeIntoContraction(RewritePattern):
                 index = _permuted(index, _inverse(order))
             factors.append(operand)
             maps.append(index)
+        if _loses_neighbours(structure, (*maps, structure.result_map)):
+            return
         settings = {
             "maps": (*maps, structure.result_map),
             "extents": structure.extents,
@@ -270,12 +277,38 @@ class TransposeOfContraction(RewritePattern):
         order = axis_order(op)
         assert order is not None
         structure = inner.loops([shape_of(operand.type) for operand in inner.operands], inner.settings)
+        maps = (*structure.operand_maps, _permuted(structure.result_map, order))
+        if _loses_neighbours(structure, maps):
+            return
         settings = {
-            "maps": (*structure.operand_maps, _permuted(structure.result_map, order)),
+            "maps": maps,
             "extents": structure.extents,
             "shape": shape_of(op.result.type),
         }
         replace_same_type(op, rewriter, ContractOp.build_from([tuple(inner.operands)], settings))
+
+
+def _loses_neighbours(structure: LoopStructure, after: Sequence[AffineMap]) -> bool:
+    """Whether a contraction over windows has neighbours to compute together that it would not have any more.
+
+    A product of matrices is packed; windows overlap, so that a copy that is read for every element of a window pays.
+    """
+    before = (*structure.operand_maps, structure.result_map)
+    slides = any(not isinstance(e, AffineDimExpr | AffineConstantExpr) for m in before[:-1] for e in m.results)
+    return slides and _has_neighbours(before, structure.extents) and not _has_neighbours(after, structure.extents)
+
+
+def _has_neighbours(maps: Sequence[AffineMap], extents: Sequence[int]) -> bool:
+    """Whether neighbours along the last dimension of the result, which is no short one, are neighbours in each operand
+    that they differ in."""
+    last = maps[-1].results[-1] if maps[-1].results else None
+    if not isinstance(last, AffineDimExpr) or estimate(extents[last.position]) < _FEWEST_NEIGHBOURS:
+        return False
+    for index in maps[:-1]:
+        steps = [linear(expr)[0].get(last.position, 0) for expr in index.results]
+        if any(steps[:-1]) or (steps and steps[-1] not in (0, 1)):
+            return False
+    return True
 
 
 def _has_known_shapes(op: Operation) -> bool:

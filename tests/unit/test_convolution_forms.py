@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 import tenon
 from tenon.dialects.contraction import ContractOp
 from tenon.dialects.minimal_filtering import filtering_matrices
+from tenon.dialects.shape import TransposeOp
 from tenon.lowering.pipeline import run_passes
+from tenon.passes.pipeline import TENSOR_PIPELINE
 from tenon.runtime.lower import new_context
 
 Array = np.ndarray[Any, Any]
@@ -135,6 +138,24 @@ def test_filtering_along_rows(geometry: Geometry) -> None:
     module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
     run_passes(new_context(), module, ["decompose", "canonicalize"])
     assert sum(isinstance(op, ContractOp) for op in module.walk()) == 4
+    check(geometry)
+
+
+BY_CHANNELS = [
+    Geometry(1, 1, 3, 64, (71, 70), (3, 3), (2, 2), (1, 1), (1, 1)),
+    Geometry(2, 1, 2, 128, (12, 9), (3, 2), (1, 1), (2, 1), (1, 0)),
+    Geometry(3, 2, 16, 5, (40,), (5,), (1,), (1,), (2,)),
+]
+
+
+@pytest.mark.parametrize("geometry", BY_CHANNELS)
+def test_weight_gradient_along_channels(geometry: Geometry) -> None:
+    """In blocks of rows, in blocks of filters, and along the channels of the image."""
+    x, weight, g = geometry.arrays()
+    convolved = partial(tenon.conv, **geometry.settings())
+    module = tenon.jit(lambda g: tenon.vjp(lambda w: convolved(x, w), weight)[1](g)).trace(g).module.clone()
+    run_passes(new_context(), module, TENSOR_PIPELINE[:-1])
+    assert sum(isinstance(op, TransposeOp) for op in module.walk()) == 2
     check(geometry)
 
 

@@ -42,3 +42,18 @@ func.func @transposes_stay_in_front_of_results(%x: tensor<3x4xf32>) -> tensor<4x
 // CHECK-LABEL: @transposes_stay_in_front_of_results
 // CHECK-NEXT:    [[T:%.*]] = tenon.transpose %x
 // CHECK-NEXT:    tenon.relu [[T]]
+
+// A contraction over windows keeps the transposes that give it neighbours to compute together.
+#cotangent = affine_map<(k, c, f, o) -> (o, f)>
+#image = affine_map<(k, c, f, o) -> (c, o + k)>
+#weight = affine_map<(k, c, f, o) -> (k, c, f)>
+func.func @windows_keep_neighbours(%g: tensor<16x30xf32>, %x: tensor<4x32xf32>) -> tensor<16x4x3xf32> {
+  %t = tenon.transpose %g {permutation = [1, 0]} : tensor<16x30xf32> -> tensor<30x16xf32>
+  %w = tenon.contract [%t, %x] {maps = [#cotangent, #image, #weight], extents = [3, 4, 16, 30], shape = [3, 4, 16]} : [tensor<30x16xf32>, tensor<4x32xf32>] -> tensor<3x4x16xf32>
+  %y = tenon.transpose %w {permutation = [2, 1, 0]} : tensor<3x4x16xf32> -> tensor<16x4x3xf32>
+  func.return %y : tensor<16x4x3xf32>
+}
+// CHECK-LABEL: @windows_keep_neighbours
+// CHECK-NEXT:    %t = tenon.transpose %g
+// CHECK-NEXT:    %w = tenon.contract [%t, %x]
+// CHECK-NEXT:    %y = tenon.transpose %w
