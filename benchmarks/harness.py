@@ -1,8 +1,9 @@
 """One workload, measured: numbers are checked before time, contestants take turns, medians are compared.
 
-A round runs each contestant once (or as often as fills a block, where a call is short, after one call that is not
-timed), and every round starts with another one, so that what disturbs the machine disturbs all alike. A peer's ratio is
-the median over the rounds of its time over Tenon's in the same round.
+A round runs each contestant once (or as often as fills a block, where a call is short), and every round starts with
+another one, so that what disturbs the machine disturbs all alike. Before a block there is a pause, in which the threads
+of the one before stop to wait for work and take no core from the next, and, where calls are short, a call that is not
+timed. A peer's ratio is the median over the rounds of its time over Tenon's in the same round.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ OURS = ("tenon", "tenon, out=")
 """Contestants that are Tenon; the others are its peers."""
 BLOCK = 1e-3
 """Seconds that a block of short calls takes."""
+PAUSE = 4e-3
+"""Seconds after which OpenMP's and others' threads sleep instead of spinning."""
+SHORT = 20e-3
+"""Seconds of a block below which a call before it warms up caches and threads."""
 LEAST_ROUNDS, MOST_ROUNDS = 3, 400
 MOST_CALLS = 10_000
 
@@ -120,8 +125,10 @@ def ratios_of(samples: Mapping[str, Sequence[float]]) -> dict[str, dict[str, flo
     }
 
 
-def _block(run: Callable[[], Any], calls: int) -> float:
-    if calls > 1:
+def _block(run: Callable[[], Any], calls: int, pause: float = 0.0, warm_up: bool = False) -> float:
+    if pause:
+        time.sleep(pause)
+    if warm_up:
         run()
     started = time.perf_counter()
     for _ in range(calls):
@@ -129,13 +136,15 @@ def _block(run: Callable[[], Any], calls: int) -> float:
     return (time.perf_counter() - started) / calls
 
 
-def take_turns(runs: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, list[float]]:
-    """Seconds per call of each contestant in each round, for about `seconds` in all."""
+def take_turns(runs: Mapping[str, Callable[[], Any]], seconds: float, pause: float = 0.0) -> dict[str, list[float]]:
+    """Seconds per call of each contestant in each round, for about `seconds` in all, with a pause before each."""
     calls: dict[str, int] = {}
+    short: dict[str, bool] = {}
     for name, run in runs.items():
         calls[name] = 1
-        while calls[name] < MOST_CALLS and _block(run, calls[name]) * calls[name] < BLOCK / 2:
+        while (taken := _block(run, calls[name]) * calls[name]) < BLOCK / 2 and calls[name] < MOST_CALLS:
             calls[name] *= 2
+        short[name] = taken < SHORT
     samples: dict[str, list[float]] = {name: [] for name in runs}
     order = list(runs)
     end = time.perf_counter() + seconds
@@ -144,7 +153,7 @@ def take_turns(runs: Mapping[str, Callable[[], Any]], seconds: float) -> dict[st
             break
         start = turn % len(order)
         for name in order[start:] + order[:start]:
-            samples[name].append(_block(runs[name], calls[name]))
+            samples[name].append(_block(runs[name], calls[name], pause, short[name]))
     return samples
 
 
@@ -199,7 +208,7 @@ def measure(workload: Workload, threads: int, wanted: Sequence[str], seconds: fl
             del runners[name]
     for name in [name for name in runners if name not in OURS and name not in wanted]:
         del runners[name]  # it was only the reference
-    samples = take_turns({name: runner.run for name, runner in runners.items()}, seconds)
+    samples = take_turns({name: runner.run for name, runner in runners.items()}, seconds, PAUSE if threads > 1 else 0.0)
     row.seconds = {name: median(taken) for name, taken in samples.items()}
     row.fastest = {name: min(taken) for name, taken in samples.items()}
     row.ratios = ratios_of(samples)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ def tenon(function: Function) -> Preparation:
         import tenon
 
         compiled = tenon.jit(function)
-        return Runner(lambda: compiled(*arrays), _in_numpy)
+        return Runner(partial(compiled, *arrays), _in_numpy)
 
     return prepare
 
@@ -65,7 +66,7 @@ def tenon_into(function: Function) -> Preparation:
 
         compiled = tenon.jit(function)
         target = compiled(*arrays)
-        return Runner(lambda: compiled(*arrays, out=target), _in_numpy)
+        return Runner(partial(compiled, *arrays, out=target), _in_numpy)
 
     return prepare
 
@@ -78,7 +79,7 @@ def tenon_into_last(function: Function) -> Preparation:
 
         compiled = tenon.jit(function)
         *given, target = arrays
-        return Runner(lambda: compiled(*given, out=target), _in_numpy)
+        return Runner(partial(compiled, *given, out=target), _in_numpy)
 
     return prepare
 
@@ -87,7 +88,7 @@ def numpy(function: Function) -> Preparation:
     """NumPy, with OpenBLAS at its best setting for the processor."""
 
     def prepare(arrays: Sequence[Array]) -> Runner:
-        return Runner(lambda: function(*arrays), _in_numpy)
+        return Runner(partial(function, *arrays), _in_numpy)
 
     return prepare
 
@@ -127,7 +128,7 @@ def _torch_runner(function: Function, tensors: Sequence[Any], differentiates: bo
 
     torch.set_num_threads(thread_count())
     if differentiates:
-        return Runner(lambda: function(*tensors), _from_torch)
+        return Runner(partial(function, *tensors), _from_torch)
 
     def run() -> Any:
         with torch.no_grad():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,8 @@ WORKLOADS = (
         lambda: (normal(16), normal(16)),
         {
             "tenon": peers.tenon(_sum),
-            "numpy": peers.numpy(_sum),
-            "torch": peers.torch(_sum, differentiates=True),
+            "numpy": peers.numpy(operator.add),
+            "torch": peers.torch(operator.add, differentiates=True),
             "jax": peers.jax(_sum),
         },
         exact=in_f64(_sum),
@@ -46,7 +47,7 @@ WORKLOADS = (
         lambda: (normal(16), normal(16), np.zeros(16, np.float32)),
         {
             "tenon": peers.tenon_into_last(_sum),
-            "numpy": peers.numpy(lambda x, y, target: np.add(x, y, out=target)),
+            "numpy": peers.numpy(np.add),
             "torch": peers.torch(_into, differentiates=True),
         },
         exact=in_f64(lambda x, y, _: x + y),
