@@ -1,7 +1,8 @@
 """Schedules that are worth a measurement beside the one that the cost model chooses: it, with one thing changed.
 
-What changes is the register tile (vectors by jammed rows), the loop that is vectorized, the width of vectors, or the
-length of a strip. `tenon tune` walks from the best one so far to the best of its neighbours.
+What changes is the register tile (vectors by jammed rows), the loop that is vectorized, the width of vectors, what is
+copied to panels, the blocks around them, or the length of a strip. `tenon tune` walks from the best one so far to the
+best of its neighbours.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tenon.dialects.size import estimate
+from tenon.lowering.contraction_schedule import may_have_panels
 from tenon.lowering.kernel_statements import LoopKind, Statement, compute_bits, vector_obstacle
 from tenon.lowering.loop_schedule import Schedule, check_schedule
 
 TILES = ((1, 8), (1, 12), (2, 6), (2, 8), (2, 12), (3, 6), (3, 8), (4, 4), (4, 5), (4, 6), (6, 4), (8, 2), (8, 3))
 """Vectors by rows of a tile with a jammed loop; all leave registers for operands where there are 32."""
 UNROLLS = (1, 2, 4, 8)
+ROW_BLOCKS = (8, 16, 32)
+"""Tiles of a block of jammed rows."""
+REDUCTION_BLOCKS = (128, 256, 512)
 
 
 def neighbours(statement: Statement, schedule: Schedule | None, vector_bits: int) -> list[Schedule]:
@@ -35,6 +40,7 @@ def neighbours(statement: Statement, schedule: Schedule | None, vector_bits: int
 def _changed(statement: Statement, schedule: Schedule | None, vector_bits: int) -> Iterator[Schedule]:
     if schedule is not None:
         yield from _other_tiles(statement, schedule)
+        yield from _other_blocks(statement, schedule)
         if schedule.width > 2:
             yield replace(schedule, width=schedule.width // 2)
     for loop, extent in enumerate(statement.extents):
@@ -58,7 +64,23 @@ def _other_tiles(statement: Statement, schedule: Schedule) -> Iterator[Schedule]
     rows = estimate(statement.extents[schedule.jam])
     for unroll, count in TILES:
         if unroll <= vectors and count <= rows:
-            yield replace(schedule, unroll=unroll, jam_count=count)
+            block = None if schedule.jam_block is None else max(schedule.jam_block // count, 1) * count
+            yield replace(schedule, unroll=unroll, jam_count=count, jam_block=block)
+
+
+def _other_blocks(statement: Statement, schedule: Schedule) -> Iterator[Schedule]:
+    """Other copies and blocks of a contraction."""
+    if schedule.vector is None or schedule.jam is None or not may_have_panels(statement):
+        return
+    for number in (None, *range(len(statement.inputs))):
+        yield replace(schedule, pack=number)
+        for tiles in ROW_BLOCKS if number is not None else ():
+            yield replace(schedule, pack_jam=number, jam_block=tiles * schedule.jam_count)
+    yield replace(schedule, pack_jam=None, jam_block=None)
+    (first, *_) = statement.loops(LoopKind.REDUCTION)
+    for length in (None, *REDUCTION_BLOCKS):
+        if length is None or length < estimate(statement.extents[first]):
+            yield replace(schedule, block=length)
 
 
 def other_strips(strips: Sequence[int] | None) -> list[list[int]]:

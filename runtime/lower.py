@@ -88,11 +88,13 @@ def lower_module(module: ModuleOp, device: str, name: str = "main") -> ModuleOp:
     return module
 
 
-def lowered_again(module: ModuleOp, bits: int) -> ModuleOp:
-    """A copy of `module`, which was lowered before for vector registers of `bits`, as loop IR."""
+def lowered_again(module: ModuleOp, bits: int, tuning: str = "") -> ModuleOp:
+    """A copy of `module`, which was lowered before for vector registers of `bits` and with the options `tuning` (see
+    `tuning_options`), as loop IR.
+    """
     from tenon.lowering.pipeline import lower
 
-    return lower(new_context(), module.clone(), bits)
+    return lower(new_context(), module.clone(), bits, tuning=tuning)
 
 
 def map_to_grid(module: ModuleOp) -> ModuleOp:
