@@ -26,6 +26,7 @@ from xdsl.ir.affine import (
 
 from tenon.dialects.size import Size
 from tenon.lowering.combiners import combining_kind
+from tenon.lowering.selection import Selection, selection_of
 
 _DIVISIONS = (
     arith.DivSIOp,
@@ -147,6 +148,13 @@ class Statement:
     def body_loads(self) -> list[memref.LoadOp]:
         """The reads at computed indices."""
         return [op for op in self.body.walk() if isinstance(op, memref.LoadOp)]
+
+    def selection(self, loop: int) -> Selection | None:
+        """The selection of the best iteration of `loop`, if that is the only reduction and all that the body does."""
+        reductions = [known for known in self.loops(LoopKind.REDUCTION) if known == loop or self.extents[known] != 1]
+        if reductions != [loop] or isinstance(self.extents[loop], Size) or self.loops(LoopKind.SEQUENTIAL):
+            return None
+        return selection_of(self.body, self.accumulators)
 
     def divides_integers(self) -> bool:
         """Whether lanes that are masked off could trap."""
@@ -408,7 +416,7 @@ def vector_obstacle(
         if stride in (Stride.UNIT, Stride.STEPPED) and element_type(access.buffer) == i1:
             return "an i1 element is a byte in memory and a bit in a vector"
     if kind is LoopKind.REDUCTION:
-        for accumulator in statement.accumulators:
+        for accumulator in () if statement.selection(loop) else statement.accumulators:
             if combining_kind(statement.body, accumulator) is None:
                 return "an output is not combined by one associative op"
     elif any(output.stride(loop) is not Stride.UNIT for output in statement.outputs):
@@ -453,8 +461,11 @@ def is_index_of(value: SSAValue | None, loop: int) -> bool:
     return value is not None and isinstance(value.owner, linalg.ops.IndexOp) and value.owner.dim.value.data == loop
 
 
-def compute_bits(statement: Statement) -> int:
-    """The width of the widest element that the statement loads, computes with or stores."""
+def compute_bits(statement: Statement, loop: int | None = None) -> int:
+    """The width of the widest element that the statement loads, computes with or stores in lanes along `loop`."""
+    selection = None if loop is None else statement.selection(loop)
+    if selection is not None:
+        return max(32, *(_bits(v.type) for v in (selection.new, *statement.body.args[: len(statement.inputs)])))
     values = [*statement.body.args, *(result for op in statement.body.ops for result in op.results)]
     return max((_bits(value.type) for value in values), default=32)
 

@@ -13,6 +13,8 @@ It is the attribute `schedule` of the op, a dictionary of integers:
 | `pack_jam`  | an input that is copied, block by block of the `jam` loop, to a panel            | none       |
 | `jam_block` | iterations of the `jam` loop in a block, which share the panels                  | all        |
 | `block`     | iterations of the outermost reduction loop whose partial sums are stored between | all        |
+| `rows`      | iterations of the outermost reduction loop in a block, outside of the tiles      | all inside |
+| `strip`     | iterations of the vector loop in a strip, outside of the blocks of `rows`        | all        |
 
 A panel is scratch memory `[reduction loops][iterations of the tile or block]`: what the register tile reads from it is
 contiguous, whatever it was in the input. Blocks of `jam` are outermost, then tiles of `vector`, then blocks of the
@@ -43,7 +45,7 @@ LARGEST_WIDTH = 128
 LARGEST_TILE = 64
 """Vectors in a tile; beyond this the code only grows."""
 
-_KEYS = ("vector", "width", "unroll", "jam", "jam_count", "pack", "pack_jam", "jam_block", "block")
+_KEYS = ("vector", "width", "unroll", "jam", "jam_count", "pack", "pack_jam", "jam_block", "block", "rows", "strip")
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class Schedule:
     pack_jam: int | None = None
     jam_block: int | None = None
     block: int | None = None
+    rows: int | None = None
+    strip: int | None = None
 
     @property
     def blocked(self) -> bool:
@@ -78,7 +82,7 @@ class Schedule:
             entries |= {"vector": self.vector, "width": self.width, "unroll": self.unroll}
         if self.jam is not None:
             entries |= {"jam": self.jam, "jam_count": self.jam_count}
-        for key in ("pack", "pack_jam", "jam_block", "block"):
+        for key in ("pack", "pack_jam", "jam_block", "block", "rows", "strip"):
             number = getattr(self, key)
             if number is not None:
                 entries[key] = number
@@ -129,6 +133,8 @@ def check_schedule(statement: Statement, schedule: Schedule) -> None:
             raise ValueError(f"schedule: jam is loop {schedule.jam}, which is not parallel")
     if schedule.blocked:
         _check_blocks(statement, schedule)
+    if schedule.rows is not None or schedule.strip is not None:
+        _check_rows(statement, schedule)
     if schedule.vector is not None:
         _check_vector(statement, schedule, schedule.vector)
 
@@ -163,6 +169,21 @@ def _check_packed(statement: Statement, number: int, loop: int, other: int | Non
         raise ValueError(f"schedule: input {number} cannot be packed along loop {loop}: others could not share a panel")
     if element_type(access.buffer) == i1 or root_of(access.buffer) in {root_of(o.buffer) for o in statement.outputs}:
         raise ValueError(f"schedule: input {number} cannot be packed: it holds i1, or is written")
+
+
+def _check_rows(statement: Statement, schedule: Schedule) -> None:
+    reductions = statement.loops(LoopKind.REDUCTION)
+    if schedule.rows is None or schedule.vector is None or not reductions or statement.loops(LoopKind.SEQUENTIAL):
+        raise ValueError("schedule: rows and strip need a vector loop, a reduction loop and no sequential loop")
+    if statement.kinds[schedule.vector] is not LoopKind.PARALLEL:
+        raise ValueError(f"schedule: rows needs vectors along a parallel loop, and loop {schedule.vector} is none")
+    if schedule.blocked or schedule.jam is not None:
+        raise ValueError("schedule: rows and strip do not go with jam, panels and blocks")
+    if schedule.rows < 1 or (schedule.strip is not None and schedule.strip < 1):
+        raise ValueError(f"schedule: rows is {schedule.rows} and strip {schedule.strip}; both must be at least 1")
+    for loop in (reductions[0], schedule.vector):
+        if isinstance(statement.extents[loop], Size) or statement.extents[loop] == 0:
+            raise ValueError(f"schedule: loop {loop} has {statement.extents[loop]} iterations, which makes no blocks")
 
 
 def _check_vector(statement: Statement, schedule: Schedule, loop: int) -> None:

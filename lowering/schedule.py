@@ -65,6 +65,12 @@ TRANSPOSED_COST = 0.1
 """What a shuffle costs, in iterations."""
 CACHE_LINE = 512
 """Bits that are best written together."""
+ROWS = 8
+"""Rows that are read together by a reduction down their columns."""
+STRIP = 8192
+"""Bytes of the accumulators meanwhile."""
+SHORTEST_ROW, LEAST_COLUMNS = 4096, 1 << 18
+"""Bytes of a row, and of all rows, from which on that pays."""
 SEPARATE_ROWS = 4
 """Vectors along the vector loop in a tile that also jams."""
 
@@ -119,7 +125,10 @@ def decide(kernel: Kernel, vector_bits: int) -> tuple[list[Schedule | None], lis
     shared = shared_loops(statements) if kernel.runs_together() else []
     if not shared:
         tiles = [_decide(s, range(len(s.extents)), vector_bits, panels=True)[0] for s in statements]
-        return [tile and with_panels(statement, tile) for statement, tile in zip(statements, tiles, strict=True)], None
+        return [
+            tile and _in_row_blocks(statement, with_panels(statement, tile))
+            for statement, tile in zip(statements, tiles, strict=True)
+        ], None
     if any(map(is_contraction, statements)):
         decision = decide_strips(kernel, shared, lambda s, loops: _decide(s, loops, vector_bits, panels=True))
         if decision is not None:
@@ -168,7 +177,7 @@ def _decide(
     work = float(prod(map(estimate, statement.extents)))
     lanes, chosen, packed = 1.0, None, {}
     for loop in loops:
-        width = min(vector_bits // compute_bits(statement), _power_of_two_in(estimate(statement.extents[loop])))
+        width = min(vector_bits // compute_bits(statement, loop), _power_of_two_in(estimate(statement.extents[loop])))
         packed[loop] = column_operands(statement, loop) if panels else []
         if width < 2 or vector_obstacle(statement, loop, packed=packed[loop]) is not None:
             continue
@@ -251,7 +260,7 @@ def _tile(statement: Statement, vector: int, width: int, jam: int | None) -> Sch
     vectors = max(estimate(statement.extents[vector]) // width, 1)
     if LoopKind.REDUCTION in statement.kinds and statement.kinds[vector] is LoopKind.PARALLEL:
         vectors = -(-estimate(statement.extents[vector]) // width)
-    outputs = len(statement.outputs)
+    outputs = 1 if statement.selection(vector) else len(statement.outputs)
     if LoopKind.REDUCTION not in statement.kinds:
         return Schedule(vector, width, min(vectors, UNROLLED_STREAM))
     combined = statement.kinds[vector] is LoopKind.REDUCTION
@@ -266,6 +275,22 @@ def _tile(statement: Statement, vector: int, width: int, jam: int | None) -> Sch
     unroll = _even(vectors, max(min(SEPARATE_ROWS, LARGEST_TILE // outputs), 1))
     count = _even(rows, max(min(LARGEST_JAM, LARGEST_TILE // (unroll * outputs)), 1))
     return Schedule(vector, width, unroll, jam, count)
+
+
+def _in_row_blocks(statement: Statement, schedule: Schedule) -> Schedule:
+    """The schedule with a few rows at a time where it goes down the columns of long rows (`row_blocks`)."""
+    reductions = statement.loops(LoopKind.REDUCTION)
+    if schedule.blocked or schedule.jam is not None or len(reductions) != 1 or statement.loops(LoopKind.SEQUENTIAL):
+        return schedule
+    assert schedule.vector is not None
+    rows, columns = (statement.extents[loop] for loop in (reductions[0], schedule.vector))
+    if statement.kinds[schedule.vector] is not LoopKind.PARALLEL or any(isinstance(e, Size) for e in (rows, columns)):
+        return schedule
+    row = columns * compute_bits(statement) // 8
+    if row < SHORTEST_ROW or rows * row < LEAST_COLUMNS:
+        return schedule
+    unroll = min(SEPARATE_ROWS, schedule.unroll)
+    return replace(schedule, unroll=unroll, rows=ROWS, strip=STRIP // compute_bits(statement) * 8)
 
 
 def _even(total: int, largest: int) -> int:

@@ -7,7 +7,7 @@ register tile pay.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -265,6 +265,14 @@ class BodyEmitter:
         assert statement.body.last_op is not None
         yielded: Sequence[SSAValue] = statement.body.last_op.operands
         return [values.get(operand, operand) for operand in yielded]
+
+    def compute(
+        self, ops: Collection[Operation], values: dict[SSAValue, SSAValue], point: Point, lanes: Lanes, reads: Reads
+    ) -> None:
+        """Add to `values` what those ops of the body give that are in `ops`; their other operands are there already."""
+        for op in self._ops:
+            if op in ops:
+                self._emit(op, values, point, lanes, reads)
 
     def _emit(self, op: Operation, values: dict[SSAValue, SSAValue], point: Point, lanes: Lanes, reads: Reads) -> None:
         match op:

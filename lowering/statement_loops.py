@@ -31,6 +31,9 @@ from tenon.lowering.combiners import CombiningKind, combining_kind
 from tenon.lowering.kernel_statements import LoopKind, Statement, element_type, lies_across
 from tenon.lowering.loop_builder import LoopBuilder, Position, Span, Steps, vector_op
 from tenon.lowering.loop_schedule import Schedule
+from tenon.lowering.row_blocks import emit_row_blocks
+from tenon.lowering.selected_lanes import SelectedLanes
+from tenon.lowering.selection import Selection
 from tenon.lowering.statement_body import ONE_LANE, BodyEmitter, Buffer, Lanes, Panel, Point, Reads
 
 
@@ -67,8 +70,17 @@ def emit_statement(
 ) -> None:
     """Append the loops of `statement` over `spans`, one per loop, to the current block. Inputs that have one of the
     `panels` are read from there; blocks that the schedule asks for are `emit_blocks`'."""
+    if schedule is not None and schedule.rows is not None:
+
+        def emit_part(part: Statement, schedule: Schedule, spans: Sequence[Span]) -> None:
+            emit_statement(builder, part, schedule, spans, buffers)
+
+        emit_row_blocks(builder, statement, schedule, spans, emit_part)
+        return
     loops = _StatementLoops(builder, statement, schedule, spans, buffers, panels)
-    if loops.vector is not None and statement.kinds[loops.vector] is LoopKind.REDUCTION:
+    if loops.vector is not None and (selection := statement.selection(loops.vector)) is not None:
+        loops.emit_selected_lanes(selection)
+    elif loops.vector is not None and statement.kinds[loops.vector] is LoopKind.REDUCTION:
         loops.emit_combined_lanes()
     else:
         loops.emit_separate_lanes(loops.separate_tile)
@@ -321,6 +333,18 @@ class _StatementLoops:
     def store(self, values: Sequence[SSAValue], point: Point, lanes: Lanes) -> None:
         for value, output in zip(values, self.statement.outputs, strict=True):
             self.body.store(value, output, point, lanes)
+
+    # Lanes that select
+
+    def emit_selected_lanes(self, selection: Selection) -> None:
+        lanes = SelectedLanes(self.builder, self.statement, self.schedule, selection, self.body)
+
+        def leaf(point: Point) -> None:
+            initial = [self.initial(output, point, ONE_LANE) for output in range(len(self.statement.outputs))]
+            self.store(lanes.emit(point, initial), point, ONE_LANE)
+
+        ranges = [_Range(loop, Steps(0, self.spans[loop].extent), parallel=True) for loop in self.parallel]
+        self.nest(ranges, self.origin, leaf)
 
     # Lanes that are combined
 

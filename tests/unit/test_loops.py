@@ -448,6 +448,16 @@ class TestNumbers:
         jams = [loop for loop in statement.loops(LoopKind.PARALLEL) if loop != numbers.get("vector")]
         if "jam" not in numbers and jams and data.draw(st.booleans()):
             numbers |= {"jam": data.draw(st.sampled_from(jams)), "jam_count": data.draw(st.integers(1, 4))}
+        loop, kinds = numbers.get("vector"), statement.kinds
+        blocked = LoopKind.REDUCTION in kinds and LoopKind.SEQUENTIAL not in kinds and 0 not in statement.extents
+        if (
+            loop is not None
+            and kinds[loop] is LoopKind.PARALLEL
+            and blocked
+            and "jam" not in numbers
+            and data.draw(st.booleans())
+        ):
+            numbers |= {"rows": data.draw(st.integers(1, 4)), "strip": data.draw(st.integers(1, 20))}
         schedule = ", ".join(f"{key} = {number} : i64" for key, number in numbers.items())
         module = to_loops(parse(case.text(schedule)), None)
         (result,) = interpret(module, "k", [array for _, array in case.inputs], [case.output[1]])

@@ -115,3 +115,31 @@ func.func private @transposed(%x: memref<64x48xf32>, %o: memref<48x64xf32>) attr
 }
 // CHECK-LABEL: @transposed
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 16 : i64}
+
+// Down the columns of long rows, a few rows are read together.
+func.func private @columns(%x: memref<512x4096xf32>, %o: memref<4096xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>], iterator_types = ["reduction", "parallel"]} ins(%x : memref<512x4096xf32>) outs(%o : memref<4096xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %r = arith.addf %acc, %a : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @columns
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, rows = 8 : i64, strip = 2048 : i64}
+
+// The best of a row and where it was: each lane looks for itself.
+func.func private @argmax(%x: memref<64x1000xf32>, %v: memref<64xf32>, %o: memref<64xi64>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%x : memref<64x1000xf32>) outs(%v, %o : memref<64xf32>, memref<64xi64>) {
+  ^bb0(%a: f32, %best: f32, %where: i64):
+    %better = arith.cmpf ogt, %a, %best : f32
+    %value = arith.select %better, %a, %best : f32
+    %index = linalg.index 1 : index
+    %number = arith.index_cast %index : index to i64
+    %place = arith.select %better, %number, %where : i64
+    linalg.yield %value, %place : f32, i64
+  }
+  func.return
+}
+// CHECK-LABEL: @argmax
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64}

@@ -1,0 +1,81 @@
+"""Selections (argmax) whose lanes look for the best by themselves: the first of equals, and numbers that are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loop_kernels import interpret, parse, to_loops
+from xdsl.dialects import vector
+
+from tenon.lowering.kernel_statements import kernels_of, read_kernel, vector_obstacle
+
+FLOATS = """%0 = arith.cmpf {less}, %e, %best : f32
+    %1 = arith.cmpf une, %e, %e : f32
+    %2 = arith.cmpf oeq, %best, %best : f32
+    %3 = arith.andi %1, %2 : i1
+    %better = arith.ori %0, %3 : i1"""
+INTEGERS = "%better = arith.cmpi {less}, %e, %best : i32"
+
+
+def selection(rows: int, columns: int, compare: str, element: str, schedule: str = "") -> str:
+    x, v, o = f"memref<{rows}x{columns}x{element}>", f"memref<{rows}x{element}>", f"memref<{rows}xi64>"
+    attributes = f" attrs = {{schedule = {{{schedule}}}}}" if schedule else ""
+    return f"""func.func private @k(%x: {x}, %v: {v}, %o: {o}) attributes {{kernel}} {{
+  linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>,
+      affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]}}
+      ins(%x : {x}) outs(%v, %o : {v}, {o}){attributes} {{
+  ^bb0(%e: {element}, %best: {element}, %where: i64):
+    {compare}
+    %value = arith.select %better, %e, %best : {element}
+    %index = linalg.index 1 : index
+    %number = arith.index_cast %index : index to i64
+    %place = arith.select %better, %number, %where : i64
+    linalg.yield %value, %place : {element}, i64
+  }}
+  func.return
+}}
+"""
+
+
+@settings(max_examples=12)
+@given(
+    rows=st.integers(1, 3),
+    columns=st.integers(1, 70),
+    width=st.sampled_from([2, 4, 8, 16]),
+    unroll=st.integers(1, 4),
+    seed=st.integers(0, 99),
+    numbers=st.integers(1, 4),
+)
+def test_the_first_of_the_best_is_found(
+    rows: int, columns: int, width: int, unroll: int, seed: int, numbers: int
+) -> None:
+    x = np.random.default_rng(seed).choice(
+        np.array([1, -np.inf, np.nan, 2], np.float32)[:numbers], size=(rows, columns)
+    )
+    schedule = f"vector = 1 : i64, width = {width} : i64, unroll = {unroll} : i64"
+    module = to_loops(parse(selection(rows, columns, FLOATS.format(less="ogt"), "f32", schedule)), None)
+    initial = [np.full(rows, -np.inf, np.float32), np.zeros(rows, np.int64)]
+    value, place = interpret(module, "k", [x], initial)
+    np.testing.assert_array_equal(place, x.argmax(axis=1))
+    np.testing.assert_array_equal(value, x[np.arange(rows), place])
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("columns", [16, 100, 257])
+def test_integers_and_what_was_there_before(columns: int, bits: int) -> None:
+    x = np.random.default_rng(bits).integers(0, 9, (4, columns)).astype(np.int32)
+    module = to_loops(parse(selection(4, columns, INTEGERS.format(less="slt"), "i32")), bits)
+    assert any(isinstance(op, vector.ShuffleOp) for op in module.walk())
+    value, place = interpret(module, "k", [x], [np.array([9, 9, 0, -1], np.int32), np.full(4, 77, np.int64)])
+    np.testing.assert_array_equal(value, [x[0].min(), x[1].min(), 0, -1])
+    np.testing.assert_array_equal(place, [x[0].argmin(), x[1].argmin(), 77, 77])
+
+
+@pytest.mark.parametrize("less", ["oge", "one", "uge"])
+def test_what_also_takes_equals_stays_in_order(less: str) -> None:
+    (kernel,) = kernels_of(parse(selection(2, 50, FLOATS.format(less=less), "f32")))
+    (statement,) = read_kernel(kernel).statements
+    assert statement.selection(1) is None
+    assert vector_obstacle(statement, 1) == "an output is not combined by one associative op"
