@@ -14,6 +14,8 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from tenon.lowering.loop_nests import constant_int
+
 INDEX = IndexType()
 
 
@@ -84,6 +86,12 @@ def trips(lower: Number, upper: Number, step: Number) -> Number:
     if isinstance(lower, int) and isinstance(upper, int):
         return quotient_up(max(0, upper - lower), step)
     return quotient_up(larger(Term(arith.SubiOp, upper, lower), 0), step)
+
+
+def known(value: SSAValue) -> Number:
+    """The constant that `value` is, or itself."""
+    number = constant_int(value)
+    return value if number is None else number
 
 
 class Numbers:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.builder import Builder
-from xdsl.dialects import arith, math, memref, scf
-from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType
+from xdsl.dialects import arith, math, memref, scf, vector
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -161,7 +161,10 @@ def combiners_of(loop: scf.ForOp) -> tuple[CombiningKind, ...] | None:
         kind = _ASSOCIATIVE.get(combiner.name)
         if isinstance(combiner, math.FmaOp) and combiner.c is carried:
             kind = COMBINING_KINDS[arith.AddfOp]
-        if kind is None or not isinstance(carried.type, IntegerType | AnyFloat):
+        if isinstance(combiner, vector.FMAOp) and combiner.acc is carried:
+            kind = COMBINING_KINDS[arith.AddfOp]
+        element = carried.type.element_type if isinstance(carried.type, VectorType) else carried.type
+        if kind is None or not isinstance(element, IntegerType | AnyFloat):
             return None
         found.append(kind)
     return tuple(found)

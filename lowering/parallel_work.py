@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.lowering.emit_llvm_types import llvm_type
-from tenon.lowering.launch_numbers import Number, product, total, trips
+from tenon.lowering.launch_numbers import Number, known, product, total, trips
 from tenon.lowering.loop_nests import constant_int
 
 UNKNOWN_TRIPS = 32
@@ -36,13 +36,22 @@ _FREE = frozenset({"arith.constant", "vector.broadcast", "vector.create_mask"})
 _ACCESSES = frozenset({"load", "store", "maskedload", "maskedstore"})
 
 
-def loop_trips(loop: scf.ParallelOp) -> list[Number]:
-    """How often each dimension of a parallel loop runs."""
-    bounds = zip(loop.lowerBound, loop.upperBound, loop.step, strict=True)
-    return [trips(*map(known, of_dimension)) for of_dimension in bounds]
+Loop = scf.ParallelOp | scf.ForOp
 
 
-def loop_work(loop: scf.ParallelOp) -> Number:
+def loop_bounds(loop: Loop) -> list[tuple[SSAValue, SSAValue, SSAValue]]:
+    """Where each dimension of a loop starts and ends, and its step."""
+    if isinstance(loop, scf.ForOp):
+        return [(loop.lb, loop.ub, loop.step)]
+    return list(zip(loop.lowerBound, loop.upperBound, loop.step, strict=True))
+
+
+def loop_trips(loop: Loop) -> list[Number]:
+    """How often each dimension of a loop runs."""
+    return [trips(*map(known, bounds)) for bounds in loop_bounds(loop)]
+
+
+def loop_work(loop: Loop) -> Number:
     """What all iterations of `loop` cost; a number that can be computed in front of it."""
     work = _block_cost(loop.body.block, loop)
     for count in loop_trips(loop):
@@ -50,25 +59,17 @@ def loop_work(loop: scf.ParallelOp) -> Number:
     return work
 
 
-def known(value: SSAValue) -> Number:
-    """The constant that `value` is, or itself."""
-    number = constant_int(value)
-    return value if number is None else number
-
-
-def _block_cost(block: Block, outer: scf.ParallelOp) -> Number:
+def _block_cost(block: Block, outer: Loop) -> Number:
     cost: Number = 0
     for op in block.ops:
         cost = total(cost, _op_cost(op, outer))
     return cost
 
 
-def _op_cost(op: Operation, outer: scf.ParallelOp) -> Number:
+def _op_cost(op: Operation, outer: Loop) -> Number:
     if isinstance(op, scf.ForOp | scf.ParallelOp):
         cost = total(_block_cost(op.body.block, outer), _LOOP)
-        rank = len(op.lowerBound) if isinstance(op, scf.ParallelOp) else 1
-        for dimension in range(rank):
-            bounds = op.operands[dimension : 3 * rank : rank]
+        for bounds in loop_bounds(op):
             is_seen = not any(_is_inside(bound, outer) for bound in bounds if constant_int(bound) is None)
             cost = product(cost, trips(*map(known, bounds)) if is_seen else UNKNOWN_TRIPS)
         return cost
@@ -81,7 +82,7 @@ def _op_cost(op: Operation, outer: scf.ParallelOp) -> Number:
     return _simple_cost(op)
 
 
-def _is_inside(value: SSAValue, loop: scf.ParallelOp) -> bool:
+def _is_inside(value: SSAValue, loop: Loop) -> bool:
     """Whether a value is computed in the body of `loop`."""
     block = value.owner if isinstance(value.owner, Block) else value.owner.parent
     while block is not None and block is not loop.body.block:

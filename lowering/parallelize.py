@@ -19,7 +19,9 @@ are at most `chunks` of them, many more than threads, so that threads that start
 A loop is cut along its outermost dimension, and along the next ones only where that has too few iterations: so a chunk
 is as contiguous as can be. Where all its dimensions are short (less than `FEW` chunks in all) and parallel loops inside
 do most of the work and are worth being cut themselves, they are. Otherwise parallel loops inside others stay serial.
-A loop with results is left as it is; so is one that has `threads` already, or a loop inside that has.
+A reduction that no parallel loop is around is cut as well, into partial results that are combined in the order of the
+chunks (`split_reductions`). A parallel loop with results is left as it is; so is one that has `threads` already, or a
+loop inside that has.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from tenon.lowering.launch_numbers import (
     INDEX,
     Number,
     Numbers,
+    known,
     larger,
     product,
     quotient,
@@ -46,7 +49,8 @@ from tenon.lowering.launch_numbers import (
     smaller,
     total,
 )
-from tenon.lowering.parallel_work import known, loop_trips, loop_work
+from tenon.lowering.parallel_work import Loop, loop_trips, loop_work
+from tenon.lowering.split_reductions import reduction_kinds, split_reduction
 
 THREADS = "threads"
 """The attribute of a parallel loop each of whose iterations is a chunk for one thread."""
@@ -72,11 +76,14 @@ class ParallelizePass(ModulePass):
                 for loop in list(_outermost(function.body.blocks)):
                     self._parallelize(loop)
 
-    def _parallelize(self, loop: scf.ParallelOp) -> None:
-        if loop.results or any(THREADS in op.attributes for op in loop.walk()):
+    def _parallelize(self, loop: Loop) -> None:
+        if any(THREADS in op.attributes for op in loop.walk()):
             return
         chunks = quotient(loop_work(loop), 100 * self.grain)
         if isinstance(chunks, int) and chunks < 2:
+            return
+        if isinstance(loop, scf.ForOp):
+            self._split(loop, larger(1, smaller(chunks, self.chunks)))
             return
         inner = list(_outermost([loop.body.block]))
         if isinstance(chunks, int) and self._is_better_inside(loop, inner, chunks):
@@ -85,7 +92,15 @@ class ParallelizePass(ModulePass):
             return
         _cut(loop, _tile(loop, larger(1, smaller(chunks, self.chunks))))
 
-    def _is_better_inside(self, loop: scf.ParallelOp, inner: Sequence[scf.ParallelOp], chunks: int) -> bool:
+    def _split(self, loop: scf.ForOp, chunks: Number) -> None:
+        kinds = reduction_kinds(loop)
+        (length,) = _tile(loop, chunks)
+        count = quotient_up(loop_trips(loop)[0], length)
+        if kinds is not None and count != 1:
+            chunked = split_reduction(loop, kinds, length, count, count if isinstance(count, int) else self.chunks)
+            chunked.attributes[THREADS] = UnitAttr()
+
+    def _is_better_inside(self, loop: scf.ParallelOp, inner: Sequence[Loop], chunks: int) -> bool:
         """Whether the iterations are few, and the loops inside are worth being cut and do most of the work."""
         counts = [count for count in loop_trips(loop) if isinstance(count, int)]
         iterations = prod(counts)
@@ -95,18 +110,21 @@ class ParallelizePass(ModulePass):
         return 10 * iterations * sum(part for part in parts if part >= 2) >= 9 * chunks
 
 
-def _outermost(blocks: Iterable[Block]) -> Iterator[scf.ParallelOp]:
-    """The parallel loops that are in no other one within `blocks`."""
+def _outermost(blocks: Iterable[Block]) -> Iterator[Loop]:
+    """The parallel and reduction loops that are in no other one within `blocks`."""
     for block in blocks:
         for op in block.ops:
             if isinstance(op, scf.ParallelOp):
+                if not op.results:
+                    yield op
+            elif isinstance(op, scf.ForOp) and reduction_kinds(op) is not None:
                 yield op
             else:
                 for region in op.regions:
                     yield from _outermost(region.blocks)
 
 
-def _tile(loop: scf.ParallelOp, chunks: Number) -> list[Number]:
+def _tile(loop: Loop, chunks: Number) -> list[Number]:
     """How many iterations of each dimension a chunk has, where about `chunks` are wanted and no more."""
     lengths: list[Number] = []
     for count in loop_trips(loop):

@@ -103,7 +103,35 @@ func.func private @launch(%x: memref<?xf32>, %o: memref<?xf32>, %n: index) attri
 // CHECK:       %[[LENGTH:.*]] = arith.ceildivui %{{.*}}, %{{.*}} : index
 // CHECK-NEXT:  "scf.parallel"(%c0, %n, %[[LENGTH]])
 
-// A loop whose iterations are combined is not cut, nor is one in a function that is no kernel.
+// Each chunk of a reduction has a partial result; they are combined in the order of the chunks.
+func.func private @sum(%x: memref<16000xf32>, %o: memref<f32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c16 = arith.constant 16 : index
+  %c16000 = arith.constant 16000 : index
+  %init = arith.constant dense<1.0> : vector<16xf32>
+  %r = scf.for %i = %c0 to %c16000 step %c16 iter_args(%a = %init) -> (vector<16xf32>) {
+    %v = vector.load %x[%i] : memref<16000xf32>, vector<16xf32>
+    %next = arith.addf %a, %v : vector<16xf32>
+    scf.yield %next : vector<16xf32>
+  }
+  %s = vector.reduction <add>, %r : vector<16xf32> into f32
+  memref.store %s, %o[] : memref<f32>
+  func.return
+}
+// CHECK-LABEL: @sum
+// CHECK:       %[[LENGTH:.*]] = arith.constant 8000 : index
+// CHECK:       %[[NEUTRAL:.*]] = vector.broadcast %{{.*}} : f32 to vector<16xf32>
+// CHECK:       %[[PARTIAL:.*]] = memref.alloca() : memref<2x16xf32>
+// CHECK:       "scf.parallel"(%c0, %c16000, %[[LENGTH]])
+// CHECK-NEXT:  ^bb0(%[[FIRST:.*]]: index):
+// CHECK:         %[[P:.*]] = scf.for %{{.*}} = %[[FIRST]] to %{{.*}} step %c16 iter_args(%{{.*}} = %[[NEUTRAL]])
+// CHECK:         vector.store %[[P]], %[[PARTIAL]][%{{.*}}, %{{.*}}]
+// CHECK:       }) {threads}
+// CHECK-NEXT:  %[[R:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %init)
+// CHECK:         vector.load %[[PARTIAL]]
+// CHECK:       vector.reduction <add>, %[[R]]
+
+// A loop in a function that is no kernel stays as it is.
 func.func @no_kernel(%o: memref<9000xf32>, %x: f32) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
