@@ -5,17 +5,22 @@ After: `exp`, `exp2`, `expm1`, `log`, `log2`, `log10`, `log1p`, `tanh`, `erf`, `
 `fpowi` and `ipowi` in any type, are `arith` and `math` operations that hardware has; scalars and vectors go through the
 same formula, so they give the same bits. `math` on f16 and bf16 is done in f32. What remains of `math` are the
 operations LLVM has instructions for and those left to the C library: f64, and the rarer functions in f32.
+
+Formulas in f32 are within 2.5 units in the last place. The functions in the option `exact`, by their names in `math`,
+are computed in f64 and rounded once instead, which costs a call per element, or for `powf` twice the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, math, scf, vector
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    AnyFloat,
     BFloat16Type,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -27,7 +32,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     VectorType,
     f32,
-    i1,
+    f64,
     i64,
 )
 from xdsl.dialects.func import CallOp, FuncOp
@@ -36,7 +41,7 @@ from xdsl.passes import ModulePass
 
 from tenon.lowering import expand_math_functions as functions
 from tenon.lowering.expand_math_builder import ArithmeticBuilder, Constants
-from tenon.lowering.vector_arith import SelectOp, element_type_of
+from tenon.lowering.vector_arith import element_type_of
 
 _IN_F32: dict[str, Callable[[ArithmeticBuilder, SSAValue], SSAValue]] = {
     "math.cos": functions.cos,
@@ -52,7 +57,7 @@ _IN_F32: dict[str, Callable[[ArithmeticBuilder, SSAValue], SSAValue]] = {
     "math.tanh": functions.tanh,
 }
 
-_BEYOND_LIMIT = {"math.sin": "sinf", "math.cos": "cosf"}
+_OF_LARGE = {"math.sin": (functions.sin_of_large, "sinf"), "math.cos": (functions.cos_of_large, "cosf")}
 
 _INDEX = IndexType()
 
@@ -62,23 +67,34 @@ _LARGEST_CHAIN = 4
 """Constant exponents up to this many become multiplications."""
 
 
+def exact_functions() -> tuple[str, ...]:
+    """The functions that the option `exact` may name."""
+    return tuple(sorted(name.removeprefix("math.") for name in (*_IN_F32, "math.powf")))
+
+
+@dataclass(frozen=True)
 class ExpandMathPass(ModulePass):
     """The pass `expand-math`; see the module docstring."""
 
     name = "expand-math"
 
+    exact: tuple[str, ...] = ()
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if unknown := sorted(set(self.exact) - set(exact_functions())):
+            raise ValueError(f"expand-math: exact names {', '.join(unknown)}, none of {', '.join(exact_functions())}")
         for function in list(op.ops):
             if isinstance(function, FuncOp) and function.body.blocks:
-                _FunctionExpander(op, function).run()
+                _FunctionExpander(op, function, {f"math.{name}" for name in self.exact}).run()
 
 
 class _FunctionExpander:
     """Expands the operations of one function."""
 
-    def __init__(self, module: ModuleOp, function: FuncOp) -> None:
+    def __init__(self, module: ModuleOp, function: FuncOp, exact: Collection[str]) -> None:
         self.module = module
         self.function = function
+        self.exact = exact
         self.constants = Constants(function.body.block)
 
     def run(self) -> None:
@@ -89,12 +105,15 @@ class _FunctionExpander:
         """Replace one operation of `math`, if there is something to replace it with."""
         element = element_type_of(op.operands[0].type)
         if isinstance(element, Float16Type | BFloat16Type) and op.name not in _SIGN_ONLY:
-            self._expand_in_f32(op)
+            self._expand_wider(op, f32)
+        elif op.name in self.exact and op.name in _IN_F32 and isinstance(element, Float32Type):
+            self._expand_wider(op, f64)
         elif op.name in _IN_F32 and isinstance(element, Float32Type):
             b = self._builder(op)
             result = _IN_F32[op.name](b, op.operands[0])
-            if op.name in _BEYOND_LIMIT:
-                result = self._or_call(b, op, result)
+            if op.name in _OF_LARGE:
+                large = b.compare("oge", b.absolute(op.operands[0]), functions.TRIGONOMETRIC_LIMIT_F32)
+                result = b.unless(large, result, lambda inner: self._of_large(inner, op))
             self._replace(op, result)
         elif op.name == "math.powf" and isinstance(element, Float32Type):
             self._expand_power(op)
@@ -114,13 +133,12 @@ class _FunctionExpander:
         op.detach()
         op.erase()
 
-    def _expand_in_f32(self, op: Operation) -> None:
+    def _expand_wider(self, op: Operation, element: AnyFloat) -> None:
         """op(x) -> truncf(op(extf(x)))"""
         b = self._builder(op)
-        operands = [
-            b.extend(operand, b.f32) if operand.type == op.results[0].type else operand for operand in op.operands
-        ]
-        wide = type(op).create(operands=operands, result_types=[b.f32], properties=op.properties)
+        type_ = b.f32 if element == f32 else b.f64
+        operands = [b.extend(x, type_) if x.type == op.results[0].type else x for x in op.operands]
+        wide = type(op).create(operands=operands, result_types=[type_], properties=op.properties)
         self._replace(op, b.narrow(b.insert(wide), op.results[0].type))
         self.expand(wide)
 
@@ -130,8 +148,10 @@ class _FunctionExpander:
         constant = _constant_element(exponent)
         if constant is not None and constant == int(constant or 0.5) and 0 < abs(constant) <= _LARGEST_CHAIN:
             self._replace(op, _chain(b, base, int(constant)))
-        else:
+        elif op.name in self.exact:
             self._replace(op, functions.power(b, base, b.extend(exponent, b.f64)))
+        else:
+            self._replace(op, functions.power_f32(b, base, exponent))
 
     def _expand_integer_exponent(self, op: Operation, element: Attribute) -> None:
         """fpowi(x, n): a few multiplications, else powf(x, sitofp(n))"""
@@ -177,29 +197,20 @@ class _FunctionExpander:
         inverse = b.select(unit, sign, zero)
         self._replace(op, b.select(b.compare_integers("slt", exponent, zero), inverse, positive))
 
-    def _or_call(self, b: ArithmeticBuilder, op: Operation, result: SSAValue) -> SSAValue:
-        """`result`, and the C library's function where an argument is beyond the formula's limit."""
+    def _of_large(self, b: ArithmeticBuilder, op: Operation) -> SSAValue:
+        """Sine and cosine of large arguments; those beyond the limits of formulas go to the C library."""
         (x,) = op.operands
+        formula, function = _OF_LARGE[op.name]
         limit = b.constant(functions.TRIGONOMETRIC_LIMIT, b.f32)
-        lanes_beyond = beyond = b.compare("oge", b.absolute(x), limit)
-        if isinstance(x.type, VectorType):
-            kind = vector.CombiningKindAttr(vector.CombiningKindFlag.OR)
-            properties = {"kind": kind, "fastmath": arith.FastMathFlagsAttr("none")}
-            reduction = vector.ReductionOp.create(operands=[beyond], result_types=[i1], properties=properties)
-            beyond = b.insert(reduction)
-        function = _BEYOND_LIMIT[op.name]
+        return b.unless(
+            b.compare("oge", b.absolute(x), limit), formula(b, x), lambda inner: self._call(inner, x, function)
+        )
+
+    def _call(self, b: ArithmeticBuilder, x: SSAValue, function: str) -> SSAValue:
         self._declare(function)
-        then = Block()
         if isinstance(x.type, VectorType):
-            then.add_op(calls := _call_each_lane(x, function, self.constants))
-            chosen = SelectOp.create(operands=[lanes_beyond, calls.results[0], result], result_types=[x.type])
-            then.add_op(chosen)
-        else:
-            then.add_op(chosen := CallOp(function, [x], [x.type]))
-        then.add_op(scf.YieldOp.create(operands=chosen.results))
-        otherwise = Block([scf.YieldOp.create(operands=[result])])
-        regions = [Region(then), Region(otherwise)]
-        return b.insert(scf.IfOp.create(operands=[beyond], result_types=[x.type], regions=regions))
+            return b.insert(_call_each_lane(x, function, self.constants))
+        return b.insert(CallOp(function, [x], [x.type]))
 
     def _declare(self, name: str) -> None:
         for other in self.module.ops:

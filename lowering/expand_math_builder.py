@@ -6,11 +6,11 @@ type or for vectors of the shape of the operation that is expanded. Constants go
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import cast
 
-from xdsl.dialects import arith, math, vector
+from xdsl.dialects import arith, math, scf, vector
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tenon.lowering.vector_arith import (
     CmpfOp,
@@ -113,12 +113,13 @@ class ArithmeticBuilder:
         assert block is not None
         self.block = block
         self.anchor = anchor
+        self.location = anchor.location
         self.constants = constants
         self.f32, self.f64, self.i32, self.i64, self.i1 = family_of_types(shape_like)
 
     def insert(self, op: Operation) -> SSAValue:
         """Put an operation before the anchor and return its first result."""
-        op.location = self.anchor.location
+        op.location = self.location
         self.block.insert_op_before(op, self.anchor)
         return op.results[0]
 
@@ -261,6 +262,20 @@ class ArithmeticBuilder:
     def narrow(self, x: SSAValue, float_type: Attribute) -> SSAValue:
         """A float rounded to a narrower type"""
         return self.insert(arith.TruncFOp.create(operands=[x], result_types=[float_type]))
+
+    def unless(self, rare: SSAValue, value: SSAValue, otherwise: Callable[[ArithmeticBuilder], SSAValue]) -> SSAValue:
+        """`value`, and in the elements that are rare another one, which is computed only where there are such"""
+        is_any = rare
+        if isinstance(rare.type, VectorType):
+            properties = {"kind": vector.CombiningKindAttr(vector.CombiningKindFlag.OR), **_NO_FLAGS}
+            is_any = self.insert(vector.ReductionOp.create(operands=[rare], result_types=[i1], properties=properties))
+        then = Block()
+        then.add_op(anchor := scf.YieldOp.create())
+        inner = ArithmeticBuilder(anchor, self.constants, rare.type)
+        inner.location = self.location
+        anchor.operands = [inner.select(rare, otherwise(inner), value)]
+        regions = [Region(then), Region(Block([scf.YieldOp.create(operands=[value])]))]
+        return self.insert(scf.IfOp.create(operands=[is_any], result_types=[value.type], regions=regions))
 
     def at_most(self, x: SSAValue, limit: float) -> SSAValue:
         """min(x, limit); NaN stays NaN"""

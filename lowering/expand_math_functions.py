@@ -16,13 +16,12 @@ from tenon.lowering.expand_math_builder import ArithmeticBuilder
 _ROUND_F32 = 1.5 * 2.0**23
 _ROUND_F64 = 1.5 * 2.0**52
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
-_EXP = (
-    1.9875691500e-4,
-    1.3981999507e-3,
-    8.3334519073e-3,
-    4.1665795894e-2,
-    1.6666665459e-1,
-    5.0000001201e-1,
+_EXPM1 = (
+    1.3814318366478094e-03,
+    8.3688512789009390e-03,
+    4.1668401130077590e-02,
+    1.6666519521798970e-01,
+    4.9999993372854445e-01,
 )
 _LOG = (
     7.0376836292e-2,
@@ -34,6 +33,17 @@ _LOG = (
     2.0000714765e-1,
     -2.4999993993e-1,
     3.3333331174e-1,
+)
+_LOG_NORMAL = (
+    -0.07623060778756238,
+    0.12905503045669112,
+    -0.13242981138600618,
+    0.14181634947392643,
+    -0.1660905665056974,
+    0.20001984590437955,
+    -0.25001584810566424,
+    0.3333332550725339,
+    -0.49999988314098565,
 )
 _ERF_FIRST = -1.128379225730896
 _ERF = (
@@ -55,6 +65,15 @@ _LOG2_F64 = (
     0.9617966941131121,
     2.8853900817778477,
 )
+_LOG2 = (0.3402185693925584, 0.41170633257873707, 0.5770828521864473, 0.9617966791927455)
+_EXP2 = (
+    0.0001535325668004003,
+    0.0013399003883165217,
+    0.009618438609633639,
+    0.055503321615834274,
+    0.24022647896757918,
+    0.6931472029858444,
+)
 _EXP2_F64 = (
     1.5201920140731723e-05,
     0.00015469291131736673,
@@ -66,64 +85,78 @@ _EXP2_F64 = (
     0.9999999999616831,
 )
 _PI_HIGH, _PI_LOW = pi, 1.2246467991473532e-16
+_PI_PARTS = (3.1415927410125732, -8.742277657347586e-08, -3.4302490200117637e-15)
+_TWO_LOG2E_HIGH, _TWO_LOG2E_LOW = 2.885390043258667, 3.85192597818218e-08
 _SMALLEST_NORMAL = 2.0**-126
 _SQRT_HALF_BITS_F32 = 0x3F3504F3
 _SQRT_HALF_BITS_F64 = 0x3FE6A09E667F3BCD
 
+_LARGEST_EXPONENT = 64.0
+TRIGONOMETRIC_LIMIT_F32 = 2.0**16
+"""Arguments of sin and cos from here on need more digits of pi than three numbers of type f32 have."""
 TRIGONOMETRIC_LIMIT = 2.0**30
 """Arguments of sin and cos from here on need more digits of pi than two doubles have."""
 
 
 def _round_to_integer(b: ArithmeticBuilder, x: SSAValue, factor: float) -> tuple[SSAValue, SSAValue]:
-    """The integer nearest to x * factor, as f32 and as i32, for |x * factor| < 2^22."""
-    # the low bits of the sum are that integer
+    """n, the integer nearest to x * factor, for |x * factor| < 2^22: as f32, and n * 2^23 as i32"""
+    # the low bits of the sum are n, and the shift takes away all others
     shifted = b.fma(x, factor, _ROUND_F32) if factor != 1.0 else b.add(x, _ROUND_F32)
-    return b.sub(shifted, _ROUND_F32), b.integer_sub(b.bits(shifted), 0x4B400000)
+    return b.sub(shifted, _ROUND_F32), b.shift_left(b.bits(shifted), 23)
 
 
-def _reduce_exponent(b: ArithmeticBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """x = n ln 2 + r with |r| <= ln 2 / 2: r as f32 and n as i32."""
-    n, integer = _round_to_integer(b, x, 1.44269504088896341)
-    return b.fma(n, -_LN2_LOW, b.fma(n, -_LN2_HIGH, x)), integer
+def _reduce_exponent(b: ArithmeticBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """x = n ln 2 + r with |r| <= ln 2 / 2: r, n as f32, and n * 2^23 as i32"""
+    n, exponent = _round_to_integer(b, x, 1.44269504088896341)
+    return b.fma(n, -_LN2_LOW, b.fma(n, -_LN2_HIGH, x)), n, exponent
 
 
 def _expm1_reduced(b: ArithmeticBuilder, r: SSAValue) -> SSAValue:
     """exp(r) - 1 for |r| <= ln 2 / 2"""
-    squared = b.mul(r, r)
-    return b.fma(b.polynomial_in_pairs(r, squared, _EXP), squared, r)
+    return b.fma(b.polynomial(r, _EXPM1), b.mul(r, r), r)
+
+
+def _exp_reduced(b: ArithmeticBuilder, r: SSAValue) -> SSAValue:
+    """exp(r) for |r| <= ln 2 / 2"""
+    return b.polynomial(r, (*_EXPM1, 1.0, 1.0))
 
 
 def _power_of_two(b: ArithmeticBuilder, exponent: SSAValue) -> SSAValue:
-    """2^exponent for an i32 in -126 ... 127"""
-    return b.from_bits(b.shift_left(b.integer_add(exponent, 127), 23))
+    """2^n from n * 2^23 as i32, for n in -126 ... 127"""
+    return b.from_bits(b.integer_add(exponent, 127 << 23))
 
 
-def _scale(b: ArithmeticBuilder, x: SSAValue, exponent: SSAValue) -> SSAValue:
-    """x * 2^exponent, rounded once, for exponents beyond those of f32: two factors of about half the exponent each"""
-    half = b.shift_right(exponent, 1)
-    rest = b.integer_sub(exponent, half)
-    return b.mul(b.mul(x, _power_of_two(b, half)), _power_of_two(b, rest))
+def _times_power_of_two(b: ArithmeticBuilder, x: SSAValue, exponent: SSAValue) -> SSAValue:
+    """x * 2^n from n * 2^23 as i32, where that is a normal number"""
+    return b.from_bits(b.integer_add(b.bits(x), exponent))
+
+
+def _scale(b: ArithmeticBuilder, x: SSAValue, n: SSAValue, exponent: SSAValue) -> SSAValue:
+    """x * 2^n, rounded once, for x near 1 and n in -150 ... 128: by a normal number, and what is then left of 2^n"""
+    negative = b.compare("olt", n, 0.0)
+    shift = b.select(negative, b.constant((127 + 64) << 23, b.i32), (127 - 1) << 23)
+    rest = b.select(negative, b.constant(2.0**-64, b.f32), 2.0)
+    return b.mul(b.mul(x, b.from_bits(b.integer_add(exponent, shift))), rest)
 
 
 def exp(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """e^x"""
-    r, n = _reduce_exponent(b, b.at_least(b.at_most(x, 89.0), -104.0))
-    return _scale(b, b.add(_expm1_reduced(b, r), 1.0), n)
+    r, n, exponent = _reduce_exponent(b, b.at_least(b.at_most(x, 89.0), -104.0))
+    return _scale(b, _exp_reduced(b, r), n, exponent)
 
 
 def exp2(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """2^x"""
     bounded = b.at_least(b.at_most(x, 129.0), -151.0)
-    n, integer = _round_to_integer(b, bounded, 1.0)
-    r = b.mul(b.sub(bounded, n), 0.6931471805599453)
-    return _scale(b, b.add(_expm1_reduced(b, r), 1.0), integer)
+    n, exponent = _round_to_integer(b, bounded, 1.0)
+    return _scale(b, b.polynomial(b.sub(bounded, n), (*_EXP2, 1.0)), n, exponent)
 
 
 def expm1(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """e^x - 1"""
-    r, n = _reduce_exponent(b, b.at_least(b.at_most(x, 89.0), -20.0))
+    r, _, exponent = _reduce_exponent(b, b.at_least(b.at_most(x, 89.0), -20.0))
     # half of the result, since 2^128 is not a float
-    half = _power_of_two(b, b.integer_sub(n, 1))
+    half = _power_of_two(b, b.integer_sub(exponent, 1 << 23))
     result = b.fma(_expm1_reduced(b, r), half, b.sub(half, 0.5))
     return b.select(b.compare("oeq", x, 0.0), x, b.add(result, result))
 
@@ -158,8 +191,22 @@ def _outside_logarithm(b: ArithmeticBuilder, x: SSAValue, pole: float, result: S
     return b.select(b.compare("ult", x, pole), nan, result)
 
 
+def is_unusual(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
+    """Whether x is not a positive normal number"""
+    return b.compare_integers("uge", b.integer_sub(b.bits(x), 0x00800000), 0x7F000000)
+
+
 def log(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """The natural logarithm"""
+    mantissa, exponent = _decompose(b, x)
+    e, f = b.to_float(exponent, b.f32), b.sub(mantissa, 1.0)
+    low = b.fma(b.mul(f, f), b.polynomial(f, _LOG_NORMAL), b.mul(e, _LN2_LOW))
+    result = b.fma(e, _LN2_HIGH, b.add(f, low))
+    return b.unless(is_unusual(b, x), result, lambda inner: _log_unusual(inner, x))
+
+
+def _log_unusual(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
+    """The natural logarithm of any number"""
     e, f, y = _logarithm_parts(b, x)
     result = b.fma(e, _LN2_HIGH, b.add(f, b.fma(e, _LN2_LOW, y)))
     return _outside_logarithm(b, x, 0.0, result)
@@ -203,8 +250,8 @@ def log1p(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
 
 def _expm1_moderate(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """exp(x) - 1 for |x| <= 80; its relative error stays small near zero, where 2^n = 1 adds nothing"""
-    r, n = _reduce_exponent(b, x)
-    scale = _power_of_two(b, n)
+    r, _, exponent = _reduce_exponent(b, x)
+    scale = _power_of_two(b, exponent)
     return b.fma(_expm1_reduced(b, r), scale, b.sub(scale, 1.0))
 
 
@@ -237,16 +284,36 @@ def _reduced_sine(b: ArithmeticBuilder, r: SSAValue) -> SSAValue:
     return b.at_least(b.at_most(sine, 1.0), -1.0)
 
 
+def _rest_f32(b: ArithmeticBuilder, x: SSAValue, n: SSAValue, sign: SSAValue) -> SSAValue:
+    """The same from f32 for |x| below `TRIGONOMETRIC_LIMIT_F32`, `sign` as i32"""
+    for part in _PI_PARTS:
+        x = b.fma(n, -part, x)
+    return b.from_bits(b.exclusive(b.bits(x), b.shift_left(sign, 31)))
+
+
 def sin(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
-    """The sine, for |x| below `TRIGONOMETRIC_LIMIT`: sin(n pi + r) = (-1)^n sin(r)"""
-    wide = b.extend(x, b.f64)
-    shifted = b.fma(wide, 1.0 / pi, _ROUND_F64)
-    r = _signed_rest(b, wide, b.sub(shifted, _ROUND_F64), b.bits(shifted))
+    """The sine, for |x| below `TRIGONOMETRIC_LIMIT_F32`: sin(n pi + r) = (-1)^n sin(r)"""
+    shifted = b.fma(x, 1.0 / pi, _ROUND_F32)
+    r = _rest_f32(b, x, b.sub(shifted, _ROUND_F32), b.bits(shifted))
     return b.select(b.compare("oeq", x, 0.0), x, _reduced_sine(b, r))
 
 
+def sin_of_large(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
+    """The sine, for |x| below `TRIGONOMETRIC_LIMIT` and not 0"""
+    wide = b.extend(x, b.f64)
+    shifted = b.fma(wide, 1.0 / pi, _ROUND_F64)
+    return _reduced_sine(b, _signed_rest(b, wide, b.sub(shifted, _ROUND_F64), b.bits(shifted)))
+
+
 def cos(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
-    """The cosine, for |x| below `TRIGONOMETRIC_LIMIT`: cos((n - 1/2) pi + r) = (-1)^n sin(r)"""
+    """The cosine, for |x| below `TRIGONOMETRIC_LIMIT_F32`: cos((n - 1/2) pi + r) = (-1)^n sin(r)"""
+    shifted = b.add(b.fma(x, 1.0 / pi, 0.5), _ROUND_F32)
+    half_odd = b.sub(b.sub(shifted, _ROUND_F32), 0.5)
+    return _reduced_sine(b, _rest_f32(b, x, half_odd, b.bits(shifted)))
+
+
+def cos_of_large(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
+    """The cosine, for |x| below `TRIGONOMETRIC_LIMIT`"""
     wide = b.extend(x, b.f64)
     shifted = b.add(b.fma(wide, 1.0 / pi, 0.5), _ROUND_F64)
     half_odd = b.sub(b.sub(shifted, _ROUND_F64), 0.5)
@@ -296,3 +363,37 @@ def power(b: ArithmeticBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
     one = b.either(b.compare("oeq", x, 1.0), b.compare("oeq", y, 0.0))
     one = b.either(one, b.both(b.compare("oeq", magnitude, 1.0), infinite))
     return b.select(one, 1.0, result)
+
+
+def _log2_parts(b: ArithmeticBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """log2 of a positive normal x = m 2^e as the sum of two f32, and e: twice the artanh of s = (m - 1) / (m + 1)
+
+    The second part is below 1 % of the first one.
+    """
+    m, exponent = _decompose(b, x)
+    numerator, denominator = b.sub(m, 1.0), b.add(m, 1.0)
+    lost = b.sub(m, b.sub(denominator, 1.0))
+    reciprocal = b.div(1.0, denominator)
+    s = b.mul(numerator, reciprocal)
+    rest = b.fma(b.negate(s), lost, b.fma(b.negate(s), denominator, numerator))
+    high = b.mul(s, _TWO_LOG2E_HIGH)
+    low = b.fma(s, _TWO_LOG2E_LOW, b.fma(s, _TWO_LOG2E_HIGH, b.negate(high)))
+    low = b.fma(b.mul(rest, reciprocal), _TWO_LOG2E_HIGH, low)
+    squared = b.mul(s, s)
+    low = b.fma(b.mul(squared, s), b.polynomial(squared, _LOG2), low)
+    e = b.to_float(exponent, b.f32)
+    total = b.add(e, high)
+    return total, b.add(low, b.add(b.sub(e, total), high)), e
+
+
+def power_f32(b: ArithmeticBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
+    """x^y in f32: 2^(y log2 x) with the logarithm in two parts; `power` unless x and the result are of ordinary size"""
+    high, low, e = _log2_parts(b, x)
+    exponent = b.mul(y, high)
+    rest = b.fma(y, low, b.fma(y, high, b.negate(exponent)))
+    n, shifted = _round_to_integer(b, b.add(exponent, rest), 1.0)
+    fraction = b.add(b.sub(exponent, n), rest)
+    result = _times_power_of_two(b, b.polynomial(fraction, (*_EXP2, 1.0)), shifted)
+    # e is beyond this limit where x is zero, negative, subnormal, infinite or NaN
+    unusual = b.compare("uge", b.fma(e, e, b.mul(exponent, exponent)), _LARGEST_EXPONENT**2)
+    return b.unless(unusual, result, lambda inner: power(inner, x, inner.extend(y, inner.f64)))

@@ -45,11 +45,13 @@ class Stage:
     passes: tuple[str, ...]
 
 
-def stages(vector_bits: int, tuning: str = "") -> tuple[Stage, ...]:
+def stages(vector_bits: int, tuning: str = "", exact_math: str = "") -> tuple[Stage, ...]:
     """The stages in order, for a target with vector registers of `vector_bits` (0: scalar loops, as for a GPU).
 
-    `tuning` are the options of `schedule` that name a tuning record and the processor.
+    `tuning` are the options of `schedule` that name a tuning record and the processor, `exact_math` the functions that
+    `expand-math` computes exactly.
     """
+    expand_math = f"expand-math{{exact={exact_math}}}" if exact_math else "expand-math"
     schedule = f"schedule{{{' '.join(filter(None, (f'vector-bits={vector_bits}', tuning)))}}}"
     return (
         # The ops as they were traced.
@@ -61,7 +63,7 @@ def stages(vector_bits: int, tuning: str = "") -> tuple[Stage, ...]:
         # Tensors are buffers in one arena.
         Stage("buffered", (schedule, "convert-structured-to-loops")),
         # Kernels are loops over vectors and scalars.
-        Stage("loops", ("parallelize", "expand-math", "mark-final") if vector_bits else ()),
+        Stage("loops", ("parallelize", expand_math, "mark-final") if vector_bits else ()),
     )
 
 
@@ -104,10 +106,15 @@ def run_passes(ctx: Context, module: ModuleOp, passes: Sequence[str], observe: O
 
 
 def lower(
-    ctx: Context, module: ModuleOp, vector_bits: int, observe: Observer | None = None, tuning: str = ""
+    ctx: Context,
+    module: ModuleOp,
+    vector_bits: int,
+    observe: Observer | None = None,
+    tuning: str = "",
+    exact_math: str = "",
 ) -> ModuleOp:
     """Take `module` from the stage that it stands at through the passes of that stage and of all later ones."""
-    order = stages(vector_bits, tuning)
+    order = stages(vector_bits, tuning, exact_math)
     start = [stage.name for stage in order].index(stage_of(module))
     for stage in order[start:]:
         run_passes(ctx, module, stage.passes, observe)

@@ -95,7 +95,8 @@ def _target_key(device: str) -> str:
     from tenon.runtime.device_cpu import host_target
 
     target = host_target()
-    return f"{target.triple} {target.cpu} {target.features} {lower.vector_bits(device)}{_tuning_key(device)}"
+    settings = f"{lower.vector_bits(device)}{_tuning_key(device)} {knobs.exact_math}"
+    return f"{target.triple} {target.cpu} {target.features} {settings}"
 
 
 def _tuning_key(device: str) -> str:

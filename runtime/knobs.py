@@ -117,6 +117,13 @@ def _vector_bits(text: str) -> int:
     return value
 
 
+def _words(text: str) -> str:
+    words = sorted({word.strip() for word in text.split(",")} - {""})
+    if not all(word.isidentifier() for word in words):
+        raise ValueError(text)
+    return ",".join(words)
+
+
 def _path(text: str) -> Path:
     return Path(text).expanduser()
 
@@ -214,6 +221,16 @@ class Knobs:
         decides_code=True,
     )
 
+    exact_math = Knob(
+        "TENON_EXACT_MATH",
+        _words,
+        str,
+        accepts="functions of `math` separated by commas, such as `exp,powf`",
+        default_text="unset: none",
+        effect="f32 functions that CPU kernels compute in f64 and round once, instead of within 2.5 ULP (see the pass "
+        "`expand-math`)",
+        decides_code=True,
+    )
     num_threads = Knob(
         "TENON_NUM_THREADS",
         _optional(_integer(1, 1024)),

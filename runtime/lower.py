@@ -78,7 +78,8 @@ def lower_module(module: ModuleOp, device: str, name: str = "main") -> ModuleOp:
     observer = _Observer(name)
     observer("input", module)
     try:
-        lower(new_context(), module, vector_bits(device), observe=observer, tuning=tuning_options(device))
+        options = {"tuning": tuning_options(device), "exact_math": knobs.exact_math}
+        lower(new_context(), module, vector_bits(device), observer, **options)
     except Exception as error:
         error.add_note(
             f"while compiling {name}; with TENON_DUMP_IR=DIR the IR after each pass before this one is kept in DIR"

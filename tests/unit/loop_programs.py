@@ -134,13 +134,20 @@ module {{
 
 
 def elementwise(
-    body: str, inputs: Sequence[np.ndarray], dtype: Any, lanes: int | None = None, *, expand: bool = False, **options
+    body: str,
+    inputs: Sequence[np.ndarray],
+    dtype: Any,
+    lanes: int | None = None,
+    *,
+    expand: bool = False,
+    exact: tuple[str, ...] = (),
+    **options: Any,
 ) -> np.ndarray:
     """What a body gives on 1-D arrays; see `elementwise_module`."""
     output = np.zeros(inputs[0].shape, dtype)
     module = parse(elementwise_module(body, inputs, output, lanes))
     if expand:
-        ExpandMathPass().apply(Context(), module)
+        ExpandMathPass(exact).apply(Context(), module)
         module.verify()
     call(load(module, **options), [*inputs, output, aligned_arena(0)])
     return output

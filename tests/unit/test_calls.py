@@ -458,10 +458,10 @@ def test_work_is_counted_where_it_is_known() -> None:
     def work(function: Any, *args: Any) -> int | None:
         return tenon.jit(function).compile(*args).interface.work
 
-    small, large = [work(lambda x: tenon.exp(x) + 1, floats(n)) for n in (64, 64_000)]
+    small, large = [work(lambda x: tenon.exp(x) + 1, floats(n)) for n in (64, 6400)]
     assert small is not None
     assert large is not None
-    assert 500 * small < large < 1000 * small
+    assert 50 * small < large < 100 * small
     one, two = [work(lambda x, y: tenon.matmul(x, y), floats(n, n), floats(n, n)) for n in (32, 64)]
     assert one is not None
     assert two is not None

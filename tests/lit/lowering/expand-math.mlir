@@ -10,9 +10,11 @@ func.func @exp(%x: f32) -> f32 {
 // CHECK:         %[[PER_LOG2:.*]] = arith.constant 1.44269502 : f32
 // CHECK:         %[[SHIFTED:.*]] = math.fma %{{.*}}, %[[PER_LOG2]], %[[MAGIC:.*]] : f32
 // CHECK-NEXT:    %[[N:.*]] = arith.subf %[[SHIFTED]], %[[MAGIC]] : f32
+// CHECK:         %[[BITS:.*]] = arith.bitcast %[[SHIFTED]] : f32 to i32
+// CHECK-NEXT:    %[[EXPONENT:.*]] = arith.shli %[[BITS]]
 // CHECK:         math.fma %[[N]]
-// CHECK:         arith.shli
-// CHECK-NEXT:    arith.bitcast %{{.*}} : i32 to f32
+// CHECK:         arith.addi %[[EXPONENT]]
+// CHECK:         arith.bitcast %{{.*}} : i32 to f32
 // CHECK:         %y = arith.mulf
 // CHECK-NOT:     func.call
 // CHECK:         func.return %y
@@ -46,18 +48,21 @@ func.func @functions(%x: f32) -> (f32, f32, f32, f32, f32, f32, f32, f32) {
 // CHECK-NOT:     func.call
 // CHECK:         func.return %a, %b, %c, %d, %e, %f, %g, %h
 
-// Beyond 2^30 the C library computes the sine.
+// Large angles take more digits of pi, where there are any; beyond 2^30 the C library computes the sine.
 func.func @large_angles(%x: f32) -> f32 {
   %y = math.sin %x : f32
   func.return %y : f32
 }
 // CHECK-LABEL: @large_angles
 // CHECK-NOT:     math.sin
-// CHECK:         %[[LIMIT:.*]] = arith.constant 1.07374182e+09 : f32
+// CHECK-DAG:     %[[BEYOND_F64:.*]] = arith.constant 1.07374182e+09 : f32
+// CHECK-DAG:     %[[BEYOND_F32:.*]] = arith.constant 6.553600e+04 : f32
 // CHECK:         %[[SIZE:.*]] = math.absf %x : f32
-// CHECK-NEXT:    %[[BEYOND:.*]] = arith.cmpf oge, %[[SIZE]], %[[LIMIT]] : f32
-// CHECK-NEXT:    %y = scf.if %[[BEYOND]] -> (f32) {
-// CHECK-NEXT:      func.call @sinf(%x)
+// CHECK-NEXT:    %[[LARGE:.*]] = arith.cmpf oge, %[[SIZE]], %[[BEYOND_F32]] : f32
+// CHECK:         %y = scf.if %[[LARGE]] -> (f32) {
+// CHECK:           arith.extf %x : f32 to f64
+// CHECK:           scf.if {{.*}} -> (f32) {
+// CHECK-NEXT:        func.call @sinf(%x)
 
 // f16 is extended and rounded once.
 func.func @f16(%x: f16) -> f16 {
