@@ -17,6 +17,8 @@ LITTLE_WORK = 1 << 16
 """Products below which a convolution stays as it is: more kernels would cost more than they spare."""
 MOST_PHASES = 4
 """The largest stride that is worth a convolution for each of the elements that it steps over."""
+FEWEST_FILTERS = 8
+"""Filters that read what is split by phases often enough for that to pay."""
 
 
 def faster_form(x: Value, weight: Value, windows: Windows) -> Value | None:
@@ -27,7 +29,8 @@ def faster_form(x: Value, weight: Value, windows: Windows) -> Value | None:
     filtered = minimal_filtering(x, weight, windows, counts)
     if filtered is not None:
         return filtered
-    if 1 < windows.stride[-1] <= MOST_PHASES and windows.dilation[-1] == 1:
+    steps = 1 < windows.stride[-1] <= MOST_PHASES and windows.dilation[-1] == 1
+    if steps and weight.shape[1] >= FEWEST_FILTERS:
         return _by_phases(x, weight, windows, counts[-1])
     if len(counts) > 1 and windows.stride[-2:] == (1, 1) and counts[-1] < NARROW and counts[-2] > 1:
         return _along_rows(x, weight, windows, counts)
