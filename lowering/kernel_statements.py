@@ -413,7 +413,7 @@ def vector_obstacle(
             return f"an access to {access.buffer.type} has no unit stride along it"
         if stride is Stride.STEPPED and isinstance(statement.extents[loop], Size):
             return f"an access to {access.buffer.type} steps over elements, as often as only the launch tells"
-        if stride in (Stride.UNIT, Stride.STEPPED) and element_type(access.buffer) == i1:
+        if stride is Stride.STEPPED and element_type(access.buffer) == i1:
             return "an i1 element is a byte in memory and a bit in a vector"
     if kind is LoopKind.REDUCTION:
         for accumulator in () if statement.selection(loop) else statement.accumulators:
@@ -446,8 +446,6 @@ def _body_obstacle(statement: Statement, loop: int) -> str | None:
                 last = op.indices[-1] if op.indices else None
                 if any(i in varying for i in op.indices[:-1]) or (last in varying and not is_index_of(last, loop)):
                     return "the body reads at an index that varies along it"
-                if last in varying and element_type(op.memref) == i1:
-                    return "an i1 element is a byte in memory and a bit in a vector"
             case _:
                 if op.regions or op.name.partition(".")[0] not in ("arith", "math"):
                     return f"the body contains {op.name}"
@@ -462,12 +460,13 @@ def is_index_of(value: SSAValue | None, loop: int) -> bool:
 
 
 def compute_bits(statement: Statement, loop: int | None = None) -> int:
-    """The width of the widest element that the statement loads, computes with or stores in lanes along `loop`."""
+    """The width of the widest element that the statement loads, computes with or stores in lanes along `loop`; an
+    i1 is a byte in memory."""
     selection = None if loop is None else statement.selection(loop)
     if selection is not None:
         return max(32, *(_bits(v.type) for v in (selection.new, *statement.body.args[: len(statement.inputs)])))
     values = [*statement.body.args, *(result for op in statement.body.ops for result in op.results)]
-    return max((_bits(value.type) for value in values), default=32)
+    return max(max((_bits(value.type) for value in values), default=32), 8)
 
 
 def _bits(value_type: Attribute) -> int:

@@ -13,7 +13,8 @@ Every op starts as a group of its own; groups along a value are merged as long a
 - A kernel has a limited number of inputs and of ops.
 - A contraction joins others if its loops may be cut into strips (`lowering.strips`): along all loops of its result, as
   in an activation behind a layer; or along some, if there are many rows of them and what each strip reads again stays
-  in a cache, as in softmax(Q Kᵀ) V, whose scores never are in memory as a whole.
+  in a cache, as in softmax(Q Kᵀ) V, whose scores never are in memory as a whole. It does not take rows of a value that
+  what depends on it needs as well, such as the input of a layer for the gradient: that value is in memory anyway.
 
 Windows, scatters and opaque ops are groups of their own, since their loops are scheduled as a whole; so are
 contractions that read an operand elsewhere than at their loops, such as convolutions.
@@ -34,6 +35,7 @@ from tenon.dialects.regions import used_values
 from tenon.dialects.size import Size, UndecidedSizeError, estimate, is_at_most
 from tenon.dialects.types import element_of, numpy_dtype
 from tenon.passes.iteration import Iteration, iteration_of, shape
+from tenon.passes.later_uses import LaterUses
 from tenon.passes.loop_classes import LoopClasses
 from tenon.passes.recompute import RECOMPUTED
 
@@ -120,6 +122,7 @@ class Grouping:
         self._iterations: dict[Operation, Iteration] = {}
         self._loops_of: dict[Operation, Loops] = {}
         self._classes = LoopClasses()
+        self._later = LaterUses(block)
         last_effect: Group | None = None
         for position, op in enumerate(block.ops):
             if op.has_trait(IsTerminator):
@@ -248,8 +251,7 @@ class Grouping:
         self._merge(left, right, inputs, plan)
 
     def _merged_inputs(self, left: Group, right: Group) -> set[SSAValue]:
-        merged = left.inputs | right.inputs
-        return {v for v in merged if v not in left.pending and v not in right.pending}
+        return {v for v in left.inputs | right.inputs if v not in left.pending and v not in right.pending}
 
     def _feeds_only(self, left: Group, right: Group) -> bool:
         """Whether `left` can join the loops of the one op in `right`, since nothing else uses what it computes."""
@@ -265,8 +267,10 @@ class Grouping:
         """Unite the loops of two groups; `None` if they cannot run as one."""
         small, large = (left, right) if len(left.operations) < len(right.operations) else (right, left)
         edges = list(self._edges(small, large))
-        if any(value in left.added_up or value in right.added_up for value, _, _ in edges):
-            return None
+        for value, user, _ in edges:
+            added_up = value in left.added_up or value in right.added_up
+            if added_up or (isinstance(user, ContractionOp) and self._later.has(value, user)):
+                return None
         if not self._unite(edges) or not self._are_distinct(small.operations):
             return None
         find = self._classes.find
@@ -385,10 +389,10 @@ class Grouping:
         return estimate(prod([extents[loop] for loop in all_loops])) <= LITTLE_WORK
 
     def _strips_pay(self, left: Group, right: Group, shared: frozenset[int]) -> bool:
-        """Whether the contractions of two groups may be done in strips of the `shared` loops."""
         return all(self._strip_pays(op, shared) for op in (*left.contractions, *right.contractions))
 
     def _strip_pays(self, op: Operation, shared: frozenset[int]) -> bool:
+        """Whether a contraction may be done in strips of the `shared` loops."""
         iteration, extents = self._iterations[op], self._classes.extents
         if None in iteration.operands:
             return False
@@ -406,9 +410,8 @@ class Grouping:
         return True
 
     def _rows_are_innermost(self, op: Operation, shared: frozenset[int]) -> bool:
-        if isinstance(op, ContractionOp):
-            return True  # the order of its loops is what schedules make of it
-        loops = [self._classes.find(loop) for loop in self._loops_of[op] if loop is not None]
+        own = self._value_loops(op.results[0]) if isinstance(op, ContractionOp) else self._loops_of[op]
+        loops = [self._classes.find(loop) for loop in own if loop is not None]
         return shared.issuperset(loops) or loops[-1] not in shared
 
     def _row_bytes(self, value: SSAValue, shared: frozenset[int]) -> int:

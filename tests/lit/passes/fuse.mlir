@@ -163,3 +163,18 @@ func.func @what_stays_outside(%x: tensor<4xf32>) -> tensor<2x2xf32> {
 // CHECK-NEXT:    %c = tenon.constant
 // CHECK-NEXT:    [[A:%.*]] = func.call @kernel_0(%x, %c)
 // CHECK-NEXT:    tenon.reshape [[A]]
+
+// -----
+
+// The gradient needs %h, too, so that it is in memory anyway: the next layer reads it there.
+func.func @inputs_of_layers_are_kept(%x: tensor<128x32xf32>, %w: tensor<32x64xf32>, %v: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %a = tenon.matmul %x, %w : tensor<128x32xf32>, tensor<32x64xf32> -> tensor<128x64xf32>
+  %h = tenon.tanh %a : tensor<128x64xf32> -> tensor<128x64xf32>
+  %y = tenon.matmul %h, %v : tensor<128x64xf32>, tensor<64x64xf32> -> tensor<128x64xf32>
+  %g = tenon.contract [%h, %y] {maps = [affine_map<(i, j, m) -> (m, i)>, affine_map<(i, j, m) -> (m, j)>, affine_map<(i, j, m) -> (i, j)>], extents = [64, 64, 128], shape = [64, 64]} : [tensor<128x64xf32>, tensor<128x64xf32>] -> tensor<64x64xf32>
+  func.return %g : tensor<64x64xf32>
+}
+// CHECK-LABEL: @inputs_of_layers_are_kept
+// CHECK-NEXT:    [[H:%.*]] = func.call @kernel_0(%x, %w)
+// CHECK-NEXT:    [[Y:%.*]] = func.call @kernel_1([[H]], %v)
+// CHECK-NEXT:    func.call @kernel_2([[H]], [[Y]])
