@@ -63,8 +63,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "a sum of all": (lambda x: tenon.sum(x * x), (floats(70, 90),)),
     "the largest of all": (lambda x: tenon.max(x), (floats(1003),)),
     "the smallest of whole numbers": (lambda x: tenon.min(x), (np.arange(900, 100, -1),)),
-    "few columns": (lambda x: tenon.sum(x, axis=0), (floats(903, 5),)),
-    "a product of vectors": (lambda x, y: x @ y, (floats(777), floats(777))),
+    "few columns": (lambda x: tenon.sum(x, axis=0), (floats(905, 5),)),
+    "a product of vectors": (lambda x, y: x @ y, (floats(779), floats(779))),
     "whether any is": (lambda x: tenon.any(x > 2.9), (floats(700),)),
     "gradient": (tenon.grad(lambda w, x: tenon.sum(tenon.tanh(x @ w))), (floats(21, 33), floats(45, 21))),
 }
