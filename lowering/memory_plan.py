@@ -7,7 +7,7 @@ other.
 
 A value that is used in a loop and defined outside of it is live for the whole loop; a value that is used in one branch
 of an `scf.if` is not live in the other. `plan_memory` gives each buffer an offset such that buffers that live at the
-same time do not overlap, and `memory_report` reads the same back from a buffered module.
+same time do not overlap; `memory_report` reads the same back from a buffered module.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, TensorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import MemRefType, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tenon.dialects.size import Size
 from tenon.dialects.types import numpy_dtype
@@ -65,6 +64,8 @@ class PlannedBuffer:
     offset: int
     first: int
     last: int
+    writer: str = ""
+    """The kernel that writes it first, where that was read from a module."""
 
     def conflicts_with(self, other: PlannedBuffer) -> bool:
         """Whether both are live at some position and share a byte."""
@@ -104,12 +105,37 @@ class MemoryPlan:
 def plan_memory(lifetimes: Sequence[Lifetime], alignment: int = ARENA_ALIGNMENT) -> MemoryPlan:
     """Give each buffer an offset, a multiple of `alignment`, such that buffers that are live together do not overlap.
 
-    Largest first, each into the smallest gap that fits (best fit): the greedy-by-size of Pisarchyk and Lee, "Efficient
-    memory management for deep neural net inference" (2020). The result keeps the order of `lifetimes`.
+    One after another, each into the smallest gap that fits (best fit), largest first: the greedy-by-size of Pisarchyk
+    and Lee, "Efficient memory management for deep neural net inference" (2020). Where that needs more than the lower
+    bound, it is tried again with what ended highest placed first. The result keeps the order of `lifetimes`.
     """
     if any(isinstance(lifetime.bytes, Size) for lifetime in lifetimes):
         return _plan_sizes(lifetimes, alignment)
+    lower_bound = most_live_bytes(lifetimes)
     order = sorted(range(len(lifetimes)), key=lambda index: (-lifetimes[index].bytes, lifetimes[index].first, index))
+    best, peak = _placed(lifetimes, order, alignment)
+    for _ in range(_ATTEMPTS):
+        if peak <= lower_bound + alignment * len(lifetimes):
+            break
+        offsets, end = _placed(lifetimes, order, alignment)
+        if end < peak:
+            best, peak = offsets, end
+        highest = max(order, key=lambda index: offsets[index] + lifetimes[index].bytes)
+        order.remove(highest)
+        order.insert(0, highest)
+    buffers = tuple(
+        PlannedBuffer(lifetime.name, lifetime.bytes, offset, lifetime.first, lifetime.last)
+        for lifetime, offset in zip(lifetimes, best, strict=True)
+    )
+    return MemoryPlan(buffers, peak, lower_bound)
+
+
+_ATTEMPTS = 32
+"""How often to try for less memory."""
+
+
+def _placed(lifetimes: Sequence[Lifetime], order: Iterable[int], alignment: int) -> tuple[list[int], int]:
+    """The offset of each buffer, placed one after another into the smallest gap that fits, and where the last ends."""
     firsts, lasts, begins, ends = (np.zeros(len(lifetimes), dtype=np.int64) for _ in range(4))
     offsets = [0] * len(lifetimes)
     placed = 0
@@ -124,12 +150,7 @@ def plan_memory(lifetimes: Sequence[Lifetime], alignment: int = ARENA_ALIGNMENT)
         begins[placed], ends[placed] = offset, offset + lifetime.bytes
         offsets[index] = offset
         placed += 1
-    buffers = tuple(
-        PlannedBuffer(lifetime.name, lifetime.bytes, offset, lifetime.first, lifetime.last)
-        for lifetime, offset in zip(lifetimes, offsets, strict=True)
-    )
-    peak = max((buffer.offset + buffer.bytes for buffer in buffers), default=0)
-    return MemoryPlan(buffers, peak, _most_live_bytes(lifetimes))
+    return offsets, max([0, *[offset + lifetime.bytes for offset, lifetime in zip(offsets, lifetimes, strict=True)]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +204,8 @@ def _best_fit(occupied: Iterable[Interval], size: int, alignment: int) -> int:
     return free if best < 0 else best
 
 
-def _most_live_bytes(lifetimes: Iterable[Lifetime]) -> int:
+def most_live_bytes(lifetimes: Iterable[Lifetime]) -> int:
+    """The most bytes that are needed at one position."""
     changes: dict[int, int] = {}
     for lifetime in lifetimes:
         changes[lifetime.first] = changes.get(lifetime.first, 0) + lifetime.bytes
@@ -348,157 +370,3 @@ def try_merge(left: Storage, right: Storage) -> bool:
     kept.is_shared = True
     kept.has_slices = kept.has_slices or gone.has_slices
     return True
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Report on a buffered module
-# ----------------------------------------------------------------------------------------------------------------------
-
-
-def memory_report(module: ModuleOp, function_name: str = "main") -> MemoryPlan:
-    """The plan that a buffered function follows, read off the views of its arena, which is its last argument.
-
-    Views at the same offset value are one buffer. A buffer that a loop body reads, or writes in part, before the body
-    has written all of it, is live for the whole loop, unless all accesses to it are in that body.
-    """
-    functions = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, func.FuncOp)}
-    if function_name not in functions:
-        raise ValueError(f"memory report: the module has no function @{function_name}")
-    reader = _ArenaReader(functions, functions[function_name].body.block)
-    buffers = tuple(reader.planned_buffers())
-    peak = max((buffer.offset + buffer.bytes for buffer in buffers), default=0)
-    lifetimes = [Lifetime(buffer.name, buffer.bytes, buffer.first, buffer.last) for buffer in buffers]
-    return MemoryPlan(buffers, peak, _most_live_bytes(lifetimes))
-
-
-@dataclass(eq=False, slots=True)
-class _ArenaBuffer:
-    name: str
-    bytes: int
-    offset: int
-    accesses: list[Interval] = field(default_factory=list[Interval])
-
-
-@dataclass(eq=False, slots=True)
-class _Frame:
-    """A region on the way to the current op: whether it is a loop body, and the buffers that are set in it by now.
-
-    `live_in` are the buffers that it reads, or writes in part, before they are set, each with whether its content must
-    be kept from one iteration to the next in any case.
-    """
-
-    is_loop: bool = False
-    live_in: list[tuple[_ArenaBuffer, bool]] = field(default_factory=list[tuple[_ArenaBuffer, bool]])
-    written: set[_ArenaBuffer] = field(default_factory=set[_ArenaBuffer])
-
-
-class _ArenaReader:
-    """One walk over a buffered function that collects the accesses to each buffer of its arena."""
-
-    def __init__(self, functions: dict[str, func.FuncOp], entry: Block):
-        self._functions = functions
-        self._arena = entry.args[-1]
-        self._clock = 0
-        self._buffers: dict[SSAValue, _ArenaBuffer] = {}
-        self._aliases: dict[SSAValue, tuple[_ArenaBuffer, bool]] = {}
-        self._frames = [_Frame()]
-        self._live_in: list[tuple[_ArenaBuffer, bool, int, int]] = []
-        self._walk(entry)
-
-    def planned_buffers(self) -> Iterable[PlannedBuffer]:
-        """The buffers in the order of their views."""
-        for buffer, is_kept, start, end in self._live_in:
-            # Content that comes and goes within one iteration is not carried by the loop.
-            if is_kept or any(first < start or last > end for first, last in buffer.accesses):
-                buffer.accesses.append((start, end))
-        for buffer in self._buffers.values():
-            first = min((access[0] for access in buffer.accesses), default=0)
-            last = max((access[1] for access in buffer.accesses), default=0)
-            yield PlannedBuffer(buffer.name, buffer.bytes, buffer.offset, first, last)
-
-    def _walk(self, block: Block) -> None:
-        for op in block.ops:
-            self._clock += 2
-            if isinstance(op, memref.ViewOp) and op.source is self._arena:
-                self._view(op)
-            elif isinstance(op, memref.ReinterpretCastOp | memref.SubviewOp | memref.CastOp):
-                if (alias := self._aliases.get(op.operands[0])) is not None:
-                    is_whole = alias[1] and buffer_bytes(_memref_type(op.results[0])) == alias[0].bytes
-                    self._aliases[op.results[0]] = (alias[0], is_whole)
-            else:
-                self._access(op)
-                if isinstance(op, scf.ForOp | scf.WhileOp):
-                    self._loop(op)
-                elif isinstance(op, scf.IfOp):
-                    self._branches(op)
-
-    def _loop(self, op: scf.ForOp | scf.WhileOp) -> None:
-        start = self._clock
-        frame = _Frame(is_loop=True)
-        self._frames.append(frame)
-        self._walk(op.regions[0].block)
-        always_written = frozenset(frame.written) if isinstance(op, scf.WhileOp) else frozenset[_ArenaBuffer]()
-        for region in op.regions[1:]:
-            self._walk(region.block)
-        self._frames.pop()
-        self._frames[-1].written |= always_written
-        self._clock += 2
-        self._live_in += ((buffer, is_kept, start, self._clock) for buffer, is_kept in frame.live_in)
-
-    def _branches(self, op: scf.IfOp) -> None:
-        written: list[set[_ArenaBuffer]] = []
-        for region in op.regions:
-            self._frames.append(_Frame())
-            for block in region.blocks:
-                self._walk(block)
-            written.append(self._frames.pop().written)
-        self._frames[-1].written |= set[_ArenaBuffer].intersection(*written)
-
-    def _view(self, op: memref.ViewOp) -> None:
-        shift, owner, is_whole = op.byte_shift, op.byte_shift.owner, True
-        while isinstance(owner, arith.AddiOp):
-            shift, owner, is_whole = owner.lhs, owner.lhs.owner, False
-        if not isinstance(owner, arith.ConstantOp) or not isinstance(owner.value, IntegerAttr):
-            raise ValueError("memory report: a view of the arena must start at a constant, or a constant plus an index")
-        size = buffer_bytes(_memref_type(op.result))
-        buffer = self._buffers.get(shift)
-        if buffer is None:
-            name = op.result.name_hint or f"buffer_{len(self._buffers)}"
-            buffer = self._buffers[shift] = _ArenaBuffer(name, size, owner.value.value.data)
-        buffer.bytes = max(buffer.bytes, size)
-        self._aliases[op.result] = (buffer, is_whole)
-
-    def _access(self, op: Operation) -> None:
-        first_written = self._first_written_operand(op)
-        for index, operand in enumerate(op.operands):
-            alias = self._aliases.get(operand)
-            if alias is None:
-                continue
-            buffer, is_whole = alias
-            if index >= first_written and is_whole:
-                buffer.accesses.append((self._clock + 1, self._clock + 1))
-                self._frames[-1].written.add(buffer)
-                continue
-            buffer.accesses.append((self._clock, self._clock + 1))
-            # A part that one iteration writes is kept for the iterations that write the others.
-            is_kept = index >= first_written
-            for frame in reversed(self._frames):
-                if buffer in frame.written:
-                    break
-                if frame.is_loop:
-                    frame.live_in.append((buffer, is_kept))
-                    is_kept = False
-
-    def _first_written_operand(self, op: Operation) -> int:
-        if isinstance(op, memref.CopyOp):
-            return 1
-        if isinstance(op, func.CallOp):
-            inputs = self._functions[op.callee.string_value()].attributes.get("num_inputs")
-            if isinstance(inputs, IntegerAttr):
-                return inputs.value.data
-        return len(op.operands)
-
-
-def _memref_type(value: SSAValue) -> MemRefType[Attribute]:
-    assert isinstance(value.type, MemRefType)
-    return value.type

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, linalg, scf, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.utils.exceptions import PassFailedException
@@ -458,10 +458,6 @@ def is_contiguous(op: SliceOp) -> bool:
     sizes, shape = op.static_sizes.get_values(), whole.type.get_shape()
     leading = next((index for index, size in enumerate(sizes) if size != 1), len(sizes))
     return tuple(sizes[leading + 1 :]) == tuple(shape[leading + 1 :])
-
-
-def _computes_size(op: Operation) -> bool:
-    return op.name.startswith("arith.") and isinstance(op.results[0].type, IndexType)
 
 
 def elementwise_operands(kernel: func.FuncOp) -> frozenset[int]:

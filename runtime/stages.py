@@ -15,6 +15,7 @@ from tenon.runtime.collection import collection_paused
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.interface import EmptySizeError, Interface, SizeMismatchError
 from tenon.runtime.lower import lower_module
+from tenon.runtime.memory import Memory
 from tenon.runtime.outputs import given_outputs
 from tenon.runtime.tree import Structure, unflatten
 
@@ -69,6 +70,16 @@ class Compiled:
     def interface(self) -> Interface:
         """The shapes and dtypes that are taken and given."""
         return self.executable.interface
+
+    def memory(self) -> Memory:
+        """The memory that it needs, buffer by buffer; prints as a table.
+
+        The IR is lowered again for that. Raises `TypeError` for a program that is interpreted or runs on a GPU.
+        """
+        lowered = getattr(self.executable, "lowered", None)
+        if lowered is None:
+            raise TypeError(f"{self.name}: the memory of programs that are not compiled for the CPU is not planned")
+        return Memory.of(self.interface, lowered())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on arguments like those compiled for; raises `TypeError` naming what differs.

@@ -24,7 +24,8 @@ from tenon.dialects.interpreter import Interpreter
 from tenon.dialects.types import numpy_dtype
 from tenon.dialects.xdsl_corrections import correct_xdsl
 from tenon.lowering.bufferize import bufferize
-from tenon.lowering.memory_plan import Lifetime, MemoryPlan, memory_report, plan_memory
+from tenon.lowering.memory_plan import Lifetime, MemoryPlan, plan_memory
+from tenon.lowering.memory_report import memory_report
 from tenon.passes.dominance import check_dominance
 
 Array = np.ndarray[Any, Any]

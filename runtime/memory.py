@@ -1,0 +1,68 @@
+"""What memory a compiled program needs: its arguments, its results, and the buffers of its arena over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tenon.dialects.types import element_type, numpy_dtype
+from tenon.runtime.interface import Interface
+
+if TYPE_CHECKING:
+    from tenon.lowering.memory_plan import PlannedBuffer
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that a program needs. Where shapes have sizes known at launch, numbers are formulas in their names.
+
+    `taken_over` are those of the results that lie in the memory of donated arguments, if the caller does not keep
+    these. `peak` is the size of the arena, where all other values lie; no plan for this order of kernels needs less
+    than `lower_bound`, the most bytes that are needed at once. `buffers` lists each buffer of the arena: its bytes, its
+    offset, the first and the last position of the program at which it is needed, and the kernel that writes it first.
+    A program for all sizes has no list of buffers, and its bound is its peak.
+    """
+
+    arguments: int
+    results: int
+    taken_over: int
+    peak: int
+    lower_bound: int
+    buffers: tuple[PlannedBuffer, ...] = ()
+
+    @classmethod
+    def of(cls, interface: Interface, lowered: ModuleOp) -> Memory:
+        """The memory of the program with this interface, whose loop IR is `lowered`."""
+        from tenon.lowering.memory_report import memory_report
+
+        results = [_bytes(result) for result in interface.outputs]
+        taken_over = [size for size, donor in zip(results, interface.donations, strict=True) if donor >= 0]
+        peak = bound = interface.arena_bytes
+        buffers: tuple[PlannedBuffer, ...] = ()
+        if not interface.sizes:
+            report = memory_report(lowered)
+            bound, buffers = report.lower_bound, report.buffers
+        arguments = sum(_bytes(argument) for argument in interface.inputs)
+        return cls(arguments, sum(results), sum(taken_over), peak, bound, buffers)
+
+    def __str__(self) -> str:
+        """A table: the sums, then each buffer, the largest first."""
+        lines = [
+            f"arguments    {self.arguments:>14} bytes",
+            f"results      {self.results:>14} bytes, {self.taken_over} of them in donated arguments",
+            f"arena        {self.peak:>14} bytes, lower bound {self.lower_bound} bytes",
+        ]
+        for buffer in sorted(self.buffers, key=lambda buffer: (-buffer.bytes, buffer.first)):
+            lines.append(
+                f"  {buffer.bytes:>12} bytes at {buffer.offset:>12}, needed {buffer.first}..{buffer.last}, "
+                f"written by {buffer.writer}"
+            )
+        return "\n".join(lines)
+
+
+def _bytes(described: tuple[tuple[int, ...], str]) -> int:
+    shape, dtype = described
+    return prod(shape) * numpy_dtype(element_type(dtype)).itemsize
