@@ -14,6 +14,11 @@ what a few rows of products do, so it pays
   reduction is cut so that `MANY_COPIED_ROWS` rows fit.
 
 A panel of columns that outgrows half the cache is cut along the reduction.
+
+With few rows a copy does not pay, and an operand that outgrows the cache is streamed. Down its rows a tile would touch
+a page for a few lines at each step, so the reduction is cut, and the tiles of all columns run inside of a block: as
+many rows at a time as the hardware prefetches streams for, if there are too few products to hide that memory is
+read, else as many as keep partial sums from being stored too often.
 """
 
 from __future__ import annotations
@@ -33,6 +38,14 @@ FAR_BYTES = 4 * CACHE_BYTES
 LEAST_ROWS = 8
 MANY_ROWS = 128
 MANY_COPIED_ROWS = 384
+STREAMED_ROWS = 4
+"""Rows up to which memory is the limit."""
+FEW_ROWS = 16
+"""Rows up to which partial sums stay near when the reduction is cut."""
+STREAMS = 8
+"""Rows of the other operand that are read side by side."""
+STREAMED_BYTES = CACHE_BYTES
+"""Of a block of the reduction, where products are the limit."""
 LEAST_COLUMN_TILES = 4
 """Tiles along the columns that a copy of rows has to serve."""
 
@@ -61,8 +74,11 @@ def may_have_panels(statement: Statement) -> bool:
 def with_panels(statement: Statement, schedule: Schedule) -> Schedule:
     """`schedule`, a register tile of lanes along a parallel loop, with the copies that pay."""
     vector, jam = schedule.vector, schedule.jam
-    if vector is None or jam is None or statement.kinds[vector] is LoopKind.REDUCTION or not may_have_panels(statement):
+    if vector is None or statement.kinds[vector] is LoopKind.REDUCTION or not may_have_panels(statement):
         return schedule
+    streamed = _streamed(statement, schedule, vector)
+    if jam is None or streamed is not None:
+        return streamed or schedule
     columns = _only_operand(statement, vector, jam)
     rows = _only_operand(statement, jam, vector)
     tile = schedule.width * schedule.unroll
@@ -76,6 +92,21 @@ def with_panels(statement: Statement, schedule: Schedule) -> Schedule:
         if _bytes(statement, access) > CACHE_BYTES and _sharing_rows(statement, access, vector) >= MANY_ROWS:
             schedule = replace(schedule, pack=columns)
     return with_cut_panel(statement, schedule)
+
+
+def _streamed(statement: Statement, schedule: Schedule, vector: int) -> Schedule | None:
+    """Blocks of the reduction for the operand of few rows, or None where it is not streamed."""
+    columns = [access for access in statement.inputs if access.stride(vector) is not Stride.INVARIANT]
+    reductions = statement.loops(LoopKind.REDUCTION)
+    if schedule.jam is None or schedule.pack is not None or len(columns) != 1 or len(reductions) != 1:
+        return None
+    rows = _sharing_rows(statement, columns[0], vector)
+    pitch = statement.extents[vector] * _element_bytes(columns[0])
+    if rows > FEW_ROWS or _bytes(statement, columns[0]) <= CACHE_BYTES:
+        return None
+    if rows > STREAMED_ROWS:
+        return replace(schedule, block=max(STREAMED_BYTES // pitch, STREAMS))
+    return replace(schedule, block=STREAMS)
 
 
 def with_cut_panel(statement: Statement, schedule: Schedule) -> Schedule:

@@ -15,7 +15,8 @@ where `stepped` is more than 1 if elements a few apart are loaded, and `horizont
 reduction costs for each time the loop runs. Statements that
 share outer loops look at their own loops first; where vectors along a shared loop are better for the kernel as a
 whole, all take that one. A tile has as many vectors as keep the multipliers busy without leaving registers:
-`LARGEST_TILE` accumulators where loads can be shared by jamming a second parallel loop, else `VECTORS_IN_FLIGHT`.
+up to `LARGEST_TILE` accumulators where loads can be shared by jamming a second parallel loop (`_register_tile` weighs
+what is left at the edges), else `VECTORS_IN_FLIGHT`.
 """
 
 from __future__ import annotations
@@ -71,6 +72,11 @@ STRIP = 8192
 """Bytes of the accumulators meanwhile."""
 SHORTEST_ROW, LEAST_COLUMNS = 4096, 1 << 18
 """Bytes of a row, and of all rows, from which on that pays."""
+VECTOR_LOAD_COST = 5
+"""Cycles for a vector that comes from the second level of the caches or beyond."""
+NEARLY_EQUAL = 1.01
+STEP_COST = 2
+"""Cycles of a step of the reduction beside its products."""
 SEPARATE_ROWS = 4
 """Vectors along the vector loop in a tile that also jams."""
 
@@ -188,7 +194,7 @@ def _decide(
         return _decide_transposed(statement, loops, vector_bits) if jam else (None, work)
     loop, width = chosen
     jammed = _jam_loop(statement, loop, loops) if jam else None
-    schedule = _tile(statement, loop, width, jammed)
+    schedule = _tile(statement, loop, width, jammed, 32 if vector_bits >= 512 else 16)
     if packed[loop]:
         schedule = with_cut_panel(statement, replace(schedule, pack=packed[loop][0]))
     return schedule, work / lanes
@@ -256,7 +262,7 @@ def _jam_loop(statement: Statement, vector: int, loops: Collection[int]) -> int 
     return max(candidates, key=lambda loop: (*shared_loads(loop), estimate(statement.extents[loop])), default=None)
 
 
-def _tile(statement: Statement, vector: int, width: int, jam: int | None) -> Schedule:
+def _tile(statement: Statement, vector: int, width: int, jam: int | None, registers: int) -> Schedule:
     vectors = max(estimate(statement.extents[vector]) // width, 1)
     if LoopKind.REDUCTION in statement.kinds and statement.kinds[vector] is LoopKind.PARALLEL:
         vectors = -(-estimate(statement.extents[vector]) // width)
@@ -272,8 +278,7 @@ def _tile(statement: Statement, vector: int, width: int, jam: int | None) -> Sch
         # Each row costs loads of its own, and a horizontal combination whatever the unrolling.
         count = _even(rows, max(VECTORS_IN_FLIGHT // outputs, 1))
         return Schedule(vector, width, _even(vectors, max(VECTORS_IN_FLIGHT // (count * outputs), 1)), jam, count)
-    unroll = _even(vectors, max(min(SEPARATE_ROWS, LARGEST_TILE // outputs), 1))
-    count = _even(rows, max(min(LARGEST_JAM, LARGEST_TILE // (unroll * outputs)), 1))
+    unroll, count = _register_tile(vectors, rows, outputs, registers)
     return Schedule(vector, width, unroll, jam, count)
 
 
@@ -291,6 +296,33 @@ def _in_row_blocks(statement: Statement, schedule: Schedule) -> Schedule:
         return schedule
     unroll = min(SEPARATE_ROWS, schedule.unroll)
     return replace(schedule, unroll=unroll, rows=ROWS, strip=STRIP // compute_bits(statement) * 8)
+
+
+def _register_tile(vectors: int, rows: int, outputs: int, registers: int) -> tuple[int, int]:
+    """Vectors and rows of the tile that covers `vectors` by `rows` in the least time.
+
+    A step of a tile takes one cycle per product, but no less than it takes to load its vectors from a cache that is not
+    the nearest, and what the loop itself costs. What is left at the edges is done in smaller tiles.
+    """
+
+    def cost(width: int, height: int) -> float:
+        return max(width * height * outputs, VECTOR_LOAD_COST * width) + STEP_COST if width and height else 0.0
+
+    def total(tile: tuple[int, int]) -> float:
+        across, along = divmod(vectors, tile[0]), divmod(rows, tile[1])
+        widths, heights = ((across[0], tile[0]), (1, across[1])), ((along[0], tile[1]), (1, along[1]))
+        return sum(m * n * cost(width, height) for m, width in widths for n, height in heights)
+
+    tiles = [
+        (width, height)
+        for width in range(1, min(SEPARATE_ROWS, vectors) + 1)
+        for height in range(1, min(LARGEST_JAM, rows) + 1)
+        if width * height * outputs <= LARGEST_TILE and width * height * outputs + width + 1 <= registers
+    ]
+    times = {tile: total(tile) for tile in tiles}
+    least = min(times.values(), default=0.0)
+    # Between equals the widest: it reads the longest pieces of memory.
+    return max((tile for tile, time in times.items() if time <= least * NEARLY_EQUAL), default=(1, 1))
 
 
 def _even(total: int, largest: int) -> int:
