@@ -1,7 +1,7 @@
 """What runs in a process of its own: `python -m benchmarks.child TASK …`, which answers with a line of JSON.
 
 `rows NAME… ` measures workloads and answers with a line for each. `compile`, `start` and `memory` take a framework, a
-network and the folder of its caches, and train for a few steps.
+network and the folder of its caches, and train for a few steps; `plan` says what scratch memory the compiled step has.
 """
 
 from __future__ import annotations
@@ -66,17 +66,22 @@ def _import(framework: str) -> None:
         from benchmarks.networks import in_torch  # noqa: F401
 
 
-def _planned(network: str) -> dict[str, float]:
-    """What the plan of Tenon's memory says of the step that was compiled last."""
-    from benchmarks.networks import in_tenon, problem
+def _planned(framework: str, network: str) -> dict[str, float]:
+    """Bytes of scratch memory that the compiled step has, and for Tenon the least that any plan needs."""
+    from benchmarks.networks import problem
 
     start = problem(network)
-    model, state = in_tenon.start(network, start)
-    compiled = in_tenon.train_step.compile(model, state, start.inputs, start.labels)
-    if not hasattr(compiled, "memory"):
-        return {}
-    report = compiled.memory()
-    return {"planned": report.peak, "bound": report.lower_bound}
+    if framework == "tenon":
+        from benchmarks.networks import in_tenon
+
+        model, state = in_tenon.start(network, start)
+        memory = in_tenon.train_step.compile(model, state, start.inputs, start.labels).memory()
+        return {"planned": memory.peak, "bound": memory.lower_bound}
+    from benchmarks.networks import in_jax
+
+    p, state = in_jax.start(start)
+    compiled = in_jax.train_step.lower(network, p, state, start.inputs, start.labels).compile()
+    return {"planned": compiled.memory_analysis().temp_size_in_bytes}
 
 
 def train(task: str, framework: str, network: str, folder: str) -> None:
@@ -100,10 +105,10 @@ def train(task: str, framework: str, network: str, folder: str) -> None:
     now = time.perf_counter()
     for _ in range(STEPS - 1):
         loss = float(step())
-    answer = {"import": imported, "first": now - before, "process": now - STARTED, "loss": loss}
+    answer = _planned(framework, network) if task == "plan" else {}
+    answer |= {"import": imported, "first": now - before, "process": now - STARTED, "loss": loss}
     if task == "memory":
         answer["peak"] = _resident("VmHWM") - resident
-        answer |= _planned(network) if framework == "tenon" else {}
     _answer(answer)
 
 
@@ -116,7 +121,7 @@ def main() -> None:
     rows.add_argument("--threads", type=int, required=True)
     rows.add_argument("--peers", default="")
     rows.add_argument("--seconds", type=float, required=True)
-    for task in ("compile", "start", "memory"):
+    for task in ("compile", "start", "memory", "plan"):
         trains = tasks.add_parser(task)
         trains.add_argument("framework")
         trains.add_argument("network")

@@ -21,10 +21,12 @@ from benchmarks import environment
 from benchmarks.harness import Row, ratios_of
 from benchmarks.workload import Target
 
-Task = Literal["compile", "start", "memory"]
-FIGURES = {"compile": "first", "start": "first", "memory": "peak"}
+Task = Literal["compile", "start", "memory", "plan"]
+FIGURES = {"compile": "first", "start": "first", "memory": "peak", "plan": "planned"}
 SLOW = ("torch.compile",)
 """Measured once instead of three times."""
+EXACT = ("plan",)
+"""Tasks whose answer is the same each time."""
 ROUNDS = 3
 
 
@@ -79,14 +81,14 @@ def run_child(arguments: Sequence[str], threads: int, extra: dict[str, str], tim
 def measure_in_processes(workload: ProcessWorkload, threads: int, wanted: Sequence[str], caches: Caches) -> Row:
     """The medians of what the children answer, contestants in turns; all train to the same loss or are not counted."""
     row = Row(workload.name, workload.section, threads, workload.target)
-    row.unit = "B" if workload.task == "memory" else "s"
+    row.unit = "B" if workload.task in ("memory", "plan") else "s"
     figure = workload.figure or FIGURES[workload.task]
     names = [name for name in workload.contestants if name == "tenon" or name in wanted]
     samples: dict[str, list[float]] = {name: [] for name in names}
     losses: dict[str, float] = {}
     for turn in range(ROUNDS):
         for name in names:
-            if name in row.absent or (name in SLOW and turn > 0):
+            if name in row.absent or ((name in SLOW or workload.task in EXACT) and turn > 0):
                 continue
             folder = caches.folder(name, workload.network)
             arguments = [workload.task, name, workload.network, str(folder)]

@@ -148,7 +148,8 @@ of the row. An empty place is a peer that has no such function.
 COMPILING = """\
 Seconds of the first training step in a new process, imports not counted: traced, compiled and run. Each framework
 starts with empty caches, or with what it kept on disk the time before; rows with `imports` count from the start of the
-process. Memory is the largest resident size over that before the model was made, after a start from the disk cache.
+process. Memory is the largest resident size over that before the model was made, after a start from the disk cache; the
+arena is the scratch memory that the compiled step has, and its limit the most bytes that are needed at once.
 """
 
 

@@ -90,11 +90,16 @@ def train_step(network: str, p: Parameters, state: Any, inputs: Any, labels: Any
     return *_adam(p, slopes, state), value
 
 
-def stepper(network: str, problem: Problem) -> Callable[[], Any]:
-    """A function that does a step and gives the loss before it."""
+def start(problem: Problem) -> tuple[Parameters, Any]:
+    """The problem's parameters, and Adam's state."""
     p = {name: jnp.array(value) for name, value in problem.parameters.items()}
     zeros = {name: jnp.zeros_like(value) for name, value in p.items()}
-    state: Any = {"step": jnp.zeros((), jnp.int32), "mean": zeros, "square": jax.tree.map(jnp.copy, zeros)}
+    return p, {"step": jnp.zeros((), jnp.int32), "mean": zeros, "square": jax.tree.map(jnp.copy, zeros)}
+
+
+def stepper(network: str, problem: Problem) -> Callable[[], Any]:
+    """A function that does a step and gives the loss before it."""
+    p, state = start(problem)
     inputs, labels = jnp.array(problem.inputs), jnp.array(problem.labels)
 
     def step() -> Any:

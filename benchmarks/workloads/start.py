@@ -37,4 +37,7 @@ WORKLOADS = (
         ("tenon", "torch", "torch.compile", "jax"),
         Target(peers={"torch": 1.0}),
     ),
+    ProcessWorkload(
+        "arena-transformer", MEMORY, "plan", "transformer", ("tenon", "jax"), Target(limit=round(1 / 1.1, 3))
+    ),
 )
