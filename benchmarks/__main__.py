@@ -27,7 +27,7 @@ from benchmarks.workload import Workload
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "build" / "benchmarks.json"
-SECONDS = 0.6
+SECONDS = 0.4
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
