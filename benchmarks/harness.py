@@ -30,6 +30,7 @@ SHORT = 20e-3
 """Seconds of a block below which a call before it warms up caches and threads."""
 LEAST_ROUNDS, MOST_ROUNDS = 3, 400
 MOST_CALLS = 10_000
+WARM_UP_CALLS = 5
 
 
 class WrongResultError(ArithmeticError):
@@ -141,6 +142,10 @@ def take_turns(runs: Mapping[str, Callable[[], Any]], seconds: float, pause: flo
     calls: dict[str, int] = {}
     short: dict[str, bool] = {}
     for name, run in runs.items():
+        calls[name] = 1
+        # What is made ready at the first calls, such as a native entry, must not decide how many make a block.
+        while _block(run, 1) < SHORT and calls[name] < WARM_UP_CALLS:
+            calls[name] += 1
         calls[name] = 1
         while (taken := _block(run, calls[name]) * calls[name]) < BLOCK / 2 and calls[name] < MOST_CALLS:
             calls[name] *= 2
