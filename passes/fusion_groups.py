@@ -13,8 +13,9 @@ Every op starts as a group of its own; groups along a value are merged as long a
 - A kernel has a limited number of inputs and of ops.
 - A contraction joins others if its loops may be cut into strips (`lowering.strips`): along all loops of its result, as
   in an activation behind a layer; or along some, if there are many rows of them and what each strip reads again stays
-  in a cache, as in softmax(Q Kᵀ) V, whose scores never are in memory as a whole. It does not take rows of a value that
-  what depends on it needs as well, such as the input of a layer for the gradient: that value is in memory anyway.
+  in a cache, as in softmax(Q Kᵀ) V, whose scores never are in memory as a whole. It takes no rows of a value that
+  what depends on it needs as well (the input of a layer, for the gradient), which is in memory anyway. One that copies
+  its operands joins nothing (`transposed_operands.wants_panels`).
 
 Windows, scatters and opaque ops are groups of their own, since their loops are scheduled as a whole; so are
 contractions that read an operand elsewhere than at their loops, such as convolutions.
@@ -38,9 +39,9 @@ from tenon.passes.iteration import Iteration, iteration_of, shape
 from tenon.passes.later_uses import LaterUses
 from tenon.passes.loop_classes import LoopClasses
 from tenon.passes.recompute import RECOMPUTED
+from tenon.passes.transposed_operands import wants_panels
 
-MOST_INPUTS = 24
-MOST_OPERATIONS = 256
+MOST_INPUTS, MOST_OPERATIONS = 24, 256
 MOST_ROW_BYTES = 64 * 1024
 FEWEST_ROWS = 16
 """Fewer iterations of the shared loops leave threads idle, unless there is little to do."""
@@ -50,7 +51,6 @@ FEWEST_STRIPED_ROWS = 64
 """Rows of a contraction below which cutting them into strips leaves it too little to reuse."""
 MOST_REREAD_BYTES = 2 * 1024 * 1024
 """Bytes of an operand that a contraction reads again for each strip: more of them do not stay in a cache."""
-
 LEAST_SHRINKING = 2
 """How many times larger than its sum an operand must be for a contraction to add up in memory, strip by strip."""
 
@@ -399,7 +399,7 @@ class Grouping:
         loops = [None if loop is None else self._classes.find(loop) for loop in self._loops_of[op]]
         parallel = {loop for loop, is_parallel in zip(loops, iteration.parallel, strict=True) if is_parallel}
         if parallel - {None} <= shared:
-            return True
+            return not wants_panels(op)
         if estimate(prod([extents[loop] for loop in shared.intersection(loops)])) < FEWEST_STRIPED_ROWS:
             return False
         for operand, access in zip(op.operands, iteration.operands, strict=True):

@@ -3,6 +3,10 @@
 A contraction inside of strips runs many times with the same operand. Its vectors go along the last dimension of its
 result, so an operand that has this dimension further out, as the keys of an attention, S[i, j] += Q[i, d] * K[j, d],
 is transposed once before: S[i, j] += Q[i, d] * T[d, j].
+
+A long sum over two large operands whose rows are read across memory, such as the gradient of a weight,
+W[m, n] += X[k, m] * Y[k, n], is fast with both copied to panels, which takes all of its loops: it shares them with no
+other op (see `lowering.contraction_schedule`).
 """
 
 from __future__ import annotations
@@ -10,18 +14,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from tenon.dialects.base import TensorOp
 from tenon.dialects.contraction import ContractOp
 from tenon.dialects.families import ContractionOp
-from tenon.dialects.size import estimate
-from tenon.dialects.types import shape_of
+from tenon.dialects.size import Size, estimate
+from tenon.dialects.types import element_of, numpy_dtype, shape_of
 from tenon.passes.iteration import Iteration, iteration_of
 
 FEWEST_REUSES = 32
 """How often an element must be read for a pass over memory to pay that only changes its place."""
+LONG_SUM = 512
+"""Terms of an element of the result beside which one more pass over that element costs little."""
+MOST_NEAR_BYTES = 1 << 20
+"""Bytes of an operand that stay in the cache that a core has to itself."""
 
 
 @dataclass(frozen=True)
@@ -78,3 +86,25 @@ def with_transposed(op: ContractionOp, transposed: TransposedOperand, value: SSA
         "shape": shape_of(op.results[0].type),
     }
     return ContractOp.build_from([tuple(factors)], settings)
+
+
+def wants_panels(op: Operation) -> bool:
+    """Whether `op` sums for long over operands that outgrow a cache, one of them across the order of its memory."""
+    iteration = iteration_of(op)
+    if iteration is None or len(iteration.operands) != 2 or any(isinstance(size, Size) for size in iteration.extents):
+        return False
+    loops = zip(iteration.extents, iteration.parallel, strict=True)
+    terms = prod([extent for extent, parallel in loops if not parallel])
+    if terms < LONG_SUM or any(_is_near(op, iteration, index) for index in range(2)):
+        return False
+    along = _last_loop(iteration.results[0])
+    rows = [_last_loop(access) for access in iteration.operands if access is not None and along not in access]
+    return len(rows) == 1 and rows[0] is not None and iteration.parallel[rows[0]]
+
+
+def _is_near(op: Operation, iteration: Iteration, index: int) -> bool:
+    """Whether what one batch reads of an operand stays in a cache."""
+    batch = set(iteration.results[0]).intersection(*[access or () for access in iteration.operands])
+    loops = {loop for loop in iteration.operands[index] or () if loop is not None} - batch
+    itemsize = numpy_dtype(element_of(op.operands[index].type)).itemsize
+    return prod([iteration.extents[loop] for loop in loops]) * itemsize <= MOST_NEAR_BYTES

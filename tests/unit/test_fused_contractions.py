@@ -111,3 +111,16 @@ def test_scores_are_not_in_memory() -> None:
     for stage in stages(vector_bits=512)[:2]:
         run_passes(new_context(), module, stage.passes)
     assert 0 < bufferize(module)["main"].peak_bytes < 8 * 512 * 512 * 4
+
+
+@pytest.mark.parametrize(("shape", "kernels"), [((530, 520, 510), 2), ((530, 520, 50), 1), ((300, 890, 880), 1)])
+def test_large_gradients_of_weights_stay_alone(shape: tuple[int, int, int], kernels: int) -> None:
+    """They copy both operands to panels; no copy pays for a near operand, nor another pass for a short sum."""
+    inner, rows, columns = shape
+    x, y, w = normal(inner, rows), normal(inner, columns), normal(rows, columns)
+    step = tenon.jit(lambda x, y, w: w - np.float32(0.1) * (x.T @ y))
+    module = step.trace(x, y, w).module
+    run_passes(new_context(), module, stages(vector_bits=512)[0].passes)
+    assert sum("kernel" in op.attributes for op in module.ops) == kernels
+    expected = w - 0.1 * (x.astype(float).T @ y)
+    np.testing.assert_allclose(step(x, y, w), expected, atol=1e-3)
