@@ -9,6 +9,7 @@ and every call takes the general way.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -112,10 +113,12 @@ def entry(
 
 
 class Dispatch:
-    """The entries of a callable. They are changed in Python, which one thread does at a time."""
+    """The entries of a callable. One thread at a time changes them; native code of all threads reads the table."""
 
     def __init__(self, general: Callable[..., Any]) -> None:
         self._general = general
+        # A call from a finalizer may come while the same thread is in here.
+        self._lock = threading.RLock()
         self._entries: dict[Any, Entry] = {}
         self._active: list[Entry] = []
         self._met: set[Any] = set()
@@ -126,30 +129,34 @@ class Dispatch:
 
         Not for the first one, since most kinds of calls come once; and an entry that is there already holds again.
         """
-        entry = self._entries.get(key)
-        if entry is not None:
-            self._use(entry, epoch)
-            return False
-        if key in self._met:
-            return len(self._entries) < MADE and native_call() is not None
-        if len(self._met) < 4 * MADE:
-            self._met.add(key)
-        return False
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None:
+                self._use(entry, epoch)
+                return False
+            is_met = key in self._met
+            if not is_met and len(self._met) < 4 * MADE:
+                self._met.add(key)
+        return is_met and len(self._entries) < MADE and native_call() is not None
 
     def add(self, function: Any, key: Any, entry: Entry, epoch: int) -> None:
-        """Let calls of `function`, an instance of a `native_class`, go by `entry` from now on."""
+        """Let calls of `function`, an instance of a `native_class`, go by `entry` from now on.
+
+        Where another thread was faster, by the entry that is there: one in use must never go.
+        """
         native = native_call()
-        self._entries[key] = entry
-        if native is not None and set_vector_call(function, native, self._table.ctypes.data):
-            self._use(entry, epoch)
+        with self._lock:
+            entry = self._entries.setdefault(key, entry)
+            if native is not None and set_vector_call(function, native, self._table.ctypes.data):
+                self._use(entry, epoch)
 
     def _use(self, entry: Entry, epoch: int) -> None:
         entry.renew(epoch)
-        self._active = [entry, *[other for other in self._active if other is not entry]][:ACTIVE]
+        active = self._active = [entry, *[other for other in self._active if other is not entry]][:ACTIVE]
         # With the count at 0 meanwhile, native code never sees an entry that is not there.
         self._table[1] = 0
-        self._table[2 : 2 + len(self._active)] = [active.address for active in self._active]
-        self._table[1] = len(self._active)
+        self._table[2 : 2 + len(active)] = [used.address for used in active]
+        self._table[1] = len(active)
 
 
 # --- the native code ------------------------------------------------------------------------------

@@ -111,13 +111,17 @@ scratch:
   %in.use = icmp eq ptr %arena, null
   br i1 %in.use, label %leave, label %results
 results:
-  %made = call i1 @allocate(ptr %entry.words, ptr %objects, ptr %arrays)
-  br i1 %made, label %go, label %failed
-go:
+  ; taken before anything else: to allocate may run finalizers, which may call the same, or let other threads do so
   %takes = call i64 @entry_takes_arena(ptr %entry.words)
   %is.taken = icmp ne i64 %takes, 0
   %meanwhile = select i1 %is.taken, ptr null, ptr %arena
   store ptr %meanwhile, ptr %arena.slot
+  %made = call i1 @allocate(ptr %entry.words, ptr %objects, ptr %arrays)
+  br i1 %made, label %go, label %unmade
+unmade:
+  store ptr %arena, ptr %arena.slot
+  br label %failed
+go:
   call void @run(ptr %entry.words, ptr %data, ptr %arrays, ptr %arena)
   store ptr %arena, ptr %arena.slot
   %result = call ptr @put_together(ptr %entry.words, ptr %arrays, ptr %registers)

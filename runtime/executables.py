@@ -168,23 +168,25 @@ class CpuExecutable:
             ]
         else:
             outputs = [empty(shape, dtype) for shape, dtype, _ in self._outputs]
-        # Scratch memory serves one launch at a time: launches of several threads each take their own.
-        try:
-            arena = self.arenas.pop()
-        except IndexError:
-            arena = _aligned(self.interface.arena_bytes)
+        arena = self._idle_arena()
         pointers, _ = addresses((*arrays, *outputs, arena))
         self._launch(pointers)
         self.arenas.append(arena)
         return outputs
 
     def launch(self) -> Launch:
-        """What native calls run: this code, with an arena of its own, which serves one launch at a time."""
+        """What native calls run: this code, with an arena of its own, one that is idle if there is any."""
         results = [(donor, dtype, shape) for shape, dtype, donor in self._outputs]
         work = self.interface.work
         is_long = work is None or work > _LONG
-        arena = _aligned(self.interface.arena_bytes)
-        return Launch(self.address, len(self.interface.inputs), arena, results, is_long, self)
+        return Launch(self.address, len(self.interface.inputs), self._idle_arena(), results, is_long, self)
+
+    def _idle_arena(self) -> np.ndarray[Any, Any]:
+        """Scratch memory, which serves one launch at a time: launches of several threads each take their own."""
+        try:
+            return self.arenas.pop()
+        except IndexError:
+            return _aligned(self.interface.arena_bytes)
 
     def _usable(self, array: np.ndarray[Any, Any], position: int) -> np.ndarray[Any, Any]:
         if array.flags.c_contiguous and array.flags.aligned:

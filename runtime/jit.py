@@ -40,6 +40,7 @@ class JitFunction:
     def __copy__(self) -> Self:
         made = type(self).__new__(type(self))
         vars(made).update(vars(self))
+        made._dispatch = Dispatch(JitFunction.__call__)
         return made
 
     def __init__(

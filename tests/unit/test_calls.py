@@ -19,7 +19,7 @@ import pytest
 import tenon
 from tenon import nn
 from tenon.runtime.callable_class import is_supported
-from tenon.runtime.entry import native_call
+from tenon.runtime.entry import Dispatch, native_call
 from tenon.runtime.jit import JitFunction
 from tenon.runtime.tree import flatten, static_field, unflatten
 
@@ -225,7 +225,7 @@ def test_objects_that_compare_by_contents_take_the_general_way() -> None:
     np.testing.assert_array_equal(function(floats(2), mode), floats(2) * 3)
 
 
-def test_methods_and_copies() -> None:
+def test_methods_and_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     class Scaler:
         def __init__(self, factor: float) -> None:
             self.factor = factor
@@ -242,6 +242,9 @@ def test_methods_and_copies() -> None:
     other = copy.copy(function)
     del function
     np.testing.assert_array_equal(warmed(other, floats(3))(floats(3)), floats(3) + 1)
+    calls = general_calls(monkeypatch, other)
+    other(floats(3))
+    assert not calls
     assert isinstance(other, JitFunction)
     assert (type(other).__name__, type(other).__module__) == ("JitFunction", "tenon.runtime.jit")
 
@@ -427,6 +430,51 @@ def test_threads_do_not_share_scratch_memory(size: int) -> None:
     finally:
         sys.setswitchinterval(interval)
     assert not wrong
+
+
+def test_threads_that_change_the_entries_take_turns() -> None:
+    threads: list[threading.Thread] = []
+
+    class Interrupted:
+        """An entry at which another thread gets to run while the table is written."""
+
+        def __init__(self, address: int) -> None:
+            self._address = address
+
+        def renew(self, epoch: int) -> None:
+            pass
+
+        @property
+        def address(self) -> int:
+            if not threads:
+                threads.append(threading.Thread(target=dispatch.add, args=(function, 2, others[1], 0)))
+                threads[0].start()
+                threads[0].join(0.2)
+            return self._address
+
+    # of a callable that has no native calls, so that nothing is read at these addresses
+    function = tenon.jit(lambda x: x)
+    others: list[Any] = [Interrupted(100), Interrupted(200), Interrupted(300)]
+    dispatch = Dispatch(JitFunction.__call__)
+    dispatch.add(function, 1, others[0], 0)
+    threads[0].join()
+    assert dispatch._table[1:4].tolist() == [2, 200, 100]
+    dispatch.add(function, 1, others[2], 0)
+    assert dispatch._table[1:4].tolist() == [2, 100, 200]
+
+
+def test_scratch_memory_is_there_once() -> None:
+    x = floats(48, 48)
+    function = tenon.jit(lambda x: tenon.sum(tenon.matmul(x, x) + tenon.transpose(x), axis=0))
+    function(x)
+    (compiled,) = function._compiled.values()
+    assert compiled.interface.arena_bytes > 0
+    # of this process: other tests may have run the same program
+    count = len(compiled.executable.arenas)
+    assert count >= 1
+    warmed(function, x)
+    assert len(compiled.executable.arenas) == count - 1
+    np.testing.assert_array_equal(function(x), function.__call__(x))
 
 
 def test_nothing_leaks() -> None:
