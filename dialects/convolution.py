@@ -34,6 +34,9 @@ class ConvolutionOp(ContractionOp):
     The result is (n, groups, f, ...counts), with any number of spatial dimensions. Windows start every `stride`
     elements, and their elements are `dilation` apart: one size each, or one for each spatial dimension.
 
+    Windows of three rows may be computed by minimal filtering, where an infinity or a NaN of `x` reaches up to three
+    more rows of the result, and an infinite result may be NaN. `TENON_MINIMAL_FILTERING=0` turns that off.
+
     >>> tenon.convolution(np.array([[[[1.0, 2.0, 3.0, 4.0]]]]), np.array([[[[1.0, 10.0]]]]))
     """
 

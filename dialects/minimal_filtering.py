@@ -8,12 +8,14 @@ and the three transforms are contractions with small constant matrices.
 
 Points are chosen such that rounding is no worse than in the sum itself: with 64 channels and 3x3 windows the largest
 error is 1.1e-6 of the largest result, and 0.9e-6 for the direct sum. An infinity or a NaN reaches all outputs of its
-group of rows.
+group of rows, which is why it can be turned off: `filtering_rows`, an option of the passes that canonicalize.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from math import prod
 from typing import Any
@@ -37,11 +39,25 @@ LARGEST_GROUP = len(POINTS) + 2 - TAPS
 
 Matrix = np.ndarray[Any, Any]
 
+_IS_ALLOWED = ContextVar("minimal_filtering", default=True)
+
+
+@contextmanager
+def filtering_rows(allowed: bool) -> Generator[None]:
+    """Whether convolutions may become ones by minimal filtering, for the duration of the block."""
+    token = _IS_ALLOWED.set(allowed)
+    try:
+        yield
+    finally:
+        _IS_ALLOWED.reset(token)
+
 
 def minimal_filtering(x: Value, weight: Value, windows: Windows, counts: Sizes) -> Value | None:
     """The convolution of `x` (n, groups, c, ...image) with windows of 3 rows, of which `counts` fit, by minimal
     filtering along the rows; `None` where that is not faster."""
-    if len(counts) < 2 or (windows.size[-2], windows.stride[-2], windows.dilation[-2]) != (TAPS, 1, 1):
+    if not _IS_ALLOWED.get() or len(counts) < 2:
+        return None
+    if (windows.size[-2], windows.stride[-2], windows.dilation[-2]) != (TAPS, 1, 1):
         return None
     if x.element_type not in (f32, f64) or windows.stride[-1] != 1 or counts[-1] < NARROW:
         return None

@@ -45,17 +45,18 @@ class Stage:
     passes: tuple[str, ...]
 
 
-def stages(vector_bits: int, tuning: str = "", exact_math: str = "") -> tuple[Stage, ...]:
+def stages(vector_bits: int, tuning: str = "", exact_math: str = "", filtering: bool = True) -> tuple[Stage, ...]:
     """The stages in order, for a target with vector registers of `vector_bits` (0: scalar loops, as for a GPU).
 
     `tuning` are the options of `schedule` that name a tuning record and the processor, `exact_math` the functions that
-    `expand-math` computes exactly.
+    `expand-math` computes exactly. `filtering` lets convolutions become ones by minimal filtering.
     """
     expand_math = f"expand-math{{exact={exact_math}}}" if exact_math else "expand-math"
     schedule = f"schedule{{{' '.join(filter(None, (f'vector-bits={vector_bits}', tuning)))}}}"
+    tensor_passes = TENSOR_PIPELINE if filtering else _without_filtering(TENSOR_PIPELINE)
     return (
         # The ops as they were traced.
-        Stage("tensor", TENSOR_PIPELINE if vector_bits else _without_contractions(TENSOR_PIPELINE)),
+        Stage("tensor", tensor_passes if vector_bits else _without_contractions(tensor_passes)),
         # Fusion groups are kernels.
         Stage("fused", ("convert-tensor-to-structured", "fuse-structured")),
         # Every op is a linalg.generic on tensors.
@@ -70,6 +71,10 @@ def stages(vector_bits: int, tuning: str = "", exact_math: str = "") -> tuple[St
 def _without_contractions(passes: Sequence[str]) -> tuple[str, ...]:
     """Scalar loops have no register tiles, so that nothing is won when a contraction shares loops."""
     return tuple(["fuse{contractions=false}" if name == "fuse" else name for name in passes if name != "recompute"])
+
+
+def _without_filtering(passes: Sequence[str]) -> tuple[str, ...]:
+    return tuple([f"{name}{{filtering=false}}" if name in ("layout", "canonicalize") else name for name in passes])
 
 
 def stage_of(module: ModuleOp) -> str:
@@ -112,9 +117,10 @@ def lower(
     observe: Observer | None = None,
     tuning: str = "",
     exact_math: str = "",
+    filtering: bool = True,
 ) -> ModuleOp:
     """Take `module` from the stage that it stands at through the passes of that stage and of all later ones."""
-    order = stages(vector_bits, tuning, exact_math)
+    order = stages(vector_bits, tuning, exact_math, filtering)
     start = [stage.name for stage in order].index(stage_of(module))
     for stage in order[start:]:
         run_passes(ctx, module, stage.passes, observe)

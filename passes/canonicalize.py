@@ -8,6 +8,7 @@ An op class may state equations of its own, as the hook `canonicalize`."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
@@ -18,6 +19,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.traits import HasCanonicalizationPatternsTrait, IsTerminator
 
 from tenon.dialects.base import TensorOp
+from tenon.dialects.minimal_filtering import filtering_rows
 from tenon.passes.algebra import EQUATIONS
 from tenon.passes.dce import Effects, erase_unreachable_functions
 from tenon.passes.fold import fold
@@ -28,16 +30,20 @@ Equations = Mapping[type, Sequence[RewritePattern]]
 """Patterns by the class of the op at which they match; a class also has those of its base classes."""
 
 
+@dataclass(frozen=True)
 class CanonicalizePass(ModulePass):
-    """Apply the equations of the algebra, compute what is constant and drop what is dead."""
+    """Apply the equations of the algebra, compute what is constant and drop what is dead. With `filtering`,
+    convolutions may become ones by minimal filtering, where an infinity or a NaN reaches a few rows more."""
 
     name = "canonicalize"
+    filtering: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         equations = {
             key: [*EQUATIONS.get(key, ()), *SHAPE_EQUATIONS.get(key, ())] for key in EQUATIONS | SHAPE_EQUATIONS
         }
-        Canonicalizer(Effects(op), equations).run(op)
+        with filtering_rows(self.filtering):
+            Canonicalizer(Effects(op), equations).run(op)
         erase_unreachable_functions(op)
 
 

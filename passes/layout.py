@@ -11,6 +11,7 @@ asks for layouts by `LAYOUTS` and the hook `laid_out`."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from xdsl.context import Context
@@ -35,6 +36,7 @@ from tenon.dialects.families import (
 )
 from tenon.dialects.inference import normalize_axes
 from tenon.dialects.loops import LoopStructure, linear
+from tenon.dialects.minimal_filtering import filtering_rows
 from tenon.dialects.shape import ReshapeOp, TransposeOp
 from tenon.dialects.signature import map_grouped
 from tenon.dialects.size import estimate
@@ -59,16 +61,20 @@ _FARTHEST = 64
 _FEWEST_NEIGHBOURS = 12
 
 
+@dataclass(frozen=True)
 class LayoutPass(ModulePass):
-    """Lay operands out as ops ask for it, and let transposes cancel, move and become index maps."""
+    """Lay operands out as ops ask for it, and let transposes cancel, move and become index maps; `filtering` is as in
+    `canonicalize`."""
 
     name = "layout"
+    filtering: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in list(op.walk()):
             if isinstance(inner, TensorOp) and inner.LAYOUTS:
                 give_layouts(inner)
-        Canonicalizer(Effects(op), _EQUATIONS).run(op)
+        with filtering_rows(self.filtering):
+            Canonicalizer(Effects(op), _EQUATIONS).run(op)
 
 
 def give_layouts(op: TensorOp) -> None:

@@ -91,11 +91,11 @@ def _target_key(device: str) -> str:
         from tenon.runtime import nvrtc
         from tenon.runtime.device_cuda import architecture
 
-        return f"{architecture()} nvrtc {'.'.join(map(str, nvrtc.version()))}"
+        return f"{architecture()} nvrtc {'.'.join(map(str, nvrtc.version()))} {knobs.minimal_filtering:d}"
     from tenon.runtime.device_cpu import host_target
 
     target = host_target()
-    settings = f"{lower.vector_bits(device)}{_tuning_key(device)} {knobs.exact_math}"
+    settings = f"{lower.vector_bits(device)}{_tuning_key(device)} {knobs.exact_math} {knobs.minimal_filtering:d}"
     return f"{target.triple} {target.cpu} {target.features} {settings}"
 
 
@@ -236,7 +236,7 @@ def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
     code = load_object(entry["object"], target)
     interface = Interface.from_json(entry["interface"].decode())
     kind = SizedCpuExecutable if interface.sizes else CpuExecutable
-    lowered = partial(lower.lowered_again, module, lower.vector_bits("cpu"), lower.tuning_options("cpu"))
+    lowered = partial(lower.lowered_again, module, lower.vector_bits("cpu"), lower.options("cpu"))
     return kind(interface, lowered, code, code.entry("main"), name)
 
 

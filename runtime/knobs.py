@@ -231,6 +231,13 @@ class Knobs:
         "`expand-math`)",
         decides_code=True,
     )
+    minimal_filtering = _flag(
+        "TENON_MINIMAL_FILTERING",
+        "convolve windows of three rows with fewer products, where that is faster; 0 keeps an infinity or a NaN of the "
+        "image to the windows that have it",
+        default=True,
+        decides_code=True,
+    )
     num_threads = Knob(
         "TENON_NUM_THREADS",
         _optional(_integer(1, 1024)),

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -53,6 +55,15 @@ def vector_bits(device: str) -> int:
     return host_target().vector_bits
 
 
+def options(device: str) -> dict[str, Any]:
+    """What the knobs tell `lower`, besides the width of vectors."""
+    return {
+        "tuning": tuning_options(device),
+        "exact_math": knobs.exact_math,
+        "filtering": knobs.minimal_filtering,
+    }
+
+
 def tuning_options(device: str) -> str:
     """The options of `schedule` for the tuning record that is in use; empty without one."""
     if knobs.tuning is None:
@@ -78,8 +89,7 @@ def lower_module(module: ModuleOp, device: str, name: str = "main") -> ModuleOp:
     observer = _Observer(name)
     observer("input", module)
     try:
-        options = {"tuning": tuning_options(device), "exact_math": knobs.exact_math}
-        lower(new_context(), module, vector_bits(device), observer, **options)
+        lower(new_context(), module, vector_bits(device), observer, **options(device))
     except Exception as error:
         error.add_note(
             f"while compiling {name}; with TENON_DUMP_IR=DIR the IR after each pass before this one is kept in DIR"
@@ -89,13 +99,13 @@ def lower_module(module: ModuleOp, device: str, name: str = "main") -> ModuleOp:
     return module
 
 
-def lowered_again(module: ModuleOp, bits: int, tuning: str = "") -> ModuleOp:
-    """A copy of `module`, which was lowered before for vector registers of `bits` and with the options `tuning` (see
-    `tuning_options`), as loop IR.
+def lowered_again(module: ModuleOp, bits: int, settings: Mapping[str, Any]) -> ModuleOp:
+    """A copy of `module`, which was lowered before for vector registers of `bits` and with `settings` (see `options`),
+    as loop IR.
     """
     from tenon.lowering.pipeline import lower
 
-    return lower(new_context(), module.clone(), bits, tuning=tuning)
+    return lower(new_context(), module.clone(), bits, **settings)
 
 
 def map_to_grid(module: ModuleOp) -> ModuleOp:

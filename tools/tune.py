@@ -51,7 +51,7 @@ def kernels_to_tune(module: ModuleOp) -> dict[str, func.FuncOp]:
     Kernels whose sizes are known at launch only are left out.
     """
     bits = vector_bits("cpu")
-    order = stages(bits)
+    order = stages(bits, filtering=knobs.minimal_filtering)
     names = [stage.name for stage in order]
     if stage_of(module) == "loops":
         raise ValueError("the program is at the stage of loops, where schedules are decided already")

@@ -16,7 +16,7 @@ import tenon
 from tenon.dialects.contraction import ContractOp
 from tenon.dialects.minimal_filtering import filtering_matrices
 from tenon.dialects.shape import TransposeOp
-from tenon.lowering.pipeline import run_passes
+from tenon.lowering.pipeline import run_passes, stages
 from tenon.passes.pipeline import TENSOR_PIPELINE
 from tenon.runtime.lower import new_context
 
@@ -139,6 +139,32 @@ def test_filtering_along_rows(geometry: Geometry) -> None:
     run_passes(new_context(), module, ["decompose", "canonicalize"])
     assert sum(isinstance(op, ContractOp) for op in module.walk()) == 4
     check(geometry)
+
+
+def test_without_filtering_windows_keep_infinities_apart() -> None:
+    x = np.zeros((1, 16, 16, 32), np.float32)
+    x[0, 3, 8, 9] = np.inf
+    weight = np.ones((16, 16, 3, 3), np.float32)
+    step = tenon.jit(lambda x, w: tenon.conv(x, w, padding=1))
+    near = np.zeros((16, 32), bool)
+    near[7:10, 8:11] = True
+    assert (np.isfinite(step(x, weight)) != ~near).any(), "filtering is expected by default"
+    with tenon.knobs.override(minimal_filtering=False):
+        for result in (step(x, weight), tenon.conv(x, weight, padding=1)):
+            np.testing.assert_array_equal(result, np.broadcast_to(np.where(near, np.inf, 0), (1, 16, 16, 32)))
+        (to_x,) = tenon.vjp(lambda x: step(x, weight), np.zeros_like(x))[1](x)
+        np.testing.assert_array_equal(to_x, np.broadcast_to(np.where(near, np.inf, 0), (1, 16, 16, 32)))
+
+
+@pytest.mark.parametrize("geometry", FILTERED)
+def test_passes_without_filtering(geometry: Geometry) -> None:
+    x, weight, g = geometry.arrays()
+    module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
+    run_passes(new_context(), module, stages(512, filtering=False)[0].passes[:-2])
+    assert not any(isinstance(op, ContractOp) for op in module.walk())
+    with tenon.knobs.override(minimal_filtering=False):
+        result = tenon.conv(x, weight, **geometry.settings())
+    np.testing.assert_allclose(result, geometry.expected(x, weight, g)[0], rtol=1e-4, atol=1e-4)
 
 
 BY_CHANNELS = [
