@@ -117,6 +117,7 @@ class _KernelLoops:
         lengths = read_strips(self.kernel.function, self.shared, self.schedules)
         strips = [self.strips(loop, length) for loop, length in zip(self.shared, lengths, strict=True)]
         count = sum(not is_accumulated(self.statements, loop) for loop in self.shared)
+        starts = self.take_initial_values()
         for combination in product(*strips[:count]):
 
             def inside(at: list[Position], along: tuple[_Strip, ...] = combination) -> None:
@@ -124,7 +125,7 @@ class _KernelLoops:
                 if count == len(strips):
                     self.emit_strip(spans)
                     return
-                self.emit_initial_values(spans)
+                self.emit_initial_values(spans, starts)
                 self.emit_in_sequence(spans, strips[count:])
 
             self.builder.parallel([strip.steps for strip in combination], inside)
@@ -142,21 +143,27 @@ class _KernelLoops:
 
             self.builder.sequential(strip.steps, (), inside)
 
-    def emit_initial_values(self, spans: Sequence[Span]) -> None:
-        """Store what the outputs start from that are added up strip by strip."""
+    def take_initial_values(self) -> list[tuple[int, int, SSAValue]]:
+        """What the outputs start from that are added up strip by strip: statement, output and value."""
+        starts: list[tuple[int, int, SSAValue]] = []
         for number, statement in enumerate(self.statements):
-            if not self.adds_up(number):
-                continue
-            for position, (output, value) in enumerate(zip(statement.outputs, statement.initial, strict=True)):
-                if value is None:
-                    continue
-                fill = filling(output.buffer, value)
-                whole = [Span.whole(extent) for extent in fill.extents]
-                for known, span in zip(self.shared, spans, strict=False):
-                    whole[output.plain_loops().index(known[number])] = span
-                emit_blocks(self.builder, fill, _along_last(fill, self.schedules[number]), whole, {})
-                statement.initial[position] = None
-                fill.op.erase()
+            if self.adds_up(number):
+                starts += [
+                    (number, output, value) for output, value in enumerate(statement.initial) if value is not None
+                ]
+                statement.initial = [None] * len(statement.initial)
+        return starts
+
+    def emit_initial_values(self, spans: Sequence[Span], starts: Sequence[tuple[int, int, SSAValue]]) -> None:
+        """Store what the outputs start from that are added up strip by strip."""
+        for number, position, value in starts:
+            output = self.statements[number].outputs[position]
+            fill = filling(output.buffer, value)
+            whole = [Span.whole(extent) for extent in fill.extents]
+            for known, span in zip(self.shared, spans, strict=False):
+                whole[output.plain_loops().index(known[number])] = span
+            emit_blocks(self.builder, fill, _along_last(fill, self.schedules[number]), whole, {})
+            fill.op.erase()
 
     def adds_up(self, number: int) -> bool:
         """Whether a statement adds up over a shared loop."""

@@ -124,3 +124,13 @@ def test_large_gradients_of_weights_stay_alone(shape: tuple[int, int, int], kern
     assert sum("kernel" in op.attributes for op in module.ops) == kernels
     expected = w - 0.1 * (x.astype(float).T @ y)
     np.testing.assert_allclose(step(x, y, w), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("rows", [90, 97, 200, 256])
+@pytest.mark.parametrize("dynamic", [None, {"x": ("n", None)}])
+def test_strips_that_add_up_start_anew_in_memory_that_was_used(rows: int, dynamic: Any) -> None:
+    x, w, v = normal(rows, 40), normal(40, 256), normal(256, 48)
+    function = tenon.jit(lambda x, w, v: tenon.relu(x @ w) @ v, dynamic=dynamic)
+    out = np.full((rows, 48), 1e6, np.float32)
+    function(x, w, v, out=out)
+    np.testing.assert_allclose(out, np.maximum(x.astype(float) @ w, 0) @ v, atol=2e-3)
