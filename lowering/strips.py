@@ -6,8 +6,8 @@ runs all statements, and what flows between them stays in a cache.
 
 A strip is as wide as the vectors of a tile, and along the other loop of the tile as long as `MOST_ROWS` and
 `STRIP_BYTES` of intermediates allow. The attribute `strips` of the kernel, `array<i64: ...>`, has the length along each
-shared loop, in the order of the indices of the first statement's output. Without it, a strip is as long as the longest
-tile of a statement.
+shared loop, in the order of the indices of the first statement's output, but loops that a statement adds up over come
+last. Without it, a strip is as long as the longest tile of a statement.
 """
 
 from __future__ import annotations

@@ -107,6 +107,43 @@ class TestNumbers:
         case.check(None, vector_bits)
 
 
+TWO_PRODUCTS = """
+func.func private @k(%x: memref<3x7x4xf32>, %y: memref<3x4x5xf32>, %z: memref<3x7x2xf32>, %o: memref<3x5x2xf32>)
+    attributes {kernel, strips = array<i64: STRIPS>} {
+  %zero = arith.constant 0.0 : f32
+  %s = memref.alloc() : memref<3x7x5xf32>
+  linalg.fill ins(%zero : f32) outs(%s : memref<3x7x5xf32>)
+  linalg.generic {indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>, affine_map<(b, m, n, k) -> (b, k, n)>,
+      affine_map<(b, m, n, k) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %y : memref<3x7x4xf32>, memref<3x4x5xf32>) outs(%s : memref<3x7x5xf32>) {
+  ^bb0(%a: f32, %c: f32, %acc: f32):
+    %p = arith.mulf %a, %c : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  linalg.fill ins(%zero : f32) outs(%o : memref<3x5x2xf32>)
+  linalg.generic {indexing_maps = [affine_map<(b, n, d, m) -> (b, m, n)>, affine_map<(b, n, d, m) -> (b, m, d)>,
+      affine_map<(b, n, d, m) -> (b, n, d)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%s, %z : memref<3x7x5xf32>, memref<3x7x2xf32>) outs(%o : memref<3x5x2xf32>) {
+  ^bb0(%a: f32, %c: f32, %acc: f32):
+    %p = arith.mulf %a, %c : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}"""
+
+
+@pytest.mark.parametrize("strips", ["1, 1, 1", "3, 5, 7", "2, 5, 7", "1, 2, 3", "2, 3, 4"])
+def test_strips_of_any_length(strips: str) -> None:
+    """Over batches, columns, and rows that the second product adds up: what they leave over has a nest of its own."""
+    random = np.random.default_rng(0)
+    x, y, z = (random.integers(-3, 4, shape).astype(np.float32) for shape in ((3, 7, 4), (3, 4, 5), (3, 7, 2)))
+    module = to_loops(parse(TWO_PRODUCTS.replace("STRIPS", strips)), None)
+    (found,) = interpret(module, "k", [x, y, z], [np.full((3, 5, 2), np.nan, np.float32)])
+    np.testing.assert_array_equal(found, np.swapaxes(x @ y, 1, 2) @ z)
+
+
 class TestDecisions:
     @pytest.mark.parametrize(
         ("operands", "sizes", "keys"),
