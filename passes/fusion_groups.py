@@ -34,15 +34,14 @@ from xdsl.traits import IsTerminator
 from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexMapOp, ReductionOp
 from tenon.dialects.regions import used_values
 from tenon.dialects.size import Size, UndecidedSizeError, estimate, is_at_most
-from tenon.dialects.types import element_of, numpy_dtype
+from tenon.dialects.types import compute_type, element_of, numpy_dtype
 from tenon.passes.iteration import Iteration, iteration_of, shape
 from tenon.passes.later_uses import LaterUses
 from tenon.passes.loop_classes import LoopClasses
 from tenon.passes.recompute import RECOMPUTED
 from tenon.passes.transposed_operands import wants_panels
 
-MOST_INPUTS, MOST_OPERATIONS = 24, 256
-MOST_ROW_BYTES = 64 * 1024
+MOST_INPUTS, MOST_OPERATIONS, MOST_ROW_BYTES = 24, 256, 64 * 1024
 FEWEST_ROWS = 16
 """Fewer iterations of the shared loops leave threads idle, unless there is little to do."""
 LITTLE_WORK = 1 << 16
@@ -317,10 +316,11 @@ class Grouping:
         if not outer or not common & reduced or not accumulated <= common or not self._strips_pay(left, right, shared):
             return None
         (result,) = op.results
+        element = element_of(result.type)  # half floats are added up in f32, which takes a buffer besides
         elements = LEAST_SHRINKING * estimate(prod(shape(op, result.type)))
         if all(estimate(prod(shape(op, value.type))) < elements for value, _, _ in edges):
             return None
-        if not is_at_most(self._row_bytes(result, outer), MOST_REREAD_BYTES):
+        if element != compute_type(element) or not is_at_most(self._row_bytes(result, outer), MOST_REREAD_BYTES):
             return None
         row_bytes = self._bytes_of_rows((left,), shared)
         if row_bytes is None:

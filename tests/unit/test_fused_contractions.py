@@ -100,6 +100,18 @@ def test_gradients_of_attention(shape: tuple[int, ...], bits: int) -> None:
         np.testing.assert_allclose(gradient, expected, atol=1e-5 * abs(expected).max())
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_gradients_of_attention_in_other_dtypes(dtype: str) -> None:
+    """The gradients of keys and values are sums over strips, which half floats cannot keep in memory."""
+    q, k, v = (normal(2, rows, 33).astype(dtype) for rows in (130, 131, 131))
+    mask = np.tri(130, 131, dtype=bool)
+    compute = tenon.jit(tenon.grad(lambda q, k, v: tenon.sum(attention(q, k, v, mask) ** 2), argnums=(0, 1, 2)))
+    g = 2 * expected_attention(q, k, v, mask)
+    for gradient, expected in zip(compute(q, k, v), expected_gradients(q, k, v, mask, g), strict=True):
+        assert gradient.dtype == dtype
+        np.testing.assert_allclose(gradient, expected, atol=(1e-2 if dtype == "float16" else 1e-6) * expected.max())
+
+
 def test_scores_are_not_in_memory() -> None:
     """All of the arena together is smaller than the scores of the forward or of the backward pass."""
     q, k, v = (tenon.ShapeDtype((8, 512, 16)) for _ in range(3))
