@@ -6,7 +6,8 @@ After: the loop stage. A kernel of several statements has one outermost `scf.par
 them share (`shared_loops`), or none; inside it, the statements' nests in order. A shared loop that some statement
 vectorizes or jams is cut into strips (`strips`), and each strip runs all statements; neighbouring statements without
 tiles along it do the iterations of a strip one by one. `memref.alloc`
-intermediates shrink to a `memref.alloca` of what one iteration of the outer loops needs, or to a scalar. Callers
+intermediates shrink to a `memref.alloca` of what one iteration of the outer loops needs, or to a scalar; what is too
+large for the stack stays a `memref.alloc`. Callers
 and scatter loops are unchanged.
 """
 
@@ -24,7 +25,7 @@ from xdsl.passes import ModulePass
 
 from tenon.dialects.size import Size
 from tenon.lowering.block_loops import emit_blocks
-from tenon.lowering.kernel_intermediates import place_intermediates
+from tenon.lowering.kernel_intermediates import place_intermediates, release_intermediates
 from tenon.lowering.kernel_statements import Kernel, LoopKind, Statement, filling, kernels_of, read_kernel
 from tenon.lowering.loop_builder import LoopBuilder, Position, Span, Steps
 from tenon.lowering.loop_schedule import Schedule, read_schedule
@@ -111,6 +112,7 @@ class _KernelLoops:
                     if buffer.memref is not None:
                         source.replace_uses_with_if(buffer.memref, lambda use, op=item: op.is_ancestor(use.operation))
                 self.builder.add(item)
+        release_intermediates(buffers, self.builder)
 
     def emit_shared(self) -> None:
         """One nest over the shared loops for each combination of strips along the parallel ones."""
@@ -188,6 +190,7 @@ class _KernelLoops:
         buffers = place_intermediates(self.kernel, self.lengths(spans), self.builder, outer)
         for run in runs:
             self.emit_run(run, spans, buffers)
+        release_intermediates(buffers, self.builder)
 
     def runs(self, spans: Sequence[Span]) -> list[_Run]:
         """The statements in order; neighbours that have no tiles along a shared loop run its iterations one by one."""
@@ -230,6 +233,7 @@ class _KernelLoops:
                 for known, span in zip(self.shared, narrowed, strict=True):
                     whole[known[number]] = span
                 emit_blocks(self.builder, statement, self.schedules[number], whole, buffers | own)
+            release_intermediates(own, self.builder)
 
         self.builder.parallel([Steps(0, spans[position].extent) for position in run.loops], inside)
 

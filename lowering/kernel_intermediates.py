@@ -10,7 +10,7 @@ from xdsl.dialects import linalg, memref
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i32
 from xdsl.ir import Attribute, SSAValue
 
-from tenon.dialects.size import estimate, is_at_most
+from tenon.dialects.size import Size, estimate, is_at_most
 from tenon.lowering.kernel_statements import Kernel, LoopKind, Statement, buffer_shape, element_type
 from tenon.lowering.loop_builder import LoopBuilder
 from tenon.lowering.shared_loops import SharedLoop
@@ -28,8 +28,9 @@ Strips = Mapping[SharedLoop, int]
 def place_intermediates(
     kernel: Kernel, strips: Strips, builder: LoopBuilder, chosen: Sequence[memref.AllocOp] | None = None
 ) -> dict[SSAValue, Buffer]:
-    """Make room for the intermediates, or for the `chosen` ones, at the current place. Raises `ValueError` if one is
-    too large."""
+    """Make room for the intermediates, or for the `chosen` ones, at the current place: on the stack, and in a
+    `memref.alloc` for what is too large for it; `release_intermediates` gives that back. Raises `ValueError` if it
+    depends on a size that is known at launch whether one fits."""
     buffers: dict[SSAValue, Buffer] = {}
     allocs = [alloc for alloc in kernel.intermediates if chosen is None or alloc in chosen]
     largest = LARGEST_STACK_BUFFER if all(size == 1 for size in strips.values()) else LARGEST_STRIP_BUFFER
@@ -41,17 +42,25 @@ def place_intermediates(
         if need.taken is not None and (known := buffers[need.taken.memref]).memref is not None:
             buffers[alloc.memref] = Buffer(known.memref, known.dims, shrunken=True)
             continue
-        if not is_at_most(need.bytes, largest):
+        on_stack = is_at_most(need.bytes, largest)
+        if not on_stack and isinstance(need.bytes, Size):
             raise ValueError(
                 f"the intermediate {alloc.memref.type} needs {need.bytes} bytes in one iteration of the loops that all "
                 f"statements share, and only {largest} are allowed; it belongs in a buffer of the caller"
             )
-        op = memref.AllocaOp.create(
+        op = (memref.AllocaOp if on_stack else memref.AllocOp).create(
             result_types=(MemRefType(element_type(alloc.memref), list(need.sizes.values())),),
             properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])},
         )
         buffers[alloc.memref] = Buffer(builder.value(op), tuple(need.sizes), shrunken=True)
     return buffers
+
+
+def release_intermediates(buffers: Mapping[SSAValue, Buffer], builder: LoopBuilder) -> None:
+    """Give back what `place_intermediates` took from the heap."""
+    for memory in dict.fromkeys(buffer.memref for buffer in buffers.values()):
+        if memory is not None and isinstance(memory.owner, memref.AllocOp):
+            builder.add(memref.DeallocOp.create(operands=(memory,)))
 
 
 def intermediate_bytes(kernel: Kernel, strips: Strips) -> int:

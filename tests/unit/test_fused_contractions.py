@@ -146,3 +146,15 @@ def test_strips_that_add_up_start_anew_in_memory_that_was_used(rows: int, dynami
     out = np.full((rows, 48), 1e6, np.float32)
     function(x, w, v, out=out)
     np.testing.assert_allclose(out, np.maximum(x.astype(float) @ w, 0) @ v, atol=2e-3)
+
+
+@pytest.mark.parametrize("count", [127, 129, 200])
+def test_intermediates_that_outgrow_the_stack(count: int) -> None:
+    q, k, v = normal(2, count, 16), normal(2, count, 16), normal(2, count, 16)
+
+    def total(v: Any) -> Any:
+        return (tenon.softmax(q @ tenon.transpose(k, (0, 2, 1)), axis=-1) @ v).sum()
+
+    found = tenon.jit(tenon.grad(total))(v)
+    weights = softmax(q.astype(np.float64) @ k.astype(np.float64).transpose(0, 2, 1))
+    np.testing.assert_allclose(found, np.broadcast_to(weights.sum(1)[..., None], v.shape), rtol=1e-4)
