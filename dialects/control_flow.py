@@ -80,7 +80,8 @@ def yielded(region: Region) -> list[SSAValue]:
     return list(terminator.operands)
 
 
-def _check_yield(op: IRDLOperation, region: Region, types: Sequence[Attribute], what: str) -> None:
+def check_yield(op: IRDLOperation, region: Region, types: Sequence[Attribute], what: str) -> None:
+    """Raise `VerifyException` unless `region`, which errors call `what`, gives values of these types."""
     terminator = region.block.last_op
     if not isinstance(terminator, YieldOp):
         raise VerifyException(f"{op.name}: {what} does not end with tenon.yield")
@@ -92,7 +93,8 @@ def _check_yield(op: IRDLOperation, region: Region, types: Sequence[Attribute], 
             raise VerifyException(f"{op.name}: {what} yields {have} as value {position} where {want} is needed")
 
 
-def _check_arguments(op: IRDLOperation, region: Region, types: Sequence[Attribute], what: str) -> None:
+def check_arguments(op: IRDLOperation, region: Region, types: Sequence[Attribute], what: str) -> None:
+    """Raise `VerifyException` unless `region`, which errors call `what`, takes values of these types."""
     given = [a.type for a in region.block.args]
     if len(given) != len(types) or not all(map(compatible, types, given)):
         raise VerifyException(
@@ -110,7 +112,8 @@ def clone_into(region: Region, block: Block, arguments: Sequence[SSAValue]) -> l
     raise AssertionError("a region without tenon.yield")
 
 
-def _float_values(values: Sequence[SSAValue]) -> list[SSAValue]:
+def float_values(values: Sequence[SSAValue]) -> list[SSAValue]:
+    """Those of `values` that are floating-point."""
     return [v for v in values if is_float(element_of(v.type))]
 
 
@@ -224,11 +227,11 @@ class CondOp(ControlFlowOp):
             raise VerifyException(f"tenon.cond: predicate is {self.predicate.type} where tensor<i1> is needed")
         types = [r.type for r in self.results]
         for region, what in ((self.then, "then"), (self.otherwise, "otherwise")):
-            _check_arguments(self, region, [], what)
-            _check_yield(self, region, types, what)
+            check_arguments(self, region, [], what)
+            check_yield(self, region, types, what)
 
     def pull_back(self, cotangents: list[Value | None], gradients: Gradients) -> Contributions:
-        wanted = _float_values(captured_values(self.then, self.otherwise))
+        wanted = float_values(captured_values(self.then, self.otherwise))
         blocks: list[Block] = []
         for region in (self.then, self.otherwise):
             block = Block()
@@ -282,9 +285,9 @@ class WhileLoopOp(ControlFlowOp):
     def verify_(self) -> None:
         types = [v.type for v in self.initial]
         for region, what in ((self.condition, "condition"), (self.body, "body")):
-            _check_arguments(self, region, types, what)
-        _check_yield(self, self.condition, [tensor_type((), i1)], "condition")
-        _check_yield(self, self.body, types, "body")
+            check_arguments(self, region, types, what)
+        check_yield(self, self.condition, [tensor_type((), i1)], "condition")
+        check_yield(self, self.body, types, "body")
         if [r.type for r in self.results] != types:
             raise VerifyException("tenon.while_loop: results and carried values differ in type")
 
@@ -392,7 +395,7 @@ class ScanOp(ControlFlowOp):
                 )
             slices.append(tensor_type(shape[1:], element_of(sequence.type)))
         carried = [v.type for v in self.initial]
-        _check_arguments(self, self.body, [*carried, *slices], "body")
+        check_arguments(self, self.body, [*carried, *slices], "body")
         results = [r.type for r in self.results]
         stacked = results[len(carried) :]
         for position, type_ in enumerate(stacked):
@@ -402,7 +405,7 @@ class ScanOp(ControlFlowOp):
                     f"tenon.scan: output {position} is {type_} where a first dimension of {self.steps} is needed"
                 )
         given = [tensor_type((shape_of(t) or ())[1:], element_of(t)) for t in stacked]
-        _check_yield(self, self.body, [*carried, *given], "body")
+        check_yield(self, self.body, [*carried, *given], "body")
         if results[: len(carried)] != carried:
             raise VerifyException("tenon.scan: results and carried values differ in type")
 
@@ -430,7 +433,7 @@ class ScanOp(ControlFlowOp):
         cotangents = [*cotangents, *[None] * (len(self.results) - known)]
         carried, count = list(self.initial), len(self.initial)
         floats = [i for i, v in enumerate(carried) if is_float(element_of(v.type))]
-        outer = _float_values(captured_values(self.body))
+        outer = float_values(captured_values(self.body))
         stacked = [(i, c) for i, c in enumerate(cotangents) if i >= count and c is not None]
         float_sequences = [i for i, v in enumerate(self.sequences) if is_float(element_of(v.type))]
 
@@ -501,6 +504,3 @@ class ScanOp(ControlFlowOp):
 
 def _stacked(type_: Attribute, length: int) -> AnyTensor:
     return tensor_type((length, *(shape_of(type_) or ())), element_of(type_))
-
-
-CONTROL_FLOW = (YieldOp, CondOp, WhileLoopOp, ScanOp)

@@ -20,6 +20,7 @@ from tenon.dialects import (  # isort: split
 )
 
 from tenon.dialects import (
+    checkpoint,
     control_flow,
     creation,
     cumulative,
@@ -39,6 +40,7 @@ from tenon.dialects import (
 __all__ = [
     "activation",
     "arithmetic",
+    "checkpoint",
     "class_loss",
     "comparison",
     "constant",

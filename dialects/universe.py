@@ -7,11 +7,12 @@ from xdsl.ir import Dialect
 
 def tenon_dialect() -> Dialect:
     """The dialect of all ops that are registered under the name `tenon`, and of those that control flow adds."""
-    from tenon.dialects import control_flow
+    from tenon.dialects.checkpoint import CheckpointOp
+    from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp, YieldOp
     from tenon.dialects.registry import registry
     from tenon.dialects.size_values import SizesAttr
 
-    structural = [control_flow.CondOp, control_flow.WhileLoopOp, control_flow.ScanOp, control_flow.YieldOp]
+    structural = [CondOp, WhileLoopOp, ScanOp, CheckpointOp, YieldOp]
     own = (op for name, op in registry().items() if name.startswith("tenon."))
     return Dialect("tenon", [*own, *structural], [SizesAttr])
 

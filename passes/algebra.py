@@ -27,6 +27,7 @@ from tenon.dialects.arithmetic import (
     ReciprocalOp,
     SubtractOp,
 )
+from tenon.dialects.checkpoint import CheckpointOp
 from tenon.dialects.comparison import BitwiseAndOp, BitwiseNotOp, BitwiseOrOp, LogicalNotOp, SelectOp
 from tenon.dialects.constant import CastOp, ConstantOp
 from tenon.dialects.control_flow import CondOp, YieldOp
@@ -279,6 +280,24 @@ class CondKnown(RewritePattern):
             rewriter.replace(op, (), results)
 
 
+class CheckpointUnused(RewritePattern):
+    """A checkpoint computes only what is used of it: not the gradients of what is not differentiated."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: CheckpointOp, rewriter: PatternRewriter, /) -> None:
+        used = [position for position, result in enumerate(op.results) if result.first_use is not None]
+        if len(used) == len(op.results):
+            return
+        terminator = op.body.block.last_op
+        assert isinstance(terminator, YieldOp)
+        rewriter.replace(terminator, YieldOp(*[terminator.operands[position] for position in used]), [])
+        block = op.body.detach_block(0)
+        types = [op.results[position].type for position in used]
+        new = CheckpointOp.of(list(op.inputs), block, types, recomputed=op.is_recomputed)
+        results = iter(new.results)
+        rewriter.replace(op, new, [next(results) if position in used else None for position in range(len(op.results))])
+
+
 class RepeatedConstant(RewritePattern):
     """constant([c, c, c]) -> constant(c), one number of which all elements are"""
 
@@ -362,6 +381,7 @@ EQUATIONS = by_class(
         ((SelectOp,), SelectKnown()),
         ((SelectOp,), SelectByOpposite()),
         ((CondOp,), CondKnown()),
+        ((CheckpointOp,), CheckpointUnused()),
         ((ConstantOp,), RepeatedConstant()),
         ((CastOp,), CastToSame()),
         ((CastOp,), CastOfCast()),

@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.base import TensorOp
 from tenon.dialects.batching import stacked
+from tenon.dialects.checkpoint import CheckpointOp
 from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp, YieldOp
 from tenon.dialects.families import CompositeOp, as_tuple
 from tenon.dialects.inference import compatible
@@ -33,7 +34,7 @@ from tenon.dialects.regions import used_values
 from tenon.dialects.signature import map_grouped
 from tenon.dialects.types import RESOURCE, AnyTensor, element_of, shape_of, tensor_type
 from tenon.dialects.value import InsertionPoint, Value, emit, inserting, insertion_point
-from tenon.passes.batch_control_flow import batch_cond, batch_scan, batch_while_loop
+from tenon.passes.batch_control_flow import batch_checkpoint, batch_cond, batch_scan, batch_while_loop
 from tenon.passes.batch_spread import spread
 from tenon.passes.dce import functions_by_name, referenced_symbols
 
@@ -86,7 +87,7 @@ class Batching:
             self._location = op.location if isinstance(op.location, FileLineColLoc) else self._outer
             if isinstance(op, YieldOp | func.ReturnOp):
                 continue
-            if isinstance(op, CondOp | WhileLoopOp | ScanOp):
+            if isinstance(op, CondOp | WhileLoopOp | ScanOp | CheckpointOp):
                 self._control_flow(op)
             elif not any(operand in self.batched for operand in op.operands):
                 emit(op.clone(self._values))
@@ -95,7 +96,7 @@ class Batching:
             else:
                 raise TypeError(f"{op.name}: batching knows no rule for this op{at_line(op)}")
 
-    def _control_flow(self, op: CondOp | WhileLoopOp | ScanOp) -> None:
+    def _control_flow(self, op: CondOp | WhileLoopOp | ScanOp | CheckpointOp) -> None:
         if not any(v in self.batched for v in used_values(op)):
             emit(op.clone(self._values))
             return
@@ -106,6 +107,8 @@ class Batching:
                 batch_while_loop(self, op)
             case ScanOp():
                 batch_scan(self, op)
+            case CheckpointOp():
+                batch_checkpoint(self, op)
 
     def _tensor_op(self, op: TensorOp) -> tuple[Value, ...]:
         batched = map_grouped(lambda v: v in self.batched, op.grouped_operands())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Block, Region, SSAValue
 
 from tenon.dialects.batching import aligned, moved_axis
+from tenon.dialects.checkpoint import CheckpointOp
 from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp, YieldOp, yielded
 from tenon.dialects.value import Value, emit, ops
 
@@ -88,6 +89,17 @@ def batch_scan(batching: Batching, op: ScanOp) -> None:
     batching.set(carried, values[:count])
     outputs = zip(values[count:], stacked, strict=True)
     batching.set(stacked, [moved_axis(v, 1, 0) if r in batching.batched else v for v, r in outputs])
+
+
+def batch_checkpoint(batching: Batching, op: CheckpointOp) -> None:
+    """Build `op` for all examples; its results are set."""
+    inputs = [batching.get_as(v, a) for v, a in zip(op.inputs, op.body.block.args, strict=True)]
+    block = Block(arg_types=[v.type for v in inputs])
+    with batching.inserting(block):
+        _end(_region(batching, op.body, block.args, op.results))
+    types = [batching.type_of(r) for r in op.results]
+    new = CheckpointOp.of([v.ssa for v in inputs], block, types, recomputed=op.is_recomputed)
+    batching.set(op.results, [Value(r) for r in emit(new).results])
 
 
 def _region(

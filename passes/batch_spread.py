@@ -12,6 +12,7 @@ from xdsl.dialects import func
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
+from tenon.dialects.checkpoint import CheckpointOp
 from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp, YieldOp, yielded
 from tenon.dialects.location import at_line
 
@@ -29,6 +30,10 @@ def spread(ops: Iterable[Operation], batched: set[SSAValue]) -> None:
                 _while_loop(op, batched)
             case ScanOp():
                 _scan(op, batched)
+            case CheckpointOp():
+                _along([op.inputs], op.body.block.args, batched)
+                spread(op.body.block.ops, batched)
+                _along([yielded(op.body)], op.results, batched)
             case YieldOp() | func.ReturnOp():
                 pass
             case func.CallOp():

@@ -2,7 +2,7 @@
 
 Before: a verified module of any stage. After: of ops without effects that have equal operands, properties, attributes
 and result types, only the first is left, where it dominates the others; regions see what the blocks around them
-compute."""
+compute, except those of ops with the attribute `recomputed`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsolatedFromAbove, IsTerminator
 
+from tenon.dialects.checkpoint import RECOMPUTED
 from tenon.passes.dce import Effects
 
 
@@ -34,7 +35,8 @@ def merge_equal_ops(block: Block, effects: Effects, known: dict[Hashable, Operat
     added: list[Hashable] = []
     for op in block.ops:
         for region in op.regions:
-            visible = {} if op.has_trait(IsolatedFromAbove) else known
+            # What computes again does so in order that what was computed before need not be kept.
+            visible = {} if op.has_trait(IsolatedFromAbove) or RECOMPUTED in op.attributes else known
             for inner in region.blocks:
                 merge_equal_ops(inner, effects, visible)
         if not _is_candidate(op, effects):

@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
+from tenon.dialects.checkpoint import CheckpointOp
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.identity import IdentityOp, StopGradientOp
 from tenon.dialects.inference import compatible
@@ -56,9 +57,16 @@ def decompose(root: Operation, only: Collection[str] = ()) -> None:
 
 
 def drop_identities(root: Operation) -> None:
-    """Replace `identity` and `stop_gradient` inside of `root` by their operands."""
+    """Replace `identity` and `stop_gradient` inside of `root` by their operands, and checkpoints by their bodies.
+
+    What a checkpoint computes again stays in its region.
+    """
     for op in list(root.walk()):
-        if isinstance(op, IdentityOp | StopGradientOp) and op.x.type == op.result.type:
+        if isinstance(op, CheckpointOp) and not op.is_recomputed:
+            for result, value in zip(op.results, op.inlined(), strict=True):
+                result.replace_all_uses_with(value)
+            Rewriter.erase_op(op)
+        elif isinstance(op, IdentityOp | StopGradientOp) and op.x.type == op.result.type:
             op.result.replace_all_uses_with(op.x)
             Rewriter.erase_op(op)
 

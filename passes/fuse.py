@@ -23,6 +23,7 @@ from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.base import TensorOp
+from tenon.dialects.checkpoint import RECOMPUTED
 from tenon.dialects.constant import ConstantOp
 from tenon.dialects.families import CompositeOp, ContractionOp, ReductionOp
 from tenon.dialects.opaque import OpaqueOp
@@ -32,7 +33,6 @@ from tenon.dialects.types import shape_of
 from tenon.passes.dce import Effects, erase_dead_ops, functions_by_name
 from tenon.passes.fusion_groups import Group, Grouping
 from tenon.passes.iteration import iteration_of
-from tenon.passes.recompute import RECOMPUTED
 from tenon.passes.transposed_operands import operand_to_transpose, with_transposed
 
 # A constant that is read at computed places must be in memory; up to this size a kernel may have its own copy.

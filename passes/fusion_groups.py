@@ -31,6 +31,7 @@ from math import prod
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
+from tenon.dialects.checkpoint import RECOMPUTED
 from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexMapOp, ReductionOp
 from tenon.dialects.regions import used_values
 from tenon.dialects.size import Size, UndecidedSizeError, estimate, is_at_most
@@ -38,7 +39,6 @@ from tenon.dialects.types import compute_type, element_of, numpy_dtype
 from tenon.passes.iteration import Iteration, iteration_of, shape
 from tenon.passes.later_uses import LaterUses
 from tenon.passes.loop_classes import LoopClasses
-from tenon.passes.recompute import RECOMPUTED
 from tenon.passes.transposed_operands import wants_panels
 
 MOST_INPUTS, MOST_OPERATIONS, MOST_ROW_BYTES = 24, 256, 64 * 1024

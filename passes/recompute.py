@@ -31,6 +31,7 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from tenon.dialects.checkpoint import RECOMPUTED
 from tenon.dialects.constant import ConstantOp
 from tenon.dialects.families import ContractionOp, ElementwiseOp
 from tenon.dialects.regions import used_values
@@ -38,8 +39,6 @@ from tenon.dialects.size import estimate
 from tenon.passes.dce import functions_by_name
 from tenon.passes.iteration import iteration_of, shape
 
-RECOMPUTED = "recomputed"
-"""The attribute of an op that computes again: it joins the kernel of its users, not that of what it uses."""
 LEAST_GROWTH = 4
 MOST_TERMS = 128
 
@@ -51,7 +50,8 @@ class RecomputePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions_by_name(op).values():
-            for block in function.body.blocks:
+            blocks = [block for inner in function.walk() for region in inner.regions for block in region.blocks]
+            for block in blocks:
                 for operation in tuple(block.ops):
                     if isinstance(operation, ContractionOp) and _starts_family(operation):
                         _recompute(operation)

@@ -20,6 +20,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.base import TensorOp
+from tenon.dialects.checkpoint import CheckpointOp
 from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp, YieldOp
 from tenon.dialects.inference import InferenceError, refine, show
 from tenon.dialects.types import element_of, element_type, shape_of, tensor_type
@@ -115,6 +116,11 @@ class _Specializer:
                 for region in (op.then, op.otherwise):
                     self.block(region.block)
                     self._results(op, _yielded_types(region.block))
+            case CheckpointOp():
+                for position, operand in enumerate(op.inputs):
+                    self.refine(op.body.block.args[position], operand.type, f"{op.name}: argument {position}")
+                self.block(op.body.block)
+                self._results(op, _yielded_types(op.body.block))
             case WhileLoopOp():
                 self._loop(op, [op.condition.block, op.body.block], op.body.block, len(op.initial), [])
             case ScanOp():

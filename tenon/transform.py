@@ -1,5 +1,5 @@
-"""Transformations of functions (`grad`, `value_and_grad`, `vjp`, `jvp`) and control flow (`cond`, `while_loop`,
-`scan`).
+"""Transformations of functions (`grad`, `value_and_grad`, `vjp`, `jvp`, `checkpoint`) and control flow (`cond`,
+`while_loop`, `scan`).
 
 Inside a trace each of them adds to it. Called on arrays outside of one, they compile and run at once.
 """
@@ -7,12 +7,14 @@ Inside a trace each of them adds to it. Called on arrays outside of one, they co
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from xdsl.ir import Block
 
 from tenon.dialects.base import to_value
+from tenon.dialects.checkpoint import CheckpointOp
 from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp, YieldOp
 from tenon.dialects.size import Size, UndecidedSizeError
 from tenon.dialects.types import element_of, i1, is_float, shape_of, tensor_type
@@ -228,12 +230,15 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def _region(
-    function: Callable[..., Any], types: Sequence[Any], build: Callable[[list[Value]], Sequence[Any]]
+    function: Callable[..., Any],
+    types: Sequence[Any],
+    build: Callable[[list[Value]], Sequence[Any]],
+    keywords: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Block, list[Value], Structure]:
-    """A block that computes `function(*build(arguments))`; what it gives, before the terminator is added."""
+    """A block that computes `function(*build(arguments), **keywords)`; what it gives, before it is ended."""
     block = Block(arg_types=types)
     with inserting(TracingPoint(block)):
-        outputs, structure = trees(function(*build([Value(a) for a in block.args])), name_of(function))
+        outputs, structure = trees(function(*build([Value(a) for a in block.args]), **keywords), name_of(function))
     return block, outputs, structure
 
 
@@ -247,6 +252,26 @@ def _same_types(what: str, structure: Structure, left: Sequence[Value], right: S
     for name, a, b in zip(paths(structure), left, right, strict=True):
         if a.type != b.type:
             raise TypeError(what.format(name, a.type, b.type))
+
+
+def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function with the value and the gradient of `function`, whose backward pass computes the values inside again.
+
+    Of a call, differentiation keeps the arguments and what `function` takes from around it. This needs less memory, at
+    the price of computing `function` twice. Arguments and results are trees; checkpoints may be nested. Raises
+    `TypeError` if `function` cannot be called, or returns leaves that are no arrays.
+    """
+    if not callable(function):
+        raise TypeError(f"checkpoint: a {type(function).__name__} is given where a function is needed")
+
+    @functools.wraps(function)
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        block, given, structure = _region(function, [], lambda _: args, kwargs)
+        _end(block, given)
+        op = emit(CheckpointOp.of([], block, [v.type for v in given]))
+        return unflatten(structure, [Value(r) for r in op.results])
+
+    return at_once(transformed)
 
 
 def cond(predicate: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any) -> Any:
