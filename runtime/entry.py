@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.value import TRACES_IN_PROGRESS
-from tenon.runtime import cache as disk
 from tenon.runtime.callable_class import is_supported, set_vector_call
 from tenon.runtime.entry_code import EXPORTS, SOURCE
 from tenon.runtime.entry_layout import ENTRY, FUNCTIONS, VALUES
@@ -25,6 +24,7 @@ from tenon.runtime.entry_steps import Arguments, Building
 from tenon.runtime.entry_words import Place, Words
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.launch import Launch
+from tenon.runtime.native_code import load_native
 from tenon.runtime.result_memory import is_large, numpy_functions, pool
 from tenon.runtime.tree import Structure
 
@@ -168,7 +168,7 @@ def native_call() -> int | None:
     if not is_supported():
         return None
     try:
-        code = _loaded()
+        code = load_native("entry", SOURCE, EXPORTS)
         _fill(code.entry("tenon_addresses"))
     except (AttributeError, ImportError, KeyError, RuntimeError, ValueError):
         return None
@@ -178,18 +178,6 @@ def native_call() -> int | None:
 
 
 _KEPT: list[Any] = []
-
-
-def _loaded() -> Any:
-    from tenon.runtime.device_cpu import compile_object, host_target, load_object
-
-    target = host_target()
-    key = disk.key("entry", SOURCE, f"{target.triple} {target.cpu} {target.features}")
-    stored = disk.load(key)
-    if stored is None:
-        stored = {"object": compile_object(SOURCE, target, optimization=1)}
-        disk.store(key, stored)
-    return load_object(stored["object"], target, exports=EXPORTS)
 
 
 def _fill(table: int) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from tenon.runtime.knobs import knobs
+from tenon.runtime.native_code import load_native
 
 LEAST = 1 << 20
 """Bytes from which on a result's memory comes from here."""
@@ -187,7 +188,7 @@ class _Pool:
     """The pool in native code, and the capsule that tells NumPy of it."""
 
     def __init__(self) -> None:
-        code = _loaded()
+        code = load_native("result memory", _SOURCE, _EXPORTS)
         addresses = [code.entry(name) for name in _EXPORTS]
         self._limit = ctypes.c_int64.from_address(addresses[4])
         self._held = ctypes.c_int64.from_address(addresses[5])
@@ -258,16 +259,3 @@ def numpy_functions() -> Any:
         ("PyCapsule_GetPointer", ctypes.pythonapi)
     )
     return ctypes.cast(read(core._ARRAY_API, None), ctypes.POINTER(ctypes.c_size_t))
-
-
-def _loaded() -> Any:
-    from tenon.runtime import cache as disk
-    from tenon.runtime.device_cpu import compile_object, host_target, load_object
-
-    target = host_target()
-    key = disk.key("result memory", _SOURCE, f"{target.triple} {target.cpu} {target.features}")
-    stored = disk.load(key)
-    if stored is None:
-        stored = {"object": compile_object(_SOURCE, target, optimization=1)}
-        disk.store(key, stored)
-    return load_object(stored["object"], target, exports=_EXPORTS)

@@ -30,6 +30,7 @@ from math import ceil
 from pathlib import Path
 
 from tenon.runtime.knobs import knobs
+from tenon.runtime.native_code import load_native
 
 PARALLEL_FOR = "tenon_parallel_for"
 LARGEST_COUNT = 1024
@@ -329,18 +330,10 @@ class _Pool:
     """The loaded pool."""
 
     def __init__(self) -> None:
-        from tenon.runtime import cache as disk
-        from tenon.runtime.device_cpu import compile_object, host_target, load_object
+        from tenon.runtime.device_cpu import host_target
 
-        target = host_target()
-        source = pool_source(target.triple)
-        key = disk.key("threads", source, f"{target.triple} {target.cpu} {target.features}")
-        entry = disk.load(key)
-        if entry is None:
-            entry = {"object": compile_object(source, target)}
-            disk.store(key, entry)
         exports = (PARALLEL_FOR, "tenon_set_threads", "tenon_workers", "tenon_reset_threads")
-        code = load_object(entry["object"], target, exports=exports)
+        code = load_native("threads", pool_source(host_target().triple), exports)
         # Workers are in this code until the process ends, so it must outlive the end of the interpreter.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
         self.address = code.entry(PARALLEL_FOR)

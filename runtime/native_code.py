@@ -1,0 +1,30 @@
+"""The runtime's own native code: LLVM IR text that is compiled once for a machine and kept in the disk cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tenon.runtime import cache as disk
+
+if TYPE_CHECKING:
+    from tenon.runtime.device_cpu import LoadedCode
+
+
+def load_native(name: str, source: str, exports: Sequence[str]) -> LoadedCode:
+    """The code of `source` in this process, with the names in `exports` to be looked up.
+
+    `name` tells the entries of the disk cache apart. Raises `ValueError` for text that LLVM refuses and
+    `RuntimeError` for symbols that are missing.
+    """
+    # LLVM is loaded when code is, not when the runtime is imported
+    from tenon.runtime.device_cpu import compile_object, host_target, load_object
+
+    target = host_target()
+    key = disk.key(name, source, f"{target.triple} {target.cpu} {target.features}")
+    stored = disk.load(key)
+    if stored is None:
+        # it waits in line with the first call of a new installation, and more passes do not make it faster
+        stored = {"object": compile_object(source, target, optimization=1)}
+        disk.store(key, stored)
+    return load_object(stored["object"], target, exports=exports)
