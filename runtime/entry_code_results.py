@@ -125,6 +125,34 @@ no:
 }
 """
 
+
+def _fill(name: str, setter: str) -> str:
+    """A function that gives an object elements by their keys through `setter`; false with an exception."""
+    return f"""
+define internal i1 @{name}(ptr %object, ptr %keys, ptr %elements, i64 %count) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %continue ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %one, label %yes
+one:
+  %key = call ptr @pointer(ptr %keys, i64 %i)
+  %element = call ptr @pointer(ptr %elements, i64 %i)
+  %status = call i32 @{setter}(ptr %object, ptr %key, ptr %element)
+  %failed = icmp ne i32 %status, 0
+  br i1 %failed, label %no, label %continue
+continue:
+  %next = add i64 %i, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}}
+"""
+
+
 # A node from the top of the stack, whose elements it takes; null with an exception, the elements released.
 _NODES = """
 define internal ptr @new_sequence(ptr %elements, i64 %count, i1 %is.tuple) {
@@ -161,48 +189,6 @@ yes:
 no:
   call void @release(ptr %elements, i64 0, i64 %count)
   ret ptr null
-}
-define internal i1 @fill_dict(ptr %dict, ptr %keys, ptr %elements, i64 %count) {
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %continue ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %one, label %yes
-one:
-  %key = call ptr @pointer(ptr %keys, i64 %i)
-  %element = call ptr @pointer(ptr %elements, i64 %i)
-  %status = call i32 @PyDict_SetItem(ptr %dict, ptr %key, ptr %element)
-  %failed = icmp ne i32 %status, 0
-  br i1 %failed, label %no, label %continue
-continue:
-  %next = add i64 %i, 1
-  br label %loop
-yes:
-  ret i1 true
-no:
-  ret i1 false
-}
-define internal i1 @fill_fields(ptr %object, ptr %names, ptr %elements, i64 %count) {
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %continue ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %one, label %yes
-one:
-  %name = call ptr @pointer(ptr %names, i64 %i)
-  %element = call ptr @pointer(ptr %elements, i64 %i)
-  %status = call i32 @PyObject_GenericSetAttr(ptr %object, ptr %name, ptr %element)
-  %failed = icmp ne i32 %status, 0
-  br i1 %failed, label %no, label %continue
-continue:
-  %next = add i64 %i, 1
-  br label %loop
-yes:
-  ret i1 true
-no:
-  ret i1 false
 }
 define internal ptr @new_dict(ptr %keys, ptr %elements, i64 %count) {
 entry:
@@ -347,5 +333,7 @@ unreached:
 }}
 """
 
-RESULTS = _ALONE + _ALLOCATE + _NODES + _PUT_TOGETHER
+_FILLS = _fill("fill_dict", "PyDict_SetItem") + _fill("fill_fields", "PyObject_GenericSetAttr")
+
+RESULTS = _ALONE + _ALLOCATE + _FILLS + _NODES + _PUT_TOGETHER
 """LLVM IR; see `entry_code`."""
