@@ -15,7 +15,15 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from tenon.dialects.control_flow import (
+from tenon.dialects.control_flow_assembly import (
+    parse_regions,
+    parse_types,
+    parse_values,
+    print_regions,
+    print_types,
+    print_values,
+)
+from tenon.dialects.family_control_flow import (
     Contributions,
     ControlFlowOp,
     Gradients,
@@ -24,14 +32,6 @@ from tenon.dialects.control_flow import (
     check_yield,
     clone_into,
     float_values,
-)
-from tenon.dialects.control_flow_assembly import (
-    parse_regions,
-    parse_types,
-    parse_values,
-    print_regions,
-    print_types,
-    print_values,
 )
 from tenon.dialects.regions import captured_values
 from tenon.dialects.value import InsertionPoint, Value, emit, inserting

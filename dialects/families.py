@@ -12,6 +12,7 @@
 | `IndexingOp`    | `infer`, `element`              | each result element is computed from elements at any index    |
 | `ScatterOp`     | `target`, `combine`             | each update element goes to one place of the result           |
 | `OpaqueOp`      | `infer`, `KERNELS`, `reference` | code that Tenon does not look into                            |
+| `ControlFlowOp` | `pull_back`, `structured`       | regions of ops, run under conditions or repeatedly            |
 
 Each family has one method `structured`, which builds its meaning in `linalg`, `tensor` and `scf` at the insertion
 point, from operands of static shape. Lowering, the interpreter and constant folding all use that method and no other.

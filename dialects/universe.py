@@ -8,7 +8,8 @@ from xdsl.ir import Dialect
 def tenon_dialect() -> Dialect:
     """The dialect of all ops that are registered under the name `tenon`, and of those that control flow adds."""
     from tenon.dialects.checkpoint import CheckpointOp
-    from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp, YieldOp
+    from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp
+    from tenon.dialects.family_control_flow import YieldOp
     from tenon.dialects.registry import registry
     from tenon.dialects.size_values import SizesAttr
 

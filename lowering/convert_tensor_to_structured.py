@@ -19,8 +19,8 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects import signedness
 from tenon.dialects.base import TensorOp
-from tenon.dialects.control_flow import ControlFlowOp
 from tenon.dialects.families import StructuredOp
+from tenon.dialects.family_control_flow import ControlFlowOp
 from tenon.dialects.location import at_line
 from tenon.dialects.size import Size, UndecidedSizeError
 from tenon.dialects.size_values import SizeValues, names_in, sizes_from

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.passes import ModulePass
 
 from tenon.dialects.base import TensorOp
-from tenon.dialects.control_flow import ControlFlowOp
+from tenon.dialects.family_control_flow import ControlFlowOp
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
 from tenon.passes.pipeline import TENSOR_PIPELINE
 

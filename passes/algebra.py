@@ -30,7 +30,8 @@ from tenon.dialects.arithmetic import (
 from tenon.dialects.checkpoint import CheckpointOp
 from tenon.dialects.comparison import BitwiseAndOp, BitwiseNotOp, BitwiseOrOp, LogicalNotOp, SelectOp
 from tenon.dialects.constant import CastOp, ConstantOp
-from tenon.dialects.control_flow import CondOp, YieldOp
+from tenon.dialects.control_flow import CondOp
+from tenon.dialects.family_control_flow import YieldOp
 from tenon.dialects.types import element_of, is_bool, is_float, is_static, is_unsigned, numpy_dtype
 from tenon.passes.equations import by_class, defined_by, forward, replace_same_type
 from tenon.passes.fold import splat, splat_constant

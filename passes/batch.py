@@ -26,8 +26,9 @@ from xdsl.utils.exceptions import PassFailedException
 from tenon.dialects.base import TensorOp
 from tenon.dialects.batching import stacked
 from tenon.dialects.checkpoint import CheckpointOp
-from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp, YieldOp
+from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp
 from tenon.dialects.families import CompositeOp, as_tuple
+from tenon.dialects.family_control_flow import YieldOp
 from tenon.dialects.inference import compatible
 from tenon.dialects.location import at_line
 from tenon.dialects.regions import used_values

@@ -13,7 +13,8 @@ from xdsl.ir import Block, Region, SSAValue
 
 from tenon.dialects.batching import aligned, moved_axis
 from tenon.dialects.checkpoint import CheckpointOp
-from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp, YieldOp, yielded
+from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp
+from tenon.dialects.family_control_flow import YieldOp, yielded
 from tenon.dialects.value import Value, emit, ops
 
 if TYPE_CHECKING:

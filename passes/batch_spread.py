@@ -13,7 +13,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
 from tenon.dialects.checkpoint import CheckpointOp
-from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp, YieldOp, yielded
+from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp
+from tenon.dialects.family_control_flow import YieldOp, yielded
 from tenon.dialects.location import at_line
 
 

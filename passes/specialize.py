@@ -21,7 +21,8 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.base import TensorOp
 from tenon.dialects.checkpoint import CheckpointOp
-from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp, YieldOp
+from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp
+from tenon.dialects.family_control_flow import YieldOp
 from tenon.dialects.inference import InferenceError, refine, show
 from tenon.dialects.types import element_of, element_type, shape_of, tensor_type
 from tenon.passes.dce import erase_unreachable_functions, functions_by_name

@@ -15,7 +15,8 @@ from xdsl.ir import Block
 
 from tenon.dialects.base import to_value
 from tenon.dialects.checkpoint import CheckpointOp
-from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp, YieldOp
+from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp
+from tenon.dialects.family_control_flow import YieldOp
 from tenon.dialects.size import Size, UndecidedSizeError
 from tenon.dialects.types import element_of, i1, is_float, shape_of, tensor_type
 from tenon.dialects.value import Value, emit, inserting, insertion_point, ops

@@ -12,7 +12,7 @@ from typing import Any
 import tenon
 from tenon.dialects import families
 from tenon.dialects.base import TensorOp
-from tenon.dialects.control_flow import ControlFlowOp
+from tenon.dialects.family_control_flow import ControlFlowOp
 from tenon.dialects.opaque import OpaqueOp
 from tenon.dialects.registry import find_function, function_names, registry
 

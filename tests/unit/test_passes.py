@@ -21,8 +21,9 @@ from xdsl.utils.exceptions import PassFailedException
 from tenon.dialects.arithmetic import AddOp
 from tenon.dialects.base import tensor_op
 from tenon.dialects.constant import ConstantOp
-from tenon.dialects.control_flow import CondOp, ScanOp, YieldOp
+from tenon.dialects.control_flow import CondOp, ScanOp
 from tenon.dialects.families import CompositeOp, ElementwiseOp, IndexMapOp
+from tenon.dialects.family_control_flow import YieldOp
 from tenon.dialects.interpreter import Interpreter
 from tenon.dialects.types import FLOAT_TENSOR, f16, f32, f64, i1, i32, tensor_type
 from tenon.dialects.value import InsertionPoint, Value, emit, inserting, ops
