@@ -5,13 +5,14 @@ Vectors run along the last spatial dimension, where neighbours must be neighbour
 
 from __future__ import annotations
 
+from itertools import product
 from math import prod
 
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from tenon.dialects.minimal_filtering import NARROW, minimal_filtering
 from tenon.dialects.value import Value, ops
-from tenon.dialects.windows import Sizes, Windows, moved, scaled
+from tenon.dialects.windows import Sizes, Windows, moved, places, scaled
 
 LITTLE_WORK = 1 << 16
 """Products below which a convolution stays as it is: more kernels would cost more than they spare."""
@@ -30,11 +31,18 @@ def faster_form(x: Value, weight: Value, windows: Windows) -> Value | None:
     if filtered is not None:
         return filtered
     steps = 1 < windows.stride[-1] <= MOST_PHASES and windows.dilation[-1] == 1
-    if steps and weight.shape[1] >= FEWEST_FILTERS:
-        return _by_phases(x, weight, windows, counts[-1])
-    if len(counts) > 1 and windows.stride[-2:] == (1, 1) and counts[-1] < NARROW and counts[-2] > 1:
+    pays = steps and weight.shape[1] >= FEWEST_FILTERS
+    columns = counts[-1]
+    if len(counts) > 1 and columns < NARROW and counts[-2] > 1 and _fit_in_one_row(windows, pays):
         return _along_rows(x, weight, windows, counts)
-    return None
+    return _by_phases(x, weight, windows, columns) if pays else None
+
+
+def _fit_in_one_row(windows: Windows, splitting_pays: bool) -> bool:
+    """Whether the rows of an image, or of its phases, can be one behind the other."""
+    if windows.stride[-2:] == (1, 1):
+        return True
+    return splitting_pays and windows.stride[-2] <= MOST_PHASES and windows.dilation[-2:] == (1, 1)
 
 
 def _by_phases(x: Value, weight: Value, windows: Windows, count: int) -> Value:
@@ -58,25 +66,59 @@ def _stepped(x: Value, axis: int, start: int, step: int, count: int) -> Value:
 
 
 def _along_rows(x: Value, weight: Value, windows: Windows, counts: Sizes) -> Value:
-    """All rows of an image as one: what windows across the end of a row give is computed, too, and left out."""
-    rank, (rows, columns), width = len(counts), counts[-2:], x.shape[-1]
-    extents = (*x.shape[:2], weight.shape[1], *counts[:-2], (rows - 1) * width + columns, *weight.shape[2:])
+    """All rows of an image as one: what windows across the end of a row give is computed, too, and left out. Where
+    windows step, there is such an image for each place between two of them."""
+    images, width = _one_row_each(x, windows, counts)
+    steps = zip(windows.stride[-2:], windows.size[-2:], strict=True)
+    total: Value | None = None
+    for phase in product(*[range(min(step, taps)) for step, taps in steps]):
+        term = _phase_along_rows(images, weight, windows, counts, width, phase)
+        total = term if total is None else total + term
+    assert total is not None
+    return ops.sliding_windows(total, window=(counts[-1],), stride=(width,))
+
+
+def _one_row_each(x: Value, windows: Windows, counts: Sizes) -> tuple[Value, int]:
+    """`x` (n, groups, ..., height, width) as (n, groups, places between two windows, ..., rows one behind the other),
+    and the length of one of these rows."""
+    n, groups, *outer, height, width = x.shape
+    if windows.stride[-2:] == (1, 1):
+        return ops.reshape(x, shape=(n, groups, 1, *outer, height * width)), width
+    down, along = windows.stride[-2:]
+    rows = counts[-2] + (windows.size[-2] - 1) // down
+    columns = counts[-1] + (windows.size[-1] - 1) // along
+    split = moved(x, (0, 0), (rows * down - height, columns * along - width))
+    split = ops.reshape(split, shape=(n, groups, *outer, rows, down, columns, along))
+    behind = 2 + len(outer)
+    kept = range(2, behind)
+    split = ops.transpose(split, permutation=(0, 1, behind + 1, behind + 3, *kept, behind, behind + 2))
+    return ops.reshape(split, shape=(n, groups, down * along, *outer, rows * columns)), columns
+
+
+def _phase_along_rows(
+    images: Value, weight: Value, windows: Windows, counts: Sizes, width: int, phase: tuple[int, ...]
+) -> Value:
+    """What the elements of windows at one place between two of them add, for `images` of rows of `width`."""
+    rank, steps, gaps = len(counts), windows.stride[-2:], windows.dilation[-2:]
+    places_along = (counts[-2] - 1) * width + counts[-1]
+    inside = [-(-(size - at) // step) for size, at, step in zip(windows.size[-2:], phase, steps, strict=True)]
+    extents = (*images.shape[:2], weight.shape[1], *counts[:-2], places_along, *weight.shape[2:-2], *inside)
     n, groups, f, *rest = [AffineExpr.dimension(i) for i in range(len(extents))]
-    out, (c, *taps) = rest[: rank - 1], rest[rank - 1 :]
-    outer = zip(out[:-1], taps, windows.stride, windows.dilation, strict=False)
-    image = [scaled(o, s) + scaled(t, d) for o, t, s, d in outer]
-    down, along = windows.dilation[-2] * width, windows.dilation[-1]
-    image.append(out[-1] + taps[-2] * down + scaled(taps[-1], along))
-    indices = ((n, groups, c, *image), (groups, f, c, *taps), (n, groups, f, *out))
-    result = ops.contract(
-        (ops.reshape(x, shape=(*x.shape[:-2], x.shape[-2] * width)), weight),
+    out, c, taps, (row, column) = rest[: rank - 1], rest[rank - 1], rest[rank:-2], rest[-2:]
+    outer = places(out[:-1], taps, windows.stride[:-2], windows.dilation[:-2]) if rank > 2 else ()
+    place = out[-1] + row * (gaps[0] * width) + scaled(column, gaps[1])
+    at = AffineExpr.constant(phase[0] * steps[1] + phase[1])
+    tap = [
+        scaled(i, step) + start if start else scaled(i, step)
+        for i, step, start in zip((row, column), steps, phase, strict=True)
+    ]
+    indices = ((n, groups, at, c, *outer, place), (groups, f, c, *taps, *tap), (n, groups, f, *out))
+    return ops.contract(
+        (images, weight),
         maps=tuple([AffineMap(len(extents), 0, index) for index in indices]),
         extents=extents,
         shape=extents[: rank + 2],
     )
-    whole = moved(result, (0,), (width - columns,))
-    table = ops.reshape(whole, shape=(*whole.shape[:-1], rows, width))
-    return moved(table, (0,), (columns - width,))
 
 
 def transposed_by_phases(x: Value, weight: Value, windows: Windows, size: Sizes, low: Sizes) -> Value | None:

@@ -2,8 +2,9 @@
 
 Before: a module at the loop stage. After: a function has the attribute `final` unless LLVM's own passes can do
 something for it: make vectors of an innermost loop over scalars, keep a small allocation in registers, or, in loops of
-few operations, where that counts, write out few iterations or load only once what is the same in all iterations. Most
-of the time that LLVM takes for a function is spent in these passes.
+few operations, where that counts, write out few iterations or load only once what is the same in all iterations. A
+function with a loop that carries a register tile is final all the same: LLVM would write that out, too, and run out of
+registers. Most of the time that LLVM takes for a function is spent in these passes.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ _FEWEST_ITERATIONS = 5
 _SMALL = 24
 """Operations of a loop up to which one that is saved counts."""
 
+_TILE = 12
+"""Vectors that a loop carries from which on it has no registers left for two iterations at once."""
+
 _LOOPS = (scf.ForOp, scf.ParallelOp, scf.WhileOp)
 
 
@@ -48,18 +52,26 @@ class MarkFinalPass(ModulePass):
 def is_final(function: func.FuncOp) -> bool:
     """Whether there is nothing in `function` that LLVM's passes would do better."""
     innermost: dict[Operation, None] = {}
+    has_small_memory = False
     for op in function.walk():
-        if isinstance(op, memref.AllocaOp) and _fits_registers(op.memref.type):
-            return False
+        has_small_memory = has_small_memory or (isinstance(op, memref.AllocaOp) and _fits_registers(op.memref.type))
         if isinstance(op, _LOOPS):
             innermost[op] = None
             parent = op.parent_op()
             while parent is not None:
                 innermost.pop(parent, None)
                 parent = parent.parent_op()
-    return all(
-        _has_vectors(loop) and not (_is_small(loop) and (_is_short(loop) or _loads_again(loop))) for loop in innermost
+    if not all(map(_has_vectors, innermost)):
+        return False
+    if any(map(_carries_tile, innermost)):
+        return True
+    return not has_small_memory and not any(
+        _is_small(loop) and (_is_short(loop) or _loads_again(loop)) for loop in innermost
     )
+
+
+def _carries_tile(loop: Operation) -> bool:
+    return sum(isinstance(result.type, VectorType) for result in loop.results) >= _TILE
 
 
 def _fits_registers(type_: MemRefType) -> bool:

@@ -167,6 +167,26 @@ def test_passes_without_filtering(geometry: Geometry) -> None:
     np.testing.assert_allclose(result, geometry.expected(x, weight, g)[0], rtol=1e-4, atol=1e-4)
 
 
+NARROW = [
+    Geometry(1, 1, 16, 16, (14, 14), (3, 3), (2, 2), (1, 1), (1, 1)),
+    Geometry(2, 2, 9, 8, (17, 19), (5, 3), (2, 3), (1, 1), (2, 1)),
+    Geometry(1, 1, 23, 13, (13, 15), (3, 3), (1, 1), (2, 1), (1, 1)),
+    Geometry(1, 1, 16, 8, (5, 29, 27), (2, 1, 3), (2, 4, 2), (2, 1, 1), (0, 0, 1)),
+]
+
+
+@pytest.mark.parametrize("geometry", NARROW)
+def test_rows_one_behind_the_other(geometry: Geometry) -> None:
+    """An image for each place between two windows that some window reaches: 4, 6, 1 and 2 of them."""
+    x, weight, _ = geometry.arrays()
+    module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
+    run_passes(new_context(), module, ["decompose", "canonicalize"])
+    steps = zip(geometry.stride[-2:], geometry.window[-2:], strict=True)
+    phases = int(np.prod([min(step, taps) for step, taps in steps]))
+    assert sum(isinstance(op, ContractOp) for op in module.walk()) == phases
+    check(geometry)
+
+
 BY_CHANNELS = [
     Geometry(1, 1, 3, 64, (71, 70), (3, 3), (2, 2), (1, 1), (1, 1)),
     Geometry(2, 1, 2, 128, (12, 9), (3, 2), (1, 1), (2, 1), (1, 0)),

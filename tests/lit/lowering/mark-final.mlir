@@ -64,6 +64,27 @@ func.func private @short(%x: memref<16xf32>) attributes {kernel} {
   func.return
 }
 
+// Not where another loop carries a register tile, which it would write out as well.
+// CHECK: func.func private @tile(%{{.*}}: memref<16xf32>, %{{.*}}: memref<64xf32>) attributes {kernel, final} {
+func.func private @tile(%x: memref<16xf32>, %y: memref<64xf32>) attributes {kernel} {
+  %start = arith.constant 0 : index
+  %end = arith.constant 16 : index
+  %step = arith.constant 8 : index
+  scf.for %i = %start to %end step %step {
+    %v = vector.load %x[%i] : memref<16xf32>, vector<8xf32>
+    %w = arith.addf %v, %v : vector<8xf32>
+    vector.store %w, %x[%i] : memref<16xf32>, vector<8xf32>
+  }
+  %z = vector.load %x[%start] : memref<16xf32>, vector<8xf32>
+  %s:12 = scf.for %i = %start to %end step %step iter_args(%a0 = %z, %a1 = %z, %a2 = %z, %a3 = %z, %a4 = %z, %a5 = %z, %a6 = %z, %a7 = %z, %a8 = %z, %a9 = %z, %a10 = %z, %a11 = %z) -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>) {
+    %v = vector.load %y[%i] : memref<64xf32>, vector<8xf32>
+    %w = arith.addf %a0, %v : vector<8xf32>
+    scf.yield %w, %a1, %a2, %a3, %a4, %a5, %a6, %a7, %a8, %a9, %a10, %a11 : vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>
+  }
+  vector.store %s#0, %x[%start] : memref<16xf32>, vector<8xf32>
+  func.return
+}
+
 // And it keeps a small allocation in registers.
 // CHECK: func.func private @scratch(%{{.*}}: memref<8xf32>) attributes {kernel} {
 func.func private @scratch(%x: memref<8xf32>) attributes {kernel} {
