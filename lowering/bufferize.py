@@ -22,13 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, linalg, memref, scf, tensor
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     ArrayAttr,
     DenseArrayBase,
     DictionaryAttr,
@@ -37,11 +36,8 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     ModuleOp,
-    NoneAttr,
     StridedLayoutAttr,
-    StringAttr,
     TensorType,
-    UnitAttr,
     i8,
     i64,
 )
@@ -53,13 +49,14 @@ from tenon.dialects.size import Size
 from tenon.dialects.size_values import SizeValues, size_arguments
 from tenon.dialects.types import dimensions, is_known
 from tenon.lowering.memory_plan import (
-    ARENA_ALIGNMENT,
     MemoryPlan,
     Storage,
     buffer_bytes,
     element_bytes,
     plan_memory,
 )
+from tenon.lowering.memref_forms import kept_strides, memref_type, offset_terms, row_major_strides
+from tenon.lowering.module_constants import ModuleConstants
 from tenon.lowering.storage_assignment import SliceOp, StorageAssignment, is_contiguous
 
 _INDEX = IndexType()
@@ -73,7 +70,7 @@ def bufferize(module: ModuleOp) -> dict[str, MemoryPlan]:
     """
     functions = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, func.FuncOp)}
     kernels = {name: function for name, function in functions.items() if "kernel" in function.attributes}
-    constants = _Constants(module)
+    constants = ModuleConstants(module)
     plans: dict[str, MemoryPlan] = {}
     for name, function in functions.items():
         if name not in kernels:
@@ -91,7 +88,7 @@ def bufferize(module: ModuleOp) -> dict[str, MemoryPlan]:
 def _bufferize_declaration(function: func.FuncOp) -> None:
     """A kernel without a body, whose code is the target's: it takes its operands' memory, then its results'."""
     inputs, outputs = function.function_type.inputs.data, function.function_type.outputs.data
-    types = [_memref_type(type_) for type_ in (*inputs, *outputs) if isinstance(type_, TensorType)]
+    types = [memref_type(type_) for type_ in (*inputs, *outputs) if isinstance(type_, TensorType)]
     function.function_type = FunctionType.from_lists(types, [])
     function.attributes["num_inputs"] = _count(len(inputs))
     function.attributes["num_outputs"] = _count(len(outputs))
@@ -108,43 +105,12 @@ class BufferizePass(ModulePass):
         bufferize(op)
 
 
-class _Constants:
-    """The `memref.global`s of a module."""
-
-    def __init__(self, module: ModuleOp):
-        self._block = module.body.block
-        self._first = self._block.first_op
-        self._taken = {
-            symbol.data for op in self._block.ops if isinstance(symbol := op.properties.get("sym_name"), StringAttr)
-        }
-        self._count = 0
-
-    def add(self, value: Attribute, type_: MemRefType[Attribute]) -> str:
-        """The name of a new global that holds `value`."""
-        while (name := f"constant_{self._count}") in self._taken:
-            self._count += 1
-        self._taken.add(name)
-        op = memref.GlobalOp.create(
-            properties={
-                "sym_name": StringAttr(name),
-                "sym_visibility": StringAttr("private"),
-                "type": type_,
-                "initial_value": value,
-                "constant": UnitAttr(),
-                "alignment": IntegerAttr(ARENA_ALIGNMENT, i64),
-            }
-        )
-        assert self._first is not None
-        self._block.insert_op_before(op, self._first)
-        return name
-
-
 class _FunctionBufferizer:
     """Rewrites one function in place, by one walk that dispatches on the type of the op."""
 
     has_arena = False
 
-    def __init__(self, function: func.FuncOp, kernels: dict[str, func.FuncOp], constants: _Constants):
+    def __init__(self, function: func.FuncOp, kernels: dict[str, func.FuncOp], constants: ModuleConstants):
         self._function = function
         self._kernels = kernels
         self._constants = constants
@@ -208,7 +174,7 @@ class _FunctionBufferizer:
             raise PassFailedException(
                 f"bufferize: @{self._function.sym_name.data} has {type_} in its signature, which is not a static tensor"
             )
-        return _memref_type(type_)
+        return memref_type(type_)
 
     def _move_sizes(self) -> dict[str, SSAValue]:
         """Let the arguments that are sizes come behind the outputs."""
@@ -251,7 +217,7 @@ class _FunctionBufferizer:
     def _memref(self, storage: Storage, tensor_type: Attribute) -> SSAValue:
         """The memory of `storage` as a memref of this shape."""
         assert isinstance(tensor_type, TensorType)
-        storage, type_ = storage.root, _memref_type(tensor_type)
+        storage, type_ = storage.root, memref_type(tensor_type)
         found = self._memrefs.get((storage, type_))
         if found is None:
             found = self._memrefs[storage, type_] = self._new_memref(storage, type_)
@@ -263,14 +229,14 @@ class _FunctionBufferizer:
         if storage.constant is not None and storage.home is None:
             assert isinstance(storage.constant, Attribute)
             shaped = storage.constant.get_type()  # pyright: ignore[reportAttributeAccessIssue]
-            home_type = _memref_type(shaped)
+            home_type = memref_type(shaped)
             name = self._constants.add(storage.constant, home_type)
             storage.home = self._at_top(memref.GetGlobalOp(name, home_type))
         if storage.home is None:
             return self._allocate(storage, type_)
         if storage.home.type == type_:
             return storage.home
-        return self._at_top(self._reinterpret_cast(storage.home, 0, type_, _row_major(type_.get_shape())))
+        return self._at_top(self._reinterpret_cast(storage.home, 0, type_, row_major_strides(type_.get_shape())))
 
     def _sizes_of(self, type_: MemRefType[Attribute]) -> list[SSAValue]:
         """The values of the sizes in `type_` that are no numbers."""
@@ -417,10 +383,10 @@ class _FunctionBufferizer:
         assert isinstance(part_type, TensorType)
         whole = op.source if isinstance(op, tensor.ExtractSliceOp) else op.dest
         assert isinstance(whole.type, TensorType)
-        static, dynamic = _offset_terms(op, whole.type.get_shape())
+        static, dynamic = offset_terms(op, whole.type.get_shape())
         offset = self._sum(None, static, dynamic, 1, before) if dynamic else static
         shape = part_type.get_shape()
-        strides = _row_major(shape) if is_contiguous(op) else _kept_strides(op, whole.type.get_shape(), shape)
+        strides = row_major_strides(shape) if is_contiguous(op) else kept_strides(op, whole.type.get_shape(), shape)
         layout = StridedLayoutAttr(strides, None if dynamic else static)
         type_ = MemRefType(part_type.element_type, shape, layout)
         cast = self._reinterpret_cast(self._memref(base, whole.type), offset, type_, strides)
@@ -512,7 +478,7 @@ class _EntryBufferizer(_FunctionBufferizer):
         assert isinstance(before, Operation)
         offset = self._slice_offsets.get(storage)
         if offset is None:
-            static, dynamic = _offset_terms(op, whole.type.get_shape())
+            static, dynamic = offset_terms(op, whole.type.get_shape())
             scale = element_bytes(whole.type.element_type)
             offset = self._sum(self._starts[storage.base], static, dynamic, scale, before)
             self._slice_offsets[storage] = offset
@@ -522,39 +488,6 @@ class _EntryBufferizer(_FunctionBufferizer):
 @cache
 def _count(number: int) -> IntegerAttr[Any]:
     return IntegerAttr(number, i64)
-
-
-@lru_cache(4096)
-def _memref_type(type_: TensorType[Attribute]) -> MemRefType[Attribute]:
-    return MemRefType(type_.element_type, type_.shape, NoneAttr(), NoneAttr())
-
-
-def _row_major(shape: Sequence[int]) -> list[int]:
-    strides, stride = [0] * len(shape), 1
-    for index in reversed(range(len(shape))):
-        strides[index] = stride
-        stride *= shape[index]
-    return strides
-
-
-def _offset_terms(op: SliceOp, shape: Sequence[int]) -> tuple[int, list[tuple[SSAValue, int]]]:
-    """The offset of a slice in elements: a number, and indices with their strides."""
-    static, dynamic, indices = 0, list[tuple[SSAValue, int]](), iter(op.offsets)
-    for offset, stride in zip(op.static_offsets.get_values(), _row_major(shape), strict=True):
-        if offset == DYNAMIC_INDEX:
-            dynamic.append((next(indices), stride))
-        else:
-            static += offset * stride
-    return static, dynamic
-
-
-def _kept_strides(op: SliceOp, whole: Sequence[int], part: Sequence[int]) -> list[int]:
-    """The strides of a slice in the tensor around it, without those of the unit dimensions that the slice drops."""
-    strides: list[int] = []
-    for size, stride in zip(op.static_sizes.get_values(), _row_major(whole), strict=True):
-        if len(strides) < len(part) and size == part[len(strides)]:
-            strides.append(stride)
-    return strides
 
 
 def _erase_unused(block: Block) -> None:

@@ -28,6 +28,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from tenon.lowering.memref_forms import row_major_strides
+
 
 @dataclass(frozen=True, slots=True)
 class LlvmType:
@@ -159,15 +161,6 @@ def initial_bytes(value: DenseIntOrFPElementsAttr) -> bytes:
     """The elements as they lie in memory."""
     element = llvm_type(value.get_element_type())
     return bytes(map(bool, cast(Sequence[int], value.get_values()))) if element.bits == 1 else value.data.data
-
-
-def row_major_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides, in elements, of a dense array of this shape."""
-    strides, stride = [], 1
-    for size in reversed(shape):
-        strides.append(stride)
-        stride *= size
-    return tuple(reversed(strides))
 
 
 def strides_of(memref_type: MemRefType) -> tuple[int, ...]:

@@ -25,29 +25,31 @@ others still tell the extents of all loops; inside the bodies that changed, equa
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, linalg, tensor
 from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    ArrayAttr,
-    DenseArrayBase,
-    IndexType,
-    IntegerAttr,
     ModuleOp,
     TensorType,
-    i32,
-    i64,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
-from tenon.dialects.size import is_at_most
-from tenon.dialects.structured import PARALLEL
+from tenon.passes.generics import (
+    Generic,
+    composed,
+    erase,
+    indices_are_known,
+    loops_of_producer,
+    map_indices,
+    read_generic,
+    tell_extents,
+    tidy_body,
+    write_generic,
+)
 
 _MOST_CHEAP_OPS = 4
 
@@ -91,49 +93,14 @@ class FuseStructuredPass(ModulePass):
                 _KernelFusion(function.body.block).run()
 
 
-@dataclass(eq=False, slots=True)
-class _Generic:
-    """A generic while it changes; the arguments of its body are the elements of `inputs`, then of `outputs`."""
-
-    op: linalg.ops.GenericOp
-    position: int
-    block: Block
-    inputs: list[tuple[SSAValue, AffineMap]]
-    outputs: list[tuple[SSAValue, AffineMap]]
-    results: list[SSAValue]
-    extents: tuple[int, ...]
-    is_parallel: bool
-    has_changed: bool = False
-    is_gone: bool = False
-
-    def yielded(self, result: SSAValue) -> SSAValue:
-        """The scalar that becomes the elements of `result`."""
-        assert self.block.last_op is not None
-        return self.block.last_op.operands[self.results.index(result)]
-
-    def is_elementwise(self) -> bool:
-        """Whether each iteration writes one element of each result, without reading what was there."""
-        arguments = self.block.args[len(self.inputs) :]
-        return (
-            self.is_parallel
-            and all(len(m.results) == m.num_dims and m.is_projected_permutation() for _, m in self.outputs)
-            and all(argument.first_use is None for argument in arguments)
-        )
-
-    def rereads(self, index: int) -> bool:
-        """Whether some element of this input is read by more than one iteration."""
-        type_ = self.inputs[index][0].type
-        return isinstance(type_, TensorType) and not is_at_most(prod(self.extents), prod(type_.get_shape()))
-
-
 class _KernelFusion:
     """Fuses the generics of one kernel, from the last to the first."""
 
     def __init__(self, block: Block):
         self._block = block
-        self._generics: list[_Generic] = []
-        self._producers: dict[SSAValue, _Generic | linalg.ops.FillOp] = {}
-        self._readers: dict[SSAValue, list[_Generic]] = {}
+        self._generics: list[Generic] = []
+        self._producers: dict[SSAValue, Generic | linalg.ops.FillOp] = {}
+        self._readers: dict[SSAValue, list[Generic]] = {}
         self._other_uses: dict[SSAValue, list[int]] = {}
 
     def run(self) -> None:
@@ -150,21 +117,21 @@ class _KernelFusion:
         # Users first: the operands that they note are still those of the ops before.
         for generic in reversed(self._generics):
             if generic.has_changed and not generic.is_gone:
-                _tidy_body(generic.block)
+                tidy_body(generic.block)
                 self._drop_unused(generic)
-                _write(generic)
+                write_generic(generic)
         for generic in reversed(self._generics):
             if generic.is_gone:
-                _erase(generic.op)
+                erase(generic.op)
         for op in reversed(tuple(self._block.ops)):
             if isinstance(op, _DESTINATIONS) and op.results and op.results[0].first_use is None:
-                _erase(op)
+                erase(op)
 
     def _collect(self) -> None:
         for position, op in enumerate(self._block.ops):
             operands: Sequence[SSAValue] = op.operands
             if isinstance(op, linalg.ops.GenericOp) and op.results:
-                generic = _read(op, position)
+                generic = read_generic(op, position)
                 self._generics.append(generic)
                 for value, _ in generic.inputs:
                     self._readers.setdefault(value, []).append(generic)
@@ -187,10 +154,10 @@ class _KernelFusion:
         """The op at `position` uses `value` in another way than as an operand that a generic reads."""
         self._other_uses.setdefault(value, []).append(position)
 
-    def _use_count(self, generic: _Generic) -> int:
+    def _use_count(self, generic: Generic) -> int:
         return sum(len(self._readers.get(r, ())) + len(self._other_uses.get(r, ())) for r in generic.results)
 
-    def _forget(self, generic: _Generic) -> None:
+    def _forget(self, generic: Generic) -> None:
         """`generic` will be erased: it uses nothing any more."""
         for value, _ in generic.inputs:
             self._readers[value].remove(generic)
@@ -200,13 +167,13 @@ class _KernelFusion:
             if isinstance(op, tensor.ExtractOp):
                 self._other_uses[op.tensor].remove(generic.position)
         assert generic.block.last_op is not None
-        _erase(generic.block.last_op)
+        erase(generic.block.last_op)
         generic.op.operands = []
         generic.is_gone = True
 
     # Operands
 
-    def _collapse_inputs(self, generic: _Generic) -> None:
+    def _collapse_inputs(self, generic: Generic) -> None:
         """Pass equal operands once."""
         seen: dict[tuple[SSAValue, AffineMap], int] = {}
         index = 0
@@ -217,7 +184,7 @@ class _KernelFusion:
             else:
                 self._replace_input(generic, index, generic.block.args[first])
 
-    def _replace_input(self, generic: _Generic, index: int, scalar: SSAValue) -> None:
+    def _replace_input(self, generic: Generic, index: int, scalar: SSAValue) -> None:
         """Use `scalar` in the body instead of the element of an operand, which is dropped."""
         value, _ = generic.inputs.pop(index)
         self._readers[value].remove(generic)
@@ -226,7 +193,7 @@ class _KernelFusion:
         generic.block.erase_arg(argument)
         generic.has_changed = True
 
-    def _add_input(self, generic: _Generic, value: SSAValue, map_: AffineMap) -> SSAValue:
+    def _add_input(self, generic: Generic, value: SSAValue, map_: AffineMap) -> SSAValue:
         """The element of `value` in the body; an operand that is there already is used again."""
         for index, (known, known_map) in enumerate(generic.inputs):
             if known is value and known_map == map_:
@@ -238,7 +205,7 @@ class _KernelFusion:
 
     # Inlining
 
-    def _take_producers(self, consumer: _Generic) -> None:
+    def _take_producers(self, consumer: Generic) -> None:
         """Inline or merge the producers of all operands, the latest first: then each is taken at most once."""
         refused: set[tuple[SSAValue, AffineMap]] = set()
         while True:
@@ -259,19 +226,19 @@ class _KernelFusion:
     def _position(self, value: SSAValue) -> int:
         """Where the producer of `value` is; -1 if there is none that could be taken."""
         producer = self._producers.get(value)
-        if isinstance(producer, _Generic):
+        if isinstance(producer, Generic):
             return producer.position if producer.is_elementwise() else -1
         return 0 if producer is not None else -1
 
-    def _take_producer(self, consumer: _Generic, index: int) -> bool:
+    def _take_producer(self, consumer: Generic, index: int) -> bool:
         value, map_ = consumer.inputs[index]
         producer = self._producers[value]
         if isinstance(producer, linalg.ops.FillOp):
             return self._inline_fill(producer, consumer, index)
-        loops = _loops_of_producer(producer, value, map_)
+        loops = loops_of_producer(producer, value, map_)
         return self._inline(producer, consumer, index, loops) or self._merge(producer, consumer, loops)
 
-    def _inline_fill(self, fill: linalg.ops.FillOp, consumer: _Generic, index: int) -> bool:
+    def _inline_fill(self, fill: linalg.ops.FillOp, consumer: Generic, index: int) -> bool:
         if not self._extents_stay_told(consumer, index, (), fill.outputs[0]):
             return False
         scalar = fill.operands[0]
@@ -282,18 +249,18 @@ class _KernelFusion:
         self._replace_input(consumer, index, scalar)
         return True
 
-    def _inline(self, producer: _Generic, consumer: _Generic, index: int, loops: Sequence[AffineExpr]) -> bool:
+    def _inline(self, producer: Generic, consumer: Generic, index: int, loops: Sequence[AffineExpr]) -> bool:
         value, _ = consumer.inputs[index]
         is_only_use = self._use_count(producer) == 1
         if not self._repeats_no_work(producer, consumer, index, is_only_use):
             return False
-        composed = _composed(producer.inputs, loops, len(consumer.extents))
-        if not _indices_are_known(producer.block, loops):
+        inputs = composed(producer.inputs, loops, len(consumer.extents))
+        if not indices_are_known(producer.block, loops):
             return False
         destination = producer.outputs[producer.results.index(value)][0]
-        if not self._extents_stay_told(consumer, index, [m for _, m in composed], destination):
+        if not self._extents_stay_told(consumer, index, [m for _, m in inputs], destination):
             return False
-        taken = self._take_body(producer, consumer, loops, composed, move=is_only_use)
+        taken = self._take_body(producer, consumer, loops, inputs, move=is_only_use)
         result = producer.yielded(value)
         self._replace_input(consumer, index, taken.get(result, result))
         if self._use_count(producer) == 0:
@@ -301,19 +268,19 @@ class _KernelFusion:
         return True
 
     def _extents_stay_told(
-        self, consumer: _Generic, index: int, added: Sequence[AffineMap], destination: SSAValue
+        self, consumer: Generic, index: int, added: Sequence[AffineMap], destination: SSAValue
     ) -> bool:
         """Whether operands still tell all extents with `added` in the place of an input, of which `destination` has the
         shape: where it has no elements either, it stays to tell them."""
         remaining = [m for i, (_, m) in enumerate(consumer.inputs) if i != index]
-        if _tell_extents([*remaining, *added], consumer.outputs):
+        if tell_extents([*remaining, *added], consumer.outputs):
             return True
         if not isinstance(destination.owner, tensor.EmptyOp):
             return False
         self._add_input(consumer, destination, consumer.inputs[index][1])
         return True
 
-    def _repeats_no_work(self, producer: _Generic, consumer: _Generic, index: int, is_only_use: bool) -> bool:
+    def _repeats_no_work(self, producer: Generic, consumer: Generic, index: int, is_only_use: bool) -> bool:
         ops = [op for op in producer.block.ops if not isinstance(op, _FREE)]
         is_cheap = len(ops) <= _MOST_CHEAP_OPS and all(_is_cheap(op) for op in ops)
         is_kept_anyway = any(self._other_uses.get(result) for result in producer.results)
@@ -325,8 +292,8 @@ class _KernelFusion:
 
     def _take_body(
         self,
-        producer: _Generic,
-        consumer: _Generic,
+        producer: Generic,
+        consumer: Generic,
         loops: Sequence[AffineExpr],
         inputs: Sequence[tuple[SSAValue, AffineMap]],
         *,
@@ -353,13 +320,13 @@ class _KernelFusion:
                 old.replace_all_uses_with(new)
         _insert_first(consumer.block, ops)
         for op in ops:
-            _map_indices(op, loops)
+            map_indices(op, loops)
         consumer.has_changed = True
         return taken
 
     # Merging
 
-    def _merge_siblings(self, later: _Generic) -> bool:
+    def _merge_siblings(self, later: Generic) -> bool:
         """Merge with earlier generics that read an operand in the same way. Returns whether there were any."""
         if not later.is_elementwise():
             return False
@@ -381,18 +348,18 @@ class _KernelFusion:
             index += 1
         return len(later.results) > result_count
 
-    def _merge(self, earlier: _Generic, later: _Generic, loops: Sequence[AffineExpr]) -> bool:
+    def _merge(self, earlier: Generic, later: Generic, loops: Sequence[AffineExpr]) -> bool:
         """Let `later` compute the results of `earlier` as well, if their loops are the same."""
         dims = [loop.position for loop in loops if isinstance(loop, AffineDimExpr)]
         if sorted(dims) != list(range(len(later.extents))) or not later.is_elementwise():
             return False
         if tuple(later.extents[dim] for dim in dims) != earlier.extents or not self._are_used_later(earlier, later):
             return False
-        outputs = _composed(earlier.outputs, loops, len(dims))
+        outputs = composed(earlier.outputs, loops, len(dims))
         own = {result: map_ for result, (_, map_) in zip(earlier.results, outputs, strict=True)}
         if any(value in own and map_ != own[value] for value, map_ in later.inputs):
             return False
-        self._take_body(earlier, later, loops, _composed(earlier.inputs, loops, len(dims)), move=True)
+        self._take_body(earlier, later, loops, composed(earlier.inputs, loops, len(dims)), move=True)
         yielded = [earlier.yielded(result) for result in earlier.results]
         for index in reversed(range(len(later.inputs))):
             value, _ = later.inputs[index]
@@ -410,7 +377,7 @@ class _KernelFusion:
         self._forget(earlier)
         return True
 
-    def _are_used_later(self, earlier: _Generic, later: _Generic) -> bool:
+    def _are_used_later(self, earlier: Generic, later: Generic) -> bool:
         """Whether everything else that uses `earlier` comes after `later`."""
         return all(
             all(reader is later or reader.position > later.position for reader in self._readers.get(result, ()))
@@ -420,7 +387,7 @@ class _KernelFusion:
 
     # Tidying
 
-    def _drop_unused(self, generic: _Generic) -> None:
+    def _drop_unused(self, generic: Generic) -> None:
         """Drop results that nothing uses, and operands that neither the body nor the extents of loops need."""
         terminator = generic.block.last_op
         assert terminator is not None
@@ -428,72 +395,21 @@ class _KernelFusion:
             result, argument = generic.results[index], generic.block.args[len(generic.inputs) + index]
             is_used = self._readers.get(result) or self._other_uses.get(result) or argument.first_use is not None
             outputs = [*generic.outputs[:index], *generic.outputs[index + 1 :]]
-            if is_used or not outputs or not _tell_extents([m for _, m in generic.inputs], outputs):
+            if is_used or not outputs or not tell_extents([m for _, m in generic.inputs], outputs):
                 continue
             value, _ = generic.outputs.pop(index)
             self._other_uses[value].remove(generic.position)
             generic.results.pop(index)
             generic.block.erase_arg(argument)
             terminator.operands = [*terminator.operands[:index], *terminator.operands[index + 1 :]]
-            _tidy_body(generic.block)
+            tidy_body(generic.block)
         for index in reversed(range(len(generic.inputs))):
             argument = generic.block.args[index]
             remaining = [m for i, (_, m) in enumerate(generic.inputs) if i != index]
-            if argument.first_use is None and _tell_extents(remaining, generic.outputs):
+            if argument.first_use is None and tell_extents(remaining, generic.outputs):
                 value, _ = generic.inputs.pop(index)
                 self._readers[value].remove(generic)
                 generic.block.erase_arg(argument)
-
-
-def _read(op: linalg.ops.GenericOp, position: int) -> _Generic:
-    maps = [attribute.data for attribute in op.indexing_maps]
-    input_count = len(op.inputs)
-    operands = list(zip(op.operands, maps, strict=True))
-    extents = [1] * maps[0].num_dims
-    for value, map_ in operands:
-        if isinstance(value.type, TensorType):
-            for expression, size in zip(map_.results, value.type.get_shape(), strict=True):
-                if isinstance(expression, AffineDimExpr):
-                    extents[expression.position] = size
-    return _Generic(
-        op=op,
-        position=position,
-        block=op.body.block,
-        inputs=operands[:input_count],
-        outputs=operands[input_count:],
-        results=list(op.results),
-        extents=tuple(extents),
-        is_parallel=all(iterator == PARALLEL for iterator in op.iterator_types),
-    )
-
-
-def _write(generic: _Generic) -> None:
-    """Replace the op by one that is as `generic` says."""
-    old = generic.op
-    operands = [*generic.inputs, *generic.outputs]
-    new = linalg.ops.GenericOp.create(
-        operands=[value for value, _ in operands],
-        result_types=[result.type for result in generic.results],
-        properties={
-            **old.properties,
-            "indexing_maps": ArrayAttr([AffineMapAttr(map_) for _, map_ in operands]),
-            "operandSegmentSizes": DenseArrayBase.from_list(i32, [len(generic.inputs), len(generic.outputs)]),
-        },
-        attributes=old.attributes,
-        location=old.location,
-        regions=[old.detach_region(old.body)],
-    )
-    assert old.parent is not None
-    old.parent.insert_op_before(new, old)
-    for before, after in zip(generic.results, new.results, strict=True):
-        after.name_hint = before.name_hint
-        before.replace_all_uses_with(after)
-    _erase(old)
-
-
-def _erase(op: Operation) -> None:
-    op.detach()
-    op.erase()
 
 
 def _element(value: SSAValue) -> Attribute:
@@ -507,71 +423,3 @@ def _insert_first(block: Block, ops: Sequence[Operation]) -> None:
 
 def _is_cheap(op: Operation) -> bool:
     return op.name.startswith("arith.") and not isinstance(op, _DIVISIONS)
-
-
-def _loops_of_producer(producer: _Generic, value: SSAValue, map_: AffineMap) -> list[AffineExpr]:
-    """The loops of `producer` in terms of those of a consumer that reads its result `value` through `map_`."""
-    _, out_map = producer.outputs[producer.results.index(value)]
-    loops = list(map_.results)
-    for expression, index in zip(out_map.results, map_.results, strict=True):
-        assert isinstance(expression, AffineDimExpr)
-        loops[expression.position] = index
-    return loops
-
-
-def _composed(
-    operands: Iterable[tuple[SSAValue, AffineMap]], loops: Sequence[AffineExpr], loop_count: int
-) -> list[tuple[SSAValue, AffineMap]]:
-    return [(value, map_.replace_dims_and_symbols(loops, (), loop_count, 0)) for value, map_ in operands]
-
-
-def _tell_extents(maps: Iterable[AffineMap], outputs: Sequence[tuple[SSAValue, AffineMap]]) -> bool:
-    """Whether each loop is an index of some operand as it stands, so that the operand's shape gives its extent."""
-    told = {
-        expression.position
-        for map_ in (*maps, *(m for _, m in outputs))
-        for expression in map_.results
-        if isinstance(expression, AffineDimExpr)
-    }
-    return len(told) == outputs[0][1].num_dims
-
-
-def _indices_are_known(block: Block, loops: Sequence[AffineExpr]) -> bool:
-    return all(
-        isinstance(loops[op.dim.value.data], AffineDimExpr | AffineConstantExpr)
-        for op in block.walk()
-        if isinstance(op, linalg.ops.IndexOp)
-    )
-
-
-def _map_indices(op: Operation, loops: Sequence[AffineExpr]) -> None:
-    """Replace the loop indices that `op` or the ops in it ask for by those of the loops around them now."""
-    for inner in tuple(op.walk()):
-        if not isinstance(inner, linalg.ops.IndexOp):
-            continue
-        loop = loops[inner.dim.value.data]
-        if isinstance(loop, AffineDimExpr):
-            inner.properties["dim"] = IntegerAttr(loop.position, i64)
-            continue
-        assert isinstance(loop, AffineConstantExpr)
-        assert inner.parent is not None
-        constant = arith.ConstantOp(IntegerAttr(loop.value, IndexType()))
-        inner.parent.insert_op_before(constant, inner)
-        inner.result.replace_all_uses_with(constant.result)
-        _erase(inner)
-
-
-def _tidy_body(block: Block) -> None:
-    """Merge equal ops and erase those whose results nothing uses; the ops in a body have no effects."""
-    known: dict[Hashable, Operation] = {}
-    for op in tuple(block.ops):
-        if op.regions or not op.results:
-            continue
-        attributes = (tuple(op.properties.items()), tuple(op.attributes.items()), tuple(op.result_types))
-        first = known.setdefault((op.name, tuple(op.operands), attributes), op)
-        if first is not op:
-            for result, kept in zip(op.results, first.results, strict=True):
-                result.replace_all_uses_with(kept)
-    for op in reversed(tuple(block.ops)):
-        if op.results and all(result.first_use is None for result in op.results):
-            _erase(op)
