@@ -112,6 +112,11 @@ def _global(interpreter: Interpreter, op: memref.GlobalOp) -> Sequence[Any]:
     return ()
 
 
+@implements(memref.ExtractAlignedPointerAsIndexOp)
+def _pointer(interpreter: Interpreter, op: memref.ExtractAlignedPointerAsIndexOp, array: Any) -> Sequence[Any]:
+    return (array.__array_interface__["data"][0],)
+
+
 @implements(memref.GetGlobalOp)
 def _get_global(interpreter: Interpreter, op: memref.GetGlobalOp) -> Sequence[Any]:
     name = op.name_.string_value()

@@ -58,6 +58,7 @@ class FunctionWriter:
         self.heap: list[str] = []
         self.pointer_facts: dict[SSAValue, PointerFacts] = {}
         self.current_block = "entry"
+        self.streams = False
         self._count = 0
         self._stack_bytes = 0
         self._offsets: dict[str, str] = {}
@@ -251,6 +252,8 @@ class FunctionWriter:
 
     def finish(self) -> list[str]:
         """Return from the function: the lines of its body, entry block first."""
+        if self.streams:
+            self.effect("fence seq_cst")  # other threads see non-temporal stores in no order without it
         for name in self.heap:
             self.declare("declare void @free(ptr) nounwind")
             self.effect(f"call void @free(ptr {name})")

@@ -59,13 +59,15 @@ def from_memory(writer: FunctionWriter, value_type: LlvmType, value: str) -> str
     return writer.emit(f"icmp ne {stored.text} {value}, {stored.constant(0)}")
 
 
-def _access(op: Operation, value_type: LlvmType) -> str:
+def _access(writer: FunctionWriter, op: Operation, value_type: LlvmType) -> str:
     """The alignment and hints that follow the pointer of a load or store."""
     alignment = op.properties.get("alignment") or op.attributes.get("alignment")
     bytes_known = alignment.value.data if isinstance(alignment, IntegerAttr) else value_type.bytes
     nontemporal = op.properties.get("nontemporal")
-    hint = ", !nontemporal !0" if isinstance(nontemporal, IntegerAttr) and nontemporal.value.data else ""
-    return f"align {bytes_known}{hint}"
+    if not isinstance(nontemporal, IntegerAttr) or not nontemporal.value.data:
+        return f"align {bytes_known}"
+    writer.streams = True
+    return f"align {bytes_known}, !nontemporal !0"
 
 
 @handles("memref.load", "vector.load")
@@ -73,7 +75,7 @@ def _load(writer: FunctionWriter, op: Operation) -> None:
     result = op.results[0]
     value_type = writer.type_of(result)
     pointer = writer.address(op.operands[0], op.operands[1:])
-    loaded = writer.emit(f"load {value_type.in_memory.text}, ptr {pointer}, {_access(op, value_type)}")
+    loaded = writer.emit(f"load {value_type.in_memory.text}, ptr {pointer}, {_access(writer, op, value_type)}")
     writer.values[result] = from_memory(writer, value_type, loaded)
 
 
@@ -82,7 +84,7 @@ def _store(writer: FunctionWriter, op: Operation) -> None:
     value_type = writer.type_of(op.operands[0])
     stored = to_memory(writer, value_type, writer.values[op.operands[0]])
     pointer = writer.address(op.operands[1], op.operands[2:])
-    writer.effect(f"store {value_type.in_memory.text} {stored}, ptr {pointer}, {_access(op, value_type)}")
+    writer.effect(f"store {value_type.in_memory.text} {stored}, ptr {pointer}, {_access(writer, op, value_type)}")
 
 
 @handles("vector.maskedload")
@@ -153,6 +155,11 @@ def _view(writer: FunctionWriter, op: Operation) -> None:
 def _same_pointer(writer: FunctionWriter, op: Operation) -> None:
     writer.strides(memref_type(op.results[0]))
     writer.values[op.results[0]] = writer.values[op.operands[0]]
+
+
+@handles("memref.extract_aligned_pointer_as_index")
+def _pointer_as_index(writer: FunctionWriter, op: Operation) -> None:
+    writer.define(op.results[0], f"ptrtoint ptr {writer.values[op.operands[0]]} to i64")
 
 
 @handles("memref.reinterpret_cast")

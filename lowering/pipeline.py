@@ -30,6 +30,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "bufferize": _loader("bufferize", "BufferizePass"),
     "schedule": _loader("schedule", "SchedulePass"),
     "convert-structured-to-loops": _loader("convert_structured_to_loops", "ConvertStructuredToLoopsPass"),
+    "stream-stores": _loader("stream_stores", "StreamStoresPass"),
     "parallelize": _loader("parallelize", "ParallelizePass"),
     "expand-math": _loader("expand_math", "ExpandMathPass"),
     "mark-final": _loader("mark_final", "MarkFinalPass"),
@@ -45,12 +46,16 @@ class Stage:
     passes: tuple[str, ...]
 
 
-def stages(vector_bits: int, tuning: str = "", exact_math: str = "", filtering: bool = True) -> tuple[Stage, ...]:
+def stages(
+    vector_bits: int, tuning: str = "", exact_math: str = "", filtering: bool = True, cache: int | None = None
+) -> tuple[Stage, ...]:
     """The stages in order, for a target with vector registers of `vector_bits` (0: scalar loops, as for a GPU).
 
     `tuning` are the options of `schedule` that name a tuning record and the processor, `exact_math` the functions that
-    `expand-math` computes exactly. `filtering` lets convolutions become ones by minimal filtering.
+    `expand-math` computes exactly. `filtering` lets convolutions become ones by minimal filtering. `cache` is the size
+    of the last level of the caches, where it is known.
     """
+    stream_stores = "stream-stores" if cache is None else f"stream-stores{{cache={cache}}}"
     expand_math = f"expand-math{{exact={exact_math}}}" if exact_math else "expand-math"
     schedule = f"schedule{{{' '.join(filter(None, (f'vector-bits={vector_bits}', tuning)))}}}"
     tensor_passes = TENSOR_PIPELINE if filtering else _without_filtering(TENSOR_PIPELINE)
@@ -64,7 +69,7 @@ def stages(vector_bits: int, tuning: str = "", exact_math: str = "", filtering: 
         # Tensors are buffers in one arena.
         Stage("buffered", (schedule, "convert-structured-to-loops")),
         # Kernels are loops over vectors and scalars.
-        Stage("loops", ("parallelize", expand_math, "mark-final") if vector_bits else ()),
+        Stage("loops", (stream_stores, "parallelize", expand_math, "mark-final") if vector_bits else ()),
     )
 
 
@@ -118,9 +123,10 @@ def lower(
     tuning: str = "",
     exact_math: str = "",
     filtering: bool = True,
+    cache: int | None = None,
 ) -> ModuleOp:
     """Take `module` from the stage that it stands at through the passes of that stage and of all later ones."""
-    order = stages(vector_bits, tuning, exact_math, filtering)
+    order = stages(vector_bits, tuning, exact_math, filtering, cache)
     start = [stage.name for stage in order].index(stage_of(module))
     for stage in order[start:]:
         run_passes(ctx, module, stage.passes, observe)

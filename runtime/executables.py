@@ -27,6 +27,7 @@ from tenon.runtime.interface import Interface, takes_buffers
 from tenon.runtime.knobs import knobs
 from tenon.runtime.launch import Launch
 from tenon.runtime.outputs import sharing
+from tenon.runtime.processor_caches import last_level_cache
 from tenon.runtime.result_memory import empty
 
 DEVICES = ("cpu", "cuda")
@@ -96,6 +97,7 @@ def _target_key(device: str) -> str:
 
     target = host_target()
     settings = f"{lower.vector_bits(device)}{_tuning_key(device)} {knobs.exact_math} {knobs.minimal_filtering:d}"
+    settings = f"{settings} {last_level_cache()}"
     return f"{target.triple} {target.cpu} {target.features} {settings}"
 
 

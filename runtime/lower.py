@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tenon.dialects.traits import DeviceOnly
 from tenon.runtime.files import write_file
 from tenon.runtime.knobs import knobs
+from tenon.runtime.processor_caches import last_level_cache
 
 
 def new_context() -> Context:
@@ -61,6 +62,7 @@ def options(device: str) -> dict[str, Any]:
         "tuning": tuning_options(device),
         "exact_math": knobs.exact_math,
         "filtering": knobs.minimal_filtering,
+        "cache": last_level_cache(),
     }
 
 
