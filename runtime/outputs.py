@@ -37,7 +37,7 @@ def given_outputs(
 
 def _check(where: str, leaf: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     if not isinstance(leaf, np.ndarray):
-        raise TypeError(f"{where} is a {type(leaf).__name__}, which is no NumPy array")
+        raise TypeError(f"{where} is of type {type(leaf).__name__} where a NumPy array is needed")
     if leaf.dtype != dtype:
         raise TypeError(f"{where} is of dtype {leaf.dtype} where the result is of dtype {dtype}")
     if leaf.shape != shape:

@@ -19,11 +19,14 @@ def processor_name(target: Target, bits: int) -> str:
 def options(device: str) -> str:
     """The options of the pass `schedule` that name the record and the processor; empty where no record is in use.
 
-    Raises `ValueError` where `TENON_REPRODUCIBLE` is set and the record has nothing for this processor.
+    Raises `FileNotFoundError` where there is no such file, `ValueError` where `TENON_REPRODUCIBLE` is set and the
+    record has nothing for this processor.
     """
     path = knobs.tuning
     if path is None or device != "cpu":
         return ""
+    if not path.is_file():
+        raise FileNotFoundError(f"TENON_TUNING: there is no tuning record {path}")
     processor = processor_name(host_target(), vector_bits(device))
     if knobs.reproducible:
         from tenon.lowering.tuning_record import TuningRecord

@@ -300,7 +300,7 @@ WRONG_OUTPUTS: dict[str, tuple[Any, str]] = {
     "alignment": (lambda x: np.zeros(17, np.uint8)[1:].view(np.float32), "f: out is not aligned"),
     "read_only": (lambda x: np.broadcast_to(np.float32(0), (4,))[:], "f: out has strides"),
     "structure": (lambda x: (np.zeros(4, np.float32),), r"f: out is tuple\(0\) where the result is an array"),
-    "number": (lambda x: 3.0, "f: out is a float, which is no NumPy array"),
+    "number": (lambda x: 3.0, "f: out is of type float where a NumPy array is needed"),
     "input": (lambda x: x, "f: out shares memory with input 0"),
 }
 

@@ -115,6 +115,12 @@ def test_a_record_for_another_processor_is_unused_or_refused(tmp_path: Path) -> 
         assert "vector<4xf32>" in str(multiply.lower(A, B))
 
 
+def test_a_record_that_is_missing_is_named_with_its_knob(tmp_path: Path) -> None:
+    path = tmp_path / "missing.json"
+    with tenon.knobs.override(tuning=path), pytest.raises(FileNotFoundError, match=f"TENON_TUNING: .* {path}"):
+        tenon.jit(lambda a, b: a @ b)(A, B)
+
+
 def test_reproducible_forbids_to_measure() -> None:
     with tenon.knobs.override(reproducible=True), pytest.raises(ValueError, match="forbids to measure"):
         tune.tune(traced(lambda a, b: a @ b, A, B), 0.0, lambda _: None)
