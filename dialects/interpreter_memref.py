@@ -34,6 +34,7 @@ from tenon.dialects.interpreter_arith import (
     MINIMUM_UNSIGNED,
     MULTIPLY_INTEGERS,
 )
+from tenon.dialects.prefetch import PrefetchOp
 
 
 @implements(memref.AllocOp, memref.AllocaOp)
@@ -66,6 +67,11 @@ def _store(interpreter: Interpreter, op: memref.StoreOp, value: Any, array: Any,
     refuse_vectorized(interpreter, op)
     check_index(op, index, array.shape)
     array[index] = value
+    return ()
+
+
+@implements(PrefetchOp)
+def _prefetch(interpreter: Interpreter, op: PrefetchOp, array: Any, *index: Any) -> Sequence[Any]:
     return ()
 
 

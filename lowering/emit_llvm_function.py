@@ -177,8 +177,9 @@ class FunctionWriter:
             handler(self, op)
         return None
 
-    def address(self, memref: SSAValue, indices: Sequence[SSAValue]) -> str:
-        """The pointer to an element: one `getelementptr` with the row-major offset."""
+    def address(self, memref: SSAValue, indices: Sequence[SSAValue], *, inbounds: bool = True) -> str:
+        """The pointer to an element: one `getelementptr` with the row-major offset. Without `inbounds` the element need
+        not be one of the memref's."""
         memref_type = memref.type
         assert isinstance(memref_type, MemRefType)
         constant: int = 0
@@ -191,7 +192,7 @@ class FunctionWriter:
                 terms.append((self.values[index], stride))
         offset = self.linear(constant, terms)
         element = llvm_type(memref_type.element_type).in_memory.element
-        return self.offset_pointer(self.values[memref], offset, element)
+        return self.offset_pointer(self.values[memref], offset, element, inbounds=inbounds)
 
     def linear(self, constant: int, terms: Sequence[tuple[str, int]]) -> str:
         """The i64 `constant + sum(value * factor)`, computed once per region."""
@@ -219,11 +220,12 @@ class FunctionWriter:
         """The result of an i64 instruction, computed once per region."""
         return self._once(f"{instruction} i64 {left}, {right}")
 
-    def offset_pointer(self, pointer: str, offset: str, element: str) -> str:
+    def offset_pointer(self, pointer: str, offset: str, element: str, *, inbounds: bool = True) -> str:
         """`pointer` moved by `offset` elements."""
         if offset == "0":
             return pointer
-        return self._once(f"getelementptr inbounds {element}, ptr {pointer}, i64 {offset}")
+        flags = " inbounds" if inbounds else ""
+        return self._once(f"getelementptr{flags} {element}, ptr {pointer}, i64 {offset}")
 
     def _once(self, instruction: str) -> str:
         name = self._offsets.get(instruction)

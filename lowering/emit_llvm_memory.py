@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.memref import ReinterpretCastOp, SubviewOp
 from xdsl.ir import Operation, SSAValue
 
+from tenon.dialects.prefetch import PrefetchOp
 from tenon.dialects.size import Size
 from tenon.lowering.emit_llvm_function import HEAP_THRESHOLD, FunctionWriter, Handler
 from tenon.lowering.emit_llvm_types import LlvmType, byte_size, is_contiguous, llvm_type
@@ -122,6 +123,16 @@ def masked_store(writer: FunctionWriter, value_type: LlvmType, pointer: str, mas
     writer.declare(f"declare void @{name}({stored.text}, ptr, {value_type.integer(1).text})")
     value = to_memory(writer, value_type, value)
     writer.effect(f"call void @{name}({stored.text} {value}, ptr align {value_type.bytes} {pointer}, {mask})")
+
+
+@handles("memref.prefetch")
+def _prefetch(writer: FunctionWriter, op: Operation) -> None:
+    assert isinstance(op, PrefetchOp)
+    pointer = writer.address(op.memref, op.indices, inbounds=False)
+    writer.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    numbers = [op.is_write.value.data, op.locality.value.data, op.is_data.value.data]
+    hints = ", ".join(f"i32 {abs(number)}" for number in numbers)
+    writer.effect(f"call void @llvm.prefetch.p0(ptr {pointer}, {hints})")
 
 
 @handles("memref.alloca", "memref.alloc")

@@ -15,6 +15,7 @@ It is the attribute `schedule` of the op, a dictionary of integers:
 | `block`     | iterations of the outermost reduction loop whose partial sums are stored between | all        |
 | `rows`      | iterations of the outermost reduction loop in a block, outside of the tiles      | all inside |
 | `strip`     | iterations of the vector loop in a strip, outside of the blocks of `rows`        | all        |
+| `ahead`     | iterations of the outermost reduction loop by which vectors are fetched ahead    | none       |
 
 A panel is scratch memory `[reduction loops][iterations of the tile or block]`: what the register tile reads from it is
 contiguous, whatever it was in the input. Blocks of `jam` are outermost, then tiles of `vector`, then blocks of the
@@ -45,7 +46,9 @@ LARGEST_WIDTH = 128
 LARGEST_TILE = 64
 """Vectors in a tile; beyond this the code only grows."""
 
-_KEYS = ("vector", "width", "unroll", "jam", "jam_count", "pack", "pack_jam", "jam_block", "block", "rows", "strip")
+_TILE_KEYS = ("vector", "width", "unroll", "jam", "jam_count")
+_BLOCK_KEYS = ("pack", "pack_jam", "jam_block", "block", "rows", "strip", "ahead")
+_KEYS = _TILE_KEYS + _BLOCK_KEYS
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Schedule:
     block: int | None = None
     rows: int | None = None
     strip: int | None = None
+    ahead: int | None = None
 
     @property
     def blocked(self) -> bool:
@@ -82,7 +86,7 @@ class Schedule:
             entries |= {"vector": self.vector, "width": self.width, "unroll": self.unroll}
         if self.jam is not None:
             entries |= {"jam": self.jam, "jam_count": self.jam_count}
-        for key in ("pack", "pack_jam", "jam_block", "block", "rows", "strip"):
+        for key in _BLOCK_KEYS:
             number = getattr(self, key)
             if number is not None:
                 entries[key] = number
@@ -135,6 +139,8 @@ def check_schedule(statement: Statement, schedule: Schedule) -> None:
         _check_blocks(statement, schedule)
     if schedule.rows is not None or schedule.strip is not None:
         _check_rows(statement, schedule)
+    if schedule.ahead is not None:
+        _check_ahead(statement, schedule, schedule.ahead)
     if schedule.vector is not None:
         _check_vector(statement, schedule, schedule.vector)
 
@@ -177,13 +183,20 @@ def _check_rows(statement: Statement, schedule: Schedule) -> None:
         raise ValueError("schedule: rows and strip need a vector loop, a reduction loop and no sequential loop")
     if statement.kinds[schedule.vector] is not LoopKind.PARALLEL:
         raise ValueError(f"schedule: rows needs vectors along a parallel loop, and loop {schedule.vector} is none")
-    if schedule.blocked or schedule.jam is not None:
-        raise ValueError("schedule: rows and strip do not go with jam, panels and blocks")
+    if schedule.blocked:
+        raise ValueError("schedule: rows and strip do not go with panels and blocks")
     if schedule.rows < 1 or (schedule.strip is not None and schedule.strip < 1):
         raise ValueError(f"schedule: rows is {schedule.rows} and strip {schedule.strip}; both must be at least 1")
     for loop in (reductions[0], schedule.vector):
         if isinstance(statement.extents[loop], Size) or statement.extents[loop] == 0:
             raise ValueError(f"schedule: loop {loop} has {statement.extents[loop]} iterations, which makes no blocks")
+
+
+def _check_ahead(statement: Statement, schedule: Schedule, ahead: int) -> None:
+    if schedule.vector is None or statement.kinds[schedule.vector] is LoopKind.REDUCTION or ahead < 1:
+        raise ValueError(f"schedule: ahead is {ahead}; it needs lanes along a loop that is not reduced, and at least 1")
+    if not statement.loops(LoopKind.REDUCTION):
+        raise ValueError("schedule: ahead needs a reduction loop")
 
 
 def _check_vector(statement: Statement, schedule: Schedule, loop: int) -> None:

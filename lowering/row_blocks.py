@@ -8,7 +8,7 @@ processor neither fetches ahead nor finds their pages. A schedule with `rows` tu
         for each register tile of the strip
           load accumulators; for each row of the block: combine; store accumulators
 
-so that `rows` rows are read in order.
+so that `rows` rows are read in order. With a jammed loop, all its iterations share a block.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def emit_row_blocks(
     assert schedule.vector is not None
     assert schedule.rows is not None
     columns, strip = schedule.vector, schedule.strip or spans[schedule.vector].extent
-    others = [loop for loop in statement.loops(LoopKind.PARALLEL) if loop != columns]
+    others = [loop for loop in statement.loops(LoopKind.PARALLEL) if loop not in (columns, schedule.jam)]
     full, left = divmod(spans[columns].extent, strip)
     for steps, extent in ((Steps(0, full, strip), strip), (Steps(full * strip, min(left, 1)), left)):
         ranges = [*(Steps(0, spans[loop].extent) for loop in others), steps]

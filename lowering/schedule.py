@@ -47,6 +47,7 @@ from tenon.lowering.kernel_statements import (
     vector_obstacle,
 )
 from tenon.lowering.loop_schedule import Schedule
+from tenon.lowering.row_schedule import in_row_blocks
 from tenon.lowering.shared_loops import SharedLoop, is_contraction, shared_loops
 from tenon.lowering.strips import decide_strips, write_strips
 from tenon.lowering.tuning_record import Decision, TuningRecord, kernel_key
@@ -66,12 +67,6 @@ TRANSPOSED_COST = 0.1
 """What a shuffle costs, in iterations."""
 CACHE_LINE = 512
 """Bits that are best written together."""
-ROWS = 8
-"""Rows that are read together by a reduction down their columns."""
-STRIP = 8192
-"""Bytes of the accumulators meanwhile."""
-SHORTEST_ROW, LEAST_COLUMNS = 4096, 1 << 18
-"""Bytes of a row, and of all rows, from which on that pays."""
 VECTOR_LOAD_COST = 5
 """Cycles for a vector that comes from the second level of the caches or beyond."""
 NEARLY_EQUAL = 1.01
@@ -132,7 +127,7 @@ def decide(kernel: Kernel, vector_bits: int) -> tuple[list[Schedule | None], lis
     if not shared:
         tiles = [_decide(s, range(len(s.extents)), vector_bits, panels=True)[0] for s in statements]
         return [
-            tile and _in_row_blocks(statement, with_panels(statement, tile))
+            tile and with_panels(statement, in_row_blocks(statement, tile))
             for statement, tile in zip(statements, tiles, strict=True)
         ], None
     if any(map(is_contraction, statements)):
@@ -280,22 +275,6 @@ def _tile(statement: Statement, vector: int, width: int, jam: int | None, regist
         return Schedule(vector, width, _even(vectors, max(VECTORS_IN_FLIGHT // (count * outputs), 1)), jam, count)
     unroll, count = _register_tile(vectors, rows, outputs, registers)
     return Schedule(vector, width, unroll, jam, count)
-
-
-def _in_row_blocks(statement: Statement, schedule: Schedule) -> Schedule:
-    """The schedule with a few rows at a time where it goes down the columns of long rows (`row_blocks`)."""
-    reductions = statement.loops(LoopKind.REDUCTION)
-    if schedule.blocked or schedule.jam is not None or len(reductions) != 1 or statement.loops(LoopKind.SEQUENTIAL):
-        return schedule
-    assert schedule.vector is not None
-    rows, columns = (statement.extents[loop] for loop in (reductions[0], schedule.vector))
-    if statement.kinds[schedule.vector] is not LoopKind.PARALLEL or any(isinstance(e, Size) for e in (rows, columns)):
-        return schedule
-    row = columns * compute_bits(statement) // 8
-    if row < SHORTEST_ROW or rows * row < LEAST_COLUMNS:
-        return schedule
-    unroll = min(SEPARATE_ROWS, schedule.unroll)
-    return replace(schedule, unroll=unroll, rows=ROWS, strip=STRIP // compute_bits(statement) * 8)
 
 
 def _register_tile(vectors: int, rows: int, outputs: int, registers: int) -> tuple[int, int]:

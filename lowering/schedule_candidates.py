@@ -21,6 +21,8 @@ UNROLLS = (1, 2, 4, 8)
 ROW_BLOCKS = (8, 16, 32)
 """Tiles of a block of jammed rows."""
 REDUCTION_BLOCKS = (128, 256, 512)
+ROWS = (8, 16, 64, 128)
+"""Of a block of rows that are streamed."""
 
 
 def neighbours(statement: Statement, schedule: Schedule | None, vector_bits: int) -> list[Schedule]:
@@ -41,6 +43,7 @@ def _changed(statement: Statement, schedule: Schedule | None, vector_bits: int) 
     if schedule is not None:
         yield from _other_tiles(statement, schedule)
         yield from _other_blocks(statement, schedule)
+        yield from _other_rows(schedule)
         if schedule.width > 2:
             yield replace(schedule, width=schedule.width // 2)
     for loop, extent in enumerate(statement.extents):
@@ -81,6 +84,20 @@ def _other_blocks(statement: Statement, schedule: Schedule) -> Iterator[Schedule
     for length in (None, *REDUCTION_BLOCKS):
         if length is None or length < estimate(statement.extents[first]):
             yield replace(schedule, block=length)
+
+
+def _other_rows(schedule: Schedule) -> Iterator[Schedule]:
+    """Other blocks of rows, and none."""
+    if schedule.rows is None:
+        return
+    yield replace(schedule, rows=None, strip=None, ahead=None)
+    yield replace(schedule, ahead=None)
+    for rows in ROWS:
+        yield replace(schedule, rows=rows, ahead=rows)
+        yield replace(schedule, rows=rows, ahead=2 * rows)
+    if schedule.strip is not None:
+        yield replace(schedule, strip=2 * schedule.strip)
+        yield replace(schedule, strip=max(schedule.strip // 2, schedule.width * schedule.unroll))
 
 
 def other_strips(strips: Sequence[int] | None) -> list[list[int]]:

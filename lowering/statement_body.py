@@ -15,12 +15,18 @@ from xdsl.dialects import arith, linalg, math, memref, vector
 from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, VectorType, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tenon.dialects.prefetch import PrefetchOp
 from tenon.lowering.combiners import product_of_sum
 from tenon.lowering.kernel_statements import Access, Statement, Stride, element_type, is_index_of
 from tenon.lowering.loop_builder import INDEX, LoopBuilder, Position, vector_op, vector_type
 from tenon.lowering.transposed_tiles import transposed
 
 _NO_FASTMATH: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
+
+CACHE_LINE = 512
+"""Bits that are fetched together."""
+SECOND_LEVEL = 2
+"""Of upstream's localities. Fetching to the nearest cache takes places that loads need: half the rate from memory."""
 
 Reads = dict[object, SSAValue]
 """What has been loaded and computed since something was stored."""
@@ -202,6 +208,16 @@ class BodyEmitter:
             op = vector.MaskedLoadOp.create(operands=(source, *indices, mask, zero), result_types=(wide,))
         known = reads[key] = builder.value(op)
         return known
+
+    def prefetch(self, access: Access, points: Sequence[Point], lanes: Lanes) -> None:
+        """Fetch the vectors at `points`, which are neighbours, to the second level of the caches, if they are
+        contiguous in memory that outlives the kernel."""
+        if access.buffer in self._buffers or access.stride(lanes.loop or 0) is not Stride.UNIT:
+            return
+        element = element_type(access.buffer)
+        per_line = max(CACHE_LINE // (lanes.count * getattr(element, "bitwidth", 64)), 1)
+        for point in points[::per_line]:
+            self._builder.add(PrefetchOp.to_read(*self._address(access, point), SECOND_LEVEL))
 
     def store(self, value: SSAValue, access: Access, point: Point, lanes: Lanes) -> None:
         """Write `value` to the element, or elements, at `point`."""

@@ -302,11 +302,22 @@ class _StatementLoops:
                 accumulators = values[number * outputs : (number + 1) * outputs]
                 new = self.body.evaluate(at, accumulators, lanes, known)
                 results += [self.builder.broadcast(value, lanes.count) for value in new]
+            self.fetch_ahead(inner, along)
             return results
 
         totals = self.reduce(self.reductions, point, carried, step)
         for number, (at, lanes) in enumerate(points):
             self.store(totals[number * outputs : (number + 1) * outputs], at, lanes)
+
+    def fetch_ahead(self, point: Point, along: _Tiles) -> None:
+        """Fetch what the tile's vectors at `point` will be `ahead` iterations later."""
+        if self.schedule.ahead is None or along.lanes.count == 1:
+            return
+        later = point.moved(self.reductions[0], self.schedule.ahead)
+        for access in self.statement.inputs:
+            if self.reductions[0] in access.loops() and self.jam not in access.loops():
+                places = [later.moved(self.vector, column * along.lanes.count) for column in range(along.size)]
+                self.body.prefetch(access, places, along.lanes)
 
     def load_transposed(self, point: Point, along: _Tiles, across: _Tiles, reads: Reads) -> None:
         """Transpose the tiles of inputs that have their unit stride along the jammed loop."""

@@ -23,8 +23,9 @@ from tenon.runtime.processor_caches import last_level_cache
 
 def new_context() -> Context:
     """A context that knows the dialects of every stage."""
-    from xdsl.dialects import func, gpu, linalg, math, memref, scf, tensor, vector
+    from xdsl.dialects import func, gpu, linalg, math, scf, tensor, vector
 
+    from tenon.dialects.prefetch import MemRefWithPrefetch
     from tenon.dialects.universe import registered_dialects
     from tenon.lowering.vector_arith import VectorArith
     from tenon.runtime.resources import builtin_dialect
@@ -37,7 +38,7 @@ def new_context() -> Context:
         math.Math,
         linalg.Linalg,
         tensor.Tensor,
-        memref.MemRef,
+        MemRefWithPrefetch,
         scf.Scf,
     )
     for dialect in (*upstream, vector.Vector, gpu.GPU, *registered_dialects()):

@@ -73,6 +73,12 @@ def _vector_arith() -> Dialect:
     return VectorArith
 
 
+def _memref_with_prefetch() -> Dialect:
+    from tenon.dialects.prefetch import MemRefWithPrefetch
+
+    return MemRefWithPrefetch
+
+
 class TenonOptMain(xDSLOptMain):
     """The command: options, registration and the run; `main` turns errors into messages."""
 
@@ -97,9 +103,10 @@ class TenonOptMain(xDSLOptMain):
 
     def register_all_dialects(self) -> None:
         # What Tenon prints must read back: its loops compare and convert vectors, which xDSL's own `arith` types as
-        # scalars, and xDSL's text forms need correcting.
+        # scalars, they fetch ahead, and xDSL's text forms need correcting.
         correct_xdsl()
-        dialects = Universe.get_multiverse().all_dialects | TENON_UNIVERSE.all_dialects | {"arith": _vector_arith}
+        corrected = {"arith": _vector_arith, "memref": _memref_with_prefetch}
+        dialects = Universe.get_multiverse().all_dialects | TENON_UNIVERSE.all_dialects | corrected
         for name, load in dialects.items():
             self.ctx.register_dialect(name, load)
 

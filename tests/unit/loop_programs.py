@@ -15,11 +15,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
 from xdsl.dialects.math import Math
-from xdsl.dialects.memref import MemRef
 from xdsl.dialects.scf import Scf
 from xdsl.dialects.vector import Vector
 from xdsl.parser import Parser
 
+from tenon.dialects.prefetch import MemRefWithPrefetch
 from tenon.lowering.emit_llvm import emit_llvm
 from tenon.lowering.expand_math import ExpandMathPass
 from tenon.lowering.vector_arith import VectorArith
@@ -47,7 +47,7 @@ ELEMENT_NAMES = {
 def parse(text: str) -> ModuleOp:
     """Parse and verify loop-stage text."""
     context = Context()
-    for dialect in (Builtin, Func, Scf, MemRef, Vector, Math, VectorArith):
+    for dialect in (Builtin, Func, Scf, MemRefWithPrefetch, Vector, Math, VectorArith):
         context.load_dialect(dialect)
     module = Parser(context, text).parse_module()
     module.verify()

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from loop_kernels import Array, interpret, parse, to_loops
 from xdsl.dialects import linalg
 
+import tenon
+
 LAYOUTS = {"A·B": ("mk", "kn"), "A·Bᵀ": ("mk", "nk"), "Aᵀ·B": ("km", "kn"), "Aᵀ·Bᵀ": ("km", "nk")}
 SIZES = st.sampled_from([0, 1, 2, 3, 5, 7, 8, 13, 16, 19])
 
@@ -93,7 +95,27 @@ def schedules(draw: st.DrawFn) -> dict[str, int]:
     return schedule
 
 
+@st.composite
+def row_schedules(draw: st.DrawFn) -> dict[str, int]:
+    """A register tile with lanes along n in blocks of rows, and hints that may point behind the operand."""
+    schedule = {"vector": 2, "width": draw(st.sampled_from([2, 4, 8])), "unroll": draw(st.integers(1, 3))}
+    if draw(st.booleans()):
+        schedule |= {"jam": 1, "jam_count": draw(st.integers(1, 4))}
+    schedule |= {"rows": draw(st.integers(1, 9))}
+    for key in ("strip", "ahead"):
+        if draw(st.booleans()):
+            schedule[key] = draw(st.integers(1, 20))
+    return schedule
+
+
 class TestNumbers:
+    @settings(max_examples=40)
+    @given(case=contractions(), schedule=row_schedules())
+    def test_blocks_of_rows(self, case: Contraction, schedule: dict[str, int]) -> None:
+        if case.operands[1].endswith("k") or 0 in (case.sizes["n"], case.sizes["k"]):
+            return  # lanes along n need contiguous columns, and blocks need iterations
+        case.check(schedule, None)
+
     @settings(max_examples=60)
     @given(case=contractions(), schedule=schedules())
     def test_blocks_and_panels(self, case: Contraction, schedule: dict[str, int]) -> None:
@@ -168,6 +190,32 @@ class TestDecisions:
         assert chosen & {"pack", "pack_jam", "jam_block", "block"} == keys
 
 
+class TestStreamedOperands:
+    """Products of few rows, whose other operand is read a few rows at a time."""
+
+    @pytest.mark.parametrize(
+        ("m", "k", "n", "dtype"),
+        [
+            (1, 1031, 1100, np.float32),
+            (1, 9001, 257, np.float64),
+            (3, 1500, 1031, np.float32),
+            (7, 4001, 300, np.float64),
+            (13, 2100, 1001, np.float32),
+        ],
+    )
+    def test_against_numpy(self, m: int, k: int, n: int, dtype: type[np.floating]) -> None:
+        random = np.random.default_rng(m)
+        x, y = random.standard_normal((m, k)).astype(dtype), random.standard_normal((k, n)).astype(dtype)
+        found = np.asarray(tenon.jit(lambda x, y: x @ y)(x, y))
+        exact = x.astype(np.float64) @ y.astype(np.float64)
+        assert np.abs(found - exact).max() < 50 * np.finfo(dtype).eps * np.abs(exact).max()
+
+    def test_with_batches_that_share_an_operand(self) -> None:
+        random = np.random.default_rng(0)
+        x, y = random.standard_normal((3, 2, 1201)), random.standard_normal((1201, 333))
+        np.testing.assert_allclose(np.asarray(tenon.jit(lambda x, y: x @ y)(x, y)), x @ y, atol=1e-10)
+
+
 TILE = {"vector": 2, "width": 4, "jam": 1, "jam_count": 2}
 
 
@@ -181,6 +229,9 @@ class TestErrors:
             ({**TILE, "jam_block": 3}, "jam_block is 3, no multiple of jam_count 2"),
             ({**TILE, "block": 0}, "block is 0, not at least 1"),
             ({**TILE, "pack": 2}, "input 2 cannot be packed, the op has 2 inputs"),
+            ({**TILE, "rows": 4, "pack": 1}, "rows and strip do not go with panels and blocks"),
+            ({**TILE, "ahead": 0}, "ahead is 0; it needs lanes along a loop that is not reduced, and at least 1"),
+            ({"vector": 3, "width": 4, "ahead": 2}, "ahead is 2; it needs lanes along a loop that is not reduced"),
             ({**TILE, "pack": 0}, "input 0 cannot be packed along loop 2: others could not share a panel"),
         ],
     )

@@ -18,6 +18,7 @@ from loop_programs import (
     parse,
     run,
 )
+from xdsl.utils.exceptions import VerifyException
 
 from tenon.lowering.emit_llvm import emit_llvm
 from tenon.runtime.device_cpu import compile_object, host_target, load_object, native_assembly
@@ -405,6 +406,37 @@ def test_non_temporal_store_is_one_instruction():
     assert "align 64, !nontemporal !0" in llvm_ir
     if host_target().vector_bits == 512:
         assert "vmovntps" in native_assembly(llvm_ir)
+
+
+def test_prefetch_is_one_instruction_and_may_point_behind_the_memory():
+    x, o = np.arange(2, dtype=np.float32), np.zeros(2, np.float32)
+    text = """
+func.func @main(%x: memref<2xf32>, %o: memref<2xf32>) {
+  %one = arith.constant 1 : index
+  %far = arith.constant 123456789 : index
+  memref.prefetch %x[%far], read, locality<2>, data : memref<2xf32>
+  memref.prefetch %o[%one], write, locality<3>, data : memref<2xf32>
+  %a = memref.load %x[%one] : memref<2xf32>
+  memref.store %a, %o[%one] : memref<2xf32>
+  func.return
+}"""
+    llvm_ir = emit_llvm(parse(text))
+    assert re.search(r"getelementptr float, ptr %\w+, i64 123456789", llvm_ir)
+    assert "i32 0, i32 2, i32 1)" in llvm_ir
+    assert "i32 1, i32 3, i32 1)" in llvm_ir
+    if host_target().vector_bits == 512:
+        assert "prefetcht1" in native_assembly(llvm_ir)
+    run(text, x, o)
+    assert o.tolist() == [0, 1]
+
+
+def test_prefetch_is_verified():
+    text = "func.func @main(%x: memref<2xf32>) { memref.prefetch %x[INDICES], read, locality<4>, data : memref<2xf32>"
+    with pytest.raises(VerifyException, match="0 indices for a memref of 1 dimensions"):
+        parse(text.replace("INDICES", "") + "\nfunc.return }")
+    one = text.replace("{", "{ %one = arith.constant 1 : index").replace("INDICES", "%one")
+    with pytest.raises(VerifyException, match="locality is 4, expected 0 to 3"):
+        parse(one + "\nfunc.return }")
 
 
 ERRORS = [

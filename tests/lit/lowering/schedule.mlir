@@ -126,7 +126,31 @@ func.func private @columns(%x: memref<512x4096xf32>, %o: memref<4096xf32>) attri
   func.return
 }
 // CHECK-LABEL: @columns
-// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, rows = 8 : i64, strip = 2048 : i64}
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, rows = 8 : i64, strip = 4096 : i64, ahead = 16 : i64}
+
+// Where few rows of products share an operand that outgrows the cache, it is streamed: with more rows, in longer blocks.
+func.func private @three_rows(%a: memref<3x4096xf32>, %b: memref<4096x1024xf32>, %o: memref<3x1024xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<3x4096xf32>, memref<4096x1024xf32>) outs(%o : memref<3x1024xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @three_rows
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64, jam_count = 3 : i64, rows = 8 : i64, strip = 1024 : i64, ahead = 16 : i64}
+func.func private @eight_rows(%a: memref<8x4096xf32>, %b: memref<4096x1024xf32>, %o: memref<8x1024xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<8x4096xf32>, memref<4096x1024xf32>) outs(%o : memref<8x1024xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @eight_rows
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 3 : i64, jam = 0 : i64, jam_count = 8 : i64, rows = 64 : i64, strip = 528 : i64, ahead = 64 : i64}
 
 // The best of a row and where it was: each lane looks for itself.
 func.func private @argmax(%x: memref<64x1000xf32>, %v: memref<64xf32>, %o: memref<64xi64>) attributes {kernel} {

@@ -1,0 +1,30 @@
+// RUN: tenon-opt %s -p convert-structured-to-loops | filecheck %s
+// RUN: tenon-opt %s -p convert-structured-to-loops | tenon-opt | filecheck %s
+
+// In each strip of 8 columns the first block of rows begins with the fill, the others with what is stored. While a block
+// is computed, the vectors of the rows two blocks further are fetched, for both jammed rows of the result at once.
+func.func private @ahead(%a: memref<2x12xf32>, %b: memref<12x16xf32>, %o: memref<2x16xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%o : memref<2x16xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<2x12xf32>, memref<12x16xf32>) outs(%o : memref<2x16xf32>) attrs = {schedule = {vector = 1, width = 4, unroll = 1, jam = 0, jam_count = 2, rows = 2, strip = 8, ahead = 4}} {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @ahead
+// CHECK-COUNT-2: "scf.parallel"
+// CHECK: scf.for
+// CHECK: memref.prefetch %b[%{{.*}}, %{{.*}}], read, locality<2>, data : memref<12x16xf32>
+// CHECK: scf.for %[[BLOCK:[0-9]+]] = %{{[0-9]+}} to %[[END:[0-9]+]] step
+// CHECK: "scf.parallel"
+// CHECK-COUNT-2: vector.load %o
+// CHECK: scf.for %[[INSIDE:[0-9]+]] =
+// CHECK-NEXT: %[[ROW:[0-9]+]] = arith.addi %[[BLOCK]], %[[INSIDE]] : index
+// CHECK: vector.load %b[%[[ROW]],
+// CHECK-COUNT-2: vector.fma
+// CHECK-NEXT: %[[LATER:[0-9]+]] = arith.addi %[[ROW]], %{{[0-9]+}} : index
+// CHECK-NEXT: memref.prefetch %b[%[[LATER]], %{{.*}}], read, locality<2>, data : memref<12x16xf32>
+// CHECK-NEXT: scf.yield
