@@ -77,11 +77,10 @@ class _Captured:
         """Where each value lies in the structure, and how long that is."""
         offsets, end = [], 0
         for value_type in self.types.values():
-            size = max(1, value_type.bits * (value_type.lanes or 1) // 8)
             alignment = _alignment(value_type)
             start = -(-end // alignment) * alignment
             offsets.append(start)
-            end = start + size
+            end = start + _bytes(value_type)
         return [*offsets, max(end, 1)]
 
     def store(self, writer: FunctionWriter) -> str:
@@ -108,9 +107,13 @@ class _Captured:
         )
 
 
+def _bytes(value_type: LlvmType) -> int:
+    """What a store writes; masks are whole bytes."""
+    return -(-value_type.bits * (value_type.lanes or 1) // 8)
+
+
 def _alignment(value_type: LlvmType) -> int:
-    size = max(1, value_type.bits * (value_type.lanes or 1) // 8)
-    return min(1 << (size - 1).bit_length(), BUFFER_ALIGNMENT)
+    return min(1 << (_bytes(value_type) - 1).bit_length(), BUFFER_ALIGNMENT)
 
 
 def _free_values(loop: scf.ParallelOp) -> list[SSAValue]:

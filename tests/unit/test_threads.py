@@ -53,6 +53,39 @@ def floats(*shape: int) -> Array:
     return np.random.default_rng(sum(shape)).standard_normal(shape, np.float32)
 
 
+MASKS = """
+func.func @main(%x: memref<9xf32>, %y: memref<9xf32>, %o: memref<2x9xf32>, %arena: memref<0xi8>)
+    attributes {num_inputs = 2 : i64, num_outputs = 1 : i64} {
+  func.call @kernel_0(%x, %y, %o) : (memref<9xf32>, memref<9xf32>, memref<2x9xf32>) -> ()
+  func.return
+}
+func.func private @kernel_0(%x: memref<9xf32>, %y: memref<9xf32>, %o: memref<2x9xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %a = vector.load %x[%c0] : memref<9xf32>, vector<9xf32>
+  %b = vector.load %y[%c0] : memref<9xf32>, vector<9xf32>
+  %p = arith.cmpf olt, %a, %b : vector<9xf32>
+  %q = arith.cmpf ogt, %a, %b : vector<9xf32>
+  "scf.parallel"(%c0, %c2, %c1) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+  ^bb0(%i: index):
+    %c = arith.select %p, %a, %b : vector<9xi1>, vector<9xf32>
+    %d = arith.select %q, %a, %c : vector<9xi1>, vector<9xf32>
+    vector.store %d, %o[%i, %c0] : memref<2x9xf32>, vector<9xf32>
+    scf.reduce
+  }) {threads} : (index, index, index) -> ()
+  func.return
+}
+"""
+
+
+def test_captured_masks_of_odd_lengths_do_not_overlap() -> None:
+    x = np.array([1, 5, 1, 5, 1, 5, 1, 5, 1], np.float32)
+    y, out = np.full(9, 3, np.float32), np.zeros((2, 9), np.float32)
+    call(load(parse(MASKS)), [x, y, out, aligned_arena(0)])
+    assert np.array_equal(out, [x, x])
+
+
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "matmul with edges": (lambda a, b: tenon.relu(a @ b), (floats(37, 29), floats(29, 83))),
     "rows": (lambda x: tenon.softmax(x, axis=-1), (floats(33, 50),)),
