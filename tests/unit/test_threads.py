@@ -69,9 +69,11 @@ func.func private @kernel_0(%x: memref<9xf32>, %y: memref<9xf32>, %o: memref<2x9
   %q = arith.cmpf ogt, %a, %b : vector<9xf32>
   "scf.parallel"(%c0, %c2, %c1) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
   ^bb0(%i: index):
+    %r = arith.ori %p, %q : vector<9xi1>
     %c = arith.select %p, %a, %b : vector<9xi1>, vector<9xf32>
     %d = arith.select %q, %a, %c : vector<9xi1>, vector<9xf32>
-    vector.store %d, %o[%i, %c0] : memref<2x9xf32>, vector<9xf32>
+    %e = arith.select %r, %d, %b : vector<9xi1>, vector<9xf32>
+    vector.store %e, %o[%i, %c0] : memref<2x9xf32>, vector<9xf32>
     scf.reduce
   }) {threads} : (index, index, index) -> ()
   func.return
