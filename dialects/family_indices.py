@@ -27,6 +27,7 @@ from tenon.dialects.structured import (
     filled,
     inserted,
     inside,
+    is_known_inside,
     static_shape,
 )
 from tenon.dialects.types import AnyTensor, compute_type, element_of, is_static, shape_of
@@ -218,7 +219,7 @@ class ScatterOp(StructuredOp):
 
         def body(index: list[Value], current: SSAValue) -> SSAValue:
             place = [as_index(i) for i in self.target(tuple(index), *readers, **self.settings)]
-            kept = [inside(i, size) for i, size in zip(place, shape, strict=True)]
+            kept = [inside(i, size) for i, size in zip(place, shape, strict=True) if not is_known_inside(i, size)]
             clamped = [clamp(i, size) for i, size in zip(place, shape, strict=True)]
             target = Reader(current)
             old = target.read(*clamped)

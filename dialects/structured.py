@@ -172,7 +172,7 @@ def as_index(value: Value | int) -> Value:
 
 def clamp(value: Value, size: int) -> Value:
     """`value` limited to [0, size)."""
-    if isinstance(value, CountedIndex) and is_at_most(value.extent, size):
+    if is_known_inside(value, size):
         return value
     if size == 1:
         return index_constant(0)
@@ -181,6 +181,11 @@ def clamp(value: Value, size: int) -> Value:
         current_sizes().require_positive(size)
         return emit_scalar(arith.MinSIOp, low, index_constant(size - 1))
     return emit_scalar(arith.MinSIOp, low, index_constant(max(size - 1, 0)))
+
+
+def is_known_inside(value: Value, size: int) -> bool:
+    """Whether `value` is the index of a loop that does not leave [0, size)."""
+    return isinstance(value, CountedIndex) and is_at_most(value.extent, size)
 
 
 def inside(value: Value, size: int) -> Value:

@@ -465,8 +465,32 @@ def compute_bits(statement: Statement, loop: int | None = None) -> int:
     selection = None if loop is None else statement.selection(loop)
     if selection is not None:
         return max(32, *(_bits(v.type) for v in (selection.new, *statement.body.args[: len(statement.inputs)])))
+    places = set[SSAValue]() if loop is None else _scalar_places(statement, loop)
     values = [*statement.body.args, *(result for op in statement.body.ops for result in op.results)]
-    return max(max((_bits(value.type) for value in values), default=32), 8)
+    return max(max((_bits(value.type) for value in values if value not in places), default=32), 8)
+
+
+def _scalar_places(statement: Statement, loop: int) -> set[SSAValue]:
+    """The numbers of type `index` that are one for all lanes along `loop`, or only say where a vector begins."""
+    pairs = zip(statement.body.args, statement.accesses, strict=True)
+    varying: set[SSAValue] = {argument for argument, access in pairs if access.stride(loop) is not Stride.INVARIANT}
+    places: set[SSAValue] = set()
+    for op in statement.body.ops:
+        for value in op.results:
+            if is_index_of(value, loop):
+                varying.add(value)
+                is_place = all(
+                    isinstance(use.operation, memref.LoadOp) and use.index == len(use.operation.operands) - 1
+                    for use in value.uses
+                )
+            elif any(operand in varying for operand in op.operands):
+                varying.add(value)
+                is_place = False
+            else:
+                is_place = isinstance(value.type, IndexType)
+            if is_place:
+                places.add(value)
+    return places
 
 
 def _bits(value_type: Attribute) -> int:

@@ -30,6 +30,8 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "bufferize": _loader("bufferize", "BufferizePass"),
     "schedule": _loader("schedule", "SchedulePass"),
     "convert-structured-to-loops": _loader("convert_structured_to_loops", "ConvertStructuredToLoopsPass"),
+    "vectorize-updates": _loader("vectorize_updates", "VectorizeUpdatesPass"),
+    "prefetch-rows": _loader("prefetch_rows", "PrefetchRowsPass"),
     "stream-stores": _loader("stream_stores", "StreamStoresPass"),
     "parallelize": _loader("parallelize", "ParallelizePass"),
     "expand-math": _loader("expand_math", "ExpandMathPass"),
@@ -55,6 +57,7 @@ def stages(
     `expand-math` computes exactly. `filtering` lets convolutions become ones by minimal filtering. `cache` is the size
     of the last level of the caches, where it is known.
     """
+    updates = f"vectorize-updates{{vector-bits={vector_bits}}}"
     stream_stores = "stream-stores" if cache is None else f"stream-stores{{cache={cache}}}"
     expand_math = f"expand-math{{exact={exact_math}}}" if exact_math else "expand-math"
     schedule = f"schedule{{{' '.join(filter(None, (f'vector-bits={vector_bits}', tuning)))}}}"
@@ -69,7 +72,10 @@ def stages(
         # Tensors are buffers in one arena.
         Stage("buffered", (schedule, "convert-structured-to-loops")),
         # Kernels are loops over vectors and scalars.
-        Stage("loops", (stream_stores, "parallelize", expand_math, "mark-final") if vector_bits else ()),
+        Stage(
+            "loops",
+            (updates, "prefetch-rows", stream_stores, "parallelize", expand_math, "mark-final") if vector_bits else (),
+        ),
     )
 
 

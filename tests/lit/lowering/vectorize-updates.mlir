@@ -1,0 +1,52 @@
+// RUN: tenon-opt %s -p 'vectorize-updates{vector-bits=256}' | filecheck %s
+
+// What is the same for all of the row comes first; of 20 elements, two vectors are updated at once and four one by one.
+func.func private @scatter(%o: memref<9x20xf32>, %i: memref<5xindex>, %u: memref<5x20xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c5 = arith.constant 5 : index
+  %c20 = arith.constant 20 : index
+  scf.for %r = %c0 to %c5 step %c1 {
+    scf.for %j = %c0 to %c20 step %c1 {
+      %p = memref.load %i[%r] : memref<5xindex>
+      %a = memref.load %o[%p, %j] : memref<9x20xf32>
+      %b = memref.load %u[%r, %j] : memref<5x20xf32>
+      %c = arith.addf %a, %b : f32
+      memref.store %c, %o[%p, %j] : memref<9x20xf32>
+    }
+  }
+  func.return
+}
+// CHECK-LABEL: @scatter
+// CHECK:         scf.for %r = %c0 to %c5 step %c1 {
+// CHECK-NEXT:      %p = memref.load %i[%r] : memref<5xindex>
+// CHECK-NEXT:      %[[WHOLE:.*]] = arith.constant 16 : index
+// CHECK-NEXT:      %[[WIDTH:.*]] = arith.constant 8 : index
+// CHECK-NEXT:      scf.for %[[J:.*]] = %c0 to %[[WHOLE]] step %[[WIDTH]] {
+// CHECK-NEXT:        %[[A:.*]] = vector.load %o[%p, %[[J]]] : memref<9x20xf32>, vector<8xf32>
+// CHECK-NEXT:        %[[B:.*]] = vector.load %u[%r, %[[J]]] : memref<5x20xf32>, vector<8xf32>
+// CHECK-NEXT:        %[[C:.*]] = arith.addf %[[A]], %[[B]] : vector<8xf32>
+// CHECK-NEXT:        vector.store %[[C]], %o[%p, %[[J]]] : memref<9x20xf32>, vector<8xf32>
+// CHECK-NEXT:      }
+// CHECK-NEXT:      scf.for %j = %[[WHOLE]] to %c20 step %c1 {
+// CHECK-NEXT:        %a = memref.load %o[%p, %j]
+
+// Lanes of one vector may not meet the same element.
+func.func private @elements(%o: memref<9x20xf32>, %i: memref<5x20xindex>, %u: memref<5x20xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c5 = arith.constant 5 : index
+  %c20 = arith.constant 20 : index
+  scf.for %r = %c0 to %c5 step %c1 {
+    scf.for %j = %c0 to %c20 step %c1 {
+      %p = memref.load %i[%r, %j] : memref<5x20xindex>
+      %a = memref.load %o[%r, %p] : memref<9x20xf32>
+      %b = memref.load %u[%r, %j] : memref<5x20xf32>
+      %c = arith.addf %a, %b : f32
+      memref.store %c, %o[%r, %p] : memref<9x20xf32>
+    }
+  }
+  func.return
+}
+// CHECK-LABEL: @elements
+// CHECK-NOT:     vector
