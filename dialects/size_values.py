@@ -89,18 +89,6 @@ def names_in(root: Operation) -> list[str]:
     return list(found)
 
 
-def described_sizes(root: Operation) -> str:
-    """The sizes in the types of arguments of functions and of results inside of `root`, which types do not print."""
-    shapes: list[str] = []
-    for op in root.walk():
-        arguments = [argument.type for region in op.regions for block in region.blocks for argument in block.args]
-        for attribute in (*arguments, *[result.type for result in op.results]):
-            if any(True for _ in sizes_in(attribute)):
-                assert isinstance(attribute, TensorType | MemRefType)
-                shapes.append(str(attribute.get_shape()))
-    return "\n".join(shapes)
-
-
 def size_arguments(function: func.FuncOp) -> dict[str, SSAValue]:
     """The arguments of `function` that say what sizes are, by name."""
     names = function.attributes.get(NAMES)

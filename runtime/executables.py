@@ -18,11 +18,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.bounded_cache import BoundedCache
 from tenon.dialects.size import replaced
-from tenon.dialects.size_values import described_sizes
 from tenon.dialects.types import element_type, numpy_dtype
 from tenon.runtime import cache, lower
 from tenon.runtime.addresses import USABLE, addresses
 from tenon.runtime.collection import collection_paused
+from tenon.runtime.digest import digest
 from tenon.runtime.interface import Interface, takes_buffers
 from tenon.runtime.knobs import knobs
 from tenon.runtime.launch import Launch
@@ -67,7 +67,7 @@ def executable(module: ModuleOp, device: str, name: str = "main") -> Executable:
     with collection_paused():
         if knobs.interpret:
             return InterpretedExecutable(module)
-        key = cache.key(str(module), _meaning(module), device, _target_key(device))
+        key = cache.key(digest(module), _meaning(module), device, _target_key(device))
         # With a folder for the IR, every pass has to run once more so that its result can be written there.
         known = _executables.get(key) if knobs.dump_ir is None else None
         if known is None:
@@ -80,11 +80,11 @@ def executable(module: ModuleOp, device: str, name: str = "main") -> Executable:
 
 
 def _meaning(module: ModuleOp) -> str:
-    """What a module's text does not say: the meaning of ops that are not Tenon's own, as structured IR, and sizes."""
-    sizes = described_sizes(module)
-    if all(type(op).__module__.startswith(("tenon.", "xdsl.")) for op in module.walk()):
-        return sizes
-    return f"{sizes}{lower.structured(module)}"
+    """What a module does not say itself: the meaning of ops that are not Tenon's own, as structured IR."""
+    kinds = {type(op) for op in module.walk()}
+    if all(kind.__module__.startswith(("tenon.", "xdsl.")) for kind in kinds):
+        return ""
+    return digest(lower.structured(module))
 
 
 def _target_key(device: str) -> str:
