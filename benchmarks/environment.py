@@ -36,7 +36,8 @@ def variables(threads: int) -> dict[str, str]:
     information = _cpu_information()
     if information.get("vendor_id") == "AuthenticAMD" and "avx512f" in information.get("flags", ""):
         found["OPENBLAS_CORETYPE"] = "SkylakeX"  # OpenBLAS chooses its kernels for AVX2 there
-    return os.environ | found
+    # What is installed has its bytecode with it; Tenon, which runs from a checkout, may write it as well.
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | found
 
 
 def pin(threads: int) -> None:
