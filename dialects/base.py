@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -23,11 +24,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from tenon.dialects.assembly import parse_op, print_op
 from tenon.dialects.inference import InferenceError, compatible
+from tenon.dialects.known_results import KnownResults, KnownSettings
 from tenon.dialects.location import at_line
 from tenon.dialects.promotion import adopted, allowed_element, common_element, is_literal, own_element
 from tenon.dialects.registry import evaluate, register
 from tenon.dialects.scalar import convert, scalar_constant
-from tenon.dialects.settings import REQUIRED
+from tenon.dialects.settings import REQUIRED, array_attribute
 from tenon.dialects.signature import Signature, flat, map_grouped, read_signature, request_segments
 from tenon.dialects.size import Size
 from tenon.dialects.structured import as_index
@@ -37,6 +39,9 @@ from tenon.dialects.value import Value, emit, insertion_point, ops
 
 if TYPE_CHECKING:
     from xdsl.pattern_rewriter import PatternRewriter
+
+_PLAIN: frozenset[type[Any]] = frozenset((Value, np.ndarray, float, int, bool))
+"""Operands that are taken as they are."""
 
 TensorOpT = TypeVar("TensorOpT", bound="type[TensorOp]")
 
@@ -50,6 +55,7 @@ class TensorOp(IRDLOperation, ABC):
     """
 
     SIGNATURE: ClassVar[Signature]
+    KNOWN: ClassVar[KnownResults]
     ALIASES: ClassVar[tuple[str, ...]] = ()
     # The operands that must have one dtype and are promoted to it; `None` is all of them.
     PROMOTED: ClassVar[tuple[str, ...] | None] = None
@@ -98,20 +104,35 @@ class TensorOp(IRDLOperation, ABC):
     @classmethod
     def build_from(cls, operands: Sequence[Any], settings: dict[str, Any]) -> TensorOp:
         """Create the op from grouped SSA operands and Python settings, with inferred result types."""
-        properties = cls.setting_attributes(settings)
+        known = cls.known_settings(settings)
         flat: list[SSAValue] = []
         sizes: list[int] = []
         types: list[Any] = []
         for operand, given in zip(cls.SIGNATURE.operands, operands, strict=True):
-            group = () if given is None else tuple(given) if operand.arity == "variadic" else (given,)
-            flat.extend(group)
-            sizes.append(len(group))
-            group_types = tuple([v.type for v in group])
-            types.append(group_types if operand.arity == "variadic" else group_types[0] if group else None)
-        results = cls.inferred_types(types, cls.python_settings(properties))
+            if operand.arity == "variadic":
+                given = given or ()
+                flat.extend(given)
+                sizes.append(len(given))
+                types.append(tuple([v.type for v in given]))
+            else:
+                flat.extend(() if given is None else (given,))
+                sizes.append(given is not None)
+                types.append(None if given is None else given.type)
+        results = known.results(types, lambda: cls.inferred_types(types, known.settings))
+        properties = known.properties
         if cls.SIGNATURE.has_segments:
-            properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+            properties = {**properties, "operandSegmentSizes": DenseArrayBase.from_list(i32, sizes)}
         return cls.create(operands=flat, result_types=results, properties=properties)
+
+    @classmethod
+    def known_settings(cls, settings: dict[str, Any]) -> KnownSettings:
+        """What `setting_attributes` makes of Python settings, which is looked up where it was made before."""
+
+        def read() -> tuple[dict[str, Attribute], dict[str, Any]]:
+            properties = cls.setting_attributes(settings)
+            return properties, cls.python_settings(properties)
+
+        return cls.KNOWN.with_settings(settings, read)
 
     @classmethod
     def setting_attributes(cls, settings: dict[str, Any]) -> dict[str, Attribute]:
@@ -227,7 +248,7 @@ class TensorOp(IRDLOperation, ABC):
         operands, settings = cls._bind(args, kwargs)
         given = flat(operands)
         point = insertion_point()
-        if any(isinstance(v, Size) for v in given):
+        if Size in map(type, given):
             on_scalars = (point is not None and point.scalar) or any(
                 isinstance(v, Value) and not v.is_tensor for v in given
             )
@@ -267,7 +288,9 @@ class TensorOp(IRDLOperation, ABC):
     @classmethod
     def _bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         declared = cls.SIGNATURE.operands
-        names = [o.name for o in declared] + list(cls.PARAMETERS.parameters)[len(declared) :]
+        if not kwargs and len(args) == len(declared) and cls.SIGNATURE.is_plain and _PLAIN.issuperset(map(type, args)):
+            return [*args], {}
+        names = cls.SIGNATURE.argument_names
         if len(args) > len(names) and names[-1] in cls.SIGNATURE.settings:
             # x.reshape(2, 3): a trailing tuple of integers may be written as arguments.
             last = len(names) - 1
@@ -309,6 +332,10 @@ class TensorOp(IRDLOperation, ABC):
     def operand_elements(cls, operands: Sequence[Any]) -> list[tuple[str, Attribute]]:
         """For each value of the operands, how errors name it and the dtype that it is converted to: literals adopt
         their peers', promoted operands meet, and what a constraint does not allow becomes what it allows for it."""
+        return cls.KNOWN.elements(operands, lambda: cls._operand_elements(operands))
+
+    @classmethod
+    def _operand_elements(cls, operands: Sequence[Any]) -> list[tuple[str, Attribute]]:
         members = [
             (
                 operand,
@@ -340,7 +367,12 @@ class TensorOp(IRDLOperation, ABC):
 
         def lifted(value: Any) -> Value:
             where, element = next(targets)
-            return to_value(np.asarray(adopted(value, element, where)) if is_literal(value) else value, element)
+            if isinstance(value, Value):
+                return value if value.element_type is element else to_value(value, element)
+            if is_literal(value):
+                number = adopted(value, element, where)
+                return ops.constant(value=_number_attribute(type(number), repr(number), element))
+            return to_value(value, element)
 
         return map_grouped(lifted, operands)
 
@@ -359,6 +391,13 @@ def to_value(value: Any, element: Attribute | None = None) -> Value:
     if element is not None and value.element_type != element:
         value = ops.cast(value, dtype=element)
     return value
+
+
+@lru_cache(maxsize=1024)
+def _number_attribute(kind: type[Any], text: str, element: Attribute) -> Attribute:
+    """The array of dtype `element` and rank 0 that holds the number of type `kind` that prints as `text`."""
+    number = text == "True" if kind is bool else kind(text)
+    return array_attribute(np.asarray(number).astype(numpy_dtype(element)))
 
 
 def to_scalar(value: Any, element: Attribute, where: str) -> Value:
@@ -414,6 +453,7 @@ def tensor_op(cls: TensorOpT) -> TensorOpT:
     defined = irdl_op_definition(cls)
     defined.SIGNATURE = read_signature(defined)
     defined.PARAMETERS = defined.SIGNATURE.parameters()
+    defined.KNOWN = KnownResults()
     defined.check_family()
     if defined.has_trait(NoGradient) and "vjp" in vars(defined):
         raise TypeError(f"{defined.__name__} ({defined.name}) has the trait NoGradient and defines vjp")

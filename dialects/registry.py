@@ -16,6 +16,7 @@ _REGISTRY: dict[str, type[TensorOp]] = {}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 _EVALUATOR: list[Evaluator] = []
 _GENERATION: list[int] = [0]
+_LOADED: list[bool] = []
 
 
 def registry() -> dict[str, type[TensorOp]]:
@@ -33,7 +34,11 @@ def find_function(name: str) -> Callable[..., Any] | None:
 def _load_library() -> None:
     # Ops call each other by name, so that the library is needed by the time of the first call, and not before. Every
     # look-up loads it, because a user's op must not be found under the name of one of Tenon's.
-    import_module("tenon.dialects.library")
+    if not _LOADED:
+        library = import_module("tenon.dialects.library")
+        # Ops look each other up while the library is being loaded, too; its list of names comes last.
+        if hasattr(library, "__all__"):
+            _LOADED.append(True)
 
 
 def function_names() -> list[str]:

@@ -110,7 +110,8 @@ def _maps(value: tuple[AffineMap, ...]) -> Attribute:
     return ArrayAttr([AffineMapAttr(m) for m in value])
 
 
-def _array(value: object) -> Attribute:
+def array_attribute(value: object) -> Attribute:
+    """The dense attribute of an array."""
     array = np.asarray(value)
     kind = TensorType(element_type(array.dtype), array.shape)
     if array.size > 1 and not any(array.strides):  # one number, broadcast: not worth spelling out
@@ -241,7 +242,7 @@ _NAMED: dict[object, SettingKind] = {
     "array": SettingKind(
         "array",
         DenseIntOrFPElementsAttr,
-        _array,
+        array_attribute,
         array_of,
         _print_attribute,
         _parse_array,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from xdsl.dialects.builtin import DenseArrayBase
@@ -56,7 +57,17 @@ class Signature:
             parameters.append(kind(name, where, default=self.settings[name].default))
         return inspect.Signature(parameters)
 
-    @property
+    @cached_property
+    def argument_names(self) -> tuple[str, ...]:
+        """The names of the function's arguments, in order."""
+        return tuple(self.parameters().parameters)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether every operand is one tensor."""
+        return all(o.arity == "one" for o in self.operands)
+
+    @cached_property
     def has_segments(self) -> bool:
         """Whether the op carries the sizes of its operand groups, because they cannot be told from their total."""
         return sum(o.arity != "one" for o in self.operands) > 1

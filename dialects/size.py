@@ -112,7 +112,7 @@ class Size(_Number):
 
     def replaced(self, values: Mapping[str, Any]) -> Any:
         """This size with `values` (numbers or sizes) in the place of names."""
-        return self.evaluate(lambda name: values.get(name, Size.named(name)))
+        return self.evaluate(lambda name: values[name] if name in values else Size.named(name))
 
     def evaluate(self, value_of: Callable[[str], Any]) -> Any:
         """This size computed from what its names stand for, by Python's operators."""

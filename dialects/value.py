@@ -17,7 +17,8 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tenon.dialects.types import element_of, element_type, numpy_dtype, shape_of
+from tenon.dialects.registry import find_function
+from tenon.dialects.types import element_type, numpy_dtype, shape_of
 
 if TYPE_CHECKING:
     from tenon.dialects.functional_update import Updates
@@ -103,6 +104,8 @@ class TracedValueError(TypeError):
     """A traced value was used where Python needs a number; its message says what to write instead."""
 
 
+_TENSORS = (TensorType, UnrankedTensorType)
+
 Literal = bool | int | float | np.generic | np.ndarray[Any, Any]
 
 
@@ -130,12 +133,13 @@ class Value:
 
     @property
     def is_tensor(self) -> bool:
-        return isinstance(self.ssa.type, TensorType | UnrankedTensorType)
+        return isinstance(self.ssa.type, _TENSORS)
 
     @property
     def element_type(self) -> Attribute:
         """The IR type of an element."""
-        return element_of(self.ssa.type) if self.is_tensor else self.ssa.type
+        type_ = self.ssa.type
+        return type_.element_type if isinstance(type_, _TENSORS) else type_
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -340,8 +344,6 @@ class FunctionNamespace:
     """The functions of all registered ops by name: `ops.exp(x)`. Ops registered later are found as well."""
 
     def find(self, name: str) -> Callable[..., Any] | None:
-        from tenon.dialects.registry import find_function
-
         return find_function(name)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from tenon.dialects.base import TensorOp
 from tenon.dialects.bounded_cache import BoundedCache
 from tenon.dialects.promotion import adopted, is_literal
 from tenon.dialects.registry import generation, install_evaluator
-from tenon.dialects.signature import map_grouped
+from tenon.dialects.signature import flat, map_grouped
 from tenon.dialects.types import array_type, numpy_dtype
 from tenon.runtime.arguments import as_array
 from tenon.runtime.knobs import knobs
@@ -24,19 +24,22 @@ _COMPILED: BoundedCache[Compiled] = BoundedCache(4096)
 
 def evaluate(cls: type[TensorOp], operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """The result of op `cls` on arrays and numbers (an array, or a tuple of them)."""
-    attributes = cls.setting_attributes(settings)
-    flat, structure = flatten((tuple(_arrays(cls, operands)), {}))
-    signature = tuple([(array.dtype, array.shape) for array in flat])
+    known = cls.known_settings(settings)
+    grouped = _arrays(cls, operands)
+    arrays = flat(grouped)
+    groups = tuple([len(o) if isinstance(o, tuple) else o is None for o in grouped])
+    signature = tuple([(array.dtype, array.shape) for array in arrays])
     # The interpreter's executables are not those of compiled code, nor are those from before an op was defined again.
-    key = (cls, structure, tuple(attributes.items()), signature, knobs.interpret, generation())
+    key = (cls, groups, known.identity, signature, knobs.interpret, generation())
     compiled = _COMPILED.get(key)
     if compiled is None:
-        types = [array_type(array) for array in flat]
+        _, structure = flatten((tuple(grouped), {}))
+        types = [array_type(array) for array in arrays]
         names = [name.removeprefix("0.") for name in paths(structure)]
-        traced = trace(lambda args, _: cls.apply(*args, **settings), structure, flat, types, names)
+        traced = trace(lambda args, _: cls.apply(*args, **settings), structure, arrays, types, names)
         compiled = Traced(traced.module, traced.result, "cpu", cls.name.rpartition(".")[2]).compile()
         _COMPILED[key] = compiled
-    return unflatten(compiled.result, compiled.executable.run(flat))
+    return unflatten(compiled.result, compiled.executable.run(arrays))
 
 
 def _arrays(cls: type[TensorOp], operands: Sequence[Any]) -> list[Any]:

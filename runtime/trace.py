@@ -30,13 +30,21 @@ def _location(file: str, line: int) -> FileLineColLoc:
     return FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(1))
 
 
+# The identities of the globals of Tenon's modules, which live as long as the process.
+_OWN_GLOBALS: set[int] = set()
+
+
 def user_location() -> FileLineColLoc | None:
     """The innermost line being run that is not Tenon's own."""
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if not (name == "tenon" or name.startswith("tenon.")):
-            return _location(frame.f_code.co_filename, frame.f_lineno)
+        names = frame.f_globals
+        if id(names) not in _OWN_GLOBALS:
+            name = names.get("__name__", "")
+            if not (name == "tenon" or name.startswith("tenon.")):
+                return _location(frame.f_code.co_filename, frame.f_lineno)
+            if names is getattr(sys.modules.get(name), "__dict__", None):
+                _OWN_GLOBALS.add(id(names))
         frame = frame.f_back
     return None
 

@@ -78,6 +78,8 @@ _WHERE: dict[str, str] = {
     ),
 }
 _MODULES = ("nn", "onnx", "optim")
+# What finds an op by its name, once the runtime is there: every call of an op by its name asks.
+_FINDER: list[Any] = []
 
 
 def __getattr__(name: str) -> Any:
@@ -102,9 +104,11 @@ def _find(name: str) -> Any:
         return value
     if name.startswith("_"):
         raise AttributeError(f"module 'tenon' has no attribute {name!r}")
-    # Importing the runtime registers the ops and lets them run on arrays.
-    import_module("tenon.runtime.evaluate")
-    function = import_module("tenon.dialects.registry").find_function(name)
+    if not _FINDER:
+        # Importing the runtime registers the ops and lets them run on arrays.
+        import_module("tenon.runtime.evaluate")
+        _FINDER.append(import_module("tenon.dialects.registry").find_function)
+    function = _FINDER[0](name)
     if function is None:
         raise AttributeError(f"module 'tenon' has no attribute and no op {name!r}")
     return function

@@ -1,0 +1,75 @@
+"""Types that were inferred before are found again only for operands and settings that are the same."""
+
+import numpy as np
+import pytest
+
+import tenon
+from tenon.dialects.constant import CastOp
+from tenon.dialects.reduction import SumOp
+from tenon.dialects.registry import find_function, tensor_function
+
+X = np.ones((2, 3), np.float32)
+
+
+def types_of(function, *arguments):
+    return [str(t) for t in tenon.jit(function).trace(*arguments).module.body.block.first_op.function_type.outputs]
+
+
+def test_shapes_and_dtypes_are_told_apart():
+    for shape, dtype, shown in (
+        ((2, 3), np.float32, "tensor<2x3xf32>"),
+        ((3, 2), np.float32, "tensor<3x2xf32>"),
+        ((2, 3), np.float64, "tensor<2x3xf64>"),
+        ((2, 3), np.int32, "tensor<2x3xi32>"),
+    ):
+        for _ in range(2):
+            assert types_of(lambda x: x + x, np.ones(shape, dtype)) == [shown]
+
+
+def test_settings_that_are_equal_in_python_are_told_apart():
+    for _ in range(2):
+        assert types_of(lambda x: tenon.sum(x, axis=(0, 1)), X) == ["tensor<f32>"]
+        with pytest.raises(TypeError, match=r"\(False, True\) is not a tuple of integers"):
+            types_of(lambda x: tenon.sum(x, axis=(False, True)), X)
+        with pytest.raises(TypeError, match="setting 'keepdims'"):
+            types_of(lambda x: tenon.sum(x, axis=0, keepdims=1), X)
+    clipped = [tenon.jit(lambda x, low=low: tenon.clip(x, low, 1.0))(np.float32(-0.0)) for low in (0.0, -0.0)]
+    assert [bool(np.signbit(c)) for c in clipped][1]
+
+
+def test_numbers_are_told_apart_by_their_bits():
+    products = [tenon.jit(lambda x, z=z: x * z)(np.float32(1.0)) for z in (0.0, -0.0)]
+    assert [bool(np.signbit(p)) for p in products] == [False, True]
+    for number, shown in ((1, "tensor<2xi8>"), (True, "tensor<2xi8>"), (1.0, "tensor<2xf32>")):
+        assert types_of(lambda x, number=number: x + number, np.ones(2, np.int8)) == [shown]
+    with pytest.raises(OverflowError, match="300, which does not fit into i8"):
+        types_of(lambda x: x + 300, np.ones(2, np.int8))
+
+
+def test_errors_come_each_time():
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"tenon.add: shapes do not broadcast: dimension -1 is 3 in x and 2 in y"):
+            tenon.jit(lambda x, y: x + y).trace(X, X.T)
+
+
+def test_an_op_that_takes_another_ones_place_is_asked_again():
+    before = find_function("logsumexp")
+    assert before is not None
+    known = SumOp.KNOWN.with_settings({"axis": (0,)}, lambda: ({}, {}))
+    assert SumOp.KNOWN.with_settings({"axis": (0,)}, lambda: ({}, {})) is known
+
+    def logsumexp(*args, **kwargs):
+        return before(*args, **kwargs)
+
+    tensor_function(logsumexp)
+    try:
+        assert SumOp.KNOWN.with_settings({"axis": (0,)}, lambda: ({}, {})) is not known
+    finally:
+        before.__name__ = "logsumexp"
+        tensor_function(before)
+
+
+def test_what_is_known_is_bounded():
+    for size in range(3000):
+        CastOp.KNOWN.with_settings({"axis": (size,)}, lambda: ({}, {}))
+    assert len(CastOp.KNOWN._settings) <= 1024
