@@ -14,6 +14,9 @@ what a few rows of products do, so it pays
   reduction is cut so that `MANY_COPIED_ROWS` rows fit.
 
 A panel of columns that outgrows half the cache is cut along the reduction.
+
+Without a copy, tiles go down the rows, whose operand is streamed past the same columns. Where the result is the larger
+one they go along its rows, a block of one tile at a time, so that it is written in the order of memory.
 """
 
 from __future__ import annotations
@@ -73,6 +76,8 @@ def with_panels(statement: Statement, schedule: Schedule) -> Schedule:
         access = statement.inputs[columns]
         if batch_bytes(statement, access) > CACHE_BYTES and sharing_rows(statement, access, vector) >= MANY_ROWS:
             schedule = replace(schedule, pack=columns)
+    if schedule.pack is None and columns is not None and _writes_more_than_it_reads(statement, columns):
+        return replace(schedule, jam_block=schedule.jam_count)
     return with_cut_panel(statement, schedule)
 
 
@@ -96,6 +101,13 @@ def _with_packed_rows(statement: Statement, schedule: Schedule, jam: int, rows: 
     size = _panel_bytes(statement, rows, jam, count)
     tiles = max(CACHE_BYTES * 3 // 8 // max(size, 1), 1)
     return replace(schedule, jam_block=min(tiles, -(-statement.extents[jam] // count)) * count)
+
+
+def _writes_more_than_it_reads(statement: Statement, columns: int) -> bool:
+    """Whether the one matrix that is written outgrows the cache in which the columns stay."""
+    matrix = [loop for loop in statement.loops(LoopKind.PARALLEL) if statement.extents[loop] != 1]
+    written, read = (batch_bytes(statement, access) for access in (statement.outputs[0], statement.inputs[columns]))
+    return len(matrix) == 2 and written > CACHE_BYTES and read <= CACHE_BYTES // 2
 
 
 def _cut_reduction(statement: Statement, schedule: Schedule, panel: int, room: int) -> Schedule:

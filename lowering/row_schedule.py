@@ -1,8 +1,9 @@
 """Which reductions down the columns of long rows go a few rows at a time (`row_blocks`), and in what blocks.
 
 The inputs that are contiguous along the vector loop are streamed: they outgrow the cache and are read once, or by so
-few rows of products that a copy would not pay. While a block of rows is computed, one that follows is fetched to the
-second level of the caches: by itself the processor stops at the end of each page, and begins anew with each block.
+few rows of products that a copy would not pay, or into so small a result that it stays near whatever is read. While a
+block of rows is computed, one that follows is fetched to the second level of the caches: by itself the processor stops
+at the end of each page, and begins anew with each block.
 
 - Where memory is the limit, a block has as many rows as the processor fetches side by side, and a strip is as long as
   leaves the accumulators in the first level. What is near, in the last level, is read as fast without fetching ahead.
@@ -27,6 +28,8 @@ MANY_ROWS = 128
 """Rows of products from which on a copy of an operand pays."""
 STREAMED_ROWS = 4
 """Rows of products up to which memory is the limit."""
+SUMS_BYTES = CACHE_BYTES // 2
+"""Of partial sums up to which an operand that the reduction goes across is not worth a copy, whatever shares it."""
 STREAM_ROWS, STREAM_AHEAD, STREAM_STRIP = 8, 16, 16384
 PRODUCT_ROWS, PRODUCT_STRIP = 64, 2048
 """Rows of a block, rows to fetch ahead, and bytes of a row in a strip: where memory is the limit, and where products
@@ -53,7 +56,9 @@ def in_row_blocks(statement: Statement, schedule: Schedule) -> Schedule:
     if len(streamed) != 1 or any(isinstance(extent, Size) for extent in statement.extents):
         return schedule
     shared, size = sharing_rows(statement, streamed[0], vector), batch_bytes(statement, streamed[0])
-    if size <= CACHE_BYTES or shared >= MANY_ROWS:
+    across = [access for access in statement.inputs if access.stride(schedule.jam) is Stride.UNIT]
+    size = max([size, *(batch_bytes(statement, access) for access in across)])
+    if size <= CACHE_BYTES or (shared >= MANY_ROWS and not (across and shared * row <= SUMS_BYTES)):
         return schedule
     if shared <= STREAMED_ROWS and size > FAR_BYTES:
         return _streamed(schedule, columns, row, STREAM_AHEAD)

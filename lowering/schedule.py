@@ -47,7 +47,7 @@ from tenon.lowering.kernel_statements import (
     vector_obstacle,
 )
 from tenon.lowering.loop_schedule import Schedule
-from tenon.lowering.row_schedule import in_row_blocks
+from tenon.lowering.row_schedule import batch_bytes, in_row_blocks
 from tenon.lowering.shared_loops import SharedLoop, is_contraction, shared_loops
 from tenon.lowering.strips import decide_strips, write_strips
 from tenon.lowering.tuning_record import Decision, TuningRecord, kernel_key
@@ -70,6 +70,8 @@ CACHE_LINE = 512
 VECTOR_LOAD_COST = 5
 """Cycles for a vector that comes from the second level of the caches or beyond."""
 NEARLY_EQUAL = 1.01
+NEAREST_BYTES = 1 << 15
+"""What the first level of the caches holds."""
 STEP_COST = 2
 """Cycles of a step of the reduction beside its products."""
 SEPARATE_ROWS = 4
@@ -178,7 +180,7 @@ def _decide(
     work = float(prod(map(estimate, statement.extents)))
     lanes, chosen, packed = 1.0, None, {}
     for loop in loops:
-        width = min(vector_bits // compute_bits(statement, loop), _power_of_two_in(estimate(statement.extents[loop])))
+        width = min(vector_bits // compute_bits(statement, loop), _widest(statement, loop))
         packed[loop] = column_operands(statement, loop) if panels else []
         if width < 2 or vector_obstacle(statement, loop, packed=packed[loop]) is not None:
             continue
@@ -238,13 +240,18 @@ def _prefers(statement: Statement, loop: int, other: int) -> bool:
 
 
 def _jam_loop(statement: Statement, vector: int, loops: Collection[int]) -> int | None:
-    """The parallel loop whose iterations can share most loads: of vectors, then of anything, then the longest."""
+    """The parallel loop whose iterations can share most loads: of vectors, then of anything, then, as lanes that are
+    combined cannot be jammed along two loops, of what has to be fetched again otherwise, then the longest."""
     if LoopKind.REDUCTION not in statement.kinds:
         return None
 
-    def shared_loads(loop: int) -> tuple[int, int]:
+    combined = statement.kinds[vector] is LoopKind.REDUCTION
+
+    def shared_loads(loop: int) -> tuple[int, int, int]:
         shared = [access for access in statement.inputs if access.stride(loop) is Stride.INVARIANT]
-        return sum(access.stride(vector) is not Stride.INVARIANT for access in shared), len(shared)
+        streamed = max([batch_bytes(statement, access) for access in shared], default=0) if combined else 0
+        large = streamed if streamed > NEAREST_BYTES else 0
+        return sum(access.stride(vector) is not Stride.INVARIANT for access in shared), len(shared), large
 
     candidates = [
         loop
@@ -308,6 +315,14 @@ def _even(total: int, largest: int) -> int:
     """The size of parts of at most `largest` that divide `total` as evenly as can be."""
     parts = -(-total // largest)
     return -(-total // parts)
+
+
+def _widest(statement: Statement, loop: int) -> int:
+    """Lanes that `loop` can fill, or all but some of a vector if each vector is used by a whole reduction."""
+    extent = estimate(statement.extents[loop])
+    full = _power_of_two_in(extent)
+    is_summed = LoopKind.REDUCTION in statement.kinds and statement.kinds[loop] is LoopKind.PARALLEL
+    return 2 * full if is_summed and full < extent and not statement.divides_integers() else full
 
 
 def _power_of_two_in(number: int) -> int:

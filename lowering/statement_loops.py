@@ -302,22 +302,26 @@ class _StatementLoops:
                 accumulators = values[number * outputs : (number + 1) * outputs]
                 new = self.body.evaluate(at, accumulators, lanes, known)
                 results += [self.builder.broadcast(value, lanes.count) for value in new]
-            self.fetch_ahead(inner, along)
+            self.fetch_ahead(inner, along, across)
             return results
 
         totals = self.reduce(self.reductions, point, carried, step)
         for number, (at, lanes) in enumerate(points):
             self.store(totals[number * outputs : (number + 1) * outputs], at, lanes)
 
-    def fetch_ahead(self, point: Point, along: _Tiles) -> None:
-        """Fetch what the tile's vectors at `point` will be `ahead` iterations later."""
+    def fetch_ahead(self, point: Point, along: _Tiles, across: _Tiles) -> None:
+        """Fetch what the tile's vectors and rows at `point` will be `ahead` iterations later."""
         if self.schedule.ahead is None or along.lanes.count == 1:
             return
         later = point.moved(self.reductions[0], self.schedule.ahead)
         for access in self.statement.inputs:
-            if self.reductions[0] in access.loops() and self.jam not in access.loops():
+            if self.reductions[0] not in access.loops():
+                continue
+            if self.jam not in access.loops():
                 places = [later.moved(self.vector, column * along.lanes.count) for column in range(along.size)]
                 self.body.prefetch(access, places, along.lanes)
+            elif self.vector not in access.loops():
+                self.body.prefetch(access, [later], Lanes(self.jam, across.size))
 
     def load_transposed(self, point: Point, along: _Tiles, across: _Tiles, reads: Reads) -> None:
         """Transpose the tiles of inputs that have their unit stride along the jammed loop."""
@@ -360,13 +364,23 @@ class _StatementLoops:
     # Lanes that are combined
 
     def emit_combined_lanes(self) -> None:
-        for across in self.jam_tiles():
-            ranges = [
-                *self.one_by_one(self.parallel, parallel=True),
-                *self.one_by_one(self.sequential, parallel=False),
-                *self.tiled(self.jam, across),
-            ]
-            self.nest(ranges, self.origin, lambda at, rows=across.size: self.combined_tile(at, rows))
+        others = self.one_by_one(self.parallel, parallel=True)
+        windows = self.one_by_one(self.sequential, parallel=False)
+        tiles = self.jam_tiles()
+
+        def tile_nest(outer: Sequence[_Range], point: Point, across: _Tiles) -> None:
+            ranges = [*outer, *windows, *self.tiled(self.jam, across)]
+            self.nest(ranges, point, lambda at: self.combined_tile(at, across.size))
+
+        def all_tiles(point: Point) -> None:
+            for across in tiles:
+                tile_nest((), point, across)
+
+        if len(tiles) > 1 and all(tile.steps.count == 1 for tile in tiles):
+            self.nest(others, self.origin, all_tiles)  # so that both read what the other loops reach while it is near
+        else:
+            for across in tiles:
+                tile_nest(others, self.origin, across)
 
     def combined_tile(self, point: Point, rows: int) -> None:
         """Accumulators are ordered by column of the tile, then row, then output."""

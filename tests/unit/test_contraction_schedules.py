@@ -174,6 +174,7 @@ class TestDecisions:
             (("mk", "kn"), (64, 4096, 4096), set[str]()),
             (("mk", "kn"), (1024, 1024, 1024), {"pack"}),
             (("mk", "kn"), (1024, 1024, 4096), {"pack", "block"}),
+            (("mk", "kn"), (1024, 1024, 16), {"jam_block"}),
             (("mk", "nk"), (64, 64, 64), {"pack"}),
             (("mk", "nk"), (4, 1024, 1024), set[str]()),
             (("km", "kn"), (1024, 1024, 1024), {"pack_jam", "jam_block"}),
@@ -209,6 +210,25 @@ class TestStreamedOperands:
         found = np.asarray(tenon.jit(lambda x, y: x @ y)(x, y))
         exact = x.astype(np.float64) @ y.astype(np.float64)
         assert np.abs(found - exact).max() < 50 * np.finfo(dtype).eps * np.abs(exact).max()
+
+    @pytest.mark.parametrize(("k", "m", "n"), [(9001, 33, 10), (5003, 7, 130), (8192, 200, 17), (100001, 3, 3)])
+    def test_tall_operands(self, k: int, m: int, n: int) -> None:
+        """Sums over the rows of both operands."""
+        random = np.random.default_rng(m)
+        x, y = random.integers(-3, 4, (k, m)).astype(np.float32), random.integers(-3, 4, (k, n)).astype(np.float32)
+        np.testing.assert_array_equal(np.asarray(tenon.jit(lambda x, y: x.T @ y)(x, y)), x.T @ y)
+
+    @pytest.mark.parametrize(("m", "k", "n"), [(2, 1031, 101), (3, 640, 37), (5, 4099, 3), (7, 300, 129)])
+    def test_transposed_operand_read_once(self, m: int, k: int, n: int) -> None:
+        random = np.random.default_rng(m)
+        x, y = random.integers(-3, 4, (m, k)).astype(np.float32), random.integers(-3, 4, (n, k)).astype(np.float32)
+        np.testing.assert_array_equal(np.asarray(tenon.jit(lambda x, y: x @ y.T)(x, y)), x @ y.T)
+
+    @pytest.mark.parametrize(("m", "k", "n"), [(600, 2, 521), (523, 17, 700), (1031, 5, 263)])
+    def test_result_larger_than_operands(self, m: int, k: int, n: int) -> None:
+        random = np.random.default_rng(m)
+        x, y = random.integers(-3, 4, (m, k)).astype(np.float32), random.integers(-3, 4, (k, n)).astype(np.float32)
+        np.testing.assert_array_equal(np.asarray(tenon.jit(lambda x, y: x @ y)(x, y)), x @ y)
 
     def test_with_batches_that_share_an_operand(self) -> None:
         random = np.random.default_rng(0)

@@ -42,6 +42,58 @@ func.func private @matmul_transposed(%a: memref<64x32xf32>, %b: memref<128x32xf3
 // CHECK-LABEL: @matmul_transposed
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64, jam_count = 6 : i64, pack = 1 : i64}
 
+// They share the loads of the operand that would have to be fetched again: here %b, which is read once for all rows.
+func.func private @matmul_transposed_read_once(%a: memref<3x1024xf32>, %b: memref<512x1024xf32>, %o: memref<3x512xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<3x1024xf32>, memref<512x1024xf32>) outs(%o : memref<3x512xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @matmul_transposed_read_once
+// CHECK: schedule = {vector = 2 : i64, width = 16 : i64, unroll = 2 : i64, jam = 0 : i64, jam_count = 3 : i64}
+
+// A result that outgrows the cache is written along its rows, if the columns stay in there.
+func.func private @large_result(%a: memref<1024x8xf32>, %b: memref<8x1024xf32>, %o: memref<1024x1024xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<1024x8xf32>, memref<8x1024xf32>) outs(%o : memref<1024x1024xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @large_result
+// CHECK: schedule = {{{.*}}jam_count = 6 : i64, jam_block = 6 : i64}
+
+// Of few columns all are in one vector, some lanes of which are left out.
+func.func private @ten_columns(%a: memref<128x256xf32>, %b: memref<256x10xf32>, %o: memref<128x10xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<128x256xf32>, memref<256x10xf32>) outs(%o : memref<128x10xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @ten_columns
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 8 : i64}
+
+// A small sum over many rows of both operands takes a few of those at a time.
+func.func private @tall(%a: memref<60000x128xf32>, %b: memref<60000x64xf32>, %o: memref<128x64xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<60000x128xf32>, memref<60000x64xf32>) outs(%o : memref<128x64xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @tall
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64, jam_count = 6 : i64, rows = 64 : i64, strip = 64 : i64, ahead = 64 : i64}
+
 // Operands that outgrow the cache are copied: columns in panels of a tile, rows where the reduction does not run along them.
 func.func private @matmul_large(%a: memref<1024x4096xf32>, %b: memref<4096x1024xf32>, %o: memref<1024x1024xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<1024x4096xf32>, memref<4096x1024xf32>) outs(%o : memref<1024x1024xf32>) {
