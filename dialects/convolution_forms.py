@@ -10,10 +10,12 @@ from math import prod
 
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from tenon.dialects.minimal_filtering import NARROW, minimal_filtering
+from tenon.dialects.minimal_filtering import minimal_filtering
 from tenon.dialects.value import Value, ops
 from tenon.dialects.windows import Sizes, Windows, moved, places, scaled
 
+NARROW = 24
+"""Windows along the last dimension below which vectors are filled badly."""
 LITTLE_WORK = 1 << 16
 """Products below which a convolution stays as it is: more kernels would cost more than they spare."""
 MOST_PHASES = 4

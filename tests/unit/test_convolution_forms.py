@@ -128,12 +128,13 @@ FILTERED = [
     Geometry(1, 2, 16, 17, (29, 26), (3, 2), (1, 1), (1, 2), (0, 0)),
     Geometry(1, 1, 19, 16, (24, 30), (3, 1), (1, 1), (1, 1), (0, 0)),
     Geometry(1, 1, 16, 16, (5, 14, 26), (2, 3, 3), (2, 1, 1), (2, 1, 1), (0, 1, 0)),
+    Geometry(3, 1, 17, 16, (7, 9), (3, 3), (1, 1), (1, 1), (1, 1)),
 ]
 
 
 @pytest.mark.parametrize("geometry", FILTERED)
 def test_filtering_along_rows(geometry: Geometry) -> None:
-    """Groups of 4, 3, 4 and 2 rows."""
+    """Groups of 4 rows; the last one of 29, 5 and 14 rows is not full, and images are narrow, too."""
     x, weight, _ = geometry.arrays()
     module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
     run_passes(new_context(), module, ["decompose", "canonicalize"])
@@ -156,7 +157,7 @@ def test_without_filtering_windows_keep_infinities_apart() -> None:
         np.testing.assert_array_equal(to_x, np.broadcast_to(np.where(near, np.inf, 0), (1, 16, 16, 32)))
 
 
-@pytest.mark.parametrize("geometry", FILTERED)
+@pytest.mark.parametrize("geometry", FILTERED[:-1])  # a narrow image takes a contraction along its rows
 def test_passes_without_filtering(geometry: Geometry) -> None:
     x, weight, g = geometry.arrays()
     module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
