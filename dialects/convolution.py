@@ -189,12 +189,11 @@ class ConvolutionLayerOp(ImageOp):
         x, weight = x.astype(compute_type(element)), weight.astype(compute_type(element))
         filters, depth, *size = weight.shape
         windows = layer_windows(tuple(size), settings)
-        x = windows.padded(x, 0.0)
         if all(length == 1 for length in size):
-            result = _weighted_channels(x, weight, windows.stride, groups)
+            result = _weighted_channels(windows.padded(x, 0.0), weight, windows.stride, groups)
         else:
             result = ops.convolution(
-                ops.reshape(x, shape=(x.shape[0], groups, depth, *x.shape[2:])),
+                windows.padded(ops.reshape(x, shape=(x.shape[0], groups, depth, *x.shape[2:])), 0.0),
                 ops.reshape(weight, shape=(groups, filters // groups, depth, *size)),
                 stride=windows.stride,
                 dilation=windows.dilation,
@@ -215,8 +214,8 @@ class ConvolutionLayerOp(ImageOp):
         by_group = ops.reshape(weight.astype(compute), shape=(groups, filters // groups, depth, *size))
         cotangent = ops.reshape(g.astype(compute), shape=(g.shape[0], groups, filters // groups, *g.shape[2:]))
         to_x = ops.transposed_convolution(cotangent, by_group, size=image, low=low, **forward)
-        padded = windows.padded(x.astype(compute), 0.0)
-        padded = ops.reshape(padded, shape=(x.shape[0], groups, depth, *padded.shape[2:]))
+        padded = ops.reshape(x.astype(compute), shape=(x.shape[0], groups, depth, *image))
+        padded = windows.padded(padded, 0.0)
         to_weight = ConvolutionOp.weight_gradient(cotangent, padded, by_group, forward)
         to_bias = None if bias is None else ops.sum(g.astype(compute), axis=(0, *range(2, g.ndim)))
         return (

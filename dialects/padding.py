@@ -12,7 +12,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import operand_def, result_def
 
 from tenon.dialects.base import tensor_op
-from tenon.dialects.families import IndexingOp
+from tenon.dialects.families import IndexingOp, LoopOp
 from tenon.dialects.inference import InferenceError
 from tenon.dialects.promotion import cast_literal
 from tenon.dialects.scalar import emit_scalar
@@ -71,15 +71,15 @@ class PadOp(IndexingOp):
         return tensor_type(tuple(sizes), element_of(x))
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
-        """Where the result leaves the kernel, `value` everywhere and then `x` in its place: neither asks for each
-        element whether it is inside."""
+        """Where the result leaves the kernel or windows read it, `value` everywhere and then `x` in its place: neither
+        asks for each element whether it is inside."""
         (x,) = operands
         settings, shape = self.settings, static_shape(x)
         low, high = settings["low"], settings["high"]
         users = [use.operation for use in self.results[0].uses]
-        is_returned = bool(users) and all(isinstance(user, func.ReturnOp) for user in users)
+        is_kept = bool(users) and all(isinstance(user, func.ReturnOp | LoopOp) for user in users)
         is_around = all(before > 0 <= behind or before == behind == 0 for before, behind in zip(low, high, strict=True))
-        if not is_returned or settings["mode"] != "constant" or not is_around or 0 in shape:
+        if not is_kept or settings["mode"] != "constant" or not is_around or 0 in shape:
             # An index that is a loop runs over the whole dimension, so that what only stands behind needs other means.
             return super().structured(operands)
         element, rank = element_of(x.type), len(shape)

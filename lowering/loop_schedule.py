@@ -16,10 +16,14 @@ It is the attribute `schedule` of the op, a dictionary of integers:
 | `rows`      | iterations of the outermost reduction loop in a block, outside of the tiles      | all inside |
 | `strip`     | iterations of the vector loop in a strip, outside of the blocks of `rows`        | all        |
 | `ahead`     | iterations of the outermost reduction loop by which vectors are fetched ahead    | none       |
+| `taps`      | a reduction loop that is written out inside of all others                        | none       |
 
 A panel is scratch memory `[reduction loops][iterations of the tile or block]`: what the register tile reads from it is
 contiguous, whatever it was in the input. Blocks of `jam` are outermost, then tiles of `vector`, then blocks of the
 reduction, then the copies, and inside of those the register tiles.
+
+Iterations of `taps` that read the same elements as the next iteration of `jam` share a load: elements of windows that
+overlap.
 
 Inputs may have their unit stride along `jam` in place of `vector` if `jam_count` is `width`: square tiles of them are
 transposed in registers (`transposed_tiles`).
@@ -45,9 +49,11 @@ from tenon.lowering.kernel_statements import (
 LARGEST_WIDTH = 128
 LARGEST_TILE = 64
 """Vectors in a tile; beyond this the code only grows."""
+MOST_TAPS = 16
+"""Iterations of a loop that is written out."""
 
 _TILE_KEYS = ("vector", "width", "unroll", "jam", "jam_count")
-_BLOCK_KEYS = ("pack", "pack_jam", "jam_block", "block", "rows", "strip", "ahead")
+_BLOCK_KEYS = ("pack", "pack_jam", "jam_block", "block", "rows", "strip", "ahead", "taps")
 _KEYS = _TILE_KEYS + _BLOCK_KEYS
 
 
@@ -67,6 +73,7 @@ class Schedule:
     rows: int | None = None
     strip: int | None = None
     ahead: int | None = None
+    taps: int | None = None
 
     @property
     def blocked(self) -> bool:
@@ -141,8 +148,23 @@ def check_schedule(statement: Statement, schedule: Schedule) -> None:
         _check_rows(statement, schedule)
     if schedule.ahead is not None:
         _check_ahead(statement, schedule, schedule.ahead)
+    if schedule.taps is not None:
+        _check_taps(statement, schedule, schedule.taps)
     if schedule.vector is not None:
         _check_vector(statement, schedule, schedule.vector)
+
+
+def _check_taps(statement: Statement, schedule: Schedule, loop: int) -> None:
+    if loop not in statement.loops(LoopKind.REDUCTION) or loop == schedule.vector:
+        raise ValueError(f"schedule: taps is loop {loop}, which is no reduction loop beside the vectors")
+    extent = statement.extents[loop]
+    if isinstance(extent, Size) or extent > MOST_TAPS:
+        raise ValueError(
+            f"schedule: taps is loop {loop} of {extent} iterations, and at most {MOST_TAPS} are written out"
+        )
+    combined = schedule.vector is not None and statement.kinds[schedule.vector] is LoopKind.REDUCTION
+    if schedule.blocked or schedule.rows is not None or combined:
+        raise ValueError("schedule: taps goes with lanes along a parallel loop, and not with blocks")
 
 
 def _check_blocks(statement: Statement, schedule: Schedule) -> None:

@@ -46,7 +46,7 @@ from tenon.lowering.kernel_statements import (
     read_kernel,
     vector_obstacle,
 )
-from tenon.lowering.loop_schedule import Schedule
+from tenon.lowering.loop_schedule import MOST_TAPS, Schedule
 from tenon.lowering.row_schedule import batch_bytes, in_row_blocks
 from tenon.lowering.shared_loops import SharedLoop, is_contraction, shared_loops
 from tenon.lowering.strips import decide_strips, write_strips
@@ -74,6 +74,8 @@ NEAREST_BYTES = 1 << 15
 """What the first level of the caches holds."""
 STEP_COST = 2
 """Cycles of a step of the reduction beside its products."""
+WINDOW_REGISTERS = 2
+"""Registers beside those of accumulators and of the rows that windows overlap in."""
 SEPARATE_ROWS = 4
 """Vectors along the vector loop in a tile that also jams."""
 
@@ -259,7 +261,7 @@ def _jam_loop(statement: Statement, vector: int, loops: Collection[int]) -> int 
         if loop != vector
         and statement.kinds[loop] is LoopKind.PARALLEL
         and estimate(statement.extents[loop]) > 1
-        and shared_loads(loop)[1]
+        and (shared_loads(loop)[1] or overlapping_taps(statement, vector, loop) is not None)
     ]
     return max(candidates, key=lambda loop: (*shared_loads(loop), estimate(statement.extents[loop])), default=None)
 
@@ -276,6 +278,10 @@ def _tile(statement: Statement, vector: int, width: int, jam: int | None, regist
         largest = SEPARATE_ROWS if combined else VECTORS_IN_FLIGHT
         return Schedule(vector, width, _even(vectors, max(largest // outputs, 1)))
     rows = estimate(statement.extents[jam])
+    taps = overlapping_taps(statement, vector, jam)
+    if taps is not None and not combined:
+        room = (registers - WINDOW_REGISTERS - estimate(statement.extents[taps])) // (1 + outputs)
+        return Schedule(vector, width, 1, jam, _even(rows, max(min(LARGEST_JAM, room), 1)), taps=taps)
     if combined:
         # Each row costs loads of its own, and a horizontal combination whatever the unrolling.
         count = _even(rows, max(VECTORS_IN_FLIGHT // outputs, 1))
@@ -309,6 +315,23 @@ def _register_tile(vectors: int, rows: int, outputs: int, registers: int) -> tup
     least = min(times.values(), default=0.0)
     # Between equals the widest: it reads the longest pieces of memory.
     return max((tile for tile, time in times.items() if time <= least * NEARLY_EQUAL), default=(1, 1))
+
+
+def overlapping_taps(statement: Statement, vector: int, jam: int) -> int | None:
+    """The reduction loop along which windows of neighbouring iterations of `jam` overlap, if there is one."""
+    reductions = statement.loops(LoopKind.REDUCTION)
+    for access in statement.inputs:
+        if access.stride(vector) is Stride.INVARIANT:
+            continue
+        for subscript in access.subscripts[:-1]:
+            step = abs(subscript.factors.get(jam, 0))
+            for loop in reductions:
+                extent, gap = statement.extents[loop], abs(subscript.factors.get(loop, 0))
+                if loop == vector or isinstance(extent, Size) or not 1 < extent <= MOST_TAPS or not step or not gap:
+                    continue
+                if step % gap == 0 and step // gap < extent:
+                    return loop
+    return None
 
 
 def _even(total: int, largest: int) -> int:

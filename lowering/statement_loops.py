@@ -297,15 +297,18 @@ class _StatementLoops:
 
         def step(inner: Point, values: list[SSAValue]) -> list[SSAValue]:
             known: Reads = {}
-            results: list[SSAValue] = []
-            for number, (at, lanes) in enumerate(self.tile_points(inner, along, across)):
-                accumulators = values[number * outputs : (number + 1) * outputs]
-                new = self.body.evaluate(at, accumulators, lanes, known)
-                results += [self.builder.broadcast(value, lanes.count) for value in new]
+            for tap in range(1 if taps is None else self.spans[taps].extent):
+                results: list[SSAValue] = []
+                for number, (at, lanes) in enumerate(self.tile_points(inner.moved(taps, tap), along, across)):
+                    accumulators = values[number * outputs : (number + 1) * outputs]
+                    new = self.body.evaluate(at, accumulators, lanes, known)
+                    results += [self.builder.broadcast(value, lanes.count) for value in new]
+                values = results
             self.fetch_ahead(inner, along, across)
-            return results
+            return values
 
-        totals = self.reduce(self.reductions, point, carried, step)
+        taps = self.schedule.taps
+        totals = self.reduce([loop for loop in self.reductions if loop != taps], point, carried, step)
         for number, (at, lanes) in enumerate(points):
             self.store(totals[number * outputs : (number + 1) * outputs], at, lanes)
 

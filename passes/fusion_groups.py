@@ -17,14 +17,16 @@ Every op starts as a group of its own; groups along a value are merged as long a
   what depends on it needs as well (the input of a layer, for the gradient), which is in memory anyway. One that copies
   its operands joins nothing (`transposed_operands.wants_panels`).
 
-Windows, scatters and opaque ops are groups of their own, since their loops are scheduled as a whole; so are
-contractions that read an operand elsewhere than at their loops, such as convolutions.
+Windows, scatters and opaque ops are groups of their own, since their loops are scheduled as a whole. A contraction that
+reads an operand elsewhere than at its loops takes in what computes that operand only if no two iterations of a parallel
+loop read the same windows, as in a convolution of each channel by itself: they share the loops that are indices of the
+operand, so that a padded image is in memory one channel at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import prod
 
@@ -34,9 +36,9 @@ from xdsl.traits import IsTerminator
 from tenon.dialects.checkpoint import RECOMPUTED
 from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexMapOp, ReductionOp
 from tenon.dialects.regions import used_values
-from tenon.dialects.size import Size, UndecidedSizeError, estimate, is_at_most
+from tenon.dialects.size import Size, estimate, is_at_most
 from tenon.dialects.types import compute_type, element_of, numpy_dtype
-from tenon.passes.iteration import Iteration, iteration_of, shape
+from tenon.passes.iteration import ACROSS, Iteration, is_indexed, iteration_of, rearranges_results, shape
 from tenon.passes.later_uses import LaterUses
 from tenon.passes.loop_classes import LoopClasses
 from tenon.passes.transposed_operands import wants_panels
@@ -81,6 +83,8 @@ class Group:
         """What is added up so."""
         self.row_bytes = 0
         self.closed = True
+        self.across: set[int] = set()
+        """Loops of values that windows read across, which cannot be shared."""
 
     @property
     def contractions(self) -> list[Operation]:
@@ -100,6 +104,7 @@ class Plan:
     accumulated: frozenset[int] = frozenset()
     added_up: tuple[SSAValue, ...] = ()
     """Values that are only complete when all iterations of the accumulated loops have run."""
+    across: frozenset[int] = frozenset()
 
 
 class Grouping:
@@ -186,7 +191,7 @@ class Grouping:
         if isinstance(op, ReductionOp):
             group.closed = not self._reduces_rows(op)
         else:
-            group.closed = _rearranges_results(op, iteration)
+            group.closed = rearranges_results(op, iteration)
 
     def _reduces_rows(self, op: Operation) -> bool:
         """Whether a reduction combines along the innermost loop and leaves some loop to share."""
@@ -202,7 +207,8 @@ class Grouping:
         found: dict[Operation, int] = {}
         closed = self.group_of[op].closed
         recomputed = RECOMPUTED in op.attributes
-        for operand, access in zip(op.operands, self._iterations[op].operands, strict=True):
+        for index, operand in enumerate(op.operands):
+            access = self._iterations[op].access(index)
             producer = operand.owner
             if recomputed and isinstance(producer, Operation) and RECOMPUTED not in producer.attributes:
                 continue  # it belongs to its users, and what it was computed from before is only kept for it
@@ -258,7 +264,7 @@ class Grouping:
         outside = sum(left.pending.values())
         used = sum(1 for operand in user.operands if operand in left.pending)
         same_loops = all(isinstance(op, ElementwiseOp | IndexMapOp) for op in left.operations) and not left.has_rows
-        if isinstance(user, IndexMapOp) and not all(map(_is_indexed, left.operations)):
+        if isinstance(user, IndexMapOp) and not all(map(is_indexed, left.operations)):
             return False  # what asks for its place cannot move to another one
         return outside == used and same_loops
 
@@ -266,6 +272,7 @@ class Grouping:
         """Unite the loops of two groups; `None` if they cannot run as one."""
         small, large = (left, right) if len(left.operations) < len(right.operations) else (right, left)
         edges = list(self._edges(small, large))
+        across = left.across | right.across | set(self._loops_across(edges))
         for value, user, _ in edges:
             added_up = value in left.added_up or value in right.added_up
             if added_up or (isinstance(user, ContractionOp) and self._later.has(value, user)):
@@ -275,7 +282,19 @@ class Grouping:
         find = self._classes.find
         if len({find(loop) for loop in large.loops}) < len(large.loops) and not self._are_distinct(large.operations):
             return None
-        return self._plan_sharing(left, right, edges) or self._plan_adding_up(left, right, edges)
+        plan = self._plan_sharing(left, right, edges) or self._plan_adding_up(left, right, edges)
+        if plan is None or plan.shared.intersection(map(find, across)):
+            return None
+        return replace(plan, across=frozenset(across))
+
+    def _loops_across(self, edges: Iterable[Edge]) -> Iterator[int]:
+        """The loops of values that windows read across."""
+        for value, user, index in edges:
+            for loop, position in zip(
+                self._value_loops(value), self._iterations[user].access(index) or (), strict=True
+            ):
+                if position == ACROSS and loop is not None:
+                    yield loop
 
     def _plan_sharing(self, left: Group, right: Group, edges: Sequence[Edge]) -> Plan | None:
         """All loops that are parallel in both groups are shared."""
@@ -355,11 +374,13 @@ class Grouping:
     def _unite(self, edges: Iterable[Edge]) -> bool:
         """Make the loops one that index the same dimension of a value where it is produced and where it is used."""
         for value, user, index in edges:
-            access = self._iterations[user].operands[index]
+            access = self._iterations[user].access(index)
             if access is None:
                 return False
             user_loops = self._loops_of[user]
             for loop, position in zip(self._value_loops(value), access, strict=True):
+                if position == ACROSS:
+                    continue
                 used = None if position is None else user_loops[position]
                 if (loop is None) != (used is None):
                     return False
@@ -394,7 +415,8 @@ class Grouping:
     def _strip_pays(self, op: Operation, shared: frozenset[int]) -> bool:
         """Whether a contraction may be done in strips of the `shared` loops."""
         iteration, extents = self._iterations[op], self._classes.extents
-        if None in iteration.operands:
+        accesses = [iteration.access(index) for index in range(len(op.operands))]
+        if None in accesses:
             return False
         loops = [None if loop is None else self._classes.find(loop) for loop in self._loops_of[op]]
         parallel = {loop for loop, is_parallel in zip(loops, iteration.parallel, strict=True) if is_parallel}
@@ -402,8 +424,8 @@ class Grouping:
             return not wants_panels(op)
         if estimate(prod([extents[loop] for loop in shared.intersection(loops)])) < FEWEST_STRIPED_ROWS:
             return False
-        for operand, access in zip(op.operands, iteration.operands, strict=True):
-            own = [loops[position] for position in access or () if position is not None]
+        for operand, access in zip(op.operands, accesses, strict=True):
+            own = [loops[position] for position in access or () if position not in (None, ACROSS)]
             reread = prod([extents[loop] for loop in own if loop is not None and loop not in shared])
             if not is_at_most(reread * numpy_dtype(element_of(operand.type)).itemsize, MOST_REREAD_BYTES):
                 return False
@@ -447,6 +469,7 @@ class Grouping:
             large.closed = True
         else:
             large.shared, large.row_bytes, large.accumulated = plan.shared, plan.row_bytes, plan.accumulated
+            large.across = set(plan.across)
             large.added_up |= small.added_up | set(plan.added_up)
             large.closed = False
         for op in small.operations:
@@ -470,27 +493,6 @@ class Grouping:
         large.ancestors = (large.ancestors | small.ancestors) & ~large.members
         for successor in large.successors:
             self._propagate(successor, large.ancestors | large.members)
-
-
-def _rearranges_results(op: Operation, iteration: Iteration) -> bool:
-    """Whether `op` reads elements once, at other places, and nothing that uses its result could share its loops."""
-    if not isinstance(op, IndexMapOp) or iteration.operands[0] is not None:
-        return False
-    if not is_at_most(prod(iteration.extents), prod(shape(op, op.operands[0].type))) or not _is_indexed(op):
-        return False
-    return not any(isinstance(use.operation, ElementwiseOp | ReductionOp) for use in op.results[0].uses)
-
-
-def _is_indexed(op: Operation) -> bool:
-    """Whether `op` reads its operands by indexing maps alone, so that what computes them can become part of it."""
-    if not isinstance(op, IndexMapOp):
-        return True
-    source, result = shape(op, op.operands[0].type), shape(op, op.results[0].type)
-    try:
-        places = op.source_map(source, len(result), op.settings)
-    except UndecidedSizeError:
-        return False
-    return op.is_indexing_map(places, source, result)
 
 
 def _would_make_circle(left: Group, right: Group) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
@@ -11,24 +12,33 @@ from xdsl.utils.exceptions import PassFailedException
 from tenon.dialects.base import TensorOp
 from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
 from tenon.dialects.inference import normalize_axes
-from tenon.dialects.size import UndecidedSizeError
+from tenon.dialects.size import UndecidedSizeError, is_at_most
 from tenon.dialects.types import shape_of
 
 Access = tuple[int | None, ...]
 """For each dimension of a value the loop that is its index, `None` for a dimension of size 1."""
+ACROSS = -1
+"""In an access by windows: a dimension whose index is no loop by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
     """Loops by extent, whether each is parallel, and how they index operands and results.
 
-    An operand of access `None` is read at other places than where the loops are.
+    An operand of access `None` is read at other places than where the loops are. `windows` has an access for those of
+    which windows read that no two iterations of a parallel loop share: all dimensions but those `ACROSS`.
     """
 
     extents: tuple[int, ...]
     parallel: tuple[bool, ...]
     operands: tuple[Access | None, ...]
     results: tuple[Access, ...]
+    windows: tuple[Access | None, ...] = ()
+
+    def access(self, index: int) -> Access | None:
+        """How the loops index an operand, by windows perhaps."""
+        plain = self.operands[index]
+        return plain if plain is not None or not self.windows else self.windows[index]
 
 
 def iteration_of(op: Operation) -> Iteration | None:
@@ -123,7 +133,32 @@ def _contraction(op: ContractionOp) -> Iteration | None:
         ]
     )
     parallel = tuple([not reduced for reduced in structure.reductions])
-    return Iteration(structure.extents, parallel, operands, (access,))
+    moving = {loop for loop, extent in enumerate(structure.extents) if parallel[loop] and extent != 1}
+    windows = tuple(
+        [
+            None if known is not None else _window_access(places, shape(op, operand.type), structure.extents, moving)
+            for operand, places, known in zip(op.operands, structure.operand_maps, operands, strict=True)
+        ]
+    )
+    return Iteration(structure.extents, parallel, operands, (access,), windows)
+
+
+def _window_access(
+    places: AffineMap, sizes: tuple[int, ...], extents: tuple[int, ...], moving: set[int]
+) -> Access | None:
+    """The loops that index some dimensions of a value, if all of the loops `moving` count for some dimension."""
+    used = {expr.position for place in places.results for expr in place.dfs() if isinstance(expr, AffineDimExpr)}
+    if not moving <= used:
+        return None
+    access: list[int | None] = []
+    for size, place in zip(sizes, places.results, strict=True):
+        if size == 1:
+            access.append(None)
+        elif isinstance(place, AffineDimExpr) and extents[place.position] == size and place.position not in access:
+            access.append(place.position)
+        else:
+            access.append(ACROSS)
+    return tuple(access)
 
 
 def _plain_access(places: AffineMap, sizes: tuple[int, ...], extents: tuple[int, ...]) -> Access | None:
@@ -137,3 +172,24 @@ def _plain_access(places: AffineMap, sizes: tuple[int, ...], extents: tuple[int,
         else:
             return None
     return tuple(access)
+
+
+def rearranges_results(op: Operation, iteration: Iteration) -> bool:
+    """Whether `op` reads elements once, at other places, and nothing that uses its result could share its loops."""
+    if not isinstance(op, IndexMapOp) or iteration.operands[0] is not None:
+        return False
+    if not is_at_most(prod(iteration.extents), prod(shape(op, op.operands[0].type))) or not is_indexed(op):
+        return False
+    return not any(isinstance(use.operation, ElementwiseOp | ReductionOp) for use in op.results[0].uses)
+
+
+def is_indexed(op: Operation) -> bool:
+    """Whether `op` reads its operands by indexing maps alone, so that what computes them can become part of it."""
+    if not isinstance(op, IndexMapOp):
+        return True
+    source, result = shape(op, op.operands[0].type), shape(op, op.results[0].type)
+    try:
+        places = op.source_map(source, len(result), op.settings)
+    except UndecidedSizeError:
+        return False
+    return op.is_indexing_map(places, source, result)

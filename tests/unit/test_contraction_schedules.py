@@ -248,6 +248,8 @@ class TestErrors:
             ({"vector": 2, "width": 4, "pack_jam": 0}, "pack_jam and jam_block need a jam loop"),
             ({**TILE, "jam_block": 3}, "jam_block is 3, no multiple of jam_count 2"),
             ({**TILE, "block": 0}, "block is 0, not at least 1"),
+            ({**TILE, "taps": 1}, "taps is loop 1, which is no reduction loop beside the vectors"),
+            ({**TILE, "taps": 3, "block": 2}, "taps goes with lanes along a parallel loop, and not with blocks"),
             ({**TILE, "pack": 2}, "input 2 cannot be packed, the op has 2 inputs"),
             ({**TILE, "rows": 4, "pack": 1}, "rows and strip do not go with panels and blocks"),
             ({**TILE, "ahead": 0}, "ahead is 0; it needs lanes along a loop that is not reduced, and at least 1"),

@@ -188,6 +188,33 @@ def test_rows_one_behind_the_other(geometry: Geometry) -> None:
     check(geometry)
 
 
+BY_CHANNEL = [
+    Geometry(1, 67, 1, 1, (29, 31), (3, 3), (1, 1), (1, 1), (1, 1)),
+    Geometry(2, 64, 1, 1, (17, 40), (5, 2), (2, 1), (1, 2), (2, 1)),
+    Geometry(3, 70, 1, 1, (23,), (7,), (1,), (1,), (3,)),
+    Geometry(1, 64, 1, 1, (1, 16), (1, 3), (1, 1), (1, 1), (0, 1)),
+    Geometry(1, 65, 1, 1, (9, 14), (3, 3), (1, 1), (3, 1), (3, 2)),
+    Geometry(1, 64, 1, 1, (41, 33), (4, 3), (3, 2), (1, 1), (1, 1)),
+    Geometry(2, 66, 2, 3, (13, 19), (3, 3), (1, 1), (1, 1), (1, 1)),
+]
+
+
+@pytest.mark.parametrize("geometry", BY_CHANNEL, ids=str)
+def test_each_channel_by_itself(geometry: Geometry) -> None:
+    check(geometry)
+
+
+def test_padding_and_windows_are_one_kernel_where_windows_are_read_once() -> None:
+    def kernels(groups: int) -> int:
+        x, weight = np.zeros((1, 64, 30, 30), np.float32), np.zeros((64, 64 // groups, 3, 3), np.float32)
+        module = tenon.jit(lambda x, w: tenon.conv2d(x, w, padding=1, groups=groups)).trace(x, weight).module.clone()
+        run_passes(new_context(), module, stages(512, filtering=False)[0].passes)
+        return sum("kernel" in op.attributes for op in module.ops)
+
+    assert kernels(64) == 1
+    assert kernels(1) == 2, "64 filters share a padded image"
+
+
 BY_CHANNELS = [
     Geometry(1, 1, 3, 64, (71, 70), (3, 3), (2, 2), (1, 1), (1, 1)),
     Geometry(2, 1, 2, 128, (12, 9), (3, 2), (1, 1), (2, 1), (1, 0)),

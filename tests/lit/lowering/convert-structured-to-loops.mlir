@@ -132,3 +132,30 @@ func.func private @adds_up(%x: memref<4x16x8xf32>, %g: memref<4x16x8xf32>, %o: m
 // CHECK:             vector.load %o[%[[B]],
 // CHECK:             scf.for {{.*}} iter_args
 // CHECK:             vector.store %{{.*}}, %o[%[[B]],
+
+// Two rows of windows of three rows overlap in two: taps from row to row are written out, and four rows are loaded.
+func.func private @taps(%x: memref<4x16xf32>, %w: memref<3xf32>, %o: memref<2x16xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0 + d2, d1)>, affine_map<(d0, d1, d2) -> (d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : memref<4x16xf32>, memref<3xf32>) outs(%o : memref<2x16xf32>) attrs = {schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 2 : i64, taps = 2 : i64}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @taps
+// CHECK-NOT:     scf.for
+// CHECK:         %[[A0:.*]] = vector.load %o
+// CHECK:         %[[A1:.*]] = vector.load %o
+// CHECK:         %[[R0:.*]] = vector.load %x
+// CHECK:         %[[B0:.*]] = vector.fma %[[R0]], {{.*}}, %[[A0]]
+// CHECK:         %[[R1:.*]] = vector.load %x
+// CHECK:         %[[B1:.*]] = vector.fma %[[R1]], {{.*}}, %[[A1]]
+// CHECK-NOT:     vector.load
+// CHECK:         %[[C0:.*]] = vector.fma %[[R1]], {{.*}}, %[[B0]]
+// CHECK:         %[[R2:.*]] = vector.load %x
+// CHECK:         %[[C1:.*]] = vector.fma %[[R2]], {{.*}}, %[[B1]]
+// CHECK-NOT:     vector.load
+// CHECK:         vector.fma %[[R2]], {{.*}}, %[[C0]]
+// CHECK:         %[[R3:.*]] = vector.load %x
+// CHECK:         vector.fma %[[R3]], {{.*}}, %[[C1]]

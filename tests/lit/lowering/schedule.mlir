@@ -219,3 +219,16 @@ func.func private @argmax(%x: memref<64x1000xf32>, %v: memref<64xf32>, %o: memre
 }
 // CHECK-LABEL: @argmax
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64}
+
+// Windows of neighbouring rows overlap: the taps from row to row are written out, for as many rows as registers hold.
+func.func private @overlapping_windows(%x: memref<18x66xf32>, %w: memref<3x3xf32>, %o: memref<16x64xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0 + d2, d1 + d3)>, affine_map<(d0, d1, d2, d3) -> (d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : memref<18x66xf32>, memref<3x3xf32>) outs(%o : memref<16x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @overlapping_windows
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 8 : i64, taps = 2 : i64}

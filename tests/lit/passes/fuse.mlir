@@ -178,3 +178,27 @@ func.func @inputs_of_layers_are_kept(%x: tensor<128x32xf32>, %w: tensor<32x64xf3
 // CHECK-NEXT:    [[H:%.*]] = func.call @kernel_0(%x, %w)
 // CHECK-NEXT:    [[Y:%.*]] = func.call @kernel_1([[H]], %v)
 // CHECK-NEXT:    func.call @kernel_2([[H]], [[Y]])
+
+// -----
+
+// Each channel is padded just before its windows are read: a channel is a loop of both.
+func.func @windows_of_each_channel(%x: tensor<1x64x1x30x30xf32>, %w: tensor<64x1x1x3x3xf32>) -> tensor<1x64x1x30x30xf32> {
+  %p = tenon.pad %x {low = [0, 0, 0, 1, 1], high = [0, 0, 0, 1, 1]} : tensor<1x64x1x30x30xf32> -> tensor<1x64x1x32x32xf32>
+  %y = tenon.convolution %p, %w : tensor<1x64x1x32x32xf32>, tensor<64x1x1x3x3xf32> -> tensor<1x64x1x30x30xf32>
+  func.return %y : tensor<1x64x1x30x30xf32>
+}
+// CHECK-LABEL: @windows_of_each_channel
+// CHECK-NEXT:    %y = func.call @kernel_0(%x, %w)
+// CHECK-NEXT:    func.return
+
+// -----
+
+// All filters read the same windows, so that the channels, which are added up, are padded before.
+func.func @windows_of_all_channels(%x: tensor<1x1x64x30x30xf32>, %w: tensor<1x64x64x3x3xf32>) -> tensor<1x1x64x30x30xf32> {
+  %p = tenon.pad %x {low = [0, 0, 0, 1, 1], high = [0, 0, 0, 1, 1]} : tensor<1x1x64x30x30xf32> -> tensor<1x1x64x32x32xf32>
+  %y = tenon.convolution %p, %w : tensor<1x1x64x32x32xf32>, tensor<1x64x64x3x3xf32> -> tensor<1x1x64x30x30xf32>
+  func.return %y : tensor<1x1x64x30x30xf32>
+}
+// CHECK-LABEL: @windows_of_all_channels
+// CHECK-NEXT:    [[P:%.*]] = func.call @kernel_0(%x)
+// CHECK-NEXT:    %y = func.call @kernel_1([[P]], %w)
