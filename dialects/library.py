@@ -4,7 +4,7 @@ from tenon.dialects import constant  # isort: split
 
 from tenon.dialects import arithmetic, comparison, elementary, pairwise, special  # isort: split
 
-from tenon.dialects import activation, indexing, joining, piecewise, reduction, shape  # isort: split
+from tenon.dialects import activation, band, indexing, joining, piecewise, reduction, shape  # isort: split
 
 from tenon.dialects import (  # isort: split
     class_loss,
@@ -40,6 +40,7 @@ from tenon.dialects import (
 __all__ = [
     "activation",
     "arithmetic",
+    "band",
     "checkpoint",
     "class_loss",
     "comparison",

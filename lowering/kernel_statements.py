@@ -288,7 +288,7 @@ def _covers(statement: Statement, output: Access) -> bool:
 def read_statement(op: linalg.ops.GenericOp) -> Statement:
     """Describe a generic. Raises `ValueError` where a loop has no extent, or two."""
     accesses = [
-        Access(operand, tuple(_subscript(expression) for expression in attribute.data.results))
+        Access(operand, tuple(subscript_of(expression) for expression in attribute.data.results))
         for operand, attribute in zip((*op.inputs, *op.outputs), op.indexing_maps.data, strict=True)
     ]
     extents = _extents(op, accesses)
@@ -324,7 +324,8 @@ def _kind(loop: int, iterator: IteratorType, extent: int, outputs: Sequence[Acce
     return LoopKind.REDUCTION
 
 
-def _subscript(expression: AffineExpr) -> Subscript:
+def subscript_of(expression: AffineExpr) -> Subscript:
+    """The index that `expression` is. Raises `ValueError` if it is no sum of loops times constants."""
     factors: dict[int, int] = {}
 
     def add(part: AffineExpr, factor: int) -> int:
@@ -466,7 +467,10 @@ def compute_bits(statement: Statement, loop: int | None = None) -> int:
     if selection is not None:
         return max(32, *(_bits(v.type) for v in (selection.new, *statement.body.args[: len(statement.inputs)])))
     places = set[SSAValue]() if loop is None else _scalar_places(statement, loop)
-    values = [*statement.body.args, *(result for op in statement.body.ops for result in op.results)]
+    values = [
+        *statement.body.args,
+        *(result for op in statement.body.ops if not is_only_cast(op) for result in op.results),
+    ]
     return max(max((_bits(value.type) for value in values if value not in places), default=32), 8)
 
 
@@ -491,6 +495,13 @@ def _scalar_places(statement: Statement, loop: int) -> set[SSAValue]:
             if is_place:
                 places.add(value)
     return places
+
+
+def is_only_cast(op: Operation) -> bool:
+    """Whether `op` is an index of which lanes are only made in another type."""
+    return isinstance(op, linalg.ops.IndexOp) and all(
+        isinstance(u.operation, arith.IndexCastOp) for u in op.result.uses
+    )
 
 
 def _bits(value_type: Attribute) -> int:

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.dialects.prefetch import PrefetchOp
 from tenon.lowering.combiners import product_of_sum
-from tenon.lowering.kernel_statements import Access, Statement, Stride, element_type, is_index_of
+from tenon.lowering.kernel_statements import Access, Statement, Stride, element_type, is_index_of, is_only_cast
 from tenon.lowering.loop_builder import INDEX, LoopBuilder, Position, vector_op, vector_type
 from tenon.lowering.transposed_tiles import transposed
 
@@ -292,8 +292,12 @@ class BodyEmitter:
 
     def _emit(self, op: Operation, values: dict[SSAValue, SSAValue], point: Point, lanes: Lanes, reads: Reads) -> None:
         match op:
+            case linalg.ops.IndexOp() if is_only_cast(op):
+                pass
             case linalg.ops.IndexOp():
                 values[op.result] = self._loop_index(op.dim.value.data, point, lanes)
+            case arith.IndexCastOp() if isinstance(op.input.owner, linalg.ops.IndexOp):
+                values[op.result] = self._loop_index(op.input.owner.dim.value.data, point, lanes, op.result.type)
             case arith.ConstantOp():
                 values[op.result] = self._builder.constant(op.value, op.result.type)
             case memref.LoadOp():
@@ -303,11 +307,13 @@ class BodyEmitter:
             case _:
                 self._compute(op, values, lanes, reads)
 
-    def _loop_index(self, loop: int, point: Point, lanes: Lanes) -> SSAValue:
+    def _loop_index(self, loop: int, point: Point, lanes: Lanes, element: Attribute = INDEX) -> SSAValue:
         first = self._builder.index(point.indices[loop])
+        if element != INDEX:
+            first = self._builder.pure(arith.IndexCastOp, (first,), element)
         if loop != lanes.loop or lanes.count == 1:
             return first
-        wide: Any = vector_type(INDEX, lanes.count)
+        wide: Any = vector_type(element, lanes.count)
         numbers = DenseIntOrFPElementsAttr.from_list(wide, list(range(lanes.count)))
         steps = self._builder.constant(numbers, wide)
         return self._builder.pure(arith.AddiOp, (self._builder.broadcast(first, lanes.count), steps), wide)

@@ -253,6 +253,15 @@ class SelectKnown(RewritePattern):
             forward(op, rewriter, op.x if op.x is op.y or bool(known) else op.y)
 
 
+class SelectTruth(RewritePattern):
+    """select(c, true, false) -> c"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: SelectOp, rewriter: PatternRewriter, /) -> None:
+        if is_bool(element_of(op.result.type)) and _is_number(op.x, 1) and _is_number(op.y, 0):
+            forward(op, rewriter, op.condition)
+
+
 class SelectByOpposite(RewritePattern):
     """select(not(c), x, y) -> select(c, y, x)"""
 
@@ -380,6 +389,7 @@ EQUATIONS = by_class(
         ((BitwiseAndOp, BitwiseOrOp), AndTruth()),
         ((BitwiseNotOp, LogicalNotOp), DoubleNot()),
         ((SelectOp,), SelectKnown()),
+        ((SelectOp,), SelectTruth()),
         ((SelectOp,), SelectByOpposite()),
         ((CondOp,), CondKnown()),
         ((CheckpointOp,), CheckpointUnused()),

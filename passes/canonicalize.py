@@ -21,6 +21,7 @@ from xdsl.traits import HasCanonicalizationPatternsTrait, IsTerminator
 from tenon.dialects.base import TensorOp
 from tenon.dialects.minimal_filtering import filtering_rows
 from tenon.passes.algebra import EQUATIONS
+from tenon.passes.band_equations import BAND_EQUATIONS
 from tenon.passes.dce import Effects, erase_unreachable_functions
 from tenon.passes.fold import fold
 from tenon.passes.shape_algebra import SHAPE_EQUATIONS
@@ -39,9 +40,9 @@ class CanonicalizePass(ModulePass):
     filtering: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        equations = {
-            key: [*EQUATIONS.get(key, ()), *SHAPE_EQUATIONS.get(key, ())] for key in EQUATIONS | SHAPE_EQUATIONS
-        }
+        tables = (EQUATIONS, SHAPE_EQUATIONS, BAND_EQUATIONS)
+        keys = dict.fromkeys(key for table in tables for key in table)
+        equations = {key: [pattern for table in tables for pattern in table.get(key, ())] for key in keys}
         with filtering_rows(self.filtering):
             Canonicalizer(Effects(op), equations).run(op)
         erase_unreachable_functions(op)

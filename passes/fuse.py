@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import PassFailedException
 
+from tenon.dialects.band import BandOp
 from tenon.dialects.base import TensorOp
 from tenon.dialects.checkpoint import RECOMPUTED
 from tenon.dialects.constant import ConstantOp
@@ -66,14 +67,20 @@ def _is_outside(op: Operation) -> bool:
 
 
 def _is_cloned(value: SSAValue) -> bool:
-    """Whether kernels hold the constant `value` themselves instead of taking it as an argument."""
+    """Whether kernels hold what makes `value` themselves instead of taking it as an argument: a band, or a constant."""
     op = value.owner
     if not isinstance(op, ConstantOp):
-        return False
+        return isinstance(op, BandOp) and not any(_is_outside_use(op, use) for use in value.uses)
     array = array_of(op.properties["value"])  # pyright: ignore[reportArgumentType]
     if array.size != 1 and any(array.strides):
         return False
     return array.size <= _SMALL_CONSTANT or not any(_reads_anywhere(use.operation, use.index) for use in value.uses)
+
+
+def _is_outside_use(op: BandOp, use: Use) -> bool:
+    user = use.operation
+    is_inside = user.parent is op.parent and isinstance(user, TensorOp) and not _is_outside(user)
+    return not is_inside or _reads_anywhere(user, use.index)
 
 
 def _reads_anywhere(op: Operation, index: int) -> bool:
@@ -100,6 +107,8 @@ class _Outliner:
         assert terminator.has_trait(IsTerminator)
         grouping = Grouping(block, self._effects.is_pure, self._is_cloned, contractions=self._contractions)
         for group in grouping.in_order():
+            if isinstance(band := group.operations[0], BandOp) and self._is_cloned(band.result):
+                continue  # it stays until its last user has a clone
             if len(group.operations) > 1 or not _is_outside(group.operations[0]):
                 group.operations.sort(key=grouping.positions.__getitem__)
                 self._outline_group(group, terminator)
@@ -244,7 +253,8 @@ class _Kernel:
             numbers[value] = len(numbers)
         described: list[Hashable] = [value.type for value in self.inputs]
         for value in self.constants:
-            described.append(value.owner.properties["value"])  # pyright: ignore[reportAttributeAccessIssue]
+            assert isinstance(value.owner, Operation)
+            described.append((type(value.owner), value.type, frozenset(value.owner.properties.items())))
         for op in self.operations:
             operands = tuple([numbers[value] for value in op.operands])
             types = tuple([result.type for result in op.results])
@@ -262,7 +272,7 @@ class _Kernel:
             argument.name_hint = value.name_hint
             mapper[value] = argument
         for value in self.constants:
-            assert isinstance(value.owner, ConstantOp)
+            assert isinstance(value.owner, Operation)
             block.add_op(value.owner.clone(mapper))
         for op in self.operations:
             op.detach()

@@ -11,7 +11,8 @@ result as an operand, by composing indexing maps, if no work is repeated:
 - a cheap body (at most 4 `arith` ops, casts not counted; no division, no region, no data-dependent read), into each of
   its consumers, unless the producer must be kept anyway because it is also returned or read in another way;
 - where the consumer reads elements more than once, only a cheap body if the consumer is parallel, and only casts and
-  plain copies if it reduces (a contraction).
+  plain copies if it reduces (a contraction), unless the body computes from indices alone and the consumer reads another
+  operand but once.
 
 A producer whose body asks for a loop index is inlined only where that index is a loop of the consumer or a constant.
 
@@ -288,7 +289,10 @@ class _KernelFusion:
             return False
         if not consumer.rereads(index):
             return True
-        return is_cheap if consumer.is_parallel else not ops
+        if consumer.is_parallel or not producer.inputs:
+            # What follows from the indices alone is had as fast as an element of the other operands is read.
+            return is_cheap and (consumer.is_parallel or not all(map(consumer.rereads, range(len(consumer.inputs)))))
+        return not ops
 
     def _take_body(
         self,

@@ -210,6 +210,8 @@ class Grouping:
         for index, operand in enumerate(op.operands):
             access = self._iterations[op].access(index)
             producer = operand.owner
+            if self._is_cloned(operand):
+                continue  # each kernel has its own
             if recomputed and isinstance(producer, Operation) and RECOMPUTED not in producer.attributes:
                 continue  # it belongs to its users, and what it was computed from before is only kept for it
             if (access is not None or closed) and isinstance(producer, Operation) and producer in self._iterations:

@@ -32,7 +32,7 @@ _GROUPS = {"floats": FLOATS, "integers": INTEGERS, "i1": BOOLS}
 _CHAPTERS: dict[str, tuple[str, ...]] = {
     "Element by element": ("arithmetic", "comparison", "elementary", "pairwise", "special", "piecewise", "activation"),
     "Making and converting": ("creation", "constant", "random", "sampling"),
-    "Moving elements": ("shape", "joining", "rearranging", "padding", "indexing", "dynamic_slicing", "scatter"),
+    "Moving elements": ("shape", "joining", "rearranging", "padding", "indexing", "band", "dynamic_slicing", "scatter"),
     "Reducing, scanning and sorting": ("reduction", "norms", "cumulative", "sorting", "searching"),
     "Products and windows": (
         *("contraction", "einsum", "convolution", "transposed_convolution"),

@@ -176,6 +176,19 @@ add("iota", [], lambda: np.indices((3, 5))[0].astype(np.int32), shape=(3, 5), dt
 add("iota", [], lambda: np.arange(11.0), shape=(11,), dtype=BF16)
 add("iota", [], lambda: np.zeros((0,), np.int64), shape=(0,))
 
+add("band", [], lambda: np.tri(5, 7, dtype=bool), shape=(5, 7), upper=0)
+add("band", [], lambda: ~np.tri(7, 5, -3, dtype=bool), shape=(7, 5), lower=-2)
+add(
+    "band",
+    [],
+    lambda: np.tri(31, 37, 2, dtype=bool) & ~np.tri(31, 37, -5, dtype=bool),
+    shape=(31, 37),
+    lower=-4,
+    upper=2,
+)
+add("band", [], lambda: np.broadcast_to(np.tri(3, 3, dtype=bool), (2, 1, 3, 3)), shape=(2, 1, 3, 3), upper=0)
+add("band", [], lambda: np.zeros((0, 4), bool), shape=(0, 4), upper=0)
+
 _ROWS = np.array([[1, -1, 0], [4, 1, 1]])
 for _axis in (0, 1, -1):
     _wide = (5, 5, 5)

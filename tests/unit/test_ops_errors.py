@@ -96,6 +96,14 @@ def tensor(*shape: int, dtype: Any = np.float32) -> Value:
             "tenon.max: start is 0.5 where a whole number is needed, for i32",
         ),
         (
+            lambda: ops.band(shape=(3,), upper=0),
+            "tenon.band: shape is (3,) where two sizes or more, of at least 0, are needed",
+        ),
+        (
+            lambda: ops.band(shape=(3, 3)),
+            "tenon.band: neither lower nor upper is given",
+        ),
+        (
             lambda: ops.iota(shape=(2,), dtype="i1"),
             "tenon.iota: dtype is i1, which does not hold numbers to count with",
         ),

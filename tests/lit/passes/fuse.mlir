@@ -202,3 +202,32 @@ func.func @windows_of_all_channels(%x: tensor<1x1x64x30x30xf32>, %w: tensor<1x64
 // CHECK-LABEL: @windows_of_all_channels
 // CHECK-NEXT:    [[P:%.*]] = func.call @kernel_0(%x)
 // CHECK-NEXT:    %y = func.call @kernel_1([[P]], %w)
+
+// -----
+
+// A band is part of the kernels that use it, and needs no memory.
+func.func @bands_are_cloned(%x: tensor<2x64x64xf32>, %y: tensor<f32>) -> (tensor<2x64xf32>, tensor<64x64xf32>) {
+  %m = tenon.band {shape = [64, 64], upper = 0} : tensor<64x64xi1>
+  %s = tenon.select %m, %x, %y : tensor<64x64xi1>, tensor<2x64x64xf32>, tensor<f32> -> tensor<2x64x64xf32>
+  %r = tenon.sum %s {axis = [2]} : tensor<2x64x64xf32> -> tensor<2x64xf32>
+  %o = tenon.sum %x {axis = [0]} : tensor<2x64x64xf32> -> tensor<64x64xf32>
+  %t = tenon.select %m, %o, %y : tensor<64x64xi1>, tensor<64x64xf32>, tensor<f32> -> tensor<64x64xf32>
+  func.return %r, %t : tensor<2x64xf32>, tensor<64x64xf32>
+}
+// CHECK-LABEL: @bands_are_cloned
+// CHECK-NEXT:    [[R:%.*]] = func.call @kernel_0(%x, %y)
+// CHECK:         func.return [[R]]
+// CHECK:       @kernel_0(%x: tensor<2x64x64xf32>, %y: tensor<f32>)
+// CHECK-NEXT:    tenon.band {shape = [64, 64], upper = 0}
+
+// -----
+
+// One that is returned is computed once, for all.
+func.func @bands_that_are_results(%x: tensor<64x64xf32>, %y: tensor<f32>) -> (tensor<64x64xi1>, tensor<64x64xf32>) {
+  %m = tenon.band {shape = [64, 64], upper = 0} : tensor<64x64xi1>
+  %t = tenon.select %m, %x, %y : tensor<64x64xi1>, tensor<64x64xf32>, tensor<f32> -> tensor<64x64xf32>
+  func.return %m, %t : tensor<64x64xi1>, tensor<64x64xf32>
+}
+// CHECK-LABEL: @bands_that_are_results
+// CHECK:         func.call @kernel_0
+// CHECK-COUNT-1: tenon.band
