@@ -287,6 +287,13 @@ Convolutions whose windows have three rows are computed by minimal filtering whe
 error is 1.1e-6 of the largest result, and 0.9e-6 for the sum itself (64 channels). An infinity or a NaN of the image
 reaches up to three more rows of the result there; `TENON_MINIMAL_FILTERING=0`, or the option `filtering=false` of the
 passes `layout` and `canonicalize`, leaves the sum as it is.
+
+A causal mask, or that of a sliding window, hides columns from whole strips of rows, which are then not computed. That
+is exact where `select(mask, scores, -inf)` hides them: what the scores are does not matter, and a row that sees nothing
+is NaN. The weights there are zero, and what they are multiplied by is taken to be finite: an infinity or a NaN in a row
+of the values, or of their cotangent, does not become a NaN in the strips that see nothing of it. `TENON_SKIP_HIDDEN=0`
+computes everything. A mask that is added hides nothing, since `x + -inf` is NaN for an `x` that is NaN or infinite; nor
+does one that selects a large finite number, or one that is an argument of the function.
 """
 
 

@@ -13,9 +13,10 @@ and scatter loops are unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby, product
+from math import lcm
 
 from xdsl.context import Context
 from xdsl.dialects import func, linalg, memref
@@ -27,11 +28,12 @@ from tenon.dialects.size import Size
 from tenon.lowering.block_loops import emit_blocks
 from tenon.lowering.kernel_intermediates import place_intermediates, release_intermediates
 from tenon.lowering.kernel_statements import Kernel, LoopKind, Statement, filling, kernels_of, read_kernel
-from tenon.lowering.loop_builder import LoopBuilder, Position, Span, Steps
+from tenon.lowering.loop_builder import Limits, LoopBuilder, Position, Span, Steps
 from tenon.lowering.loop_schedule import Schedule, read_schedule
 from tenon.lowering.shared_loops import SharedLoop, is_accumulated, shared_loops
 from tenon.lowering.statement_body import Buffer
 from tenon.lowering.strips import read_strips, tile_along
+from tenon.lowering.visible import read_visible, visible_limits
 
 
 @dataclass(frozen=True)
@@ -185,11 +187,12 @@ class _KernelLoops:
     def emit_strip(self, spans: Sequence[Span]) -> None:
         """All statements for one iteration of the outer loops."""
         runs = self.runs(spans)
+        limits = self.limits(spans)
         inner = {alloc for run in runs for alloc in run.intermediates}
         outer = [alloc for alloc in self.kernel.intermediates if alloc not in inner]
         buffers = place_intermediates(self.kernel, self.lengths(spans), self.builder, outer)
         for run in runs:
-            self.emit_run(run, spans, buffers)
+            self.emit_run(run, spans, limits, buffers)
         release_intermediates(buffers, self.builder)
 
     def runs(self, spans: Sequence[Span]) -> list[_Run]:
@@ -219,7 +222,22 @@ class _KernelLoops:
             if all(use.operation in inside or isinstance(use.operation, linalg.ops.FillOp) for use in alloc.memref.uses)
         ]
 
-    def emit_run(self, run: _Run, spans: Sequence[Span], buffers: dict[SSAValue, Buffer]) -> None:
+    def limits(self, spans: Sequence[Span]) -> dict[int, Limits]:
+        """For each statement the columns that the rows of a strip see, in whole tiles of all statements."""
+        visible = {number: seen for number, seen in enumerate(map(read_visible, self.statements)) if seen is not None}
+        tile = lcm(*(tile_along(self.schedules[number], seen.loop) for number, seen in visible.items()))
+        found: dict[int, Limits] = {}
+        for number, seen in visible.items():
+            rows = next((span for loop, span in zip(self.shared, spans, strict=True) if loop[number] == seen.row), None)
+            if rows is None:
+                raise ValueError(f"visible: the bounds depend on loop {seen.row}, which the statements do not share")
+            columns = self.statements[number].extents[seen.loop]
+            found[number] = visible_limits(self.builder, seen, rows, columns, tile)
+        return found
+
+    def emit_run(
+        self, run: _Run, spans: Sequence[Span], limits: Mapping[int, Limits], buffers: dict[SSAValue, Buffer]
+    ) -> None:
         """The statements of `run`, inside of loops over what they do one by one."""
 
         def inside(positions: list[Position]) -> None:
@@ -232,6 +250,8 @@ class _KernelLoops:
                 whole = [Span.whole(extent) for extent in statement.extents]
                 for known, span in zip(self.shared, narrowed, strict=True):
                     whole[known[number]] = span
+                if (seen := read_visible(statement)) is not None:
+                    whole[seen.loop] = replace(whole[seen.loop], limits=limits[number])
                 emit_blocks(self.builder, statement, self.schedules[number], whole, buffers | own)
             release_intermediates(own, self.builder)
 

@@ -66,27 +66,44 @@ class Position:
         return Position(tuple((value, f * factor) for value, f in self.terms), self.constant * factor)
 
 
+Limits = tuple[SSAValue, SSAValue]
+"""Where a loop starts, and where it ends, as values of type `index`: multiples of its steps, or the loop's end."""
+
+
 @dataclass(frozen=True)
 class Steps:
-    """The iterations of a loop: `count` of them from `start`, `step` apart."""
+    """The iterations of a loop: `count` of them from `start`, `step` apart; of these only the ones within `limits`, if
+    there are some, which the program computes."""
 
     start: int
     count: int
     step: int = 1
+    limits: Limits | None = None
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there is just one iteration, so that no loop is needed."""
+        return self.count == 1 and self.limits is None
 
 
 @dataclass(frozen=True)
 class Span:
-    """The iterations of a loop that a nest runs: `extent` from `start`, which is `local` in shrunken buffers."""
+    """The iterations of a loop that a nest runs: `extent` from `start`, which is `local` in shrunken buffers. With
+    `limits`, which count from `start`, only those within them are needed."""
 
     start: Position
     local: Position
     extent: int
+    limits: Limits | None = None
 
     @staticmethod
     def whole(extent: int) -> Span:
         """All iterations of a loop."""
         return Span(Position(), Position(), extent)
+
+    def steps(self) -> Steps:
+        """Its iterations one by one."""
+        return Steps(0, self.extent, limits=self.limits)
 
     def part(self, distance: Position, extent: int) -> Span:
         """`extent` of the iterations, `distance` from the first."""
@@ -210,22 +227,17 @@ class LoopBuilder:
         """An `scf.parallel` over all `steps`; loops of one iteration leave no trace, one of none leaves nothing."""
         if any(s.count == 0 for s in steps):
             return
-        repeated = [s for s in steps if s.count != 1]
+        repeated = [s for s in steps if not s.is_single]
         block = Block(arg_types=[INDEX] * len(repeated)) if repeated else None
         arguments = iter(block.args if block else ())
-        positions = [Position(((next(arguments), 1),)) if s.count != 1 else Position((), s.start) for s in steps]
+        positions = [Position((), s.start) if s.is_single else Position(((next(arguments), 1),)) for s in steps]
         if block is None:
             body(positions)
             return
         with self._inside(block):
             body(positions)
             self.add(scf.ReduceOp.create())
-        number = self.index_constant
-        bounds = [
-            *(number(s.start) for s in repeated),
-            *(number(s.start + s.count * s.step) for s in repeated),
-            *(number(s.step) for s in repeated),
-        ]
+        bounds = [value for values in zip(*map(self._bounds, repeated), strict=True) for value in values]
         segments = DenseArrayBase.from_list(i32, [len(repeated)] * 3 + [0])
         self.add(
             scf.ParallelOp.create(
@@ -242,16 +254,23 @@ class LoopBuilder:
         """An `scf.for` that carries values; one iteration is written out, none gives `carried`."""
         if steps.count == 0:
             return list(carried)
-        if steps.count == 1:
+        if steps.is_single:
             return list(body(Position((), steps.start), list(carried)))
         types = [value.type for value in carried]
         block = Block(arg_types=[INDEX, *types])
         with self._inside(block):
             results = body(Position(((block.args[0], 1),)), list(block.args[1:]))
             self.add(scf.YieldOp.create(operands=results))
-        bounds = [steps.start, steps.start + steps.count * steps.step, steps.step]
-        loop = scf.ForOp.create(
-            operands=[*map(self.index_constant, bounds), *carried], result_types=types, regions=[Region(block)]
-        )
+        loop = scf.ForOp.create(operands=[*self._bounds(steps), *carried], result_types=types, regions=[Region(block)])
         self.add(loop)
         return list(loop.results)
+
+    def _bounds(self, steps: Steps) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """Where a loop starts and ends, and its step."""
+        number = self.index_constant
+        start, end = number(steps.start), number(steps.start + steps.count * steps.step)
+        if steps.limits is not None:
+            lower, upper = steps.limits
+            start = lower if steps.start == 0 else self.pure(arith.MaxSIOp, (start, lower), INDEX)
+            end = self.pure(arith.MinSIOp, (upper, end), INDEX)
+        return start, end, number(steps.step)

@@ -13,7 +13,7 @@ A loop whose number of iterations is neither constant nor known in front of the 
 
 from __future__ import annotations
 
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -71,7 +71,7 @@ def _op_cost(op: Operation, outer: Loop) -> Number:
         cost = total(_block_cost(op.body.block, outer), _LOOP)
         for bounds in loop_bounds(op):
             is_seen = not any(_is_inside(bound, outer) for bound in bounds if constant_int(bound) is None)
-            cost = product(cost, trips(*map(known, bounds)) if is_seen else UNKNOWN_TRIPS)
+            cost = product(cost, trips(*map(known, bounds)) if is_seen else _most_trips(*bounds))
         return cost
     if op.regions:
         cost = 0
@@ -80,6 +80,14 @@ def _op_cost(op: Operation, outer: Loop) -> Number:
                 cost = total(cost, _block_cost(block, outer))
         return product(cost, UNKNOWN_TRIPS) if isinstance(op, scf.WhileOp) else cost
     return _simple_cost(op)
+
+
+def _most_trips(lower: SSAValue, upper: SSAValue, step: SSAValue) -> int:
+    """How often a loop runs at most, whose start or end is computed: its end may be the smaller of two numbers."""
+    ends = upper.owner.operands if isinstance(upper.owner, arith.MinSIOp) else ()
+    most = [end for value in ends if (end := constant_int(value)) is not None]
+    length = constant_int(step)
+    return -(-most[0] // length) if most and length else UNKNOWN_TRIPS
 
 
 def _is_inside(value: SSAValue, loop: Loop) -> bool:

@@ -29,6 +29,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "convert-tensor-to-structured": _loader("convert_tensor_to_structured", "ConvertTensorToStructuredPass"),
     "bufferize": _loader("bufferize", "BufferizePass"),
     "schedule": _loader("schedule", "SchedulePass"),
+    "skip-hidden": _loader("skip_hidden", "SkipHiddenPass"),
     "convert-structured-to-loops": _loader("convert_structured_to_loops", "ConvertStructuredToLoopsPass"),
     "vectorize-updates": _loader("vectorize_updates", "VectorizeUpdatesPass"),
     "prefetch-rows": _loader("prefetch_rows", "PrefetchRowsPass"),
@@ -49,18 +50,24 @@ class Stage:
 
 
 def stages(
-    vector_bits: int, tuning: str = "", exact_math: str = "", filtering: bool = True, cache: int | None = None
+    vector_bits: int,
+    tuning: str = "",
+    exact_math: str = "",
+    filtering: bool = True,
+    cache: int | None = None,
+    skipping: bool = True,
 ) -> tuple[Stage, ...]:
     """The stages in order, for a target with vector registers of `vector_bits` (0: scalar loops, as for a GPU).
 
     `tuning` are the options of `schedule` that name a tuning record and the processor, `exact_math` the functions that
     `expand-math` computes exactly. `filtering` lets convolutions become ones by minimal filtering. `cache` is the size
-    of the last level of the caches, where it is known.
+    of the last level of the caches, where it is known. `skipping` leaves out what masks hide.
     """
     updates = f"vectorize-updates{{vector-bits={vector_bits}}}"
     stream_stores = "stream-stores" if cache is None else f"stream-stores{{cache={cache}}}"
     expand_math = f"expand-math{{exact={exact_math}}}" if exact_math else "expand-math"
     schedule = f"schedule{{{' '.join(filter(None, (f'vector-bits={vector_bits}', tuning)))}}}"
+    hidden = ("skip-hidden",) if vector_bits and skipping else ()
     tensor_passes = TENSOR_PIPELINE if filtering else _without_filtering(TENSOR_PIPELINE)
     return (
         # The ops as they were traced.
@@ -70,7 +77,7 @@ def stages(
         # Every op is a linalg.generic on tensors.
         Stage("structured", ("bufferize",)),
         # Tensors are buffers in one arena.
-        Stage("buffered", (schedule, "convert-structured-to-loops")),
+        Stage("buffered", (schedule, *hidden, "convert-structured-to-loops")),
         # Kernels are loops over vectors and scalars.
         Stage(
             "loops",
@@ -130,9 +137,10 @@ def lower(
     exact_math: str = "",
     filtering: bool = True,
     cache: int | None = None,
+    skipping: bool = True,
 ) -> ModuleOp:
     """Take `module` from the stage that it stands at through the passes of that stage and of all later ones."""
-    order = stages(vector_bits, tuning, exact_math, filtering, cache)
+    order = stages(vector_bits, tuning, exact_math, filtering, cache, skipping)
     start = [stage.name for stage in order].index(stage_of(module))
     for stage in order[start:]:
         run_passes(ctx, module, stage.passes, observe)

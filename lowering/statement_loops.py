@@ -133,19 +133,20 @@ class _StatementLoops:
         extent, width, unroll = self.spans[self.vector].extent, self.schedule.width, self.schedule.unroll
         if isinstance(extent, Size):
             return self.vector_tiles_of_size(extent)
+        limits = self.spans[self.vector].limits
         full, left = divmod(extent, width * unroll)
         vectors, rest = divmod(left, width)
         lanes = Lanes(self.vector, width)
-        tiles = [_Tiles(Steps(0, full, width * unroll), unroll, lanes)]
+        tiles = [_Tiles(Steps(0, full, width * unroll, limits), unroll, lanes)]
         start = full * width * unroll
-        tiles.append(_Tiles(Steps(start, min(vectors, 1), width * unroll), vectors, lanes))
+        tiles.append(_Tiles(Steps(start, min(vectors, 1), width * unroll, limits), vectors, lanes))
         start += vectors * width
         if self.statement.divides_integers():
-            tiles.append(_Tiles(Steps(start, rest), 1, Lanes(self.vector)))
+            tiles.append(_Tiles(Steps(start, rest, limits=limits), 1, Lanes(self.vector)))
         else:
             count = width if self.transposed else _lanes_for(rest)  # transposed tiles are square
             lanes = Lanes(self.vector, count, None if rest == count else rest)
-            tiles.append(_Tiles(Steps(start, min(rest, 1)), 1, lanes))
+            tiles.append(_Tiles(Steps(start, min(rest, 1), limits=limits), 1, lanes))
         return [tile for tile in tiles if tile.steps.count]
 
     def merged_vector_tiles(self) -> list[_Tiles]:
@@ -183,18 +184,19 @@ class _StatementLoops:
         if self.jam is None:
             return [_Tiles(Steps(0, 1))]
         count = self.schedule.jam_count
-        full, left = divmod(self.spans[self.jam].extent, count)
+        span = self.spans[self.jam]
+        full, left = divmod(span.extent, count)
         rest = (
             _Tiles(Steps(full * count, left))
             if isinstance(left, Size)
-            else _Tiles(Steps(full * count, min(left, 1)), left)
+            else _Tiles(Steps(full * count, min(left, 1), limits=span.limits), left)
         )
-        return [tile for tile in (_Tiles(Steps(0, full, count), count), rest) if tile.steps.count != 0]
+        return [tile for tile in (_Tiles(Steps(0, full, count, span.limits), count), rest) if tile.steps.count != 0]
 
     def one_by_one(self, loops: Sequence[int], *, parallel: bool) -> list[_Range]:
         """All iterations of `loops`, except the tiled ones."""
         tiled = (self.vector, self.jam)
-        return [_Range(loop, Steps(0, self.spans[loop].extent), parallel) for loop in loops if loop not in tiled]
+        return [_Range(loop, self.spans[loop].steps(), parallel) for loop in loops if loop not in tiled]
 
     def tiled(self, loop: int | None, tiles: _Tiles) -> list[_Range]:
         """The steps of `tiles` along `loop`, or nothing if there is no such loop."""
@@ -247,7 +249,7 @@ class _StatementLoops:
         def body(position: Position, values: list[SSAValue]) -> list[SSAValue]:
             return self.reduce(loops[1:], self.step_to(point, loops[0], position), values, leaf)
 
-        return self.builder.sequential(Steps(0, self.spans[loops[0]].extent), carried, body)
+        return self.builder.sequential(self.spans[loops[0]].steps(), carried, body)
 
     # Lanes that write different elements
 

@@ -96,7 +96,8 @@ def _target_key(device: str) -> str:
     from tenon.runtime.device_cpu import host_target
 
     target = host_target()
-    settings = f"{lower.vector_bits(device)}{_tuning_key(device)} {knobs.exact_math} {knobs.minimal_filtering:d}"
+    flags = f"{knobs.minimal_filtering:d}{knobs.skip_hidden:d}"
+    settings = f"{lower.vector_bits(device)}{_tuning_key(device)} {knobs.exact_math} {flags}"
     settings = f"{settings} {last_level_cache()}"
     return f"{target.triple} {target.cpu} {target.features} {settings}"
 

@@ -238,6 +238,13 @@ class Knobs:
         default=True,
         decides_code=True,
     )
+    skip_hidden = _flag(
+        "TENON_SKIP_HIDDEN",
+        "leave out what causal and sliding masks hide; 0 computes it, so that an infinity or a NaN there is multiplied "
+        "by zero",
+        default=True,
+        decides_code=True,
+    )
     num_threads = Knob(
         "TENON_NUM_THREADS",
         _optional(_integer(1, 1024)),

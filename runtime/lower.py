@@ -64,6 +64,7 @@ def options(device: str) -> dict[str, Any]:
         "exact_math": knobs.exact_math,
         "filtering": knobs.minimal_filtering,
         "cache": last_level_cache(),
+        "skipping": knobs.skip_hidden,
     }
 
 
