@@ -17,7 +17,8 @@ from dataclasses import replace
 from math import prod
 
 from tenon.dialects.size import Size
-from tenon.lowering.kernel_statements import Access, LoopKind, Statement, Stride, compute_bits, element_type
+from tenon.lowering.kernel_statements import Access, LoopKind, Statement, Stride, element_type
+from tenon.lowering.lane_bits import compute_bits
 from tenon.lowering.loop_schedule import Schedule
 
 CACHE_BYTES = 1 << 20

@@ -41,11 +41,11 @@ from tenon.lowering.kernel_statements import (
     LoopKind,
     Statement,
     Stride,
-    compute_bits,
     kernels_of,
     read_kernel,
     vector_obstacle,
 )
+from tenon.lowering.lane_bits import compute_bits
 from tenon.lowering.loop_schedule import MOST_TAPS, Schedule
 from tenon.lowering.row_schedule import batch_bytes, in_row_blocks
 from tenon.lowering.shared_loops import SharedLoop, is_contraction, shared_loops

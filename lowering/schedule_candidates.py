@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from tenon.dialects.size import estimate
 from tenon.lowering.contraction_schedule import may_have_panels
-from tenon.lowering.kernel_statements import LoopKind, Statement, compute_bits, vector_obstacle
+from tenon.lowering.kernel_statements import LoopKind, Statement, vector_obstacle
+from tenon.lowering.lane_bits import compute_bits
 from tenon.lowering.loop_schedule import Schedule, check_schedule
 
 TILES = ((1, 8), (1, 12), (2, 6), (2, 8), (2, 12), (3, 6), (3, 8), (4, 4), (4, 5), (4, 6), (6, 4), (8, 2), (8, 3))

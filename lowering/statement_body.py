@@ -17,7 +17,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.dialects.prefetch import PrefetchOp
 from tenon.lowering.combiners import product_of_sum
-from tenon.lowering.kernel_statements import Access, Statement, Stride, element_type, is_index_of, is_only_cast
+from tenon.lowering.kernel_statements import Access, Statement, Stride, element_type, is_index_of
+from tenon.lowering.lane_bits import is_only_cast
 from tenon.lowering.loop_builder import INDEX, LoopBuilder, Position, vector_op, vector_type
 from tenon.lowering.transposed_tiles import transposed
 
