@@ -104,9 +104,13 @@ class Access:
         """How many elements of the last dimension lie between one iteration of `loop` and the next."""
         return self.subscripts[-1].factors.get(loop, 0) if self.subscripts else 0
 
-    def advances(self, loop: int) -> bool:
-        """Whether some index depends on `loop` alone, so that each iteration is at an element of its own."""
-        return any(list(subscript.factors) == [loop] and subscript.factors[loop] for subscript in self.subscripts)
+    def advances(self, loop: int, single: Collection[int] = ()) -> bool:
+        """Whether some index depends on `loop` alone, so that each iteration is at an element of its own. Those of one
+        iteration, `single`, do not count."""
+        return any(
+            subscript.factors.get(loop) and all(other == loop or other in single for other in subscript.factors)
+            for subscript in self.subscripts
+        )
 
     def plain_loops(self) -> tuple[int | None, ...]:
         """For each index the loop that it is, or None."""
@@ -293,8 +297,9 @@ def read_statement(op: linalg.ops.GenericOp) -> Statement:
     ]
     extents = _extents(op, accesses)
     inputs, outputs = tuple(accesses[: len(op.inputs)]), tuple(accesses[len(op.inputs) :])
+    single = [loop for loop, extent in enumerate(extents) if extent == 1]
     kinds = tuple(
-        _kind(loop, iterator.data, extents[loop], outputs) for loop, iterator in enumerate(op.iterator_types.data)
+        _kind(loop, iterator.data, extents, outputs, single) for loop, iterator in enumerate(op.iterator_types.data)
     )
     return Statement(op, inputs, outputs, extents, kinds, [None] * len(outputs))
 
@@ -314,10 +319,12 @@ def _extents(op: linalg.ops.GenericOp, accesses: Sequence[Access]) -> tuple[int,
     return known
 
 
-def _kind(loop: int, iterator: IteratorType, extent: int, outputs: Sequence[Access]) -> LoopKind:
-    if extent == 1 and iterator is IteratorType.PARALLEL:
+def _kind(
+    loop: int, iterator: IteratorType, extents: Sequence[int], outputs: Sequence[Access], single: Collection[int]
+) -> LoopKind:
+    if extents[loop] == 1 and iterator is IteratorType.PARALLEL:
         return LoopKind.PARALLEL
-    if iterator is IteratorType.PARALLEL and all(output.advances(loop) for output in outputs):
+    if iterator is IteratorType.PARALLEL and all(output.advances(loop, single) for output in outputs):
         return LoopKind.PARALLEL
     if any(loop in output.loops() for output in outputs):
         return LoopKind.SEQUENTIAL

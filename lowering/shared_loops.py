@@ -33,12 +33,35 @@ def shared_loops(statements: Sequence[Statement]) -> list[SharedLoop]:
         for statement in statements
     ]
     found = _find(statements, connecting, adding)
+    if not _flows(statements, connecting[0]):
+        return _outermost(statements[0], found)
     parallel = [loop for loop in found if not is_accumulated(statements, loop)]
     if len(parallel) == len(found):
         return found
     if not parallel:
         return _find(statements, connecting, [False] * len(statements))
     return [*parallel, *(loop for loop in found if loop not in parallel)]
+
+
+def _flows(statements: Sequence[Statement], written: Uses) -> bool:
+    """Whether some statement reads what another writes, or reduces."""
+    if any(kind is not LoopKind.PARALLEL for statement in statements for kind in statement.kinds):
+        return True
+    return any(access in statements[user].inputs for uses in written.values() for user, access in uses)
+
+
+def _outermost(first: Statement, found: Sequence[SharedLoop]) -> list[SharedLoop]:
+    """Those of the loops `found` that no other loop of the statement `first` is around: where nothing flows, statements
+    had better follow each other than take turns within rows."""
+    own = {loop[0]: loop for loop in found}
+    outermost: list[SharedLoop] = []
+    for loop in first.outputs[0].plain_loops():
+        if loop is not None and first.extents[loop] == 1:
+            continue
+        if loop is None or loop not in own:
+            break
+        outermost.append(own[loop])
+    return outermost
 
 
 def is_accumulated(statements: Sequence[Statement], loop: SharedLoop) -> bool:
@@ -62,8 +85,8 @@ def _find(statements: Sequence[Statement], connecting: tuple[Uses, Uses], adding
     first = statements[0]
     order = first.outputs[0].plain_loops()
     shared: list[SharedLoop] = []
-    # A loop of one iteration is no loop at all.
-    parallel = [loop for loop in first.loops(LoopKind.PARALLEL) if first.extents[loop] != 1]
+    # A loop of one iteration is no loop at all, and one that is only part of an index is in no other statement.
+    parallel = [loop for loop in first.loops(LoopKind.PARALLEL) if first.extents[loop] != 1 and loop in order]
     for loop in sorted(parallel, key=order.index):
         taken = [{known[position] for known in shared} for position in range(len(statements))]
         match = _match(statements, loop, connecting, taken, adding)

@@ -227,6 +227,18 @@ func.func private @padded(%x: tensor<2x3xf32>) -> tensor<2x5xf32> attributes {ke
 
 // -----
 
+// Where the result leaves the kernel, each of what is joined goes to its place: one loop more, of a single iteration,
+// tells upstream that the first does not run over the whole dimension.
+func.func private @joined(%x: tensor<2x30xf32>, %y: tensor<2x20xf32>) -> tensor<2x50xf32> attributes {kernel} {
+  %z = tenon.concatenate [%x, %y] {axis = 1} : [tensor<2x30xf32>, tensor<2x20xf32>] -> tensor<2x50xf32>
+  func.return %z : tensor<2x50xf32>
+}
+// CHECK-LABEL: @joined
+// CHECK: %[[FIRST:.*]] = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1)>, affine_map<(d0, d1, d2) -> (d2)>, affine_map<(d0, d1, d2) -> (d0, (d1 + d2))>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x, %{{.*}} : tensor<2x30xf32>, tensor<1xf32>)
+// CHECK: linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1)>, affine_map<(d0, d1, d2) -> (d2)>, affine_map<(d0, d1, d2) -> (d0, ((d1 + d2) + 30))>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%y, %{{.*}} : tensor<2x20xf32>, tensor<1xf32>) outs(%[[FIRST]]
+
+// -----
+
 func.func @composite(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = tenon.softmax %x : tensor<4xf32> -> tensor<4xf32>
   func.return %y : tensor<4xf32>

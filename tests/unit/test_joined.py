@@ -1,0 +1,45 @@
+"""Tensors joined along each axis: each has loops of its own where the result leaves the kernel, else elements ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenon
+
+SHAPES = [(5, 7, 9), (1, 100), (128, 16)]
+SIZES = [(3, 4), (16, 0, 5), (33, 17, 64, 20), (1,) * 20]
+
+
+def _parts(shape: tuple[int, ...], axis: int, sizes: tuple[int, ...], dtype: Any) -> list[np.ndarray[Any, Any]]:
+    random = np.random.default_rng(len(sizes))
+    shapes = [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
+    return [random.integers(0, 3, part).astype(dtype) for part in shapes]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.float16])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_along_each_axis(shape: tuple[int, ...], dtype: Any) -> None:
+    for axis in range(len(shape)):
+        joined = tenon.jit(lambda *parts, axis=axis: tenon.concatenate(parts, axis=axis))
+        for sizes in SIZES:
+            parts = _parts(shape, axis, sizes, dtype)
+            np.testing.assert_array_equal(joined(*parts), np.concatenate(parts, axis))
+        (part,) = _parts(shape, axis, (shape[axis],), dtype)
+        np.testing.assert_array_equal(joined(part, part), np.concatenate([part, part], axis))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_with_work_around(axis: int) -> None:
+    x, y = np.arange(640.0).reshape(20, 32), np.ones((20, 32))
+    function = tenon.jit(lambda x, y: tenon.sum(tenon.concatenate((x * 2, y + 1), axis=axis) * 3, axis=1 - axis))
+    np.testing.assert_array_equal(function(x, y), (np.concatenate((x * 2, y + 1), axis) * 3).sum(1 - axis))
+
+
+def test_interpreter_agrees() -> None:
+    parts = [np.arange(60.0).reshape(3, 20), np.ones((3, 17)), np.zeros((3, 16))]
+    function = tenon.jit(lambda *parts: tenon.concatenate(parts, axis=1))
+    with tenon.knobs.override(interpret=True):
+        np.testing.assert_array_equal(function(*parts), np.concatenate(parts, 1))
