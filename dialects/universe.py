@@ -18,11 +18,18 @@ def tenon_dialect() -> Dialect:
     return Dialect("tenon", [*own, *structural], [SizesAttr])
 
 
+def scalar_dialect() -> Dialect:
+    """The dialect of what formulas on scalars take beyond `arith` and `math`."""
+    from tenon.dialects.scaling import ScaleOp
+
+    return Dialect("scalar", [ScaleOp])
+
+
 def registered_dialects() -> list[Dialect]:
-    """The tensor dialect, and one dialect for each other namespace that registered ops are named in."""
+    """The tensor dialect, one for each other namespace that registered ops are named in, and `scalar`."""
     from tenon.dialects.registry import registry
 
-    dialects = [tenon_dialect()]
+    dialects = [tenon_dialect(), scalar_dialect()]
     others = {name.partition(".")[0] for name in registry()} - {"tenon"}
     for namespace in sorted(others):
         dialects.append(Dialect(namespace, [op for name, op in registry().items() if name.startswith(f"{namespace}.")]))

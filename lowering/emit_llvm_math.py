@@ -103,10 +103,31 @@ def _power_with_integer_exponent(writer: FunctionWriter, op: Operation) -> None:
     raise ValueError(f"emit_llvm: {op.name} in {writer.name} has no lowering to LLVM before the pass expand-math")
 
 
+def _scale(writer: FunctionWriter, op: Operation) -> None:
+    """AVX-512's instruction; for other processors the pass `expand-math` writes products."""
+    value_type, arguments = writer.type_of(op.operands[0]), writer.operands(op)
+    vector = value_type if value_type.lanes else LlvmType("float", 32, 4)
+    width = 32 * (vector.lanes or 1)
+    mask = LlvmType(f"i{max(width // 32, 8)}", max(width // 32, 8))
+    if value_type.lanes is None:
+        arguments = [
+            writer.emit(f"insertelement {vector.text} zeroinitializer, float {scalar}, i64 0") for scalar in arguments
+        ]
+    name = f"x86.avx512.mask.scalef.{f'ps.{width}' if value_type.lanes else 'ss'}"
+    typed = [*((vector, argument) for argument in arguments), (vector, "zeroinitializer"), (mask, "-1")]
+    if name.endswith(("512", "ss")):
+        typed.append((LlvmType("i32", 32), "4"))  # rounding as it is set
+    result = writer.call_intrinsic(name, vector, typed)
+    if value_type.lanes is None:
+        result = writer.emit(f"extractelement {vector.text} {result}, i64 0")
+    writer.values[op.results[0]] = result
+
+
 MATH_HANDLERS: dict[str, Handler] = {
     **{f"math.{name}": _float_intrinsic for name in _FLOAT_INTRINSICS},
     **{f"math.{name}": _call_c_library for name in _C_FUNCTIONS},
     **{f"math.{name}": _integer_intrinsic for name in ("absi", "ctlz", "cttz", "ctpop")},
     **{f"math.{name}": _power_with_integer_exponent for name in ("fpowi", "ipowi")},
+    "scalar.scaleb": _scale,
     "math.rsqrt": _reciprocal_square_root,
 }

@@ -8,6 +8,9 @@ operations LLVM has instructions for and those left to the C library: f64, and t
 
 Formulas in f32 are within 2.5 units in the last place. The functions in the option `exact`, by their names in `math`,
 are computed in f64 and rounded once instead, which costs a call per element, or for `powf` twice the time.
+
+The option `scaling` says that the processor has the instructions of AVX-512 that multiply by powers of two: they are
+`scalar.scaleb`. Without it that is two products, also in place of `scalar.scaleb` that is there already.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from tenon.dialects.scaling import ScaleOp
 from tenon.lowering import expand_math_functions as functions
 from tenon.lowering.expand_math_builder import ArithmeticBuilder, Constants
 from tenon.lowering.vector_arith import element_type_of
@@ -79,26 +83,28 @@ class ExpandMathPass(ModulePass):
     name = "expand-math"
 
     exact: tuple[str, ...] = ()
+    scaling: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if unknown := sorted(set(self.exact) - set(exact_functions())):
             raise ValueError(f"expand-math: exact names {', '.join(unknown)}, none of {', '.join(exact_functions())}")
         for function in list(op.ops):
             if isinstance(function, FuncOp) and function.body.blocks:
-                _FunctionExpander(op, function, {f"math.{name}" for name in self.exact}).run()
+                _FunctionExpander(op, function, {f"math.{name}" for name in self.exact}, self.scaling).run()
 
 
 class _FunctionExpander:
     """Expands the operations of one function."""
 
-    def __init__(self, module: ModuleOp, function: FuncOp, exact: Collection[str]) -> None:
+    def __init__(self, module: ModuleOp, function: FuncOp, exact: Collection[str], scaling: bool) -> None:
         self.module = module
         self.function = function
         self.exact = exact
+        self.scaling = scaling
         self.constants = Constants(function.body.block)
 
     def run(self) -> None:
-        for op in [op for op in self.function.walk() if op.name.startswith("math.")]:
+        for op in [op for op in self.function.walk() if op.name.startswith("math.") or isinstance(op, ScaleOp)]:
             self.expand(op)
 
     def expand(self, op: Operation) -> None:
@@ -115,6 +121,8 @@ class _FunctionExpander:
                 large = b.compare("oge", b.absolute(op.operands[0]), functions.TRIGONOMETRIC_LIMIT_F32)
                 result = b.unless(large, result, lambda inner: self._of_large(inner, op))
             self._replace(op, result)
+        elif isinstance(op, ScaleOp):
+            self._replace(op, self._builder(op).scale(op.x, op.exponent))
         elif op.name == "math.powf" and isinstance(element, Float32Type):
             self._expand_power(op)
         elif op.name == "math.fpowi":
@@ -123,7 +131,7 @@ class _FunctionExpander:
             self._expand_integer_power(op)
 
     def _builder(self, op: Operation) -> ArithmeticBuilder:
-        return ArithmeticBuilder(op, self.constants, op.operands[0].type)
+        return ArithmeticBuilder(op, self.constants, op.operands[0].type, scaling=self.scaling)
 
     @staticmethod
     def _replace(op: Operation, value: SSAValue) -> None:

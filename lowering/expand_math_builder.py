@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tenon.dialects.scaling import ScaleOp
 from tenon.lowering.vector_arith import (
     CmpfOp,
     CmpiOp,
@@ -44,6 +45,9 @@ _COMPARE_FLOATS = (
     *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
     *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
 )
+
+SCALED_SHAPES = ((4,), (8,), (16,))
+"""The shapes of vectors that one instruction scales."""
 
 Operand = SSAValue | float | int
 
@@ -106,15 +110,18 @@ def family_of_types(value_type: Attribute) -> tuple[Attribute, Attribute, Attrib
 
 
 class ArithmeticBuilder:
-    """Inserts operations before `anchor`, with its location."""
+    """Inserts operations before `anchor`, with its location; with `scaling`, `ScaleOp` among them."""
 
-    def __init__(self, anchor: Operation, constants: Constants, shape_like: Attribute) -> None:
+    def __init__(
+        self, anchor: Operation, constants: Constants, shape_like: Attribute, *, scaling: bool = False
+    ) -> None:
         block = anchor.parent
         assert block is not None
         self.block = block
         self.anchor = anchor
         self.location = anchor.location
         self.constants = constants
+        self.scaling = scaling
         self.f32, self.f64, self.i32, self.i64, self.i1 = family_of_types(shape_like)
 
     def insert(self, op: Operation) -> SSAValue:
@@ -177,6 +184,18 @@ class ArithmeticBuilder:
         for pair in rest:
             value = self.fma(value, squared, pair)
         return value
+
+    def scale(self, x: SSAValue, exponent: SSAValue) -> SSAValue:
+        """x * 2^exponent, both f32, rounded once; see `ScaleOp` for the limits"""
+        if self.scaling and (not isinstance(x.type, VectorType) or x.type.get_shape() in SCALED_SHAPES):
+            return self.insert(ScaleOp.create(operands=[x, exponent], result_types=[x.type]))
+        negative = self.compare("olt", exponent, 0.0)
+        # the low bits of the sum are the exponent
+        shifted = self.shift_left(self.bits(self.add(exponent, 1.5 * 2.0**23)), 23)
+        # by a normal number, then by what is left of the power, so that a subnormal result is rounded once
+        bias = self.select(negative, self.constant((127 + 64) << 23, self.i32), (127 - 1) << 23)
+        rest = self.select(negative, self.constant(2.0**-64, self.f32), 2.0)
+        return self.mul(self.mul(x, self.from_bits(self.integer_add(shifted, bias))), rest)
 
     def negate(self, x: SSAValue) -> SSAValue:
         """-x"""
@@ -271,7 +290,7 @@ class ArithmeticBuilder:
             is_any = self.insert(vector.ReductionOp.create(operands=[rare], result_types=[i1], properties=properties))
         then = Block()
         then.add_op(anchor := scf.YieldOp.create())
-        inner = ArithmeticBuilder(anchor, self.constants, rare.type)
+        inner = ArithmeticBuilder(anchor, self.constants, rare.type, scaling=self.scaling)
         inner.location = self.location
         anchor.operands = [inner.select(rare, otherwise(inner), value)]
         regions = [Region(then), Region(Block([scf.YieldOp.create(operands=[value])]))]

@@ -131,25 +131,17 @@ def _times_power_of_two(b: ArithmeticBuilder, x: SSAValue, exponent: SSAValue) -
     return b.from_bits(b.integer_add(b.bits(x), exponent))
 
 
-def _scale(b: ArithmeticBuilder, x: SSAValue, n: SSAValue, exponent: SSAValue) -> SSAValue:
-    """x * 2^n, rounded once, for x near 1 and n in -150 ... 128: by a normal number, and what is then left of 2^n"""
-    negative = b.compare("olt", n, 0.0)
-    shift = b.select(negative, b.constant((127 + 64) << 23, b.i32), (127 - 1) << 23)
-    rest = b.select(negative, b.constant(2.0**-64, b.f32), 2.0)
-    return b.mul(b.mul(x, b.from_bits(b.integer_add(exponent, shift))), rest)
-
-
 def exp(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """e^x"""
-    r, n, exponent = _reduce_exponent(b, b.at_least(b.at_most(x, 89.0), -104.0))
-    return _scale(b, _exp_reduced(b, r), n, exponent)
+    r, n, _ = _reduce_exponent(b, b.at_least(b.at_most(x, 89.0), -104.0))
+    return b.scale(_exp_reduced(b, r), n)
 
 
 def exp2(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """2^x"""
     bounded = b.at_least(b.at_most(x, 129.0), -151.0)
-    n, exponent = _round_to_integer(b, bounded, 1.0)
-    return _scale(b, b.polynomial(b.sub(bounded, n), (*_EXP2, 1.0)), n, exponent)
+    n, _ = _round_to_integer(b, bounded, 1.0)
+    return b.scale(b.polynomial(b.sub(bounded, n), (*_EXP2, 1.0)), n)
 
 
 def expm1(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:

@@ -56,16 +56,19 @@ def stages(
     filtering: bool = True,
     cache: int | None = None,
     skipping: bool = True,
+    scaling: bool = False,
 ) -> tuple[Stage, ...]:
     """The stages in order, for a target with vector registers of `vector_bits` (0: scalar loops, as for a GPU).
 
     `tuning` are the options of `schedule` that name a tuning record and the processor, `exact_math` the functions that
     `expand-math` computes exactly. `filtering` lets convolutions become ones by minimal filtering. `cache` is the size
-    of the last level of the caches, where it is known. `skipping` leaves out what masks hide.
+    of the last level of the caches, where it is known. `skipping` leaves out what masks hide. `scaling` is the option
+    of `expand-math`.
     """
     updates = f"vectorize-updates{{vector-bits={vector_bits}}}"
     stream_stores = "stream-stores" if cache is None else f"stream-stores{{cache={cache}}}"
-    expand_math = f"expand-math{{exact={exact_math}}}" if exact_math else "expand-math"
+    options = [f"exact={exact_math}"] * bool(exact_math) + ["scaling=true"] * scaling
+    expand_math = f"expand-math{{{' '.join(options)}}}" if options else "expand-math"
     schedule = f"schedule{{{' '.join(filter(None, (f'vector-bits={vector_bits}', tuning)))}}}"
     hidden = ("skip-hidden",) if vector_bits and skipping else ()
     tensor_passes = TENSOR_PIPELINE if filtering else _without_filtering(TENSOR_PIPELINE)
@@ -138,9 +141,10 @@ def lower(
     filtering: bool = True,
     cache: int | None = None,
     skipping: bool = True,
+    scaling: bool = False,
 ) -> ModuleOp:
     """Take `module` from the stage that it stands at through the passes of that stage and of all later ones."""
-    order = stages(vector_bits, tuning, exact_math, filtering, cache, skipping)
+    order = stages(vector_bits, tuning, exact_math, filtering, cache, skipping, scaling)
     start = [stage.name for stage in order].index(stage_of(module))
     for stage in order[start:]:
         run_passes(ctx, module, stage.passes, observe)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ENTRY = "main"
 
 _F16_FEATURES = ("f16c", "zfh")
+_SCALING_FEATURES = ("avx512f", "avx512vl")
 
 _code_numbers = itertools.count()
 _link_lock = threading.Lock()
@@ -44,6 +45,12 @@ class Target:
         """Whether the hardware converts between f16 and f32 (the argument of `emit_llvm`)."""
         enabled = _enabled(self.features)
         return self.triple.startswith(("aarch64", "arm64")) or any(enabled.get(name) for name in _F16_FEATURES)
+
+    @property
+    def native_scaling(self) -> bool:
+        """Whether one instruction multiplies f32 in registers of any width by powers of two (`expand-math`)."""
+        enabled = _enabled(self.features)
+        return all(enabled.get(name) for name in _SCALING_FEATURES)
 
 
 def host_target() -> Target:

@@ -65,7 +65,16 @@ def options(device: str) -> dict[str, Any]:
         "filtering": knobs.minimal_filtering,
         "cache": last_level_cache(),
         "skipping": knobs.skip_hidden,
+        "scaling": _native_scaling(device),
     }
+
+
+def _native_scaling(device: str) -> bool:
+    if device == "cuda":
+        return False
+    from tenon.runtime.device_cpu import host_target
+
+    return host_target().native_scaling
 
 
 def tuning_options(device: str) -> str:

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 from tenon.dialects.interpreter import Interpreter
+from tenon.dialects.universe import scalar_dialect
 
 DTYPES = {
     "f16": np.float16,
@@ -31,6 +32,7 @@ def parse(text: str) -> ModuleOp:
     context = Context()
     for name, factory in get_all_dialects().items():
         context.register_dialect(name, factory)
+    context.load_dialect(scalar_dialect())
     return Parser(context, text).parse_module()
 
 

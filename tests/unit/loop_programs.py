@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Sequence
+from io import StringIO
 from typing import Any
 
 import ml_dtypes
@@ -18,8 +19,10 @@ from xdsl.dialects.math import Math
 from xdsl.dialects.scf import Scf
 from xdsl.dialects.vector import Vector
 from xdsl.parser import Parser
+from xdsl.printer import Printer
 
 from tenon.dialects.prefetch import MemRefWithPrefetch
+from tenon.dialects.universe import scalar_dialect
 from tenon.lowering.emit_llvm import emit_llvm
 from tenon.lowering.expand_math import ExpandMathPass
 from tenon.lowering.vector_arith import VectorArith
@@ -47,7 +50,7 @@ ELEMENT_NAMES = {
 def parse(text: str) -> ModuleOp:
     """Parse and verify loop-stage text."""
     context = Context()
-    for dialect in (Builtin, Func, Scf, MemRefWithPrefetch, Vector, Math, VectorArith):
+    for dialect in (Builtin, Func, Scf, MemRefWithPrefetch, Vector, Math, VectorArith, scalar_dialect()):
         context.load_dialect(dialect)
     module = Parser(context, text).parse_module()
     module.verify()
@@ -141,13 +144,14 @@ def elementwise(
     *,
     expand: bool = False,
     exact: tuple[str, ...] = (),
+    scaling: bool = False,
     **options: Any,
 ) -> np.ndarray:
     """What a body gives on 1-D arrays; see `elementwise_module`."""
     output = np.zeros(inputs[0].shape, dtype)
     module = parse(elementwise_module(body, inputs, output, lanes))
     if expand:
-        ExpandMathPass(exact).apply(Context(), module)
+        ExpandMathPass(exact, scaling).apply(Context(), module)
         module.verify()
     call(load(module, **options), [*inputs, output, aligned_arena(0)])
     return output
@@ -157,7 +161,10 @@ def check_with_upstream(module: ModuleOp) -> None:
     """Let upstream's mlir-opt parse and verify what we print; skip the test where it is not installed."""
     if MLIR_OPT is None:
         pytest.skip("mlir-opt is not installed")
-    result = subprocess.run([MLIR_OPT, "--verify-each"], input=str(module), text=True, capture_output=True)
+    text = StringIO()
+    Printer(text, print_generic_format=True).print_op(module)  # the only form that our own ops have there
+    command = [MLIR_OPT, "--verify-each", "--allow-unregistered-dialect"]
+    result = subprocess.run(command, input=text.getvalue(), text=True, capture_output=True)
     assert result.returncode == 0, result.stderr
 
 

@@ -11,7 +11,10 @@ from loop_programs import bfloat16, check_with_upstream, elementwise, elementwis
 from xdsl.context import Context
 from xdsl.transforms.canonicalize import CanonicalizePass
 
+import tenon
+from tenon.lowering.emit_llvm import emit_llvm
 from tenon.lowering.expand_math import ExpandMathPass
+from tenon.runtime.device_cpu import host_target, native_assembly
 from tenon.runtime.knobs import knobs
 
 SPECIAL = np.array(
@@ -232,6 +235,38 @@ def test_upstream_accepts_the_result(lanes):
     assert remaining <= {"fma", "absf", "copysign", "trunc"}
     assert str(parse(text)) == text
     check_with_upstream(module)
+
+
+@pytest.mark.parametrize("lanes", [None, 2, 4, 8, 16, 32])
+@pytest.mark.parametrize("native", [False, True])
+def test_scaling_rounds_once(native, lanes):
+    if native and not host_target().native_scaling:
+        pytest.skip("this CPU has no instruction that scales")
+    random = np.random.default_rng(2)
+    x = np.concatenate([random.uniform(0.5, 2, 4000), -(2.0 ** random.uniform(-32, 32, 4000)), [0, -0.0, np.nan] * 64])
+    x, n = x.astype(np.float32), random.integers(-190, 129, x.size).astype(np.float32)
+    result = elementwise("%y = scalar.scaleb %x0, %x1 : T(f32)", [x, n], np.float32, lanes, expand=True, scaling=native)
+    with np.errstate(all="ignore"):
+        assert same_bits(result, np.ldexp(x.astype(np.float64), n.astype(int)).astype(np.float32))
+
+
+def test_scaling_is_one_instruction_where_there_is_one():
+    target = host_target()
+    if not target.native_scaling:
+        pytest.skip("this CPU has no instruction that scales")
+    x = np.zeros(16, np.float32)
+    for scaling in (True, False):
+        module = parse(elementwise_module("%y = math.exp %x0 : T(f32)", [x], x, 16))
+        ExpandMathPass(scaling=scaling).apply(Context(), module)
+        assert ("scalef" in native_assembly(emit_llvm(module), target)) == scaling
+
+
+def test_loops_of_this_processor_scale_vectors():
+    target = host_target()
+    if not target.native_scaling:
+        pytest.skip("this CPU has no instruction that scales")
+    text = str(tenon.jit(tenon.exp).lower(np.zeros(1600, np.float32)).module)
+    assert f"vector<{target.vector_bits // 32}xf32>" in text[text.index("scalar.scaleb") :].splitlines()[0]
 
 
 def test_expansion_is_idempotent():

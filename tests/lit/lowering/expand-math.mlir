@@ -1,6 +1,7 @@
 // RUN: tenon-opt %s -p expand-math | filecheck %s
+// RUN: tenon-opt %s -p expand-math{scaling=true} | filecheck %s --check-prefix SCALING
 
-// exp(x) = 2^n exp(r) for the whole number n next to x / log 2: a polynomial for exp(r), and bits for 2^n.
+// exp(x) = 2^n exp(r) for the whole number n next to x / log 2: a polynomial for exp(r), scaled by 2^n.
 func.func @exp(%x: f32) -> f32 {
   %y = math.exp %x : f32
   func.return %y : f32
@@ -10,12 +11,9 @@ func.func @exp(%x: f32) -> f32 {
 // CHECK:         %[[PER_LOG2:.*]] = arith.constant 1.44269502 : f32
 // CHECK:         %[[SHIFTED:.*]] = math.fma %{{.*}}, %[[PER_LOG2]], %[[MAGIC:.*]] : f32
 // CHECK-NEXT:    %[[N:.*]] = arith.subf %[[SHIFTED]], %[[MAGIC]] : f32
-// CHECK:         %[[BITS:.*]] = arith.bitcast %[[SHIFTED]] : f32 to i32
-// CHECK-NEXT:    %[[EXPONENT:.*]] = arith.shli %[[BITS]]
 // CHECK:         math.fma %[[N]]
-// CHECK:         arith.addi %[[EXPONENT]]
-// CHECK:         arith.bitcast %{{.*}} : i32 to f32
 // CHECK:         %y = arith.mulf
+// SCALING:       %y = scalar.scaleb %{{.*}}, %{{.*}} : f32
 // CHECK-NOT:     func.call
 // CHECK:         func.return %y
 
@@ -30,6 +28,22 @@ func.func @exp_of_a_vector(%x: vector<8xf32>) -> vector<8xf32> {
 // CHECK-NEXT:    %[[PER_LOG2_LANES:.*]] = vector.broadcast %[[PER_LOG2]] : f32 to vector<8xf32>
 // CHECK:         math.fma %{{.*}}, %[[PER_LOG2_LANES]], %{{.*}} : vector<8xf32>
 // CHECK:         %y = arith.mulf %{{.*}} : vector<8xf32>
+// SCALING:       %y = scalar.scaleb %{{.*}}, %{{.*}} : vector<8xf32>
+
+// Text that was made for a processor with such an instruction: a factor that is a normal number, and another one.
+func.func @scaled(%x: f32, %n: f32) -> f32 {
+  %y = scalar.scaleb %x, %n : f32
+  func.return %y : f32
+}
+// CHECK-LABEL: @scaled
+// CHECK:         %[[SHIFTED:.*]] = arith.addf %n
+// CHECK-NEXT:    %[[BITS:.*]] = arith.bitcast %[[SHIFTED]] : f32 to i32
+// CHECK-NEXT:    %[[EXPONENT:.*]] = arith.shli %[[BITS]]
+// CHECK:         arith.addi %[[EXPONENT]]
+// CHECK:         %[[PRODUCT:.*]] = arith.mulf %x
+// CHECK-NEXT:    %y = arith.mulf %[[PRODUCT]]
+// SCALING-LABEL: @scaled
+// SCALING-NEXT:    %y = scalar.scaleb %x, %n : f32
 
 // Every other function with a formula of its own.
 func.func @functions(%x: f32) -> (f32, f32, f32, f32, f32, f32, f32, f32) {

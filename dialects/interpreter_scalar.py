@@ -1,0 +1,18 @@
+"""NumPy implementation of the dialect `scalar`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.interpreter import computes
+from tenon.dialects.interpreter_math import in_float64
+from tenon.dialects.scaling import ScaleOp
+
+
+@computes(ScaleOp)
+@in_float64
+def _scale(x: Any, exponent: Any) -> Any:
+    """`x * 2 ** exponent`; float64 holds the powers and the product exactly."""
+    return x * np.exp2(exponent)

@@ -1,0 +1,32 @@
+"""`scalar.scaleb`: a float times a power of two, on scalars and vectors. `math` has no such operation."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.dialects.builtin import VectorType, f32
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import IRDLOperation, VarConstraint, eq, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Pure
+
+
+@irdl_op_definition
+class ScaleOp(IRDLOperation):
+    """`x` times 2^`exponent`, rounded once (scaleB of IEEE 754, with a float for the exponent): f32 or vectors of it.
+
+    `exponent` is a whole number from -190 to 128, and `x` is between 2^-32 and 2^32 in magnitude, or 0, or NaN.
+    All else gives some number.
+    """
+
+    T: ClassVar = VarConstraint("T", eq(f32) | VectorType.constr(f32))
+
+    name = "scalar.scaleb"
+    x = operand_def(T)
+    exponent = operand_def(T)
+    result = result_def(T)
+    assembly_format = "$x `,` $exponent attr-dict `:` type($result)"
+    traits = traits_def(Pure())
+
+    def __init__(self, x: SSAValue | Operation, exponent: SSAValue | Operation) -> None:
+        value = SSAValue.get(x)
+        super().__init__(operands=[value, exponent], result_types=[value.type])
