@@ -11,7 +11,7 @@ from xdsl.traits import Pure
 from tenon.dialects.base import tensor_op
 from tenon.dialects.families import CompositeOp, ElementwiseOp
 from tenon.dialects.inference import InferenceError, normalize_axis
-from tenon.dialects.normal_tail import normal_tail
+from tenon.dialects.normal_tail import weighted_normal_tail
 from tenon.dialects.settings import setting
 from tenon.dialects.traits import NoGradient
 from tenon.dialects.types import FLOAT_TENSOR, element_of, shape_of, tensor_type
@@ -242,10 +242,7 @@ class GeluOp(ElementwiseOp):
         if approximate == "tanh":
             # (1 + tanh(u)) / 2 is the logistic function of 2 u, which does not cancel.
             return x * ops.sigmoid(_GELU_SCALE * (x + 0.044715 * x * x * x))
-        magnitude = abs(x)
-        limited = ops.select(magnitude > 40.0, 40.0, magnitude)
-        lost = normal_tail(limited, limited)
-        return ops.select(x < 0.0, -lost, x - lost)
+        return ops.select(x < 0.0, -0.0, x) - weighted_normal_tail(abs(x))
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, *, approximate: str) -> tuple[Any, ...]:

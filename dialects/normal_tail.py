@@ -1,115 +1,129 @@
 """The upper tail of the normal distribution and of the error function on scalars, exact to the last places where it is
-tiny, too: the formulas behind `erfc`, `ndtr` and `gelu`.
+tiny, too: the formulas behind `erfc`, `ndtr` and `gelu`. Arguments are not negative, f32 or f64; NaN stays NaN.
 
 In f64 the error function's tail is exp(-z^2) times Chebyshev's interpolant of a scaled function of t = 2 / (2 + z). f32
-(and narrower types) have a shorter one. It does not use f64, half of whose lanes a vector has: what sums, quotients and
-large products lose to rounding is computed as well, and added at the end. Its error is at most 2.5 ULP.
+(and narrower types) have a shorter one, which does not use f64, half of whose lanes a vector has. There the scaled
+function, the exponential and a quotient are multiplied so that only the last product rounds all of the result, and the
+square in the exponent is exact.
 """
 
 from __future__ import annotations
 
 import math as numbers
-from collections.abc import Sequence
 
-from xdsl.dialects import arith, math
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
 
 from tenon.dialects import special_coefficients as coefficients
-from tenon.dialects.scalar import emit_scalar, scalar_constant
+from tenon.dialects.scalar import emit_scalar, fma, polynomial, scalar_constant
 from tenon.dialects.types import f32, f64
 from tenon.dialects.value import Value, ops
 
+_ROUND = 1.5 * 2.0**23
+"""Added to a small f32, it rounds that to a whole number, the low bits of the sum."""
 _EXTRA_EXPONENT = 64
 """Powers of two are made too large by this exponent, so that they are normal numbers."""
+_PLACE = 0.25
 
 
-def normal_tail(a: Value, weight: Value | float = 1.0) -> Value:
-    """`weight` times the probability that a standard normal variable is above `a`, 0 <= `a` <= 40; f32 or f64."""
+def normal_tail(a: Value) -> Value:
+    """The probability that a standard normal variable is above `a`; its error is at most 2.5 ULP."""
     if a.type == f64:
-        return weight * (0.5 * _exponential_of_square(a, 0.5) * _scaled_erfc(numbers.sqrt(0.5) * a))
-    return _short_tail(ops.select(a > 15.0, 15.0, a), weight, coefficients.NORMAL_TAIL)
+        limited = _at_most(a, 40.0)
+        return 0.5 * _exponential_of_square(limited, 0.5) * _scaled_erfc(numbers.sqrt(0.5) * limited)
+    return _short_tail(a, 1.0, coefficients.NORMAL_TAIL)
+
+
+def weighted_normal_tail(a: Value) -> Value:
+    """`a` times the probability that a standard normal variable is above it; its error is at most 2.5 ULP."""
+    if a.type == f64:
+        return _at_most(a, 40.0) * normal_tail(a)
+    return _short_weighted_tail(a, coefficients.NORMAL_TAIL)
 
 
 def error_tail(z: Value) -> Value:
-    """The complementary error function of 0 <= `z` <= 28; f32 or f64."""
+    """The complementary error function of `z`; its error is at most 3 ULP."""
     if z.type == f64:
-        return _exponential_of_square(z, 1.0) * _scaled_erfc(z)
-    return _short_tail(ops.select(z > 11.0, 11.0, z), 2.0, coefficients.ERROR_TAIL)
+        limited = _at_most(z, 28.0)
+        return _exponential_of_square(limited, 1.0) * _scaled_erfc(limited)
+    return _short_tail(z, 2.0, coefficients.ERROR_TAIL)
+
+
+def _at_most(a: Value, limit: float) -> Value:
+    return ops.select(a > limit, limit, a)
 
 
 def _exponential_of_square(a: Value, factor: float) -> Value:
     """exp(-`factor` a^2), f64, with `factor` a power of two; exact in the last places of a^2, too."""
     scaled = factor * a
     high = scaled * a
-    low = _fma(scaled, a, -high)
+    low = fma(scaled, a, -high)
     power = ops.exp(-high)
-    return _fma(power, -low, power)
+    return fma(power, -low, power)
 
 
 def _scaled_erfc(z: Value) -> Value:
     """exp(z^2) erfc(z) for 0 <= `z` <= 30, f64."""
     denominator = 2.0 + z
     t = 2.0 / denominator
-    scaled = t * _polynomial(_fma(t, 32 / 15, -17 / 15), coefficients.SCALED_ERFC)
+    scaled = t * polynomial(fma(t, 32 / 15, -17 / 15), coefficients.SCALED_ERFC)
     # What the sum and the quotient lost, times the logarithmic derivative in t, about 1 + 1.26 t.
-    lost = _fma(-t, denominator, 2.0) - t * (z - (denominator - 2.0))
-    return _fma(scaled, (0.5 + 0.63 * t) * lost, scaled)
+    lost = fma(-t, denominator, 2.0) - t * (z - (denominator - 2.0))
+    return fma(scaled, (0.5 + 0.63 * t) * lost, scaled)
 
 
-def _short_tail(a: Value, weight: Value | float, tail: coefficients.ScaledTail) -> Value:
-    """`weight` times a tail, f32."""
+def _short_tail(a: Value, weight: float, tail: coefficients.ScaledTail) -> Value:
+    """`weight` times a tail of `a`, f32."""
+    a = _at_most(a, tail.limit)
     total = a + tail.pole
-    t = tail.pole / total
-    place, first = t - 0.5, tail.terms[-1]
-    rising = _polynomial(place, tail.terms[:-1])
-    series = _fma(rising, place, first)
-    series_low = _fma(rising, place, first - series)
-    product = weight * t
-    value = product * series
-    low = _fma(product, series_low, _fma(product, series, -value))
-    if isinstance(weight, Value):
-        low = _fma(_fma(weight, t, -product), series, low)
-    quotient_low = _fma(-t, a - (total - tail.pole), _fma(-t, total, tail.pole))
-    slope = _polynomial(t, [term / tail.pole for term in tail.slope])
-    low = _fma(slope * quotient_low, value, low)
-    return _times_exponential_of_square(value, low, a, tail.square)
+    quotient = weight / total
+    place = fma(quotient, -tail.pole / weight, 1.0 - _PLACE)
+    high, low, exponent = _scaled_tail(a, place, tail)
+    # What the sum and the quotient lost, times the derivative of the tail's logarithm by that of the quotient, which
+    # falls from 2 to 1. For a weight of `a` that is below 1, and can be left out.
+    lost = fma(-quotient, a - (total - tail.pole), fma(-quotient, total, weight))
+    low = fma(lost * ((2.0 - _PLACE - place) / weight), high, low)
+    return _scaled_down(fma(quotient, high, quotient * low), exponent)
 
 
-def _times_exponential_of_square(value: Value, low: Value, a: Value, factor: float) -> Value:
-    """(`value` + `low`) exp(-`factor` a^2), f32, with `factor` a power of two and the product at most 125."""
-    scaled = factor * a
-    square = scaled * a
-    square_low = _fma(scaled, a, -square)
-    # The low bits of the sum are the integer nearest to the exponent of two.
-    shifted = _fma(-square, 1.0 / numbers.log(2.0), 1.5 * 2.0**23)
-    n = shifted - 1.5 * 2.0**23
-    rest = _fma(n, coefficients.MINUS_LN2[1], _fma(n, coefficients.MINUS_LN2[0], -square)) - square_low
-    power = _fma(_polynomial(rest, coefficients.EXPONENTIAL), rest * rest, rest)
-    result = value + _fma(power, value, low)
-    # Two factors, so that a result below the smallest normal number is rounded once, by the last of them.
-    exponent = emit_scalar(arith.ShLIOp, _bits(shifted), scalar_constant(23, i32))
-    biased = emit_scalar(arith.AddiOp, exponent, scalar_constant((127 + _EXTRA_EXPONENT) << 23, i32))
-    return result * _from_bits(biased) * 2.0**-_EXTRA_EXPONENT
+def _short_weighted_tail(a: Value, tail: coefficients.ScaledTail) -> Value:
+    """`a` times a tail of `a`, f32."""
+    a = _at_most(a, tail.limit)
+    quotient = a / (a + tail.pole)
+    high, low, exponent = _scaled_tail(a, quotient - _PLACE, tail)
+    return _scaled_down(fma(quotient, high, quotient * low), exponent)
 
 
-def _bits(x: Value) -> Value:
-    return emit_scalar(lambda value: arith.BitcastOp(value, i32), x)
+def _scaled_tail(a: Value, place: Value, tail: coefficients.ScaledTail) -> tuple[Value, Value, Value]:
+    """A tail of `a` times the sum of `a` and the pole is (h + l) 2^n for small l: h, l, and n in the low bits."""
+    power, exponent = _exponential_of_square_less_one(a, tail.square)
+    rising, first = polynomial(place, tail.terms[:-1]), tail.terms[-1]
+    series = fma(rising, place, first)
+    rest = fma(series, power, fma(rising, place, first - series))
+    high = series + rest
+    return high, rest - (high - series), exponent
 
 
-def _from_bits(bits: Value) -> Value:
-    return emit_scalar(lambda value: arith.BitcastOp(value, f32), bits)
+def _exponential_of_square_less_one(a: Value, factor: float) -> tuple[Value, Value]:
+    """exp(-`factor` a^2) is (1 + p) 2^n with `factor` a power of two, f32: p, and n in the low bits."""
+    shifted = fma((-factor / numbers.log(2.0)) * a, a, _ROUND)
+    n = shifted - _ROUND
+    square = fma(a, a, n * (coefficients.LN2_HIGH / factor))
+    square = fma(n, coefficients.LN2_LOW / factor, square)
+    terms = (*coefficients.EXPONENTIAL, 1.0)
+    scaled = [term * (-factor) ** (len(terms) - number) for number, term in enumerate(terms)]
+    return square * polynomial(square, scaled), shifted
 
 
-def _fma(a: Value, b: Value | float, c: Value | float) -> Value:
-    """a * b + c, rounded once."""
-    b, c = (value if isinstance(value, Value) else scalar_constant(value, a.type) for value in (b, c))
-    return emit_scalar(math.FmaOp, a, b, c)
+def _scaled_down(x: Value, shifted: Value) -> Value:
+    """`x` times 2^n, for a whole number n from -190 to 0 that is the low bits of `shifted`.
+
+    Two factors, so that a result below the smallest normal number is rounded once, by the last of them.
+    """
+    exponent = emit_scalar(arith.ShLIOp, emit_scalar(lambda value: arith.BitcastOp(value, i32), shifted), _integer(23))
+    biased = emit_scalar(arith.AddiOp, exponent, _integer((127 + _EXTRA_EXPONENT) << 23))
+    return x * emit_scalar(lambda bits: arith.BitcastOp(bits, f32), biased) * 2.0**-_EXTRA_EXPONENT
 
 
-def _polynomial(x: Value, terms: Sequence[float]) -> Value:
-    """Horner's rule, highest power first."""
-    value: Value | float = terms[0]
-    for term in terms[1:]:
-        value = _fma(x, value, term)
-    assert isinstance(value, Value)
-    return value
+def _integer(number: int) -> Value:
+    return scalar_constant(number, i32)

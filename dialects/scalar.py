@@ -7,10 +7,10 @@ once they are complete.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation
 
@@ -65,6 +65,21 @@ def scalar_constant(number: float, element: Attribute) -> Value:
     else:
         attr = IntegerAttr(int(number), element)  # pyright: ignore[reportArgumentType, reportCallIssue]
     return Value(emit(arith.ConstantOp(attr)).result)
+
+
+def fma(a: Value, b: Value | float, c: Value | float) -> Value:
+    """a * b + c, rounded once."""
+    b, c = (value if isinstance(value, Value) else scalar_constant(value, a.type) for value in (b, c))
+    return emit_scalar(math.FmaOp, a, b, c)
+
+
+def polynomial(x: Value, terms: Sequence[float]) -> Value:
+    """Horner's rule, highest power first; at least two terms."""
+    value: Value | float = terms[0]
+    for term in terms[1:]:
+        value = fma(x, value, term)
+    assert isinstance(value, Value)
+    return value
 
 
 def convert(value: Value, target: Attribute) -> Value:

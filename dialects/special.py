@@ -6,7 +6,6 @@ Polynomials are evaluated in f64, and the result of an f32 (or narrower) operand
 from __future__ import annotations
 
 import math as numbers
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import ml_dtypes
@@ -19,7 +18,7 @@ from tenon.dialects.base import tensor_op
 from tenon.dialects.families import CompositeOp, ElementwiseOp, PrimitiveOp
 from tenon.dialects.inference import InferenceError
 from tenon.dialects.normal_tail import error_tail, normal_tail
-from tenon.dialects.scalar import ScalarForms, convert, emit_scalar, scalar_constant
+from tenon.dialects.scalar import ScalarForms, convert, emit_scalar, polynomial
 from tenon.dialects.settings import setting
 from tenon.dialects.types import FLOAT_TENSOR, NUMERIC_TENSOR, f64, is_float, numpy_dtype
 from tenon.dialects.value import Value, ops
@@ -28,20 +27,6 @@ _SQRT_HALF = numbers.sqrt(0.5)
 
 
 # --- building blocks on scalars ---------------------------------------------------------------------------------------
-
-
-def _polynomial(x: Value, terms: Sequence[float]) -> Value:
-    """Horner's rule, highest power first."""
-    value = scalar_constant(terms[0], x.type)
-    for term in terms[1:]:
-        value = emit_scalar(math.FmaOp, value, x, scalar_constant(term, x.type))
-    return value
-
-
-def _limited_magnitude(x: Value, limit: float) -> Value:
-    """min(|x|, `limit`); NaN stays."""
-    magnitude = abs(x)
-    return ops.select(magnitude > limit, limit, magnitude)
 
 
 def _sine_of_half_turns(x: Value) -> Value:
@@ -69,7 +54,7 @@ class ErfcOp(ElementwiseOp):
 
     @staticmethod
     def scalar(x: Value) -> Value:
-        tail = error_tail(_limited_magnitude(x, 28.0))
+        tail = error_tail(abs(x))
         return ops.select(x < 0.0, 2.0 - tail, tail)
 
     @staticmethod
@@ -90,7 +75,7 @@ class NdtrOp(ElementwiseOp):
 
     @staticmethod
     def scalar(x: Value) -> Value:
-        tail = normal_tail(_limited_magnitude(x, 40.0))
+        tail = normal_tail(abs(x))
         return ops.select(x < 0.0, tail, 1.0 - tail)
 
     @staticmethod
@@ -118,7 +103,7 @@ class ErfinvOp(ElementwiseOp):
         r = ops.sqrt(-ops.log(0.5 - abs(q)))
         ranges = (0.180625 - q * q, r - 1.6, r - 5.0)
         center, middle, far = [
-            _polynomial(place, terms[0]) / _polynomial(place, terms[1])
+            polynomial(place, terms[0]) / polynomial(place, terms[1])
             for place, terms in zip(ranges, _QUANTILE_RANGES, strict=True)
         ]
         tail = emit_scalar(math.CopySignOp, ops.select(r <= 5.0, middle, far), y)
@@ -161,12 +146,12 @@ def _positive_lgamma(x: Value) -> Value:
         product = ops.select(above, product * left, product)
         place = left
     logarithm = ops.log(product)
-    near = (place - 1.0) * (place - 2.0) * _polynomial(2.0 * place - 3.0, coefficients.LOG_GAMMA)
+    near = (place - 1.0) * (place - 2.0) * polynomial(2.0 * place - 3.0, coefficients.LOG_GAMMA)
     near = near + ops.select(below, -logarithm, logarithm)
     series = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI, 1)]
     inverse = 1.0 / x
     far = (x - 0.5) * (ops.log(x) - 1.0) + (_LOG_ROOT_TWO_PI - 0.5)
-    far = far + inverse * _polynomial(inverse * inverse, series[::-1])
+    far = far + inverse * polynomial(inverse * inverse, series[::-1])
     return ops.select(x < 8.0, near, far)
 
 
@@ -212,11 +197,11 @@ def _positive_digamma(x: Value) -> Value:
         total = ops.select(above, total + 1.0 / left, total)
         place = left
     from_root = (place - _DIGAMMA_ROOT[0]) - _DIGAMMA_ROOT[1]
-    near = total + from_root * _polynomial(2.0 * place - 3.0, coefficients.DIGAMMA)
+    near = total + from_root * polynomial(2.0 * place - 3.0, coefficients.DIGAMMA)
     inverse = 1.0 / x
     series = [-b / (2 * k) for k, b in enumerate(_BERNOULLI, 1)]
     square = inverse * inverse
-    far = ops.log(x) - 0.5 * inverse + square * _polynomial(square, series[::-1])
+    far = ops.log(x) - 0.5 * inverse + square * polynomial(square, series[::-1])
     return ops.select(x < 10.0, near, far)
 
 
@@ -299,7 +284,7 @@ class PolygammaOp(ElementwiseOp):
         positive = ops.select(place == numbers.inf, 0.0, sign * numbers.factorial(order) * total)
         whole = ops.round(wide)
         cotangent = 1.0 / ops.tan(numbers.pi * (wide - whole))
-        turned = _polynomial(cotangent, [c * numbers.pi ** (order + 1) for c in _cotangent_derivative(order)])
+        turned = polynomial(cotangent, [c * numbers.pi ** (order + 1) for c in _cotangent_derivative(order)])
         reflected = (-1.0) ** order * positive - turned
         reflected = ops.select(whole == wide, sign * numbers.inf, reflected)
         return convert(ops.select(wide < 0.0, reflected, positive), x.type)

@@ -11,18 +11,11 @@ from math import inf, nan, pi
 
 from xdsl.ir import SSAValue
 
+from tenon.dialects.special_coefficients import EXPONENTIAL, LN2_HIGH, LN2_LOW
 from tenon.lowering.expand_math_builder import ArithmeticBuilder
 
 _ROUND_F32 = 1.5 * 2.0**23
 _ROUND_F64 = 1.5 * 2.0**52
-_LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
-_EXPM1 = (
-    1.3814318366478094e-03,
-    8.3688512789009390e-03,
-    4.1668401130077590e-02,
-    1.6666519521798970e-01,
-    4.9999993372854445e-01,
-)
 _LOG = (
     7.0376836292e-2,
     -1.1514610310e-1,
@@ -108,17 +101,17 @@ def _round_to_integer(b: ArithmeticBuilder, x: SSAValue, factor: float) -> tuple
 def _reduce_exponent(b: ArithmeticBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
     """x = n ln 2 + r with |r| <= ln 2 / 2: r, n as f32, and n * 2^23 as i32"""
     n, exponent = _round_to_integer(b, x, 1.44269504088896341)
-    return b.fma(n, -_LN2_LOW, b.fma(n, -_LN2_HIGH, x)), n, exponent
+    return b.fma(n, -LN2_LOW, b.fma(n, -LN2_HIGH, x)), n, exponent
 
 
 def _expm1_reduced(b: ArithmeticBuilder, r: SSAValue) -> SSAValue:
     """exp(r) - 1 for |r| <= ln 2 / 2"""
-    return b.fma(b.polynomial(r, _EXPM1), b.mul(r, r), r)
+    return b.fma(b.polynomial(r, EXPONENTIAL), b.mul(r, r), r)
 
 
 def _exp_reduced(b: ArithmeticBuilder, r: SSAValue) -> SSAValue:
     """exp(r) for |r| <= ln 2 / 2"""
-    return b.polynomial(r, (*_EXPM1, 1.0, 1.0))
+    return b.polynomial(r, (*EXPONENTIAL, 1.0, 1.0))
 
 
 def _power_of_two(b: ArithmeticBuilder, exponent: SSAValue) -> SSAValue:
@@ -192,15 +185,15 @@ def log(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """The natural logarithm"""
     mantissa, exponent = _decompose(b, x)
     e, f = b.to_float(exponent, b.f32), b.sub(mantissa, 1.0)
-    low = b.fma(b.mul(f, f), b.polynomial(f, _LOG_NORMAL), b.mul(e, _LN2_LOW))
-    result = b.fma(e, _LN2_HIGH, b.add(f, low))
+    low = b.fma(b.mul(f, f), b.polynomial(f, _LOG_NORMAL), b.mul(e, LN2_LOW))
+    result = b.fma(e, LN2_HIGH, b.add(f, low))
     return b.unless(is_unusual(b, x), result, lambda inner: _log_unusual(inner, x))
 
 
 def _log_unusual(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """The natural logarithm of any number"""
     e, f, y = _logarithm_parts(b, x)
-    result = b.fma(e, _LN2_HIGH, b.add(f, b.fma(e, _LN2_LOW, y)))
+    result = b.fma(e, LN2_HIGH, b.add(f, b.fma(e, LN2_LOW, y)))
     return _outside_logarithm(b, x, 0.0, result)
 
 
@@ -235,7 +228,7 @@ def log1p(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     lost = b.mul(lost, b.from_bits(b.select(small, scale, 0)))
     f, y = _split_logarithm(b, b.add(b.sub(mantissa, 1.0), lost))
     e = b.to_float(exponent, b.f32)
-    result = b.fma(e, _LN2_HIGH, b.add(f, b.fma(e, _LN2_LOW, y)))
+    result = b.fma(e, LN2_HIGH, b.add(f, b.fma(e, LN2_LOW, y)))
     result = b.select(b.compare("oeq", x, 0.0), x, result)
     return _outside_logarithm(b, x, -1.0, result)
 
