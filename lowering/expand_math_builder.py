@@ -178,11 +178,13 @@ class ArithmeticBuilder:
         return value
 
     def polynomial_in_pairs(self, x: SSAValue, squared: SSAValue, coefficients: Sequence[float]) -> SSAValue:
-        """Horner's rule in x^2 over pairs of terms, whose number is even: half as many steps wait for each other"""
-        pairs = zip(coefficients[::2], coefficients[1::2], strict=True)
-        value, *rest = [self.fma(x, first, second) for first, second in pairs]
+        """Horner's rule in x^2 over pairs of terms, at least three: half as many steps wait for each other"""
+        alone = len(coefficients) % 2
+        pairs = zip(coefficients[alone::2], coefficients[alone + 1 :: 2], strict=True)
+        value, *rest = [*coefficients[:alone], *(self.fma(x, first, second) for first, second in pairs)]
         for pair in rest:
             value = self.fma(value, squared, pair)
+        assert isinstance(value, SSAValue)
         return value
 
     def scale(self, x: SSAValue, exponent: SSAValue) -> SSAValue:

@@ -16,6 +16,7 @@ from tenon.lowering.expand_math_builder import ArithmeticBuilder
 
 _ROUND_F32 = 1.5 * 2.0**23
 _ROUND_F64 = 1.5 * 2.0**52
+_LN2 = 0.69314718055994531
 _LOG = (
     7.0376836292e-2,
     -1.1514610310e-1,
@@ -106,7 +107,8 @@ def _reduce_exponent(b: ArithmeticBuilder, x: SSAValue) -> tuple[SSAValue, SSAVa
 
 def _expm1_reduced(b: ArithmeticBuilder, r: SSAValue) -> SSAValue:
     """exp(r) - 1 for |r| <= ln 2 / 2"""
-    return b.fma(b.polynomial(r, EXPONENTIAL), b.mul(r, r), r)
+    squared = b.mul(r, r)
+    return b.fma(b.polynomial_in_pairs(r, squared, EXPONENTIAL), squared, r)
 
 
 def _exp_reduced(b: ArithmeticBuilder, r: SSAValue) -> SSAValue:
@@ -234,8 +236,12 @@ def log1p(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
 
 
 def _expm1_moderate(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
-    """exp(x) - 1 for |x| <= 80; its relative error stays small near zero, where 2^n = 1 adds nothing"""
-    r, _, exponent = _reduce_exponent(b, x)
+    """exp(x) - 1 for |x| <= 80, for use where a relative error of 2^-29 x is none once exp(x) or exp(-x) is large
+
+    The relative error stays small near zero, where 2^n = 1 adds nothing.
+    """
+    n, exponent = _round_to_integer(b, x, 1.44269504088896341)
+    r = b.fma(n, -_LN2, x)
     scale = _power_of_two(b, exponent)
     return b.fma(_expm1_reduced(b, r), scale, b.sub(scale, 1.0))
 
