@@ -20,6 +20,7 @@ from tenon.dialects.value import Value
 _LIMIT = 1024
 """Answers of one kind that a class keeps; when there are more, all are forgotten."""
 _UNKNOWN = "unknown"
+_PLAIN = (int, bool, str, type(None))
 
 
 class KnownSettings:
@@ -115,11 +116,12 @@ def _key(settings: Mapping[str, Any]) -> tuple[Any, ...] | None:
         if kind is tuple:
             if not {int}.issuperset(map(type, value)):
                 return None
-        elif isinstance(value, Attribute):
-            value = id(value)
         elif kind is float:
             value = repr(value)
-        elif kind not in (int, bool, str) and value is not None:
-            return None
+        elif kind not in _PLAIN:
+            # asked last: for a type that it has not seen, an abstract class looks through all that derive from it
+            if not isinstance(value, Attribute):
+                return None
+            value = id(value)
         key += (name, kind, value)
     return tuple(key)

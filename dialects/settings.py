@@ -250,6 +250,8 @@ _NAMED: dict[object, SettingKind] = {
 }
 
 REQUIRED: Any = object()
+_PLAIN = (bool, int, float, str, tuple, list, np.ndarray)
+"""What settings are given as, other than attributes."""
 
 
 @dataclass(frozen=True)
@@ -275,7 +277,8 @@ class SettingConstraint(AttrConstraint):
 
     def attribute(self, value: Any) -> Attribute:
         """The attribute of a Python value; raises `TypeError` for the wrong kind, `ValueError` for no known choice."""
-        if self._is_attribute(value) and self.kind.name != "dtype":
+        # asked last: for a type that it has not seen, an abstract class looks through all that derive from it
+        if not isinstance(value, _PLAIN) and self.kind.name != "dtype" and self._is_attribute(value):
             return value
         attr = self.kind.to_attribute(value)
         if self.choices is not None and value not in self.choices:

@@ -120,12 +120,17 @@ class SGD(Optimizer):
 
 def _moved(value: Any, direction: Any, rate: Any) -> Any:
     """`value - rate * direction` in the dtype of `value`."""
-    return tenon.cast(value - direction * _like(rate, value), dtype=value.dtype)
+    return _of_dtype(value - direction * _like(rate, value), value)
+
+
+def _of_dtype(number: Any, value: Any) -> Any:
+    """`number` in the dtype of `value`, which most often it has."""
+    return number if number.dtype == value.dtype else tenon.cast(number, dtype=value.dtype)
 
 
 def _like(number: Any, value: Any) -> Any:
     """A traced `number` in the dtype of `value`; a Python number takes it anyway."""
-    return number if isinstance(number, int | float) else tenon.cast(number, dtype=value.dtype)
+    return number if isinstance(number, int | float) else _of_dtype(number, value)
 
 
 @dataclass(frozen=True)

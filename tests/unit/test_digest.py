@@ -1,5 +1,7 @@
 """What the key of compiled code is made of: equal for modules that are alike, different for all others."""
 
+import functools
+
 import numpy as np
 import pytest
 from xdsl.parser import Parser
@@ -65,6 +67,15 @@ def test_arrays_count_element_by_element():
     assert len(digests) == 2
     zeros = np.zeros(5, np.float32)
     assert traced(lambda x: x * zeros, x) != traced(lambda x: x * -zeros, x)
+
+
+def test_which_of_several_attributes_an_op_has_counts():
+    x = np.float32(0.5)
+
+    def chain(*alphas):
+        return traced(lambda x: functools.reduce(lambda x, alpha: tenon.selu(x, alpha=alpha), alphas, x), x)
+
+    assert len({chain(1.0, 2.0, 1.0), chain(1.0, 2.0, 2.0), chain(1.0, 2.0, 3.0)}) == 3
 
 
 def test_sizes_that_types_do_not_print_count():

@@ -33,8 +33,9 @@ def test_settings_that_are_equal_in_python_are_told_apart():
             types_of(lambda x: tenon.sum(x, axis=(False, True)), X)
         with pytest.raises(TypeError, match="setting 'keepdims'"):
             types_of(lambda x: tenon.sum(x, axis=0, keepdims=1), X)
-    clipped = [tenon.jit(lambda x, low=low: tenon.clip(x, low, 1.0))(np.float32(-0.0)) for low in (0.0, -0.0)]
-    assert [bool(np.signbit(c)) for c in clipped][1]
+    for alpha in (0.0, -0.0, 1.0):
+        text = str(tenon.jit(lambda x, alpha=alpha: tenon.selu(x, alpha=alpha)).trace(X))
+        assert f"{{alpha = {alpha}}}" in text
 
 
 def test_numbers_are_told_apart_by_their_bits():
