@@ -5,15 +5,17 @@ They only rearrange elements, so that all are exact. No equation changes the typ
 
 from __future__ import annotations
 
-from xdsl.ir import Operation, SSAValue
+from math import prod
+
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tenon.dialects.constant import ConstantOp
-from tenon.dialects.families import ElementwiseOp, ReductionOp
-from tenon.dialects.inference import InferenceError, broadcast, normalize_axes
+from tenon.dialects.families import ContractionOp, ElementwiseOp, ReductionOp
+from tenon.dialects.inference import InferenceError, Shape, broadcast, normalize_axes
 from tenon.dialects.reduction import AllOp, AnyOp, MaxOp, MinOp, ProdOp, SumOp
 from tenon.dialects.shape import BroadcastToOp, ReshapeOp, SliceOp, TransposeOp
-from tenon.dialects.types import element_of, is_known, shape_of, tensor_type
+from tenon.dialects.types import element_of, is_known, is_static, shape_of, tensor_type
 from tenon.passes.equations import by_class, defined_by, forward, replace_same_type
 from tenon.passes.fold import splat, splat_constant
 
@@ -128,6 +130,99 @@ def _comes_from_reduction(value: SSAValue) -> bool:
     return False
 
 
+class ElementwiseBeforeReshape(RewritePattern):
+    """f(reshape(c), y) -> reshape(f(c, reshape(y))), where c comes from a contraction
+
+    What follows a contraction then runs over its loops, and in its kernel: the bias and the activation behind a
+    convolution, which is a matrix product over all places of an image.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ElementwiseOp, rewriter: PatternRewriter, /) -> None:
+        if len(op.results) > 1 or not is_static(op.results[0].type):
+            return
+        target = shape_of(op.results[0].type)
+        reshaped = [inner for operand in op.operands if (inner := _behind_contraction(operand, target))]
+        if not reshaped or target is None or 0 in target:
+            return
+        source = shape_of(reshaped[0].x.type)
+        assert source is not None
+        shapes = [_shape_before(operand, source, target) for operand in op.operands]
+        if None in shapes:
+            return
+        changed = [
+            None if shape_of(operand.type) == shape else ReshapeOp.build_from([operand], {"shape": shape})
+            for operand, shape in zip(op.operands, shapes, strict=True)
+        ]
+        operands = [
+            operand if change is None else change.results[0]
+            for operand, change in zip(op.operands, changed, strict=True)
+        ]
+        moved = type(op).build_from(op.group(operands, op.properties), op.settings)
+        last = ReshapeOp.build_from([moved.results[0]], {"shape": target})
+        replace_same_type(op, rewriter, *[change for change in changed if change is not None], moved, last)
+
+
+def _behind_contraction(value: SSAValue, target: Shape) -> ReshapeOp | None:
+    """The reshape that `value` is of what a contraction gave, each used once on the way, if its shape is `target`."""
+    op = defined_by(value, ReshapeOp)
+    if op is None or shape_of(value.type) != target or not is_static(op.x.type) or not value.has_one_use():
+        return None
+    pending = [op.x]
+    while pending:
+        current = pending.pop()
+        if not current.has_one_use() or not isinstance(current.owner, Operation):
+            continue
+        if isinstance(current.owner, ContractionOp):
+            return op
+        if isinstance(current.owner, ElementwiseOp):
+            pending += current.owner.operands
+    return None
+
+
+def _shape_before(value: SSAValue, source: tuple[int, ...], target: tuple[int, ...]) -> Shape:
+    """The shape that makes of `value`, which is broadcast to `target`, what is broadcast to `source`; `None` where
+    there is none, or where it would part `value` from what computes it."""
+    shape = shape_of(value.type)
+    if shape is None or shape == ():
+        return shape
+    is_large = shape == target
+    if is_large:
+        is_kept = isinstance(value.owner, Block | ConstantOp | ReshapeOp) or not value.has_one_use()
+        return source if is_kept else None
+    shape = (1,) * (len(target) - len(shape)) + shape
+    found: list[int] = []
+    for before, after in _groups(source, target):
+        sizes, full = [shape[axis] for axis in after], [target[axis] for axis in after]
+        if sizes == full:
+            found += [source[axis] for axis in before]
+        elif prod(sizes) == 1:
+            found += [1] * len(before)
+        else:
+            return None
+    return tuple(found)
+
+
+def _groups(source: tuple[int, ...], target: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:
+    """The axes of two shapes of as many elements, in the smallest groups of neighbours that have as many elements."""
+    groups: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(source) or j < len(target):
+        before, after = [], []
+        left = right = 1
+        while not (before or after) or left != right:
+            if i < len(source) and (left <= right or j == len(target)):
+                left *= source[i]
+                before.append(i)
+                i += 1
+            else:
+                right *= target[j]
+                after.append(j)
+                j += 1
+        groups.append((before, after))
+    return groups
+
+
 class ReduceNothing(RewritePattern):
     """sum(x) -> reshape(x), and likewise for prod, max, min, any and all, where each element is alone"""
 
@@ -189,6 +284,7 @@ SHAPE_EQUATIONS = by_class(
         ((TransposeOp,), TransposeOfTranspose()),
         ((SumOp, ProdOp, MaxOp, MinOp, AnyOp, AllOp), ReduceNothing()),
         ((ElementwiseOp,), BroadcastIsImplied()),
+        ((ElementwiseOp,), ElementwiseBeforeReshape()),
     ]
 )
 """The equations by the class of the op that stands outermost on their left side."""

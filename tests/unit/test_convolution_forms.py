@@ -215,6 +215,24 @@ def test_padding_and_windows_are_one_kernel_where_windows_are_read_once() -> Non
     assert kernels(1) == 2, "64 filters share a padded image"
 
 
+@pytest.mark.parametrize("size", [(1, 1), (3, 5), (7, 1), (1, 9), (14, 14)])
+def test_what_follows_a_matrix_product_is_in_its_kernel(size: tuple[int, int]) -> None:
+    """Bias, residual and activation behind a convolution with windows of one element."""
+    rng = np.random.default_rng(0)
+    x, bias, residual = (rng.standard_normal(shape, np.float32) for shape in ((2, 5, *size), (7,), (2, 7, *size)))
+    weight = rng.standard_normal((7, 5, 1, 1), np.float32)
+
+    def layer(x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+        return tenon.relu(tenon.conv2d(x, weight, bias) + residual)
+
+    module = tenon.jit(layer).trace(x, weight, bias, residual).module.clone()
+    run_passes(new_context(), module, stages(512)[0].passes)
+    assert sum("kernel" in op.attributes for op in module.ops) == 1
+    sums = np.einsum("ncij,fc->nfij", x.astype(np.float64), weight[..., 0, 0].astype(np.float64))
+    expected = np.maximum(sums + bias[:, None, None] + residual, 0)
+    np.testing.assert_allclose(tenon.jit(layer)(x, weight, bias, residual), expected, rtol=1e-5, atol=1e-5)
+
+
 BY_CHANNELS = [
     Geometry(1, 1, 3, 64, (71, 70), (3, 3), (2, 2), (1, 1), (1, 1)),
     Geometry(2, 1, 2, 128, (12, 9), (3, 2), (1, 1), (2, 1), (1, 0)),

@@ -170,3 +170,30 @@ func.func @filtering_along_rows(%x: tensor<1x1x16x34x34xf32>, %w: tensor<1x16x16
 // CHECK:         %[[PRODUCT:.*]] = tenon.contract [%[[ROWS]], %[[WEIGHT]]] {{.*}} -> tensor<1x1x16x6x270xf32>
 // CHECK:         %[[RESULT:.*]] = tenon.contract [%[[PRODUCT]], {{.*}} -> tensor<1x1x16x8x4x32xf32>
 // CHECK:         tenon.reshape %[[RESULT]]
+
+// What follows a contraction runs over its loops, and a reshape behind both: operands of the same shape and those that
+// are broadcast along all of the dimensions that the reshape makes of one, are reshaped instead, which is free.
+func.func @behind_contraction(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %b: tensor<8x1x1xf32>, %r: tensor<8x2x3xf32>) -> tensor<8x2x3xf32> {
+  %c = tenon.matmul %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %i = tenon.reshape %c {shape = [8, 2, 3]} : tensor<8x6xf32> -> tensor<8x2x3xf32>
+  %s = tenon.add %i, %b : tensor<8x2x3xf32>, tensor<8x1x1xf32> -> tensor<8x2x3xf32>
+  %y = tenon.add %s, %r : tensor<8x2x3xf32>, tensor<8x2x3xf32> -> tensor<8x2x3xf32>
+  func.return %y : tensor<8x2x3xf32>
+}
+// CHECK-LABEL: @behind_contraction
+// CHECK-NEXT:    %c = tenon.matmul
+// CHECK-NEXT:    [[B:%.*]] = tenon.reshape %b {shape = [8, 1]}
+// CHECK-NEXT:    [[S:%.*]] = tenon.add %c, [[B]] : tensor<8x6xf32>, tensor<8x1xf32>
+// CHECK-NEXT:    [[R:%.*]] = tenon.reshape %r {shape = [8, 6]}
+// CHECK-NEXT:    [[T:%.*]] = tenon.add [[S]], [[R]] : tensor<8x6xf32>, tensor<8x6xf32>
+// CHECK-NEXT:    {{.*}} = tenon.reshape [[T]] {shape = [8, 2, 3]}
+
+// Not where an operand is broadcast along a part of them.
+func.func @broadcast_along_a_part(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %b: tensor<2x1xf32>) -> tensor<8x2x3xf32> {
+  %c = tenon.matmul %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %i = tenon.reshape %c {shape = [8, 2, 3]} : tensor<8x6xf32> -> tensor<8x2x3xf32>
+  %y = tenon.add %i, %b : tensor<8x2x3xf32>, tensor<2x1xf32> -> tensor<8x2x3xf32>
+  func.return %y : tensor<8x2x3xf32>
+}
+// CHECK-LABEL: @broadcast_along_a_part
+// CHECK:         %y = tenon.add %i, %b
