@@ -25,8 +25,8 @@ func.func @convolution(%x: tensor<1x2x9xf32>, %w: tensor<4x2x3xf32>) -> tensor<1
   func.return %y : tensor<1x4x5xf32>
 }
 // CHECK-LABEL: @convolution
-// CHECK-NEXT:    %[[PADDED:.*]] = tenon.pad %x {low = [0, 0, 1], high = [0, 0, 1]}
-// CHECK-NEXT:    %[[X:.*]] = tenon.reshape %[[PADDED]] {shape = [1, 1, 2, 11]}
+// CHECK-NEXT:    %[[GROUPS:.*]] = tenon.reshape %x {shape = [1, 1, 2, 9]}
+// CHECK-NEXT:    %[[X:.*]] = tenon.pad %[[GROUPS]] {low = [0, 0, 0, 1], high = [0, 0, 0, 1]}
 // CHECK-NEXT:    %[[W:.*]] = tenon.reshape %w {shape = [1, 4, 2, 3]}
 // CHECK-NEXT:    %[[Y:.*]] = tenon.convolution %[[X]], %[[W]] {stride = [2]}
 // CHECK-NEXT:    %y = tenon.reshape %[[Y]] {shape = [1, 4, 5]}
