@@ -29,8 +29,8 @@ def evaluate(cls: type[TensorOp], operands: tuple[Any, ...], settings: dict[str,
     arrays = flat(grouped)
     groups = tuple([len(o) if isinstance(o, tuple) else o is None for o in grouped])
     signature = tuple([(array.dtype, array.shape) for array in arrays])
-    # The interpreter's executables are not those of compiled code, nor are those from before an op was defined again.
-    key = (cls, groups, known.identity, signature, knobs.interpret, generation())
+    # What other settings gave is not meant, nor what was made before an op was defined again.
+    key = (cls, groups, known.identity, signature, knobs.interpret, knobs.code_settings, generation())
     compiled = _COMPILED.get(key)
     if compiled is None:
         _, structure = flatten((tuple(grouped), {}))

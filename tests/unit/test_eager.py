@@ -44,6 +44,16 @@ def test_one_executable_per_signature(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(calls) == 4
 
 
+def test_settings_of_code_hold_for_what_was_compiled_before() -> None:
+    x = np.linspace(-5.0, 5.0, 1001, dtype=np.float32)
+    fast = tenon.exp(x)
+    with tenon.knobs.override(exact_math="exp"):
+        exact = tenon.exp(x)
+    np.testing.assert_array_equal(exact, np.exp(x.astype(np.float64)).astype(np.float32))
+    assert (fast != exact).any()
+    np.testing.assert_array_equal(tenon.exp(x), fast)
+
+
 @pytest.mark.parametrize(
     ("dtype", "number", "expected"),
     [("f4", 2, "f4"), ("f8", 2.5, "f8"), ("i4", 2, "i4"), ("i4", 2.5, "f4"), ("?", 2, "i8"), ("f2", 1.5, "f2")],
