@@ -56,10 +56,24 @@ def generation() -> int:
 
 
 def tensor_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a plain function of values part of the functions that ops and users find by name."""
-    _GENERATION[0] += function.__name__ in _FUNCTIONS
-    _FUNCTIONS[function.__name__] = function
+    """Make a plain function of values part of the functions that ops and users find by name.
+
+    Defined again, it replaces the former one. A user's function never takes over the name of one of Tenon's, which a
+    warning tells: Tenon's ops call each other by name, too.
+    """
+    name = function.__name__
+    existing = _FUNCTIONS.get(name)
+    if existing is not None and _is_own(existing) and not _is_own(function):
+        warnings.warn(f"tenon.{name} stays the function of Tenon's own", stacklevel=2)
+        return function
+    _GENERATION[0] += existing is not None
+    _FUNCTIONS[name] = function
     return function
+
+
+def _is_own(function: Callable[..., Any]) -> bool:
+    """Whether what `_FUNCTIONS` has is Tenon's own: an op's function, or a plain one."""
+    return str(getattr(getattr(function, "op", function), "__module__", "")).startswith("tenon.")
 
 
 def install_evaluator(evaluator: Evaluator) -> None:
@@ -83,14 +97,16 @@ def register(cls: type[TensorOp], function: Callable[..., Any]) -> None:
     previous = _REGISTRY.get(cls.name)
     if previous is not None and previous.__module__ != cls.__module__:
         raise ValueError(f"{cls.name}: already defined by {previous.__module__}.{previous.__qualname__}")
-    _GENERATION[0] += previous is not None
     _REGISTRY[cls.name] = cls
+    is_new = previous is None
     for name in (cls.name.rpartition(".")[2], *cls.ALIASES):
         existing = _FUNCTIONS.get(name)
-        owner = getattr(existing, "op", existing)
-        if owner is not None and owner.__module__.startswith("tenon.") and getattr(owner, "name", "") != cls.name:
+        op = getattr(existing, "op", None)
+        if existing is not None and _is_own(existing) and (op is None or op.name != cls.name):
             warnings.warn(
                 f"{cls.name}: tenon.{name} stays the function of Tenon's own; call {cls.__name__}.apply", stacklevel=3
             )
             continue
+        is_new = is_new and existing is None
         _FUNCTIONS[name] = function
+    _GENERATION[0] += not is_new

@@ -156,3 +156,50 @@ def test_the_name_of_an_own_function_is_kept_with_a_warning() -> None:
 
     assert tenon.exp(0.0) == 1.0
     assert ExpOp.apply(np.float32(1.5)) == 3.0
+
+
+def test_the_name_of_an_own_function_is_not_taken_by_a_function() -> None:
+    before = tenon.softplus
+
+    with pytest.warns(UserWarning, match=r"tenon\.softplus stays the function of Tenon's own"):
+
+        @tenon.tensor_function
+        def softplus(x: Any) -> Any:
+            return 7.0 * x
+
+    assert tenon.softplus is before
+    assert softplus(X)[0] == 7.0  # what is decorated is given back as it is
+
+
+def test_an_op_may_take_the_place_of_a_function() -> None:
+    @tenon.tensor_function
+    def tripled(x: Any) -> Any:
+        return 2.0 * x
+
+    @tensor_op
+    class WithTripledOp(CompositeOp):
+        """What `tripled` gives."""
+
+        name = "redefinition_test.with_tripled"
+        x = operand_def(FLOAT_TENSOR)
+        result = result_def(FLOAT_TENSOR)
+
+        @staticmethod
+        def decompose(x: Any) -> Any:
+            return tenon.tripled(x)
+
+    np.testing.assert_array_equal(tenon.with_tripled(X), tripled(X))
+
+    @tensor_op
+    class TripledOp(ElementwiseOp):
+        """Three times `x`."""
+
+        name = "redefinition_test.tripled"
+        x = operand_def(FLOAT_TENSOR)
+        result = result_def(FLOAT_TENSOR)
+
+        @staticmethod
+        def scalar(x: Any) -> Any:
+            return 3.0 * x
+
+    np.testing.assert_array_equal(tenon.with_tripled(X), 3 * X)
