@@ -67,7 +67,7 @@ def executable(module: ModuleOp, device: str, name: str = "main") -> Executable:
     with collection_paused():
         if knobs.interpret:
             return InterpretedExecutable(module)
-        key = cache.key(digest(module), _meaning(module), device, _target_key(device))
+        key = cache.key(digest(module), _meaning(module, device), device, _target_key(device))
         # With a folder for the IR, every pass has to run once more so that its result can be written there.
         known = _executables.get(key) if knobs.dump_ir is None else None
         if known is None:
@@ -79,12 +79,12 @@ def executable(module: ModuleOp, device: str, name: str = "main") -> Executable:
         return known
 
 
-def _meaning(module: ModuleOp) -> str:
-    """What a module does not say itself: the meaning of ops that are not Tenon's own, as structured IR."""
+def _meaning(module: ModuleOp, device: str) -> str:
+    """What a module does not say itself: what the hooks of ops that are not Tenon's own make of it while compiling."""
     kinds = {type(op) for op in module.walk()}
     if all(kind.__module__.startswith(("tenon.", "xdsl.")) for kind in kinds):
         return ""
-    return digest(lower.structured(module))
+    return digest(lower.without_tensor_ops(module, device))
 
 
 def _target_key(device: str) -> str:

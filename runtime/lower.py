@@ -138,6 +138,18 @@ def structured(module: ModuleOp) -> ModuleOp:
     return result
 
 
+def without_tensor_ops(module: ModuleOp, device: str) -> ModuleOp:
+    """A copy of `module` by the passes that compile it for `device`, as far as these ask what tensor ops mean."""
+    from tenon.lowering.pipeline import run_passes, stage_of, stages
+
+    result = module.clone()
+    order = stages(vector_bits(device), **options(device))
+    names = [stage.name for stage in order]
+    for stage in order[names.index(stage_of(module)) : names.index("structured")]:
+        run_passes(new_context(), result, stage.passes)
+    return result
+
+
 def dump(name: str, suffix: str, text: str) -> None:
     """Write `name.suffix` into the folder of `TENON_DUMP_IR`, if that is set."""
     if knobs.dump_ir is not None:

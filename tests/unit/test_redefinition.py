@@ -203,3 +203,30 @@ def test_an_op_may_take_the_place_of_a_function() -> None:
             return 3.0 * x
 
     np.testing.assert_array_equal(tenon.with_tripled(X), 3 * X)
+
+
+def define_kept(is_right: bool) -> None:
+    @tensor_op
+    class KeptOp(ElementwiseOp):
+        """`x` itself."""
+
+        name = "redefinition_test.kept"
+        x = operand_def(FLOAT_TENSOR)
+        result = result_def(FLOAT_TENSOR)
+
+        @staticmethod
+        def scalar(x: Any) -> Any:
+            return x
+
+        @staticmethod
+        def canonicalize(op: Any, rewriter: Any) -> None:
+            inner = op.x.owner
+            if isinstance(inner, TensorOp) and inner.name == "tenon.negative":
+                rewriter.replace(op, (), (op.x if is_right else inner.operands[0],))
+
+
+def test_code_is_told_apart_by_the_equations_of_ops() -> None:
+    for is_right in (False, True):
+        define_kept(is_right)
+        found = tenon.jit(lambda x: tenon.kept(-x))(X)
+        np.testing.assert_array_equal(found, -X if is_right else X)
