@@ -3,7 +3,7 @@
 Before: tensor ops of known shapes whose composites were decomposed. After: each function with the attribute `kernel`
 holds the ops of one fusion group; every other function holds only calls, `tenon.constant`, `tenon.reshape` (which
 changes no memory), region ops and terminators. Constants of one repeated number are part of the kernels that use
-them. Equal kernels are one function.
+them, and so are casts of what contractions multiply (`widened_operands`). Equal kernels are one function.
 
 What becomes one group is said in `fusion_groups`.
 """
@@ -35,6 +35,7 @@ from tenon.passes.dce import Effects, erase_dead_ops, functions_by_name
 from tenon.passes.fusion_groups import Group, Grouping
 from tenon.passes.iteration import iteration_of
 from tenon.passes.transposed_operands import operand_to_transpose, with_transposed
+from tenon.passes.widened_operands import Widened, restored, take_narrow_operands
 
 # A constant that is read at computed places must be in memory; up to this size a kernel may have its own copy.
 _SMALL_CONSTANT = 256
@@ -99,12 +100,15 @@ class _Outliner:
         self._kernels: dict[Hashable, str] = {}
         self._cloned: dict[SSAValue, bool] = {}
         self._transposed: dict[tuple[Block, SSAValue, tuple[int, ...]], SSAValue] = {}
+        self._widened: Widened = {}
 
     def outline(self, block: Block) -> None:
         """Outline the groups of `block` and of the regions inside of it."""
         terminator = block.last_op
         assert terminator is not None
         assert terminator.has_trait(IsTerminator)
+        if self._contractions:
+            self._widened |= take_narrow_operands(block)
         grouping = Grouping(block, self._effects.is_pure, self._is_cloned, contractions=self._contractions)
         for group in grouping.in_order():
             if isinstance(band := group.operations[0], BandOp) and self._is_cloned(band.result):
@@ -130,12 +134,13 @@ class _Outliner:
     def _outline_group(self, group: Group, terminator: Operation) -> None:
         block = terminator.parent
         assert block is not None
-        operations = group.operations
-        if len(operations) > 1:
+        is_single = len(group.operations) == 1
+        operations = [part for op in group.operations for part in restored(op, self._widened)]
+        if not is_single:
             _merge_equal(operations)
             self._transpose_operands(operations, terminator)
         reshapes: list[Operation] = []
-        if group.closed or len(operations) == 1:
+        if group.closed or is_single:
             reshapes = _drop_kept_dimensions(operations)
         kernel = _Kernel(operations, self._is_cloned)
         name = self._kernels.get(kernel.key)

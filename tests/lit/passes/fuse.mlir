@@ -231,3 +231,21 @@ func.func @bands_that_are_results(%x: tensor<64x64xf32>, %y: tensor<f32>) -> (te
 // CHECK-LABEL: @bands_that_are_results
 // CHECK:         func.call @kernel_0
 // CHECK-COUNT-1: tenon.band
+
+// -----
+
+// What is widened for a contraction is widened in its kernel, also if something else uses it.
+func.func @contractions_read_what_is_narrow(%a: tensor<64x32xi8>, %b: tensor<32x48xi8>) -> (tensor<64x48xi32>, tensor<32xi32>) {
+  %x = tenon.cast %a {dtype = i32} : tensor<64x32xi8> -> tensor<64x32xi32>
+  %y = tenon.cast %b {dtype = i32} : tensor<32x48xi8> -> tensor<32x48xi32>
+  %z = tenon.matmul %x, %y : tensor<64x32xi32>, tensor<32x48xi32> -> tensor<64x48xi32>
+  %s = tenon.sum %y {axis = [1]} : tensor<32x48xi32> -> tensor<32xi32>
+  func.return %z, %s : tensor<64x48xi32>, tensor<32xi32>
+}
+// CHECK-LABEL: @contractions_read_what_is_narrow
+// CHECK-DAG:     func.call @[[PRODUCT:.*]](%a, %b) : (tensor<64x32xi8>, tensor<32x48xi8>) -> tensor<64x48xi32>
+// CHECK-DAG:     func.call @[[SUM:.*]](%b) : (tensor<32x48xi8>) -> tensor<32xi32>
+// CHECK:       func.func private @[[PRODUCT]](
+// CHECK:         tenon.cast %a
+// CHECK:         tenon.cast %b
+// CHECK:         tenon.matmul
