@@ -21,6 +21,7 @@ from tenon.dialects.interpreter_arith import (
     MULTIPLY_INTEGERS,
 )
 from tenon.dialects.interpreter_math import in_float64, multiply_add
+from tenon.dialects.vector_contract import VectorContractOp
 
 
 def _window(op: Any, array: Any, index: Sequence[Any], shape: Sequence[int]) -> np.ndarray:
@@ -76,6 +77,17 @@ def _broadcast(interpreter: Interpreter, op: vector.BroadcastOp, source: Any) ->
 
 
 computes(vector.FMAOp)(in_float64(multiply_add))
+
+
+def _sum_of_products(lhs: Any, rhs: Any, total: Any) -> Any:
+    return total + (lhs * rhs).sum(axis=1, dtype=total.dtype)
+
+
+@computes(VectorContractOp)
+def _contract(lhs: Any, rhs: Any, total: Any) -> Any:
+    if total.dtype.kind == "f":
+        return in_float64(_sum_of_products)(lhs, rhs, total)
+    return _sum_of_products(lhs, rhs, total)
 
 
 @implements(vector.CreateMaskOp)

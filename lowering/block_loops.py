@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from xdsl.dialects import memref
 from xdsl.ir import SSAValue
 
+from tenon.lowering.dot_products import dot_product
+from tenon.lowering.group_panels import emit_group_panel
 from tenon.lowering.kernel_statements import LoopKind, Statement
 from tenon.lowering.loop_builder import LoopBuilder, Position, Span, Steps
 from tenon.lowering.loop_schedule import Schedule
@@ -134,10 +136,20 @@ class _BlockLoops:
         self.release(panel)
 
     def pack(self, statement: Statement, number: int, loop: int, spans: Sequence[Span]) -> Panel:
-        return emit_panel(self.builder, statement, number, loop, self.schedule.width, spans, self.buffers)
+        width = self.schedule.width
+        if self.schedule.dot is None:
+            return emit_panel(self.builder, statement, number, loop, width, spans, self.buffers)
+        product, loops = dot_product(statement), (self.schedule.dot, loop)
+        assert product is not None
+        is_row = loop == self.schedule.jam
+        return emit_group_panel(
+            self.builder, statement, product, number, loops, width, spans, self.buffers, is_row=is_row
+        )
 
     def release(self, panel: Panel) -> None:
-        self.builder.add(memref.DeallocOp.create(operands=(panel.memref,)))
+        for memory in (panel.memref, panel.corrections):
+            if memory is not None:
+                self.builder.add(memref.DeallocOp.create(operands=(memory,)))
 
 
 def _blocks(spans: Sequence[Span], loop: int | None, size: int | None) -> list[list[_Blocks]]:

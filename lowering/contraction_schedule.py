@@ -17,21 +17,29 @@ A panel of columns that outgrows half the cache is cut along the reduction.
 
 Without a copy, tiles go down the rows, whose operand is streamed past the same columns. Where the result is the larger
 one they go along its rows, a block of one tile at a time, so that it is written in the order of memory.
+
+Where the target has dot products of what is multiplied (`dot_products`), lanes take groups of the reduction: twice or
+four times the products per step are worth the copy of the columns that this takes from `LEAST_ROWS` rows on. Rows are
+copied only where their groups are not in memory as they are taken.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from math import prod
 
 from tenon.dialects.size import Size
 from tenon.lowering.combiners import combining_op
+from tenon.lowering.dot_products import dot_product, groups_obstacle, has_groups
 from tenon.lowering.kernel_statements import LoopKind, Statement, Stride, vector_obstacle
 from tenon.lowering.loop_schedule import Schedule
 from tenon.lowering.row_schedule import CACHE_BYTES, FAR_BYTES, MANY_ROWS, batch_bytes, element_bytes, sharing_rows
 
 LEAST_ROWS = 8
 MANY_COPIED_ROWS = 384
+LEAST_DOT_LANES = 4
+"""Of the shortest register."""
 LEAST_COLUMN_TILES = 4
 """Tiles along the columns that a copy of rows has to serve."""
 
@@ -62,7 +70,7 @@ def with_panels(statement: Statement, schedule: Schedule) -> Schedule:
     vector, jam = schedule.vector, schedule.jam
     if vector is None or statement.kinds[vector] is LoopKind.REDUCTION or not may_have_panels(statement):
         return schedule
-    if jam is None or schedule.rows is not None:
+    if jam is None or schedule.rows is not None or schedule.dot is not None:
         return schedule
     columns = _only_operand(statement, vector, jam)
     rows = _only_operand(statement, jam, vector)
@@ -79,6 +87,39 @@ def with_panels(statement: Statement, schedule: Schedule) -> Schedule:
     if schedule.pack is None and columns is not None and _writes_more_than_it_reads(statement, columns):
         return replace(schedule, jam_block=schedule.jam_count)
     return with_cut_panel(statement, schedule)
+
+
+def with_dots(statement: Statement, schedule: Schedule, dots: Collection[str]) -> Schedule:
+    """`schedule`, a register tile, with groups and their copies, if that pays and the target has `dots` of them."""
+    vector, jam, product = schedule.vector, schedule.jam, dot_product(statement)
+    if product is None or product.name not in dots or not may_have_panels(statement) or vector is None or jam is None:
+        return schedule
+    if statement.kinds[vector] is LoopKind.REDUCTION or schedule.width < LEAST_DOT_LANES:
+        return schedule
+    columns, rows = _only_operand(statement, vector, jam), _only_operand(statement, jam, vector)
+    if columns is None or rows is None or sharing_rows(statement, statement.inputs[columns], vector) < LEAST_ROWS:
+        return schedule
+    access = statement.inputs[rows]
+    loop = max(
+        statement.loops(LoopKind.REDUCTION), key=lambda loop: (has_groups(access, loop), statement.extents[loop])
+    )
+    if statement.extents[loop] < product.depth:
+        return schedule
+    grouped = replace(schedule, pack=columns, dot=loop, depth=product.depth)
+    grouped = with_cut_panel(statement, grouped)
+    if product.flips or not has_groups(access, loop):
+        grouped = _with_packed_groups(statement, grouped, jam, rows)
+    return schedule if groups_obstacle(statement, loop, product.depth, vector, grouped.packed) else grouped
+
+
+def _with_packed_groups(statement: Statement, schedule: Schedule, jam: int, rows: int) -> Schedule:
+    """Blocks of as many rows as fit, beside the panel of columns."""
+    count = schedule.jam_count
+    size = _panel_bytes(statement, rows, jam, count)
+    if schedule.block is not None:
+        size = size * schedule.block // statement.extents[statement.loops(LoopKind.REDUCTION)[0]]
+    tiles = max(CACHE_BYTES * 3 // 8 // max(size, 1), 1)
+    return replace(schedule, pack_jam=rows, jam_block=min(tiles, -(-statement.extents[jam] // count)) * count)
 
 
 def with_cut_panel(statement: Statement, schedule: Schedule) -> Schedule:
@@ -115,7 +156,9 @@ def _cut_reduction(statement: Statement, schedule: Schedule, panel: int, room: i
     parts = -(-panel // room)
     if parts <= 1:
         return schedule
-    return replace(schedule, block=-(-statement.extents[statement.loops(LoopKind.REDUCTION)[0]] // parts))
+    (first, *_) = statement.loops(LoopKind.REDUCTION)
+    block, depth = -(-statement.extents[first] // parts), schedule.depth if first == schedule.dot else 1
+    return replace(schedule, block=-(-block // depth) * depth)
 
 
 def _only_operand(statement: Statement, loop: int, other: int) -> int | None:

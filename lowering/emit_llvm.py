@@ -16,6 +16,7 @@ more than LLVM's instruction means.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, MemRefType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
@@ -24,6 +25,7 @@ from xdsl.ir import Block
 
 from tenon.lowering.emit_llvm_aliasing import BUFFER_ALIGNMENT, PointerFacts, pointer_attributes, pointer_facts
 from tenon.lowering.emit_llvm_arith import ARITH_HANDLERS
+from tenon.lowering.emit_llvm_contract import CONTRACT_HANDLERS
 from tenon.lowering.emit_llvm_control import CONTROL_HANDLERS, function_body
 from tenon.lowering.emit_llvm_function import FunctionWriter, Handler, ModuleParts, braces
 from tenon.lowering.emit_llvm_math import MATH_HANDLERS
@@ -38,6 +40,7 @@ HANDLERS: dict[str, Handler] = {
     **MATH_HANDLERS,
     **MEMORY_HANDLERS,
     **VECTOR_HANDLERS,
+    **CONTRACT_HANDLERS,
     **CONTROL_HANDLERS,
     **THREAD_HANDLERS,
 }
@@ -48,17 +51,18 @@ _ATTRIBUTES = {"#0": "", "#1": ' "final"'}
 _DECLARATION = re.compile(r"\s*declare\b.*?@([\w.$-]+|\"[^\"]*\")\s*\(")
 
 
-def emit_llvm(module: ModuleOp, *, native_f16: bool = True) -> str:
+def emit_llvm(module: ModuleOp, *, native_f16: bool = True, dots: Sequence[str] = ()) -> str:
     """The module as LLVM IR text, with the entry `void @main(ptr %args)`.
 
     `native_f16` says that the target converts between f16 and f32 in hardware; without it that is done by integer
-    arithmetic. Raises `ValueError` naming the operation, type or function that has no lowering.
+    arithmetic. `dots` has the elements, bf16 and i8, of whose groups the target has dot products. Raises `ValueError`
+    naming the operation, type or function that has no lowering.
     """
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
     main = next((function for function in functions if function.sym_name.data == ENTRY), None)
     if main is None or not main.body.blocks:
         raise ValueError("emit_llvm: the module has no func.func @main with a body")
-    parts = ModuleParts(native_f16)
+    parts = ModuleParts(native_f16, tuple(dots))
     facts = pointer_facts(module, main)
     text: list[str] = []
     for op in module.ops:

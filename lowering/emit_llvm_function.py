@@ -34,6 +34,8 @@ class ModuleParts:
     """What functions add to their module: declarations of what they call, each once, in order of first use."""
 
     native_f16: bool
+    dots: tuple[str, ...] = ()
+    """Elements of whose groups the target has dot products."""
     declarations: dict[str, None] = field(default_factory=dict)
     given_declarations: dict[str, str] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)

@@ -2,7 +2,8 @@
 
 f16 and bf16 are storage types: their values are `i16` bit patterns everywhere, and `emit_llvm_float16` converts them to
 and from `float`. So no instruction of LLVM's `half` or `bfloat` can become a call into a compiler runtime library that
-the process lacks. `index` is `i64`; a memref is a `ptr` to its first element.
+the process lacks. `index` is `i64`; a memref is a `ptr` to its first element. A vector of two dimensions has its rows
+side by side.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -106,12 +108,14 @@ def llvm_type(value_type: Attribute) -> LlvmType:
             return LlvmType(f"i{value_type.width.data}", value_type.width.data)
         case MemRefType():
             return POINTER
-        case VectorType() if value_type.get_num_dims() <= 1 and not any(value_type.get_scalable_dims()):
+        case VectorType() if value_type.get_num_dims() <= 2 and not any(value_type.get_scalable_dims()):
             element = llvm_type(value_type.element_type)
-            (lanes,) = value_type.get_shape() or (1,)
-            return LlvmType(element.element, element.bits, lanes, element.half)
+            return LlvmType(element.element, element.bits, prod(value_type.get_shape()), element.half)
         case _:
-            raise ValueError(f"emit_llvm: {value_type} has no LLVM type, expected a scalar, a 1-D vector or a memref")
+            raise ValueError(
+                f"emit_llvm: {value_type} has no LLVM type, expected a scalar, a vector of one or two dimensions, or a "
+                "memref"
+            )
 
 
 def scalar_literal(element: LlvmType, value: int | float) -> str:

@@ -1,4 +1,7 @@
-"""`vector` on registers to LLVM; loads and stores are in `emit_llvm_memory`. Vectors have at most one dimension."""
+"""`vector` on registers to LLVM; loads and stores are in `emit_llvm_memory`, `vector.contract` in `emit_llvm_contract`.
+
+Vectors have one dimension at most, but for those of groups, which are loaded, extended, broadcast and contracted.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +54,25 @@ def _broadcast(writer: FunctionWriter, op: Operation) -> None:
     if source.lanes == target.lanes:
         writer.values[op.results[0]] = value
         return
+    if source.lanes is not None and source.lanes > 1:
+        writer.values[op.results[0]] = _repeated(writer, source, target, value)
+        return
     if source.lanes is not None:
         value = writer.emit(f"extractelement {source.text} {value}, i64 0")
     writer.values[op.results[0]] = splat(writer, target, value)
+
+
+def _repeated(writer: FunctionWriter, group: LlvmType, target: LlvmType, value: str) -> str:
+    """A vector of groups whose every group is `value`, as one integer where it has the bits of one."""
+    assert group.lanes is not None
+    assert target.lanes is not None
+    bits = group.lanes * group.bits
+    if bits in (16, 32, 64):
+        whole = LlvmType(f"i{bits}", bits, target.lanes // group.lanes)
+        number = writer.emit(f"bitcast {group.text} {value} to {whole.element}")
+        return writer.emit(f"bitcast {whole.text} {splat(writer, whole, number)} to {target.text}")
+    lanes = ", ".join(f"i32 {lane % group.lanes}" for lane in range(target.lanes))
+    return writer.emit(f"shufflevector {group.text} {value}, {group.text} poison, <{target.lanes} x i32> <{lanes}>")
 
 
 @handles("fma")

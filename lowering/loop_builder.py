@@ -65,6 +65,12 @@ class Position:
             return Position()
         return Position(tuple((value, f * factor) for value, f in self.terms), self.constant * factor)
 
+    def divided(self, divisor: int) -> Position:
+        """This index divided by `divisor`, of which it is a multiple."""
+        assert self.constant % divisor == 0
+        assert all(factor % divisor == 0 for _, factor in self.terms)
+        return Position(tuple((value, f // divisor) for value, f in self.terms), self.constant // divisor)
+
 
 Limits = tuple[SSAValue, SSAValue]
 """Where a loop starts, and where it ends, as values of type `index`: multiples of its steps, or the loop's end."""

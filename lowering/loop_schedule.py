@@ -17,6 +17,8 @@ It is the attribute `schedule` of the op, a dictionary of integers:
 | `strip`     | iterations of the vector loop in a strip, outside of the blocks of `rows`        | all        |
 | `ahead`     | iterations of the outermost reduction loop by which vectors are fetched ahead    | none       |
 | `taps`      | a reduction loop that is written out inside of all others                        | none       |
+| `dot`       | a reduction loop of which each lane takes several iterations at once             | none       |
+| `depth`     | how many (`dot_products`)                                                        | 1          |
 
 A panel is scratch memory `[reduction loops][iterations of the tile or block]`: what the register tile reads from it is
 contiguous, whatever it was in the input. Blocks of `jam` are outermost, then tiles of `vector`, then blocks of the
@@ -36,6 +38,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, i1, i64
 
 from tenon.dialects.size import Size
+from tenon.lowering.dot_products import groups_obstacle
 from tenon.lowering.kernel_statements import (
     LoopKind,
     Statement,
@@ -54,7 +57,7 @@ MOST_TAPS = 16
 
 _TILE_KEYS = ("vector", "width", "unroll", "jam", "jam_count")
 _BLOCK_KEYS = ("pack", "pack_jam", "jam_block", "block", "rows", "strip", "ahead", "taps")
-_KEYS = _TILE_KEYS + _BLOCK_KEYS
+_KEYS = (*_TILE_KEYS, *_BLOCK_KEYS, "dot", "depth")
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,8 @@ class Schedule:
     strip: int | None = None
     ahead: int | None = None
     taps: int | None = None
+    dot: int | None = None
+    depth: int = 1
 
     @property
     def blocked(self) -> bool:
@@ -97,6 +102,8 @@ class Schedule:
             number = getattr(self, key)
             if number is not None:
                 entries[key] = number
+        if self.dot is not None:
+            entries |= {"dot": self.dot, "depth": self.depth}
         return DictionaryAttr({key: IntegerAttr(number, i64) for key, number in entries.items()})
 
 
@@ -150,6 +157,8 @@ def check_schedule(statement: Statement, schedule: Schedule) -> None:
         _check_ahead(statement, schedule, schedule.ahead)
     if schedule.taps is not None:
         _check_taps(statement, schedule, schedule.taps)
+    if schedule.dot is not None or schedule.depth != 1:
+        _check_dot(statement, schedule)
     if schedule.vector is not None:
         _check_vector(statement, schedule, schedule.vector)
 
@@ -219,6 +228,17 @@ def _check_ahead(statement: Statement, schedule: Schedule, ahead: int) -> None:
         raise ValueError(f"schedule: ahead is {ahead}; it needs lanes along a loop that is not reduced, and at least 1")
     if not statement.loops(LoopKind.REDUCTION):
         raise ValueError("schedule: ahead needs a reduction loop")
+
+
+def _check_dot(statement: Statement, schedule: Schedule) -> None:
+    if schedule.dot is None or schedule.vector is None or schedule.width == 1:
+        raise ValueError("schedule: depth needs a dot loop, and dot needs vectors")
+    obstacle = groups_obstacle(statement, schedule.dot, schedule.depth, schedule.vector, schedule.packed)
+    if obstacle:
+        raise ValueError(f"schedule: depth is {schedule.depth} and dot loop {schedule.dot}, but {obstacle}")
+    (first, *_) = statement.loops(LoopKind.REDUCTION)
+    if schedule.block is not None and schedule.dot == first and schedule.block % schedule.depth:
+        raise ValueError(f"schedule: block is {schedule.block}, no multiple of depth {schedule.depth}")
 
 
 def _check_vector(statement: Statement, schedule: Schedule, loop: int) -> None:

@@ -37,10 +37,12 @@ def emit_panel(
     buffers: Mapping[SSAValue, Buffer],
 ) -> Panel:
     """Append the loops that copy input `number` for `spans` to a panel that is contiguous along `loop`."""
-    return _PanelLoops(builder, statement, number, loop, width, spans, buffers).emit()
+    return PanelLoops(builder, statement, number, loop, width, spans, buffers).emit()
 
 
-class _PanelLoops:
+class PanelLoops:
+    """Where a panel begins, what it spans, and how it is filled."""
+
     def __init__(
         self,
         builder: LoopBuilder,

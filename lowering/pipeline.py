@@ -57,19 +57,21 @@ def stages(
     cache: int | None = None,
     skipping: bool = True,
     scaling: bool = False,
+    dots: str = "",
 ) -> tuple[Stage, ...]:
     """The stages in order, for a target with vector registers of `vector_bits` (0: scalar loops, as for a GPU).
 
     `tuning` are the options of `schedule` that name a tuning record and the processor, `exact_math` the functions that
     `expand-math` computes exactly. `filtering` lets convolutions become ones by minimal filtering. `cache` is the size
     of the last level of the caches, where it is known. `skipping` leaves out what masks hide. `scaling` is the option
-    of `expand-math`.
+    of `expand-math`, and `dots` are the elements, as `schedule` takes them, of which the target has dot products.
     """
     updates = f"vectorize-updates{{vector-bits={vector_bits}}}"
     stream_stores = "stream-stores" if cache is None else f"stream-stores{{cache={cache}}}"
     options = [f"exact={exact_math}"] * bool(exact_math) + ["scaling=true"] * scaling
     expand_math = f"expand-math{{{' '.join(options)}}}" if options else "expand-math"
-    schedule = f"schedule{{{' '.join(filter(None, (f'vector-bits={vector_bits}', tuning)))}}}"
+    dot_products = f"dots={dots}" if dots else ""
+    schedule = f"schedule{{{' '.join(filter(None, (f'vector-bits={vector_bits}', dot_products, tuning)))}}}"
     hidden = ("skip-hidden",) if vector_bits and skipping else ()
     tensor_passes = TENSOR_PIPELINE if filtering else _without_filtering(TENSOR_PIPELINE)
     return (
@@ -142,9 +144,10 @@ def lower(
     cache: int | None = None,
     skipping: bool = True,
     scaling: bool = False,
+    dots: str = "",
 ) -> ModuleOp:
     """Take `module` from the stage that it stands at through the passes of that stage and of all later ones."""
-    order = stages(vector_bits, tuning, exact_math, filtering, cache, skipping, scaling)
+    order = stages(vector_bits, tuning, exact_math, filtering, cache, skipping, scaling, dots)
     start = [stage.name for stage in order].index(stage_of(module))
     for stage in order[start:]:
         run_passes(ctx, module, stage.passes, observe)

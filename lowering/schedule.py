@@ -34,7 +34,8 @@ from xdsl.passes import ModulePass
 
 from tenon.dialects.size import Size, estimate
 from tenon.lowering.collapse_loops import collapse_loops
-from tenon.lowering.contraction_schedule import column_operands, with_cut_panel, with_panels
+from tenon.lowering.contraction_schedule import column_operands, with_cut_panel, with_dots, with_panels
+from tenon.lowering.dot_products import ELEMENTS
 from tenon.lowering.kernel_intermediates import intermediates_fit
 from tenon.lowering.kernel_statements import (
     Kernel,
@@ -82,12 +83,14 @@ SEPARATE_ROWS = 4
 
 @dataclass(frozen=True)
 class SchedulePass(ModulePass):
-    """Write a schedule on every generic that is worth vectors of `vector_bits`; 0 means that none is."""
+    """Write a schedule on every generic that is worth vectors of `vector_bits`; 0 means that none is. The target has
+    dot products of groups of `dots`: bf16, i8."""
 
     name = "schedule"
 
     vector_bits: int = 512
     collapse: bool = True
+    dots: tuple[str, ...] = ()
     record: str = ""
     processor: str = ""
 
@@ -95,17 +98,24 @@ class SchedulePass(ModulePass):
         bits = self.vector_bits
         if bits < 0 or bits & (bits - 1):
             raise ValueError(f"schedule: vector-bits is {bits}, neither 0 nor a power of two")
+        if unknown := sorted(set(self.dots) - set(ELEMENTS)):
+            raise ValueError(f"schedule: dots names {', '.join(unknown)}, none of {', '.join(ELEMENTS)}")
         record = TuningRecord.read(Path(self.record)) if self.record else TuningRecord()
         tuned = record.processors.get(self.processor, {})
         for function in kernels_of(op):
             try:
-                schedule_kernel(function, bits, tuned, collapse=self.collapse)
+                schedule_kernel(function, bits, tuned, collapse=self.collapse, dots=self.dots)
             except ValueError as error:
                 raise ValueError(f"kernel @{function.sym_name.data}: {error}") from error
 
 
 def schedule_kernel(
-    function: func.FuncOp, vector_bits: int, tuned: Mapping[str, Decision] | None = None, *, collapse: bool = True
+    function: func.FuncOp,
+    vector_bits: int,
+    tuned: Mapping[str, Decision] | None = None,
+    *,
+    collapse: bool = True,
+    dots: Collection[str] = (),
 ) -> None:
     """Decide for one kernel, as `tuned` says where it has its key."""
     pinned = any("schedule" in op.attributes for op in function.body.block.ops)
@@ -115,7 +125,7 @@ def schedule_kernel(
         return
     kernel = read_kernel(function)
     decision = tuned.get(kernel_key(function)) if tuned and not pinned else None
-    schedules, strips = decide(kernel, vector_bits) if decision is None else decision.of(kernel)
+    schedules, strips = decide(kernel, vector_bits, dots) if decision is None else decision.of(kernel)
     if strips is not None and not pinned:
         write_strips(function, strips)
     for statement, schedule in zip(kernel.statements, schedules, strict=True):
@@ -123,19 +133,23 @@ def schedule_kernel(
             statement.op.attributes["schedule"] = schedule.attribute()
 
 
-def decide(kernel: Kernel, vector_bits: int) -> tuple[list[Schedule | None], list[int] | None]:
+def decide(
+    kernel: Kernel, vector_bits: int, dots: Collection[str] = ()
+) -> tuple[list[Schedule | None], list[int] | None]:
     """A schedule for each statement, or None where scalars are as good; and the lengths of strips, where they are more
     than what the schedules say."""
     statements = kernel.statements
     shared = shared_loops(statements) if kernel.runs_together() else []
     if not shared:
-        tiles = [_decide(s, range(len(s.extents)), vector_bits, panels=True)[0] for s in statements]
+        tiles = [_decide(s, range(len(s.extents)), vector_bits, panels=True, dots=dots)[0] for s in statements]
         return [
             tile and with_panels(statement, in_row_blocks(statement, tile))
             for statement, tile in zip(statements, tiles, strict=True)
         ], None
     if any(map(is_contraction, statements)):
-        decision = decide_strips(kernel, shared, lambda s, loops: _decide(s, loops, vector_bits, panels=True))
+        decision = decide_strips(
+            kernel, shared, lambda s, loops: _decide(s, loops, vector_bits, panels=True, dots=dots)
+        )
         if decision is not None:
             return decision
     own = [
@@ -175,10 +189,16 @@ def _decide_strips(
 
 
 def _decide(
-    statement: Statement, loops: Collection[int], vector_bits: int, *, jam: bool = True, panels: bool = False
+    statement: Statement,
+    loops: Collection[int],
+    vector_bits: int,
+    *,
+    jam: bool = True,
+    panels: bool = False,
+    dots: Collection[str] = (),
 ) -> tuple[Schedule | None, float]:
     """The best schedule that vectorizes and jams only `loops`, and what it costs: iterations per lane. With
-    `panels`, inputs may be copied so that a loop can be vectorized."""
+    `panels`, inputs may be copied so that a loop can be vectorized, or taken in groups by `dots`."""
     work = float(prod(map(estimate, statement.extents)))
     lanes, chosen, packed = 1.0, None, {}
     for loop in loops:
@@ -196,7 +216,7 @@ def _decide(
     schedule = _tile(statement, loop, width, jammed, 32 if vector_bits >= 512 else 16)
     if packed[loop]:
         schedule = with_cut_panel(statement, replace(schedule, pack=packed[loop][0]))
-    return schedule, work / lanes
+    return with_dots(statement, schedule, dots), work / lanes
 
 
 def _decide_transposed(statement: Statement, loops: Collection[int], vector_bits: int) -> tuple[Schedule | None, float]:

@@ -61,11 +61,32 @@ class Buffer:
 @dataclass(frozen=True)
 class Panel:
     """A copy of what a block of iterations reads of an input: `memref` is indexed by how far each of `loops` is from
-    its entry in `origins`; the last of them is padded to whole vectors."""
+    its entry in `origins`; the last of them is padded to whole vectors.
+
+    With `groups`, (loop, depth), an index is that of a group along that loop, and a last one counts inside of it. The
+    elements may be `flipped`, and there may be the `corrections` of the accumulators along the last of `loops` (see
+    `dot_products`).
+    """
 
     memref: SSAValue
     loops: tuple[int, ...]
     origins: tuple[Position, ...]
+    groups: tuple[int, int] | None = None
+    flipped: bool = False
+    corrections: SSAValue | None = None
+
+    def place(self, builder: LoopBuilder, point: Point) -> list[SSAValue]:
+        """The index of each of `loops` at `point`, in the memref."""
+        distances = [
+            point.indices[loop] + origin.scaled(-1) for loop, origin in zip(self.loops, self.origins, strict=True)
+        ]
+        if self.groups is not None:
+            grouped, depth = self.groups
+            distances = [
+                distance.divided(depth) if loop == grouped else distance
+                for loop, distance in zip(self.loops, distances, strict=True)
+            ]
+        return [builder.index(distance) for distance in distances]
 
 
 @dataclass(frozen=True)
@@ -142,10 +163,7 @@ class BodyEmitter:
 
     def _load_packed(self, panel: Panel, point: Point, lanes: Lanes, reads: Reads) -> SSAValue:
         """The element at `point`, or the elements of all lanes, active or not, from a panel."""
-        indices = tuple(
-            self._builder.index(point.indices[loop] + origin.scaled(-1))
-            for loop, origin in zip(panel.loops, panel.origins, strict=True)
-        )
+        indices = tuple(panel.place(self._builder, point))
         wide = lanes.count > 1 and lanes.loop == panel.loops[-1]
         return self._load(panel.memref, indices, Lanes(lanes.loop, lanes.count) if wide else ONE_LANE, reads)
 

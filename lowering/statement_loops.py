@@ -28,6 +28,7 @@ from xdsl.ir import SSAValue
 
 from tenon.dialects.size import Size
 from tenon.lowering.combiners import CombiningKind, combining_kind
+from tenon.lowering.dot_tiles import DotTile
 from tenon.lowering.kernel_statements import LoopKind, Statement, element_type, lies_across
 from tenon.lowering.loop_builder import LoopBuilder, Position, Span, Steps, vector_op
 from tenon.lowering.loop_schedule import Schedule
@@ -123,6 +124,9 @@ class _StatementLoops:
         self.transposed = [
             a for a in statement.inputs if self.vector is not None and lies_across(a, self.vector, self.jam)
         ]
+        self.dots: DotTile | None = None
+        if self.schedule.dot is not None:
+            self.dots = DotTile(builder, statement, self.schedule, self.body, panels or {})
 
     # Ranges and nests
 
@@ -144,7 +148,8 @@ class _StatementLoops:
         if self.statement.divides_integers():
             tiles.append(_Tiles(Steps(start, rest, limits=limits), 1, Lanes(self.vector)))
         else:
-            count = width if self.transposed else _lanes_for(rest)  # transposed tiles are square
+            # Transposed tiles are square, and groups are broadcast to whole vectors.
+            count = width if self.transposed or self.dots else _lanes_for(rest)
             lanes = Lanes(self.vector, count, None if rest == count else rest)
             tiles.append(_Tiles(Steps(start, min(rest, 1), limits=limits), 1, lanes))
         return [tile for tile in tiles if tile.steps.count]
@@ -296,6 +301,12 @@ class _StatementLoops:
                 self.store(self.body.evaluate(at, initial, lanes, reads), at, lanes)
             return
         carried = [self.initial(output, at, lanes) for at, lanes in points for output in range(outputs)]
+        if self.dots is not None:
+            span = self.spans[self.dots.loop]
+            totals = self.dots.totals(span, point, lambda at: self.tile_points(at, along, across), carried, self.reduce)
+            for total, (at, lanes) in zip(totals, points, strict=True):
+                self.store([total], at, lanes)
+            return
 
         def step(inner: Point, values: list[SSAValue]) -> list[SSAValue]:
             known: Reads = {}

@@ -28,6 +28,8 @@ STRIP_BYTES = 256 * 1024
 """Of intermediates in one strip: a quarter of a cache of 1 MiB, the rest of which holds operands."""
 MOST_ROWS = 96
 """Iterations of the jammed loop in a strip; more would not reuse the other operand noticeably better."""
+MOST_SHARING_ROWS = 4 * MOST_ROWS
+"""The same where the other operand is copied for each strip."""
 
 Decide = Callable[[Statement, Collection[int]], tuple[Schedule | None, float]]
 """The best schedule of a statement that vectorizes and jams only some loops, and its cost."""
@@ -55,11 +57,17 @@ def decide_strips(
             chosen[number], _ = decide(statement, own)
     for position, loop in enumerate(shared):
         if lengths[position] > 1 and loop not in vectors:
-            lengths[position] = _longest(kernel, shared, lengths, position)
+            copies = any(
+                s is not None and s.pack is not None and s.jam == own for s, own in zip(chosen, loop, strict=True)
+            )
+            most = MOST_SHARING_ROWS if copies else MOST_ROWS
+            lengths[position] = _longest(kernel, shared, lengths, position, most)
     return chosen, lengths
 
 
-def _longest(kernel: Kernel, shared: Sequence[SharedLoop], lengths: Sequence[int], position: int) -> int:
+def _longest(
+    kernel: Kernel, shared: Sequence[SharedLoop], lengths: Sequence[int], position: int, most_rows: int
+) -> int:
     """The largest multiple of a length that strips of equal length can have within the limits."""
     unit, extent = lengths[position], estimate(kernel.statements[0].extents[shared[position][0]])
 
@@ -67,7 +75,7 @@ def _longest(kernel: Kernel, shared: Sequence[SharedLoop], lengths: Sequence[int
         tried = [*lengths[:position], length, *lengths[position + 1 :]]
         return intermediate_bytes(kernel, dict(zip(shared, tried, strict=True))) <= STRIP_BYTES
 
-    most = max((length for length in range(unit, MOST_ROWS + 1, unit) if fits(length)), default=unit)
+    most = max((length for length in range(unit, most_rows + 1, unit) if fits(length)), default=unit)
     parts = -(-extent // most)
     return min(-(-extent // (parts * unit)) * unit, most) if parts else unit
 

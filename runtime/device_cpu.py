@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ ENTRY = "main"
 
 _F16_FEATURES = ("f16c", "zfh")
 _SCALING_FEATURES = ("avx512f", "avx512vl")
+_DOT_FEATURES = {"bf16": "avx512bf16", "i8": "avx512vnni"}
 
 _code_numbers = itertools.count()
 _link_lock = threading.Lock()
@@ -33,12 +35,14 @@ _link_lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What object code is compiled for: LLVM's triple, CPU name and features, and the width of its vector registers."""
+    """What object code is compiled for: LLVM's triple, CPU name and features, the width of its vector registers, and
+    the elements of whose groups it has dot products in all widths (the argument of `emit_llvm`)."""
 
     triple: str
     cpu: str
     features: str
     vector_bits: int
+    dots: tuple[str, ...] = ()
 
     @property
     def native_f16(self) -> bool:
@@ -70,11 +74,17 @@ def _target(cpu: str | None, changes: str | None) -> Target:
         features = ",".join(filter(None, (binding.get_host_cpu_features().flatten(), changes)))
         enabled = _enabled(features)
         vector_bits = 512 if enabled.get("avx512f") else 256 if enabled.get("avx") else 128
-        return Target(triple, binding.get_host_cpu_name(), features, vector_bits)
+        target = Target(triple, binding.get_host_cpu_name(), features, vector_bits)
+        if changes is not None:
+            return replace(target, dots=_measured_dots(_probe_assembly(target), vector_bits))
+        dots = [name for name, feature in _DOT_FEATURES.items() if enabled.get(feature) and enabled.get("avx512vl")]
+        return replace(target, dots=tuple(dots))
     # LLVM ends the process over a name that it does not know, unless that mode is on
     mode = "+64bit" if triple.startswith("x86_64") else ""
     target = Target(triple, cpu, ",".join(filter(None, (mode, changes))), 0)
-    return replace(target, vector_bits=_measured_vector_bits(target))
+    assembly = _probe_assembly(target)
+    vector_bits = 512 if "zmm" in assembly else 256 if "ymm" in assembly else 128
+    return replace(target, vector_bits=vector_bits, dots=_measured_dots(assembly, vector_bits))
 
 
 def _enabled(features: str) -> dict[str, bool]:
@@ -82,8 +92,9 @@ def _enabled(features: str) -> dict[str, bool]:
     return {change[1:]: change[0] == "+" for change in features.split(",") if change}
 
 
-def _measured_vector_bits(target: Target) -> int:
-    """The widest register that LLVM uses for a long vector: a CPU's name does not say which features it implies."""
+def _probe_assembly(target: Target) -> str:
+    """What LLVM makes of a long vector, and of what it can do by the instructions that come with dot products: a CPU's
+    name does not say which features it implies, and LLVM ends the process over an intrinsic that is missing."""
     text = """
 define void @double(ptr %x) {
   %a = load <16 x float>, ptr %x
@@ -92,8 +103,42 @@ define void @double(ptr %x) {
   ret void
 }
 """
-    assembly = native_assembly(text, target, optimization=0)
-    return 512 if "zmm" in assembly else 256 if "ymm" in assembly else 128
+    for lanes in (8, 16) if target.triple.startswith("x86_64") else ():
+        groups = f"<{4 * lanes} x i8>"
+        wide = f"<{4 * lanes} x i32>"
+        text += f"""
+define void @narrow{lanes}(ptr %x) {{
+  %a = load <{lanes} x float>, ptr %x
+  %b = fptrunc <{lanes} x float> %a to <{lanes} x bfloat>
+  store <{lanes} x bfloat> %b, ptr %x
+  ret void
+}}
+declare i32 @llvm.vector.reduce.add.v{4 * lanes}i32({wide})
+define i32 @dot{lanes}({groups} %a, {groups} %b) {{
+  %c = zext {groups} %a to {wide}
+  %d = sext {groups} %b to {wide}
+  %e = mul {wide} %c, %d
+  %r = call i32 @llvm.vector.reduce.add.v{4 * lanes}i32({wide} %e)
+  ret i32 %r
+}}
+"""
+    return native_assembly(text, target, optimization=0)
+
+
+def _measured_dots(assembly: str, vector_bits: int) -> tuple[str, ...]:
+    """The elements of dot products, by the instructions in the assembly of `_probe_assembly`."""
+
+    def has(instruction: str, *results: str) -> bool:
+        return all(
+            re.search(rf"^\t(?:{{vex}}\t)?{instruction}\w*\t.*%{result}\d+$", assembly, re.MULTILINE)
+            for result in results
+        )
+
+    if vector_bits < 512:
+        return ()
+    # Sixteen floats become half a register of bf16, eight a quarter.
+    found = {"bf16": has("vcvtneps2bf16", "ymm", "xmm"), "i8": has("vpdpbusd", "zmm", "ymm")}
+    return tuple([name for name, is_found in found.items() if is_found])
 
 
 def _target_machine(target: Target, optimization: int) -> TargetMachine:

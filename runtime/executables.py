@@ -99,6 +99,7 @@ def _target_key(device: str) -> str:
     flags = f"{knobs.minimal_filtering:d}{knobs.skip_hidden:d}"
     settings = f"{lower.vector_bits(device)}{_tuning_key(device)} {knobs.exact_math} {flags}"
     settings = f"{settings} {last_level_cache()}"
+    settings = f"{settings} {knobs.bf16_dots:d}"
     return f"{target.triple} {target.cpu} {target.features} {settings}"
 
 
@@ -248,7 +249,7 @@ def _compile_for_cpu(module: ModuleOp, name: str) -> dict[str, bytes]:
     from tenon.runtime.device_cpu import compile_object, host_target
 
     lower.lower_module(module, "cpu", name)
-    source = emit_llvm(module, native_f16=host_target().native_f16)
+    source = emit_llvm(module, native_f16=host_target().native_f16, dots=lower.dots("cpu"))
     if knobs.debug >= 3:
         print(source, file=sys.stderr)
     code = compile_object(source, host_target())

@@ -245,6 +245,13 @@ class Knobs:
         default=True,
         decides_code=True,
     )
+    bf16_dots = _flag(
+        "TENON_BF16_DOTS",
+        "add up products of bf16 in pairs where the processor has an instruction for that, which takes subnormals for "
+        "0; 0 computes in f32",
+        default=True,
+        decides_code=True,
+    )
     num_threads = Knob(
         "TENON_NUM_THREADS",
         _optional(_integer(1, 1024)),

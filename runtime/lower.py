@@ -23,10 +23,11 @@ from tenon.runtime.processor_caches import last_level_cache
 
 def new_context() -> Context:
     """A context that knows the dialects of every stage."""
-    from xdsl.dialects import func, gpu, linalg, math, scf, tensor, vector
+    from xdsl.dialects import func, gpu, linalg, math, scf, tensor
 
     from tenon.dialects.prefetch import MemRefWithPrefetch
     from tenon.dialects.universe import registered_dialects
+    from tenon.dialects.vector_contract import ContractingVector
     from tenon.lowering.vector_arith import VectorArith
     from tenon.runtime.resources import builtin_dialect
 
@@ -41,7 +42,7 @@ def new_context() -> Context:
         MemRefWithPrefetch,
         scf.Scf,
     )
-    for dialect in (*upstream, vector.Vector, gpu.GPU, *registered_dialects()):
+    for dialect in (*upstream, ContractingVector, gpu.GPU, *registered_dialects()):
         ctx.load_dialect(dialect)
     return ctx
 
@@ -66,6 +67,7 @@ def options(device: str) -> dict[str, Any]:
         "cache": last_level_cache(),
         "skipping": knobs.skip_hidden,
         "scaling": _native_scaling(device),
+        "dots": ",".join(dots(device)),
     }
 
 
@@ -75,6 +77,15 @@ def _native_scaling(device: str) -> bool:
     from tenon.runtime.device_cpu import host_target
 
     return host_target().native_scaling
+
+
+def dots(device: str) -> tuple[str, ...]:
+    """The elements of whose groups the device computes dot products, as far as `TENON_BF16_DOTS` leaves it so."""
+    if device == "cuda":
+        return ()
+    from tenon.runtime.device_cpu import host_target
+
+    return tuple([name for name in host_target().dots if name != "bf16" or knobs.bf16_dots])
 
 
 def tuning_options(device: str) -> str:

@@ -30,7 +30,7 @@ from tenon.lowering.strips import write_strips
 from tenon.lowering.tuning_record import Decision, Decisions, described, kernel_key
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.knobs import knobs
-from tenon.runtime.lower import new_context, vector_bits
+from tenon.runtime.lower import dots, new_context, vector_bits
 
 LEAST_GAIN = 1.03
 """Below this a difference may be chance."""
@@ -161,7 +161,7 @@ def tune_kernel(function: func.FuncOp, seconds: float) -> Outcome:
     """Search for a faster plan for about `seconds`."""
     kernel = read_kernel(function)
     bits = vector_bits("cpu")
-    schedules, strips = decide(kernel, bits)
+    schedules, strips = decide(kernel, bits, dots("cpu"))
     default: Plan = (tuple(schedules), None if strips is None else tuple(strips))
     first = _compiled(function, default)
     arrays = _arguments(first)

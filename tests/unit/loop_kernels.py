@@ -16,6 +16,7 @@ from xdsl.parser import Parser
 
 from tenon.dialects.interpreter import Interpreter
 from tenon.dialects.prefetch import MemRefWithPrefetch
+from tenon.dialects.vector_contract import ContractingVector
 from tenon.lowering.convert_structured_to_loops import ConvertStructuredToLoopsPass
 from tenon.lowering.schedule import SchedulePass
 from tenon.lowering.vector_arith import VectorArith
@@ -27,10 +28,11 @@ def parse(text: str, *, verify: bool = True) -> ModuleOp:
     """The module of `text`, which may be at any stage from the buffered one on."""
     context = Context()
     for name, load in get_all_dialects().items():
-        if name not in ("arith", "memref"):
+        if name not in ("arith", "memref", "vector"):
             context.register_dialect(name, load)
     context.load_dialect(VectorArith)
     context.load_dialect(MemRefWithPrefetch)
+    context.load_dialect(ContractingVector)
     module = Parser(context, text).parse_module()
     if verify:
         module.verify()

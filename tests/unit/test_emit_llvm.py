@@ -454,8 +454,8 @@ ERRORS = [
         "argument 0 of main is f32, expected a memref",
     ),
     (
-        "func.func @main(%x: memref<2xf32>) { %c = arith.constant dense<0.0> : vector<2x2xf32>\nfunc.return }",
-        "vector<2x2xf32> has no LLVM type, expected a scalar, a 1-D vector or a memref",
+        "func.func @main(%x: memref<2xf32>) { %c = arith.constant dense<0.0> : vector<2x2x2xf32>\nfunc.return }",
+        "vector<2x2x2xf32> has no LLVM type, expected a scalar, a vector of one or two dimensions, or a memref",
     ),
     (
         "func.func @main(%x: memref<?xf32>) { %c = arith.constant 0 : index\n"
