@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import SSAValue
 
 from tenon.lowering.combiners import product_of_sum
+from tenon.lowering.dot_products import dot_product
 from tenon.lowering.kernel_statements import Access, LoopKind, Statement, root_of
 
 SharedLoop = tuple[int, ...]
@@ -73,7 +74,8 @@ def is_contraction(statement: Statement) -> bool:
     """Whether a statement adds up products of two operands each of which is read again along a loop of the other."""
     if LoopKind.REDUCTION not in statement.kinds:
         return False
-    if not all(product_of_sum(statement.body, accumulator) for accumulator in statement.accumulators):
+    fused = all(product_of_sum(statement.body, accumulator) for accumulator in statement.accumulators)
+    if not fused and dot_product(statement) is None:
         return False
     parallel = {loop for loop in statement.loops(LoopKind.PARALLEL) if statement.extents[loop] != 1}
     reread = [parallel - access.loops() for access in statement.inputs]

@@ -223,6 +223,10 @@ def test_scaled_product_of_i8_with_an_epilogue() -> None:
         total = tenon.matmul(tenon.cast(x, dtype="i32"), tenon.cast(y, dtype="i32"))
         return tenon.cast(total, dtype="f32") * 0.25
 
+    if "i8" in host_target().dots:
+        lowered = str(tenon.jit(program).lower(x, y))
+        assert lowered.count("func.call") == 1
+        assert "vector.contract" in lowered
     found = tenon.jit(program)(x, y)
     np.testing.assert_array_equal(found, (x.astype(np.int64) @ y.astype(np.int64)).astype(np.float32) * 0.25)
 
