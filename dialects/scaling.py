@@ -16,6 +16,8 @@ class ScaleOp(IRDLOperation):
 
     `exponent` is a whole number from -190 to 128, and `x` is between 2^-32 and 2^32 in magnitude, or 0, or NaN.
     All else gives some number.
+
+    It has no text form of its own, so that upstream's tools read the stage that it is in.
     """
 
     T: ClassVar = VarConstraint("T", eq(f32) | VectorType.constr(f32))
@@ -24,7 +26,6 @@ class ScaleOp(IRDLOperation):
     x = operand_def(T)
     exponent = operand_def(T)
     result = result_def(T)
-    assembly_format = "$x `,` $exponent attr-dict `:` type($result)"
     traits = traits_def(Pure())
 
     def __init__(self, x: SSAValue | Operation, exponent: SSAValue | Operation) -> None:

@@ -13,7 +13,7 @@ func.func @exp(%x: f32) -> f32 {
 // CHECK-NEXT:    %[[N:.*]] = arith.subf %[[SHIFTED]], %[[MAGIC]] : f32
 // CHECK:         math.fma %[[N]]
 // CHECK:         %y = arith.mulf
-// SCALING:       %y = scalar.scaleb %{{.*}}, %{{.*}} : f32
+// SCALING:       %y = "scalar.scaleb"(%{{.*}}, %{{.*}}) : (f32, f32) -> f32
 // CHECK-NOT:     func.call
 // CHECK:         func.return %y
 
@@ -28,11 +28,11 @@ func.func @exp_of_a_vector(%x: vector<8xf32>) -> vector<8xf32> {
 // CHECK-NEXT:    %[[PER_LOG2_LANES:.*]] = vector.broadcast %[[PER_LOG2]] : f32 to vector<8xf32>
 // CHECK:         math.fma %{{.*}}, %[[PER_LOG2_LANES]], %{{.*}} : vector<8xf32>
 // CHECK:         %y = arith.mulf %{{.*}} : vector<8xf32>
-// SCALING:       %y = scalar.scaleb %{{.*}}, %{{.*}} : vector<8xf32>
+// SCALING:       %y = "scalar.scaleb"(%{{.*}}, %{{.*}}) : (vector<8xf32>, vector<8xf32>) -> vector<8xf32>
 
 // Text that was made for a processor with such an instruction: a factor that is a normal number, and another one.
 func.func @scaled(%x: f32, %n: f32) -> f32 {
-  %y = scalar.scaleb %x, %n : f32
+  %y = "scalar.scaleb"(%x, %n) : (f32, f32) -> f32
   func.return %y : f32
 }
 // CHECK-LABEL: @scaled
@@ -43,7 +43,7 @@ func.func @scaled(%x: f32, %n: f32) -> f32 {
 // CHECK:         %[[PRODUCT:.*]] = arith.mulf %x
 // CHECK-NEXT:    %y = arith.mulf %[[PRODUCT]]
 // SCALING-LABEL: @scaled
-// SCALING-NEXT:    %y = scalar.scaleb %x, %n : f32
+// SCALING-NEXT:    %y = "scalar.scaleb"(%x, %n) : (f32, f32) -> f32
 
 // Every other function with a formula of its own.
 func.func @functions(%x: f32) -> (f32, f32, f32, f32, f32, f32, f32, f32) {
