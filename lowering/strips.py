@@ -5,15 +5,17 @@ with other statements therefore cuts the loops that all of them share into strip
 runs all statements, and what flows between them stays in a cache.
 
 A strip is as wide as the vectors of a tile, and along the other loop of the tile as long as `MOST_ROWS` and
-`STRIP_BYTES` of intermediates allow. The attribute `strips` of the kernel, `array<i64: ...>`, has the length along each
-shared loop, in the order of the indices of the first statement's output, but loops that a statement adds up over come
-last. Without it, a strip is as long as the longest tile of a statement.
+`STRIP_BYTES` of intermediates allow. Where other statements stream operands that outgrow the cache (the moments of an
+optimizer), it is as wide as can be, up to `MOST_COLUMNS`, so that these are read in long pieces.
+
+The attribute `strips` of the kernel, `array<i64: ...>`, has the length along each shared loop, in the order of the
+indices of the first statement's output, but loops that a statement adds up over come last. Without it, a strip is as long as the longest tile of a statement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from math import lcm
+from math import lcm, prod
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, i64
@@ -22,10 +24,12 @@ from tenon.dialects.size import estimate
 from tenon.lowering.kernel_intermediates import intermediate_bytes
 from tenon.lowering.kernel_statements import Kernel, Statement
 from tenon.lowering.loop_schedule import Schedule
+from tenon.lowering.row_schedule import CACHE_BYTES, element_bytes
 from tenon.lowering.shared_loops import SharedLoop, is_contraction
 
 STRIP_BYTES = 256 * 1024
 """Of intermediates in one strip: a quarter of a cache of 1 MiB, the rest of which holds operands."""
+MOST_COLUMNS = 4096
 MOST_ROWS = 96
 """Iterations of the jammed loop in a strip; more would not reuse the other operand noticeably better."""
 MOST_SHARING_ROWS = 4 * MOST_ROWS
@@ -55,27 +59,47 @@ def decide_strips(
             used = {loop[number] for loop in shared if loop not in vectors}
             own = [loop for loop in range(len(statement.extents)) if loop not in used]
             chosen[number], _ = decide(statement, own)
+    room = STRIP_BYTES
+    has_copies = any(s is not None and s.pack is not None for s in chosen)
+    if len(shared) == 2 and len(vectors) == 1 and not has_copies and _streamed_bytes(kernel, shared) > CACHE_BYTES:
+        room //= 2
+        position = shared.index(vectors[0])
+        lengths[position] = _longest(kernel, shared, lengths, position, room, MOST_COLUMNS)
     for position, loop in enumerate(shared):
         if lengths[position] > 1 and loop not in vectors:
             copies = any(
                 s is not None and s.pack is not None and s.jam == own for s, own in zip(chosen, loop, strict=True)
             )
             most = MOST_SHARING_ROWS if copies else MOST_ROWS
-            lengths[position] = _longest(kernel, shared, lengths, position, most)
+            lengths[position] = _longest(kernel, shared, lengths, position, room, most)
     return chosen, lengths
 
 
+def _streamed_bytes(kernel: Kernel, shared: Sequence[SharedLoop]) -> int:
+    """What statements other than contractions read, element by element, that is not made in the kernel."""
+    made = {alloc.memref for alloc in kernel.intermediates}
+    read = {
+        access.buffer: prod(map(estimate, access.shape)) * element_bytes(access)
+        for number, statement in enumerate(kernel.statements)
+        if not is_contraction(statement)
+        for access in statement.inputs
+        if access.buffer not in made and {loop[number] for loop in shared} <= access.loops()
+    }
+    return sum(read.values())
+
+
 def _longest(
-    kernel: Kernel, shared: Sequence[SharedLoop], lengths: Sequence[int], position: int, most_rows: int
+    kernel: Kernel, shared: Sequence[SharedLoop], lengths: Sequence[int], position: int, room: int, limit: int
 ) -> int:
-    """The largest multiple of a length that strips of equal length can have within the limits."""
+    """The largest multiple of a length, up to `limit`, that strips of equal length can have with intermediates of up to
+    `room` bytes."""
     unit, extent = lengths[position], estimate(kernel.statements[0].extents[shared[position][0]])
 
     def fits(length: int) -> bool:
         tried = [*lengths[:position], length, *lengths[position + 1 :]]
-        return intermediate_bytes(kernel, dict(zip(shared, tried, strict=True))) <= STRIP_BYTES
+        return intermediate_bytes(kernel, dict(zip(shared, tried, strict=True))) <= room
 
-    most = max((length for length in range(unit, most_rows + 1, unit) if fits(length)), default=unit)
+    most = max((length for length in range(unit, limit + 1, unit) if fits(length)), default=unit)
     parts = -(-extent // most)
     return min(-(-extent // (parts * unit)) * unit, most) if parts else unit
 

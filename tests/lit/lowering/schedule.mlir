@@ -68,6 +68,26 @@ func.func private @large_result(%a: memref<1024x8xf32>, %b: memref<8x1024xf32>, 
 // CHECK-LABEL: @large_result
 // CHECK: schedule = {{{.*}}jam_count = 6 : i64, jam_block = 6 : i64}
 
+// Beside an operand that is streamed, strips are as wide as can be: without %w they would have 64 columns.
+func.func private @update(%x: memref<128x512xf32>, %y: memref<128x784xf32>, %w: memref<512x784xf32>, %o: memref<512x784xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  %s = memref.alloc() : memref<512x784xf32>
+  linalg.fill ins(%zero : f32) outs(%s : memref<512x784xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %y : memref<128x512xf32>, memref<128x784xf32>) outs(%s : memref<512x784xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%s, %w : memref<512x784xf32>, memref<512x784xf32>) outs(%o : memref<512x784xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %r = arith.subf %b, %a : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK: @update({{.*}}strips = array<i64: 36, 832>
+
 // Of few columns all are in one vector, some lanes of which are left out.
 func.func private @ten_columns(%a: memref<128x256xf32>, %b: memref<256x10xf32>, %o: memref<128x10xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<128x256xf32>, memref<256x10xf32>) outs(%o : memref<128x10xf32>) {
