@@ -6,7 +6,8 @@ block of rows is computed, one that follows is fetched to the second level of th
 at the end of each page, and begins anew with each block.
 
 - Where memory is the limit, a block has as many rows as the processor fetches side by side, and a strip is as long as
-  leaves the accumulators in the first level. What is near, in the last level, is read as fast without fetching ahead.
+  leaves the accumulators in the first level and some strips for threads. What is near, in the last level, is read as
+  fast without fetching ahead.
 - Where products are the limit, a block has as many rows as keep partial sums from being stored too often, and a strip
   has few columns, so that there are some for each thread.
 """
@@ -31,7 +32,7 @@ STREAMED_ROWS = 4
 """Rows of products up to which memory is the limit."""
 SUMS_BYTES = CACHE_BYTES // 2
 """Of partial sums up to which an operand that the reduction goes across is not worth a copy, whatever shares it."""
-STREAM_ROWS, STREAM_AHEAD, STREAM_STRIP = 8, 16, 16384
+STREAM_ROWS, STREAM_AHEAD, STREAM_STRIP = 8, 16, 8192
 PRODUCT_ROWS, PRODUCT_STRIP = 64, 2048
 """Rows of a block, rows to fetch ahead, and bytes of a row in a strip: where memory is the limit, and where products
 are."""
@@ -72,9 +73,11 @@ def _streamed(schedule: Schedule, columns: int, row: int, ahead: int | None) -> 
 
 
 def _strip(schedule: Schedule, columns: int, row: int, largest: int) -> int:
-    """Columns of equal strips of whole tiles, about `largest` bytes of a row of `row` bytes."""
-    tile = schedule.width * schedule.unroll
-    return -(-columns // (-(-row // largest) * tile)) * tile
+    """Columns of strips of about `largest` bytes of a row of `row` bytes: equal ones, as threads take one each."""
+    parts = -(-row // largest)
+    if parts == 1:
+        return columns
+    return max(columns // (parts * schedule.width), 1) * schedule.width
 
 
 def sharing_rows(statement: Statement, access: Access, vector: int) -> int:

@@ -9,7 +9,8 @@ A strip is as wide as the vectors of a tile, and along the other loop of the til
 optimizer), it is as wide as can be, up to `MOST_COLUMNS`, so that these are read in long pieces.
 
 The attribute `strips` of the kernel, `array<i64: ...>`, has the length along each shared loop, in the order of the
-indices of the first statement's output, but loops that a statement adds up over come last. Without it, a strip is as long as the longest tile of a statement.
+indices of the first statement's output, but loops that a statement adds up over come last. Without it, a strip is as
+long as the longest tile of a statement.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ func.func private @columns(%x: memref<512x4096xf32>, %o: memref<4096xf32>) attri
   func.return
 }
 // CHECK-LABEL: @columns
-// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, rows = 8 : i64, strip = 4096 : i64, ahead = 16 : i64}
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, rows = 8 : i64, strip = 2048 : i64, ahead = 16 : i64}
 
 // Where few rows of products share an operand that outgrows the cache, it is streamed: with more rows, in longer blocks.
 func.func private @three_rows(%a: memref<3x4096xf32>, %b: memref<4096x1024xf32>, %o: memref<3x1024xf32>) attributes {kernel} {
@@ -222,7 +222,7 @@ func.func private @eight_rows(%a: memref<8x4096xf32>, %b: memref<4096x1024xf32>,
   func.return
 }
 // CHECK-LABEL: @eight_rows
-// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 3 : i64, jam = 0 : i64, jam_count = 8 : i64, rows = 64 : i64, strip = 528 : i64, ahead = 64 : i64}
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 3 : i64, jam = 0 : i64, jam_count = 8 : i64, rows = 64 : i64, strip = 512 : i64, ahead = 64 : i64}
 
 // The best of a row and where it was: each lane looks for itself.
 func.func private @argmax(%x: memref<64x1000xf32>, %v: memref<64xf32>, %o: memref<64xi64>) attributes {kernel} {
