@@ -7,10 +7,11 @@ known of the values that it hides is known from the text (see `skip-hidden`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tenon.dialects.arithmetic import AddOp, SubtractOp
@@ -38,6 +39,9 @@ LEAST_ELEMENTS = 1024
 
 
 def _band(shape: Sequence[int], lower: int | None, upper: int | None) -> Operation:
+    """A band of matrices, of which no bound is farther from the diagonal than their corners, or one place behind."""
+    *_, rows, columns = shape
+    lower, upper = [None if bound is None else min(max(bound, -rows), columns) for bound in (lower, upper)]
     return BandOp.build_from([], {"shape": tuple(shape), "lower": lower, "upper": upper})
 
 
@@ -124,19 +128,29 @@ def _counted(value: SSAValue, rank: int) -> tuple[list[int], int] | None:
     elif isinstance(owner, ReshapeOp | ConstantOp):
         source = owner.operands[0].owner if isinstance(owner, ReshapeOp) else owner
         axis = [axis for axis, size in enumerate(shape) if size != 1]
-        if not isinstance(source, ConstantOp | IotaOp) or len(axis) != 1:
+        start = _start(source)
+        if start is None or len(axis) != 1:
             return None
-        if isinstance(source, ConstantOp):
-            numbers = array_of(source.properties["value"]).reshape(-1)  # pyright: ignore[reportArgumentType]
-            constant = int(numbers[0])
-            if not np.array_equal(numbers, np.arange(constant, constant + numbers.size)):
-                return None
+        constant = start
         factors[rank - len(shape) + axis[0]] = 1
     else:
         return None
-    # Row, column and constant, and their sum, are far from where the dtype ends.
-    reach = max((size for size in shape), default=0) + abs(constant)
+    # The sum is far from where the dtype ends.
+    counts = factors[rank - len(shape) :]
+    reach = sum(abs(factor) * size for factor, size in zip(counts, shape, strict=True)) + abs(constant)
     return (factors, constant) if reach < 1 << (min(element.width.data, 32) - 3) else None  # pyright: ignore
+
+
+def _start(source: Operation | Block) -> int | None:
+    """The first one of the elements in order, if these are consecutive numbers."""
+    if isinstance(source, IotaOp):
+        shape = shape_of(source.result.type) or ()
+        return 0 if prod(shape) == shape[source.settings["axis"]] else None
+    if not isinstance(source, ConstantOp):
+        return None
+    numbers = array_of(source.properties["value"]).reshape(-1)  # pyright: ignore[reportArgumentType]
+    start = int(numbers[0]) if numbers.size else 0
+    return start if np.array_equal(numbers, np.arange(start, start + numbers.size)) else None
 
 
 class OppositeBand(RewritePattern):

@@ -58,6 +58,49 @@ func.func @sums_that_wrap() -> tensor<40x50xi1> {
 // CHECK-LABEL: @sums_that_wrap
 // CHECK:         %m = tenon.less
 
+// The products end behind the dtype, though their difference does not.
+func.func @products_that_wrap() -> tensor<31x31xi1> {
+  %i = tenon.iota {shape = [31, 1], dtype = i8} : tensor<31x1xi8>
+  %j = tenon.iota {shape = [1, 31], axis = 1, dtype = i8} : tensor<1x31xi8>
+  %j2 = tenon.add %j, %j : tensor<1x31xi8>, tensor<1x31xi8> -> tensor<1x31xi8>
+  %j4 = tenon.add %j2, %j2 : tensor<1x31xi8>, tensor<1x31xi8> -> tensor<1x31xi8>
+  %j5 = tenon.add %j4, %j : tensor<1x31xi8>, tensor<1x31xi8> -> tensor<1x31xi8>
+  %k = tenon.add %j4, %i : tensor<1x31xi8>, tensor<31x1xi8> -> tensor<31x31xi8>
+  %m = tenon.less %j5, %k : tensor<1x31xi8>, tensor<31x31xi8> -> tensor<31x31xi1>
+  func.return %m : tensor<31x31xi1>
+}
+// CHECK-LABEL: @products_that_wrap
+// CHECK:         %m = tenon.less
+
+// Read in order, these are not consecutive numbers: 0 to 7 eight times, and zeros.
+func.func @matrices_in_order() -> (tensor<64x50xi1>, tensor<64x50xi1>) {
+  %j = tenon.iota {shape = [1, 50], axis = 1} : tensor<1x50xi64>
+  %p = tenon.iota {shape = [8, 8], axis = 1} : tensor<8x8xi64>
+  %q = tenon.iota {shape = [1, 64]} : tensor<1x64xi64>
+  %rows = tenon.reshape %p {shape = [64, 1]} : tensor<8x8xi64> -> tensor<64x1xi64>
+  %zeros = tenon.reshape %q {shape = [64, 1]} : tensor<1x64xi64> -> tensor<64x1xi64>
+  %m = tenon.less %j, %rows : tensor<1x50xi64>, tensor<64x1xi64> -> tensor<64x50xi1>
+  %n = tenon.less %j, %zeros : tensor<1x50xi64>, tensor<64x1xi64> -> tensor<64x50xi1>
+  func.return %m, %n : tensor<64x50xi1>, tensor<64x50xi1>
+}
+// CHECK-LABEL: @matrices_in_order
+// CHECK:         %m = tenon.less
+// CHECK:         %n = tenon.less
+
+// Any number may be compared with: all places are inside, or none.
+func.func @far_bounds() -> (tensor<40x50xi1>, tensor<40x50xi1>) {
+  %i = tenon.iota {shape = [40, 1]} : tensor<40x1xi64>
+  %j = tenon.iota {shape = [1, 50], axis = 1} : tensor<1x50xi64>
+  %d = tenon.subtract %j, %i : tensor<1x50xi64>, tensor<40x1xi64> -> tensor<40x50xi64>
+  %least = tenon.constant {value = dense<-9223372036854775808> : tensor<i64>} : tensor<i64>
+  %m = tenon.less %d, %least : tensor<40x50xi64>, tensor<i64> -> tensor<40x50xi1>
+  %n = tenon.greater %least, %d : tensor<i64>, tensor<40x50xi64> -> tensor<40x50xi1>
+  func.return %m, %n : tensor<40x50xi1>, tensor<40x50xi1>
+}
+// CHECK-LABEL: @far_bounds
+// CHECK-NEXT:    %m = tenon.band {shape = [40, 50], upper = -40}
+// CHECK-NEXT:    %n = tenon.band {shape = [40, 50], upper = -40}
+
 // A choice between true and false is the condition.
 func.func @truth(%c: tensor<3xi1>) -> tensor<3xi1> {
   %t = tenon.constant {value = dense<true> : tensor<i1>} : tensor<i1>
