@@ -16,6 +16,7 @@ _REGISTRY: dict[str, type[TensorOp]] = {}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 _EVALUATOR: list[Evaluator] = []
 _GENERATION: list[int] = [0]
+_WATCHING: list[Callable[[], None]] = []
 _LOADED: list[bool] = []
 
 
@@ -55,6 +56,17 @@ def generation() -> int:
     return _GENERATION[0]
 
 
+def watch_generation(changed: Callable[[], None]) -> None:
+    """Have `changed` called after each change of `generation`."""
+    _WATCHING.append(changed)
+
+
+def _start_generation() -> None:
+    _GENERATION[0] += 1
+    for changed in _WATCHING:
+        changed()
+
+
 def tensor_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a plain function of values part of the functions that ops and users find by name.
 
@@ -66,8 +78,9 @@ def tensor_function(function: Callable[..., Any]) -> Callable[..., Any]:
     if existing is not None and _is_own(existing) and not _is_own(function):
         warnings.warn(f"tenon.{name} stays the function of Tenon's own", stacklevel=2)
         return function
-    _GENERATION[0] += existing is not None
     _FUNCTIONS[name] = function
+    if existing is not None:
+        _start_generation()
     return function
 
 
@@ -109,4 +122,5 @@ def register(cls: type[TensorOp], function: Callable[..., Any]) -> None:
             continue
         is_new = is_new and existing is None
         _FUNCTIONS[name] = function
-    _GENERATION[0] += not is_new
+    if not is_new:
+        _start_generation()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
+from tenon.dialects.registry import generation, watch_generation
 from tenon.dialects.size import UndecidedSizeError
 from tenon.dialects.types import AnyTensor, element_of, shape_of, tensor_type
 from tenon.dialects.value import insertion_point
@@ -19,13 +20,15 @@ from tenon.runtime.collection import collection_paused
 from tenon.runtime.dynamic import DynamicAxes, DynamicDimensions, say_why_specialized
 from tenon.runtime.entry import Dispatch, entry
 from tenon.runtime.entry_steps import IndescribableError
-from tenon.runtime.epoch import EPOCH
+from tenon.runtime.epoch import EPOCH, expire
 from tenon.runtime.executables import DEVICES, CpuExecutable
 from tenon.runtime.interface import EmptySizeError
 from tenon.runtime.knobs import knobs
 from tenon.runtime.stages import Compiled, Lowered, Traced
 from tenon.runtime.trace import trace
 from tenon.runtime.tree import Structure
+
+watch_generation(expire)
 
 
 class JitFunction:
@@ -64,6 +67,7 @@ class JitFunction:
         self._compiled: dict[Any, Compiled] = {}
         self._lock = threading.RLock()
         self._described: dict[str, str] = {}
+        self._generation = 0
         self._dynamic = DynamicDimensions(self.name, dynamic) if dynamic else None
         self._dispatch = Dispatch(JitFunction.__call__)
 
@@ -84,7 +88,7 @@ class JitFunction:
             if results is not NotImplemented:
                 return results
         signature, arrays = self.parameters.signature(leaves, structure, self._keep)
-        key = (knobs.code_settings, signature)
+        key = (knobs.code_settings, generation(), signature)
         compiled = self._compiled.get(key)
         if compiled is None:
             compiled = self._compile(key, leaves, structure)
@@ -123,7 +127,7 @@ class JitFunction:
         """The results of a program for all sizes; `NotImplemented` where this call must be compiled for its own."""
         sizes = dynamic.sizes_of(leaves, structure, self.parameters)
         signature, arrays = self.parameters.signature(leaves, structure, self._keep, sizes)
-        key = (knobs.code_settings, signature)
+        key = (knobs.code_settings, generation(), signature)
         if key in dynamic.refused:
             return NotImplemented
         compiled = self._compiled.get(key)
@@ -163,6 +167,9 @@ class JitFunction:
             if self._described.get(name) != text
         ]
         changes += [f"{name} is gone" for name in self._described if name not in described]
+        if self._generation != generation():
+            changes += ["an op was defined again"] if self._described else []
+            self._generation = generation()
         what = "compiling again" if self._described else "compiling"
         print(f"tenon: {what} {self.name}: {', '.join(changes) or 'another structure'}", file=sys.stderr)
         self._described = described

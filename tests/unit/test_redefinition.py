@@ -93,6 +93,21 @@ def test_ops_see_the_new_definition_of_those_that_they_call() -> None:
     np.testing.assert_array_equal(tenon.twice_scaled(X), 9 * X)
 
 
+def test_compiled_functions_see_the_new_definition(capsys: pytest.CaptureFixture[str]) -> None:
+    functions = [tenon.jit(lambda x: tenon.scaled(x)), tenon.jit(lambda x: tenon.scaled(x), dynamic={"x": ("n",)})]
+    for factor in (2.0, 3.0, 4.0):
+        define_scaled(factor)
+        for _ in range(3):  # later calls are native ones
+            for function in functions:
+                np.testing.assert_array_equal(function(X), factor * X)
+    define_scaled(5.0)
+    with tenon.knobs.override(log_compiles=True):
+        functions[0](X)
+        define_scaled(6.0)
+        np.testing.assert_array_equal(functions[0](X), 6 * X)
+    assert "tenon: compiling again <lambda>: an op was defined again\n" in capsys.readouterr().err
+
+
 def test_inference_sees_the_new_definition() -> None:
     define_column(0)
     assert tenon.as_column(X).shape == (1, 2)
