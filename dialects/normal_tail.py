@@ -27,7 +27,7 @@ _PLACE = 0.25
 
 
 def normal_tail(a: Value) -> Value:
-    """The probability that a standard normal variable is above `a`; its error is at most 2.5 ULP."""
+    """The probability that a standard normal variable is above `a`; its error is at most 2.6 ULP."""
     if a.type == f64:
         limited = _at_most(a, 40.0)
         return 0.5 * _exponential_of_square(limited, 0.5) * _scaled_erfc(numbers.sqrt(0.5) * limited)

@@ -20,11 +20,11 @@ from xdsl.dialects import memref
 from xdsl.ir import SSAValue
 
 from tenon.lowering.dot_products import dot_product
-from tenon.lowering.group_panels import emit_group_panel
+from tenon.lowering.group_panels import GroupPanelLoops
 from tenon.lowering.kernel_statements import LoopKind, Statement
 from tenon.lowering.loop_builder import LoopBuilder, Position, Span, Steps
 from tenon.lowering.loop_schedule import Schedule
-from tenon.lowering.panels import emit_panel
+from tenon.lowering.panels import PanelLoops
 from tenon.lowering.statement_body import Buffer, Panel
 from tenon.lowering.statement_loops import emit_initial_values, emit_statement
 
@@ -138,13 +138,14 @@ class _BlockLoops:
     def pack(self, statement: Statement, number: int, loop: int, spans: Sequence[Span]) -> Panel:
         width = self.schedule.width
         if self.schedule.dot is None:
-            return emit_panel(self.builder, statement, number, loop, width, spans, self.buffers)
+            return PanelLoops(self.builder, statement, number, loop, width, spans, self.buffers).emit()
         product, loops = dot_product(statement), (self.schedule.dot, loop)
         assert product is not None
         is_row = loop == self.schedule.jam
-        return emit_group_panel(
+        panel = GroupPanelLoops(
             self.builder, statement, product, number, loops, width, spans, self.buffers, is_row=is_row
         )
+        return panel.emit()
 
     def release(self, panel: Panel) -> None:
         for memory in (panel.memref, panel.corrections):

@@ -44,24 +44,11 @@ SIGN = -128
 """An i8 of which only the highest bit is set."""
 
 
-def emit_group_panel(
-    builder: LoopBuilder,
-    statement: Statement,
-    product: DotProduct,
-    number: int,
-    loops: tuple[int, int],
-    width: int,
-    spans: Sequence[Span],
-    buffers: Mapping[SSAValue, Buffer],
-    *,
-    is_row: bool,
-) -> Panel:
-    """Append the loops that copy input `number` for `spans` to a panel. `loops` are the one that groups are along, and
-    the one that groups lie side by side along; an operand `is_row` if its groups are broadcast."""
-    return _GroupPanelLoops(builder, statement, product, number, loops, width, spans, buffers, is_row).emit()
+class GroupPanelLoops(PanelLoops):
+    """The loops that copy input `number` for `spans` to a panel. `loops` are the one that groups are along, and the
+    one that groups lie side by side along; an operand `is_row` if its groups are broadcast.
+    """
 
-
-class _GroupPanelLoops(PanelLoops):
     def __init__(
         self,
         builder: LoopBuilder,

@@ -27,21 +27,8 @@ LARGEST_ROW = 8
 """Vectors of a row that are copied without a loop."""
 
 
-def emit_panel(
-    builder: LoopBuilder,
-    statement: Statement,
-    number: int,
-    loop: int,
-    width: int,
-    spans: Sequence[Span],
-    buffers: Mapping[SSAValue, Buffer],
-) -> Panel:
-    """Append the loops that copy input `number` for `spans` to a panel that is contiguous along `loop`."""
-    return PanelLoops(builder, statement, number, loop, width, spans, buffers).emit()
-
-
 class PanelLoops:
-    """Where a panel begins, what it spans, and how it is filled."""
+    """The loops that copy input `number` for `spans` to a panel that is contiguous along `loop`."""
 
     def __init__(
         self,

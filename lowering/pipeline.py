@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 
 from tenon.dialects.base import TensorOp
 from tenon.dialects.family_control_flow import ControlFlowOp
+from tenon.lowering.options import LoweringOptions
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
 from tenon.passes.pipeline import TENSOR_PIPELINE
 
@@ -49,34 +50,20 @@ class Stage:
     passes: tuple[str, ...]
 
 
-def stages(
-    vector_bits: int,
-    tuning: str = "",
-    exact_math: str = "",
-    filtering: bool = True,
-    cache: int | None = None,
-    skipping: bool = True,
-    scaling: bool = False,
-    dots: str = "",
-) -> tuple[Stage, ...]:
-    """The stages in order, for a target with vector registers of `vector_bits` (0: scalar loops, as for a GPU).
-
-    `tuning` are the options of `schedule` that name a tuning record and the processor, `exact_math` the functions that
-    `expand-math` computes exactly. `filtering` lets convolutions become ones by minimal filtering. `cache` is the size
-    of the last level of the caches, where it is known. `skipping` leaves out what masks hide. `scaling` is the option
-    of `expand-math`, and `dots` are the elements, as `schedule` takes them, of which the target has dot products.
-    """
-    updates = f"vectorize-updates{{vector-bits={vector_bits}}}"
-    stream_stores = "stream-stores" if cache is None else f"stream-stores{{cache={cache}}}"
-    options = [f"exact={exact_math}"] * bool(exact_math) + ["scaling=true"] * scaling
-    expand_math = f"expand-math{{{' '.join(options)}}}" if options else "expand-math"
-    dot_products = f"dots={dots}" if dots else ""
-    schedule = f"schedule{{{' '.join(filter(None, (f'vector-bits={vector_bits}', dot_products, tuning)))}}}"
-    hidden = ("skip-hidden",) if vector_bits and skipping else ()
-    tensor_passes = TENSOR_PIPELINE if filtering else _without_filtering(TENSOR_PIPELINE)
+def stages(options: LoweringOptions) -> tuple[Stage, ...]:
+    """The stages in order, with the passes that each is lowered by."""
+    bits = options.vector_bits
+    tensor_passes = TENSOR_PIPELINE if options.filtering else _without_filtering(TENSOR_PIPELINE)
+    hidden = ("skip-hidden",) if bits and options.skipping else ()
+    dots = f"dots={','.join(options.dots)}" if options.dots else ""
+    schedule = _spec("schedule", f"vector-bits={bits}", dots, options.tuning)
+    updates = _spec("vectorize-updates", f"vector-bits={bits}")
+    stream_stores = _spec("stream-stores", "" if options.cache is None else f"cache={options.cache}")
+    exact = f"exact={options.exact_math}" if options.exact_math else ""
+    expand_math = _spec("expand-math", exact, "scaling=true" if options.scaling else "")
     return (
         # The ops as they were traced.
-        Stage("tensor", tensor_passes if vector_bits else _without_contractions(tensor_passes)),
+        Stage("tensor", tensor_passes if bits else _without_contractions(tensor_passes)),
         # Fusion groups are kernels.
         Stage("fused", ("convert-tensor-to-structured", "fuse-structured")),
         # Every op is a linalg.generic on tensors.
@@ -86,9 +73,15 @@ def stages(
         # Kernels are loops over vectors and scalars.
         Stage(
             "loops",
-            (updates, "prefetch-rows", stream_stores, "parallelize", expand_math, "mark-final") if vector_bits else (),
+            (updates, "prefetch-rows", stream_stores, "parallelize", expand_math, "mark-final") if bits else (),
         ),
     )
+
+
+def _spec(name: str, *options: str) -> str:
+    """A pass with those options that are given, as on the command line."""
+    given = " ".join(filter(None, options))
+    return f"{name}{{{given}}}" if given else name
 
 
 def _without_contractions(passes: Sequence[str]) -> tuple[str, ...]:
@@ -133,21 +126,9 @@ def run_passes(ctx: Context, module: ModuleOp, passes: Sequence[str], observe: O
             observe(spec.name, module)
 
 
-def lower(
-    ctx: Context,
-    module: ModuleOp,
-    vector_bits: int,
-    observe: Observer | None = None,
-    tuning: str = "",
-    exact_math: str = "",
-    filtering: bool = True,
-    cache: int | None = None,
-    skipping: bool = True,
-    scaling: bool = False,
-    dots: str = "",
-) -> ModuleOp:
+def lower(ctx: Context, module: ModuleOp, options: LoweringOptions, observe: Observer | None = None) -> ModuleOp:
     """Take `module` from the stage that it stands at through the passes of that stage and of all later ones."""
-    order = stages(vector_bits, tuning, exact_math, filtering, cache, skipping, scaling, dots)
+    order = stages(options)
     start = [stage.name for stage in order].index(stage_of(module))
     for stage in order[start:]:
         run_passes(ctx, module, stage.passes, observe)

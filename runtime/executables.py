@@ -240,7 +240,7 @@ def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
     code = load_object(entry["object"], target)
     interface = Interface.from_json(entry["interface"].decode())
     kind = SizedCpuExecutable if interface.sizes else CpuExecutable
-    lowered = partial(lower.lowered_again, module, lower.vector_bits("cpu"), lower.options("cpu"))
+    lowered = partial(lower.lowered_again, module, lower.options("cpu"))
     return kind(interface, lowered, code, code.entry("main"), name)
 
 

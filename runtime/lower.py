@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.traits import DeviceOnly
+from tenon.lowering.options import LoweringOptions
 from tenon.runtime.files import write_file
 from tenon.runtime.knobs import knobs
 from tenon.runtime.processor_caches import last_level_cache
@@ -58,17 +57,18 @@ def vector_bits(device: str) -> int:
     return host_target().vector_bits
 
 
-def options(device: str) -> dict[str, Any]:
-    """What the knobs tell `lower`, besides the width of vectors."""
-    return {
-        "tuning": tuning_options(device),
-        "exact_math": knobs.exact_math,
-        "filtering": knobs.minimal_filtering,
-        "cache": last_level_cache(),
-        "skipping": knobs.skip_hidden,
-        "scaling": _native_scaling(device),
-        "dots": ",".join(dots(device)),
-    }
+def options(device: str) -> LoweringOptions:
+    """What the device and the knobs tell the passes."""
+    return LoweringOptions(
+        vector_bits=vector_bits(device),
+        cache=last_level_cache(),
+        scaling=_native_scaling(device),
+        dots=dots(device),
+        tuning=tuning_options(device),
+        exact_math=knobs.exact_math,
+        filtering=knobs.minimal_filtering,
+        skipping=knobs.skip_hidden,
+    )
 
 
 def _native_scaling(device: str) -> bool:
@@ -113,7 +113,7 @@ def lower_module(module: ModuleOp, device: str, name: str = "main") -> ModuleOp:
     observer = _Observer(name)
     observer("input", module)
     try:
-        lower(new_context(), module, vector_bits(device), observer, **options(device))
+        lower(new_context(), module, options(device), observer)
     except Exception as error:
         error.add_note(
             f"while compiling {name}; with TENON_DUMP_IR=DIR the IR after each pass before this one is kept in DIR"
@@ -123,13 +123,11 @@ def lower_module(module: ModuleOp, device: str, name: str = "main") -> ModuleOp:
     return module
 
 
-def lowered_again(module: ModuleOp, bits: int, settings: Mapping[str, Any]) -> ModuleOp:
-    """A copy of `module`, which was lowered before for vector registers of `bits` and with `settings` (see `options`),
-    as loop IR.
-    """
+def lowered_again(module: ModuleOp, options: LoweringOptions) -> ModuleOp:
+    """A copy of `module`, which was lowered with `options` before, as loop IR."""
     from tenon.lowering.pipeline import lower
 
-    return lower(new_context(), module.clone(), bits, **settings)
+    return lower(new_context(), module.clone(), options)
 
 
 def map_to_grid(module: ModuleOp) -> ModuleOp:
@@ -154,7 +152,7 @@ def without_tensor_ops(module: ModuleOp, device: str) -> ModuleOp:
     from tenon.lowering.pipeline import run_passes, stage_of, stages
 
     result = module.clone()
-    order = stages(vector_bits(device), **options(device))
+    order = stages(options(device))
     names = [stage.name for stage in order]
     for stage in order[names.index(stage_of(module)) : names.index("structured")]:
         run_passes(new_context(), result, stage.passes)

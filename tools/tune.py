@@ -23,6 +23,7 @@ from tenon.dialects.types import element_type, numpy_dtype
 from tenon.lowering.collapse_loops import collapse_loops
 from tenon.lowering.kernel_statements import Kernel, kernels_of, read_kernel
 from tenon.lowering.loop_schedule import Schedule
+from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stage_of, stages
 from tenon.lowering.schedule import decide
 from tenon.lowering.schedule_candidates import neighbours, other_strips
@@ -51,7 +52,7 @@ def kernels_to_tune(module: ModuleOp) -> dict[str, func.FuncOp]:
     Kernels whose sizes are known at launch only are left out.
     """
     bits = vector_bits("cpu")
-    order = stages(bits, filtering=knobs.minimal_filtering)
+    order = stages(LoweringOptions(bits, filtering=knobs.minimal_filtering))
     names = [stage.name for stage in order]
     if stage_of(module) == "loops":
         raise ValueError("the program is at the stage of loops, where schedules are decided already")

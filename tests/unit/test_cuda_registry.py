@@ -19,6 +19,7 @@ import tenon
 from tenon.dialects.registry import registry
 from tenon.lowering.emit_cuda import emit_cuda
 from tenon.lowering.map_to_grid import MapToGridPass
+from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import lower
 from tenon.runtime import nvrtc
 from tenon.runtime.lower import new_context
@@ -34,7 +35,7 @@ def samples_of(name: str) -> list[Sample]:
 def loops(sample: Sample) -> ModuleOp:
     """The sample as scalar loops."""
     traced = tenon.jit(lambda *arrays: sample.apply(arrays)).trace(*sample.arrays)
-    return lower(new_context(), traced.module.clone(), vector_bits=0)
+    return lower(new_context(), traced.module.clone(), LoweringOptions(0))
 
 
 @pytest.mark.skipif(COMPILER is None, reason="the host shim needs g++")

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import tenon
+from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
 from tenon.lowering.visible import VISIBLE
 from tenon.runtime.lower import new_context
@@ -146,9 +147,9 @@ def test_factors_of_hidden_weights() -> None:
 def marked(function: Any, *arrays: Array) -> int:
     """How many statements leave out what is hidden."""
     module = tenon.jit(function).trace(*arrays).module
-    for stage in stages(vector_bits=512)[:3]:
+    for stage in stages(LoweringOptions(512))[:3]:
         run_passes(new_context(), module, stage.passes)
-    run_passes(new_context(), module, stages(vector_bits=512)[3].passes[:2])
+    run_passes(new_context(), module, stages(LoweringOptions(512))[3].passes[:2])
     return sum(VISIBLE in op.attributes for op in module.walk())
 
 

@@ -11,6 +11,7 @@ from xdsl.parser import Parser
 
 import tenon
 from tenon.dialects.registry import registry
+from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
 from tenon.runtime.lower import new_context
 
@@ -25,7 +26,7 @@ def texts_of(name: str) -> list[str]:
         if sample.op_name != name:
             continue
         module = tenon.jit(lambda *arrays, sample=sample: sample.apply(arrays)).trace(*sample.arrays).module
-        for stage in stages(vector_bits=512):
+        for stage in stages(LoweringOptions(512)):
             if stage.name in ("structured", "buffered"):
                 texts.append(str(module))
             run_passes(new_context(), module, stage.passes)
