@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -27,7 +27,6 @@ from tenon.runtime.interface import Interface, takes_buffers
 from tenon.runtime.knobs import knobs
 from tenon.runtime.launch import Launch
 from tenon.runtime.outputs import sharing
-from tenon.runtime.processor_caches import last_level_cache
 from tenon.runtime.result_memory import empty
 
 DEVICES = ("cpu", "cuda")
@@ -88,19 +87,17 @@ def _meaning(module: ModuleOp, device: str) -> str:
 
 
 def _target_key(device: str) -> str:
+    # what a tuning record says counts, not where it lies
+    options = f"{replace(lower.options(device), tuning='')}{_tuning_key(device)}"
     if device == "cuda":
         from tenon.runtime import nvrtc
         from tenon.runtime.device_cuda import architecture
 
-        return f"{architecture()} nvrtc {'.'.join(map(str, nvrtc.version()))} {knobs.minimal_filtering:d}"
+        return f"{architecture()} nvrtc {'.'.join(map(str, nvrtc.version()))} {options}"
     from tenon.runtime.device_cpu import host_target
 
     target = host_target()
-    flags = f"{knobs.minimal_filtering:d}{knobs.skip_hidden:d}"
-    settings = f"{lower.vector_bits(device)}{_tuning_key(device)} {knobs.exact_math} {flags}"
-    settings = f"{settings} {last_level_cache()}"
-    settings = f"{settings} {knobs.bf16_dots:d}"
-    return f"{target.triple} {target.cpu} {target.features} {settings}"
+    return f"{target.triple} {target.cpu} {target.features} {options}"
 
 
 def _tuning_key(device: str) -> str:

@@ -1,12 +1,15 @@
 """What the key of compiled code is made of: equal for modules that are alike, different for all others."""
 
 import functools
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 from xdsl.parser import Parser
 
 import tenon
+from tenon.lowering.options import LoweringOptions
+from tenon.runtime import executables, lower
 from tenon.runtime.digest import digest
 from tenon.runtime.lower import new_context
 
@@ -100,3 +103,23 @@ def test_where_ops_come_from_does_not_count():
         lambda x: x + 1.0,
         x,
     )
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(LoweringOptions) if field.name != "tuning"])
+def test_every_option_of_lowering_counts(name, monkeypatch):
+    options, before = lower.options("cpu"), executables._target_key("cpu")
+    other = {"vector_bits": 64, "cache": 12345, "dots": ("other",), "exact_math": "exp"}.get(
+        name, not getattr(options, name)
+    )
+    monkeypatch.setattr(lower, "options", lambda device: replace(options, **{name: other}))
+    assert executables._target_key("cpu") != before
+
+
+def test_what_a_tuning_record_says_counts_not_where_it_lies(tmp_path):
+    keys = []
+    for number, text in enumerate(("{}", "{}", "[]")):
+        path = tmp_path / f"{number}.json"
+        path.write_text(text)
+        with tenon.knobs.override(tuning=path):
+            keys.append(executables._target_key("cpu"))
+    assert keys[0] == keys[1] != keys[2]
