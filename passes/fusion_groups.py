@@ -292,11 +292,10 @@ class Grouping:
     def _loops_across(self, edges: Iterable[Edge]) -> Iterator[int]:
         """The loops of values that windows read across."""
         for value, user, index in edges:
-            for loop, position in zip(
-                self._value_loops(value), self._iterations[user].access(index) or (), strict=True
-            ):
-                if position == ACROSS and loop is not None:
-                    yield loop
+            access = self._iterations[user].access(index)
+            if access is not None:
+                positions = zip(self._value_loops(value), access, strict=True)
+                yield from (loop for loop, position in positions if position == ACROSS and loop is not None)
 
     def _plan_sharing(self, left: Group, right: Group, edges: Sequence[Edge]) -> Plan | None:
         """All loops that are parallel in both groups are shared."""

@@ -245,7 +245,14 @@ def test_scaling_rounds_once(native, lanes):
     random = np.random.default_rng(2)
     x = np.concatenate([random.uniform(0.5, 2, 4000), -(2.0 ** random.uniform(-32, 32, 4000)), [0, -0.0, np.nan] * 64])
     x, n = x.astype(np.float32), random.integers(-190, 129, x.size).astype(np.float32)
-    result = elementwise("%y = scalar.scaleb %x0, %x1 : T(f32)", [x, n], np.float32, lanes, expand=True, scaling=native)
+    result = elementwise(
+        '%y = "scalar.scaleb"(%x0, %x1) : (T(f32), T(f32)) -> T(f32)',
+        [x, n],
+        np.float32,
+        lanes,
+        expand=True,
+        scaling=native,
+    )
     with np.errstate(all="ignore"):
         assert same_bits(result, np.ldexp(x.astype(np.float64), n.astype(int)).astype(np.float32))
 
