@@ -341,7 +341,8 @@ class TestMath:
         assert run_op("math.fma %0, %1, %2 : f32", ["f32"] * 3, "f32", 1 - e, 1 + e, -1) == -e * e
 
     def test_scaling_rounds_once(self):
-        scaled = [run_op("scalar.scaleb %0, %1 : f32", ["f32"] * 2, "f32", 1.5, n) for n in (3, -149, -151, 128)]
+        product = '"scalar.scaleb"(%0, %1) : (f32, f32) -> f32'
+        scaled = [run_op(product, ["f32"] * 2, "f32", 1.5, n) for n in (3, -149, -151, 128)]
         assert scaled == [12.0, 2.0**-148, 0.0, math.inf]
 
     @pytest.mark.parametrize("bits", [1, 8, 32, 64])
