@@ -28,7 +28,7 @@ from tenon.dialects.size import Size
 from tenon.lowering.combiners import combining_kind
 from tenon.lowering.selection import Selection, selection_of
 
-_DIVISIONS = (
+DIVISIONS = (
     arith.DivSIOp,
     arith.DivUIOp,
     arith.RemSIOp,
@@ -37,6 +37,7 @@ _DIVISIONS = (
     arith.CeilDivSIOp,
     arith.CeilDivUIOp,
 )
+"""Ops on integers that some operands make trap."""
 
 
 class LoopKind(Enum):
@@ -162,7 +163,7 @@ class Statement:
 
     def divides_integers(self) -> bool:
         """Whether lanes that are masked off could trap."""
-        return any(isinstance(op, _DIVISIONS) for op in self.body.ops)
+        return any(isinstance(op, DIVISIONS) for op in self.body.ops)
 
 
 @dataclass(frozen=True)

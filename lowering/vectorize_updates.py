@@ -22,25 +22,15 @@ from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects import arith, memref, scf, vector
+from xdsl.dialects import memref, scf, vector
 from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType, i1
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
-from tenon.lowering.kernel_statements import element_type, kernels_of, root_of
+from tenon.lowering.kernel_statements import DIVISIONS, element_type, kernels_of, root_of
 from tenon.lowering.loop_builder import vector_op, vector_type
 from tenon.lowering.loop_nests import constant_int, index_constant
-
-_TRAPPING = (
-    arith.DivSIOp,
-    arith.DivUIOp,
-    arith.RemSIOp,
-    arith.RemUIOp,
-    arith.FloorDivSIOp,
-    arith.CeilDivSIOp,
-    arith.CeilDivUIOp,
-)
 
 
 @dataclass(frozen=True)
@@ -140,7 +130,7 @@ def _bits(value: SSAValue) -> int:
 def _is_simple(op: Operation, store: Operation) -> bool:
     if op is store or isinstance(op, memref.LoadOp):
         return True
-    return op.name.startswith("arith.") and not isinstance(op, _TRAPPING) and not op.regions
+    return op.name.startswith("arith.") and not isinstance(op, DIVISIONS) and not op.regions
 
 
 def _follows(op: Operation, index: SSAValue, values: set[SSAValue]) -> bool:

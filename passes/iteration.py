@@ -150,6 +150,17 @@ def _window_access(
     used = {expr.position for place in places.results for expr in place.dfs() if isinstance(expr, AffineDimExpr)}
     if not moving <= used:
         return None
+    return _access(places, sizes, extents)
+
+
+def _plain_access(places: AffineMap, sizes: tuple[int, ...], extents: tuple[int, ...]) -> Access | None:
+    """The loops that index a value, if each dimension is a loop of its own that runs over all of it."""
+    access = _access(places, sizes, extents)
+    return None if ACROSS in access else access
+
+
+def _access(places: AffineMap, sizes: tuple[int, ...], extents: tuple[int, ...]) -> Access:
+    """The loops that run over all of a dimension each; what is indexed otherwise is `ACROSS`."""
     access: list[int | None] = []
     for size, place in zip(sizes, places.results, strict=True):
         if size == 1:
@@ -158,19 +169,6 @@ def _window_access(
             access.append(place.position)
         else:
             access.append(ACROSS)
-    return tuple(access)
-
-
-def _plain_access(places: AffineMap, sizes: tuple[int, ...], extents: tuple[int, ...]) -> Access | None:
-    """The loops that index a value, if each dimension is a loop of its own that runs over all of it."""
-    access: list[int | None] = []
-    for size, place in zip(sizes, places.results, strict=True):
-        if size == 1:
-            access.append(None)
-        elif isinstance(place, AffineDimExpr) and extents[place.position] == size and place.position not in access:
-            access.append(place.position)
-        else:
-            return None
     return tuple(access)
 
 
