@@ -10,7 +10,7 @@ import pytest
 
 import tenon
 from tenon.lowering.emit_llvm import emit_llvm
-from tenon.runtime import executables, lower
+from tenon.runtime import lower
 from tenon.runtime.device_cpu import host_target, native_assembly
 from tenon.runtime.processor_caches import last_level_cache
 
@@ -18,8 +18,7 @@ from tenon.runtime.processor_caches import last_level_cache
 @pytest.fixture(autouse=True)
 def small_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine whose caches are outgrown by two kilobytes."""
-    for module in (lower, executables):
-        monkeypatch.setattr(module, "last_level_cache", lambda: 4096)
+    monkeypatch.setattr(lower, "last_level_cache", lambda: 4096)
 
 
 def _at(shape: tuple[int, ...], dtype: Any, offset: int) -> np.ndarray[Any, Any]:
