@@ -2,7 +2,8 @@
 
 An entry is one file named after its key, a checksum followed by a zip archive. A damaged entry is removed, reported by
 a warning and treated as absent. Other processes see all of an entry or nothing. When the entries together exceed the
-limit, those used longest ago go first. A directory that cannot be written means working without a cache, said once.
+limit, those used longest ago go first; each process that stores at the same time may exceed it by a sixteenth. A
+directory that cannot be written means working without a cache, said once.
 
 `key` covers Tenon's own sources and the LLVM release, so a change of either never meets old entries.
 """
@@ -16,6 +17,7 @@ import warnings
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -28,7 +30,21 @@ _DIGEST_SIZE = hashlib.sha256().digest_size
 _SOURCE_FOLDERS = ("dialects", "passes", "lowering", "runtime")
 _MEGABYTE = 1 << 20
 
+# A process looks through a directory again after it has stored this part of the limit there.
+_UNSEEN = 1 / 16
+
 _reported: set[tuple[str, str]] = set()
+
+
+@dataclass(slots=True)
+class _Filled:
+    """Bytes in a directory when it was last looked through, and bytes that this process has stored since."""
+
+    seen: int
+    stored: int = 0
+
+
+_filled: dict[Path, _Filled] = {}
 
 
 class CacheWarning(UserWarning):
@@ -115,8 +131,9 @@ def store(key: str, files: Mapping[str, bytes], *, directory: Path | None = None
     path = _path(key, directory)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, _pack(files))
-        evict(path.parent, limit_mb, keep=path)
+        data = _pack(files)
+        write_file(path, data)
+        _make_room(path, len(data), knobs.cache_limit_mb if limit_mb is None else limit_mb)
     except OSError as error:
         _report_once(path.parent, f"tenon: cannot write to the cache {path.parent} ({error.strerror}), working without")
 
@@ -124,30 +141,44 @@ def store(key: str, files: Mapping[str, bytes], *, directory: Path | None = None
 def clear(*, directory: Path | None = None) -> int:
     """Remove all entries and return how many there were."""
     removed = 0
-    for path in _entries(_directory(directory)):
-        path.unlink(missing_ok=True)
+    for entry in _entries(_directory(directory)):
+        Path(entry.path).unlink(missing_ok=True)
         removed += 1
     return removed
 
 
-def evict(directory: Path, limit_mb: int | None = None, *, keep: Path | None = None) -> None:
-    """Remove the entries used longest ago until the rest fits into the limit; `keep` stays whatever its size."""
-    limit = (knobs.cache_limit_mb if limit_mb is None else limit_mb) * _MEGABYTE
-    found: list[tuple[float, int, Path]] = []
-    for path in _entries(directory):
+def _make_room(path: Path, size: int, limit_mb: int) -> None:
+    """Evict after an entry of `size` bytes was stored, unless there is room: to look at every entry takes long."""
+    limit = limit_mb * _MEGABYTE
+    filled = _filled.get(path.parent)
+    if filled is not None:
+        filled.stored += size
+        if filled.stored <= limit * _UNSEEN and filled.seen + filled.stored <= limit:
+            return
+    _filled[path.parent] = _Filled(_evict(path.parent, limit_mb, keep=path))
+
+
+def _evict(directory: Path, limit_mb: int, keep: Path) -> int:
+    """Remove the entries used longest ago until the rest fits into the limit; `keep` stays whatever its size.
+
+    Returns the bytes that are left.
+    """
+    found: list[tuple[float, int, str]] = []
+    for entry in _entries(directory):
         try:
-            status = path.stat()
+            status = entry.stat()
         except FileNotFoundError:
             # another process was faster
             continue
-        found.append((status.st_mtime, status.st_size, path))
+        found.append((status.st_mtime, status.st_size, entry.path))
     total = sum(size for _, size, _ in found)
     for _, size, path in sorted(found):
-        if total <= limit:
+        if total <= limit_mb * _MEGABYTE:
             break
-        if path != keep:
-            path.unlink(missing_ok=True)
+        if path != str(keep):
+            Path(path).unlink(missing_ok=True)
             total -= size
+    return total
 
 
 def _directory(directory: Path | None) -> Path:
@@ -158,8 +189,12 @@ def _path(key: str, directory: Path | None) -> Path:
     return _directory(directory) / f"{key}{_SUFFIX}"
 
 
-def _entries(directory: Path) -> list[Path]:
-    return list(directory.glob(f"[0-9a-f]*{_SUFFIX}")) if directory.is_dir() else []
+def _entries(directory: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as found:
+            return [entry for entry in found if entry.name.endswith(_SUFFIX) and not entry.name.startswith(".")]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _pack(files: Mapping[str, bytes]) -> bytes:

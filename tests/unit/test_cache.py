@@ -105,6 +105,29 @@ def test_the_limit_removes_what_was_used_longest_ago(directory):
     assert [cache.load(key) is not None for key in keys] == [True, False, False, True]
 
 
+def test_the_limit_holds_over_many_entries_and_those_of_others(directory):
+    """The directory is looked through now and then only, so each process may exceed the limit by a sixteenth."""
+    other = directory / f"{cache.key('other')}.tenon"
+    directory.mkdir(parents=True, exist_ok=True)
+    for number in range(40):
+        cache.store(cache.key(str(number)), {"data": os.urandom(60_000)}, limit_mb=1)
+        if number == 20:
+            other.write_bytes(bytes(900_000))
+            os.utime(other, (1000, 1000))
+        taken = sum(path.stat().st_size for path in directory.iterdir() if path != other)
+        assert taken <= 2**20 * (1 + 1 / 16)
+    assert not other.exists()
+    assert cache.load(cache.key("39")) is not None
+
+
+def test_to_store_looks_at_other_entries_seldom(directory, monkeypatch):
+    looked = []
+    monkeypatch.setattr(cache, "_evict", lambda *_, **__: looked.append(1) or 0)
+    for number in range(100):
+        cache.store(cache.key(str(number)), FILES, limit_mb=100)
+    assert len(looked) == 1
+
+
 def test_the_newest_entry_stays_whatever_its_size():
     key = cache.key("large")
     with knobs.override(cache_limit_mb=0):
