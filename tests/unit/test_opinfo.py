@@ -21,7 +21,9 @@ pytest.importorskip("expecttest")
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
+    from torch.testing._internal import common_utils
     from torch.testing._internal.common_methods_invocations import op_db
+    from torch.testing._internal.opinfo import core
     from torch.utils._pytree import tree_flatten, tree_unflatten
 
 import opinfo_elementwise  # noqa: E402, F401  # pyright: ignore[reportUnusedImport]
@@ -29,6 +31,9 @@ import opinfo_indices  # noqa: E402, F401  # pyright: ignore[reportUnusedImport]
 import opinfo_networks  # noqa: E402, F401  # pyright: ignore[reportUnusedImport]
 import opinfo_shapes  # noqa: E402, F401  # pyright: ignore[reportUnusedImport]
 from opinfo_table import TABLE, VALUES_ALONE, Unshared  # noqa: E402
+
+# For each group of samples torch searches the whole stack for a test of unittest, which took a sixth of the time.
+core.extract_test_fn = common_utils.extract_test_fn = lambda: None
 
 MOST = 6
 """How many samples of an op are tried, spread evenly over all it has."""
