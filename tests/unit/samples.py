@@ -15,4 +15,10 @@ from sample import SAMPLES, Sample
 for _path in sorted(Path(__file__).parent.glob("samples_*.py")):
     import_module(_path.stem)
 
-__all__ = ["SAMPLES", "Sample"]
+__all__ = ["SAMPLES", "Sample", "samples_of"]
+
+
+def samples_of(name: str, most: int) -> list[Sample]:
+    """At most `most` samples of an op, spread evenly over all it has."""
+    own = [sample for sample in SAMPLES if sample.op_name == name]
+    return own if len(own) <= most else [own[i * (len(own) - 1) // (most - 1)] for i in range(most)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sample import TOLERANCE
-from samples import SAMPLES, Sample
+from samples import Sample, samples_of
 
 import tenon
 import tenon.runtime.evaluate  # pyright: ignore[reportUnusedImport]  runs ops on arrays
@@ -21,7 +21,7 @@ from tenon.runtime.stages import Compiled
 NUMBERS: tuple[tuple[int, ...], ...] = ((0,), (1,), (2, 3), (17, 2, 1), (3, 5, 18))
 OPS = [name for name in registry() if name.startswith("tenon.")]
 MOST = 8
-"""How many samples of an op are tried, spread evenly over all it has."""
+"""How many samples of an op are tried."""
 
 # Ops whose samples have settings, blocks, windows or orders that no other sizes fit.
 FOR_EACH_SIZE = frozenset(
@@ -71,11 +71,6 @@ FOR_EACH_SIZE = frozenset(
 )
 
 
-def tried(name: str) -> list[Sample]:
-    own = [sample for sample in SAMPLES if sample.op_name == name]
-    return own if len(own) <= MOST else [own[i * (len(own) - 1) // (MOST - 1)] for i in range(MOST)]
-
-
 def left_open(sample: Sample) -> list[Any]:
     """The sample's arguments, in which sizes above 1 are open: equal ones have one name."""
     return [
@@ -117,12 +112,12 @@ def check(sample: Sample, program: Compiled, arrays: Sequence[Any]) -> bool:
 @pytest.mark.parametrize("name", OPS)
 def test_one_program_agrees_with_the_interpreter_at_other_sizes(name: str) -> None:
     served = 0
-    for sample in tried(name):
+    for sample in samples_of(name, MOST):
         program = compiled(sample)
         if program is None or not program.interface.sizes:
             continue
         names = program.interface.sizes
         served += sum(check(sample, program, resized(sample, names, numbers)) for numbers in NUMBERS)
         served += check(sample, program, sample.arrays)
-    takes_sizes = any(size > 1 for s in tried(name) for a in s.arrays for size in a.shape)
+    takes_sizes = any(size > 1 for s in samples_of(name, MOST) for a in s.arrays for size in a.shape)
     assert (served > 0) == (takes_sizes and name not in FOR_EACH_SIZE)
