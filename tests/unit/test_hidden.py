@@ -105,6 +105,16 @@ def test_ways_to_write_a_mask(shape: tuple[int, int, int, int | None], mask: Any
     np.testing.assert_allclose(result, expected(arrays, visible(*shape))[0], atol=2e-5)
 
 
+def test_masks_that_are_almost_bands() -> None:
+    """A place that a band would show is hidden, or one that it would hide is shown."""
+    for place in [(40, 20), (20, 21)]:
+        mask = visible(67, 67, 0, None)
+        mask[place] = not mask[place]
+        arrays = inputs(67, 67)
+        result = tenon.jit(attention(lambda mask=mask: mask))(*arrays[:3])
+        np.testing.assert_allclose(result, expected(arrays, mask)[0], atol=2e-5)
+
+
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 def test_half_precision(dtype: str) -> None:
     arrays = [tenon.cast(array, dtype) for array in inputs(131, 131)]
