@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from xdsl.dialects import arith, linalg
+from xdsl.dialects.builtin import IndexType, IntegerAttr
 
 import tenon
+from tenon.lowering.hidden_values import Band, band_of, oriented
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
 from tenon.lowering.visible import VISIBLE
@@ -152,6 +156,39 @@ def test_factors_of_hidden_weights() -> None:
     assert np.isfinite(skipped[:, :256]).all()
     with tenon.knobs.override(skip_hidden=False):
         assert np.isnan(np.asarray(tenon.jit(program)(*arrays[:3]))[:, :-1]).all()
+
+
+@pytest.mark.parametrize(
+    ("predicate", "wanted"),
+    [
+        ("slt", Band(0, 1, upper=4)),
+        ("sle", Band(0, 1, upper=5)),
+        ("sgt", Band(0, 1, lower=6)),
+        ("sge", Band(0, 1, lower=5)),
+        ("eq", None),
+        ("ult", None),
+    ],
+)
+def test_bands_of_comparisons(predicate: str, wanted: Band | None) -> None:
+    """Of column - 2 with row + 3."""
+    row, column = linalg.ops.IndexOp(0).result, linalg.ops.IndexOp(1).result
+    two, three = [arith.ConstantOp(IntegerAttr(number, IndexType())).result for number in (2, 3)]
+    lhs, rhs = arith.SubiOp(column, two).result, arith.AddiOp(row, three).result
+    assert band_of(arith.CmpiOp(lhs, rhs, predicate).result) == wanted
+
+
+def test_bands_in_bands() -> None:
+    for wide, narrow in [(Band(0, 1, -3, 2), Band(0, 1, -2, 2)), (Band(0, 1, -inf, 2), Band(0, 1, -inf, 1))]:
+        assert wide.contains(wide)
+        assert wide.contains(narrow)
+        assert not narrow.contains(wide)
+    assert not Band(0, 1).contains(Band(0, 2))
+
+
+def test_bands_seen_from_the_other_loop() -> None:
+    """-3 <= column - row <= 2 is -2 <= row - column <= 3."""
+    assert oriented(Band(0, 1, -3, 2), 0) == Band(0, 1, -3, 2)
+    assert oriented(Band(0, 1, -3, 2), 1) == Band(1, 0, -2, 3)
 
 
 def marked(function: Any, *arrays: Array) -> int:
