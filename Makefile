@@ -26,7 +26,7 @@ help:
 	@echo 'make unit    the pytest tests'
 	@echo 'make lit     the tests on IR text'
 	@echo 'make conformance  the tests of the onnx package; writes docs/conformance.md'
-	@echo 'make bench   measure speed beside other frameworks; writes docs/benchmarks.md'
+	@echo 'make bench   measure speed beside other frameworks; writes docs/benchmarks.md (PEERS=: torch.compile as well)'
 	@echo 'make format  rewrite the sources as ruff formats them'
 	@echo 'make clean   remove what the other targets made'
 
@@ -57,8 +57,10 @@ lit: $(VENV)/.dev
 conformance: $(VENV)/.dev
 	$(BIN)/python tests/conformance/onnx_nodes.py --jobs $(JOBS) --write docs/conformance.md
 
+# torch.compile is left out unless asked for (`make bench PEERS=`): to compile its programs takes longer than all else.
+PEERS ?= numpy,torch,onednn,onnxruntime,jax
 bench: $(VENV)/.bench
-	$(BIN)/python -m benchmarks --write
+	$(BIN)/python -m benchmarks --write $(if $(PEERS),--peers $(PEERS))
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix --quiet .

@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks import environment, report, workloads
 from benchmarks.harness import Row
 from benchmarks.peers import PEERS
-from benchmarks.processes import ProcessWorkload, measure_in_processes, temporary_caches
+from benchmarks.processes import Children, ProcessWorkload, measure_in_processes, temporary_caches
 from benchmarks.workload import Workload
 
 ROOT = Path(__file__).parents[1]
@@ -65,7 +65,7 @@ def _measured(chosen: Sequence[Workload | ProcessWorkload], options: argparse.Na
     """A row for each workload and thread count."""
     available = len(environment.processors())
     counts = [count for count in options.threads if count <= available]
-    caches = temporary_caches()
+    children = Children(max(counts), options.peers, temporary_caches()) if counts else None
     for _, group in groupby(chosen, key=lambda workload: workload.section):
         members = list(group)
         for threads in counts:
@@ -73,8 +73,8 @@ def _measured(chosen: Sequence[Workload | ProcessWorkload], options: argparse.Na
             for data in _child_rows(plain, threads, options) if plain else ():
                 yield Row.from_json(data)
         for workload in members:
-            if isinstance(workload, ProcessWorkload) and counts:
-                yield measure_in_processes(workload, max(counts), options.peers, caches)
+            if isinstance(workload, ProcessWorkload) and children is not None:
+                yield measure_in_processes(workload, children)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

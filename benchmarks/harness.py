@@ -142,13 +142,13 @@ def take_turns(runs: Mapping[str, Callable[[], Any]], seconds: float, pause: flo
     calls: dict[str, int] = {}
     short: dict[str, bool] = {}
     for name, run in runs.items():
-        calls[name] = 1
+        calls[name] = tried = 1
         # What is made ready at the first calls, such as a native entry, must not decide how many make a block.
-        while _block(run, 1) < SHORT and calls[name] < WARM_UP_CALLS:
-            calls[name] += 1
-        calls[name] = 1
-        while (taken := _block(run, calls[name]) * calls[name]) < BLOCK / 2 and calls[name] < MOST_CALLS:
+        while (taken := _block(run, 1)) < SHORT and tried < WARM_UP_CALLS:
+            tried += 1
+        while taken < BLOCK / 2 and calls[name] < MOST_CALLS:
             calls[name] *= 2
+            taken = _block(run, calls[name]) * calls[name]
         short[name] = taken < SHORT
     samples: dict[str, list[float]] = {name: [] for name in runs}
     order = list(runs)

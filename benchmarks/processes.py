@@ -78,34 +78,69 @@ def run_child(arguments: Sequence[str], threads: int, extra: dict[str, str], tim
     return json.loads(completed.stdout.splitlines()[-1])
 
 
-def measure_in_processes(workload: ProcessWorkload, threads: int, wanted: Sequence[str], caches: Caches) -> Row:
-    """The medians of what the children answer, contestants in turns; all train to the same loss or are not counted."""
-    row = Row(workload.name, workload.section, threads, workload.target)
+@dataclass
+class Answers:
+    """What the children of each contestant answered, and why others have no answer."""
+
+    given: dict[str, list[dict[str, Any]]]
+    absent: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class Children:
+    """Child processes that take turns at a task; rows that ask for other figures of the same task share them."""
+
+    def __init__(self, threads: int, wanted: Sequence[str], caches: Caches) -> None:
+        """Children with `threads` threads, of the contestants among `wanted` and of Tenon."""
+        self.threads = threads
+        self._wanted = wanted
+        self._caches = caches
+        self._known: dict[tuple[Task, str, tuple[str, ...]], Answers] = {}
+
+    def answers(self, workload: ProcessWorkload) -> Answers:
+        """The answers to a workload's task."""
+        key = (workload.task, workload.network, workload.contestants)
+        if key not in self._known:
+            self._known[key] = self._asked(workload)
+        return self._known[key]
+
+    def _asked(self, workload: ProcessWorkload) -> Answers:
+        names = [name for name in workload.contestants if name == "tenon" or name in self._wanted]
+        answers = Answers({name: [] for name in names})
+        for turn in range(ROUNDS):
+            for name in names:
+                once = name in SLOW or workload.task in EXACT
+                if name in answers.absent or (once and turn > 0):
+                    continue
+                try:
+                    answers.given[name].append(self._answer(workload, name))
+                except RuntimeError as error:
+                    answers.absent[name] = str(error)
+                    del answers.given[name]
+        return answers
+
+    def _answer(self, workload: ProcessWorkload, name: str) -> dict[str, Any]:
+        folder = self._caches.folder(name, workload.network)
+        arguments = [workload.task, name, workload.network, str(folder)]
+        variables = self._caches.variables(folder)
+        if workload.task == "compile":
+            shutil.rmtree(folder, ignore_errors=True)
+        elif not folder.exists():
+            run_child(arguments, self.threads, variables)
+        return run_child(arguments, self.threads, variables)
+
+
+def measure_in_processes(workload: ProcessWorkload, children: Children) -> Row:
+    """The medians of what the children answer; all train to the same loss or are not counted."""
+    row = Row(workload.name, workload.section, children.threads, workload.target)
     row.unit = "B" if workload.task in ("memory", "plan") else "s"
     figure = workload.figure or FIGURES[workload.task]
-    names = [name for name in workload.contestants if name == "tenon" or name in wanted]
-    samples: dict[str, list[float]] = {name: [] for name in names}
-    losses: dict[str, float] = {}
-    for turn in range(ROUNDS):
-        for name in names:
-            if name in row.absent or ((name in SLOW or workload.task in EXACT) and turn > 0):
-                continue
-            folder = caches.folder(name, workload.network)
-            arguments = [workload.task, name, workload.network, str(folder)]
-            try:
-                if workload.task == "compile":
-                    shutil.rmtree(folder, ignore_errors=True)
-                elif not folder.exists():
-                    run_child(arguments, threads, caches.variables(folder))
-                answer = run_child(arguments, threads, caches.variables(folder))
-            except RuntimeError as error:
-                row.absent[name] = str(error)
-                del samples[name]
-                continue
-            samples[name].append(answer[figure])
-            losses[name] = answer["loss"]
-            if "bound" in answer:
-                row.limit, row.binds = answer["bound"], "the liveness bound"
+    answers = children.answers(workload)
+    row.absent = dict(answers.absent)
+    samples = {name: [answer[figure] for answer in given] for name, given in answers.given.items()}
+    losses = {name: given[-1]["loss"] for name, given in answers.given.items()}
+    for answer in answers.given.get("tenon", ()):
+        if "bound" in answer:
+            row.limit, row.binds = answer["bound"], "the liveness bound"
     reference = median(losses.values()) if losses else 0.0
     row.errors = {name: abs(loss - reference) / abs(reference) for name, loss in losses.items()}
     for name in [name for name, error in row.errors.items() if error > 1e-3]:

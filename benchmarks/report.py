@@ -134,7 +134,8 @@ def _reason_lines(rows: Iterable[Row], known: Mapping[str, str]) -> list[str]:
 INTRODUCTION = """\
 # Benchmarks
 
-`make bench` measures this page; `python -m benchmarks matmul-f32-512 'softmax-*' --threads 1` measures single rows.
+`make bench PEERS=` measures this page. `make bench` does so without torch.compile, whose compilations take longer than
+all else; `python -m benchmarks matmul-f32-512 'softmax-*' --threads 1` measures single rows.
 
 Ratios are the peer's time over Tenon's (above 1, Tenon is faster): medians over rounds in which all take turns in one
 process, with the same threads on the same cores. Numbers are checked before time, against NumPy in f64 or against a
