@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from xdsl.context import Context
 from xdsl.dialects import func, linalg
@@ -115,15 +116,22 @@ Observer = Callable[[str, ModuleOp], None]
 
 def run_passes(ctx: Context, module: ModuleOp, passes: Sequence[str], observe: Observer | None = None) -> None:
     """Run passes (names with options, as on the command line) in place; `observe(pass, module)` after each."""
-    from xdsl.passes import PassPipeline
+    for text in passes:
+        pass_ = _made(text)
+        pass_.apply(ctx, module)
+        if observe is not None:
+            observe(pass_.name, module)
+
+
+@lru_cache(maxsize=256)
+def _made(text: str) -> ModulePass:
+    """The pass that `text` names; one for all modules, since passes do not change. To parse options takes as long as to
+    run a pass on a small kernel."""
     from xdsl.utils.arg_spec import parse_pipeline
 
-    known = {**TENSOR_PASSES, **PASSES}
-    for spec in parse_pipeline(",".join(passes)):
-        pass_ = known[spec.name]().from_spec(spec)
-        PassPipeline((pass_,)).apply(ctx, module)
-        if observe is not None:
-            observe(spec.name, module)
+    (spec,) = parse_pipeline(text)
+    loaders = TENSOR_PASSES if spec.name in TENSOR_PASSES else PASSES
+    return loaders[spec.name]().from_spec(spec)
 
 
 def lower(ctx: Context, module: ModuleOp, options: LoweringOptions, observe: Observer | None = None) -> ModuleOp:

@@ -113,7 +113,8 @@ def lower_module(module: ModuleOp, device: str, name: str = "main") -> ModuleOp:
     observer = _Observer(name)
     observer("input", module)
     try:
-        lower(new_context(), module, options(device), observer)
+        # Passes take a context because those of xDSL do; only parsers ask it for dialects, which take long to load.
+        lower(Context(), module, options(device), observer)
     except Exception as error:
         error.add_note(
             f"while compiling {name}; with TENON_DUMP_IR=DIR the IR after each pass before this one is kept in DIR"
@@ -127,14 +128,14 @@ def lowered_again(module: ModuleOp, options: LoweringOptions) -> ModuleOp:
     """A copy of `module`, which was lowered with `options` before, as loop IR."""
     from tenon.lowering.pipeline import lower
 
-    return lower(new_context(), module.clone(), options)
+    return lower(Context(), module.clone(), options)
 
 
 def map_to_grid(module: ModuleOp) -> ModuleOp:
     """Make loop IR for CUDA kernels with a grid, in place."""
     from tenon.lowering.pipeline import run_passes
 
-    run_passes(new_context(), module, ["map-to-grid"])
+    run_passes(Context(), module, ["map-to-grid"])
     return module
 
 
@@ -143,7 +144,7 @@ def structured(module: ModuleOp) -> ModuleOp:
     from tenon.lowering.pipeline import run_passes
 
     result = module.clone()
-    run_passes(new_context(), result, ["decompose", "convert-tensor-to-structured"])
+    run_passes(Context(), result, ["decompose", "convert-tensor-to-structured"])
     return result
 
 
@@ -155,7 +156,7 @@ def without_tensor_ops(module: ModuleOp, device: str) -> ModuleOp:
     order = stages(options(device))
     names = [stage.name for stage in order]
     for stage in order[names.index(stage_of(module)) : names.index("structured")]:
-        run_passes(new_context(), result, stage.passes)
+        run_passes(Context(), result, stage.passes)
     return result
 
 
