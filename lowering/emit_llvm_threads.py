@@ -58,12 +58,13 @@ class _Captured:
     values: dict[str, SSAValue | None]
     """By the LLVM operand; several values may be one operand. None: a size."""
     types: dict[str, LlvmType]
-    constants: list[SSAValue]
+    free: list[SSAValue]
+    """All values from around the loop, constants as well."""
 
     @staticmethod
     def of(writer: FunctionWriter, loop: scf.ParallelOp) -> _Captured:
-        found = _Captured({}, {}, [])
-        for value in _free_values(loop):
+        found = _Captured({}, {}, _free_values(loop))
+        for value in found.free:
             text = writer.values[value]
             if text.startswith("%"):
                 found.values.setdefault(text, value)
@@ -156,7 +157,7 @@ def _chunk_function(outer: FunctionWriter, loop: scf.ParallelOp, name: str, capt
     writer = FunctionWriter(name, outer.handlers, outer.module, outer.attributes)
     names = {text: f"%a{number}" for number, text in enumerate(captured.types)}
     facts = _pointer_facts(outer, captured)
-    for value in _free_values(loop):
+    for value in captured.free:
         text = outer.values[value]
         writer.values[value] = names.get(text, text)
         if value in outer.integers:

@@ -102,10 +102,11 @@ def _needs(kernel: Kernel, strips: Strips, allocs: Iterable[memref.AllocOp]) -> 
 
 
 def _statements_using(kernel: Kernel, alloc: memref.AllocOp) -> list[int]:
+    buffer = alloc.memref
     return [
         number
         for number, statement in enumerate(kernel.statements)
-        if any(access.buffer is alloc.memref for access in statement.accesses)
+        if any(access.buffer is buffer for access in statement.accesses)
     ]
 
 
@@ -138,14 +139,15 @@ def intermediates_fit(kernel: Kernel, strips: Strips) -> bool:
 
 def needed_sizes(kernel: Kernel, alloc: memref.AllocOp, strips: Strips) -> dict[int, int]:
     """The dimensions of an intermediate that one iteration of the shared loops needs, with their sizes."""
-    shape = buffer_shape(alloc.memref)
+    buffer = alloc.memref
+    shape = buffer_shape(buffer)
     sizes = dict(enumerate(shape))
     user = next(
         (
             (number, access)
             for number, statement in enumerate(kernel.statements)
             for access in statement.accesses
-            if access.buffer is alloc.memref
+            if access.buffer is buffer
         ),
         None,
     )

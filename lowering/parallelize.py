@@ -74,11 +74,10 @@ class ParallelizePass(ModulePass):
         for function in op.ops:
             if isinstance(function, func.FuncOp) and "kernel" in function.attributes:
                 for loop in list(_outermost(function.body.blocks)):
-                    self._parallelize(loop)
+                    if not any(THREADS in inner.attributes for inner in loop.walk()):
+                        self._parallelize(loop)
 
     def _parallelize(self, loop: Loop) -> None:
-        if any(THREADS in op.attributes for op in loop.walk()):
-            return
         chunks = quotient(loop_work(loop), 100 * self.grain)
         if isinstance(chunks, int) and chunks < 2:
             return

@@ -62,12 +62,13 @@ class PrefetchRowsPass(ModulePass):
         if self.least == 0:
             return
         for function in kernels_of(op):
-            if any(isinstance(inner, PrefetchOp) for inner in function.walk()):
+            loads = [inner for inner in function.walk() if isinstance(inner, _LOADS)]
+            large = [load for load in loads if _is_large(load.base, self.least)]
+            if not large or any(isinstance(inner, PrefetchOp) for inner in function.walk()):
                 continue
             prefetches = _Prefetches()
-            for access in [inner for inner in function.walk() if isinstance(inner, _LOADS)]:
-                if _is_large(access.base, self.least):
-                    prefetches.add(access)
+            for load in large:
+                prefetches.add(load)
 
 
 def _is_large(buffer: SSAValue, least: int) -> bool:

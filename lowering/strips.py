@@ -100,7 +100,7 @@ def _longest(
         tried = [*lengths[:position], length, *lengths[position + 1 :]]
         return intermediate_bytes(kernel, dict(zip(shared, tried, strict=True))) <= room
 
-    most = max((length for length in range(unit, limit + 1, unit) if fits(length)), default=unit)
+    most = next(filter(fits, reversed(range(unit, limit + 1, unit))), unit)
     parts = -(-extent // most)
     return min(-(-extent // (parts * unit)) * unit, most) if parts else unit
 

@@ -75,12 +75,14 @@ class Canonicalizer:
         if (constants := fold(op)) is not None:
             self._rewriter(op).replace(op, constants, [constant.results[0] for constant in constants])
             return
+        rewriter: PatternRewriter | None = None
         for rewrite in self._rewrites_of(type(op)):
-            rewriter = self._rewriter(op)
+            rewriter = rewriter or self._rewriter(op)
             try:
                 rewrite(op, rewriter)
             except OverflowError:
                 # xDSL folds scalar arithmetic in double precision and fails where the result does not fit its type.
+                rewriter = None
                 continue
             if rewriter.has_done_action:
                 return

@@ -78,8 +78,10 @@ def _recompute(start: ContractionOp) -> None:
     family = _family(start, block)
     exits = [use.operation for op in family for use in op.results[0].uses if isinstance(use.operation, ContractionOp)]
     later = _dependents(block, exits)
-    early = [op for op in family if op not in later]
-    late = [op for op in block.ops if op in later and any(operand.owner in early for operand in used_values(op))]
+    early = dict.fromkeys([op for op in family if op not in later])
+    given = [op.results[0] for op in early]
+    users = {block.find_ancestor_op_in_block(use.operation) for value in given for use in value.uses}
+    late = [op for op in block.ops if op in later and op in users]
     if not late:
         return
     needed: set[Operation] = set()
@@ -111,14 +113,16 @@ def _is_kept_anyway(value: SSAValue) -> bool:
 
 
 def _dependents(block: Block, origins: Iterable[Operation]) -> set[Operation]:
-    """What needs a result of `origins`."""
-    found = set(origins)
-    starts = set(found)
-    for op in block.ops:
-        if op not in found and any(operand.owner in found for operand in used_values(op)):
-            found.add(op)
-    # One of the origins may need another.
-    return {op for op in found if op not in starts or any(v.owner in found for v in used_values(op))}
+    """What needs a result of `origins`; one of them may need another."""
+    found: set[Operation] = set()
+    pending = list(origins)
+    while pending:
+        uses = [use for result in pending.pop().results for use in result.uses]
+        for user in [block.find_ancestor_op_in_block(use.operation) for use in uses]:
+            if user is not None and user not in found:
+                found.add(user)
+                pending.append(user)
+    return found
 
 
 def _clone_before(late: Sequence[Operation], ops: Sequence[Operation]) -> None:
