@@ -2,7 +2,7 @@
 
 Object code depends only on the text and the `Target`, and names what it needs of the C library, so that another process
 on a CPU with the same features loads it without compiling. llvmlite is imported when the first of these functions needs
-it, and holds one lock for the whole process: to compile in parallel takes processes.
+it, and holds one lock for the whole process, which `parallel_code` does without.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tenon.runtime.knobs import knobs
 from tenon.runtime.llvm_parts import split
 
 if TYPE_CHECKING:
-    from llvmlite.binding import LLJIT, ModuleRef, ResourceTracker, TargetMachine
+    from llvmlite.binding import LLJIT, ContextRef, ModuleRef, ResourceTracker, TargetMachine
 
 # The entry that `emit_llvm` defines; not imported from there, because code from the cache needs no emitter.
 ENTRY = "main"
@@ -141,7 +141,8 @@ def _measured_dots(assembly: str, vector_bits: int) -> tuple[str, ...]:
     return tuple([name for name, is_found in found.items() if is_found])
 
 
-def _target_machine(target: Target, optimization: int) -> TargetMachine:
+def target_machine(target: Target, optimization: int = 2) -> TargetMachine:
+    """What generates code for `target`; for one thread at a time."""
     from llvmlite import binding
 
     binding.initialize_native_target()
@@ -152,11 +153,11 @@ def _target_machine(target: Target, optimization: int) -> TargetMachine:
     )
 
 
-def _parsed(llvm_ir: str, target: Target, machine: TargetMachine) -> ModuleRef:
+def _parsed(llvm_ir: str, target: Target, machine: TargetMachine, context: ContextRef | None = None) -> ModuleRef:
     from llvmlite import binding
 
     try:
-        module = binding.parse_assembly(llvm_ir)
+        module = binding.parse_assembly(llvm_ir, context)
         # LLVM ends the process over IR that is not valid; verifying costs a hundredth of compiling
         module.verify()
     except RuntimeError as error:
@@ -180,14 +181,22 @@ def _run_passes(module: ModuleRef, machine: TargetMachine, optimization: int) ->
 
 def _optimized(llvm_ir: str, target: Target, optimization: int) -> tuple[ModuleRef, TargetMachine]:
     """The IR after LLVM's passes, which are not run on the functions that are final."""
-    machine = _target_machine(target, max(optimization, 1))
+    machine = target_machine(target, max(optimization, 1))
+    return optimized(llvm_ir, target, machine, optimization), machine
+
+
+def optimized(
+    llvm_ir: str, target: Target, machine: TargetMachine, optimization: int = 2, context: ContextRef | None = None
+) -> ModuleRef:
+    """The IR in `context` (by default the one that all share) after LLVM's passes, which are not run on the functions
+    that are final. Raises `ValueError` with LLVM's message for text that it refuses."""
     changeable, final = split(llvm_ir) if optimization > 0 else ("", llvm_ir)
-    modules = [_parsed(text, target, machine) for text in (changeable, final) if text]
+    modules = [_parsed(text, target, machine, context) for text in (changeable, final) if text]
     if changeable:
         _run_passes(modules[0], machine, optimization)
     for other in modules[1:]:
         modules[0].link_in(other)
-    return modules[0], machine
+    return modules[0]
 
 
 def compile_object(llvm_ir: str, target: Target | None = None, *, optimization: int = 2) -> bytes:
@@ -227,11 +236,18 @@ def _linker(target: Target) -> LLJIT:
 
         if library := find_library("m"):
             binding.load_library_permanently(library)
-    return binding.create_lljit_compiler(_target_machine(target, 2), use_jit_link=True)
+    return binding.create_lljit_compiler(target_machine(target, 2), use_jit_link=True)
 
 
 def load_object(code: bytes, target: Target | None = None, *, exports: Sequence[str] = (ENTRY,)) -> LoadedCode:
-    """Link object code into this process, with the names in `exports` to be looked up.
+    """Link object code into this process, as `load_objects` does."""
+    return load_objects((code,), target, exports=exports)
+
+
+def load_objects(
+    codes: Sequence[bytes], target: Target | None = None, *, exports: Sequence[str] = (ENTRY,)
+) -> LoadedCode:
+    """Link object codes, which may use each other, into this process, with the names in `exports` to be looked up.
 
     Symbols that the code does not define are taken from the process, the pool of threads among them. Raises
     `RuntimeError` with LLVM's message if one of them is missing or the code is damaged.
@@ -241,10 +257,12 @@ def load_object(code: bytes, target: Target | None = None, *, exports: Sequence[
     from tenon.runtime.threads import PARALLEL_FOR, pool_address
 
     linker = _linker(target or host_target())
-    builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process()
+    builder = binding.JITLibraryBuilder().add_current_process()
+    for code in codes:
+        builder.add_object_img(code)
     for name in exports:
         builder.export_symbol(name)
-    if PARALLEL_FOR.encode() in code and PARALLEL_FOR not in exports:
+    if any(PARALLEL_FOR.encode() in code for code in codes) and PARALLEL_FOR not in exports:
         builder.import_symbol(PARALLEL_FOR, pool_address())
     with _link_lock:
         try:

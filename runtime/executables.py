@@ -120,6 +120,9 @@ def _say_compiling(name: str, target: str) -> None:
 
 # --- the CPU --------------------------------------------------------------------------------------
 
+_OBJECT = "object."
+"""What the names of object codes in an entry start with."""
+
 
 @dataclass
 class CpuExecutable:
@@ -226,7 +229,7 @@ def _aligned(size: int, alignment: int = 64) -> np.ndarray[Any, Any]:
 
 
 def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
-    from tenon.runtime.device_cpu import host_target, load_object
+    from tenon.runtime.device_cpu import host_target, load_objects
 
     target = host_target()
     entry = _entry(key)
@@ -234,7 +237,7 @@ def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
         _say_compiling(name, target.cpu)
         entry = _compile_for_cpu(module.clone(), name)
         cache.store(key, entry)
-    code = load_object(entry["object"], target)
+    code = load_objects([data for name, data in entry.items() if name.startswith(_OBJECT)], target)
     interface = Interface.from_json(entry["interface"].decode())
     kind = SizedCpuExecutable if interface.sizes else CpuExecutable
     lowered = partial(lower.lowered_again, module, lower.options("cpu"))
@@ -243,17 +246,19 @@ def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
 
 def _compile_for_cpu(module: ModuleOp, name: str) -> dict[str, bytes]:
     from tenon.lowering.emit_llvm import emit_llvm
-    from tenon.runtime.device_cpu import compile_object, host_target
+    from tenon.runtime.device_cpu import host_target
+    from tenon.runtime.parallel_code import compile_objects
+    from tenon.runtime.threads import get_num_threads
 
     lower.lower_module(module, "cpu", name)
     source = emit_llvm(module, native_f16=host_target().native_f16, dots=lower.dots("cpu"))
     if knobs.debug >= 3:
         print(source, file=sys.stderr)
-    code = compile_object(source, host_target())
+    objects = compile_objects(source, host_target(), get_num_threads())
     lower.dump(name, "ll", source)
     return {
-        "object": code,
         "interface": Interface.of(module).to_json().encode(),
+        **{f"{_OBJECT}{number}": code for number, code in enumerate(objects)},
     }
 
 

@@ -1,13 +1,14 @@
-"""LLVM IR text in two parts: functions that LLVM's passes shall leave alone, and the rest.
+"""LLVM IR text in parts: functions that LLVM's passes shall leave alone, of which there may be many, and the rest.
 
 A function is left alone if it has the attributes `#1`, which `emit_llvm` gives to kernels that are final. Each part is
-a module by itself that declares what it calls of the other; linked together they are the text again.
+a module by itself that declares what it calls of the others; linked together they are the text again.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 _FINAL = " #1 {"
 _REFERENCE = re.compile(r"@([\w.$-]+|\"[^\"]*\")")
@@ -38,6 +39,22 @@ def split(text: str) -> tuple[str, str]:
     if not final or not rest:
         return ("", text) if final else (text, "")
     return _module(lines, rest, [*lines.variables.values()]), _module(lines, final, [])
+
+
+def divide(text: str, lines: int) -> list[str]:
+    """The functions of `text` in modules of about `lines` lines each, as far as single functions are no longer; the
+    text itself where that is one module, or where it has variables."""
+    given = _read(text)
+    lengths = {name: len(body) for name, body in given.functions.items()}
+    count = min(sum(lengths.values()) // lines, len(lengths))
+    if count < 2 or given.variables:
+        return [text]
+    # The longest first, each to the part that is shortest so far.
+    parts = [(0, number, set[str]()) for number in range(count)]
+    for name in sorted(lengths, key=lambda name: -lengths[name]):
+        length, number, names = heappop(parts)
+        heappush(parts, (length + lengths[name], number, names | {name}))
+    return [_module(given, names, []) for _, _, names in sorted(parts, key=lambda part: part[1])]
 
 
 def _read(text: str) -> _Text:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pytest
 
 import tenon
 from tenon.lowering.emit_llvm import emit_llvm
-from tenon.runtime.device_cpu import host_target, native_assembly
-from tenon.runtime.llvm_parts import split
+from tenon.runtime.device_cpu import entry_point, host_target, load_objects, native_assembly
+from tenon.runtime.llvm_parts import divide, split
+from tenon.runtime.parallel_code import compile_objects
 
 
 def _mixed(x, y):
@@ -70,3 +73,60 @@ def test_numbers_of_both_parts(bits):
     with tenon.knobs.override(vector_bits=bits, cache=False):
         found = tenon.jit(_mixed)(x, y)
     np.testing.assert_allclose(found, np.cumsum(x @ y, axis=1), rtol=1e-4, atol=1e-4)
+
+
+FINAL_KERNELS = """declare float @sqrtf(float)
+define internal void @long(ptr %p, ptr %q) #1 {
+  %v = load float, ptr %p
+  %w = fadd float %v, 1.0
+  %r = call float @sqrtf(float %w)
+  store float %r, ptr %q
+  ret void
+}
+define internal void @short(ptr %p) #1 {
+  store float 3.0, ptr %p
+  ret void
+}
+define void @main(ptr %args) #1 {
+  %p = load ptr, ptr %args
+  %s = getelementptr i8, ptr %args, i64 8
+  %q = load ptr, ptr %s
+  call void @short(ptr %p)
+  call void @long(ptr %p, ptr %q)
+  ret void
+}
+attributes #0 = { nounwind }
+attributes #1 = { nounwind }
+"""
+
+
+def test_final_functions_are_divided_into_modules_of_equal_length():
+    parts = divide(FINAL_KERNELS, 8)
+    defined = [[line.split("@")[1].split("(")[0] for line in part.splitlines() if "define" in line] for part in parts]
+    assert defined == [["main"], ["long", "short"]]
+    assert "declare hidden void @short(ptr %p)" in parts[0]
+    assert divide(FINAL_KERNELS, 1000) == [FINAL_KERNELS]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_parts_that_are_compiled_apart_run_as_one(threads):
+    target = host_target()
+    objects = compile_objects(FINAL_KERNELS, target, threads, lines=4)
+    assert len(objects) == 3
+    assert objects == compile_objects(FINAL_KERNELS, target, 2, lines=4)
+    code = load_objects(objects, target)
+    given, found = np.zeros(1, np.float32), np.zeros(1, np.float32)
+    entry_point(code.entry())((ctypes.c_void_p * 2)(given.ctypes.data, found.ctypes.data))
+    assert (given[0], found[0]) == (3, 2)
+
+
+def test_what_llvm_says_of_any_part_is_raised():
+    text = FINAL_KERNELS.replace("store float 3.0", "store float 3")
+    for threads in (1, 2):
+        with pytest.raises(ValueError, match=r"(?s)LLVM refused the IR.*integer constant"):
+            compile_objects(text, host_target(), threads, lines=4)
+
+
+def test_the_rest_is_compiled_beside_the_parts():
+    text = FINAL_KERNELS.replace("@long(ptr %p, ptr %q) #1 {", "@long(ptr %p, ptr %q) #0 {")
+    assert len(compile_objects(text, host_target(), 2, lines=4)) == 3
