@@ -141,8 +141,25 @@ def _measured_dots(assembly: str, vector_bits: int) -> tuple[str, ...]:
     return tuple([name for name, is_found in found.items() if is_found])
 
 
+class _Machines(threading.local):
+    """The machines of a thread: one serves one thread at a time, and takes longer to make than to use for a kernel."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[Target, int], TargetMachine] = {}
+
+
+_machines = _Machines()
+
+
 def target_machine(target: Target, optimization: int = 2) -> TargetMachine:
-    """What generates code for `target`; for one thread at a time."""
+    """What generates code for `target` in this thread."""
+    machine = _machines.known.get((target, optimization))
+    if machine is None:
+        machine = _machines.known[target, optimization] = _new_machine(target, optimization)
+    return machine
+
+
+def _new_machine(target: Target, optimization: int) -> TargetMachine:
     from llvmlite import binding
 
     binding.initialize_native_target()
@@ -236,7 +253,7 @@ def _linker(target: Target) -> LLJIT:
 
         if library := find_library("m"):
             binding.load_library_permanently(library)
-    return binding.create_lljit_compiler(target_machine(target, 2), use_jit_link=True)
+    return binding.create_lljit_compiler(_new_machine(target, 2), use_jit_link=True)
 
 
 def load_object(code: bytes, target: Target | None = None, *, exports: Sequence[str] = (ENTRY,)) -> LoadedCode:
