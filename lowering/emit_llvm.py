@@ -2,9 +2,10 @@
 
 Before: the module is at the loop stage: `func.func @main` on memrefs, kernels, large constants as `memref.global`, and
 the operations of `func`, `scf`, `memref`, `vector`, `arith` and `math` with all shapes and strides known.
-After: text that LLVM 22 parses, with one external function `void @main(ptr %args)`, where `args` is an array of
-pointers, one per argument of `main` in order; a size (`index`) is passed as a pointer to an i64. Everything else is
-internal; functions without a body are left to the process, unless they bring LLVM IR of their own in `llvm_source`.
+After: text that LLVM 22 parses, with an external function `void @main(ptr %args)`, where `args` is an array of
+pointers, one per argument of `main` in order; a size (`index`) is passed as a pointer to an i64. `@prepare`, if there
+is one, is another such function. Everything else is internal; functions without a body are left to the process, unless
+they bring LLVM IR of their own in `llvm_source`.
 
 The caller of the entry guarantees that each buffer is aligned to its element, that the arena (the last argument) is
 aligned to 64 bytes, and that no output overlaps another argument except the input that `donations` names for it.
@@ -23,6 +24,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import GlobalOp
 from xdsl.ir import Block
 
+from tenon.dialects.frozen_arguments import PREPARE
 from tenon.lowering.emit_llvm_aliasing import BUFFER_ALIGNMENT, PointerFacts, pointer_attributes, pointer_facts
 from tenon.lowering.emit_llvm_arith import ARITH_HANDLERS
 from tenon.lowering.emit_llvm_contract import CONTRACT_HANDLERS
@@ -58,18 +60,18 @@ def emit_llvm(module: ModuleOp, *, native_f16: bool = True, dots: Sequence[str] 
     arithmetic. `dots` has the elements, bf16 and i8, of whose groups the target has dot products. Raises `ValueError`
     naming the operation, type or function that has no lowering.
     """
-    functions = [op for op in module.ops if isinstance(op, FuncOp)]
-    main = next((function for function in functions if function.sym_name.data == ENTRY), None)
-    if main is None or not main.body.blocks:
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+    entries = [functions[name] for name in (ENTRY, PREPARE) if name in functions and functions[name].body.blocks]
+    if not entries or entries[0].sym_name.data != ENTRY:
         raise ValueError("emit_llvm: the module has no func.func @main with a body")
     parts = ModuleParts(native_f16, tuple(dots))
-    facts = pointer_facts(module, main)
+    facts = pointer_facts(module, entries)
     text: list[str] = []
     for op in module.ops:
         if isinstance(op, GlobalOp):
             text.append(_global(op))
         elif isinstance(op, FuncOp):
-            text.append(_function(op, parts, facts) if op is not main else _entry(op, parts))
+            text.append(_entry(op, parts) if op in entries else _function(op, parts, facts))
         else:
             raise ValueError(f"emit_llvm: {op.name} at the top of a module has no lowering to LLVM")
     attributes = [f"attributes {number} = {{ nounwind noinline{kind} }}" for number, kind in _ATTRIBUTES.items()]
@@ -149,20 +151,21 @@ def _declarations(parts: ModuleParts) -> list[str]:
     return [*parts.declarations, *(line for name, line in parts.given_declarations.items() if name not in known)]
 
 
-def _entry(main: FuncOp, parts: ModuleParts) -> str:
-    if main.function_type.outputs.data:
-        raise ValueError("emit_llvm: main has results, expected its outputs to be memref arguments")
-    writer = FunctionWriter(ENTRY, HANDLERS, parts, _attributes(main))
-    for number, argument in enumerate(_single_block(main).args):
+def _entry(entry: FuncOp, parts: ModuleParts) -> str:
+    name = entry.sym_name.data
+    if entry.function_type.outputs.data:
+        raise ValueError(f"emit_llvm: {name} has results, expected its outputs to be memref arguments")
+    writer = FunctionWriter(name, HANDLERS, parts, _attributes(entry))
+    for number, argument in enumerate(_single_block(entry).args):
         if not isinstance(argument.type, MemRefType | IndexType):
-            raise ValueError(f"emit_llvm: argument {number} of main is {argument.type}, expected a memref")
+            raise ValueError(f"emit_llvm: argument {number} of {name} is {argument.type}, expected a memref")
         slot = writer.offset_pointer("%args", str(number), "ptr")
         writer.define(argument, f"load ptr, ptr {slot}, align 8")
         if isinstance(argument.type, IndexType):
             writer.define(argument, f"load i64, ptr {writer.values[argument]}, align 8")
-    writer.bind_sizes(main)
-    header = f"define void @{ENTRY}(ptr noalias readonly %args) {writer.attributes} {{"
-    return braces(header, function_body(writer, main.body.block))
+    writer.bind_sizes(entry)
+    header = f"define void @{name}(ptr noalias readonly %args) {writer.attributes} {{"
+    return braces(header, function_body(writer, entry.body.block))
 
 
 def _single_block(function: FuncOp) -> Block:

@@ -8,6 +8,7 @@ argument other than those of `main`, the result of control flow) may overlap wit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -54,9 +55,10 @@ class PointerFacts:
     alignment: int
 
 
-def pointer_facts(module: ModuleOp, main: FuncOp) -> dict[tuple[str, int], PointerFacts]:
-    """The facts for each pointer argument of each function that is called, by function name and argument number."""
-    roots = _roots_of_arguments(main)
+def pointer_facts(module: ModuleOp, entries: Sequence[FuncOp]) -> dict[tuple[str, int], PointerFacts]:
+    """The facts for each pointer argument of each function that is called, by function name and argument number;
+    `entries` are called from outside."""
+    roots = {argument: root for entry in entries for argument, root in _roots_of_arguments(entry).items()}
     facts: dict[tuple[str, int], PointerFacts] = {}
     for function in module.ops:
         if not isinstance(function, FuncOp) or not function.body.blocks:
@@ -97,11 +99,11 @@ def _add_call(facts: dict[tuple[str, int], PointerFacts], call: CallOp, roots: d
         known.alignment = gcd(known.alignment, memory.alignment)
 
 
-def _roots_of_arguments(main: FuncOp) -> dict[SSAValue, object]:
-    """The buffer behind each argument of `main`: its number, or that of the input that is donated to it."""
-    arguments = main.body.block.args
+def _roots_of_arguments(entry: FuncOp) -> dict[SSAValue, object]:
+    """The buffer behind each argument of an entry: its number, or that of the input that is donated to it."""
+    arguments = entry.body.block.args
     roots: dict[SSAValue, object] = {argument: argument.index for argument in arguments}
-    donations, inputs = main.attributes.get("donations"), main.attributes.get("num_inputs")
+    donations, inputs = entry.attributes.get("donations"), entry.attributes.get("num_inputs")
     if isinstance(donations, DenseArrayBase) and isinstance(inputs, IntegerAttr):
         for output, donor in enumerate(donations.get_values()):
             if donor >= 0:

@@ -86,8 +86,10 @@ def _spec(name: str, *options: str) -> str:
 
 
 def _without_contractions(passes: Sequence[str]) -> tuple[str, ...]:
-    """Scalar loops have no register tiles, so that nothing is won when a contraction shares loops."""
-    return tuple(["fuse{contractions=false}" if name == "fuse" else name for name in passes if name != "recompute"])
+    """Scalar loops have no register tiles, so that nothing is won when a contraction shares loops. Programs for GPUs
+    are launched with all of their arguments."""
+    left_out = ("recompute", "split-frozen")
+    return tuple(["fuse{contractions=false}" if name == "fuse" else name for name in passes if name not in left_out])
 
 
 def _without_filtering(passes: Sequence[str]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.base import TensorOp
 from tenon.dialects.families import CompositeOp, ElementwiseOp, PrimitiveOp, as_tuple
+from tenon.dialects.frozen_arguments import freeze, frozen_positions
 from tenon.dialects.location import at_line
 from tenon.dialects.regions import used_values
 from tenon.dialects.signature import map_grouped
@@ -153,15 +154,17 @@ def _paired(op: TensorOp, given: tuple[Any, ...]) -> Iterator[tuple[SSAValue, Va
 
 
 def differentiate(function: func.FuncOp) -> func.FuncOp:
-    """A new function `@<name>_vjp` for `function`, not inserted anywhere."""
+    """A new function `@<name>_vjp` for `function`, not inserted anywhere; frozen arguments have no gradients in it."""
     inputs = list(function.function_type.inputs)
     outputs = list(function.function_type.outputs)
     if not all(isinstance(t, TensorType | UnrankedTensorType) for t in (*inputs, *outputs)):
         raise GradientError(f"@{function.sym_name.data} is not a function of tensors: {function.function_type}")
     seeds = [t for t in outputs if is_float(element_of(t))]
-    wanted = [i for i, t in enumerate(inputs) if is_float(element_of(t))]
+    frozen = frozen_positions(function)
+    wanted = [i for i, t in enumerate(inputs) if is_float(element_of(t)) and i not in frozen]
     results = [*outputs, *[inputs[i] for i in wanted]]
     derived = func.FuncOp(f"{function.sym_name.data}_vjp", ([*inputs, *seeds], results))
+    freeze(derived, frozen)
     block = derived.body.block
     for old, new in zip(function.body.block.args, block.args, strict=False):
         new.name_hint = old.name_hint

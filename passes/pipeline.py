@@ -30,6 +30,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "cse": _loader("cse", "CommonSubexpressionEliminationPass"),
     "dce": _loader("dce", "DeadCodeEliminationPass"),
     "layout": _loader("layout", "LayoutPass"),
+    "split-frozen": _loader("split_frozen", "SplitFrozenPass"),
     "recompute": _loader("recompute", "RecomputePass"),
     "fuse": _loader("fuse", "FusePass"),
     "fuse-structured": _loader("fuse_structured", "FuseStructuredPass"),
@@ -54,6 +55,8 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     "cse",
     # Nothing stays that is not needed.
     "dce",
+    # What depends on frozen arguments alone is computed once, by a function of its own.
+    "split-frozen",
     # What is large, and cheap to compute a strip at a time, is computed again rather than kept.
     "recompute",
     # Ops that share their loops are outlined into kernels. This ends the tensor stage.

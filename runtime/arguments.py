@@ -333,9 +333,13 @@ class Signature:
     described: dict[str, str]
     names: tuple[str, ...]
     sizes: LeafSizes | None = None
+    joined: Callable[[str, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]] | None = None
+    """Adds frozen arguments to those of a call."""
 
     def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The data of a call that must be like the one compiled for; raises `TypeError` naming what differs."""
+        if self.joined is not None:
+            args, kwargs = self.joined(self.parameters.name, args, kwargs)
         leaves, structure = self.parameters.take_apart(args, kwargs)
         key, arrays = self.parameters.signature(leaves, structure, None, self.sizes)
         if key != self.key:

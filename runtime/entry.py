@@ -65,9 +65,12 @@ def entry(
     `IndescribableError` where native code could not tell such calls from others.
     """
     words = Words()
-    donors = [donor for donor, _, _ in launch.results]
-    inputs = launch.inputs
-    taken = donors if out is None else list(range(inputs, inputs + len(donors)))
+    leaf_of = [-1] * len(launch.inputs)
+    given = [position for position, held in enumerate(launch.inputs) if held is None]
+    for leaf, position in enumerate(given):
+        leaf_of[position] = leaf
+    donors = [leaf_of[donor] if donor >= 0 else -1 for donor, _, _ in launch.results]
+    taken = donors if out is None else list(range(len(given), len(given) + len(donors)))
     arguments = Arguments(words, len(args) + len(kwargs), taken)
     positional, keywords = structure.children
     for register, (value, child) in enumerate(zip(args, positional.children, strict=True)):
@@ -96,7 +99,8 @@ def entry(
         "registers": arguments.registers,
         "step_count": arguments.count,
         "steps": arguments.finished(),
-        "input_count": inputs,
+        "input_count": len(launch.inputs),
+        "held": words.add([0 if held is None else held.ctypes.data for held in launch.inputs]),
         "leaf_count": arguments.leaves,
         "result_count": len(launch.results),
         "results": words.add(results),

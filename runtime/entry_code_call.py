@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenon.runtime.entry_layout import ENTRY
 
-# The program itself, on the memory of leaves, results and arena.
+# The program itself, on the memory of leaves, results and arena, with what the entry holds between the leaves.
 _RUN = """
 define internal void @run(ptr %entry.words, ptr %data, ptr %arrays, ptr %arena) {
 entry:
@@ -13,14 +13,26 @@ entry:
   %buffers = add i64 %inputs, %outputs
   %room = add i64 %buffers, 1
   %pointers = alloca ptr, i64 %room
+  %held.word = call i64 @entry_held(ptr %entry.words)
+  %held = inttoptr i64 %held.word to ptr
   br label %given
 given:
   %i = phi i64 [ 0, %entry ], [ %i.next, %give ]
+  %leaf = phi i64 [ 0, %entry ], [ %leaf.next, %give ]
   %i.more = icmp slt i64 %i, %inputs
-  br i1 %i.more, label %give, label %made
+  br i1 %i.more, label %look, label %made
+look:
+  %constant = call ptr @pointer(ptr %held, i64 %i)
+  %is.leaf = icmp eq ptr %constant, null
+  br i1 %is.leaf, label %take, label %give
+take:
+  %from.leaf = call ptr @pointer(ptr %data, i64 %leaf)
+  br label %give
 give:
-  %memory = call ptr @pointer(ptr %data, i64 %i)
+  %memory = phi ptr [ %constant, %look ], [ %from.leaf, %take ]
   call void @put(ptr %pointers, i64 %i, ptr %memory)
+  %taken = zext i1 %is.leaf to i64
+  %leaf.next = add i64 %leaf, %taken
   %i.next = add i64 %i, 1
   br label %given
 made:

@@ -47,9 +47,9 @@ VALUES = ("ndarray", "float", "int", "str", "true", "no_arguments", "result_memo
 """Objects, and where two numbers lie: that of traces in progress, and what entries must have been made after."""
 
 ENTRY = (
-    *("epoch", "positional", "keywords", "names", "registers", "step_count", "steps", "input_count", "leaf_count"),
-    *("result_count", "results", "building_count", "building", "stack", "main", "arena", "takes_arena", "releases"),
-    "takes_over",
+    *("epoch", "positional", "keywords", "names", "registers", "step_count", "steps", "input_count", "held"),
+    *("leaf_count", "result_count", "results", "building_count", "building", "stack", "main", "arena", "takes_arena"),
+    *("releases", "takes_over"),
 )
 """The words of an entry."""
 

@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.bounded_cache import BoundedCache
+from tenon.dialects.frozen_arguments import PREPARE
 from tenon.dialects.size import replaced
 from tenon.dialects.types import element_type, numpy_dtype
 from tenon.runtime import cache, lower
@@ -45,10 +47,17 @@ class Executable(Protocol):
         """The shapes and dtypes that are taken and given."""
         ...
 
-    def run(self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
+    def prepare(self, frozen: Sequence[Any] | Mapping[int, Any]) -> Sequence[Any]:
+        """What depends on frozen inputs alone; `frozen` has these by position."""
+        ...
+
+    def run(
+        self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None, prepared: Sequence[Any] | None = None
+    ) -> list[Any]:
         """Launch on arrays of the interface's shapes and dtypes, which are not checked.
 
-        The results are written to `outputs`, if given (see `given_outputs`).
+        The results are written to `outputs`, if given (see `given_outputs`). `prepared` is what `prepare` gave for
+        these inputs; without it, that is computed for this launch.
         """
         ...
 
@@ -136,6 +145,7 @@ class CpuExecutable:
     copies: int = 0
     """How many inputs were copied so far, since they were not contiguous or not aligned."""
     arenas: list[np.ndarray[Any, Any]] = field(default_factory=list)
+    prepare_address: int = 0
 
     @property
     def ir(self) -> str:
@@ -150,7 +160,22 @@ class CpuExecutable:
         self._outputs = [(shape, numpy_dtype(element_type(dtype)), donor) for (shape, dtype), donor in given]
         self._takes_over = any(donor >= 0 for donor in self.interface.donations)
 
-    def run(self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[np.ndarray[Any, Any]]:
+    def prepare(self, frozen: Sequence[Any] | Mapping[int, Any]) -> list[np.ndarray[Any, Any]]:
+        """What depends on frozen inputs alone, in memory of its own."""
+        preparation = self.interface.preparation
+        if preparation is None:
+            return []
+        from tenon.runtime.device_cpu import entry_point
+
+        taken = [self._usable(frozen[position], position) for position in preparation.inputs]
+        prepared = [_aligned_array(shape, dtype) for shape, dtype in preparation.outputs]
+        pointers, _ = addresses((*taken, *prepared, _aligned(preparation.arena_bytes)))
+        entry_point(self.prepare_address)(pointers)
+        return prepared
+
+    def run(
+        self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None, prepared: Sequence[Any] | None = None
+    ) -> list[np.ndarray[Any, Any]]:
         """Launch. Inputs that are not contiguous or not aligned are copied, which `TENON_DEBUG=2` tells.
 
         A donated input becomes the result that takes over its memory, unless it is read-only or shares memory with
@@ -173,17 +198,21 @@ class CpuExecutable:
         else:
             outputs = [empty(shape, dtype) for shape, dtype, _ in self._outputs]
         arena = self._idle_arena()
-        pointers, _ = addresses((*arrays, *outputs, arena))
+        held = self.prepare(arrays) if prepared is None else prepared
+        pointers, _ = addresses((*arrays, *held, *outputs, arena))
         self._launch(pointers)
         self.arenas.append(arena)
         return outputs
 
-    def launch(self) -> Launch:
-        """What native calls run: this code, with an arena of its own, one that is idle if there is any."""
+    def launch(self, frozen: Mapping[int, Any], prepared: Sequence[Any]) -> Launch:
+        """What native calls run: this code, with an arena of its own, one that is idle if there is any, and with the
+        inputs that are `frozen`, by position, and what was prepared from them.
+        """
         results = [(donor, dtype, shape) for shape, dtype, donor in self._outputs]
         work = self.interface.work
         is_long = work is None or work > _LONG
-        return Launch(self.address, len(self.interface.inputs), self._idle_arena(), results, is_long, self)
+        inputs = [frozen.get(position) for position in range(len(self.interface.inputs))]
+        return Launch(self.address, (*inputs, *prepared), self._idle_arena(), results, is_long, self)
 
     def _idle_arena(self) -> np.ndarray[Any, Any]:
         """Scratch memory, which serves one launch at a time: launches of several threads each take their own."""
@@ -209,7 +238,9 @@ class CpuExecutable:
 class SizedCpuExecutable(CpuExecutable):
     """Machine code for the CPU for any sizes of the dimensions that have names."""
 
-    def run(self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[np.ndarray[Any, Any]]:
+    def run(
+        self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None, prepared: Sequence[Any] | None = None
+    ) -> list[np.ndarray[Any, Any]]:
         """Launch for the sizes of `arrays`; raises `SizeMismatchError` or `EmptySizeError`. Nothing is taken over."""
         values = self.interface.bind([array.shape for array in arrays])
         arrays = [self._usable(array, position) for position, array in enumerate(arrays)]
@@ -217,7 +248,8 @@ class SizedCpuExecutable(CpuExecutable):
             outputs = [empty([replaced(size, values) for size in shape], dtype) for shape, dtype, _ in self._outputs]
         numbers = [np.array(values[name], np.int64) for name in self.interface.sizes]
         arena = _aligned(replaced(self.interface.arena_bytes, values))
-        pointers, _ = addresses((*arrays, *outputs, *numbers, arena))
+        held = self.prepare(arrays) if prepared is None else prepared
+        pointers, _ = addresses((*arrays, *held, *outputs, *numbers, arena))
         self._launch(pointers)
         return list(outputs)
 
@@ -228,8 +260,13 @@ def _aligned(size: int, alignment: int = 64) -> np.ndarray[Any, Any]:
     return memory[start : start + size]
 
 
+def _aligned_array(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
+    kind = numpy_dtype(element_type(dtype))
+    return _aligned(prod(shape) * kind.itemsize).view(kind).reshape(shape)
+
+
 def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
-    from tenon.runtime.device_cpu import host_target, load_objects
+    from tenon.runtime.device_cpu import ENTRY, host_target, load_objects
 
     target = host_target()
     entry = _entry(key)
@@ -237,11 +274,14 @@ def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
         _say_compiling(name, target.cpu)
         entry = _compile_for_cpu(module.clone(), name)
         cache.store(key, entry)
-    code = load_objects([data for name, data in entry.items() if name.startswith(_OBJECT)], target)
     interface = Interface.from_json(entry["interface"].decode())
+    exports = (ENTRY,) if interface.preparation is None else (ENTRY, PREPARE)
+    objects = [data for name, data in entry.items() if name.startswith(_OBJECT)]
+    code = load_objects(objects, target, exports=exports)
     kind = SizedCpuExecutable if interface.sizes else CpuExecutable
     lowered = partial(lower.lowered_again, module, lower.options("cpu"))
-    return kind(interface, lowered, code, code.entry("main"), name)
+    prepare = 0 if interface.preparation is None else code.entry(PREPARE)
+    return kind(interface, lowered, code, code.entry(), name, prepare_address=prepare)
 
 
 def _compile_for_cpu(module: ModuleOp, name: str) -> dict[str, bytes]:
@@ -273,7 +313,13 @@ class DeviceExecutable:
     ir: str
     program: Any
 
-    def run(self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
+    def prepare(self, frozen: Sequence[Any] | Mapping[int, Any]) -> Sequence[Any]:
+        """Nothing: programs for devices compute all at each launch."""
+        return ()
+
+    def run(
+        self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None, prepared: Sequence[Any] | None = None
+    ) -> list[Any]:
         """Launch; results stay on the device, so that there are no `outputs` to give."""
         if outputs is not None:
             raise TypeError("out: programs for cuda do not write to arrays that are given")
@@ -327,7 +373,27 @@ class InterpretedExecutable:
         self._sized = module.clone() if has_tensor_ops and self.interface.sizes else None
         self._module = lower.structured(module) if has_tensor_ops and self._sized is None else module.clone()
 
-    def run(self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[np.ndarray[Any, Any]]:
+    def prepare(self, frozen: Sequence[Any] | Mapping[int, Any]) -> list[np.ndarray[Any, Any]]:
+        """What `@prepare` computes from frozen inputs, where the module is split already."""
+        preparation = self.interface.preparation
+        if preparation is None:
+            return []
+        taken = [np.array(frozen[position], order="C") for position in preparation.inputs]
+        if not self._takes_buffers:
+            return self._results(self._module, PREPARE, taken)
+        outputs = [np.zeros(shape, numpy_dtype(element_type(dtype))) for shape, dtype in preparation.outputs]
+        self._results(self._module, PREPARE, [*taken, *outputs, np.zeros(preparation.arena_bytes, np.int8)])
+        return outputs
+
+    @staticmethod
+    def _results(module: ModuleOp, function: str, arguments: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        from tenon.dialects.interpreter import Interpreter
+
+        return [np.asarray(result) for result in Interpreter().run(module, function, arguments)]
+
+    def run(
+        self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None, prepared: Sequence[Any] | None = None
+    ) -> list[np.ndarray[Any, Any]]:
         """Interpret the module on `arrays`."""
         results = self._interpreted(arrays)
         for given, result in zip(outputs or (), results, strict=outputs is not None):
@@ -335,22 +401,20 @@ class InterpretedExecutable:
         return results if outputs is None else list(outputs)
 
     def _interpreted(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-        from tenon.dialects.interpreter import Interpreter
-
-        arguments = [np.array(a, order="C") for a in arrays]
+        arguments = [np.array(a, order="C") for a in (*arrays, *self.prepare(arrays))]
         interface = self.interface
-        values = interface.bind([a.shape for a in arguments]) if interface.sizes else {}
+        values = interface.bind([a.shape for a in arrays]) if interface.sizes else {}
         numbers = [np.int64(values[name]) for name in interface.sizes]
         if not self._takes_buffers:
             module = self._module if self._sized is None else self._bound(values)
             given = [*arguments, *numbers] if self._sized is None else arguments
-            return [np.asarray(r) for r in Interpreter().run(module, "main", given)]
+            return self._results(module, "main", given)
         outputs = [
             np.zeros([replaced(size, values) for size in shape], numpy_dtype(element_type(dtype)))
             for shape, dtype in interface.outputs
         ]
         arena = np.zeros(replaced(interface.arena_bytes, values), np.int8)
-        Interpreter().run(self._module, "main", [*arguments, *outputs, *numbers, arena])
+        self._results(self._module, "main", [*arguments, *outputs, *numbers, arena])
         return outputs
 
     def _bound(self, values: Mapping[str, int]) -> ModuleOp:

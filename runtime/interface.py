@@ -11,6 +11,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, ModuleOp, StringAttr
 
 from tenon.dialects import signedness
+from tenon.dialects.frozen_arguments import prepare_function, taken_positions
 from tenon.dialects.size import Size, names_of, replaced
 from tenon.dialects.size_values import POSITIVE, size_arguments
 from tenon.dialects.types import element_of, shape_of
@@ -30,6 +31,17 @@ def takes_buffers(module: ModuleOp) -> bool:
 
 
 @dataclass(frozen=True)
+class Preparation:
+    """What a program computes once from frozen inputs: their positions, the shapes and dtypes of the results, which it
+    takes at each launch behind its inputs, and the size of scratch memory.
+    """
+
+    inputs: tuple[int, ...]
+    outputs: tuple[tuple[tuple[int, ...], str], ...]
+    arena_bytes: int = 0
+
+
+@dataclass(frozen=True)
 class Interface:
     """Shapes and dtypes of inputs and outputs, the size of scratch memory, and the inputs that outputs take over.
 
@@ -46,6 +58,7 @@ class Interface:
     positive: tuple[Any, ...] = ()
     names: tuple[str, ...] = ()
     work: int | None = None
+    preparation: Preparation | None = None
 
     @classmethod
     def of(cls, module: ModuleOp) -> Interface:
@@ -58,19 +71,23 @@ class Interface:
         if count is None or not all(isinstance(t, MemRefType) for t in types):
             raise ValueError("@main does not take buffers, or lacks the attribute num_inputs")
         split = count.value.data
+        prepare = prepare_function(main)
+        preparation = None if prepare is None else _preparation_of_buffers(prepare)
+        own = split if preparation is None else split - len(preparation.outputs)
         described = _with_external_dtypes(main, [_describe(t) for t in types])
         sizes = tuple(size_arguments(main))
         donations: Any = main.attributes.get("donations")
         outputs = described[split:-1]
         return cls(
-            tuple(described[:split]),
+            tuple(described[:own]),
             tuple(outputs),
             described[-1][0][0],
             tuple(donations.get_values()) if donations is not None else (-1,) * len(outputs),
             sizes,
             _positive_sizes(main),
-            input_names(main, split) if sizes else (),
+            input_names(main, own) if sizes else (),
             work_of(module),
+            preparation,
         )
 
     @classmethod
@@ -81,11 +98,17 @@ class Interface:
         types = [t for t in (*taken, *given) if not isinstance(t, IndexType)]
         described = _with_external_dtypes(main, [(shape_of(t) or (), str(element_of(t))) for t in types])
         split = len(types) - len(given)
-        inputs, outputs = tuple(described[:split]), tuple(described[split:])
+        prepare = prepare_function(main)
+        count = 0 if prepare is None else len(prepare.function_type.outputs)
+        inputs, outputs = tuple(described[: split - count]), tuple(described[split:])
         found = names_of(size for shape, _ in inputs for size in shape)
         sizes = tuple(size_arguments(main) or dict.fromkeys(found))
         names = input_names(main, len(inputs)) if sizes else ()
-        return cls(inputs, outputs, 0, (-1,) * len(outputs), sizes, _positive_sizes(main), names)
+        preparation = None
+        if prepare is not None:
+            preparation = Preparation(taken_positions(prepare), tuple(described[split - count : split]))
+        donations = (-1,) * len(outputs)
+        return cls(inputs, outputs, 0, donations, sizes, _positive_sizes(main), names, None, preparation)
 
     @classmethod
     def from_json(cls, text: str) -> Interface:
@@ -95,13 +118,18 @@ class Interface:
         (arena,) = _parsed([data["arena_bytes"]])
         donations, sizes, names = [tuple(data.get(key, ())) for key in ("donations", "sizes", "names")]
         positive = _parsed(data.get("positive", ()))
-        return cls(pairs[0], pairs[1], arena, donations, sizes, positive, names, data.get("work"))
+        preparation = None
+        if (given := data.get("preparation")) is not None:
+            outputs = tuple([(tuple(shape), dtype) for shape, dtype in given["outputs"]])
+            preparation = Preparation(tuple(given["inputs"]), outputs, given["arena_bytes"])
+        return cls(pairs[0], pairs[1], arena, donations, sizes, positive, names, data.get("work"), preparation)
 
     def to_json(self) -> str:
         """The interface as a JSON object with a member for each field; those of sizes only where there are sizes."""
         members = {field.name: getattr(self, field.name) for field in fields(self)}
         if not self.sizes:
             members = {name: members[name] for name in ("inputs", "outputs", "arena_bytes", "donations", "work")}
+        members["preparation"] = None if self.preparation is None else vars(self.preparation)
         return json.dumps(members, default=str)
 
     def bind(self, shapes: Sequence[tuple[int, ...]], names: Sequence[str] = ()) -> dict[str, int]:
@@ -153,6 +181,12 @@ class SizeMismatchError(ValueError):
 
 class EmptySizeError(ValueError):
     """A size is 0, for which the program was not compiled."""
+
+
+def _preparation_of_buffers(prepare: func.FuncOp) -> Preparation:
+    taken = taken_positions(prepare)
+    described = [_describe(t) for t in prepare.function_type.inputs]
+    return Preparation(taken, tuple(described[len(taken) : -1]), described[-1][0][0])
 
 
 def _positive_sizes(main: func.FuncOp) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 import threading
@@ -22,11 +23,12 @@ from tenon.runtime.entry import Dispatch, entry
 from tenon.runtime.entry_steps import IndescribableError
 from tenon.runtime.epoch import EPOCH, expire
 from tenon.runtime.executables import DEVICES, CpuExecutable
+from tenon.runtime.frozen import NONE, FrozenArguments
 from tenon.runtime.interface import EmptySizeError
 from tenon.runtime.knobs import knobs
 from tenon.runtime.stages import Compiled, Lowered, Traced
 from tenon.runtime.trace import trace
-from tenon.runtime.tree import Structure
+from tenon.runtime.tree import Structure, flatten
 
 watch_generation(expire)
 
@@ -70,6 +72,21 @@ class JitFunction:
         self._generation = 0
         self._dynamic = DynamicDimensions(self.name, dynamic) if dynamic else None
         self._dispatch = Dispatch(JitFunction.__call__)
+        self._frozen = NONE
+
+    def freeze(self, /, *args: Any, **kwargs: Any) -> JitFunction:
+        """The function with its first arguments, and those named, given once and for all: `jit(f).freeze(params)(x)`.
+
+        What depends on them alone is computed once, when the first call of a kind is compiled, and kept: the weights of
+        a convolution as its kernel wants them, the scale of a norm. The arrays must not be changed from then on, which
+        would not be noticed in all places. There are no gradients with respect to them; `grad` and `vmap` of the other
+        arguments work. Raises `TypeError` for a traced value.
+        """
+        args, kwargs = self._frozen.joined(self.name, args, kwargs)
+        made = copy.copy(self)
+        made._frozen = FrozenArguments.of(self.parameters, args, kwargs, self._keep)
+        made._compiled, made._lock, made._described = {}, threading.RLock(), {}
+        return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on arrays, compiling first if this signature is new. Inside another trace, join that trace.
@@ -77,6 +94,8 @@ class JitFunction:
         Results are written to the arrays in the keyword argument `out`, a tree like the result, which is returned; a
         function with a parameter of this name gets the argument itself.
         """
+        if self._frozen is not NONE:
+            args, kwargs = self._frozen.joined(self.name, args, kwargs)
         if insertion_point() is not None:
             return self.function(*args, **kwargs)
         epoch = int(EPOCH[0])
@@ -111,8 +130,11 @@ class JitFunction:
         if not isinstance(compiled.executable, CpuExecutable) or compiled.interface.sizes:
             return
         args, kwargs = self.parameters.marked(args, kwargs)
+        if self._frozen is not NONE:
+            args, kwargs = self._frozen.removed(args, kwargs)
+            _, structure = flatten((args, {name: value for name, value in kwargs.items() if name != "out"}))
         out = "out" if self.parameters.take_out and "out" in kwargs else None
-        launch = compiled.executable.launch()
+        launch = compiled.executable.launch(compiled.frozen, compiled.prepared or ())
         with suppress(IndescribableError):
             made = entry(args, kwargs, structure, compiled.result, launch, out)
             self._dispatch.add(self, key, made, epoch)
@@ -182,14 +204,22 @@ class JitFunction:
                 raise UndecidedSizeError(f"programs for {self.device} are compiled for known sizes")
             types_ = [t if t is None else _sized(t, sizes, position) for position, t in enumerate(types_)]
         donated = self.parameters.donations(structure) if self.parameters.donated else ()
-        traced = trace(self.parameters.call, structure, leaves, types_, names, donated)
-        key, _ = self.parameters.signature(leaves, structure, self._keep, sizes)
+        flags = self._frozen.flags(structure) if self._frozen is not NONE else ()
+        traced = trace(self.parameters.call, structure, leaves, types_, names, donated, flags)
+        key, arrays = self.parameters.signature(leaves, structure, self._keep, sizes)
         data = tuple([name for name, type_ in zip(names, types_, strict=True) if type_ is not None])
-        signature = Signature(self.parameters, key, self.parameters.described(leaves, structure, sizes), data, sizes)
-        return Traced(traced.module, traced.result, self.device, self.name, signature)
+        described = self.parameters.described(leaves, structure, sizes)
+        joined = self._frozen.joined if flags else None
+        signature = Signature(self.parameters, key, described, data, sizes, joined)
+        held = dict[int, Any]()
+        if flags:
+            kept = [flag for flag, type_ in zip(flags, types_, strict=True) if type_ is not None]
+            held = {i: array for i, (flag, array) in enumerate(zip(kept, arrays, strict=True)) if flag}
+        return Traced(traced.module, traced.result, self.device, self.name, signature, held)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The tensor IR for arguments like these (arrays or `ShapeDtype`); nothing is compiled."""
+        args, kwargs = self._frozen.joined(self.name, args, kwargs)
         leaves, structure = self.parameters.take_apart(args, kwargs)
         given = {i: found for i, x in enumerate(leaves) if isinstance(x, ShapeDtype) and (found := x.sizes())}
         leaves = [x.placeholder() if isinstance(x, ShapeDtype) else x for x in leaves]

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 class Memory:
     """Bytes that a program needs. Where shapes have sizes known at launch, numbers are formulas in their names.
 
-    `taken_over` are those of the results that lie in the memory of donated arguments, if the caller does not keep
-    these. `peak` is the size of the arena, where all other values lie; no plan for this order of kernels needs less
-    than `lower_bound`, the most bytes that are needed at once. `buffers` lists each buffer of the arena: its bytes, its
-    offset, the first and the last position of the program at which it is needed, and the kernel that writes it first.
+    `prepared` are those that are computed once from frozen arguments, and held. `taken_over` are those of the results
+    that lie in the memory of donated arguments, if the caller does not keep these. `peak` is the size of the arena,
+    where all other values lie; no plan for this order of kernels needs less than `lower_bound`, the most bytes that are
+    needed at once. `buffers` lists each buffer of the arena: its bytes, its offset, the first and the last position of
+    the program at which it is needed, and the kernel that writes it first.
     A program for all sizes has no list of buffers, and its bound is its peak.
     """
 
@@ -32,6 +33,7 @@ class Memory:
     peak: int
     lower_bound: int
     buffers: tuple[PlannedBuffer, ...] = ()
+    prepared: int = 0
 
     @classmethod
     def of(cls, interface: Interface, lowered: ModuleOp) -> Memory:
@@ -46,12 +48,19 @@ class Memory:
             report = memory_report(lowered)
             bound, buffers = report.lower_bound, report.buffers
         arguments = sum(_bytes(argument) for argument in interface.inputs)
-        return cls(arguments, sum(results), sum(taken_over), peak, bound, buffers)
+        preparation = interface.preparation
+        prepared = 0 if preparation is None else sum(map(_bytes, preparation.outputs))
+        return cls(arguments, sum(results), sum(taken_over), peak, bound, buffers, prepared)
 
     def __str__(self) -> str:
         """A table: the sums, then each buffer, the largest first."""
         lines = [
             f"arguments    {self.arguments:>14} bytes",
+            *(
+                [f"prepared     {self.prepared:>14} bytes, computed once from frozen arguments"]
+                if self.prepared
+                else []
+            ),
             f"results      {self.results:>14} bytes, {self.taken_over} of them in donated arguments",
             f"arena        {self.peak:>14} bytes, lower bound {self.lower_bound} bytes",
         ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -29,6 +29,8 @@ class _Uncompiled:
     device: str = "cpu"
     name: str = "main"
     signature: Signature | None = None
+    frozen: Mapping[int, Any] = field(default_factory=dict[int, Any])
+    """The arrays that are the same at every call, by their positions among the data."""
 
     def __str__(self) -> str:
         return str(self.module)
@@ -36,7 +38,8 @@ class _Uncompiled:
     def compile(self) -> Compiled:
         """Compile, or take the machine code from the disk cache."""
         made = executable(self.module, self.device, self.name)
-        return Compiled(self.result, self.device, self.name, made, self.signature)
+        prepared = made.prepare(self.frozen) if self.frozen else None
+        return Compiled(self.result, self.device, self.name, made, self.signature, self.frozen, prepared)
 
 
 class Traced(_Uncompiled):
@@ -46,7 +49,7 @@ class Traced(_Uncompiled):
         """Lower to loop IR."""
         with collection_paused():
             module = lower_module(self.module.clone(), self.device, self.name)
-        return Lowered(module, self.result, self.device, self.name, self.signature)
+        return Lowered(module, self.result, self.device, self.name, self.signature, self.frozen)
 
 
 class Lowered(_Uncompiled):
@@ -62,6 +65,9 @@ class Compiled:
     name: str
     executable: Executable
     signature: Signature | None = None
+    frozen: Mapping[int, Any] = field(default_factory=dict[int, Any])
+    prepared: Sequence[Any] | None = None
+    """What was computed once from the frozen arrays."""
 
     def __str__(self) -> str:
         return self.executable.ir
@@ -95,8 +101,9 @@ class Compiled:
         """The result for the data of a call that fits the signature; errors about sizes name its arguments."""
         try:
             if out is None:
-                return unflatten(self.result, self.executable.run(arrays))
-            self.executable.run(arrays, given_outputs(self.name, out, self.result, self.interface, arrays))
+                return unflatten(self.result, self.executable.run(arrays, None, self.prepared))
+            outputs = given_outputs(self.name, out, self.result, self.interface, arrays)
+            self.executable.run(arrays, outputs, self.prepared)
             return out
         except (SizeMismatchError, EmptySizeError) as error:
             if self.signature is None:
@@ -117,7 +124,7 @@ class Compiled:
             if not _fits(tuple(array.shape), shape) or array.dtype != numpy_dtype(element_type(dtype)):
                 given = f"{array.dtype}{list(array.shape)}"
                 raise TypeError(f"{self.name}: array {position} is {given} where {dtype}{list(shape)} is needed")
-        return self.executable.run(arrays)
+        return self.executable.run(arrays, None, self.prepared)
 
 
 def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:

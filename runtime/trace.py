@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Operation
 
 import tenon.dialects.library  # noqa: F401  # pyright: ignore[reportUnusedImport]  registers the ops
 from tenon.dialects.base import to_value
+from tenon.dialects.frozen_arguments import freeze
 from tenon.dialects.location import at_line
 from tenon.dialects.types import AnyTensor
 from tenon.dialects.value import InsertionPoint, TracedValueError, Value, inserting
@@ -76,11 +77,13 @@ def trace(
     types: Sequence[AnyTensor | None],
     names: Sequence[str],
     donated: Sequence[bool] = (),
+    frozen: Sequence[bool] = (),
 ) -> Trace:
     """Run `function(args, kwargs)` on traced values.
 
     `structure` is that of `(args, kwargs)`; its leaves become traced values of `types`, or stay `leaves` where a type
-    is `None`. A result whose type is that of a donated argument takes over its memory. Raises `TracedValueError` where
+    is `None`. A result whose type is that of a donated argument takes over its memory; arguments that are frozen are
+    the same at every call. Raises `TracedValueError` where
     a traced value is used outside of the function, branch or step that computed it.
     """
     inputs: list[Attribute] = [t for t in types if t is not None]
@@ -99,6 +102,9 @@ def trace(
         block.add_op(func.ReturnOp(*[v.ssa for v in values]))
     main.update_function_type()
     record_shapes(main)
+    if any(frozen):
+        data = [is_frozen for is_frozen, type_ in zip(frozen, types, strict=True) if type_ is not None]
+        freeze(main, [i for i, is_frozen in enumerate(data) if is_frozen])
     module = ModuleOp([main])
     check_scopes(module)
     if any(donated):

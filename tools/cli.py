@@ -285,16 +285,17 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
     """
     from xdsl.dialects.builtin import IndexType
 
+    from tenon.dialects.frozen_arguments import prepare_function
     from tenon.dialects.signedness import external_elements
     from tenon.dialects.types import array_type, element_of, numpy_dtype
     from tenon.runtime.arguments import as_array
-    from tenon.runtime.interface import Interface, main_function
+    from tenon.runtime.interface import Interface, main_function, takes_buffers
 
     main = main_function(module)
     names = [a.name_hint or str(i) for i, a in enumerate(main.body.block.args)]
     types: list[Any] = list(main.function_type.inputs)
-    if "num_inputs" in main.attributes:
-        types = types[: len(Interface.of(module).inputs)]
+    if "num_inputs" in main.attributes or prepare_function(main) is not None:
+        types = types[: len((Interface.of if takes_buffers(module) else Interface.of_tensors)(module).inputs)]
     if any(isinstance(t, IndexType) for t in types):
         raise ValueError("@main takes sizes as arguments; run what it was made from: the file at the tensor stage")
     if len(given) != len(types):

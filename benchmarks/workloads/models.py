@@ -1,4 +1,4 @@
-"""Inference of resnet50."""
+"""Inference of resnet50, with weights that stay as they are: constants for onnxruntime, frozen arguments for Tenon."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _tenon(batch: int) -> Preparation:
         import tenon.onnx
         from benchmarks.networks import resnet50
 
-        model = tenon.onnx.load(resnet50.model(batch))
+        model = tenon.onnx.load(resnet50.model(batch)).freeze()
         return Runner(lambda: model(*arrays), list)
 
     return prepare

@@ -31,6 +31,7 @@ from tenon.runtime.collection import collection_paused
 from tenon.runtime.executables import DEVICES, Executable, executable
 from tenon.runtime.files import replacing
 from tenon.runtime.interface import main_function
+from tenon.runtime.jit import JitFunction
 from tenon.runtime.knobs import knobs
 from tenon.runtime.resources import attach_resources, write_module
 from tenon.runtime.stages import Traced
@@ -119,6 +120,17 @@ class Model:
             return self._run(arguments)
         except MemoryError as error:
             raise OnnxError(f"{self.name}: does not fit into memory: {str(error) or 'no more is free'}") from None
+
+    def freeze(self) -> JitFunction:
+        """The model as a compiled function of its inputs alone, whose weights stay as they are now: what depends on
+        them alone is computed once (see `JitFunction.freeze`). Inputs whose value decides a shape cannot be given.
+        """
+
+        def frozen(weights: Mapping[str, Any], /, *arrays: Any, **named: Any) -> tuple[Any, ...]:
+            return self.apply(weights, *arrays, **named)
+
+        frozen.__name__ = frozen.__qualname__ = self.name.removesuffix(".onnx")
+        return JitFunction(frozen, (), (), self.device).freeze(dict(self.weights))
 
     def trace(self, /, *specifications: Specification, **named: Specification) -> Traced:
         """The tensor IR for inputs like these: arrays, `ShapeDtype` or shapes, where -1 is an unknown size.

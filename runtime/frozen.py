@@ -1,0 +1,78 @@
+"""Arguments that a function is given once, and that are the same at every call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.value import Value
+from tenon.runtime.arguments import Parameters, Static, as_array, is_array
+from tenon.runtime.tree import Structure, unflatten
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenArguments:
+    """The first positional arguments, and keyword arguments by name."""
+
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any], keep: Any) -> FrozenArguments:
+        """The arguments, arrays in them as contiguous arrays of NumPy, but for those for which `keep` holds.
+
+        Raises `TypeError` for a traced value.
+        """
+        leaves, structure = parameters.take_apart(args, kwargs)
+        names = parameters.leaf_names(structure)
+        leaves = [
+            leaf if keep is not None and keep(leaf) else _held(leaf, f"{parameters.name}: argument {name}")
+            for leaf, name in zip(leaves, names, strict=True)
+        ]
+        positional, keywords = unflatten(structure, leaves)
+        return cls(tuple(map(_plain, positional)), {name: _plain(value) for name, value in keywords.items()})
+
+    def joined(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """All arguments of a call of the function called `name`; raises `TypeError` for one that is given again."""
+        frozen = self.kwargs or {}
+        if again := sorted(frozen.keys() & kwargs.keys()):
+            raise TypeError(f"{name}: argument {again[0]} is frozen and cannot be given again")
+        return (*self.args, *args), {**frozen, **kwargs}
+
+    def removed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What a call gave, out of all arguments."""
+        frozen = self.kwargs or {}
+        return args[len(self.args) :], {name: value for name, value in kwargs.items() if name not in frozen}
+
+    def flags(self, structure: Structure) -> list[bool]:
+        """For each leaf of the arguments of a call whether it is frozen."""
+        positional, keywords = structure.children
+        flags: list[bool] = []
+        for position, child in enumerate(positional.children):
+            flags += [position < len(self.args)] * child.size
+        for name, child in zip(keywords.names, keywords.children, strict=True):
+            flags += [name in (self.kwargs or {})] * child.size
+        return flags
+
+
+NONE = FrozenArguments()
+
+
+def _held(leaf: Any, where: str) -> Any:
+    if isinstance(leaf, Value):
+        raise TypeError(
+            f"{where} is a traced value ({leaf.type}), which cannot be frozen: there are no gradients with respect to "
+            "frozen arguments, and no examples of them; pass it at each call"
+        )
+    if isinstance(leaf, Static) or not is_array(leaf):
+        return leaf
+    array = as_array(leaf, where)
+    return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, Static) else value
