@@ -13,7 +13,8 @@ from tenon.dialects.value import Value
 
 
 def is_literal(value: Any) -> bool:
-    return isinstance(value, bool | int | float)
+    # np.float64 is a float of Python's as well, but has a dtype, as all other numbers of NumPy's have
+    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
 
 
 def adopted(literal: float, element: Attribute, where: str) -> bool | int | float:

@@ -48,7 +48,7 @@ def _arrays(cls: type[TensorOp], operands: Sequence[Any]) -> list[Any]:
 
     def convert(value: Any) -> np.ndarray[Any, Any]:
         where, element = next(targets)
-        if is_literal(value) and not isinstance(value, np.generic):
+        if is_literal(value):
             return np.asarray(adopted(value, element, where), numpy_dtype(element))
         return as_array(np.asarray(value) if isinstance(value, list | range) else value, where)
 

@@ -183,3 +183,12 @@ def test_unsigned_values_go_through_control_flow() -> None:
     count, rest = tenon.jit(halvings)(np.array([2**63, 5], np.uint64))
     assert (count, count.dtype, rest.dtype) == (63, np.uint8, np.uint64)
     np.testing.assert_array_equal(rest, [1, 0])
+
+
+@pytest.mark.parametrize("number", [np.float64(2), np.float32(2), np.float16(2), np.int64(2), np.int8(2)], ids=repr)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
+def test_numbers_of_numpy_have_their_dtype_in_and_out_of_a_trace(number: Any, dtype: Any) -> None:
+    x = np.ones(3, dtype)
+    wanted = tenon.multiply(x, np.full(3, number)).dtype
+    assert tenon.multiply(x, number).dtype == wanted
+    assert tenon.jit(lambda x: x * number)(x).dtype == wanted
