@@ -70,6 +70,16 @@ SUBJECTS = (
     Subject("sin", np.sin, tenon.sin, np.sin, np.sin),
     Subject("cos", np.cos, tenon.cos, np.cos, np.cos),
     Subject("tan", np.tan, tenon.tan, np.tan, np.tan),
+    Subject("asin", np.arcsin, tenon.asin, np.arcsin, np.arcsin),
+    Subject("acos", np.arccos, tenon.acos, np.arccos, np.arccos),
+    Subject("atan", np.arctan, tenon.atan, np.arctan, np.arctan),
+    Subject("atan2", np.arctan2, tenon.atan2, np.arctan2, np.arctan2, operands=2),
+    Subject("sinh", np.sinh, tenon.sinh, np.sinh, np.sinh),
+    Subject("cosh", np.cosh, tenon.cosh, np.cosh, np.cosh),
+    Subject("asinh", np.arcsinh, tenon.asinh, np.arcsinh, np.arcsinh),
+    Subject("acosh", np.arccosh, tenon.acosh, np.arccosh, np.arccosh),
+    Subject("atanh", np.arctanh, tenon.atanh, np.arctanh, np.arctanh),
+    Subject("cbrt", np.cbrt, tenon.cbrt, np.cbrt, np.cbrt),
     Subject("tanh", np.tanh, tenon.tanh, np.tanh, np.tanh),
     Subject("erf", scipy.special.erf, tenon.erf, scipy.special.erf, multiple="erf(x)"),
     Subject("erfc", scipy.special.erfc, tenon.erfc, scipy.special.erfc, multiple="erfc(x)"),
@@ -100,9 +110,22 @@ def exponents_for(base: Array, largest: float) -> Array:
     return np.where(np.isfinite(chosen), chosen, 1.0).astype(base.dtype)
 
 
+def abscissas_for(ordinate: Array) -> Array:
+    """Abscissas for `ordinate`: three of four are of like magnitude, the others of any."""
+    random = np.random.default_rng(zlib.crc32(ordinate.tobytes()))
+    factor = np.exp(random.normal(size=ordinate.size) * 3) * random.choice([-1.0, 1.0], ordinate.size)
+    with np.errstate(all="ignore"):
+        like = ordinate * factor.astype(ordinate.dtype)
+    return np.where(np.arange(ordinate.size) % 4 == 0, random.permutation(ordinate), like)
+
+
 def arguments(subject: Subject, chunk: Array) -> tuple[Array, ...]:
     """The operands for a chunk of the sweep."""
-    return (chunk,) if subject.operands == 1 else (chunk, exponents_for(chunk, 1024 if chunk.itemsize == 8 else 128))
+    if subject.operands == 1:
+        return (chunk,)
+    if subject.name == "atan2":
+        return chunk, abscissas_for(chunk)
+    return chunk, exponents_for(chunk, 1024 if chunk.itemsize == 8 else 128)
 
 
 def errors(result: Array, exact: Array) -> Array:
@@ -175,8 +198,8 @@ class Competitors:
         torch = _torch()
         if torch is None:
             return None
-        function = torch.nn.functional.gelu if subject.name == "gelu" else getattr(torch, subject.name)
-        return lambda *arrays: function(*[torch.from_numpy(a) for a in arrays]).numpy()
+        function = torch.nn.functional.gelu if subject.name == "gelu" else getattr(torch, subject.name, None)
+        return function and (lambda *arrays: function(*[torch.from_numpy(a) for a in arrays]).numpy())
 
 
 @cache
@@ -219,14 +242,15 @@ def _in_mpmath(expression: str, x: Array) -> Array:
     return np.array([np.longdouble(high) + np.longdouble(low) for high, low in parts])
 
 
-def sweep_f64(subject: Subject) -> dict[str, Worst]:
-    """The largest errors in f64, of Tenon and of NumPy, over fewer points."""
+def sweep_f64(subject: Subject, count: int = F64_POINTS) -> dict[str, Worst]:
+    """The largest errors in f64, of Tenon and of NumPy, over fewer points: `count` of each kind, fewer in mpmath."""
     functions = {"tenon": tenon.jit(subject.tenon), "numpy": subject.numpy}
     worst = {name: Worst() for name, function in functions.items() if function is not None}
-    points = F64_POINTS if subject.multiple is None else MPMATH_POINTS
+    points = count if subject.multiple is None else MPMATH_POINTS
     random = np.random.default_rng(0)
     bits = random.integers(0, 2**64, points, np.uint64, endpoint=False).view(np.float64)
-    near = np.concatenate([random.normal(size=points) * 3, random.uniform(-800, 800, points // 4), bits])
+    spread = [random.uniform(-1, 1, points // 2), random.uniform(-800, 800, points // 4), bits]
+    near = np.concatenate([random.normal(size=points) * 3, *spread])
     x = near[~np.isnan(near)]
     if subject.multiple is not None:
         x = x[np.abs(x) < 1e3]
@@ -278,10 +302,10 @@ SciPy's and PyTorch's sigmoid is 0 below -88.7, where the exact result is subnor
 
 {table}
 
-In f32, all functions but tan are inline arithmetic on the CPU, the same for scalars and vectors; sine and cosine of
-arguments from 2^30 on are the C library's. In f64, erfc, gelu and sigmoid are formulas over the C library's
-exponential, the others are the C library's functions. On a GPU, CUDA's mathematical library takes the place of the
-inline arithmetic and of the C library; the table does not measure it.
+On the CPU, all functions are inline arithmetic, the same for scalars and vectors. Left to the C library are sines and
+cosines of arguments from 2^30 on, tangents of those from 2^16 on in f32 and from 2^30 on in f64, and powers in f64 of
+numbers that are zero, subnormal, infinite or NaN, or that are of such magnitudes. On a GPU, CUDA's mathematical library
+takes the place of the inline arithmetic and of the C library; the table does not measure it.
 
 Convolutions whose windows have three rows are computed by minimal filtering where that is faster. In f32 its largest
 error is 1.1e-6 of the largest result, and 0.9e-6 for the sum itself (64 channels). An infinity or a NaN of the image
@@ -294,6 +318,13 @@ is NaN. The weights there are zero, and what they are multiplied by is taken to 
 of the values, or of their cotangent, does not become a NaN in the strips that see nothing of it. `TENON_SKIP_HIDDEN=0`
 computes everything. A mask that is added hides nothing, since `x + -inf` is NaN for an `x` that is NaN or infinite; nor
 does one that selects a large finite number, or one that is an argument of the function.
+
+Products of bf16, and of bf16 cast to f32, are exact in f32 and added up there. Contractions of eight rows or more use
+the processor's instruction for pairs of them where it has one (x86 `vdpbf16ps`), as oneDNN and PyTorch do: its
+additions round to nearest even, and subnormal numbers, operands and sums, are taken for 0. `TENON_BF16_DOTS=0`, or
+the option `dots` of the pass `schedule` without `bf16`, computes with f32's multiply-adds instead, which know subnormal
+numbers. Results are rounded to bf16 once, subnormal ones as well. Products of i8 and ui8 cast to i32 are exact either
+way.
 """
 
 

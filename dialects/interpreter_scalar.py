@@ -14,5 +14,5 @@ from tenon.dialects.scaling import ScaleOp
 @computes(ScaleOp)
 @in_float64
 def _scale(x: Any, exponent: Any) -> Any:
-    """`x * 2 ** exponent`; float64 holds the powers and the product exactly."""
-    return x * np.exp2(exponent)
+    """`x * 2 ** exponent`; float64 holds the product of an f32 exactly."""
+    return np.ldexp(x, np.nan_to_num(exponent).astype(np.int32))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import VectorType, f32
+from xdsl.dialects.builtin import VectorType, f32, f64
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, VarConstraint, eq, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
@@ -12,15 +12,15 @@ from xdsl.traits import Pure
 
 @irdl_op_definition
 class ScaleOp(IRDLOperation):
-    """`x` times 2^`exponent`, rounded once (scaleB of IEEE 754, with a float for the exponent): f32 or vectors of it.
+    """`x` times 2^`exponent`, rounded once (scaleB of IEEE 754, with a float for the exponent): f32, f64 or vectors.
 
-    `exponent` is a whole number from -190 to 128, and `x` is between 2^-32 and 2^32 in magnitude, or 0, or NaN.
-    All else gives some number.
+    `exponent` is a whole number from -190 to 128 in f32 and from -1150 to 1024 in f64, and `x` is between 2^-32 and
+    2^32 in magnitude, or 0, or NaN. All else gives some number.
 
     It has no text form of its own, so that upstream's tools read the stage that it is in.
     """
 
-    T: ClassVar = VarConstraint("T", eq(f32) | VectorType.constr(f32))
+    T: ClassVar = VarConstraint("T", eq(f32) | eq(f64) | VectorType.constr(f32) | VectorType.constr(f64))
 
     name = "scalar.scaleb"
     x = operand_def(T)

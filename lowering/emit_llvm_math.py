@@ -1,7 +1,7 @@
 """`math` to LLVM, on scalars and vectors.
 
 What LLVM has instructions for becomes an intrinsic. The rest becomes calls of the C library's functions, lane by lane
-for vectors; the pass `expand-math` replaces the common ones in f32 by inline arithmetic before it comes to that.
+for vectors; the pass `expand-math` replaces all but what is to be exact by inline arithmetic before it comes to that.
 """
 
 from __future__ import annotations
@@ -106,16 +106,20 @@ def _power_with_integer_exponent(writer: FunctionWriter, op: Operation) -> None:
 def _scale(writer: FunctionWriter, op: Operation) -> None:
     """AVX-512's instruction; for other processors the pass `expand-math` writes products."""
     value_type, arguments = writer.type_of(op.operands[0]), writer.operands(op)
-    vector = value_type if value_type.lanes else LlvmType("float", 32, 4)
-    width = 32 * (vector.lanes or 1)
-    mask = LlvmType(f"i{max(width // 32, 8)}", max(width // 32, 8))
+    element, bits = value_type.scalar.element, value_type.scalar.bits
+    vector = value_type if value_type.lanes else LlvmType(element, bits, 128 // bits)
+    lanes = vector.lanes or 1
+    width = bits * lanes
+    mask = LlvmType(f"i{max(lanes, 8)}", max(lanes, 8))
     if value_type.lanes is None:
         arguments = [
-            writer.emit(f"insertelement {vector.text} zeroinitializer, float {scalar}, i64 0") for scalar in arguments
+            writer.emit(f"insertelement {vector.text} zeroinitializer, {element} {scalar}, i64 0")
+            for scalar in arguments
         ]
-    name = f"x86.avx512.mask.scalef.{f'ps.{width}' if value_type.lanes else 'ss'}"
+    letter = "s" if bits == 32 else "d"
+    name = f"x86.avx512.mask.scalef.{f'p{letter}.{width}' if value_type.lanes else f's{letter}'}"
     typed = [*((vector, argument) for argument in arguments), (vector, "zeroinitializer"), (mask, "-1")]
-    if name.endswith(("512", "ss")):
+    if name.endswith(("512", "ss", "sd")):
         typed.append((LlvmType("i32", 32), "4"))  # rounding as it is set
     result = writer.call_intrinsic(name, vector, typed)
     if value_type.lanes is None:

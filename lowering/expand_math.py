@@ -1,13 +1,14 @@
 """Replace elementary functions by inline arithmetic.
 
 Before: loop-stage IR with `math` operations on scalars and vectors.
-After: `exp`, `exp2`, `expm1`, `log`, `log2`, `log10`, `log1p`, `tanh`, `erf`, `sin`, `cos` and `powf` in f32, and
-`fpowi` and `ipowi` in any type, are `arith` and `math` operations that hardware has; scalars and vectors go through the
-same formula, so they give the same bits. `math` on f16 and bf16 is done in f32. What remains of `math` are the
-operations LLVM has instructions for and those left to the C library: f64, and the rarer functions in f32.
+After: `math` functions of f32 and f64, and `fpowi` and `ipowi` in any type, are `arith` and `math` operations that
+hardware has; scalars and vectors go through the same formula, so they give the same bits. `math` on f16 and bf16 is
+done in f32. Calls of the C library's functions are left for numbers that no formula is for, where there are such:
+sines, cosines and tangents of large angles, and powers in f64 of numbers that are not normal, or whose results are not.
 
-Formulas in f32 are within 2.7 units in the last place. The functions in the option `exact`, by their names in `math`,
-are computed in f64 and rounded once instead, which costs a call per element, or for `powf` twice the time.
+Formulas in f32 are within 2.7 units in the last place, in f64 within 2.5. The functions in the option `exact`, by their
+names in `math`, are computed in f64 and rounded once in place of f32, which takes two to four times as long; in f64
+they are left to the C library.
 
 The option `scaling` says that the processor has the instructions of AVX-512 that multiply by powers of two: they are
 `scalar.scaleb`. Without it that is two products, also in place of `scalar.scaleb` that is there already.
@@ -15,7 +16,7 @@ The option `scaling` says that the processor has the instructions of AVX-512 tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -43,11 +44,31 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from tenon.dialects.scaling import ScaleOp
+from tenon.lowering import expand_math_angles as angles
+from tenon.lowering import expand_math_exponential as exponential
 from tenon.lowering import expand_math_functions as functions
+from tenon.lowering import expand_math_logarithm as logarithm
+from tenon.lowering import expand_math_powers as powers
 from tenon.lowering.expand_math_builder import ArithmeticBuilder, Constants
+from tenon.lowering.float_formats import format_of
 from tenon.lowering.vector_arith import element_type_of
 
-_IN_F32: dict[str, Callable[[ArithmeticBuilder, SSAValue], SSAValue]] = {
+Formula = Callable[[ArithmeticBuilder, SSAValue], SSAValue]
+
+_IN_BOTH: dict[str, Formula] = {
+    "math.acos": angles.acos,
+    "math.acosh": logarithm.acosh,
+    "math.asin": angles.asin,
+    "math.asinh": logarithm.asinh,
+    "math.atan": angles.atan,
+    "math.atanh": logarithm.atanh,
+    "math.cbrt": powers.cbrt,
+    "math.cosh": exponential.cosh,
+    "math.sinh": exponential.sinh,
+    "math.tan": angles.tan,
+}
+_IN_F32: dict[str, Formula] = {
+    **_IN_BOTH,
     "math.cos": functions.cos,
     "math.erf": functions.erf,
     "math.exp": functions.exp,
@@ -60,8 +81,26 @@ _IN_F32: dict[str, Callable[[ArithmeticBuilder, SSAValue], SSAValue]] = {
     "math.sin": functions.sin,
     "math.tanh": functions.tanh,
 }
+_IN_F64: dict[str, Formula] = {
+    **_IN_BOTH,
+    "math.cos": angles.cos,
+    "math.erf": exponential.erf,
+    "math.exp": exponential.exp,
+    "math.exp2": exponential.exp2,
+    "math.expm1": exponential.expm1,
+    "math.log": logarithm.log,
+    "math.log10": logarithm.log10,
+    "math.log1p": logarithm.log1p,
+    "math.log2": logarithm.log2,
+    "math.sin": angles.sin,
+    "math.tanh": exponential.tanh,
+}
 
-_OF_LARGE = {"math.sin": (functions.sin_of_large, "sinf"), "math.cos": (functions.cos_of_large, "cosf")}
+_OF_LARGE_F32 = {"math.sin": functions.sin_of_large, "math.cos": functions.cos_of_large}
+"""Formulas for arguments from the format's limit up to `TRIGONOMETRIC_LIMIT`."""
+_OF_ANGLES = frozenset({"math.cos", "math.sin", "math.tan"})
+_OF_TWO = frozenset({"math.atan2", "math.powf"})
+_C_NAMES = {"math.powf": "pow"}
 
 _INDEX = IndexType()
 
@@ -73,7 +112,7 @@ _LARGEST_CHAIN = 4
 
 def exact_functions() -> tuple[str, ...]:
     """The functions that the option `exact` may name."""
-    return tuple(sorted(name.removeprefix("math.") for name in (*_IN_F32, "math.powf")))
+    return tuple(sorted(name.removeprefix("math.") for name in (*_IN_F32, *_OF_TWO)))
 
 
 @dataclass(frozen=True)
@@ -110,25 +149,59 @@ class _FunctionExpander:
     def expand(self, op: Operation) -> None:
         """Replace one operation of `math`, if there is something to replace it with."""
         element = element_type_of(op.operands[0].type)
-        if isinstance(element, Float16Type | BFloat16Type) and op.name not in _SIGN_ONLY:
-            self._expand_wider(op, f32)
-        elif op.name in self.exact and op.name in _IN_F32 and isinstance(element, Float32Type):
-            self._expand_wider(op, f64)
-        elif op.name in _IN_F32 and isinstance(element, Float32Type):
-            b = self._builder(op)
-            result = _IN_F32[op.name](b, op.operands[0])
-            if op.name in _OF_LARGE:
-                large = b.compare("oge", b.absolute(op.operands[0]), functions.TRIGONOMETRIC_LIMIT_F32)
-                result = b.unless(large, result, lambda inner: self._of_large(inner, op))
-            self._replace(op, result)
-        elif isinstance(op, ScaleOp):
+        if isinstance(op, ScaleOp):
             self._replace(op, self._builder(op).scale(op.x, op.exponent))
-        elif op.name == "math.powf" and isinstance(element, Float32Type):
-            self._expand_power(op)
-        elif op.name == "math.fpowi":
-            self._expand_integer_exponent(op, element)
         elif op.name == "math.ipowi":
             self._expand_integer_power(op)
+        elif isinstance(element, Float16Type | BFloat16Type) and op.name not in _SIGN_ONLY:
+            self._expand_wider(op, f32)
+        elif op.name == "math.fpowi":
+            self._expand_integer_exponent(op, element)
+        elif op.name not in self.exact:
+            self._expand_formula(op, element)
+        elif isinstance(element, Float32Type):
+            self._expand_exactly(op)
+
+    def _expand_formula(self, op: Operation, element: Attribute) -> None:
+        """The formula for the type of the operands, if there is one"""
+        is_f32 = isinstance(element, Float32Type)
+        formula = (_IN_F32 if is_f32 else _IN_F64).get(op.name)
+        if op.name == "math.powf":
+            self._expand_power(op, is_f32=is_f32)
+        elif op.name == "math.atan2":
+            self._replace(op, angles.atan2(self._builder(op), *op.operands))
+        elif op.name in _OF_ANGLES:
+            assert formula is not None
+            self._expand_angle(op, formula, is_f32=is_f32)
+        elif formula is not None:
+            self._replace(op, formula(self._builder(op), op.operands[0]))
+
+    def _expand_angle(self, op: Operation, formula: Formula, *, is_f32: bool) -> None:
+        """Formulas as far as they reach, and the C library's function from there"""
+        b = self._builder(op)
+        (x,) = op.operands
+        large = b.compare("oge", b.absolute(x), format_of(x).trigonometric_limit)
+        further = _OF_LARGE_F32.get(op.name) if is_f32 else None
+        if further is None:
+            self._replace(op, b.unless(large, formula(b, x), lambda inner: self._call(inner, op)))
+            return
+
+        def of_large(inner: ArithmeticBuilder) -> SSAValue:
+            limit = inner.constant(functions.TRIGONOMETRIC_LIMIT, inner.f32)
+            beyond = inner.compare("oge", inner.absolute(x), limit)
+            return inner.unless(beyond, further(inner, x), lambda innermost: self._call(innermost, op))
+
+        self._replace(op, b.unless(large, formula(b, x), of_large))
+
+    def _expand_exactly(self, op: Operation) -> None:
+        """f32 by way of f64"""
+        if op.name == "math.powf":
+            b = self._builder(op)
+            base, exponent = op.operands
+            chain = _constant_power(b, base, exponent)
+            self._replace(op, functions.power(b, base, b.extend(exponent, b.f64)) if chain is None else chain)
+        elif op.name in _IN_F32 or op.name in _OF_TWO:
+            self._expand_wider(op, f64)
 
     def _builder(self, op: Operation) -> ArithmeticBuilder:
         return ArithmeticBuilder(op, self.constants, op.operands[0].type, scaling=self.scaling)
@@ -148,18 +221,22 @@ class _FunctionExpander:
         operands = [b.extend(x, type_) if x.type == op.results[0].type else x for x in op.operands]
         wide = type(op).create(operands=operands, result_types=[type_], properties=op.properties)
         self._replace(op, b.narrow(b.insert(wide), op.results[0].type))
-        self.expand(wide)
+        if element == f64:
+            self._expand_formula(wide, f64)
+        else:
+            self.expand(wide)
 
-    def _expand_power(self, op: Operation) -> None:
+    def _expand_power(self, op: Operation, *, is_f32: bool) -> None:
         b = self._builder(op)
         base, exponent = op.operands
-        constant = _constant_element(exponent)
-        if constant is not None and constant == int(constant or 0.5) and 0 < abs(constant) <= _LARGEST_CHAIN:
-            self._replace(op, _chain(b, base, int(constant)))
-        elif op.name in self.exact:
-            self._replace(op, functions.power(b, base, b.extend(exponent, b.f64)))
-        else:
+        chain = _constant_power(b, base, exponent)
+        if chain is not None:
+            self._replace(op, chain)
+        elif is_f32:
             self._replace(op, functions.power_f32(b, base, exponent))
+        else:
+            result, unusual = powers.power(b, base, exponent)
+            self._replace(op, b.unless(unusual, result, lambda inner: self._call(inner, op)))
 
     def _expand_integer_exponent(self, op: Operation, element: Attribute) -> None:
         """fpowi(x, n): a few multiplications, else powf(x, sitofp(n))"""
@@ -175,6 +252,7 @@ class _FunctionExpander:
         elif isinstance(element, Float64Type):
             power = math.PowFOp.create(operands=[base, wide], result_types=[base.type], properties=op.properties)
             self._replace(op, b.insert(power))
+            self._expand_formula(power, element)
 
     def _expand_integer_power(self, op: Operation) -> None:
         """ipowi(x, n) by repeated squaring, wrapping; a negative n gives 0 unless x is 1 or -1."""
@@ -205,43 +283,40 @@ class _FunctionExpander:
         inverse = b.select(unit, sign, zero)
         self._replace(op, b.select(b.compare_integers("slt", exponent, zero), inverse, positive))
 
-    def _of_large(self, b: ArithmeticBuilder, op: Operation) -> SSAValue:
-        """Sine and cosine of large arguments; those beyond the limits of formulas go to the C library."""
-        (x,) = op.operands
-        formula, function = _OF_LARGE[op.name]
-        limit = b.constant(functions.TRIGONOMETRIC_LIMIT, b.f32)
-        return b.unless(
-            b.compare("oge", b.absolute(x), limit), formula(b, x), lambda inner: self._call(inner, x, function)
-        )
+    def _call(self, b: ArithmeticBuilder, op: Operation) -> SSAValue:
+        """The C library's function for `op`"""
+        element = element_type_of(op.operands[0].type)
+        name = _C_NAMES.get(op.name, op.name.removeprefix("math.")) + ("f" if element == f32 else "")
+        self._declare(name, element, len(op.operands))
+        if isinstance(op.operands[0].type, VectorType):
+            return b.insert(_call_each_lane(op.operands, name, self.constants))
+        return b.insert(CallOp(name, list(op.operands), [element]))
 
-    def _call(self, b: ArithmeticBuilder, x: SSAValue, function: str) -> SSAValue:
-        self._declare(function)
-        if isinstance(x.type, VectorType):
-            return b.insert(_call_each_lane(x, function, self.constants))
-        return b.insert(CallOp(function, [x], [x.type]))
-
-    def _declare(self, name: str) -> None:
+    def _declare(self, name: str, element: Attribute, operands: int) -> None:
         for other in self.module.ops:
             if isinstance(other, FuncOp) and other.sym_name.data == name:
                 return
-        self.module.body.block.add_op(FuncOp.external(name, [f32], [f32]))
+        self.module.body.block.add_op(FuncOp.external(name, [element] * operands, [element]))
 
 
-def _call_each_lane(x: SSAValue, function: str, constants: Constants) -> Operation:
+def _call_each_lane(operands: Sequence[SSAValue], function: str, constants: Constants) -> Operation:
     """A loop over the lanes: this is the rare path, so its code is small rather than fast."""
-    vector_type = cast(VectorType, x.type)
+    vector_type = cast(VectorType, operands[0].type)
+    element = vector_type.element_type
     (lanes,) = vector_type.get_shape()
     body = Block(arg_types=[_INDEX, vector_type])
     lane, gathered = body.args
     position = {"static_position": DenseArrayBase.from_list(i64, [DYNAMIC_INDEX])}
-    element = vector.ExtractOp.create(operands=[x, lane], result_types=[f32], properties=position)
-    call = CallOp(function, [element.results[0]], [f32])
+    elements = [
+        vector.ExtractOp.create(operands=[x, lane], result_types=[element], properties=position) for x in operands
+    ]
+    call = CallOp(function, [extract.results[0] for extract in elements], [element])
     inserted = vector.InsertOp.create(
         operands=[call.results[0], gathered, lane], result_types=[vector_type], properties=position
     )
-    body.add_ops([element, call, inserted, scf.YieldOp.create(operands=inserted.results)])
+    body.add_ops([*elements, call, inserted, scf.YieldOp.create(operands=inserted.results)])
     bounds = [constants.get(bound, _INDEX) for bound in (0, lanes, 1)]
-    return scf.ForOp.create(operands=[*bounds, x], result_types=[vector_type], regions=[Region(body)])
+    return scf.ForOp.create(operands=[*bounds, operands[0]], result_types=[vector_type], regions=[Region(body)])
 
 
 def _constant_element(value: SSAValue) -> float | int | None:
@@ -253,6 +328,14 @@ def _constant_element(value: SSAValue) -> float | int | None:
         elements = set(attribute.get_values())
         return cast(float, elements.pop()) if len(elements) == 1 else None
     return attribute.value.data  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _constant_power(b: ArithmeticBuilder, base: SSAValue, exponent: SSAValue) -> SSAValue | None:
+    """base^exponent for a constant exponent that a few multiplications do for"""
+    constant = _constant_element(exponent)
+    if constant is not None and constant == int(constant or 0.5) and 0 < abs(constant) <= _LARGEST_CHAIN:
+        return _chain(b, base, int(constant))
+    return None
 
 
 def _chain(b: ArithmeticBuilder, base: SSAValue, exponent: int) -> SSAValue:

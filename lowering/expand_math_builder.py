@@ -46,8 +46,8 @@ _COMPARE_FLOATS = (
     *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
 )
 
-SCALED_SHAPES = ((4,), (8,), (16,))
-"""The shapes of vectors that one instruction scales."""
+_SCALED_BITS = (128, 256, 512)
+"""The sizes of vectors that one instruction scales."""
 
 Operand = SSAValue | float | int
 
@@ -188,16 +188,23 @@ class ArithmeticBuilder:
         return value
 
     def scale(self, x: SSAValue, exponent: SSAValue) -> SSAValue:
-        """x * 2^exponent, both f32, rounded once; see `ScaleOp` for the limits"""
-        if self.scaling and (not isinstance(x.type, VectorType) or x.type.get_shape() in SCALED_SHAPES):
+        """x * 2^exponent, both f32 or both f64, rounded once; see `ScaleOp` for the limits"""
+        width = element_width(x)
+        if self.scaling and (not isinstance(x.type, VectorType) or x.type.element_count() * width in _SCALED_BITS):
             return self.insert(ScaleOp.create(operands=[x, exponent], result_types=[x.type]))
+        fraction, bias, extra = (23, 127, 64) if width == 32 else (52, 1023, 128)
         negative = self.compare("olt", exponent, 0.0)
         # the low bits of the sum are the exponent
-        shifted = self.shift_left(self.bits(self.add(exponent, 1.5 * 2.0**23)), 23)
+        shifted = self.shift_left(self.bits(self.add(exponent, 1.5 * 2.0**fraction)), fraction)
         # by a normal number, then by what is left of the power, so that a subnormal result is rounded once
-        bias = self.select(negative, self.constant((127 + 64) << 23, self.i32), (127 - 1) << 23)
-        rest = self.select(negative, self.constant(2.0**-64, self.f32), 2.0)
-        return self.mul(self.mul(x, self.from_bits(self.integer_add(shifted, bias))), rest)
+        large = self.constant((bias + extra) << fraction, shifted.type)
+        rest = self.select(negative, self.constant(2.0**-extra, x.type), 2.0)
+        factor = self.integer_add(shifted, self.select(negative, large, (bias - 1) << fraction))
+        return self.mul(self.mul(x, self.from_bits(factor)), rest)
+
+    def square_root(self, x: SSAValue) -> SSAValue:
+        """The square root of x"""
+        return self._float(math.SqrtOp, x)
 
     def negate(self, x: SSAValue) -> SSAValue:
         """-x"""
@@ -264,12 +271,12 @@ class ArithmeticBuilder:
 
     def bits(self, x: SSAValue) -> SSAValue:
         """The bits of a float as an integer of its width"""
-        wide = _width(x) == 64
+        wide = element_width(x) == 64
         return self.insert(arith.BitcastOp.create(operands=[x], result_types=[self.i64 if wide else self.i32]))
 
     def from_bits(self, value: SSAValue) -> SSAValue:
         """The float that has these bits"""
-        wide = _width(value) == 64
+        wide = element_width(value) == 64
         return self.insert(arith.BitcastOp.create(operands=[value], result_types=[self.f64 if wide else self.f32]))
 
     def to_float(self, value: SSAValue, float_type: Attribute) -> SSAValue:
@@ -307,7 +314,8 @@ class ArithmeticBuilder:
         return self.select(self.compare("olt", x, limit), limit, x)
 
 
-def _width(value: SSAValue) -> int:
+def element_width(value: SSAValue) -> int:
+    """The bits of a number, or of an element of a vector."""
     element = element_type_of(value.type)
     assert isinstance(element, FixedBitwidthType)
     return element.bitwidth

@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 
 from tenon.dialects.special_coefficients import EXPONENTIAL, LN2_HIGH, LN2_LOW
 from tenon.lowering.expand_math_builder import ArithmeticBuilder
+from tenon.lowering.float_formats import is_unusual
 
 _ROUND_F32 = 1.5 * 2.0**23
 _ROUND_F64 = 1.5 * 2.0**52
@@ -148,12 +149,11 @@ def expm1(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     return b.select(b.compare("oeq", x, 0.0), x, b.add(result, result))
 
 
-def _split_logarithm(b: ArithmeticBuilder, mantissa_minus_one: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """log(1 + f) = f + y for 1 + f between sqrt(1/2) and sqrt(2): f and y"""
-    f = mantissa_minus_one
+def logarithm_tail(b: ArithmeticBuilder, f: SSAValue) -> SSAValue:
+    """log(1 + f) - f for 1 + f between sqrt(1/2) and sqrt(2)"""
     squared = b.mul(f, f)
     tail = b.mul(b.mul(squared, f), b.polynomial(f, _LOG))
-    return f, b.fma(squared, -0.5, tail)
+    return b.fma(squared, -0.5, tail)
 
 
 def _decompose(b: ArithmeticBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
@@ -168,19 +168,15 @@ def _logarithm_parts(b: ArithmeticBuilder, x: SSAValue) -> tuple[SSAValue, SSAVa
     subnormal = b.compare("olt", x, _SMALLEST_NORMAL)
     mantissa, exponent = _decompose(b, b.select(subnormal, b.mul(x, 2.0**23), x))
     e = b.add(b.to_float(exponent, b.f32), b.select(subnormal, b.constant(-23.0, b.f32), 0.0))
-    return e, *_split_logarithm(b, b.sub(mantissa, 1.0))
+    f = b.sub(mantissa, 1.0)
+    return e, f, logarithm_tail(b, f)
 
 
-def _outside_logarithm(b: ArithmeticBuilder, x: SSAValue, pole: float, result: SSAValue) -> SSAValue:
+def outside_logarithm(b: ArithmeticBuilder, x: SSAValue, pole: float, result: SSAValue) -> SSAValue:
     """The values of a logarithm whose pole is at `pole` where its formula does not hold"""
     result = b.select(b.compare("oeq", x, inf), inf, result)
     result = b.select(b.compare("oeq", x, pole), -inf, result)
     return b.select(b.compare("ult", x, pole), nan, result)
-
-
-def is_unusual(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
-    """Whether x is not a positive normal number"""
-    return b.compare_integers("uge", b.integer_sub(b.bits(x), 0x00800000), 0x7F000000)
 
 
 def log(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
@@ -196,7 +192,7 @@ def _log_unusual(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """The natural logarithm of any number"""
     e, f, y = _logarithm_parts(b, x)
     result = b.fma(e, LN2_HIGH, b.add(f, b.fma(e, LN2_LOW, y)))
-    return _outside_logarithm(b, x, 0.0, result)
+    return outside_logarithm(b, x, 0.0, result)
 
 
 def log2_(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
@@ -205,7 +201,7 @@ def log2_(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     # log2(e) = 1 + 0.4426...: the leading one is added without an error
     fraction = b.fma(f, 0.44269504088896340736, b.mul(y, 0.44269504088896340736))
     result = b.add(e, b.add(f, b.add(fraction, y)))
-    return _outside_logarithm(b, x, 0.0, result)
+    return outside_logarithm(b, x, 0.0, result)
 
 
 def log10(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
@@ -215,7 +211,7 @@ def log10(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     result = b.mul(b.add(f, y), 7.00731903251827651129e-4)
     result = b.fma(f, 0.43359375, b.fma(y, 0.43359375, result))
     result = b.fma(e, 0.30078125, b.fma(e, 2.48745663981195213739e-4, result))
-    return _outside_logarithm(b, x, 0.0, result)
+    return outside_logarithm(b, x, 0.0, result)
 
 
 def log1p(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
@@ -228,11 +224,12 @@ def log1p(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     # beyond 2^64 what was lost does not matter and the scale would not be a float
     small = b.compare_integers("slt", exponent, 64)
     lost = b.mul(lost, b.from_bits(b.select(small, scale, 0)))
-    f, y = _split_logarithm(b, b.add(b.sub(mantissa, 1.0), lost))
+    f = b.add(b.sub(mantissa, 1.0), lost)
+    y = logarithm_tail(b, f)
     e = b.to_float(exponent, b.f32)
     result = b.fma(e, LN2_HIGH, b.add(f, b.fma(e, LN2_LOW, y)))
     result = b.select(b.compare("oeq", x, 0.0), x, result)
-    return _outside_logarithm(b, x, -1.0, result)
+    return outside_logarithm(b, x, -1.0, result)
 
 
 def _expm1_moderate(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:

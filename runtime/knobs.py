@@ -227,8 +227,8 @@ class Knobs:
         str,
         accepts="functions of `math` separated by commas, such as `exp,powf`",
         default_text="unset: none",
-        effect="f32 functions that CPU kernels compute in f64 and round once, instead of within 2.5 ULP (see the pass "
-        "`expand-math`)",
+        effect="functions that CPU kernels compute in f64 and round once where they are of f32, and leave to the C "
+        "library where they are of f64, instead of within 2.5 ULP (see the pass `expand-math`)",
         decides_code=True,
     )
     minimal_filtering = _flag(

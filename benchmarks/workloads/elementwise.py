@@ -56,6 +56,7 @@ def _in_jax(name: str) -> Callable[..., Any]:
         import jax
 
         special = {"erf": _erf, "gelu": _exact_gelu, "sigmoid": jax.nn.sigmoid, "pow": jax.numpy.power}
+        special["atan2"] = jax.numpy.arctan2
         return (special.get(name) or getattr(jax.numpy, name))(*values)
 
     return function
@@ -71,33 +72,44 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "gelu": _gelu,
     "sin": np.sin,
     "pow": np.power,
+    "atan2": np.arctan2,
 }
+IN_F64 = ("exp", "log", "sin", "tanh", "pow")
 
 
-def _operands(name: str) -> tuple[Array, ...]:
+def _operands(name: str, kind: type[Any]) -> tuple[Array, ...]:
     random = generator()
-    x = random.uniform(-6, 6, COUNT).astype(np.float32)
-    positive = random.uniform(0.01, 20, COUNT).astype(np.float32)
+    x = random.uniform(-6, 6, COUNT).astype(kind)
+    positive = random.uniform(0.01, 20, COUNT).astype(kind)
     if name == "pow":
-        return positive, random.uniform(-3, 3, COUNT).astype(np.float32)
+        return positive, random.uniform(-3, 3, COUNT).astype(kind)
+    if name == "atan2":
+        return x, random.uniform(-6, 6, COUNT).astype(kind)
     return (positive,) if name == "log" else (x,)
 
 
-def _function(name: str) -> Workload:
+def _in_extended(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` on numbers wider than f64, where there are such."""
+    return lambda *arrays: function(*[a.astype(np.longdouble) for a in arrays])
+
+
+def _function(name: str, kind: type[Any] = np.float32) -> Workload:
+    is_f32 = kind is np.float32
     contestants: dict[str, Preparation] = {
         "tenon": peers.tenon(_ours(name)),
         "numpy": peers.numpy(NUMPY[name]),
         "torch": peers.torch(_torch(name)),
         "torch.compile": peers.compiled_torch(_torch(name)),
-        "onnxruntime": peers.onnx(ONNX.get(name, "Pow")),
         "jax": peers.jax(_in_jax(name)),
     }
+    if name != "atan2":
+        contestants["onnxruntime"] = peers.onnx(ONNX.get(name, "Pow"))
     return Workload(
-        f"{name}-1e6",
+        f"{name}-1e6" if is_f32 else f"{name}-f64-1e6",
         SECTION,
-        lambda: _operands(name),
+        lambda: _operands(name, kind),
         contestants,
-        exact=in_f64(NUMPY[name]),
+        exact=in_f64(NUMPY[name]) if is_f32 else _in_extended(NUMPY[name]),
         error=ulp_error,
         tolerance=math.inf,  # peers are as exact as they are; ours is part of the target
         target=Target(best=1.0, ulp=2.5),
@@ -138,6 +150,7 @@ def _chain(count: int, name: str, target: Target) -> Workload:
 
 WORKLOADS = (
     *[_function(name) for name in NUMPY],
+    *[_function(name, np.float64) for name in IN_F64],
     _chain(4_000_000, "gelu-chain-4e6", Target(limit=0.9, best=1.5)),
     _chain(16_000, "gelu-chain-16000", Target(best=6.0)),
 )

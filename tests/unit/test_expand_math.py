@@ -43,6 +43,16 @@ SPECIAL = np.array(
 )
 
 FUNCTIONS = {
+    "acos": (np.arccos, 1.5),
+    "acosh": (np.arccosh, 2.2),
+    "asin": (np.arcsin, 1.5),
+    "asinh": (np.arcsinh, 2.0),
+    "atan": (np.arctan, 1.5),
+    "atanh": (np.arctanh, 2.0),
+    "cbrt": (np.cbrt, 1.0),
+    "cosh": (np.cosh, 2.0),
+    "sinh": (np.sinh, 2.0),
+    "tan": (np.tan, 2.3),
     "cos": (np.cos, 2.0),
     "erf": (scipy.special.erf, 2.3),
     "exp": (np.exp, 1.5),
@@ -76,19 +86,21 @@ def sweep() -> np.ndarray:
 
 
 def errors_in_ulp(result: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Distance to the exact (float64) result in units of the last place of f32; special values must match."""
+    """Distance to the exact result, of a wider type, in units of the last place; special values must match."""
+    kind = np.finfo(result.dtype)
     with np.errstate(all="ignore"):
-        rounded = exact.astype(np.float32)
-        exponent = np.floor(np.log2(np.maximum(np.abs(exact), 2.0**-149)))
-        ulp = 2.0 ** np.maximum(exponent - 23, -149)
-        distance = np.abs(result.astype(np.float64) - exact) / ulp
+        rounded = exact.astype(result.dtype)
+        _, exponent = np.frexp(exact)
+        ulp = np.ldexp(np.ones_like(exact), np.maximum(exponent - 1, kind.minexp) - kind.nmant)
+        distance = np.abs(result.astype(exact.dtype) - exact) / ulp
     finite = np.isfinite(rounded) & np.isfinite(result)
     same = (result == rounded) | (np.isnan(result) & np.isnan(rounded))
     return np.where(finite, distance, np.where(same, 0, np.inf))
 
 
 def same_bits(first: np.ndarray, second: np.ndarray) -> bool:
-    return bool(((first.view(np.uint32) == second.view(np.uint32)) | (np.isnan(first) & np.isnan(second))).all())
+    bits = np.dtype(f"u{first.itemsize}")
+    return bool(((first.view(bits) == second.view(bits)) | (np.isnan(first) & np.isnan(second))).all())
 
 
 @pytest.mark.parametrize("name", list(FUNCTIONS))
@@ -106,6 +118,114 @@ def test_error_bound(name):
     zeros = (x == 0) & (exact == 0)
     np.testing.assert_array_equal(np.signbit(result[zeros]), np.signbit(exact[zeros]))
     assert same_bits(result, elementwise(body, [x], np.float32, None, expand=True))
+
+
+F64_BOUNDS = {
+    **{name: bound for name, (_, bound) in FUNCTIONS.items() if name != "erf"},
+    "expm1": 2.2,
+    "log10": 1.0,
+    "log2": 1.0,
+    "tanh": 1.2,
+}
+SPECIAL_F64 = [
+    *[np.nan, np.inf, -np.inf, 0, -0.0, 5e-324, -5e-324, 1e-310, 2.0**-1022, 1.7e308, -1.7e308, 1, -1, 0.5, -0.5, 2, 3],
+    *[
+        709.78,
+        709.79,
+        710.47,
+        710.48,
+        -708.4,
+        -745.13,
+        -745.14,
+        1023.99,
+        1024,
+        -1074,
+        -1075,
+        2.0**30,
+        -(2.0**31),
+        np.pi,
+    ],
+    *[1 - 2.0**-53, 8, 1e300, 2.0**54, 2.0**53],
+]
+needs_extended = pytest.mark.skipif(np.finfo(np.longdouble).nmant <= 52, reason="needs numbers wider than f64")
+
+
+def sweep_f64() -> np.ndarray:
+    """Doubles of all exponents, dense where functions bend and at multiples of pi/2, and the special values."""
+    random = np.random.default_rng(0)
+    parts = [
+        np.linspace(0, 0x7FEFFFFFFFFFFFFF, 2**11).astype(np.uint64).view(np.float64),
+        random.normal(size=2**12) * 3,
+        random.uniform(-1, 1, 2**12),
+        random.uniform(-760, 760, 2**12),
+        1 + random.normal(size=2**11) * 1e-3,
+        np.pi / 2 * random.integers(-(2**20), 2**20, 2**11),
+        SPECIAL_F64,
+    ]
+    values = np.concatenate(parts)
+    return np.ascontiguousarray(values[-(values.size // 8 * 8) :])
+
+
+@needs_extended
+@pytest.mark.parametrize("name", list(F64_BOUNDS))
+def test_error_bound_in_f64(name):
+    x = sweep_f64()
+    with np.errstate(all="ignore"):
+        exact = FUNCTIONS[name][0](x.astype(np.longdouble))
+    body = f"%y = math.{name} %x0 : T(f64)"
+    result = elementwise(body, [x], np.float64, 8, expand=True)
+    errors = errors_in_ulp(result, exact)
+    worst = int(np.argmax(errors))
+    assert errors[worst] <= F64_BOUNDS[name], (x[worst], result[worst], exact[worst])
+    zeros = (x == 0) & (exact == 0)
+    np.testing.assert_array_equal(np.signbit(result[zeros]), np.signbit(exact[zeros]))
+    assert same_bits(result, elementwise(body, [x], np.float64, None, expand=True))
+
+
+def test_error_function_in_f64():
+    mpmath = pytest.importorskip("mpmath")
+    x = np.concatenate([np.linspace(-6.5, 6.5, 252), [np.inf, -np.inf, 0, 5e-324]])
+    with mpmath.workprec(120):
+        exact = [mpmath.erf(mpmath.mpf(v)) for v in x.tolist()]
+        result = elementwise("%y = math.erf %x0 : T(f64)", [x], np.float64, 8, expand=True)
+        far = [float(abs(mpmath.mpf(y) - e)) for y, e in zip(result.tolist(), exact, strict=True)]
+    assert (far / np.spacing(np.maximum(np.abs([float(e) for e in exact]), 2.0**-1022)) <= 2).all()
+
+
+@needs_extended
+@pytest.mark.parametrize(("element", "dtype", "lanes"), [("f32", np.float32, 16), ("f64", np.float64, 8)])
+def test_angle_of_a_point(element, dtype, lanes):
+    edges = [0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, np.finfo(dtype).smallest_subnormal, -np.finfo(dtype).max]
+    y, x = (side.ravel().astype(dtype) for side in np.meshgrid(edges, edges))
+    random = np.random.default_rng(3)
+    near = np.exp(random.normal(size=(2, 4015))) * random.choice([-1, 1], (2, 4015))
+    y, x = np.concatenate([y, near[0].astype(dtype)]), np.concatenate([x, near[1].astype(dtype)])
+    body = f"%y = math.atan2 %x0, %x1 : T({element})"
+    result = elementwise(body, [y, x], dtype, lanes, expand=True)
+    exact = np.arctan2(y.astype(np.longdouble), x.astype(np.longdouble))
+    assert errors_in_ulp(result, exact).max() <= 1.7
+    zeros = result == 0
+    np.testing.assert_array_equal(np.signbit(result[zeros]), np.signbit(exact[zeros]))
+    assert same_bits(result, elementwise(body, [y, x], dtype, None, expand=True))
+
+
+@needs_extended
+def test_power_in_f64():
+    random = np.random.default_rng(1)
+    edges = [*SPECIAL_F64[:20], 2.5, -2.5, -3, 1 + 2.0**-52, 2.0**53 + 2, 1 - 2.0**53]
+    bases, exponents = (side.ravel() for side in np.meshgrid(edges, edges))
+    usual = np.exp(random.normal(size=8192) * np.repeat([0.1, 1, 10, 200], 2048))
+    x = np.concatenate([bases, usual, -random.integers(1, 50, 1020).astype(float)])
+    y = np.concatenate([exponents, random.uniform(-750, 720, 8192) / np.log(usual), random.integers(-20, 20, 1020)])
+    assert x.size % 8 == 0
+    body = "%y = math.powf %x0, %x1 : T(f64)"
+    result = elementwise(body, [x, y], np.float64, 8, expand=True)
+    with np.errstate(all="ignore"):
+        exact = np.power(x.astype(np.longdouble), y.astype(np.longdouble))
+    assert errors_in_ulp(result, exact).max() <= 1.5
+    zeros = (result == 0) & (exact == 0)
+    np.testing.assert_array_equal(np.signbit(result[zeros]), np.signbit(exact[zeros]))
+    assert same_bits(result, elementwise(body, [x, y], np.float64, None, expand=True))
 
 
 def powers() -> tuple[np.ndarray, np.ndarray]:
@@ -145,7 +265,7 @@ def test_exact_functions_are_rounded_once():
         result = elementwise(body, [x], np.float32, 16, expand=True, exact=(name,))
         assert errors_in_ulp(result, exact).max() <= 0.5001
         assert errors_in_ulp(elementwise(body, [x], np.float32, 16, expand=True), exact).max() > 0.51
-    with pytest.raises(ValueError, match="expand-math: exact names cosine, none of cos, "):
+    with pytest.raises(ValueError, match="expand-math: exact names cosine, none of acos, "):
         ExpandMathPass(("cosine",)).apply(Context(), parse("builtin.module {}"))
 
 
@@ -214,10 +334,18 @@ def test_narrower_machines_give_the_same_bits(features):
     with knobs.override(target_features=features):
         there = elementwise(body, [x], np.float32, 16, expand=True)
     assert same_bits(here, there)
+    x = sweep_f64()[-1024:]
+    here = elementwise(body.replace("f32", "f64"), [x], np.float64, 8, expand=True)
+    with knobs.override(target_features=features):
+        there = elementwise(body.replace("f32", "f64"), [x], np.float64, 8, expand=True)
+    assert same_bits(here, there)
 
 
 EVERYTHING = "\n".join(
     [f"%{name} = math.{name} %x0 : T(f32)" for name in FUNCTIONS]
+    + ["%angle = math.atan2 %x0, %x0 : T(f32)", "%wide = arith.extf %x0 : T(f32) to T(f64)"]
+    + [f"%wide_{name} = math.{name} %wide : T(f64)" for name in FUNCTIONS]
+    + ["%wide_power = math.powf %wide, %wide : T(f64)"]
     + ["%n = arith.fptosi %x0 : T(f32) to T(i32)", "%power = math.powf %x0, %x0 : T(f32)"]
     + ["%whole = math.fpowi %x0, %n : T(f32), T(i32)", "%ip = math.ipowi %n, %n : T(i32)"]
     + ["%y = arith.addf %power, %whole : T(f32)"]
@@ -232,7 +360,7 @@ def test_upstream_accepts_the_result(lanes):
     module.verify()
     text = str(module)
     remaining = {line.split("math.")[1].split()[0] for line in text.splitlines() if "math." in line}
-    assert remaining <= {"fma", "absf", "copysign", "trunc"}
+    assert remaining <= {"fma", "absf", "copysign", "trunc", "sqrt"}
     assert str(parse(text)) == text
     check_with_upstream(module)
 
@@ -255,6 +383,20 @@ def test_scaling_rounds_once(native, lanes):
     )
     with np.errstate(all="ignore"):
         assert same_bits(result, np.ldexp(x.astype(np.float64), n.astype(int)).astype(np.float32))
+
+
+@pytest.mark.parametrize("lanes", [None, 2, 8, 16])
+@pytest.mark.parametrize("native", [False, True])
+def test_scaling_of_f64_rounds_once(native, lanes):
+    if native and not host_target().native_scaling:
+        pytest.skip("this CPU has no instruction that scales")
+    random = np.random.default_rng(2)
+    x = np.concatenate([random.uniform(0.5, 2, 900), -(2.0 ** random.uniform(-32, 32, 900)), [0, -0.0, np.nan] * 8])
+    n = random.integers(-1150, 1025, x.size).astype(float)
+    body = '%y = "scalar.scaleb"(%x0, %x1) : (T(f64), T(f64)) -> T(f64)'
+    result = elementwise(body, [x, n], np.float64, lanes, expand=True, scaling=native)
+    with np.errstate(all="ignore"):
+        assert same_bits(result, np.ldexp(x, n.astype(int)))
 
 
 def test_scaling_is_one_instruction_where_there_is_one():
@@ -290,7 +432,7 @@ def test_what_is_left_alone():
     x = np.zeros(16)
     module = parse(elementwise_module(body, [x], x, None))
     before = str(module)
-    ExpandMathPass().apply(Context(), module)
+    ExpandMathPass(("exp", "tan")).apply(Context(), module)
     assert str(module) == before
 
 

@@ -119,16 +119,55 @@ func.func @integer_powers(%x: i32, %n: i32) -> (i32, i32) {
 // CHECK:         scf.for {{.*}} -> (i32, i32, i32)
 // CHECK:         %b = arith.select
 
-// f64 is left to the C library, and what hardware does to hardware.
-func.func @what_stays(%x: f64, %y: f32) -> (f64, f32, f32) {
-  %a = math.exp %x : f64
-  %b = math.sqrt %y : f32
-  %c = math.atan %y : f32
-  func.return %a, %b, %c : f64, f32, f32
+// In f64 as well: exp(x) = 2^n exp(r), with log 2 in two parts, since n times the first one is exact in the sum.
+func.func @exp_f64(%x: vector<4xf64>) -> vector<4xf64> {
+  %y = math.exp %x : vector<4xf64>
+  func.return %y : vector<4xf64>
+}
+// CHECK-LABEL: @exp_f64
+// CHECK-NOT:     math.exp
+// CHECK:         %[[SHIFTED:.*]] = math.fma %{{.*}}, %{{.*}}, %[[MAGIC:.*]] : vector<4xf64>
+// CHECK-NEXT:    %[[N:.*]] = arith.subf %[[SHIFTED]], %[[MAGIC]] : vector<4xf64>
+// CHECK-NEXT:    %[[REST:.*]] = math.fma %[[N]], %{{.*}}, %{{.*}} : vector<4xf64>
+// CHECK-NEXT:    math.fma %[[N]], %{{.*}}, %[[REST]] : vector<4xf64>
+// CHECK:         %y = arith.mulf %{{.*}} : vector<4xf64>
+
+// One formula for the types: a quotient of at most 1 and a polynomial in its square.
+func.func @angles(%x: f32, %d: f64) -> (f32, f64) {
+  %a = math.atan %x : f32
+  %b = math.atan %d : f64
+  func.return %a, %b : f32, f64
+}
+// CHECK-LABEL: @angles
+// CHECK-NOT:     math.atan
+// CHECK:         %[[U:.*]] = arith.divf %{{.*}} : f32
+// CHECK:         arith.mulf %[[U]], %[[U]] : f32
+// CHECK:         %[[U:.*]] = arith.divf %{{.*}} : f64
+// CHECK:         arith.mulf %[[U]], %[[U]] : f64
+// CHECK:         func.return %a, %b
+
+// Lanes whose result may not be a normal number are the C library's, where there are any.
+func.func @power_f64(%x: vector<4xf64>, %y: vector<4xf64>) -> vector<4xf64> {
+  %z = math.powf %x, %y : vector<4xf64>
+  func.return %z : vector<4xf64>
+}
+// CHECK-LABEL: @power_f64
+// CHECK-NOT:     math.powf
+// CHECK:         %z = scf.if {{.*}} -> (vector<4xf64>) {
+// CHECK:           scf.for
+// CHECK:             %[[X:.*]] = vector.extract %x[
+// CHECK-NEXT:        %[[Y:.*]] = vector.extract %y[
+// CHECK-NEXT:        func.call @pow(%[[X]], %[[Y]]) : (f64, f64) -> f64
+
+// What hardware has is left to it.
+func.func @what_stays(%x: f64, %y: f32) -> (f64, f32) {
+  %a = math.sqrt %x : f64
+  %b = math.rsqrt %y : f32
+  func.return %a, %b : f64, f32
 }
 // CHECK-LABEL: @what_stays
-// CHECK-NEXT:    %a = math.exp %x : f64
-// CHECK-NEXT:    %b = math.sqrt %y : f32
-// CHECK-NEXT:    %c = math.atan %y : f32
+// CHECK-NEXT:    %a = math.sqrt %x : f64
+// CHECK-NEXT:    %b = math.rsqrt %y : f32
 
 // CHECK: func.func private @sinf(f32) -> f32
+// CHECK: func.func private @pow(f64, f64) -> f64
