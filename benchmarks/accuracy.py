@@ -298,7 +298,7 @@ for f64 are over {f64:,} numbers and more ({multiple:,} for erf, erfc and gelu, 
 NumPy's column has SciPy's function where NumPy has none.
 
 SciPy's and PyTorch's sigmoid is 0 below -88.7, where the exact result is subnormal; PyTorch's gelu overflows from
-1.7e38 on.
+1.7e38 on, and its sinh and cosh before their results do.
 
 {table}
 

@@ -14,7 +14,16 @@ from xdsl.ir import SSAValue
 from tenon.lowering import expand_math_functions as functions
 from tenon.lowering import math_coefficients as coefficients
 from tenon.lowering.expand_math_builder import ArithmeticBuilder
-from tenon.lowering.float_formats import F32, decompose, format_of, is_unusual, product, sum_of_any, sum_of_larger
+from tenon.lowering.float_formats import (
+    F32,
+    decompose,
+    format_of,
+    is_unusual,
+    power_of_two,
+    product,
+    sum_of_any,
+    sum_of_larger,
+)
 
 _SUBNORMAL_SHIFT = 54
 _PER_LOG2 = (1.4426950408889634, 2.0355273740931033e-17)
@@ -74,18 +83,28 @@ def log10(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     return _to_base(b, x, _LOG10_OF_2, _PER_LOG10)
 
 
-def _to_base(
-    b: ArithmeticBuilder, x: SSAValue, per_exponent: tuple[float, float], per_log: tuple[float, float]
-) -> SSAValue:
-    f, e = _normal(b, x)
+Parts = tuple[float, float]
+
+
+def _to_base(b: ArithmeticBuilder, x: SSAValue, per_exponent: Parts, per_log: Parts) -> SSAValue:
+    def unusual(inner: ArithmeticBuilder) -> SSAValue:
+        f, e = _normal(inner, x)
+        return functions.outside_logarithm(inner, x, 0.0, _scaled_sum(inner, e, f, per_exponent, per_log))
+
+    mantissa, e = decompose(b, x)
+    result = _scaled_sum(b, e, b.sub(mantissa, 1.0), per_exponent, per_log)
+    return b.unless(is_unusual(b, x), result, unusual)
+
+
+def _scaled_sum(b: ArithmeticBuilder, e: SSAValue, f: SSAValue, per_exponent: Parts, per_log: Parts) -> SSAValue:
+    """per_exponent e + per_log log(1 + f)"""
     half, rest = _split(b, f)
     high, lost = sum_of_larger(b, f, b.negate(half))
     low = b.add(lost, rest)
     scaled, scaled_low = product(b, high, per_log[0])
     scaled_low = b.add(b.fma(high, per_log[1], scaled_low), b.mul(low, per_log[0]))
     total, total_low = sum_of_larger(b, b.mul(e, per_exponent[0]), scaled)
-    result = b.add(total, b.fma(e, per_exponent[1], b.add(total_low, scaled_low)))
-    return functions.outside_logarithm(b, x, 0.0, result)
+    return b.add(total, b.fma(e, per_exponent[1], b.add(total_low, scaled_low)))
 
 
 def _log_of_sum(b: ArithmeticBuilder, x: SSAValue, low: SSAValue | None, e_more: SSAValue | None = None) -> SSAValue:
@@ -94,18 +113,18 @@ def _log_of_sum(b: ArithmeticBuilder, x: SSAValue, low: SSAValue | None, e_more:
     total, lost = sum_of_any(b, x, b.constant(1.0, x.type))
     lost = lost if low is None else b.add(lost, low)
     mantissa, e = decompose(b, total)
-    # beyond this what was lost does not matter and the scale would not be a float
-    small = b.compare("olt", e, float(kind.fraction + 20))
-    magic = b.bits(b.sub(kind.round, b.select(small, e, 0.0)))
-    scale = b.from_bits(b.integer_add(b.shift_left(magic, kind.fraction), kind.bias << kind.fraction))
-    f = b.add(b.sub(mantissa, 1.0), b.select(small, b.mul(lost, scale), 0.0))
+    # beyond this what was lost does not matter, and 2^-e might not be a float
+    limited = b.at_most(e, float(kind.fraction + 20))
+    scale = power_of_two(b, b.sub(kind.round, limited))
+    f = b.add(b.sub(mantissa, 1.0), b.mul(lost, scale))
     return _sum(b, e if e_more is None else b.add(e, e_more), f)
 
 
 def log1p(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """log(1 + x), accurate near zero"""
-    result = b.select(b.compare("oeq", x, 0.0), x, _log_of_sum(b, x, None))
-    return functions.outside_logarithm(b, x, -1.0, result)
+    result = b.copy_sign(_log_of_sum(b, x, None), x)
+    unusual = is_unusual(b, b.add(x, 1.0))
+    return b.unless(unusual, result, lambda inner: functions.outside_logarithm(inner, x, -1.0, result))
 
 
 def _large(b: ArithmeticBuilder, x: SSAValue, at_least: float) -> tuple[SSAValue, SSAValue]:
