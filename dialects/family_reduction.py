@@ -44,6 +44,9 @@ class ReductionOp(StructuredOp):
     # Whether there is a result for no elements at all.
     HAS_IDENTITY: ClassVar[bool] = True
 
+    # Whether `scalar` combines results of parts as well as elements.
+    IS_ASSOCIATIVE: ClassVar[bool] = False
+
     @staticmethod
     @abstractmethod
     def initial(element: Attribute) -> float:

@@ -96,6 +96,8 @@ class SumOp(ReductionOp):
     keepdims = setting(bool, default=False)
     result = result_def(NUMERIC_TENSOR)
 
+    IS_ASSOCIATIVE: ClassVar[bool] = True
+
     @staticmethod
     def initial(element: Attribute) -> float:
         return 0
@@ -123,6 +125,8 @@ class ProdOp(ReductionOp):
     axis = setting(tuple, default=None)
     keepdims = setting(bool, default=False)
     result = result_def(NUMERIC_TENSOR)
+
+    IS_ASSOCIATIVE: ClassVar[bool] = True
 
     @staticmethod
     def initial(element: Attribute) -> float:

@@ -14,7 +14,7 @@ and scatter loops are unchanged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby, product
 from math import lcm
 
@@ -30,6 +30,7 @@ from tenon.lowering.kernel_intermediates import place_intermediates, release_int
 from tenon.lowering.kernel_statements import Kernel, LoopKind, Statement, filling, kernels_of, read_kernel
 from tenon.lowering.loop_builder import Limits, LoopBuilder, Position, Span, Steps
 from tenon.lowering.loop_schedule import Schedule, read_schedule
+from tenon.lowering.partial_sums import PartialSums, read_block
 from tenon.lowering.shared_loops import SharedLoop, is_accumulated, shared_loops
 from tenon.lowering.statement_body import Buffer
 from tenon.lowering.strips import read_strips, tile_along
@@ -57,10 +58,11 @@ def convert_kernel(function: func.FuncOp) -> None:
 
 @dataclass(frozen=True)
 class _Strip:
-    """A range of a shared loop: `steps` of `extent` iterations each."""
+    """A range of a shared loop: `steps` of `extent` iterations each, which count from `origin`."""
 
     steps: Steps
     extent: int
+    origin: Position = field(default_factory=Position)
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,8 @@ class _KernelLoops:
         self.schedules = [read_schedule(statement) for statement in self.statements]
         self.shared = shared_loops(self.statements) if kernel.runs_together() else []
         self.builder = LoopBuilder(kernel.function.body.block)
+        self.sums: dict[SSAValue, Buffer] = {}
+        """What stands in the place of outputs that are added up to partial sums."""
 
     def convert(self) -> None:
         """Rewrite the function's block: what precedes the first statement stays, then come the loops."""
@@ -122,6 +126,10 @@ class _KernelLoops:
         strips = [self.strips(loop, length) for loop, length in zip(self.shared, lengths, strict=True)]
         count = sum(not is_accumulated(self.statements, loop) for loop in self.shared)
         starts = self.take_initial_values()
+        block = read_block(self.kernel.function, self.statements, self.shared)
+        if block is not None:
+            self.emit_partial_sums(lengths, block, starts)
+            return
         for combination in product(*strips[:count]):
 
             def inside(at: list[Position], along: tuple[_Strip, ...] = combination) -> None:
@@ -134,6 +142,34 @@ class _KernelLoops:
 
             self.builder.parallel([strip.steps for strip in combination], inside)
 
+    def emit_partial_sums(
+        self, lengths: Sequence[int], block: int, starts: Sequence[tuple[int, int, SSAValue]]
+    ) -> None:
+        """All shared loops in order, but for the outermost: a nest for each `block` iterations of it."""
+        first, *others = self.shared
+        full, left = divmod(self.statements[0].extents[first[0]], block)
+        initial = {(number, output): value for number, output, value in starts}
+        outputs = [
+            (statement, output, initial.get((number, output)), self.schedules[number])
+            for number, statement in enumerate(self.statements)
+            if self.adds_up(number)
+            for output in range(len(statement.outputs))
+        ]
+        sums = PartialSums(self.builder, outputs, full + min(left, 1))
+        inner = [self.strips(loop, length) for loop, length in zip(others, lengths[1:], strict=True)]
+        for steps, rows in ((Steps(0, full), block), (Steps(full, min(left, 1)), left)):
+
+            def inside(at: list[Position], rows: int = rows) -> None:
+                (number,) = at
+                self.sums = sums.of_block(number)
+                sums.emit_start(self.sums)
+                strips = [replace(strip, origin=number.scaled(block)) for strip in self.strips(first, lengths[0], rows)]
+                self.emit_in_sequence((), [strips, *inner])
+
+            self.builder.parallel([steps], inside)
+        self.sums = {}
+        sums.emit_total()
+
     def emit_in_sequence(self, spans: Sequence[Span], remaining: Sequence[Sequence[_Strip]]) -> None:
         """All strips along accumulated loops, in order."""
         if not remaining:
@@ -141,8 +177,8 @@ class _KernelLoops:
             return
         for strip in remaining[0]:
 
-            def inside(at: Position, _: list[SSAValue], extent: int = strip.extent) -> Sequence[SSAValue]:
-                self.emit_in_sequence([*spans, Span(at, Position(), extent)], remaining[1:])
+            def inside(at: Position, _: list[SSAValue], strip: _Strip = strip) -> Sequence[SSAValue]:
+                self.emit_in_sequence([*spans, Span(strip.origin + at, Position(), strip.extent)], remaining[1:])
                 return ()
 
             self.builder.sequential(strip.steps, (), inside)
@@ -173,9 +209,9 @@ class _KernelLoops:
         """Whether a statement adds up over a shared loop."""
         return any(self.statements[number].kinds[loop[number]] is LoopKind.REDUCTION for loop in self.shared)
 
-    def strips(self, loop: SharedLoop, size: int) -> list[_Strip]:
-        """A shared loop in strips of `size` iterations, and the rest."""
-        extent = self.statements[0].extents[loop[0]]
+    def strips(self, loop: SharedLoop, size: int, extent: int | None = None) -> list[_Strip]:
+        """The iterations of a shared loop, or `extent` of them, in strips of `size`, and the rest."""
+        extent = self.statements[0].extents[loop[0]] if extent is None else extent
         full, left = divmod(extent, size)
         rest = (
             _Strip(Steps(full * size, left), 1)
@@ -192,7 +228,7 @@ class _KernelLoops:
         outer = [alloc for alloc in self.kernel.intermediates if alloc not in inner]
         buffers = place_intermediates(self.kernel, self.lengths(spans), self.builder, outer)
         for run in runs:
-            self.emit_run(run, spans, limits, buffers)
+            self.emit_run(run, spans, limits, buffers | self.sums)
         release_intermediates(buffers, self.builder)
 
     def runs(self, spans: Sequence[Span]) -> list[_Run]:

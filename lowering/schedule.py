@@ -48,6 +48,7 @@ from tenon.lowering.kernel_statements import (
 )
 from tenon.lowering.lane_bits import compute_bits
 from tenon.lowering.loop_schedule import MOST_TAPS, Schedule
+from tenon.lowering.partial_sums import decide_block, write_block
 from tenon.lowering.row_schedule import batch_bytes, in_row_blocks
 from tenon.lowering.shared_loops import SharedLoop, is_contraction, shared_loops
 from tenon.lowering.strips import decide_strips, write_strips
@@ -128,6 +129,10 @@ def schedule_kernel(
     schedules, strips = decide(kernel, vector_bits, dots) if decision is None else decision.of(kernel)
     if strips is not None and not pinned:
         write_strips(function, strips)
+    if not pinned and kernel.runs_together() and (shared := shared_loops(kernel.statements)):
+        block = decide_block(kernel.statements, shared)
+        if block is not None:
+            write_block(function, block)
     for statement, schedule in zip(kernel.statements, schedules, strict=True):
         if schedule is not None and "schedule" not in statement.op.attributes:
             statement.op.attributes["schedule"] = schedule.attribute()

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 
 from xdsl.ir import SSAValue
 
-from tenon.lowering.combiners import product_of_sum
+from tenon.dialects.size import Size
+from tenon.lowering.combiners import combining_kind, product_of_sum
 from tenon.lowering.dot_products import dot_product
 from tenon.lowering.kernel_statements import Access, LoopKind, Statement, root_of
 
@@ -24,11 +25,23 @@ Uses = dict[SSAValue, list[tuple[int, Access]]]
 
 def shared_loops(statements: Sequence[Statement]) -> list[SharedLoop]:
     """The largest set of loops that all statements share, outermost first: those that are parallel in all of them, as
-    they index the first output, then accumulated ones. One statement shares its parallel loops."""
+    they index the first output, then accumulated ones. One statement shares its parallel loops. Where rows are added
+    up, the loops inside of these rows are not shared."""
     connecting = _buffers_by_role(statements)
     if connecting is None:
         return []
     written, _ = connecting
+    if not any(map(is_contraction, statements)):
+        summing = [
+            sums_rows(statement) and not any(root_of(output.buffer) in written for output in statement.outputs)
+            for statement in statements
+        ]
+        if any(summing) and not summing[0]:
+            found = _find(statements, connecting, summing)
+            rows = [number for number, loop in enumerate(found) if is_accumulated(statements, loop)]
+            if rows:
+                around = found[: rows[-1] + 1]
+                return sorted(around, key=lambda loop: is_accumulated(statements, loop))
     adding = [
         is_contraction(statement) and not any(root_of(output.buffer) in written for output in statement.outputs)
         for statement in statements
@@ -80,6 +93,19 @@ def is_contraction(statement: Statement) -> bool:
     parallel = {loop for loop in statement.loops(LoopKind.PARALLEL) if statement.extents[loop] != 1}
     reread = [parallel - access.loops() for access in statement.inputs]
     return any(a - b and b - a for number, a in enumerate(reread) for b in reread[:number])
+
+
+def sums_rows(statement: Statement) -> bool:
+    """Whether a statement combines rows: over loops of known length that are around the columns that it keeps."""
+    reductions = statement.loops(LoopKind.REDUCTION)
+    if not reductions or statement.loops(LoopKind.SEQUENTIAL):
+        return False
+    columns = range(reductions[-1] + 1, len(statement.extents))
+    return (
+        any(statement.extents[loop] != 1 for loop in columns)
+        and not any(isinstance(statement.extents[loop], Size) for loop in reductions)
+        and all(combining_kind(statement.body, accumulator) for accumulator in statement.accumulators)
+    )
 
 
 def _find(statements: Sequence[Statement], connecting: tuple[Uses, Uses], adding: Sequence[bool]) -> list[SharedLoop]:

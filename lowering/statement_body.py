@@ -49,13 +49,15 @@ ONE_LANE = Lanes()
 class Buffer:
     """Where the elements of a memref of the kernel live: in `memref`, or in `scalar` if one is all there is.
 
-    `dims` are the dimensions that `memref` still has; `shrunken` ones count from the start of a strip.
+    `dims` are the dimensions that `memref` still has; `shrunken` ones count from the start of a strip. With `row`, one
+    precedes them in `memref`, of which that is the index.
     """
 
     memref: SSAValue | None
     dims: tuple[int, ...]
     shrunken: bool = False
     scalar: SSAValue | None = None
+    row: Position | None = None
 
 
 @dataclass(frozen=True)
@@ -268,7 +270,7 @@ class BodyEmitter:
             assert buffer.memref is not None, f"{access.buffer.type} is read before it is written"
             source, dims = buffer.memref, buffer.dims
             positions = point.local if buffer.shrunken else point.indices
-        place: list[Position] = []
+        place: list[Position] = [] if buffer is None or buffer.row is None else [buffer.row]
         for dim in dims:
             subscript = access.subscripts[dim]
             total = Position((), subscript.constant)

@@ -114,7 +114,10 @@ class _Outliner:
             if isinstance(band := group.operations[0], BandOp) and self._is_cloned(band.result):
                 continue  # it stays until its last user has a clone
             if len(group.operations) > 1 or not _is_outside(group.operations[0]):
-                group.operations.sort(key=grouping.positions.__getitem__)
+                # What is added up over rows comes last: the other ops say what the shared loops are.
+                group.operations.sort(
+                    key=lambda op: (not group.added_up.isdisjoint(op.results), grouping.positions[op])
+                )
                 self._outline_group(group, terminator)
                 continue
             # What stays keeps its place among the calls.

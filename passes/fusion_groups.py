@@ -9,6 +9,7 @@ Every op starts as a group of its own; groups along a value are merged as long a
 - A reduction that cannot be run so (over all elements, or over outer dimensions) takes in the elementwise ops that
   only it uses and is then *closed*; so does an op that only rearranges what was computed, such as a transpose at the
   end.
+- A sum of rows (`row_sums`) is added up by loops that have each of its rows anyway.
 - No path leaves a group and comes back, so that groups can be called one after the other.
 - A kernel has a limited number of inputs and of ops.
 - A contraction joins others if its loops may be cut into strips (`lowering.strips`): along all loops of its result, as
@@ -26,8 +27,7 @@ operand, so that a padded image is in memory one channel at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from heapq import heappop, heappush
+from dataclasses import replace
 from math import prod
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -38,9 +38,11 @@ from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexMapOp, Re
 from tenon.dialects.regions import used_values
 from tenon.dialects.size import Size, estimate, is_at_most
 from tenon.dialects.types import compute_type, element_of, numpy_dtype
+from tenon.passes.fusion_group import Edge, Group, Loops, Plan, connect, in_order, take_place, would_make_circle
 from tenon.passes.iteration import ACROSS, Iteration, is_indexed, iteration_of, rearranges_results, shape
 from tenon.passes.later_uses import LaterUses
 from tenon.passes.loop_classes import LoopClasses
+from tenon.passes.row_sums import sum_of_rows
 from tenon.passes.transposed_operands import wants_panels
 
 MOST_INPUTS, MOST_OPERATIONS, MOST_ROW_BYTES = 24, 256, 64 * 1024
@@ -52,59 +54,10 @@ FEWEST_STRIPED_ROWS = 64
 """Rows of a contraction below which cutting them into strips leaves it too little to reuse."""
 MOST_REREAD_BYTES = 2 * 1024 * 1024
 """Bytes of an operand that a contraction reads again for each strip: more of them do not stay in a cache."""
+FEWEST_SUMMED_ROWS = 64
+"""Rows from which on sums of them are worth being added up row by row, in memory."""
 LEAST_SHRINKING = 2
 """How many times larger than its sum an operand must be for a contraction to add up in memory, strip by strip."""
-
-Loops = tuple[int | None, ...]
-Edge = tuple[SSAValue, Operation, int]
-"""A value, an op that uses it, and as which operand."""
-
-
-class Group:
-    """Ops that run together, `position` being that of the last one; sets of positions are kept as bits."""
-
-    def __init__(self, op: Operation, position: int) -> None:
-        self.operations = [op]
-        self.position = position
-        self.members = 1 << position
-        self.ancestors = 0
-        self.predecessors: set[Group] = set()
-        self.successors: set[Group] = set()
-        self.inputs: set[SSAValue] = set()
-        self.pending: dict[SSAValue, int] = {}
-        """How many uses outside of the group a value still has."""
-        self.kept: set[SSAValue] = set()
-        """Values whose elements of a whole row must be kept when all uses are inside."""
-        self.loops: set[int] = set()
-        self.shared: frozenset[int] = frozenset()
-        self.accumulated: frozenset[int] = frozenset()
-        """Shared loops over which some op adds up what only leaves the group."""
-        self.added_up: set[SSAValue] = set()
-        """What is added up so."""
-        self.row_bytes = 0
-        self.closed = True
-        self.across: set[int] = set()
-        """Loops of values that windows read across, which cannot be shared."""
-
-    @property
-    def contractions(self) -> list[Operation]:
-        return [op for op in self.operations if isinstance(op, ContractionOp)]
-
-    @property
-    def has_rows(self) -> bool:
-        return len(self.loops) > len(self.shared)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How two groups run as one: the loops they share, and the bytes that one iteration of these keeps."""
-
-    shared: frozenset[int]
-    row_bytes: int = 0
-    accumulated: frozenset[int] = frozenset()
-    added_up: tuple[SSAValue, ...] = ()
-    """Values that are only complete when all iterations of the accumulated loops have run."""
-    across: frozenset[int] = frozenset()
 
 
 class Grouping:
@@ -135,27 +88,15 @@ class Grouping:
             group = self._add(op, position, pure)
             if not pure:
                 if last_effect is not None:
-                    self._connect(last_effect, group)
+                    connect(last_effect, group)
                 last_effect = group
+        if contractions:
+            for op in self.positions:
+                self._join_reader(op)
 
     def in_order(self) -> list[Group]:
         """The groups so that each comes after those it depends on; as in the block where that leaves a choice."""
-        groups = set(self.group_of.values())
-        waiting = {group: len(group.predecessors) for group in groups}
-        ready: list[tuple[int, Group]] = []
-        for group in groups:
-            if not waiting[group]:
-                heappush(ready, (group.position, group))
-        ordered: list[Group] = []
-        while ready:
-            _, group = heappop(ready)
-            ordered.append(group)
-            for successor in group.successors:
-                waiting[successor] -= 1
-                if not waiting[successor]:
-                    heappush(ready, (successor.position, successor))
-        assert len(ordered) == len(groups), "fusion groups depend on each other in a circle"
-        return ordered
+        return in_order(set(self.group_of.values()))
 
     # --- a group per op ---------------------------------------------------------------------------------------------
 
@@ -165,7 +106,7 @@ class Grouping:
         for value in used_values(op):
             producer = value.owner
             if isinstance(producer, Operation) and producer.parent is self._block:
-                self._connect(self.group_of[producer], group)
+                connect(self.group_of[producer], group)
         is_scheduled_alone = isinstance(op, ContractionOp) and not self._fuses_contractions
         iteration = iteration_of(op) if pure and not is_scheduled_alone else None
         if iteration is None:
@@ -218,33 +159,19 @@ class Grouping:
                 found[producer] = max(found.get(producer, 0), estimate(prod(shape(op, operand.type))))
         return sorted(found, key=lambda producer: -found[producer])
 
-    def _connect(self, before: Group, after: Group) -> None:
-        if before is after:
-            return
-        before.successors.add(after)
-        after.predecessors.add(before)
-        self._propagate(after, before.ancestors | before.members)
-
-    def _propagate(self, group: Group, ancestors: int) -> None:
-        pending = [(group, ancestors)]
-        while pending:
-            current, added = pending.pop()
-            if current.ancestors | added == current.ancestors:
-                continue
-            current.ancestors |= added
-            pending += [(successor, current.ancestors | current.members) for successor in current.successors]
-
     # --- merging ----------------------------------------------------------------------------------------------------
 
     def _try_merge(self, left: Group, right: Group) -> None:
         if left is right or left.closed or len(left.operations) + len(right.operations) > MOST_OPERATIONS:
             return
         inputs = self._merged_inputs(left, right)
-        if len(inputs) > MOST_INPUTS or _would_make_circle(left, right):
+        if len(inputs) > MOST_INPUTS or would_make_circle(left, right):
             return
         if right.closed:
             if self._feeds_only(left, right):
                 self._merge(left, right, inputs, None)
+            else:
+                self._try_to_sum_rows(left, right, inputs)
             return
         mark = self._classes.mark()
         plan = self._plan(left, right)
@@ -274,6 +201,8 @@ class Grouping:
         """Unite the loops of two groups; `None` if they cannot run as one."""
         small, large = (left, right) if len(left.operations) < len(right.operations) else (right, left)
         edges = list(self._edges(small, large))
+        if (left.sums_rows and right.contractions) or (right.sums_rows and left.contractions):
+            return None
         across = left.across | right.across | set(self._loops_across(edges))
         for value, user, _ in edges:
             added_up = value in left.added_up or value in right.added_up
@@ -347,6 +276,85 @@ class Grouping:
             return None
         row_bytes += self._bytes_of_settled(edges, shared, left, right)
         return None if row_bytes > MOST_ROW_BYTES else Plan(shared, row_bytes, accumulated, (result,))
+
+    def _join_reader(self, op: Operation) -> None:
+        """Let a sum of rows that stands alone join a group that reads an operand of it row by row anyway."""
+        group = self.group_of.get(op)
+        if not isinstance(op, ReductionOp) or group is None or not group.closed or op not in self._iterations:
+            return
+        readings = [(value, user, index) for user in group.operations for index, value in enumerate(user.operands)]
+        for value, user, index in readings:
+            access = self._iterations[user].access(index)
+            for use in () if access is None or self._is_cloned(value) else list(value.uses):
+                other, theirs = self.group_of.get(use.operation), self._iterations.get(use.operation)
+                if other is None or theirs is None or other is group or other.closed:
+                    continue
+                if (RECOMPUTED in op.attributes) != (RECOMPUTED in use.operation.attributes):
+                    continue
+                alike = zip(access or (), theirs.access(use.index) or (), strict=False)
+                inputs = self._merged_inputs(other, group)
+                if (
+                    len(inputs) <= MOST_INPUTS
+                    and len(other.operations) + len(group.operations) <= MOST_OPERATIONS
+                    and not would_make_circle(other, group)
+                    and self._try_to_sum_rows(other, group, inputs, self._pairs(user, use.operation, alike))
+                ):
+                    return
+
+    def _pairs(
+        self, one: Operation, other: Operation, alike: Iterable[tuple[int | None, int | None]]
+    ) -> list[tuple[int | None, int | None]]:
+        """The loops of two ops at positions that are alike."""
+
+        def loop(op: Operation, position: int | None) -> int | None:
+            return None if position is None or position == ACROSS else self._loops_of[op][position]
+
+        return [(loop(one, a), loop(other, b)) for a, b in alike]
+
+    def _try_to_sum_rows(
+        self,
+        left: Group,
+        right: Group,
+        inputs: set[SSAValue],
+        alike: Sequence[tuple[int | None, int | None]] = (),
+    ) -> bool:
+        """Let `right`, a sum of rows that nothing in `left` uses, add up each row where `left` has it. The loops
+        `alike` are one."""
+        mark = self._classes.mark()
+        plan = None
+        if all(a is not None and b is not None and self._classes.union(a, b) for a, b in alike):
+            plan = self._plan_sum_of_rows(left, right, list(self._edges(right, left)))
+        if plan is None:
+            self._classes.undo(mark)
+            return False
+        self._merge(left, right, inputs, plan)
+        return True
+
+    def _plan_sum_of_rows(self, left: Group, right: Group, edges: Sequence[Edge]) -> Plan | None:
+        op, find, extents = right.operations[-1], self._classes.find, self._classes.extents
+        if not self._fuses_contractions or left.contractions or not self._unite(edges):
+            return None
+        if not self._are_distinct((*left.operations, *right.operations)):
+            return None
+        found = sum_of_rows(op, self._iterations[op], [None if x is None else find(x) for x in self._loops_of[op]])
+        if found is None or any(value in left.added_up or value.owner in right.operations for value, _, _ in edges):
+            return None
+        accumulated = frozenset(map(find, left.accumulated))
+        all_loops = {find(loop) for loop in (*left.loops, *right.loops)}
+        size = estimate(prod([extents[loop] for loop in all_loops]))
+        if not found.shared <= frozenset(map(find, left.shared)) or accumulated - found.reduced or size <= LITTLE_WORK:
+            return None
+        if estimate(prod([extents[loop] for loop in found.shared])) < FEWEST_SUMMED_ROWS:
+            return None
+        row_bytes = self._bytes_of_rows((left, right), found.shared)
+        if row_bytes is None:
+            return None
+        row_bytes += self._row_bytes(op.results[0], found.shared)
+        row_bytes += self._bytes_of_settled(edges, found.shared, left, right)
+        across = frozenset(left.across)
+        if row_bytes > MOST_ROW_BYTES or found.shared.intersection(map(find, across)):
+            return None
+        return Plan(found.shared, row_bytes, found.reduced, (op.results[0],), across)
 
     def _bytes_of_rows(self, groups: Iterable[Group], shared: frozenset[int]) -> int | None:
         """The bytes of what groups keep of one iteration of the `shared` loops; `None` if these are not outside."""
@@ -475,29 +483,4 @@ class Grouping:
             large.closed = False
         for op in small.operations:
             self.group_of[op] = large
-        self._rewire(small, large)
-
-    def _rewire(self, small: Group, large: Group) -> None:
-        for group in small.predecessors:
-            group.successors.discard(small)
-            group.successors.add(large)
-        for group in small.successors:
-            group.predecessors.discard(small)
-            group.predecessors.add(large)
-        large.predecessors = (large.predecessors | small.predecessors) - {small, large}
-        large.successors = (large.successors | small.successors) - {small, large}
-        for group in (*large.predecessors, *large.successors):
-            group.successors.discard(small)
-            group.predecessors.discard(small)
-        large.predecessors.discard(large)
-        large.members |= small.members
-        large.ancestors = (large.ancestors | small.ancestors) & ~large.members
-        for successor in large.successors:
-            self._propagate(successor, large.ancestors | large.members)
-
-
-def _would_make_circle(left: Group, right: Group) -> bool:
-    """Whether some other group depends on one of the two and is depended on by the other."""
-    return any(group.ancestors & left.members for group in right.predecessors if group is not left) or any(
-        group.ancestors & right.members for group in left.predecessors if group is not right
-    )
+        take_place(small, large)
