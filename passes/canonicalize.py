@@ -1,7 +1,8 @@
 """Simplifies: algebra, constants, dead ops.
 
 Before: a verified module of any stage. After: the same results with fewer or cheaper ops; result types are as they
-were. Numbers may differ where an equation in `algebra` says so: zeros may change their sign.
+were. Numbers may differ where an equation in `algebra` says so: zeros may change their sign; and in rounding where
+`normalized_products` does.
 
 An op class may state equations of its own, as the hook `canonicalize`."""
 
@@ -24,6 +25,7 @@ from tenon.passes.algebra import EQUATIONS
 from tenon.passes.band_equations import BAND_EQUATIONS
 from tenon.passes.dce import Effects, erase_unreachable_functions
 from tenon.passes.fold import fold
+from tenon.passes.normalized_products import NORMALIZED_PRODUCTS
 from tenon.passes.shape_algebra import SHAPE_EQUATIONS
 
 Rewrite = Callable[[Any, PatternRewriter], object]
@@ -40,7 +42,7 @@ class CanonicalizePass(ModulePass):
     filtering: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        tables = (EQUATIONS, SHAPE_EQUATIONS, BAND_EQUATIONS)
+        tables = (EQUATIONS, SHAPE_EQUATIONS, BAND_EQUATIONS, NORMALIZED_PRODUCTS)
         keys = dict.fromkeys(key for table in tables for key in table)
         equations = {key: [pattern for table in tables for pattern in table.get(key, ())] for key in keys}
         with filtering_rows(self.filtering):

@@ -197,3 +197,44 @@ func.func @broadcast_along_a_part(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %b: 
 }
 // CHECK-LABEL: @broadcast_along_a_part
 // CHECK:         %y = tenon.add %i, %b
+
+// The weights of rows are divided by their sums behind the product that adds them up, which has fewer elements.
+func.func @normalized_rows_are_divided_late(%z: tensor<4x16xf32>, %v: tensor<16x8xf32>) -> tensor<4x8xf32> {
+  %m = tenon.max %z {axis = [1], keepdims = true} : tensor<4x16xf32> -> tensor<4x1xf32>
+  %d = tenon.subtract %z, %m : tensor<4x16xf32>, tensor<4x1xf32> -> tensor<4x16xf32>
+  %e = tenon.exp %d : tensor<4x16xf32> -> tensor<4x16xf32>
+  %s = tenon.sum %e {axis = [1], keepdims = true} : tensor<4x16xf32> -> tensor<4x1xf32>
+  %p = tenon.divide %e, %s : tensor<4x16xf32>, tensor<4x1xf32> -> tensor<4x16xf32>
+  %o = tenon.matmul %p, %v : tensor<4x16xf32>, tensor<16x8xf32> -> tensor<4x8xf32>
+  func.return %o : tensor<4x8xf32>
+}
+// CHECK-LABEL: @normalized_rows_are_divided_late
+// CHECK:         %e = tenon.exp
+// CHECK:         %s = tenon.sum %e
+// CHECK-NEXT:    %{{.*}} = tenon.matmul %e, %v
+// CHECK-NEXT:    %{{.*}} = tenon.divide %{{.*}}, %s : tensor<4x8xf32>, tensor<4x1xf32>
+
+// Columns that are summed to one do not go along with rows of the result, other divisors may be too large or too small,
+// and a result that has more elements stays undivided.
+func.func @other_quotients_stay(%z: tensor<4x4xf32>, %v: tensor<4x2xf32>, %w: tensor<4x8xf32>) -> (tensor<4x2xf32>, tensor<4x2xf32>, tensor<4x8xf32>) {
+  %m = tenon.max %z {axis = [0], keepdims = true} : tensor<4x4xf32> -> tensor<1x4xf32>
+  %d = tenon.subtract %z, %m : tensor<4x4xf32>, tensor<1x4xf32> -> tensor<4x4xf32>
+  %e = tenon.exp %d : tensor<4x4xf32> -> tensor<4x4xf32>
+  %s = tenon.sum %e {axis = [0], keepdims = true} : tensor<4x4xf32> -> tensor<1x4xf32>
+  %p = tenon.divide %e, %s : tensor<4x4xf32>, tensor<1x4xf32> -> tensor<4x4xf32>
+  %o = tenon.matmul %p, %v : tensor<4x4xf32>, tensor<4x2xf32> -> tensor<4x2xf32>
+  %t = tenon.sum %z {axis = [1], keepdims = true} : tensor<4x4xf32> -> tensor<4x1xf32>
+  %q = tenon.divide %z, %t : tensor<4x4xf32>, tensor<4x1xf32> -> tensor<4x4xf32>
+  %r = tenon.matmul %q, %v : tensor<4x4xf32>, tensor<4x2xf32> -> tensor<4x2xf32>
+  %n = tenon.max %z {axis = [1], keepdims = true} : tensor<4x4xf32> -> tensor<4x1xf32>
+  %f = tenon.subtract %z, %n : tensor<4x4xf32>, tensor<4x1xf32> -> tensor<4x4xf32>
+  %g = tenon.exp %f : tensor<4x4xf32> -> tensor<4x4xf32>
+  %u = tenon.sum %g {axis = [1], keepdims = true} : tensor<4x4xf32> -> tensor<4x1xf32>
+  %h = tenon.divide %g, %u : tensor<4x4xf32>, tensor<4x1xf32> -> tensor<4x4xf32>
+  %x = tenon.matmul %h, %w : tensor<4x4xf32>, tensor<4x8xf32> -> tensor<4x8xf32>
+  func.return %o, %r, %x : tensor<4x2xf32>, tensor<4x2xf32>, tensor<4x8xf32>
+}
+// CHECK-LABEL: @other_quotients_stay
+// CHECK:         tenon.matmul %p, %v
+// CHECK:         tenon.matmul %q, %v
+// CHECK:         tenon.matmul %h, %w
