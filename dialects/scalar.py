@@ -64,7 +64,7 @@ def scalar_constant(number: float, element: Attribute) -> Value:
         attr = IntegerAttr(int(number) % (1 << element.width.data), element)
     else:
         attr = IntegerAttr(int(number), element)  # pyright: ignore[reportArgumentType, reportCallIssue]
-    return Value(emit(arith.ConstantOp(attr)).result)
+    return Value(emit(arith.ConstantOp.create(result_types=[element], properties={"value": attr})).results[0])
 
 
 def fma(a: Value, b: Value | float, c: Value | float) -> Value:

@@ -34,7 +34,9 @@ def erase(module: ModuleOp) -> None:
     ops = list(module.walk())
     erasure = _Erasure()
     declared = [op.function_type for op in ops if isinstance(op, func.FuncOp)]
-    if not any(map(erasure.changes, [*declared, *(value.type for op in ops for value in _values(op))])):
+    # Few types have many values: one is told by its identity sooner than by what it is.
+    types = {id(type_): type_ for type_ in [value.type for op in ops for value in _values(op)]}
+    if not any(map(erasure.changes, [*declared, *types.values()])):
         return
     for op in ops:
         if isinstance(op, func.FuncOp):

@@ -40,7 +40,6 @@ class ModuleParts:
     given_declarations: dict[str, str] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
     """What parts of functions became: functions of their own."""
-    types: dict[int, tuple[Attribute, LlvmType]] = field(default_factory=dict)
     strides: dict[int, tuple[Attribute, tuple[int, ...]]] = field(default_factory=dict)
 
 
@@ -66,12 +65,8 @@ class FunctionWriter:
         self._offsets: dict[str, str] = {}
 
     def type_of(self, value: SSAValue) -> LlvmType:
-        """The LLVM type of a value. Keyed by identity, since hashing an attribute costs more than all else here."""
-        attribute = value.type
-        cached = self.module.types.get(id(attribute))
-        if cached is None:
-            cached = self.module.types[id(attribute)] = (attribute, llvm_type(attribute))
-        return cached[1]
+        """The LLVM type of a value."""
+        return llvm_type(value.type)
 
     def strides(self, memref_type: MemRefType) -> tuple[int, ...]:
         """The strides of a memref type, in elements."""

@@ -91,8 +91,22 @@ I1 = LlvmType("i1", 1)
 I64 = LlvmType("i64", 64)
 
 
+# By identity, since many values have one type, and to compare types walks all of them.
+_known: dict[int, tuple[Attribute, LlvmType]] = {}
+_MOST_KNOWN = 1024
+
+
 def llvm_type(value_type: Attribute) -> LlvmType:
     """The LLVM type of values of an IR type; raises `ValueError` for a type the CPU target has no values of."""
+    known = _known.get(id(value_type))
+    if known is None:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        known = _known[id(value_type)] = (value_type, _llvm_type(value_type))
+    return known[1]
+
+
+def _llvm_type(value_type: Attribute) -> LlvmType:
     match value_type:
         case Float32Type():
             return LlvmType("float", 32)

@@ -18,9 +18,11 @@ from loop_programs import (
     parse,
     run,
 )
+from xdsl.dialects.builtin import VectorType, f32
 from xdsl.utils.exceptions import VerifyException
 
 from tenon.lowering.emit_llvm import emit_llvm
+from tenon.lowering.emit_llvm_types import llvm_type
 from tenon.runtime.device_cpu import compile_object, host_target, load_object, native_assembly
 
 RANDOM = np.random.default_rng(0)
@@ -537,3 +539,10 @@ def test_emission_is_fast(record_property):
     out = np.zeros(16, np.float32)
     call(load(module), [x + 1, out, aligned_arena(0)])
     assert (out == 3).all()
+
+
+def test_types_that_are_gone_do_not_answer_for_new_ones():
+    # They are told by identity, and what is made after one that is gone may have its identity.
+    for number in range(3000):
+        lanes = number % 5 + 1
+        assert llvm_type(VectorType(f32, [lanes])).text == f"<{lanes} x float>"
