@@ -12,11 +12,14 @@ they are left to the C library.
 
 The option `scaling` says that the processor has the instructions of AVX-512 that multiply by powers of two: they are
 `scalar.scaleb`. Without it that is two products, also in place of `scalar.scaleb` that is there already.
+
+Without the option `multiply-add` the processor has no fused multiply-add. In f64 a call for each would cost more than
+one for the function, so that f64 is left to the C library, but for small whole powers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -123,23 +126,25 @@ class ExpandMathPass(ModulePass):
 
     exact: tuple[str, ...] = ()
     scaling: bool = False
+    multiply_add: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if unknown := sorted(set(self.exact) - set(exact_functions())):
             raise ValueError(f"expand-math: exact names {', '.join(unknown)}, none of {', '.join(exact_functions())}")
         for function in list(op.ops):
             if isinstance(function, FuncOp) and function.body.blocks:
-                _FunctionExpander(op, function, {f"math.{name}" for name in self.exact}, self.scaling).run()
+                _FunctionExpander(op, function, self).run()
 
 
 class _FunctionExpander:
     """Expands the operations of one function."""
 
-    def __init__(self, module: ModuleOp, function: FuncOp, exact: Collection[str], scaling: bool) -> None:
+    def __init__(self, module: ModuleOp, function: FuncOp, options: ExpandMathPass) -> None:
         self.module = module
         self.function = function
-        self.exact = exact
-        self.scaling = scaling
+        self.exact = {f"math.{name}" for name in options.exact}
+        self.scaling = options.scaling
+        self.multiply_add = options.multiply_add
         self.constants = Constants(function.body.block)
 
     def run(self) -> None:
@@ -165,6 +170,9 @@ class _FunctionExpander:
     def _expand_formula(self, op: Operation, element: Attribute) -> None:
         """The formula for the type of the operands, if there is one"""
         is_f32 = isinstance(element, Float32Type)
+        if not is_f32 and not self.multiply_add:
+            self._expand_small_power(op)
+            return
         formula = (_IN_F32 if is_f32 else _IN_F64).get(op.name)
         if op.name == "math.powf":
             self._expand_power(op, is_f32=is_f32)
@@ -237,6 +245,12 @@ class _FunctionExpander:
         else:
             result, unusual = powers.power(b, base, exponent)
             self._replace(op, b.unless(unusual, result, lambda inner: self._call(inner, op)))
+
+    def _expand_small_power(self, op: Operation) -> None:
+        if op.name == "math.powf":
+            chain = _constant_power(self._builder(op), *op.operands)
+            if chain is not None:
+                self._replace(op, chain)
 
     def _expand_integer_exponent(self, op: Operation, element: Attribute) -> None:
         """fpowi(x, n): a few multiplications, else powf(x, sitofp(n))"""

@@ -15,6 +15,8 @@ class LoweringOptions:
     """The size of the last level of the caches in bytes, where it is known."""
     scaling: bool = False
     """Whether one instruction multiplies by a power of two; an option of `expand-math`."""
+    multiply_add: bool = True
+    """Whether it has fused multiply-adds; an option of `expand-math`."""
     dots: tuple[str, ...] = ()
     """The elements, as `schedule` takes them, of which the target has dot products."""
     tuning: str = ""

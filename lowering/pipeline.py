@@ -61,7 +61,8 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
     updates = _spec("vectorize-updates", f"vector-bits={bits}")
     stream_stores = _spec("stream-stores", "" if options.cache is None else f"cache={options.cache}")
     exact = f"exact={options.exact_math}" if options.exact_math else ""
-    expand_math = _spec("expand-math", exact, "scaling=true" if options.scaling else "")
+    multiply_add = "" if options.multiply_add else "multiply-add=false"
+    expand_math = _spec("expand-math", exact, "scaling=true" if options.scaling else "", multiply_add)
     return (
         # The ops as they were traced.
         Stage("tensor", tensor_passes if bits else _without_contractions(tensor_passes)),

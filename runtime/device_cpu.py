@@ -35,13 +35,15 @@ _link_lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What object code is compiled for: LLVM's triple, CPU name and features, the width of its vector registers, and
-    the elements of whose groups it has dot products in all widths (the argument of `emit_llvm`)."""
+    """What object code is compiled for: LLVM's triple, CPU name and features, the width of its vector registers,
+    whether it has fused multiply-adds (`expand-math`), and the elements of whose groups it has dot products in all
+    widths (the argument of `emit_llvm`)."""
 
     triple: str
     cpu: str
     features: str
     vector_bits: int
+    multiply_add: bool = True
     dots: tuple[str, ...] = ()
 
     @property
@@ -52,7 +54,7 @@ class Target:
 
     @property
     def native_scaling(self) -> bool:
-        """Whether one instruction multiplies f32 in registers of any width by powers of two (`expand-math`)."""
+        """Whether one instruction multiplies floats in registers of any width by powers of two (`expand-math`)."""
         enabled = _enabled(self.features)
         return all(enabled.get(name) for name in _SCALING_FEATURES)
 
@@ -74,9 +76,10 @@ def _target(cpu: str | None, changes: str | None) -> Target:
         features = ",".join(filter(None, (binding.get_host_cpu_features().flatten(), changes)))
         enabled = _enabled(features)
         vector_bits = 512 if enabled.get("avx512f") else 256 if enabled.get("avx") else 128
-        target = Target(triple, binding.get_host_cpu_name(), features, vector_bits)
+        multiply_add = enabled.get("fma", not triple.startswith("x86_64"))
+        target = Target(triple, binding.get_host_cpu_name(), features, vector_bits, multiply_add)
         if changes is not None:
-            return replace(target, dots=_measured_dots(_probe_assembly(target), vector_bits))
+            return _measured(target, _probe_assembly(target))
         dots = [name for name, feature in _DOT_FEATURES.items() if enabled.get(feature) and enabled.get("avx512vl")]
         return replace(target, dots=tuple(dots))
     # LLVM ends the process over a name that it does not know, unless that mode is on
@@ -84,7 +87,12 @@ def _target(cpu: str | None, changes: str | None) -> Target:
     target = Target(triple, cpu, ",".join(filter(None, (mode, changes))), 0)
     assembly = _probe_assembly(target)
     vector_bits = 512 if "zmm" in assembly else 256 if "ymm" in assembly else 128
-    return replace(target, vector_bits=vector_bits, dots=_measured_dots(assembly, vector_bits))
+    return _measured(replace(target, vector_bits=vector_bits), assembly)
+
+
+def _measured(target: Target, assembly: str) -> Target:
+    """The target with what the assembly of `_probe_assembly` says of its instructions."""
+    return replace(target, multiply_add="fmadd" in assembly, dots=_measured_dots(assembly, target.vector_bits))
 
 
 def _enabled(features: str) -> dict[str, bool]:
@@ -93,14 +101,20 @@ def _enabled(features: str) -> dict[str, bool]:
 
 
 def _probe_assembly(target: Target) -> str:
-    """What LLVM makes of a long vector, and of what it can do by the instructions that come with dot products: a CPU's
-    name does not say which features it implies, and LLVM ends the process over an intrinsic that is missing."""
+    """What LLVM makes of a long vector, of a multiply-add, and of what it can do by the instructions that come with dot
+    products: a CPU's name does not say which features it implies, and LLVM ends the process over an intrinsic that is
+    missing."""
     text = """
 define void @double(ptr %x) {
   %a = load <16 x float>, ptr %x
   %b = fadd <16 x float> %a, %a
   store <16 x float> %b, ptr %x
   ret void
+}
+declare double @llvm.fma.f64(double, double, double)
+define double @multiply_add(double %a, double %b, double %c) {
+  %d = call double @llvm.fma.f64(double %a, double %b, double %c)
+  ret double %d
 }
 """
     for lanes in (8, 16) if target.triple.startswith("x86_64") else ():

@@ -63,6 +63,7 @@ def options(device: str) -> LoweringOptions:
         vector_bits=vector_bits(device),
         cache=last_level_cache(),
         scaling=_native_scaling(device),
+        multiply_add=_multiply_add(device),
         dots=dots(device),
         tuning=tuning_options(device),
         exact_math=knobs.exact_math,
@@ -77,6 +78,14 @@ def _native_scaling(device: str) -> bool:
     from tenon.runtime.device_cpu import host_target
 
     return host_target().native_scaling
+
+
+def _multiply_add(device: str) -> bool:
+    if device == "cuda":
+        return True
+    from tenon.runtime.device_cpu import host_target
+
+    return host_target().multiply_add
 
 
 def dots(device: str) -> tuple[str, ...]:

@@ -141,3 +141,15 @@ def test_instructions_of_this_processor_would_be_found() -> None:
     assert PROCESSORS["SSE2"].beyond.search(assembly)
     if target.vector_bits == 512:
         assert PROCESSORS["AVX2"].beyond.search(assembly)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "features"), [("x86-64", None), ("haswell", None), ("haswell", "-fma"), (None, "-fma")]
+)
+def test_f64_is_left_to_the_c_library_without_multiply_adds(cpu: str | None, features: str | None) -> None:
+    with tenon.knobs.override(target_cpu=cpu, target_features=features):
+        text = str(tenon.jit(lambda x: tenon.exp(x) + x**2).lower(np.zeros(16)).module)
+        expected = "fma" not in (features or "") and cpu == "haswell"
+        assert host_target().multiply_add == expected
+    assert ("math.exp" not in text) == expected
+    assert "math.powf" not in text

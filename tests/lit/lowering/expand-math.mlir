@@ -1,5 +1,6 @@
 // RUN: tenon-opt %s -p expand-math | filecheck %s
 // RUN: tenon-opt %s -p expand-math{scaling=true} | filecheck %s --check-prefix SCALING
+// RUN: tenon-opt %s -p expand-math{multiply-add=false} | filecheck %s --check-prefix SEPARATE
 
 // exp(x) = 2^n exp(r) for the whole number n next to x / log 2: a polynomial for exp(r), scaled by 2^n.
 func.func @exp(%x: f32) -> f32 {
@@ -124,6 +125,8 @@ func.func @exp_f64(%x: vector<4xf64>) -> vector<4xf64> {
   %y = math.exp %x : vector<4xf64>
   func.return %y : vector<4xf64>
 }
+// SEPARATE-LABEL: @exp_f64
+// SEPARATE-NEXT:    %y = math.exp %x : vector<4xf64>
 // CHECK-LABEL: @exp_f64
 // CHECK-NOT:     math.exp
 // CHECK:         %[[SHIFTED:.*]] = math.fma %{{.*}}, %{{.*}}, %[[MAGIC:.*]] : vector<4xf64>
