@@ -202,11 +202,20 @@ class OnnxNode:
     opset: int = 22
     inputs: Callable[[Sequence[Array]], list[Array]] | None = None
     """Rearranges the workload's arrays, where the operator wants others."""
+    outputs: int = 1
 
 
-def onnx(op: str, *, constants: tuple[int, ...] = (), opset: int = 22, inputs: Any = None, **attributes: Any) -> Any:
-    """onnxruntime on one operator."""
-    node = OnnxNode(op, attributes, constants, opset, inputs)
+def onnx(
+    op: str,
+    *,
+    constants: tuple[int, ...] = (),
+    opset: int = 22,
+    inputs: Any = None,
+    outputs: int = 1,
+    **attributes: Any,
+) -> Any:
+    """onnxruntime on one operator with so many `outputs`."""
+    node = OnnxNode(op, attributes, constants, opset, inputs, outputs)
 
     def prepare(arrays: Sequence[Array]) -> Runner:
         given = node.inputs(arrays) if node.inputs else list(arrays)
@@ -226,9 +235,10 @@ def _model_of(node: OnnxNode, arrays: Sequence[Array]) -> Any:
         if position not in node.constants
     ]
     known = [numpy_helper.from_array(arrays[position], names[position]) for position in node.constants]
-    operator = helper.make_node(node.op, names, ["y"], **node.attributes)
-    result = helper.make_empty_tensor_value_info("y")
-    graph = helper.make_graph([operator], "workload", given, [result], known)
+    made = [f"y{number}" for number in range(node.outputs)]
+    operator = helper.make_node(node.op, names, made, **node.attributes)
+    results = [helper.make_empty_tensor_value_info(name) for name in made]
+    graph = helper.make_graph([operator], "workload", given, results, known)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", node.opset)], ir_version=10)
 
 

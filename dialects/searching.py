@@ -15,10 +15,10 @@ from tenon.dialects.base import tensor_op
 from tenon.dialects.batching import all_batched
 from tenon.dialects.families import CompositeOp, IndexingOp, ReductionOp
 from tenon.dialects.inference import InferenceError, refine, show
+from tenon.dialects.ordering import goes_before
 from tenon.dialects.registry import tensor_function
 from tenon.dialects.scalar import emit_scalar
 from tenon.dialects.settings import setting
-from tenon.dialects.sorting import goes_before
 from tenon.dialects.structured import Reader, index_constant, repeated
 from tenon.dialects.traits import NoGradient
 from tenon.dialects.types import ANY_TENSOR, INTEGER_TENSOR, i64, shape_of, tensor_type

@@ -1,14 +1,18 @@
-"""Sorting: argsort, sort and top_k, from short runs that are merged pair by pair.
+"""Sorting: argsort, sort and top_k.
 
-Runs of a few elements are sorted by counting, for each element, those that go before it. Pairs of neighbouring runs are
-then merged until one is left. A merge cuts its result into chunks; where a chunk starts in the two runs is found by
+Where one thread does a row, rows of more than a few elements are sorted by their digits (`radix_sorting`), and the
+first few elements are selected (`row_selection`). Where a row is work for many threads, as on a GPU, it is cut into
+short runs, which are sorted by counting, for each element, those that go before it. Pairs of neighbouring runs are then
+merged until one is left. A merge cuts its result into chunks; where a chunk starts in the two runs is found by
 bisection (merge path: Green, McColl and Bader, ICS 2012), and within a chunk the smaller head is taken, step by step.
 All chunks of all rows are independent of each other. Every step keeps the order of equal elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from math import inf, nan, prod
 from typing import Any, ClassVar
@@ -24,7 +28,8 @@ from tenon.dialects.base import tensor_op
 from tenon.dialects.batching import all_batched, along_first_axis
 from tenon.dialects.families import CompositeOp, StructuredOp
 from tenon.dialects.inference import InferenceError, compatible, normalize_axis, show
-from tenon.dialects.scalar import convert, emit_scalar, to_compute
+from tenon.dialects.ordering import goes_before
+from tenon.dialects.scalar import convert, emit_scalar
 from tenon.dialects.settings import setting
 from tenon.dialects.structured import (
     LoopIndex,
@@ -56,16 +61,26 @@ from tenon.dialects.value import Value, ops
 _RUN = 32
 """The length of the runs that are sorted by counting, and of the chunks that a merge writes."""
 
+_MOST_SELECTED = 128
+"""How many elements of a row are selected one by one: what they cost at worst, where each element of the row is better
+than all before it, is no more than sorting the row costs."""
+
+_IS_SERIAL = ContextVar("serial_rows", default=True)
+
+
+@contextmanager
+def serial_rows(allowed: bool) -> Generator[None]:
+    """Whether one thread may do a row from end to end, for the duration of the block; otherwise rows are cut into
+    short pieces that are independent of each other, and merged."""
+    token = _IS_SERIAL.set(allowed)
+    try:
+        yield
+    finally:
+        _IS_SERIAL.reset(token)
+
+
 _LONGEST_RUN = 64
 """Up to this length a row is one run."""
-
-
-def goes_before(x: Value, y: Value, descending: bool) -> Value:
-    """Whether `x` stands before `y` in sorted order; equal elements do not. NaN is larger than every number."""
-    x, y = to_compute(x), to_compute(y)
-    larger, smaller = (x, y) if descending else (y, x)
-    before = smaller < larger
-    return before | ((larger != larger) & (smaller == smaller)) if is_float(x.type) else before
 
 
 @tensor_op
@@ -284,13 +299,25 @@ class ArgsortOp(CompositeOp):
     def decompose(x: Value, *, axis: int, descending: bool, stable: bool) -> Value:
         if 0 in x.shape:
             return ops.zeros(x.shape, "i64")
-        axis = normalize_axis(axis, x.ndim)
-        order = (*[i for i in range(x.ndim) if i != axis], axis)
-        moved = ops.transpose(x, permutation=order)
-        rows = ops.reshape(moved, shape=(prod(moved.shape[:-1]), moved.shape[-1]))
-        places = ops.reshape(_sorted_places(rows, descending), shape=moved.shape)
-        back = tuple([order.index(i) for i in range(x.ndim)])
-        return ops.cast(ops.transpose(places, permutation=back), dtype=i64)
+        if _is_sorted_by_digits(x.shape[axis]):
+            return _along_rows(x, axis, lambda rows: ops.argsort_rows(rows, descending=descending))
+        return ops.cast(_along_rows(x, axis, lambda rows: _sorted_places(rows, descending)), dtype=i64)
+
+
+def _along_rows(x: Value, axis: int, function: Callable[[Value], Value]) -> Value:
+    """What `function` makes of the elements of `x` along `axis` as rows (rows, n), a row of any length for each."""
+    axis = normalize_axis(axis, x.ndim)
+    order = (*[i for i in range(x.ndim) if i != axis], axis)
+    moved = ops.transpose(x, permutation=order)
+    outer = moved.shape[:-1]
+    result = function(ops.reshape(moved, shape=(prod(outer), moved.shape[-1])))
+    back = tuple([order.index(i) for i in range(x.ndim)])
+    return ops.transpose(ops.reshape(result, shape=(*outer, result.shape[-1])), permutation=back)
+
+
+def _is_sorted_by_digits(size: int) -> bool:
+    """Whether rows of `size` elements are sorted from end to end."""
+    return _IS_SERIAL.get() and size > _RUN
 
 
 def _sorted_places(x: Value, descending: bool) -> Value:
@@ -342,10 +369,26 @@ class SortOp(CompositeOp):
     stable = setting(bool, default=True)
     result = result_def(ANY_TENSOR)
 
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        shape = shape_of(x)
+        if shape is not None:
+            normalize_axis(settings["axis"], len(shape))
+        return x
+
     @staticmethod
     def decompose(x: Value, *, axis: int, descending: bool, stable: bool) -> Value:
+        if 0 not in x.shape and _is_sorted_by_digits(x.shape[axis]):
+            return _along_rows(x, axis, lambda rows: ops.sort_rows(rows, descending=descending))
         places = ops.argsort(x, axis=axis, descending=descending, stable=stable)
         return ops.gather_elements(x, places, axis=axis)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, *, axis: int, descending: bool, stable: bool) -> tuple[Any, ...]:
+        """To the elements at the places that sort them."""
+        places = ops.argsort(x, axis=axis, descending=descending, stable=stable)
+        return (ops.scatter_elements(ops.zeros_like(x), places, g, axis=axis, reduction="add"),)
 
 
 @tensor_op
@@ -386,8 +429,11 @@ class TopKOp(CompositeOp):
 
     @staticmethod
     def decompose(x: Value, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Value, Value]:
-        places = ops.argsort(x, axis=axis, descending=largest)
         axis = normalize_axis(axis, x.ndim)
         limits = tuple([k if i == axis else size for i, size in enumerate(x.shape)])
-        first = ops.slice(places, starts=(0,) * x.ndim, limits=limits)
+        if _IS_SERIAL.get() and 0 not in limits and k <= _MOST_SELECTED and 4 * k <= x.shape[axis]:
+            first = _along_rows(x, axis, lambda rows: ops.leading_places(rows, k=k, descending=largest))
+        else:
+            places = ops.argsort(x, axis=axis, descending=largest)
+            first = ops.slice(places, starts=(0,) * x.ndim, limits=limits)
         return ops.gather_elements(x, first, axis=axis), first

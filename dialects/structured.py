@@ -209,19 +209,42 @@ def counted_loops(
     extents: Sequence[int], carried: SSAValue, body: Callable[[list[Value], SSAValue], SSAValue]
 ) -> SSAValue:
     """A nest of `scf.for` over `extents` that carries one tensor through `body(indices, tensor) -> tensor`."""
-    zero, one = index_constant(0), index_constant(1)
 
     def nest(remaining: Sequence[int], indices: list[Value], current: SSAValue) -> SSAValue:
         if not remaining:
             return body(indices, current)
-        block = Block(arg_types=[index, current.type])
-        with inserting(InsertionPoint(block, scalar=True)):
-            result = nest(remaining[1:], [*indices, CountedIndex(block.args[0], remaining[0])], block.args[1])
-            emit(scf.YieldOp(result))
-        upper = index_constant(remaining[0])
-        return emit(scf.ForOp(zero.ssa, upper.ssa, one.ssa, [current], Region(block))).results[0]
+        return counted_loop(
+            remaining[0], [current], lambda index, inner: [nest(remaining[1:], [*indices, index], inner[0])]
+        )[0]
 
     return nest(extents, [], carried)
+
+
+def counted_loop(
+    extent: int,
+    carried: Sequence[SSAValue],
+    body: Callable[[CountedIndex, list[SSAValue]], Sequence[SSAValue]],
+    start: int = 0,
+) -> list[SSAValue]:
+    """An `scf.for` from `start` to `extent` that carries tensors and scalars through `body(index, carried)`."""
+    block = Block(arg_types=[index, *[value.type for value in carried]])
+    with inserting(InsertionPoint(block, scalar=True)):
+        emit(scf.YieldOp(*body(CountedIndex(block.args[0], extent), list(block.args[1:]))))
+    lower, upper, one = (index_constant(number).ssa for number in (start, extent, 1))
+    return list(emit(scf.ForOp(lower, upper, one, list(carried), Region(block))).results)
+
+
+def conditional(
+    condition: Value, carried: Sequence[SSAValue], body: Callable[[], Sequence[SSAValue]]
+) -> list[SSAValue]:
+    """What `body()` makes of the tensors `carried` where `condition` holds, and `carried` where it does not."""
+    taken, skipped = Block(), Block()
+    with inserting(InsertionPoint(taken, scalar=True)):
+        emit(scf.YieldOp(*body()))
+    with inserting(InsertionPoint(skipped, scalar=True)):
+        emit(scf.YieldOp(*carried))
+    types = [value.type for value in carried]
+    return list(emit(scf.IfOp(condition.ssa, types, [taken], [skipped])).results)
 
 
 def repeated(count: int, carried: Sequence[Value], step: Callable[[list[Value]], Sequence[Value]]) -> list[Value]:
@@ -235,8 +258,8 @@ def repeated(count: int, carried: Sequence[Value], step: Callable[[list[Value]],
     return [Value(r) for r in emit(scf.ForOp(start, stop, one, [v.ssa for v in carried], Region(block))).results]
 
 
-def inserted(target: SSAValue, value: Value, indices: Sequence[Value]) -> SSAValue:
-    """`target` with the element at `indices` replaced."""
+def inserted(target: SSAValue, value: Value, indices: Sequence[Value | int]) -> SSAValue:
+    """`target` with the element at `indices`, which are known to lie inside of it, replaced."""
     assert isinstance(target.type, TensorType)
     element: Any = convert(value, element_of(target.type)).ssa
-    return emit(tensor.InsertOp(element, target, [i.ssa for i in indices])).results[0]
+    return emit(tensor.InsertOp(element, target, [as_index(i).ssa for i in indices])).results[0]

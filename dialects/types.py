@@ -143,23 +143,24 @@ def promote(elements: Iterable[Attribute]) -> Attribute:
     present = set(elements)
     assert present
     if floats := [element for element in present if is_float(element)]:
-        widest = max(map(_width, floats))
-        found = [element for element in floats if _width(element) == widest]
+        widest = max(map(bit_width, floats))
+        found = [element for element in floats if bit_width(element) == widest]
         return found[0] if len(found) == 1 else f32
     if any(isinstance(element, IndexType) for element in present):
         return IndexType()
     integers = [element for element in present if is_integer(element)]
     if not integers:
         return i1
-    unsigned = max((_width(element) for element in integers if is_unsigned(element)), default=0)
-    signed = max((_width(element) for element in integers if not is_unsigned(element)), default=0)
+    unsigned = max((bit_width(element) for element in integers if is_unsigned(element)), default=0)
+    signed = max((bit_width(element) for element in integers if not is_unsigned(element)), default=0)
     if not signed:
         return IntegerType(unsigned, Signedness.UNSIGNED)
     width = max(signed, 2 * unsigned)
     return IntegerType(width) if width <= 64 else f32
 
 
-def _width(element: Attribute) -> int:
+def bit_width(element: Attribute) -> int:
+    """The bits of an element in memory."""
     return numpy_dtype(element).itemsize * 8
 
 

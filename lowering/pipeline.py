@@ -34,6 +34,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "skip-hidden": _loader("skip_hidden", "SkipHiddenPass"),
     "convert-structured-to-loops": _loader("convert_structured_to_loops", "ConvertStructuredToLoopsPass"),
     "vectorize-updates": _loader("vectorize_updates", "VectorizeUpdatesPass"),
+    "separate-rows": _loader("separate_rows", "SeparateRowsPass"),
     "prefetch-rows": _loader("prefetch_rows", "PrefetchRowsPass"),
     "stream-stores": _loader("stream_stores", "StreamStoresPass"),
     "parallelize": _loader("parallelize", "ParallelizePass"),
@@ -65,7 +66,7 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
     expand_math = _spec("expand-math", exact, "scaling=true" if options.scaling else "", multiply_add)
     return (
         # The ops as they were traced.
-        Stage("tensor", tensor_passes if bits else _without_contractions(tensor_passes)),
+        Stage("tensor", tensor_passes if bits else _for_scalar_loops(tensor_passes)),
         # Fusion groups are kernels.
         Stage("fused", ("convert-tensor-to-structured", "fuse-structured")),
         # Every op is a linalg.generic on tensors.
@@ -75,7 +76,9 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
         # Kernels are loops over vectors and scalars.
         Stage(
             "loops",
-            (updates, "prefetch-rows", stream_stores, "parallelize", expand_math, "mark-final") if bits else (),
+            (updates, "separate-rows", "prefetch-rows", stream_stores, "parallelize", expand_math, "mark-final")
+            if bits
+            else (),
         ),
     )
 
@@ -86,11 +89,12 @@ def _spec(name: str, *options: str) -> str:
     return f"{name}{{{given}}}" if given else name
 
 
-def _without_contractions(passes: Sequence[str]) -> tuple[str, ...]:
-    """Scalar loops have no register tiles, so that nothing is won when a contraction shares loops. Programs for GPUs
-    are launched with all of their arguments."""
+def _for_scalar_loops(passes: Sequence[str]) -> tuple[str, ...]:
+    """Scalar loops have no register tiles, so that nothing is won when a contraction shares loops; where they are the
+    threads of a GPU, a row is work for many. Programs for GPUs are launched with all of their arguments."""
     left_out = ("recompute", "split-frozen")
-    return tuple(["fuse{contractions=false}" if name == "fuse" else name for name in passes if name not in left_out])
+    changed = {"fuse": "fuse{contractions=false}", "decompose": "decompose{serial-rows=false}"}
+    return tuple([changed.get(name, name) for name in passes if name not in left_out])
 
 
 def _without_filtering(passes: Sequence[str]) -> tuple[str, ...]:

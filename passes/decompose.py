@@ -22,6 +22,7 @@ from tenon.dialects.identity import IdentityOp, StopGradientOp
 from tenon.dialects.inference import compatible
 from tenon.dialects.registry import registry
 from tenon.dialects.signature import map_grouped
+from tenon.dialects.sorting import serial_rows
 from tenon.dialects.value import InsertionPoint, Value, inserting
 
 # Decompositions nest a few levels deep; far more means that ops decompose into each other.
@@ -30,17 +31,20 @@ _DEEPEST = 64
 
 @dataclass(frozen=True)
 class DecomposePass(ModulePass):
-    """Replace composite ops by what they are composed of; `only` restricts it to ops of these names."""
+    """Replace composite ops by what they are composed of; `only` restricts it to ops of these names. With `serial_rows`
+    one thread may sort a row from end to end."""
 
     name = "decompose"
     only: tuple[str, ...] = ()
+    serial_rows: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = {name for full in registry() for name in (full, full.rpartition(".")[2])}
         for name in self.only:
             if name not in known:
                 raise PassFailedException(f"decompose: there is no op named {name!r}")
-        decompose(op, self.only)
+        with serial_rows(self.serial_rows):
+            decompose(op, self.only)
         if not self.only:
             drop_identities(op)
 

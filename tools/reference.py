@@ -33,7 +33,15 @@ _CHAPTERS: dict[str, tuple[str, ...]] = {
     "Element by element": ("arithmetic", "comparison", "elementary", "pairwise", "special", "piecewise", "activation"),
     "Making and converting": ("creation", "constant", "random", "sampling"),
     "Moving elements": ("shape", "joining", "rearranging", "padding", "indexing", "band", "dynamic_slicing", "scatter"),
-    "Reducing, scanning and sorting": ("reduction", "norms", "cumulative", "sorting", "searching"),
+    "Reducing, scanning and sorting": (
+        "reduction",
+        "norms",
+        "cumulative",
+        "sorting",
+        "radix_sorting",
+        "row_selection",
+        "searching",
+    ),
     "Products and windows": (
         *("contraction", "einsum", "convolution", "transposed_convolution"),
         *("sliding", "pooling", "global_pooling"),

@@ -64,7 +64,14 @@ def best(x: Array, k: int, axis: int = -1, largest: bool = True) -> tuple[Array,
     return np.take_along_axis(x, places, axis), places
 
 
-for _shape, _k, _axis in [((7,), 3, -1), ((3, 5), 5, 1), ((3, 5), 1, 0), ((2, 100), 4, 1), ((3, 5), 0, 1)]:
+for _shape, _k, _axis in [
+    ((7,), 3, -1),
+    ((3, 5), 5, 1),
+    ((3, 5), 1, 0),
+    ((2, 100), 4, 1),
+    ((5, 2), 1, 0),
+    ((3, 5), 0, 1),
+]:
     for _largest in (True, False):
         add(
             "top_k",
@@ -120,6 +127,19 @@ add(
     length=2,
     chunk=2,
 )
+
+for _dtype in (F32, np.uint8, np.int64):  # digits of 8, 32 and 64 bits
+    for _descending in (False, True):
+        _rows = integers("rows", (2, 11), np.int64, 0, 7).astype(_dtype)
+        add("sort_rows", [_rows], lambda x, d=_descending: in_order(x, -1, d), descending=_descending)
+        add("argsort_rows", [_rows], lambda x, d=_descending: order(x, -1, d), descending=_descending)
+        add("leading_places", [_rows], lambda x, d=_descending: best(x, 3, -1, d)[1], k=3, descending=_descending)
+for _x in (SPECIAL, SPECIAL.astype(F16), SPECIAL.astype(F64)):
+    add("argsort_rows", [_x], order, "special")
+add("leading_places", [np.tile(SPECIAL, 2)], lambda x: best(x, 20, -1, False)[1], "special", k=20)
+add("leading_places", [np.zeros((0, 3), F32)], lambda x: np.zeros((0, 2), np.int64), k=2)
+for _name in ("sort_rows", "argsort_rows"):
+    add(_name, [np.zeros((2, 0), np.int64)], lambda x: x)
 
 # --- searching --------------------------------------------------------------------------------------------------------
 

@@ -49,6 +49,7 @@ FOR_EACH_SIZE = frozenset(
         "dropout_with_mask",
         "dynamic_slice",
         "glu",
+        "leading_places",
         "local_response_norm",
         "lp_pool",
         "max_pool",

@@ -104,6 +104,8 @@ def programs() -> dict[str, Program]:
         "conv2d": Program(lambda x, w: tenon.conv2d(x, w, padding=1), (image, kernel), conv2d(image, kernel), 5e-5),
         "gelu": Program(tenon.gelu, (rows,), gelu(rows), 1e-6),
         "argmax": Program(lambda x: tenon.argmax(x, axis=1), (ties,), ties.argmax(1)),
+        "argsort": Program(lambda x: tenon.argsort(x, axis=1), (ties,), ties.argsort(1, kind="stable")),
+        "top_k": Program(lambda x: tenon.top_k(x, 9)[1], (ties,), (-ties).argsort(1, kind="stable")[:, :9]),
         "transpose": Program(lambda x: tenon.transpose(x), (rows,), rows.T),
         "int8_sum": Program(lambda x: tenon.sum(x, axis=1), (numbers,), numbers.sum(1, dtype=np.int8)),
         "f16_product": Program(lambda x, y: x * y, (halves, halves[::-1].copy()), halves * halves[::-1]),

@@ -101,6 +101,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "few columns": (lambda x: tenon.sum(x, axis=0), (floats(905, 5),)),
     "a product of vectors": (lambda x, y: x @ y, (floats(779), floats(779))),
     "whether any is": (lambda x: tenon.any(x > 2.9), (floats(700),)),
+    "sorted rows": (lambda x: tenon.sort(x), (floats(9, 83),)),
+    "selected columns": (lambda x: tenon.top_k(x, 3, axis=0)[1], (floats(83, 9),)),
     "gradient": (tenon.grad(lambda w, x: tenon.sum(tenon.tanh(x @ w))), (floats(21, 33), floats(45, 21))),
 }
 

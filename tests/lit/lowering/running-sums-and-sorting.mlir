@@ -1,5 +1,6 @@
 // RUN: tenon-opt %s -p convert-tensor-to-structured --split-input-file | filecheck %s
 // RUN: tenon-opt %s -p fuse,convert-tensor-to-structured,bufferize,convert-structured-to-loops --split-input-file | filecheck %s --check-prefix LOOPS
+// RUN: tenon-opt %s -p fuse,convert-tensor-to-structured,bufferize,convert-structured-to-loops,separate-rows --split-input-file | filecheck %s --check-prefix SEPARATE
 
 // A running sum is one generic with the sum so far and the result; the loop along the axis is run in order, from the
 // end if `reverse`. f16 is summed in f32.
@@ -52,3 +53,42 @@ func.func @merge(%x: tensor<2x8xf32>, %p: tensor<2x8xi32>) -> (tensor<2x4x2xf32>
 // LOOPS:           scf.for
 // LOOPS:             memref.load %[[START]][] : memref<i64>
 // LOOPS:             memref.store %{{.*}}, %[[START]][] : memref<i64>
+
+// -----
+
+// Rows of more than a few elements are sorted by their digits: counted in one pass over the row, moved in one for each.
+// A thread does a row, in memory of its own.
+func.func @digits(%x: tensor<3x70xi16>) -> tensor<3x70xi16> {
+  %v = tenon.sort_rows %x : tensor<3x70xi16> -> tensor<3x70xi16>
+  func.return %v : tensor<3x70xi16>
+}
+// CHECK-LABEL: @digits
+// CHECK:         %[[RESULT:.*]] = tensor.empty() : tensor<3x70xi16>
+// CHECK:         scf.for %[[ROW:[a-z0-9_]+]] = {{.*}} -> (tensor<3x2x256xi32>, tensor<3x70xi16>, tensor<3x70xi16>, tensor<3x70xi16>) {
+// CHECK-COUNT-6:   scf.for
+// CHECK:             tensor.insert %{{.*}} into %{{.*}}[%[[ROW]], %{{.*}}] : tensor<3x70xi16>
+
+// SEPARATE-LABEL: func.func private @kernel_0
+// SEPARATE:         "scf.parallel"
+// SEPARATE:           memref.alloca() : memref<70xi16>
+// SEPARATE-NEXT:      {{.*}} memref.alloca() : memref<2x256xi32>
+// SEPARATE-NEXT:      {{.*}} memref.alloca() : memref<70xi16>
+// SEPARATE-NOT:       memref.alloca
+// SEPARATE:           func.return
+
+// -----
+
+// The first few elements of a row are kept in order while it is read, in blocks: one in which nothing stands before the
+// last of them is passed over.
+func.func @select(%x: tensor<3x70xf32>) -> tensor<3x2xi64> {
+  %p = tenon.leading_places %x {k = 2} : tensor<3x70xf32> -> tensor<3x2xi64>
+  func.return %p : tensor<3x2xi64>
+}
+// CHECK-LABEL: @select
+// CHECK:         scf.for %[[ROW:[a-z0-9_]+]] =
+// CHECK:           tensor.extract %x[%[[ROW]], %{{.*}}] : tensor<3x70xf32>
+// CHECK:           %[[LAST:[a-z0-9_]+]] = tensor.extract %{{.*}}[%[[ROW]], %{{.*}}] : tensor<3x2xf32>
+// CHECK:           %[[VALUE:[a-z0-9_]+]] = tensor.extract %x[%[[ROW]], %{{.*}}] : tensor<3x70xf32>
+// CHECK-NEXT:      %{{.*}} = arith.cmpf oeq, %[[VALUE]], %[[VALUE]] : f32
+// CHECK:           scf.yield %{{.*}} : i1
+// CHECK:           scf.if
