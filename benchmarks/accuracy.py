@@ -304,8 +304,9 @@ SciPy's and PyTorch's sigmoid is 0 below -88.7, where the exact result is subnor
 
 On the CPU, all functions are inline arithmetic, the same for scalars and vectors. Left to the C library are sines and
 cosines of arguments from 2^30 on, tangents of those from 2^16 on in f32 and from 2^30 on in f64, and powers in f64 of
-numbers that are zero, subnormal, infinite or NaN, or that are of such magnitudes. On a GPU, CUDA's mathematical library
-takes the place of the inline arithmetic and of the C library; the table does not measure it.
+numbers that are zero, subnormal, infinite or NaN, or that are of such magnitudes; and all of f64 on processors without
+fused multiply-adds. On a GPU, CUDA's mathematical library takes the place of the inline arithmetic and of the C
+library; the table does not measure it.
 
 Convolutions whose windows have three rows are computed by minimal filtering where that is faster. In f32 its largest
 error is 1.1e-6 of the largest result, and 0.9e-6 for the sum itself (64 channels). An infinity or a NaN of the image
