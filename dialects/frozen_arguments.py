@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     UnitAttr,
 )
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 FROZEN = "tenon.frozen"
 """The attribute of arguments that are the same at every call."""
@@ -39,6 +40,25 @@ def frozen_positions(function: func.FuncOp) -> list[int]:
     """The arguments of `function` that are frozen."""
     marks = function.arg_attrs.data if function.arg_attrs is not None else ()
     return [i for i, attributes in enumerate(marks) if FROZEN in attributes.data]
+
+
+def is_frozen(value: SSAValue) -> bool:
+    """Whether `value` depends on frozen arguments and constants alone."""
+    found, seen, pending = False, {value}, [value]
+    while pending:
+        current = pending.pop()
+        owner = current.owner
+        if isinstance(current, BlockArgument):
+            function = current.block.parent_op()
+            if not isinstance(function, func.FuncOp) or current.index not in frozen_positions(function):
+                return False
+            found = True
+        elif isinstance(owner, Operation):
+            if owner.regions:
+                return False
+            pending += [operand for operand in owner.operands if operand not in seen]
+            seen.update(owner.operands)
+    return found
 
 
 def prepare_function(main: func.FuncOp) -> func.FuncOp | None:

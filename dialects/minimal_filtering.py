@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
+from tenon.dialects.frozen_arguments import is_frozen
 from tenon.dialects.types import f32, f64, numpy_dtype
 from tenon.dialects.value import Value, ops
 from tenon.dialects.windows import Sizes, Windows, moved, places
@@ -31,6 +32,10 @@ FEWEST_CHANNELS = 16
 """Channels and filters below which the transforms of images and results cost more than is spared."""
 FEWEST_WINDOWS = 128
 """Windows below which the transform of the weight costs too much."""
+FEWEST_FROZEN_WINDOWS = 24
+"""The same for a weight that is transformed once: from here on the products cost more than to read twice the bytes."""
+LARGE_FILTERS = 2**21
+"""Bytes of the filters at one point from which on they do not stay in a cache near by, so that they lie together."""
 POINTS = (0.0, 0.75, -0.75, 1.5, -1.5)
 TAPS = 3
 LARGEST_GROUP = len(POINTS) + 2 - TAPS
@@ -59,7 +64,8 @@ def minimal_filtering(x: Value, weight: Value, windows: Windows, counts: Sizes) 
         return None
     if x.element_type not in (f32, f64) or windows.stride[-1] != 1 or counts[-2] < 2:
         return None
-    if min(weight.shape[1:3]) < FEWEST_CHANNELS or x.shape[0] * prod(counts) < FEWEST_WINDOWS:
+    fewest = FEWEST_FROZEN_WINDOWS if is_frozen(weight.ssa) else FEWEST_WINDOWS
+    if min(weight.shape[1:3]) < FEWEST_CHANNELS or x.shape[0] * prod(counts) < fewest:
         return None
     return _filtered(x, weight, windows, counts, _rows_of_group(counts[-2]))
 
@@ -85,20 +91,16 @@ def _filtered(x: Value, weight: Value, windows: Windows, counts: Sizes, group: i
     image = _contracted(extents, [(x, place), (to_image.astype(dtype), (d[2], d[-1]))], tuple(d[:-1]))
     image = ops.reshape(image, shape=(n, groups, points, c, *outer, rows * width))
 
-    # (groups, f, c, ...taps, points, columns), where the last two are one loop for vectors
     rank = len(taps)
-    extents = (groups, f, c, *taps, points, columns, TAPS, columns)
-    d = [AffineExpr.dimension(i) for i in range(len(extents))]
-    spread = np.einsum("ik,lm->klim", to_weight, np.eye(columns)).astype(dtype)
-    factors = [(weight, (*d[: 3 + rank], *d[-2:])), (spread, (*d[-2:], *d[-4:-2]))]
-    filters = _contracted(extents, factors, d[:-2])
+    by_point = prod((f, c, *taps, columns)) * dtype.itemsize > LARGE_FILTERS
+    filters = _filters_by_point(weight, to_weight) if by_point else _filters(weight, to_weight)
 
     # (n, groups, f, points, ...outer, places along the rows)
     extents = (n, groups, f, points, *counts[:-2], (rows - 1) * width + counts[-1], c, *taps, columns)
     d = [AffineExpr.dimension(i) for i in range(len(extents))]
     out, channel, tap = d[4 : 4 + rank + 1], d[5 + rank], d[6 + rank :]
     place = places(out, tap, _without_rows(windows.stride), _without_rows(windows.dilation))
-    weight_index = (d[1], d[2], channel, *tap[:-1], d[3], tap[-1])
+    weight_index = (d[1], d[3], d[2], channel, *tap) if by_point else (d[1], d[2], channel, *tap[:-1], d[3], tap[-1])
     product = _contracted(extents, [(image, (*d[:2], d[3], channel, *place)), (filters, weight_index)], (*d[:4], *out))
 
     # (n, groups, f, ...outer, rows, group, counts[-1])
@@ -108,6 +110,26 @@ def _filtered(x: Value, weight: Value, windows: Windows, counts: Sizes, group: i
     result = _contracted(extents, [(product, place), (to_result.astype(dtype), (d[-3], d[-1]))], tuple(d[:-1]))
     result = ops.reshape(result, shape=(n, groups, f, *counts[:-2], rows * group, counts[-1]))
     return moved(result, (0, 0), (counts[-2] - rows * group, 0))
+
+
+def _filters(weight: Value, matrix: Matrix) -> Value:
+    """`weight` (groups, f, c, ...taps, rows, columns) as (groups, f, c, ...taps, points, columns), where the last two
+    are one loop for vectors."""
+    groups, f, c, *taps, rows, columns = weight.shape
+    extents = (groups, f, c, *taps, len(matrix), columns, rows, columns)
+    d = [AffineExpr.dimension(i) for i in range(len(extents))]
+    spread = np.einsum("ik,lm->klim", matrix, np.eye(columns)).astype(numpy_dtype(weight.element_type))
+    return _contracted(extents, [(weight, (*d[:-4], *d[-2:])), (spread, (*d[-2:], *d[-4:-2]))], d[:-2])
+
+
+def _filters_by_point(weight: Value, matrix: Matrix) -> Value:
+    """`weight` as (groups, points, f, c, ...taps, columns): the products at one point read what they need alone."""
+    groups, f, c, *taps, rows, columns = weight.shape
+    extents = (groups, len(matrix), f, c, *taps, columns, rows)
+    d = [AffineExpr.dimension(i) for i in range(len(extents))]
+    own = (d[0], *d[2:-2], d[-1], d[-2])
+    by_point = matrix.astype(numpy_dtype(weight.element_type))
+    return _contracted(extents, [(weight, own), (by_point, (d[1], d[-1]))], d[:-1])
 
 
 def _without_rows(sizes: Sizes) -> Sizes:

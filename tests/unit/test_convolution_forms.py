@@ -16,9 +16,11 @@ import tenon
 from tenon.dialects.contraction import ContractOp
 from tenon.dialects.minimal_filtering import filtering_matrices
 from tenon.dialects.shape import TransposeOp
+from tenon.dialects.types import shape_of
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
 from tenon.passes.pipeline import TENSOR_PIPELINE
+from tenon.runtime.executables import executable
 from tenon.runtime.lower import new_context
 
 Array = np.ndarray[Any, Any]
@@ -141,6 +143,18 @@ def test_filtering_along_rows(geometry: Geometry) -> None:
     run_passes(new_context(), module, ["decompose", "canonicalize"])
     assert sum(isinstance(op, ContractOp) for op in module.walk()) == 4
     check(geometry)
+
+
+@pytest.mark.parametrize("geometry", [FILTERED[1], FILTERED[3]])
+def test_large_filters_lie_together_by_point(geometry: Geometry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenon.dialects.minimal_filtering.LARGE_FILTERS", 0)
+    x, weight, _ = arrays = geometry.arrays()
+    module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
+    run_passes(new_context(), module, ["decompose", "canonicalize"])
+    filters = [(shape_of(op.results[0].type) or ())[:3] for op in module.walk() if isinstance(op, ContractOp)]
+    assert (geometry.groups, 6, geometry.filters) in filters
+    (result,) = executable(module, "cpu").run([x, weight])
+    np.testing.assert_allclose(result, geometry.expected(*arrays)[0], rtol=1e-4, atol=1e-4)
 
 
 def test_without_filtering_windows_keep_infinities_apart() -> None:
