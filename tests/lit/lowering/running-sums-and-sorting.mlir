@@ -64,14 +64,14 @@ func.func @digits(%x: tensor<3x70xi16>) -> tensor<3x70xi16> {
 }
 // CHECK-LABEL: @digits
 // CHECK:         %[[RESULT:.*]] = tensor.empty() : tensor<3x70xi16>
-// CHECK:         scf.for %[[ROW:[a-z0-9_]+]] = {{.*}} -> (tensor<3x2x256xi32>, tensor<3x70xi16>, tensor<3x70xi16>, tensor<3x70xi16>) {
+// CHECK:         scf.for %[[ROW:[a-z0-9_]+]] = {{.*}} -> (tensor<3x256x2xi32>, tensor<3x70xi16>, tensor<3x70xi16>, tensor<3x70xi16>) {
 // CHECK-COUNT-6:   scf.for
 // CHECK:             tensor.insert %{{.*}} into %{{.*}}[%[[ROW]], %{{.*}}] : tensor<3x70xi16>
 
 // SEPARATE-LABEL: func.func private @kernel_0
 // SEPARATE:         "scf.parallel"
 // SEPARATE:           memref.alloca() : memref<70xi16>
-// SEPARATE-NEXT:      {{.*}} memref.alloca() : memref<2x256xi32>
+// SEPARATE-NEXT:      {{.*}} memref.alloca() : memref<256x2xi32>
 // SEPARATE-NEXT:      {{.*}} memref.alloca() : memref<70xi16>
 // SEPARATE-NOT:       memref.alloca
 // SEPARATE:           func.return
