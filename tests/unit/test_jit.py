@@ -20,6 +20,7 @@ from tenon.runtime import addresses as addresses_module
 from tenon.runtime import executables
 from tenon.runtime.addresses import ALIGNED, C_CONTIGUOUS, addresses
 from tenon.runtime.jit import JitFunction
+from tenon.runtime.lower import structured
 
 
 def floats(*shape: int, seed: int = 0) -> np.ndarray:
@@ -344,6 +345,28 @@ def test_first_calls_from_several_threads_trace_once() -> None:
 
 
 # --- knobs ----------------------------------------------------------------------------------------
+
+
+def test_programs_are_lowered_in_several_threads_at_a_time() -> None:
+    """Reductions start from a `linalg.fill`, whose region xDSL makes with what all threads of a process share."""
+    module = tenon.jit(lambda x: tenon.softmax(x).sum(axis=0)).trace(floats(3, 4)).module
+    expected = str(structured(module))
+    found: list[str] = []
+
+    def work() -> None:
+        found.extend(str(structured(module)) for _ in range(10))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert found == [expected] * 40
 
 
 def test_interpreter_gives_the_same() -> None:
