@@ -8,8 +8,11 @@ where code is generated, which takes most of the time, this module calls LLVM wi
 from __future__ import annotations
 
 import ctypes
+from collections import deque
 from collections.abc import Sequence
-from functools import cache, partial
+from contextlib import suppress
+from functools import cache
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from tenon.runtime.device_cpu import Target, optimized, target_machine
@@ -35,13 +38,41 @@ def compile_objects(llvm_ir: str, target: Target, threads: int, lines: int = LIN
 
 
 def _mapped(texts: Sequence[str], target: Target, threads: int) -> list[bytes]:
-    compiled = partial(_compiled, target=target)
-    if threads == 1 or len(texts) == 1:
-        return [*map(compiled, texts)]
-    from concurrent.futures import ThreadPoolExecutor
+    """The object codes of `texts`, by this thread and others. Executors of Python refuse work once the main thread has
+    ended, though other threads and exit handlers still run.
+    """
+    pending = deque(enumerate(texts))
+    found: dict[int, bytes | Exception] = {}
 
-    with ThreadPoolExecutor(min(threads, len(texts)), "tenon-compile") as pool:
-        return [*pool.map(compiled, texts)]
+    def work() -> None:
+        with suppress(IndexError):
+            while True:
+                number, text = pending.popleft()
+                try:
+                    found[number] = _compiled(text, target)
+                except Exception as error:
+                    found[number] = error
+
+    helpers = [Thread(target=work, name="tenon-compile") for _ in range(min(threads, len(texts)) - 1)]
+    started: list[Thread] = []
+    try:
+        # Where no thread can be started, this one does the work.
+        with suppress(RuntimeError):
+            for helper in helpers:
+                helper.start()
+                started.append(helper)
+        work()
+    finally:
+        # After Ctrl-C no more is begun.
+        pending.clear()
+        for helper in started:
+            helper.join()
+    codes: list[bytes] = []
+    for _, code in sorted(found.items()):
+        if isinstance(code, Exception):
+            raise code
+        codes.append(code)
+    return codes
 
 
 def _compiled(text: str, target: Target) -> bytes:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
+import threading
 
 import numpy as np
 import pytest
 
 import tenon
 from tenon.lowering.emit_llvm import emit_llvm
+from tenon.runtime import parallel_code
 from tenon.runtime.device_cpu import entry_point, host_target, load_objects, native_assembly
 from tenon.runtime.llvm_parts import divide, split
 from tenon.runtime.parallel_code import compile_objects
@@ -130,3 +134,43 @@ def test_what_llvm_says_of_any_part_is_raised():
 def test_the_rest_is_compiled_beside_the_parts():
     text = FINAL_KERNELS.replace("@long(ptr %p, ptr %q) #1 {", "@long(ptr %p, ptr %q) #0 {")
     assert len(compile_objects(text, host_target(), 2, lines=4)) == 3
+
+
+def test_what_cannot_be_started_is_done_by_the_caller(monkeypatch):
+    """As in a thread that goes on after the main thread, or in an exit handler."""
+    expected = compile_objects(FINAL_KERNELS, host_target(), 1, lines=4)
+
+    def refuse(thread):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert compile_objects(FINAL_KERNELS, host_target(), 3, lines=4) == expected
+
+
+def test_programs_are_compiled_when_the_main_thread_has_ended():
+    program = f"""
+import threading
+from tenon.runtime.device_cpu import host_target
+from tenon.runtime.parallel_code import compile_objects
+def late():
+    threading.main_thread().join()
+    print(len(compile_objects({FINAL_KERNELS!r}, host_target(), 2, lines=4)))
+threading.Thread(target=late).start()
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (result.stdout, result.stderr) == ("3\n", "")
+
+
+def test_after_an_interrupt_no_more_is_compiled(monkeypatch):
+    begun = []
+
+    def interrupted(text, target):
+        begun.append(text)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parallel_code, "_compiled", interrupted)
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: None)
+    monkeypatch.setattr(threading.Thread, "join", lambda thread: None)
+    with pytest.raises(KeyboardInterrupt):
+        compile_objects(FINAL_KERNELS, host_target(), 2, lines=4)
+    assert len(begun) == 1
