@@ -2,8 +2,8 @@
 
 An entry is one file named after its key, a checksum followed by a zip archive. A damaged entry is removed, reported by
 a warning and treated as absent. Other processes see all of an entry or nothing. When the entries together exceed the
-limit, those used longest ago go first; each process that stores at the same time may exceed it by a sixteenth. A
-directory that cannot be written means working without a cache, said once.
+limit, those used longest ago go first, until a sixteenth of it is free; each process that stores at the same time may
+exceed it by as much. A directory that cannot be written means working without a cache, said once.
 
 `key` covers Tenon's own sources and the LLVM release, so a change of either never meets old entries.
 """
@@ -157,11 +157,12 @@ def _make_room(path: Path, size: int, limit_mb: int) -> None:
         filled.stored += size
         if filled.stored <= limit * _UNSEEN and filled.seen + filled.stored <= limit:
             return
-    _filled[path.parent] = _Filled(_evict(path.parent, limit_mb, keep=path))
+    _filled[path.parent] = _Filled(_evict(path.parent, limit, keep=path))
 
 
-def _evict(directory: Path, limit_mb: int, keep: Path) -> int:
-    """Remove the entries used longest ago until the rest fits into the limit; `keep` stays whatever its size.
+def _evict(directory: Path, limit: int, keep: Path) -> int:
+    """Remove the entries used longest ago if all exceed the limit in bytes, so many that those stored next find room;
+    `keep` stays whatever its size.
 
     Returns the bytes that are left.
     """
@@ -174,8 +175,10 @@ def _evict(directory: Path, limit_mb: int, keep: Path) -> int:
             continue
         found.append((status.st_mtime, status.st_size, entry.path))
     total = sum(size for _, size, _ in found)
+    if total <= limit:
+        return total
     for _, size, path in sorted(found):
-        if total <= limit_mb * _MEGABYTE:
+        if total <= limit * (1 - _UNSEEN):
             break
         if path != str(keep):
             Path(path).unlink(missing_ok=True)

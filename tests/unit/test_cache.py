@@ -128,6 +128,16 @@ def test_to_store_looks_at_other_entries_seldom(directory, monkeypatch):
     assert len(looked) == 1
 
 
+def test_to_store_looks_at_other_entries_seldom_when_all_are_full(directory, monkeypatch):
+    looked, evict = [], cache._evict
+    monkeypatch.setattr(cache, "_evict", lambda *args, **kwargs: looked.append(1) or evict(*args, **kwargs))
+    for number in range(300):
+        if number == 150:
+            looked.clear()
+        cache.store(cache.key(str(number)), {"data": os.urandom(8_000)}, limit_mb=1)
+    assert len(looked) < 40
+
+
 def test_the_newest_entry_stays_whatever_its_size():
     key = cache.key("large")
     with knobs.override(cache_limit_mb=0):
