@@ -101,6 +101,7 @@ def entry(
         "steps": arguments.finished(),
         "input_count": len(launch.inputs),
         "held": words.add([0 if held is None else held.ctypes.data for held in launch.inputs]),
+        "held_ends": words.add([0 if held is None else held.ctypes.data + held.nbytes for held in launch.inputs]),
         "leaf_count": arguments.leaves,
         "result_count": len(launch.results),
         "results": words.add(results),

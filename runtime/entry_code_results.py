@@ -4,8 +4,29 @@ from __future__ import annotations
 
 from tenon.runtime.entry_layout import BUILDING, switch
 
-# Whether memory that is to be written is nobody else's.
+# Whether memory that is to be written is nobody else's: of no other leaf, and not held from call to call.
 _ALONE = """
+define internal i64 @overlaps(i64 %start, i64 %stop, ptr %starts, ptr %ends, i64 %count) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %one ]
+  %found = phi i64 [ 0, %entry ], [ %found.next, %one ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %one, label %all
+one:
+  %other.start = call i64 @word(ptr %starts, i64 %i)
+  %other.stop = call i64 @word(ptr %ends, i64 %i)
+  %before = icmp ult i64 %other.start, %stop
+  %after = icmp ult i64 %start, %other.stop
+  %both = and i1 %before, %after
+  %one.more = zext i1 %both to i64
+  %found.next = add i64 %found, %one.more
+  %next = add i64 %i, 1
+  br label %loop
+all:
+  ret i64 %found
+}
 define internal i1 @alone(ptr %entry.words, ptr %data, ptr %ends) {
 entry:
   %takes = call i64 @entry_takes_over(ptr %entry.words)
@@ -13,6 +34,11 @@ entry:
   br i1 %any, label %check, label %yes
 check:
   %leaves = call i64 @entry_leaf_count(ptr %entry.words)
+  %inputs = call i64 @entry_input_count(ptr %entry.words)
+  %held.word = call i64 @entry_held(ptr %entry.words)
+  %held = inttoptr i64 %held.word to ptr
+  %held.ends.word = call i64 @entry_held_ends(ptr %entry.words)
+  %held.ends = inttoptr i64 %held.ends.word to ptr
   %results.word = call i64 @entry_results(ptr %entry.words)
   %results = inttoptr i64 %results.word to ptr
   %count = call i64 @entry_result_count(ptr %entry.words)
@@ -31,23 +57,9 @@ one:
 compare:
   %start = call i64 @word(ptr %data, i64 %leaf)
   %stop = call i64 @word(ptr %ends, i64 %leaf)
-  br label %others
-others:
-  %j = phi i64 [ 0, %compare ], [ %j.next, %other ]
-  %shared = phi i64 [ 0, %compare ], [ %shared.next, %other ]
-  %j.more = icmp slt i64 %j, %leaves
-  br i1 %j.more, label %other, label %compared
-other:
-  %other.start = call i64 @word(ptr %data, i64 %j)
-  %other.stop = call i64 @word(ptr %ends, i64 %j)
-  %before = icmp ult i64 %other.start, %stop
-  %after = icmp ult i64 %start, %other.stop
-  %both = and i1 %before, %after
-  %one.more = zext i1 %both to i64
-  %shared.next = add i64 %shared, %one.more
-  %j.next = add i64 %j, 1
-  br label %others
-compared:
+  %by.leaves = call i64 @overlaps(i64 %start, i64 %stop, ptr %data, ptr %ends, i64 %leaves)
+  %by.held = call i64 @overlaps(i64 %start, i64 %stop, ptr %held, ptr %held.ends, i64 %inputs)
+  %shared = add i64 %by.leaves, %by.held
   ; an array shares its memory with itself
   %is.shared = icmp ugt i64 %shared, 1
   br i1 %is.shared, label %no, label %continue

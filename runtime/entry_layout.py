@@ -48,8 +48,8 @@ VALUES = ("ndarray", "float", "int", "str", "true", "no_arguments", "result_memo
 
 ENTRY = (
     *("epoch", "positional", "keywords", "names", "registers", "step_count", "steps", "input_count", "held"),
-    *("leaf_count", "result_count", "results", "building_count", "building", "stack", "main", "arena", "takes_arena"),
-    *("releases", "takes_over"),
+    *("held_ends", "leaf_count", "result_count", "results", "building_count", "building", "stack", "main", "arena"),
+    *("takes_arena", "releases", "takes_over"),
 )
 """The words of an entry."""
 

@@ -23,10 +23,18 @@ class FrozenArguments:
     def of(cls, parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any], keep: Any) -> FrozenArguments:
         """The arguments, arrays in them as contiguous arrays of NumPy, but for those for which `keep` holds.
 
-        Raises `TypeError` for a traced value.
+        Raises `TypeError` for a traced value, for an argument that is donated, and for `out`.
         """
+        if "out" in kwargs and parameters.take_out:
+            raise TypeError(f"{parameters.name}: out cannot be frozen; give it at each call")
         leaves, structure = parameters.take_apart(args, kwargs)
         names = parameters.leaf_names(structure)
+        for name, is_donated in zip(names, parameters.donations(structure), strict=True):
+            if is_donated:
+                raise TypeError(
+                    f"{parameters.name}: argument {name} is donated and cannot be frozen: results would take over its "
+                    "memory"
+                )
         leaves = [
             leaf if keep is not None and keep(leaf) else _held(leaf, f"{parameters.name}: argument {name}")
             for leaf, name in zip(leaves, names, strict=True)

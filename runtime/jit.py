@@ -80,7 +80,7 @@ class JitFunction:
         What depends on them alone is computed once, when the first call of a kind is compiled, and kept: the weights of
         a convolution as its kernel wants them, the scale of a norm. The arrays must not be changed from then on, which
         would not be noticed in all places. There are no gradients with respect to them; `grad` and `vmap` of the other
-        arguments work. Raises `TypeError` for a traced value.
+        arguments work. Raises `TypeError` for a traced value and for an argument that is donated.
         """
         args, kwargs = self._frozen.joined(self.name, args, kwargs)
         made = copy.copy(self)

@@ -124,7 +124,8 @@ class Compiled:
             if not _fits(tuple(array.shape), shape) or array.dtype != numpy_dtype(element_type(dtype)):
                 given = f"{array.dtype}{list(array.shape)}"
                 raise TypeError(f"{self.name}: array {position} is {given} where {dtype}{list(shape)} is needed")
-        return self.executable.run(arrays, None, self.prepared)
+        # What is prepared is that of the frozen arrays, which these need not be.
+        return self.executable.run(arrays)
 
 
 def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:

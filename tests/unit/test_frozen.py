@@ -125,6 +125,34 @@ def test_donated_arguments_lend_their_memory_beside_frozen_ones() -> None:
         close(product, np.exp(w) @ x)
 
 
+def test_what_results_are_written_to_cannot_be_frozen() -> None:
+    step = tenon.jit(lambda w, x: w + x, donate="w")
+    with pytest.raises(TypeError, match="argument w is donated and cannot be frozen"):
+        step.freeze(floats(5))
+    with pytest.raises(TypeError, match="out cannot be frozen"):
+        tenon.jit(lambda w, x: w + x).freeze(floats(5), out=floats(5))
+
+
+def test_nothing_is_written_to_frozen_arrays() -> None:
+    """Also by native calls: neither as results that are given, nor as the memory of a donated argument."""
+    w, x = floats(5), floats(5, seed=1)
+    step = tenon.jit(lambda w, state: state + tenon.exp(w), donate="state").freeze(w)
+    plain = tenon.jit(lambda w, x: tenon.exp(w) * x).freeze(w)
+    for _ in range(4):
+        step(x.copy())
+        plain(x, out=np.empty_like(x))
+    close(step(w), w + np.exp(w))
+    with pytest.raises(ValueError, match="out shares memory with input 0"):
+        plain(x, out=w)
+    np.testing.assert_array_equal(w, floats(5))
+
+
+def test_a_list_of_all_arrays_may_have_others_than_the_frozen_ones() -> None:
+    x, other = floats(3, 13), Layer(floats(13, 7, seed=5), floats(7, seed=6) / 4)
+    compiled = tenon.jit(run).freeze(LAYER).compile(x)
+    close(compiled.run([other.weight, other.bias, x])[0], oracle(other, x))
+
+
 def test_other_arguments_have_gradients_and_examples() -> None:
     x = floats(3, 13)
     fast = tenon.jit(run).freeze(LAYER)
