@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import shutil
 import tempfile
@@ -37,6 +38,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if gpu_tests and not _has_cuda_device():
         for item in gpu_tests:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+def pytest_collection_finish() -> None:
+    """Leave the tests themselves, millions of objects that stay, out of garbage collections from now on."""
+    gc.freeze()
 
 
 def _has_cuda_device() -> bool:
