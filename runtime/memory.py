@@ -55,14 +55,14 @@ class Memory:
     def __str__(self) -> str:
         """A table: the sums, then each buffer, the largest first."""
         lines = [
-            f"arguments    {self.arguments:>14} bytes",
+            f"arguments    {self.arguments!s:>14} bytes",
             *(
                 [f"prepared     {self.prepared:>14} bytes, computed once from frozen arguments"]
                 if self.prepared
                 else []
             ),
-            f"results      {self.results:>14} bytes, {self.taken_over} of them in donated arguments",
-            f"arena        {self.peak:>14} bytes, lower bound {self.lower_bound} bytes",
+            f"results      {self.results!s:>14} bytes, {self.taken_over} of them in donated arguments",
+            f"arena        {self.peak!s:>14} bytes, lower bound {self.lower_bound} bytes",
         ]
         for buffer in sorted(self.buffers, key=lambda buffer: (-buffer.bytes, buffer.first)):
             lines.append(

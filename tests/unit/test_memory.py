@@ -46,6 +46,7 @@ def test_memory_of_a_program_for_all_sizes_is_a_formula():
     memory = tenon.jit(lambda x: x + 1).compile(shape).memory()
     assert str(memory.arguments) == "32*n"
     assert memory.buffers == ()
+    assert str(memory).startswith("arguments ")
 
 
 def test_kernels_behind_a_contraction_write_over_what_is_given_away():
