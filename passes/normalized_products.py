@@ -2,7 +2,9 @@
 
 A softmax divides each row by its sum. Where all that uses it is a product that adds up along the rows, such as that of
 the scores of an attention with its values, the smaller result can be divided instead. That differs in rounding, and
-where a value times the length of a row overflows: the numbers of a row are between 0 and 1 before they are divided.
+where a value times the length of a row overflows: the numbers of a row are between 0 and 1 before they are divided, and
+one of them is 1. Where the largest number is that of more than a row, all of a row may be as small as subnormal, and
+products with them 0.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from tenon.dialects.arithmetic import DivideOp, SubtractOp
 from tenon.dialects.elementary import ExpOp
-from tenon.dialects.families import ContractionOp
+from tenon.dialects.families import ContractionOp, ReductionOp
+from tenon.dialects.inference import normalize_axes
 from tenon.dialects.reduction import MaxOp, SumOp
 from tenon.dialects.size import estimate
 from tenon.dialects.types import compute_type, element_of, is_float, is_static, shape_of
@@ -23,7 +26,8 @@ from tenon.passes.iteration import Access, iteration_of
 
 
 class DivideProduct(RewritePattern):
-    """matmul(x / sum(x), y) -> matmul(x, y) / sum(x), where x is exp(z - max(z)), and the result is smaller than x"""
+    """matmul(x / sum(x), y) -> matmul(x, y) / sum(x), where x is exp(z - max(z)), with the maximum along no more axes
+    than the sum, and the result is smaller than x"""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         if not isinstance(op, ContractionOp) or not all(is_static(v.type) for v in (*op.operands, *op.results)):
@@ -49,7 +53,7 @@ class DivideProduct(RewritePattern):
 
 
 def _is_normalization(division: DivideOp) -> bool:
-    """Whether `division` divides exp(z - max(z)) by sums of it."""
+    """Whether `division` divides exp(z - max(z)) by sums of it, each over elements of which one is 1."""
     weights, total = division.operands
     exp, added = defined_by(weights, ExpOp), defined_by(total, SumOp)
     if exp is None or added is None or added.operands[0] is not weights:
@@ -58,7 +62,11 @@ def _is_normalization(division: DivideOp) -> bool:
     if difference is None:
         return False
     largest = defined_by(difference.operands[1], MaxOp)
-    return largest is not None and largest.operands[0] is difference.operands[0]
+    return largest is not None and largest.operands[0] is difference.operands[0] and _axes(largest) <= _axes(added)
+
+
+def _axes(reduction: ReductionOp) -> set[int]:
+    return set(normalize_axes(reduction.settings["axis"], len(shape_of(reduction.operands[0].type) or ())))
 
 
 def _is_of_rows(access: Access | None, result: Access, operand: SSAValue, total: SSAValue) -> bool:

@@ -159,3 +159,18 @@ def test_intermediates_that_outgrow_the_stack(count: int) -> None:
     found = tenon.jit(tenon.grad(total))(v)
     weights = softmax(q.astype(np.float64) @ k.astype(np.float64).transpose(0, 2, 1))
     np.testing.assert_allclose(found, np.broadcast_to(weights.sum(1)[..., None], v.shape), rtol=1e-4)
+
+
+def test_rows_that_are_small_beside_others() -> None:
+    """Of a softmax by way of the largest number of all rows, products with a row are as large as those with others."""
+    z = normal(5, 64)
+    z[2] -= 80
+    v = np.float32(1e-10) * normal(64, 3)
+
+    def function(z: Any, v: Any) -> Any:
+        weights = tenon.exp(z - z.max(keepdims=True))
+        return (weights / weights.sum(axis=1, keepdims=True)) @ v
+
+    exact = np.exp(z.astype(np.float64))
+    exact = exact / exact.sum(1, keepdims=True) @ v
+    np.testing.assert_allclose(tenon.jit(function)(z, v), exact, atol=1e-5 * np.abs(exact).max())

@@ -238,3 +238,16 @@ func.func @other_quotients_stay(%z: tensor<4x4xf32>, %v: tensor<4x2xf32>, %w: te
 // CHECK:         tenon.matmul %p, %v
 // CHECK:         tenon.matmul %q, %v
 // CHECK:         tenon.matmul %h, %w
+
+// Next to the largest number of all rows, those of one may be so small that products with them are 0.
+func.func @quotients_of_small_rows_stay(%z: tensor<4x16xf32>, %v: tensor<16x8xf32>) -> tensor<4x8xf32> {
+  %m = tenon.max %z {keepdims = true} : tensor<4x16xf32> -> tensor<1x1xf32>
+  %d = tenon.subtract %z, %m : tensor<4x16xf32>, tensor<1x1xf32> -> tensor<4x16xf32>
+  %e = tenon.exp %d : tensor<4x16xf32> -> tensor<4x16xf32>
+  %s = tenon.sum %e {axis = [1], keepdims = true} : tensor<4x16xf32> -> tensor<4x1xf32>
+  %p = tenon.divide %e, %s : tensor<4x16xf32>, tensor<4x1xf32> -> tensor<4x16xf32>
+  %o = tenon.matmul %p, %v : tensor<4x16xf32>, tensor<16x8xf32> -> tensor<4x8xf32>
+  func.return %o : tensor<4x8xf32>
+}
+// CHECK-LABEL: @quotients_of_small_rows_stay
+// CHECK:         tenon.matmul %p, %v
