@@ -25,7 +25,7 @@ from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tenon.dialects.base import tensor_op
-from tenon.dialects.batching import all_batched, along_first_axis
+from tenon.dialects.batching import all_batched, along_first_axis, along_shifted_axis
 from tenon.dialects.families import CompositeOp, StructuredOp
 from tenon.dialects.inference import InferenceError, compatible, normalize_axis, show
 from tenon.dialects.ordering import goes_before
@@ -61,9 +61,12 @@ from tenon.dialects.value import Value, ops
 _RUN = 32
 """The length of the runs that are sorted by counting, and of the chunks that a merge writes."""
 
+_LONGEST_RUN = 64
+"""Up to this length a row is one run."""
+
 _MOST_SELECTED = 128
-"""How many elements of a row are selected one by one: what they cost at worst, where each element of the row is better
-than all before it, is no more than sorting the row costs."""
+"""How many elements of a row are selected one by one: in random order a thirtieth of what sorting the row costs, and at
+worst, where each element is better than all before it, three times as much."""
 
 _IS_SERIAL = ContextVar("serial_rows", default=True)
 
@@ -77,10 +80,6 @@ def serial_rows(allowed: bool) -> Generator[None]:
         yield
     finally:
         _IS_SERIAL.reset(token)
-
-
-_LONGEST_RUN = 64
-"""Up to this length a row is one run."""
 
 
 @tensor_op
@@ -295,6 +294,10 @@ class ArgsortOp(CompositeOp):
             normalize_axis(settings["axis"], len(shape))
         return tensor_type(shape, i64)
 
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        return along_shifted_axis(cls, operands[0], settings)
+
     @staticmethod
     def decompose(x: Value, *, axis: int, descending: bool, stable: bool) -> Value:
         if 0 in x.shape:
@@ -354,8 +357,8 @@ def _last_element(element: Attribute, descending: bool) -> float:
 class SortOp(CompositeOp):
     """`x` sorted along `axis`, smallest element first, or largest first if `descending`.
 
-    Equal elements keep their order, so sorting is stable whatever `stable` asks for. NaN is larger than every number:
-    it comes last, or first if `descending`. PyTorch returns the indices, too; here they are `argsort`.
+    NaN is larger than every number: it comes last, or first if `descending`. Zeros of both signs may change places,
+    and NaN may lose its sign, whatever `stable` asks for. PyTorch returns the indices, too; here they are `argsort`.
 
     >>> x = np.array([3.0, 1.0, np.nan, 2.0])
     >>> tenon.sort(x)
@@ -376,6 +379,10 @@ class SortOp(CompositeOp):
         if shape is not None:
             normalize_axis(settings["axis"], len(shape))
         return x
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        return along_shifted_axis(cls, operands[0], settings)
 
     @staticmethod
     def decompose(x: Value, *, axis: int, descending: bool, stable: bool) -> Value:
@@ -427,6 +434,10 @@ class TopKOp(CompositeOp):
         result = (*shape[:axis], k, *shape[axis + 1 :])
         return tensor_type(result, element_of(x)), tensor_type(result, i64)
 
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        return along_shifted_axis(cls, operands[0], settings)
+
     @staticmethod
     def decompose(x: Value, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Value, Value]:
         axis = normalize_axis(axis, x.ndim)
@@ -437,3 +448,10 @@ class TopKOp(CompositeOp):
             places = ops.argsort(x, axis=axis, descending=largest)
             first = ops.slice(places, starts=(0,) * x.ndim, limits=limits)
         return ops.gather_elements(x, first, axis=axis), first
+
+    @staticmethod
+    def vjp(
+        g: tuple[Value, Value], out: tuple[Value, Value], x: Value, *, axis: int, **settings: Any
+    ) -> tuple[Any, ...]:
+        """To the elements at the places."""
+        return (ops.scatter_elements(ops.zeros_like(x), out[1], g[0], axis=axis, reduction="add"),)

@@ -8,7 +8,7 @@ import numpy as np
 from sample import BF16, F16, F32, F64, INF, NAN, Array, add, distinct, generator, integers, numbers, truths
 
 DTYPES = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.bool_, F16, BF16, F64)
-SPECIAL = np.array([[3.0, NAN, -INF, 0.0, -0.0, INF, NAN, 3.0, -1.0, INF]], F32)
+SPECIAL = np.array([[3.0, NAN, -INF, 0.0, -0.0, INF, -NAN, 3.0, -1.0, INF]], F32)
 
 
 def order(x: Array, axis: int = -1, descending: bool = False) -> Array:
@@ -68,7 +68,7 @@ for _shape, _k, _axis in [
     ((7,), 3, -1),
     ((3, 5), 5, 1),
     ((3, 5), 1, 0),
-    ((2, 100), 4, 1),
+    ((2, 107), 4, 1),
     ((5, 2), 1, 0),
     ((3, 5), 0, 1),
 ]:
@@ -130,13 +130,17 @@ add(
 
 for _dtype in (F32, np.uint8, np.int64):  # digits of 8, 32 and 64 bits
     for _descending in (False, True):
-        _rows = integers("rows", (2, 11), np.int64, 0, 7).astype(_dtype)
+        _rows = integers("rows", (2, 11), np.int64, -4, 4).astype(_dtype)
         add("sort_rows", [_rows], lambda x, d=_descending: in_order(x, -1, d), descending=_descending)
         add("argsort_rows", [_rows], lambda x, d=_descending: order(x, -1, d), descending=_descending)
         add("leading_places", [_rows], lambda x, d=_descending: best(x, 3, -1, d)[1], k=3, descending=_descending)
 for _x in (SPECIAL, SPECIAL.astype(F16), SPECIAL.astype(F64)):
+    add("sort_rows", [_x], in_order, "special")
     add("argsort_rows", [_x], order, "special")
 add("leading_places", [np.tile(SPECIAL, 2)], lambda x: best(x, 20, -1, False)[1], "special", k=20)
+for _descending in (False, True):  # blocks, and what is left
+    _x = np.tile(SPECIAL[:, ::-1], 4)
+    add("leading_places", [_x], lambda x, d=_descending: best(x, 3, -1, d)[1], "blocks", k=3, descending=_descending)
 add("leading_places", [np.zeros((0, 3), F32)], lambda x: np.zeros((0, 2), np.int64), k=2)
 for _name in ("sort_rows", "argsort_rows"):
     add(_name, [np.zeros((2, 0), np.int64)], lambda x: x)

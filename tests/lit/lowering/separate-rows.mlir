@@ -49,6 +49,29 @@ func.func private @meeting(%i: memref<5x20xindex>, %u: memref<5x20xf32>, %o: mem
 // CHECK-NOT:     scf.parallel
 // CHECK:         func.return
 
+// So may those whose vectors run across the rows, those that write through a view, and those that copy.
+func.func private @crossing(%v: vector<4xf32>, %a: f32, %o: memref<9xf32>, %p: memref<5x4xf32>, %q: memref<5x4xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c5 = arith.constant 5 : index
+  scf.for %r = %c0 to %c5 step %c1 {
+    vector.store %v, %o[%r] : memref<9xf32>, vector<4xf32>
+  }
+  %w = memref.reinterpret_cast %p to offset: [4], sizes: [4, 4], strides: [4, 1] : memref<5x4xf32> to memref<4x4xf32, strided<[4, 1], offset: 4>>
+  scf.for %r = %c0 to %c5 step %c1 {
+    memref.store %a, %p[%r, %c0] : memref<5x4xf32>
+    memref.store %a, %w[%r, %c0] : memref<4x4xf32, strided<[4, 1], offset: 4>>
+  }
+  scf.for %r = %c0 to %c5 step %c1 {
+    memref.store %a, %p[%r, %c0] : memref<5x4xf32>
+    "memref.copy"(%p, %q) : (memref<5x4xf32>, memref<5x4xf32>) -> ()
+  }
+  func.return
+}
+// CHECK-LABEL: @crossing
+// CHECK-NOT:     scf.parallel
+// CHECK:         func.return
+
 // What is used outside of the loop, too, keeps its rows.
 func.func private @kept(%u: memref<5xf32>, %o: memref<5xf32>) attributes {kernel} {
   %c0 = arith.constant 0 : index
