@@ -56,7 +56,7 @@ class Target:
     def native_scaling(self) -> bool:
         """Whether one instruction multiplies floats in registers of any width by powers of two (`expand-math`)."""
         enabled = _enabled(self.features)
-        return all(enabled.get(name) for name in _SCALING_FEATURES)
+        return self.vector_bits == 512 and all(enabled.get(name) for name in _SCALING_FEATURES)
 
 
 def host_target() -> Target:
@@ -79,20 +79,21 @@ def _target(cpu: str | None, changes: str | None) -> Target:
         multiply_add = enabled.get("fma", not triple.startswith("x86_64"))
         target = Target(triple, binding.get_host_cpu_name(), features, vector_bits, multiply_add)
         if changes is not None:
-            return _measured(target, _probe_assembly(target))
+            return _measured(target)
         dots = [name for name, feature in _DOT_FEATURES.items() if enabled.get(feature) and enabled.get("avx512vl")]
         return replace(target, dots=tuple(dots))
     # LLVM ends the process over a name that it does not know, unless that mode is on
     mode = "+64bit" if triple.startswith("x86_64") else ""
-    target = Target(triple, cpu, ",".join(filter(None, (mode, changes))), 0)
+    return _measured(Target(triple, cpu, ",".join(filter(None, (mode, changes))), 0))
+
+
+def _measured(target: Target) -> Target:
+    """The target with what the assembly of `_probe_assembly` says of its instructions: what turns a feature off turns
+    off those that imply it as well, so that without multiply-adds there is no AVX-512."""
     assembly = _probe_assembly(target)
     vector_bits = 512 if "zmm" in assembly else 256 if "ymm" in assembly else 128
-    return _measured(replace(target, vector_bits=vector_bits), assembly)
-
-
-def _measured(target: Target, assembly: str) -> Target:
-    """The target with what the assembly of `_probe_assembly` says of its instructions."""
-    return replace(target, multiply_add="fmadd" in assembly, dots=_measured_dots(assembly, target.vector_bits))
+    dots = _measured_dots(assembly, vector_bits)
+    return replace(target, vector_bits=vector_bits, multiply_add="fmadd" in assembly, dots=dots)
 
 
 def _enabled(features: str) -> dict[str, bool]:
