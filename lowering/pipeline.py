@@ -130,15 +130,20 @@ def run_passes(ctx: Context, module: ModuleOp, passes: Sequence[str], observe: O
             observe(pass_.name, module)
 
 
-@lru_cache(maxsize=256)
 def _made(text: str) -> ModulePass:
-    """The pass that `text` names; one for all modules, since passes do not change. To parse options takes as long as to
-    run a pass on a small kernel."""
+    """The pass that `text` names, with its options."""
+    name = text.partition("{")[0]
+    return _parsed(text, (TENSOR_PASSES if name in TENSOR_PASSES else PASSES)[name])
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str, load: Callable[[], type[ModulePass]]) -> ModulePass:
+    """One pass for all modules, since passes do not change: to parse options takes as long as to run a pass on a small
+    kernel."""
     from xdsl.utils.arg_spec import parse_pipeline
 
     (spec,) = parse_pipeline(text)
-    loaders = TENSOR_PASSES if spec.name in TENSOR_PASSES else PASSES
-    return loaders[spec.name]().from_spec(spec)
+    return load().from_spec(spec)
 
 
 def lower(ctx: Context, module: ModuleOp, options: LoweringOptions, observe: Observer | None = None) -> ModuleOp:

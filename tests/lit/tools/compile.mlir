@@ -17,7 +17,7 @@ func.func @main(%x: tensor<5xf32>) -> tensor<f32> {
 // CHECK:      define void @main(ptr {{.*}}%args)
 // CHECK:      define internal void @kernel_0(ptr {{.*}}dereferenceable(20) %a0, ptr {{.*}}dereferenceable(4) %a1)
 
-// JSON: {"inputs": {{\[\[\[}}5], "f32"]], "outputs": {{\[\[\[}}], "f32"]], "arena_bytes": 0, "donations": [-1], "work": {{[0-9]+}}}
+// JSON: {"inputs": {{\[\[\[}}5], "f32"]], "outputs": {{\[\[\[}}], "f32"]], "arena_bytes": 0, "donations": [-1], "work": {{[0-9]+}}, "preparation": null}
 
 // LOOPS: func.func @main(%x: memref<5xf32>, %out0: memref<f32>, %arena: memref<0xi8>)
 
