@@ -391,10 +391,6 @@ class SortOp(CompositeOp):
         places = ops.argsort(x, axis=axis, descending=descending, stable=stable)
         return ops.gather_elements(x, places, axis=axis)
 
-    @classmethod
-    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        return along_shifted_axis(cls, operands[0], settings)
-
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, *, axis: int, descending: bool, stable: bool) -> tuple[Any, ...]:
         """To the elements at the places that sort them."""
