@@ -5,7 +5,7 @@
     python -m benchmarks --write                 all, and docs/benchmarks.md with its picture
 
 Results are kept in build/benchmarks.json, where those of later runs replace those of the same name and thread count.
-Each group of workloads runs in a process of its own per thread count, kept on as many cores.
+The workloads of a thread count run in one process, kept on as many cores.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 
 from benchmarks import environment, report, workloads
@@ -27,7 +26,7 @@ from benchmarks.workload import Workload
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "build" / "benchmarks.json"
-SECONDS = 0.4
+SECONDS = 0.3
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -58,22 +57,31 @@ def _child_rows(names: Sequence[str], threads: int, options: argparse.Namespace)
             if text.startswith("{"):
                 yield json.loads(text)
     if process.returncode != 0:
-        print(f"the process for {', '.join(names)} ended with status {process.returncode}", file=sys.stderr)
+        print(f"a process ended with status {process.returncode}", file=sys.stderr)
+
+
+def _rows(names: Sequence[str], threads: int, options: argparse.Namespace) -> Iterator[Row]:
+    """A row for each name; one that ends the process has none, and the others go on in the next process."""
+    left = list(names)
+    while left:
+        done = 0
+        for data in _child_rows(left, threads, options):
+            yield Row.from_json(data)
+            done += 1
+        left = left[done + 1 :]
 
 
 def _measured(chosen: Sequence[Workload | ProcessWorkload], options: argparse.Namespace) -> Iterator[Row]:
     """A row for each workload and thread count."""
     available = len(environment.processors())
     counts = [count for count in options.threads if count <= available]
-    children = Children(max(counts), options.peers, temporary_caches()) if counts else None
-    for _, group in groupby(chosen, key=lambda workload: workload.section):
-        members = list(group)
-        for threads in counts:
-            plain = [w.name for w in members if isinstance(w, Workload) and w.threads in (None, threads)]
-            for data in _child_rows(plain, threads, options) if plain else ():
-                yield Row.from_json(data)
-        for workload in members:
-            if isinstance(workload, ProcessWorkload) and children is not None:
+    for threads in counts:
+        plain = [w.name for w in chosen if isinstance(w, Workload) and w.threads in (None, threads)]
+        yield from _rows(plain, threads, options)
+    if counts:
+        children = Children(max(counts), options.peers, temporary_caches())
+        for workload in chosen:
+            if isinstance(workload, ProcessWorkload):
                 yield measure_in_processes(workload, children)
 
 

@@ -1,9 +1,10 @@
 """One workload, measured: numbers are checked before time, contestants take turns, medians are compared.
 
 A round runs each contestant once (or as often as fills a block, where a call is short), and every round starts with
-another one, so that what disturbs the machine disturbs all alike. Before a block there is a pause, in which the threads
-of the one before stop to wait for work and take no core from the next, and, where calls are short, a call that is not
-timed. A peer's ratio is the median over the rounds of its time over Tenon's in the same round.
+another one, so that what disturbs the machine disturbs all alike. Before a block of several threads there is a pause,
+in which those of the one before stop to wait for work and take no core from the next, and, where calls are short, calls
+that are not timed, in which those of the next wake up. A peer's ratio is the median over the rounds of its time over
+Tenon's in the same round.
 """
 
 from __future__ import annotations
@@ -24,11 +25,16 @@ OURS = ("tenon", "tenon, out=")
 """Contestants that are Tenon; the others are its peers."""
 BLOCK = 1e-3
 """Seconds that a block of short calls takes."""
-PAUSE = 4e-3
-"""Seconds after which OpenMP's and others' threads sleep instead of spinning."""
+PAUSE = 40e-3
+"""Seconds after which the threads of OpenBLAS, OpenMP and onnxruntime sleep instead of spinning: while they spin, the
+threads of the next one share a core with them."""
+WAKE_UP = 10e-3
+"""Seconds of calls after a pause that are not timed: a virtual machine's core takes milliseconds to wake up."""
+WITH_PAUSES = 3
+"""How many times as long the rounds take where there are pauses."""
 SHORT = 20e-3
 """Seconds of a block below which a call before it warms up caches and threads."""
-LEAST_ROUNDS, MOST_ROUNDS = 3, 400
+LEAST_ROUNDS, MOST_ROUNDS = 2, 400
 MOST_CALLS = 10_000
 WARM_UP_CALLS = 5
 
@@ -127,10 +133,11 @@ def ratios_of(samples: Mapping[str, Sequence[float]]) -> dict[str, dict[str, flo
 
 
 def _block(run: Callable[[], Any], calls: int, pause: float = 0.0, warm_up: bool = False) -> float:
-    if pause:
-        time.sleep(pause)
-    if warm_up:
+    time.sleep(pause)
+    awake = time.perf_counter() + (WAKE_UP if pause else 0.0)
+    while warm_up:
         run()
+        warm_up = time.perf_counter() < awake
     started = time.perf_counter()
     for _ in range(calls):
         run()
@@ -213,7 +220,8 @@ def measure(workload: Workload, threads: int, wanted: Sequence[str], seconds: fl
             del runners[name]
     for name in [name for name in runners if name not in OURS and name not in wanted]:
         del runners[name]  # it was only the reference
-    samples = take_turns({name: runner.run for name, runner in runners.items()}, seconds, PAUSE if threads > 1 else 0.0)
+    pause, seconds = (PAUSE, WITH_PAUSES * seconds) if threads > 1 else (0.0, seconds)
+    samples = take_turns({name: runner.run for name, runner in runners.items()}, seconds, pause)
     row.seconds = {name: median(taken) for name, taken in samples.items()}
     row.fastest = {name: min(taken) for name, taken in samples.items()}
     row.ratios = ratios_of(samples)

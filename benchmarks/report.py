@@ -134,8 +134,8 @@ def _reason_lines(rows: Iterable[Row], known: Mapping[str, str]) -> list[str]:
 INTRODUCTION = """\
 # Benchmarks
 
-`make bench PEERS=` measures this page. `make bench` does so without torch.compile, whose compilations take longer than
-all else; `python -m benchmarks matmul-f32-512 'softmax-*' --threads 1` measures single rows.
+`make bench` measures this page, without torch.compile, whose compilations take longer than all else (with it: `make
+bench PEERS=`); `python -m benchmarks matmul-f32-512 'softmax-*' --threads 1` measures single rows, with all peers.
 
 Ratios are the peer's time over Tenon's (above 1, Tenon is faster): medians over rounds in which all take turns in one
 process, with the same threads on the same cores. Numbers are checked before time, against NumPy in f64 or against a
@@ -143,7 +143,7 @@ peer; the error is the largest deviation over the largest number, or in units in
 that the arithmetic takes at the measured peak of multiply-adds, or that reading the inputs and writing the results once
 takes at the measured rates for as much memory, whichever is longer. `oneDNN` is called through torch (for convolutions:
 torch with the channels innermost), NumPy has OpenBLAS at its best setting for the processor. *best* is the fastest peer
-of the row. An empty place is a peer that has no such function.
+of the row. An empty place is a peer that has no such function, or was not measured.
 """
 
 COMPILING = """\
