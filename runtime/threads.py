@@ -11,7 +11,8 @@ comes from the disk cache), loaded when code that needs it is, and serves the wh
   in its upper half and the chunks left in its lower half; a worker that wakes up late finds another number, or nothing
   left, and claims nothing.
 - Workers start with the first launch that has use for them. One that finds no work looks out for some for 50
-  microseconds, then sleeps.
+  microseconds, then sleeps. One that finds itself on the core of its launch's caller leaves it (Linux): the scheduler
+  may wake a thread on the core of whoever wakes it while others are idle, and both would take turns from then on.
 - A launch that meets another one (a nested call, another Python thread) runs its chunks by itself: nothing waits for a
   lock. So does each launch with one thread, or of one chunk.
 - A child of `os.fork` has none of the threads; it starts its own.
@@ -49,6 +50,7 @@ _SOURCE = f"""
 @function = internal global ptr null, align 128
 @context = internal global ptr null
 @chunks = internal global i64 0
+@core = internal global i32 -1
 @threads = internal global i32 1
 @workers = internal global i32 0
 @mutex = internal global [128 x i8] zeroinitializer, align 128
@@ -71,6 +73,7 @@ declare i32 @sched_yield()
 declare i32 @clock_gettime(i32, ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 PAUSE_DECLARATION
+CORES
 
 ; Run chunks of the launch %epoch as long as there are any.
 define internal void @take_chunks(i64 %epoch) {{
@@ -123,6 +126,7 @@ entry:
 join:
   %ticket = phi i64 [ %now, %entry ], [ %seen, %spin ], [ %found, %awake ]
   %epoch = and i64 %ticket, -4294967296
+  call void @leave_core_of_caller()
   call void @take_chunks(i64 %epoch)
   %started = call i64 @nanoseconds()
   br label %spin
@@ -248,6 +252,8 @@ publish:
   store ptr %function, ptr @function, align 8
   store ptr %context, ptr @context, align 8
   store i64 %chunks, ptr @chunks, align 8
+  %core = call i32 @current_core()
+  store atomic i32 %core, ptr @core monotonic, align 4
   store atomic i64 0, ptr @done monotonic, align 8
   %last = load atomic i64, ptr @ticket monotonic, align 8
   %last.epoch = and i64 %last, -4294967296
@@ -325,6 +331,61 @@ define void @tenon_reset_threads() {{
 }}
 """
 
+# A mask of the processors has room for 8,192 of them; the system refuses one that is too short for its own.
+_CORES_OF_LINUX = """
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+
+define internal i32 @current_core() {
+  %core = call i32 @sched_getcpu()
+  ret i32 %core
+}
+
+; If this is the core of the launch's caller, let the system move this thread to another one it may run on.
+define internal void @leave_core_of_caller() noinline {
+entry:
+  %allowed = alloca [1024 x i8], align 8
+  %core = call i32 @sched_getcpu()
+  %of.caller = load atomic i32, ptr @core monotonic, align 4
+  %same = icmp eq i32 %core, %of.caller
+  %in.mask = icmp ult i32 %core, 8192
+  %shared = and i1 %same, %in.mask
+  br i1 %shared, label %look, label %out
+look:
+  call void @llvm.memset.p0.i64(ptr %allowed, i8 0, i64 1024, i1 false)
+  %read = call i32 @sched_getaffinity(i32 0, i64 1024, ptr %allowed)
+  %known = icmp eq i32 %read, 0
+  br i1 %known, label %move, label %out
+move:
+  %index = lshr i32 %core, 6
+  %place = zext i32 %index to i64
+  %word = getelementptr i64, ptr %allowed, i64 %place
+  %before = load i64, ptr %word, align 8
+  %low = and i32 %core, 63
+  %shift = zext i32 %low to i64
+  %bit = shl i64 1, %shift
+  %others = xor i64 %before, %bit
+  store i64 %others, ptr %word, align 8
+  %moved = call i32 @sched_setaffinity(i32 0, i64 1024, ptr %allowed)
+  store i64 %before, ptr %word, align 8
+  %restored = call i32 @sched_setaffinity(i32 0, i64 1024, ptr %allowed)
+  br label %out
+out:
+  ret void
+}
+"""
+
+_CORES_ELSEWHERE = """
+define internal i32 @current_core() {
+  ret i32 -1
+}
+
+define internal void @leave_core_of_caller() {
+  ret void
+}
+"""
+
 
 class _Pool:
     """The loaded pool."""
@@ -345,7 +406,7 @@ class _Pool:
 
 
 def pool_source(triple: str) -> str:
-    """The pool as LLVM IR text; processors differ in how a thread says that it waits."""
+    """The pool as LLVM IR text: how to wait is up to the processor, how to change cores up to the system."""
     if triple.startswith(("x86_64", "i686")):
         declaration, pause = "declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"
     elif triple.startswith(("aarch64", "arm64")):
@@ -353,7 +414,8 @@ def pool_source(triple: str) -> str:
         declaration, pause = "declare void @llvm.aarch64.isb(i32)", "call void @llvm.aarch64.isb(i32 15)"
     else:
         declaration, pause = "", ""
-    return _SOURCE.replace("PAUSE_DECLARATION", declaration).replace("PAUSE", pause)
+    cores = _CORES_OF_LINUX if "linux" in triple else _CORES_ELSEWHERE
+    return _SOURCE.replace("PAUSE_DECLARATION", declaration).replace("PAUSE", pause).replace("CORES", cores)
 
 
 _lock = threading.Lock()

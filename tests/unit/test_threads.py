@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 import threading
@@ -20,11 +21,14 @@ from tenon.dialects.interpreter import Interpreter
 from tenon.lowering import pipeline
 from tenon.lowering.parallelize import ParallelizePass
 from tenon.runtime import threads
+from tenon.runtime.device_cpu import host_target
 from tenon.runtime.knobs import knobs
+from tenon.runtime.native_code import load_native
 
 Array = np.ndarray[Any, Any]
 
 COUNTS = (1, 2, 3, 5)
+LARGEST_CORE = 8191
 
 
 @dataclass(frozen=True)
@@ -337,6 +341,39 @@ def test_a_forked_process_and_the_end_of_a_process() -> None:
     command = [sys.executable, "-c", IN_ANOTHER_PROCESS]
     result = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, timeout=120)
     assert (result.returncode, result.stdout, result.stderr) == (0, "done\n", "")
+
+
+MOVED = """
+define i32 @moved(i32 %of.caller) {
+  %here = call i32 @current_core()
+  %is.here = icmp eq i32 %of.caller, -1
+  %core = select i1 %is.here, i32 %here, i32 %of.caller
+  store i32 %core, ptr @core, align 4
+  call void @leave_core_of_caller()
+  %there = call i32 @current_core()
+  %same = icmp eq i32 %here, %there
+  %number = select i1 %same, i32 0, i32 1
+  ret i32 %number
+}
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the core is left on Linux only")
+def test_a_worker_leaves_the_core_of_its_caller_and_keeps_its_affinity() -> None:
+    source = threads.pool_source(host_target().triple) + MOVED
+    code = load_native("threads", source, ("moved", threads.PARALLEL_FOR))
+    moved = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(code.entry("moved"))
+    allowed = os.sched_getaffinity(0)
+    if len(allowed) > 1:
+        assert sum(moved(-1) for _ in range(20)) >= 15, "the scheduler may move the thread back at times"
+    assert sum(moved(LARGEST_CORE) for _ in range(20)) <= 5
+    assert os.sched_getaffinity(0) == allowed
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        assert not any(moved(-1) for _ in range(20))
+        assert os.sched_getaffinity(0) == {min(allowed)}
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 @pytest.mark.usefixtures("cuts")
