@@ -9,7 +9,7 @@ from typing import Any
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from tenon.dialects.batching import along_shifted_axis
+from tenon.dialects.along_axis import AlongAxis, KeepsType
 from tenon.dialects.family import StructuredOp, require_hooks
 from tenon.dialects.inference import normalize_axis
 from tenon.dialects.scalar import convert, to_compute
@@ -20,7 +20,7 @@ from tenon.dialects.value import Value, ops
 Step = Callable[[list[Value], Value, Callable[[], Value]], Sequence[Value]]
 
 
-class CumulativeOp(StructuredOp):
+class CumulativeOp(KeepsType, AlongAxis, StructuredOp):
     """Each result element is what `scalar(accumulator, x)` makes of the elements up to it along `axis`.
 
     The class declares one operand and the setting `axis`. With the setting `reverse`, where it is declared, elements
@@ -48,18 +48,6 @@ class CumulativeOp(StructuredOp):
         """Raise `TypeError` unless the class declares the setting `axis`."""
         if "axis" not in cls.SIGNATURE.settings:
             raise TypeError(f"{cls.__name__} ({cls.name}) must declare the setting `axis`")
-
-    @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        shape = shape_of(x)
-        if shape is not None:
-            normalize_axis(settings["axis"], len(shape))
-        return x
-
-    @classmethod
-    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        return along_shifted_axis(cls, operands[0], settings)
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         (x,) = operands

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from tenon.dialects.along_axis import AlongAxis
 from tenon.dialects.batching import along_shifted_axis
 from tenon.dialects.family import StructuredOp, require_hooks
 from tenon.dialects.inference import InferenceError, Shape, normalize_axes, show
@@ -35,7 +36,7 @@ from tenon.dialects.types import (
 from tenon.dialects.value import Value, ops
 
 
-class ReductionOp(StructuredOp):
+class ReductionOp(AlongAxis, StructuredOp):
     """Elements along `axis` combined by `scalar(accumulator, x)`, starting from `initial`.
 
     The class declares one operand and the settings `axis` and `keepdims`.
@@ -74,10 +75,6 @@ class ReductionOp(StructuredOp):
         (x,) = operands
         shape = shape_of(x)
         return tensor_type(cls.reduced_shape(shape, settings), cls.result_element(element_of(x)))
-
-    @classmethod
-    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        return along_shifted_axis(cls, operands[0], settings)
 
     @classmethod
     def reduced_shape(cls, shape: Shape, settings: dict[str, Any]) -> Shape:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from xdsl.irdl import operand_def, opt_operand_def, result_def
 
+from tenon.dialects.along_axis import AlongAxis, KeepsType
 from tenon.dialects.base import tensor_op
-from tenon.dialects.batching import along_shifted_axis
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.inference import InferenceError, normalize_axes, normalize_axis, show
 from tenon.dialects.reduction import in_compute_type, reduced_count
@@ -18,20 +17,8 @@ from tenon.dialects.types import FLOAT_TENSOR, compute_type, element_of, is_floa
 from tenon.dialects.value import Value, ops
 
 
-class SameShapeOp(CompositeOp):
-    """A composite whose result has the shape of its first operand."""
-
-    @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        x = operands[0]
-        shape, axis = shape_of(x), settings["axis"]
-        if shape is not None:
-            normalize_axes((axis,) if isinstance(axis, int) else axis, len(shape))
-        return x
-
-
 @tensor_op
-class SoftmaxOp(SameShapeOp):
+class SoftmaxOp(KeepsType, AlongAxis, CompositeOp):
     """`x` scaled along `axis` to positive entries that add up to one: exp(x) over its sum.
 
     >>> tenon.softmax(np.array([[1.0, 2.0, 3.0], [1000.0, 1000.0, -np.inf]]))
@@ -53,13 +40,9 @@ class SoftmaxOp(SameShapeOp):
         weighted = g * out
         return (weighted - out * ops.sum(weighted, axis=axis, keepdims=True),)
 
-    @classmethod
-    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        return along_shifted_axis(cls, operands[0], settings)
-
 
 @tensor_op
-class LogSoftmaxOp(SameShapeOp):
+class LogSoftmaxOp(KeepsType, AlongAxis, CompositeOp):
     """The logarithm of `softmax(x)`, without underflow.
 
     >>> tenon.log_softmax(np.array([0.0, 0.0, 1000.0]))
@@ -79,10 +62,6 @@ class LogSoftmaxOp(SameShapeOp):
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, *, axis: int) -> tuple[Any, ...]:
         return (g - ops.exp(out) * ops.sum(g, axis=axis, keepdims=True),)
-
-    @classmethod
-    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        return along_shifted_axis(cls, operands[0], settings)
 
 
 def _largest(x: Value, axis: int) -> Value:
@@ -124,7 +103,7 @@ def _check_broadcasts(operands: tuple[Any, ...], names: tuple[str, ...]) -> None
 
 
 @tensor_op
-class LayerNormOp(SameShapeOp):
+class LayerNormOp(KeepsType, CompositeOp):
     """`x` shifted and scaled to mean 0 and variance 1 along `axis`, times `weight`, plus `bias`, which broadcast
     against `x`.
 
@@ -198,7 +177,7 @@ class LayerNormStatisticsOp(CompositeOp):
 
 
 @tensor_op
-class RmsNormOp(SameShapeOp):
+class RmsNormOp(KeepsType, CompositeOp):
     """`x` over its root mean square along `axis`, sqrt(mean(x^2) + `eps`), times `weight`.
 
     `weight` broadcasts against `x` (Zhang and Sennrich, arXiv:1910.07467).
@@ -226,7 +205,7 @@ class RmsNormOp(SameShapeOp):
 
 
 @tensor_op
-class MeanVarianceNormalizationOp(SameShapeOp):
+class MeanVarianceNormalizationOp(KeepsType, CompositeOp):
     """`x` less its mean along `axis`, over its standard deviation plus `eps`.
 
     By default there is one mean per channel of images (n, channels, height, width).

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from xdsl.irdl import operand_def, result_def
 
+from tenon.dialects.along_axis import KeepsType
 from tenon.dialects.base import tensor_op
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.inference import broadcast, normalize_axis
-from tenon.dialects.normalization import SameShapeOp
 from tenon.dialects.reduction import Axes, StatisticOp, in_compute_type, with_axes
 from tenon.dialects.settings import setting
 from tenon.dialects.types import FLOAT_TENSOR, NUMERIC_TENSOR, element_of, promote, shape_of, tensor_type
@@ -110,7 +110,7 @@ class SumSquareOp(StatisticOp):
 
 
 @tensor_op
-class LpNormalizeOp(SameShapeOp):
+class LpNormalizeOp(KeepsType, CompositeOp):
     """`x` over its `p`-norm along `axis`, or over `eps` where the norm is below that.
 
     >>> tenon.lp_normalize(np.array([[3.0, 4.0], [0.0, 0.0]]))

@@ -16,8 +16,8 @@ from xdsl.ir.affine import AffineMap
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from tenon.dialects.along_axis import AlongAxis
 from tenon.dialects.base import tensor_op
-from tenon.dialects.batching import along_shifted_axis
 from tenon.dialects.families import ArgReductionOp, CompositeOp, ReductionOp
 from tenon.dialects.inference import InferenceError, Shape, normalize_axes
 from tenon.dialects.promotion import cast_literal
@@ -347,12 +347,8 @@ class AllOp(QuantifierOp):
         return accumulator & x
 
 
-class StatisticOp(CompositeOp):
+class StatisticOp(AlongAxis, CompositeOp):
     """A composite of reductions of one operand along `axis`."""
-
-    @classmethod
-    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        return along_shifted_axis(cls, operands[0], settings)
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:

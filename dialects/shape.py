@@ -12,8 +12,9 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from tenon.dialects.along_axis import AlongAxis, KeepsType
 from tenon.dialects.base import tensor_op
-from tenon.dialects.batching import aligned, along_shifted_axis
+from tenon.dialects.batching import aligned
 from tenon.dialects.families import CompositeOp, IndexingOp, IndexMapOp, StructuredOp
 from tenon.dialects.inference import InferenceError, Shape, normalize_axes, normalize_axis, show
 from tenon.dialects.settings import setting
@@ -392,7 +393,7 @@ class SliceOp(IndexMapOp):
 
 
 @tensor_op
-class FlipOp(IndexMapOp):
+class FlipOp(KeepsType, AlongAxis, IndexMapOp):
     """`x` in reverse order along `axis`; without it, along all axes.
 
     >>> tenon.flip(np.array([[1, 2], [3, 4]]))
@@ -403,14 +404,6 @@ class FlipOp(IndexMapOp):
     x = operand_def(ANY_TENSOR)
     axis = setting(tuple, default=None)
     result = result_def(ANY_TENSOR)
-
-    @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        shape = shape_of(x)
-        if shape is not None:
-            normalize_axes(settings["axis"], len(shape))
-        return x
 
     @staticmethod
     def source(index: Index, shape: tuple[int, ...], /, **settings: Any) -> Index:
@@ -424,7 +417,3 @@ class FlipOp(IndexMapOp):
         g: Value, out: Value, x: Value, *, axis: tuple[int, ...] | None
     ) -> tuple[Any, ...]:
         return (ops.flip(g, axis=axis),)
-
-    @classmethod
-    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        return along_shifted_axis(cls, operands[0], settings)

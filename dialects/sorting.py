@@ -24,8 +24,9 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from tenon.dialects.along_axis import AlongAxis, KeepsType
 from tenon.dialects.base import tensor_op
-from tenon.dialects.batching import all_batched, along_first_axis, along_shifted_axis
+from tenon.dialects.batching import all_batched, along_first_axis
 from tenon.dialects.families import CompositeOp, StructuredOp
 from tenon.dialects.inference import InferenceError, compatible, normalize_axis, show
 from tenon.dialects.ordering import goes_before
@@ -268,7 +269,7 @@ class _Pair:
 
 
 @tensor_op
-class ArgsortOp(CompositeOp):
+class ArgsortOp(AlongAxis, CompositeOp):
     """The indices (i64) that sort `x` along `axis`, smallest element first, or largest first if `descending`.
 
     Equal elements keep their order, so sorting is stable whatever `stable` asks for. NaN is larger than every number:
@@ -293,10 +294,6 @@ class ArgsortOp(CompositeOp):
         if shape is not None:
             normalize_axis(settings["axis"], len(shape))
         return tensor_type(shape, i64)
-
-    @classmethod
-    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        return along_shifted_axis(cls, operands[0], settings)
 
     @staticmethod
     def decompose(x: Value, *, axis: int, descending: bool, stable: bool) -> Value:
@@ -354,7 +351,7 @@ def _last_element(element: Attribute, descending: bool) -> float:
 
 
 @tensor_op
-class SortOp(CompositeOp):
+class SortOp(KeepsType, AlongAxis, CompositeOp):
     """`x` sorted along `axis`, smallest element first, or largest first if `descending`.
 
     NaN is larger than every number: it comes last, or first if `descending`. Zeros of both signs may change places,
@@ -372,18 +369,6 @@ class SortOp(CompositeOp):
     stable = setting(bool, default=True)
     result = result_def(ANY_TENSOR)
 
-    @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        shape = shape_of(x)
-        if shape is not None:
-            normalize_axis(settings["axis"], len(shape))
-        return x
-
-    @classmethod
-    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        return along_shifted_axis(cls, operands[0], settings)
-
     @staticmethod
     def decompose(x: Value, *, axis: int, descending: bool, stable: bool) -> Value:
         if 0 not in x.shape and _is_sorted_by_digits(x.shape[axis]):
@@ -399,7 +384,7 @@ class SortOp(CompositeOp):
 
 
 @tensor_op
-class TopKOp(CompositeOp):
+class TopKOp(AlongAxis, CompositeOp):
     """The `k` largest elements of `x` along `axis`, or the smallest ones unless `largest`, and their indices (i64).
 
     The best comes first, whether or not `sorted` asks for it. Of equal elements the one of lower index comes first. NaN
@@ -433,10 +418,6 @@ class TopKOp(CompositeOp):
             )
         result = (*shape[:axis], k, *shape[axis + 1 :])
         return tensor_type(result, element_of(x)), tensor_type(result, i64)
-
-    @classmethod
-    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        return along_shifted_axis(cls, operands[0], settings)
 
     @staticmethod
     def decompose(x: Value, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Value, Value]:
