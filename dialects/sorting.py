@@ -24,11 +24,11 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from tenon.dialects.along_axis import AlongAxis, KeepsType
+from tenon.dialects.along_axis import AlongAxis
 from tenon.dialects.base import tensor_op
 from tenon.dialects.batching import all_batched, along_first_axis
 from tenon.dialects.families import CompositeOp, StructuredOp
-from tenon.dialects.inference import InferenceError, compatible, normalize_axis, show
+from tenon.dialects.inference import InferenceError, Shape, compatible, normalize_axis, show
 from tenon.dialects.ordering import goes_before
 from tenon.dialects.scalar import convert, emit_scalar
 from tenon.dialects.settings import setting
@@ -68,6 +68,9 @@ _LONGEST_RUN = 64
 _MOST_SELECTED = 128
 """How many elements of a row are selected one by one: in random order a thirtieth of what sorting the row costs, and at
 worst, where each element is better than all before it, three times as much."""
+
+_LONGEST_ROW = 2**31 - 1
+"""Places in rows that are sorted are counted in i32."""
 
 _IS_SERIAL = ContextVar("serial_rows", default=True)
 
@@ -291,8 +294,7 @@ class ArgsortOp(AlongAxis, CompositeOp):
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
         shape = shape_of(operands[0])
-        if shape is not None:
-            normalize_axis(settings["axis"], len(shape))
+        _check_length(shape, settings["axis"])
         return tensor_type(shape, i64)
 
     @staticmethod
@@ -302,6 +304,15 @@ class ArgsortOp(AlongAxis, CompositeOp):
         if _is_sorted_by_digits(x.shape[axis]):
             return _along_rows(x, axis, lambda rows: ops.argsort_rows(rows, descending=descending))
         return ops.cast(_along_rows(x, axis, lambda rows: _sorted_places(rows, descending)), dtype=i64)
+
+
+def _check_length(shape: Shape, axis: int) -> None:
+    """Raise `InferenceError` where what lies along `axis` is too long to be sorted."""
+    if shape is None:
+        return
+    axis = normalize_axis(axis, len(shape))
+    if shape[axis] > _LONGEST_ROW:
+        raise InferenceError(f"x has {shape[axis]} elements along axis {axis}, and at most {_LONGEST_ROW} are sorted")
 
 
 def _along_rows(x: Value, axis: int, function: Callable[[Value], Value]) -> Value:
@@ -318,6 +329,11 @@ def _along_rows(x: Value, axis: int, function: Callable[[Value], Value]) -> Valu
 def _is_sorted_by_digits(size: int) -> bool:
     """Whether rows of `size` elements are sorted from end to end."""
     return _IS_SERIAL.get() and size > _RUN
+
+
+def _is_selected(k: int, size: int) -> bool:
+    """Whether one thread finds the first `k` of `size` elements in a row without sorting the rest."""
+    return k <= _MOST_SELECTED and 4 * k <= size
 
 
 def _sorted_places(x: Value, descending: bool) -> Value:
@@ -351,7 +367,7 @@ def _last_element(element: Attribute, descending: bool) -> float:
 
 
 @tensor_op
-class SortOp(KeepsType, AlongAxis, CompositeOp):
+class SortOp(AlongAxis, CompositeOp):
     """`x` sorted along `axis`, smallest element first, or largest first if `descending`.
 
     NaN is larger than every number: it comes last, or first if `descending`. Zeros of both signs may change places,
@@ -368,6 +384,12 @@ class SortOp(KeepsType, AlongAxis, CompositeOp):
     descending = setting(bool, default=False)
     stable = setting(bool, default=True)
     result = result_def(ANY_TENSOR)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        _check_length(shape_of(x), settings["axis"])
+        return x
 
     @staticmethod
     def decompose(x: Value, *, axis: int, descending: bool, stable: bool) -> Value:
@@ -416,6 +438,8 @@ class TopKOp(AlongAxis, CompositeOp):
             raise InferenceError(
                 f"k is {k}, and x has {'?' if shape[axis] < 0 else shape[axis]} elements along axis {axis}"
             )
+        if not _is_selected(k, shape[axis]):
+            _check_length(shape, axis)
         result = (*shape[:axis], k, *shape[axis + 1 :])
         return tensor_type(result, element_of(x)), tensor_type(result, i64)
 
@@ -423,7 +447,7 @@ class TopKOp(AlongAxis, CompositeOp):
     def decompose(x: Value, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Value, Value]:
         axis = normalize_axis(axis, x.ndim)
         limits = tuple([k if i == axis else size for i, size in enumerate(x.shape)])
-        if _IS_SERIAL.get() and 0 not in limits and k <= _MOST_SELECTED and 4 * k <= x.shape[axis]:
+        if _IS_SERIAL.get() and 0 not in limits and _is_selected(k, x.shape[axis]):
             first = _along_rows(x, axis, lambda rows: ops.leading_places(rows, k=k, descending=largest))
         else:
             places = ops.argsort(x, axis=axis, descending=largest)

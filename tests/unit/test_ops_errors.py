@@ -251,6 +251,21 @@ def test_of_places_whose_number_is_unknown_there_may_be_none(
         read(*map(Value, block.args))
 
 
+@pytest.mark.parametrize("function", [tenon.sort, tenon.argsort, lambda x: tenon.top_k(x, k=200)])
+def test_rows_too_long_for_their_places_are_not_sorted(function: Callable[[Any], Any]) -> None:
+    """Places are counted in i32."""
+    row = "has 2147483648 elements along axis 1, and at most 2147483647 are sorted"
+    with pytest.raises(InferenceError, match=rf"^tenon\.(sort|argsort|top_k): x {row}"):
+        tenon.jit(function).trace(tenon.ShapeDtype((2, 2**31)))
+    tenon.jit(function).trace(tenon.ShapeDtype((2, 2**31 - 1)))
+
+
+def test_the_first_few_of_a_row_of_any_length_are_found() -> None:
+    """Without its being sorted."""
+    traced = tenon.jit(lambda x: tenon.top_k(x, k=5)).trace(tenon.ShapeDtype((2, 2**40)))
+    assert "tensor<2x5xi64>" in str(traced)
+
+
 def test_a_setting_out_of_its_choices_is_an_error() -> None:
     with inserting(InsertionPoint(Block())), pytest.raises(ValueError, match="'fast' is not one of 'none', 'tanh'"):
         ops.gelu(tensor(2), approximate="fast")
