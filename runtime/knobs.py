@@ -134,6 +134,17 @@ def _default_cache_dir() -> Path:
     return (base if base.is_absolute() else Path("~/.cache").expanduser()) / "tenon"
 
 
+def _identity(value: Any) -> Any:
+    """What tells a value of a knob from others: of a path, which file is there as well."""
+    if not isinstance(value, Path):
+        return value
+    try:
+        status = value.stat()
+    except OSError:
+        return value
+    return str(value), status.st_ino, status.st_mtime_ns, status.st_size
+
+
 def _optional(parse: Callable[[str], _Value]) -> Callable[[str], _Value | None]:
     return parse
 
@@ -147,7 +158,10 @@ class Knobs:
 
     overrides: dict[str, Any]
     code_settings: tuple[tuple[str, Any], ...]
-    """The overrides that decide what code is made, as names and values: hashable, and read in no time."""
+    """The overrides that decide what code is made, as names and what tells values apart: hashable, and read in no time.
+
+    A file that is written again is another one for blocks that begin afterwards.
+    """
 
     debug = Knob(
         "TENON_DEBUG",
@@ -287,7 +301,9 @@ class Knobs:
     def _use(self, overrides: dict[str, Any]) -> None:
         self.overrides = overrides
         self.code_settings = tuple(
-            (knob.name, overrides[knob.name]) for knob in self.all() if knob.decides_code and knob.name in overrides
+            (knob.name, _identity(overrides[knob.name]))
+            for knob in self.all()
+            if knob.decides_code and knob.name in overrides
         )
         expire()
 

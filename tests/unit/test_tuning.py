@@ -85,6 +85,18 @@ def test_a_record_decides_and_is_part_of_what_is_compiled(tmp_path: Path) -> Non
     assert "vector<4xf32>" not in str(multiply.compile(A, B))
 
 
+def test_a_record_that_is_written_again_is_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (key,) = keys(lambda a, b: a @ b, A, B)
+    multiply, path = tenon.jit(lambda a, b: a @ b), tmp_path / "record.json"
+    with tenon.knobs.override(log_compiles=True):
+        for width, compiles in ((4, 1), (4, 0), (8, 1)):
+            if compiles:
+                write(path, key, {**NARROW, "width": width})
+            with tenon.knobs.override(tuning=path):
+                multiply(A, B)
+            assert capsys.readouterr().err.count("compiling") == compiles
+
+
 @pytest.mark.parametrize(
     ("schedules", "message"),
     [
