@@ -121,11 +121,15 @@ class Parameters:
         )
 
     @cached_property
-    def _kinds(self) -> dict[str, Any]:
+    def _signature(self) -> inspect.Signature | None:
         try:
-            return {name: p.kind for name, p in inspect.signature(self.function).parameters.items()}
+            return inspect.signature(self.function)
         except (TypeError, ValueError):  # built-in functions may not tell
-            return {}
+            return None
+
+    @cached_property
+    def _kinds(self) -> dict[str, Any]:
+        return {} if self._signature is None else {n: p.kind for n, p in self._signature.parameters.items()}
 
     @cached_property
     def positional(self) -> list[str]:
@@ -146,6 +150,16 @@ class Parameters:
             raise ValueError(
                 f"{self.name}: {', '.join(collected)} stands for several arguments, which cannot be static"
             )
+
+    def check_given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Raise `TypeError` for arguments that no call of the function has, whatever is given beside them."""
+        if self._signature is None:
+            return
+        try:
+            self._signature.bind_partial(*args, **kwargs)
+        except TypeError as error:
+            known = ", ".join(self._kinds) or "none"
+            raise TypeError(f"{self.name}: {error} (arguments: {known})") from None
 
     @cached_property
     def take_out(self) -> bool:

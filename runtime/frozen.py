@@ -23,10 +23,11 @@ class FrozenArguments:
     def of(cls, parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any], keep: Any) -> FrozenArguments:
         """The arguments, arrays in them as contiguous arrays of NumPy, but for those for which `keep` holds.
 
-        Raises `TypeError` for a traced value, for an argument that is donated, and for `out`.
+        Raises `TypeError` for a traced value, for an argument that is donated, for `out`, and for what is no argument.
         """
         if "out" in kwargs and parameters.take_out:
             raise TypeError(f"{parameters.name}: out cannot be frozen; give it at each call")
+        parameters.check_given(args, kwargs)
         leaves, structure = parameters.take_apart(args, kwargs)
         names = parameters.leaf_names(structure)
         for name, is_donated in zip(names, parameters.donations(structure), strict=True):

@@ -96,6 +96,20 @@ def test_keyword_arguments_are_frozen_as_well() -> None:
         compiled(x[:1])
 
 
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((), {"params": LAYER}, "got an unexpected keyword argument 'params'"),
+        ((LAYER, 1, 2, 3), {}, "too many positional arguments"),
+        ((LAYER,), {"layer": LAYER}, "multiple values for argument 'layer'"),
+    ],
+)
+def test_only_arguments_are_frozen(args: Any, kwargs: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=rf"^run: {message} \(arguments: layer, x, scale\)$"):
+        tenon.jit(run).freeze(*args, **kwargs)
+    tenon.jit(lambda *layers, **others: run(layers[0], others["x"])).freeze(LAYER, y=1)(x=floats(2, 13))
+
+
 def test_static_arguments_may_be_frozen() -> None:
     scaled = tenon.jit(lambda mode, w, x: x * w if mode == "times" else x + w, static="mode")
     fast, x = scaled.freeze("times", floats(3)), floats(3, seed=1)
