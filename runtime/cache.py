@@ -115,7 +115,8 @@ def load(key: str, *, directory: Path | None = None) -> dict[str, bytes] | None:
     files = _unpack(data)
     if files is None:
         warnings.warn(f"tenon: cache entry {path} is damaged, it is removed and made again", CacheWarning, stacklevel=2)
-        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
         return None
     # a read-only cache is still of use, only its entries do not stay young by use
     with suppress(OSError):
@@ -141,11 +142,15 @@ def store(key: str, files: Mapping[str, bytes], *, directory: Path | None = None
 
 
 def clear(*, directory: Path | None = None) -> int:
-    """Remove all entries and return how many there were."""
-    removed = 0
-    for entry in _entries(_directory(directory)):
-        Path(entry.path).unlink(missing_ok=True)
-        removed += 1
+    """Remove all entries and return how many were removed; a `CacheWarning` says so where that is not allowed."""
+    removed, directory = 0, _directory(directory)
+    try:
+        for entry in _entries(directory):
+            Path(entry.path).unlink(missing_ok=True)
+            removed += 1
+    except OSError as error:
+        message = f"tenon: cannot clear the cache {directory} ({error.strerror})"
+        warnings.warn(message, CacheWarning, stacklevel=2)
     return removed
 
 

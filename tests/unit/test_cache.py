@@ -166,6 +166,23 @@ def test_an_unwritable_directory_is_said_once(tmp_path):
             assert cache.load(cache.key("a")) is None
 
 
+@pytest.mark.parametrize("refused", ["os.scandir", "pathlib.Path.unlink"])
+def test_a_directory_that_cannot_be_cleared_is_said(directory, monkeypatch, refused):
+    """Nor does it matter that a damaged entry cannot be removed."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    key = cache.key("module")
+    cache.store(key, FILES)
+    entry_of(directory).write_bytes(b"damaged")
+    monkeypatch.setattr(refused, refuse)
+    with pytest.warns(cache.CacheWarning, match=rf"cannot clear the cache {directory} \(Permission denied\)"):
+        assert cache.clear() == 0
+    with pytest.warns(cache.CacheWarning, match="is damaged"):
+        assert cache.load(key) is None
+
+
 def test_a_failed_write_leaves_nothing_behind(directory, monkeypatch):
     def refuse(*_: object) -> None:
         raise OSError(28, "no space left on device")
