@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
+from random_numbers import generator
 from xdsl.context import Context
 from xdsl.dialects import builtin, func, gpu, math, memref, scf, vector
 from xdsl.dialects.builtin import ModuleOp
@@ -19,7 +20,7 @@ from tenon.lowering.map_to_grid import MapToGridPass
 from tenon.lowering.vector_arith import VectorArith
 
 Array = NDArray[Any]
-RANDOM = np.random.default_rng(7)
+RANDOM = generator(7)
 
 
 def parse(text: str) -> ModuleOp:

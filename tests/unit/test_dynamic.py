@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from random_numbers import generator
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
@@ -29,7 +30,7 @@ from tenon.tools.cli import main
 
 Array = np.ndarray[Any, Any]
 SIZES = (0, 1, 2, 7, 16, 17, 100, 1023)
-RANDOM = np.random.default_rng(20)
+RANDOM = generator(20)
 MLIR_OPT = shutil.which("mlir-opt-22")
 
 

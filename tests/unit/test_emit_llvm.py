@@ -18,6 +18,7 @@ from loop_programs import (
     parse,
     run,
 )
+from random_numbers import generator
 from xdsl.dialects.builtin import VectorType, f32
 from xdsl.utils.exceptions import VerifyException
 
@@ -25,7 +26,7 @@ from tenon.lowering.emit_llvm import emit_llvm
 from tenon.lowering.emit_llvm_types import llvm_type
 from tenon.runtime.device_cpu import compile_object, host_target, load_object, native_assembly
 
-RANDOM = np.random.default_rng(0)
+RANDOM = generator()
 
 
 # -- loops ------------------------------------------------------------------------------------------------------------

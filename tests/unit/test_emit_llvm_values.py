@@ -15,12 +15,13 @@ from loop_programs import (
     parse,
     run,
 )
+from random_numbers import generator
 
 from tenon.lowering.emit_llvm import emit_llvm
 from tenon.runtime.device_cpu import host_target, native_assembly
 
 LANES = [None, 16]
-RANDOM = np.random.default_rng(0)
+RANDOM = generator()
 
 
 def both_lanes(body: str, inputs: list[np.ndarray], dtype: object, **options) -> np.ndarray:

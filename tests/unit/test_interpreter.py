@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from interpreting import parse, run
+from random_numbers import generator
 from xdsl.dialects import test
 from xdsl.dialects.arith import NegfOp
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, f32, i1
@@ -14,7 +15,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, f32, i1
 from tenon.dialects.interpreter import Interpreter, InterpreterError, constant_value, implements, register
 from tenon.dialects.types import numpy_dtype
 
-RANDOM = np.random.default_rng(0)
+RANDOM = generator()
 
 
 class TestFuncAndScf:

@@ -9,10 +9,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 from interpreting import DTYPES, parse, run
+from random_numbers import generator
 
 from tenon.dialects.interpreter import Interpreter, InterpreterError
 
-RANDOM = np.random.default_rng(0)
+RANDOM = generator()
 
 
 def generic(maps: str, iterators: str, ins: str, out: str, body: str) -> str:

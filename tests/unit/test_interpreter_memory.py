@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from interpreting import DTYPES, run
+from random_numbers import generator
 
 from tenon.dialects.interpreter import InterpreterError
 
-RANDOM = np.random.default_rng(0)
+RANDOM = generator()
 
 
 class TestTensor:

@@ -11,8 +11,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 from interpreting import DTYPES, apply_to_tensors, run, run_op
+from random_numbers import generator
 
-RANDOM = np.random.default_rng(0)
+RANDOM = generator()
 
 
 def wrap(value: int, bits: int) -> int:
