@@ -24,6 +24,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from tenon.dialects.size import Size
 from tenon.dialects.size_values import SizeValues, size_arguments
 from tenon.dialects.types import dimensions
+from tenon.lowering.combiners import combining_kind
 from tenon.lowering.kernel_statements import (
     Access,
     LoopKind,
@@ -73,8 +74,10 @@ def _collapsible_loops(statement: Statement) -> set[Pair]:
 
 
 def _keeps_order(statement: Statement, outer: int, inner: int) -> bool:
-    """Whether reductions still meet their elements in the same order: ties in an argmax depend on it."""
-    if statement.kinds[outer] is LoopKind.PARALLEL:
+    """Whether reductions still meet their elements in the same order, if it matters: ties in an argmax depend on it."""
+    if statement.kinds[outer] is LoopKind.PARALLEL or all(
+        combining_kind(statement.body, accumulator) is not None for accumulator in statement.accumulators
+    ):
         return True
     between = range(outer + 1, inner)
     return outer < inner and all(

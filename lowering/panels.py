@@ -20,11 +20,15 @@ from xdsl.ir import SSAValue
 
 from tenon.lowering.kernel_statements import Access, LoopKind, Statement, Stride, element_type
 from tenon.lowering.loop_builder import LoopBuilder, Position, Span, Steps
+from tenon.lowering.row_schedule import CACHE_BYTES, batch_bytes
 from tenon.lowering.statement_body import ONE_LANE, BodyEmitter, Buffer, Lanes, Panel, Point
 from tenon.lowering.transposed_tiles import transposed
 
 LARGEST_ROW = 8
 """Vectors of a row that are copied without a loop."""
+ROWS_AHEAD = 16
+"""Rows between what is copied and what is fetched from an input that outgrows the cache: its rows lie apart, which the
+processor does not foresee across pages."""
 
 
 class PanelLoops:
@@ -42,6 +46,7 @@ class PanelLoops:
     ) -> None:
         self.builder = builder
         self.body = BodyEmitter(builder, statement, dict(buffers), fuse_products=False)
+        self.statement = statement
         self.access: Access = statement.inputs[number]
         self.loop = loop
         self.width = width
@@ -98,11 +103,16 @@ class PanelLoops:
 
     def copy_rows(self) -> None:
         parts = self.vectors()
+        is_far = self.width > 1 and bool(self.reductions) and batch_bytes(self.statement, self.access) > CACHE_BYTES
         if self.columns <= LARGEST_ROW * self.width:
             parts = [(Steps(s.start + n * s.step, 1), lanes) for s, lanes in parts for n in range(s.count)]
 
         def row(positions: list[Position]) -> None:
             distances = dict(zip(self.reductions, positions, strict=True))
+            if is_far:
+                later = self.at(distances).moved(self.reductions[-1], ROWS_AHEAD)
+                starts = [later.moved(self.loop, lane) for lane in range(0, self.columns, self.width)]
+                self.body.prefetch(self.access, starts, Lanes(self.loop, self.width))
             for steps, lanes in parts:
                 self.builder.parallel([steps], lambda at, n=lanes: self.copy_vector(distances, at[0], n))
 

@@ -43,3 +43,20 @@ func.func private @blocks(%a: memref<8x6xf32>, %b: memref<8x4xf32>, %o: memref<6
 // CHECK: vector.load %o
 // CHECK: memref.load %[[ROWS]]
 // CHECK: vector.fma
+
+// Rows of an input that outgrows the cache are fetched before they are copied.
+func.func private @far_rows(%a: memref<16384x32xf32>, %b: memref<16384x4xf32>, %o: memref<32x4xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<16384x32xf32>, memref<16384x4xf32>) outs(%o : memref<32x4xf32>) attrs = {schedule = {vector = 1, width = 4, unroll = 1, jam = 0, jam_count = 4, pack_jam = 0, jam_block = 8}} {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @far_rows
+// CHECK: ^bb0(%[[I:.*]]: index):
+// CHECK: ^bb0(%[[K:.*]]: index):
+// CHECK-NEXT: %[[LATER:.*]] = arith.addi %[[K]], %{{.*}} : index
+// CHECK-NEXT: memref.prefetch %a[%[[LATER]], %[[I]]], read
+// CHECK-NEXT: vector.load %a[%[[K]], %[[I]]]

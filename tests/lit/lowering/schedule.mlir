@@ -252,3 +252,34 @@ func.func private @overlapping_windows(%x: memref<18x66xf32>, %w: memref<3x3xf32
 }
 // CHECK-LABEL: @overlapping_windows
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 8 : i64, taps = 2 : i64}
+
+// Sums do not depend on the order of their loops: the rows of all batches are one reduction.
+func.func private @gradient_of_weights(%g: memref<8x16x32xf32>, %x: memref<8x16x64xf32>, %o: memref<32x64xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d3, d0, d1)>, affine_map<(d0, d1, d2, d3) -> (d3, d0, d2)>, affine_map<(d0, d1, d2, d3) -> (d1, d2)>], iterator_types = ["reduction", "parallel", "parallel", "reduction"]} ins(%g, %x : memref<8x16x32xf32>, memref<8x16x64xf32>) outs(%o : memref<32x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @gradient_of_weights
+// CHECK: linalg.generic {{{.*}}iterator_types = ["parallel", "parallel", "reduction"]}
+// CHECK-SAME: memref<128x32xf32>, memref<128x64xf32>
+
+// The first of equal elements is the one that the loops meet first, so they stay in their order.
+func.func private @first_of_equals(%x: memref<8x16xf32>, %o: memref<f32>, %p: memref<i64>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d1, d0)>, affine_map<(d0, d1) -> ()>, affine_map<(d0, d1) -> ()>], iterator_types = ["reduction", "reduction"]} ins(%x : memref<8x16xf32>) outs(%o, %p : memref<f32>, memref<i64>) {
+  ^bb0(%a: f32, %best: f32, %count: i64):
+    %better = arith.cmpf ogt, %a, %best : f32
+    %value = arith.select %better, %a, %best : f32
+    %one = arith.constant 1 : i64
+    %more = arith.addi %count, %one : i64
+    %changes = arith.select %better, %more, %count : i64
+    linalg.yield %value, %changes : f32, i64
+  }
+  func.return
+}
+// CHECK-LABEL: @first_of_equals
+// CHECK: linalg.generic {{{.*}}iterator_types = ["reduction", "reduction"]}
+// CHECK-SAME: memref<8x16xf32>
