@@ -18,16 +18,15 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, product
 from math import lcm
 
-from xdsl.context import Context
 from xdsl.dialects import func, linalg, memref
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from tenon.dialects.size import Size
 from tenon.lowering.block_loops import emit_blocks
+from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernel_intermediates import place_intermediates, release_intermediates
-from tenon.lowering.kernel_statements import Kernel, LoopKind, Statement, filling, kernels_of, read_kernel
+from tenon.lowering.kernel_statements import Kernel, LoopKind, Statement, filling, read_kernel
 from tenon.lowering.loop_builder import Limits, LoopBuilder, Position, Span, Steps
 from tenon.lowering.loop_schedule import Schedule, read_schedule
 from tenon.lowering.partial_sums import PartialSums, read_block
@@ -38,17 +37,20 @@ from tenon.lowering.visible import read_visible, visible_limits
 
 
 @dataclass(frozen=True)
-class ConvertStructuredToLoopsPass(ModulePass):
+class ConvertStructuredToLoopsPass(FunctionPass):
     """Turn structured kernels into loops, as their schedules say."""
 
     name = "convert-structured-to-loops"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in kernels_of(op):
-            try:
-                convert_kernel(function)
-            except ValueError as error:
-                raise ValueError(f"kernel @{function.sym_name.data}: {error}") from error
+    def change(self, module: ModuleOp) -> Change:
+        return _convert_named
+
+
+def _convert_named(function: func.FuncOp) -> None:
+    try:
+        convert_kernel(function)
+    except ValueError as error:
+        raise ValueError(f"kernel @{function.sym_name.data}: {error}") from error
 
 
 def convert_kernel(function: func.FuncOp) -> None:

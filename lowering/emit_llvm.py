@@ -10,6 +10,8 @@ they bring LLVM IR of their own in `llvm_source`.
 The caller of the entry guarantees that each buffer is aligned to its element, that the arena (the last argument) is
 aligned to 64 bytes, and that no output overlaps another argument except the input that `donations` names for it.
 
+Functions may be written one by one (`ModuleEmitter`), each as soon as it is at the loop stage.
+
 There is no optimization here: what one operation means is what is written for it, `emit_llvm_arith` says where that is
 more than LLVM's instruction means.
 """
@@ -17,7 +19,8 @@ more than LLVM's instruction means.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, MemRefType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
@@ -60,22 +63,77 @@ def emit_llvm(module: ModuleOp, *, native_f16: bool = True, dots: Sequence[str] 
     arithmetic. `dots` has the elements, bf16 and i8, of whose groups the target has dot products. Raises `ValueError`
     naming the operation, type or function that has no lowering.
     """
-    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
-    entries = [functions[name] for name in (ENTRY, PREPARE) if name in functions and functions[name].body.blocks]
-    if not entries or entries[0].sym_name.data != ENTRY:
-        raise ValueError("emit_llvm: the module has no func.func @main with a body")
-    parts = ModuleParts(native_f16, tuple(dots))
-    facts = pointer_facts(module, entries)
-    text: list[str] = []
-    for op in module.ops:
-        if isinstance(op, GlobalOp):
-            text.append(_global(op))
-        elif isinstance(op, FuncOp):
-            text.append(_entry(op, parts) if op in entries else _function(op, parts, facts))
-        else:
-            raise ValueError(f"emit_llvm: {op.name} at the top of a module has no lowering to LLVM")
+    emitter = ModuleEmitter(module, native_f16=native_f16, dots=dots)
+    return emitter.joined({op: emitter.function(op) for op in module.ops if isinstance(op, FuncOp)})
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedFunction:
+    """A function as text, its header first, and what it brings to its module."""
+
+    text: str
+    parts: ModuleParts
+    is_final: bool
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The function, and those that its parallel loops became."""
+        return (self.text, *self.parts.functions)
+
+
+class ModuleEmitter:
+    """Writes the functions of a module, in any order. Kernels may still be at the stage before when it is made: what is
+    told of their pointers comes from the calls in the entries."""
+
+    def __init__(self, module: ModuleOp, *, native_f16: bool = True, dots: Sequence[str] = ()) -> None:
+        functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+        self._entries = [
+            functions[name] for name in (ENTRY, PREPARE) if name in functions and functions[name].body.blocks
+        ]
+        if not self._entries or self._entries[0].sym_name.data != ENTRY:
+            raise ValueError("emit_llvm: the module has no func.func @main with a body")
+        self._module = module
+        self._facts = pointer_facts(module, self._entries)
+        self._shared = ModuleParts(native_f16, tuple(dots))
+
+    def function(self, op: FuncOp) -> EmittedFunction:
+        """The text of one function."""
+        parts = replace(self._shared, declarations={}, given_declarations={}, functions=[])
+        text = _entry(op, parts) if op in self._entries else _function(op, parts, self._facts)
+        return EmittedFunction(text, parts, FINAL in op.attributes)
+
+    @staticmethod
+    def declaration(op: FuncOp) -> str:
+        """A line for modules that call a function which is defined elsewhere: in a module that they are linked with, if
+        it has a body here."""
+        types = ", ".join(llvm_type(argument).text for argument in op.function_type.inputs)
+        visibility = "hidden " if op.body.blocks else ""
+        return f"declare {visibility}{_result_type(op)} @{op.sym_name.data}({types}) nounwind"
+
+    def variables(self) -> dict[str, str]:
+        """What defines each variable of the module, by name."""
+        return {op.sym_name.data: _global(op) for op in self._module.ops if isinstance(op, GlobalOp)}
+
+    def joined(self, functions: Mapping[FuncOp, EmittedFunction]) -> str:
+        """The text of the whole module."""
+        text: list[str] = []
+        for op in self._module.ops:
+            if isinstance(op, GlobalOp):
+                text.append(_global(op))
+            elif isinstance(op, FuncOp):
+                text.append(functions[op].text)
+            else:
+                raise ValueError(f"emit_llvm: {op.name} at the top of a module has no lowering to LLVM")
+        return module_text(text, [function.parts for function in functions.values()])
+
+
+def module_text(text: Sequence[str], parts: Sequence[ModuleParts]) -> str:
+    """A module of functions and variables, with the other functions and declarations that they bring."""
+    known = {line: None for part in parts for line in part.declarations}
+    given = {name: line for part in reversed(parts) for name, line in part.given_declarations.items()}
+    chunks = [function for part in parts for function in part.functions]
     attributes = [f"attributes {number} = {{ nounwind noinline{kind} }}" for number, kind in _ATTRIBUTES.items()]
-    return "\n".join([*text, *parts.functions, *_declarations(parts), *attributes, "!0 = !{i32 1}", ""])
+    return "\n".join([*text, *chunks, *_declarations(known, given), *attributes, "!0 = !{i32 1}", ""])
 
 
 def _global(op: GlobalOp) -> str:
@@ -102,12 +160,11 @@ def _result_type(function: FuncOp) -> str:
 
 
 def _function(function: FuncOp, parts: ModuleParts, facts: dict[tuple[str, int], PointerFacts]) -> str:
-    name, result = function.sym_name.data, _result_type(function)
     if "llvm_source" in function.attributes or "llvm_refused" in function.attributes:
         return _given_source(function, parts)
     if not function.body.blocks:
-        types = ", ".join(llvm_type(argument).text for argument in function.function_type.inputs)
-        return f"declare {result} @{name}({types}) nounwind"
+        return ModuleEmitter.declaration(function)
+    name, result = function.sym_name.data, _result_type(function)
     writer = FunctionWriter(name, HANDLERS, parts, _attributes(function))
     parameters = []
     for number, argument in enumerate(_single_block(function).args):
@@ -145,10 +202,10 @@ def _given_source(function: FuncOp, parts: ModuleParts) -> str:
     return "\n".join(kept)
 
 
-def _declarations(parts: ModuleParts) -> list[str]:
+def _declarations(emitted: Iterable[str], given: Mapping[str, str]) -> list[str]:
     """What the emitter declares, and what given sources declare beyond that."""
-    known = {declared[1] for line in parts.declarations if (declared := _DECLARATION.match(line))}
-    return [*parts.declarations, *(line for name, line in parts.given_declarations.items() if name not in known)]
+    known = {declared[1] for line in emitted if (declared := _DECLARATION.match(line))}
+    return [*emitted, *(line for name, line in given.items() if name not in known)]
 
 
 def _entry(entry: FuncOp, parts: ModuleParts) -> str:

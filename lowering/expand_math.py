@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.context import Context
 from xdsl.dialects import arith, math, scf, vector
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -44,7 +43,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 
 from tenon.dialects.scaling import ScaleOp
 from tenon.lowering import expand_math_angles as angles
@@ -54,6 +52,7 @@ from tenon.lowering import expand_math_logarithm as logarithm
 from tenon.lowering import expand_math_powers as powers
 from tenon.lowering.expand_math_builder import ArithmeticBuilder, Constants
 from tenon.lowering.float_formats import format_of
+from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.vector_arith import element_type_of
 
 Formula = Callable[[ArithmeticBuilder, SSAValue], SSAValue]
@@ -119,21 +118,20 @@ def exact_functions() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class ExpandMathPass(ModulePass):
+class ExpandMathPass(FunctionPass):
     """The pass `expand-math`; see the module docstring."""
 
     name = "expand-math"
+    kernels_only = False
 
     exact: tuple[str, ...] = ()
     scaling: bool = False
     multiply_add: bool = True
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def change(self, module: ModuleOp) -> Change:
         if unknown := sorted(set(self.exact) - set(exact_functions())):
             raise ValueError(f"expand-math: exact names {', '.join(unknown)}, none of {', '.join(exact_functions())}")
-        for function in list(op.ops):
-            if isinstance(function, FuncOp) and function.body.blocks:
-                _FunctionExpander(op, function, self).run()
+        return lambda function: _FunctionExpander(module, function, self).run()
 
 
 class _FunctionExpander:

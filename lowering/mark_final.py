@@ -9,13 +9,12 @@ registers. Most of the time that LLVM takes for a function is spent in these pas
 
 from __future__ import annotations
 
-from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from tenon.dialects.size import Size
+from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.loop_nests import Domain
 from tenon.lowering.memory_plan import buffer_bytes
 
@@ -36,17 +35,20 @@ _TILE = 12
 _LOOPS = (scf.ForOp, scf.ParallelOp, scf.WhileOp)
 
 
-class MarkFinalPass(ModulePass):
+class MarkFinalPass(FunctionPass):
     """Mark the functions that LLVM's own passes cannot improve."""
 
     name = "mark-final"
+    kernels_only = False
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, func.FuncOp) and function.body.blocks:
-                function.attributes.pop(FINAL, None)
-                if is_final(function):
-                    function.attributes[FINAL] = UnitAttr()
+    def change(self, module: ModuleOp) -> Change:
+        return _mark
+
+
+def _mark(function: func.FuncOp) -> None:
+    function.attributes.pop(FINAL, None)
+    if is_final(function):
+        function.attributes[FINAL] = UnitAttr()
 
 
 def is_final(function: func.FuncOp) -> bool:

@@ -30,13 +30,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.context import Context
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block, Region
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.launch_numbers import (
     INDEX,
     Number,
@@ -60,7 +59,7 @@ FEW = 8
 
 
 @dataclass(frozen=True)
-class ParallelizePass(ModulePass):
+class ParallelizePass(FunctionPass):
     """Cut parallel loops of kernels into at most `chunks` chunks of at least `grain` nanoseconds."""
 
     name = "parallelize"
@@ -68,14 +67,15 @@ class ParallelizePass(ModulePass):
     grain: int = 10_000
     chunks: int = 64
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def change(self, module: ModuleOp) -> Change:
         if self.grain < 1 or self.chunks < 2:
             raise ValueError(f"parallelize: grain is {self.grain}, chunks is {self.chunks}, expected at least 1 and 2")
-        for function in op.ops:
-            if isinstance(function, func.FuncOp) and "kernel" in function.attributes:
-                for loop in list(_outermost(function.body.blocks)):
-                    if not any(THREADS in inner.attributes for inner in loop.walk()):
-                        self._parallelize(loop)
+        return self._parallelize_loops
+
+    def _parallelize_loops(self, function: func.FuncOp) -> None:
+        for loop in list(_outermost(function.body.blocks)):
+            if not any(THREADS in inner.attributes for inner in loop.walk()):
+                self._parallelize(loop)
 
     def _parallelize(self, loop: Loop) -> None:
         chunks = quotient(loop_work(loop), 100 * self.grain)

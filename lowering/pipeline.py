@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 
 from tenon.dialects.base import TensorOp
 from tenon.dialects.family_control_flow import ControlFlowOp
+from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.options import LoweringOptions
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
 from tenon.passes.pipeline import TENSOR_PIPELINE
@@ -153,3 +154,31 @@ def lower(ctx: Context, module: ModuleOp, options: LoweringOptions, observe: Obs
     for stage in order[start:]:
         run_passes(ctx, module, stage.passes, observe)
     return module
+
+
+def lower_by_function(ctx: Context, module: ModuleOp, options: LoweringOptions) -> Iterator[func.FuncOp]:
+    """Take `module` to the stage "buffered" as `lower` does, if it is before; then, as the result is asked for them,
+    take its functions to loops one by one. The module is what `lower` gives when all were."""
+    order = stages(options)
+    names = [stage.name for stage in order]
+    start, buffered = names.index(stage_of(module)), names.index("buffered")
+    for stage in order[start:buffered]:
+        run_passes(ctx, module, stage.passes)
+    passes = [_made(text) for stage in order[max(start, buffered) :] for text in stage.passes]
+    changes = [(pass_, pass_.change(module)) for pass_ in passes if isinstance(pass_, FunctionPass)]
+    assert len(changes) == len(passes)
+    return _changed(functions_in_order(module), changes)
+
+
+def _changed(functions: Sequence[func.FuncOp], changes: Sequence[tuple[FunctionPass, Change]]) -> Iterator[func.FuncOp]:
+    for function in functions:
+        for pass_, change in changes:
+            if pass_.takes(function):
+                change(function)
+        yield function
+
+
+def functions_in_order(module: ModuleOp) -> list[func.FuncOp]:
+    """The functions that have a body: the kernels, and then what calls them."""
+    functions = [op for op in module.ops if isinstance(op, func.FuncOp) and op.body.blocks]
+    return sorted(functions, key=lambda function: "kernel" not in function.attributes)

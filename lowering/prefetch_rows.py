@@ -24,16 +24,15 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.builder import Builder
-from xdsl.context import Context
-from xdsl.dialects import arith, memref, scf, vector
+from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.prefetch import PrefetchOp
 from tenon.dialects.size import Size
-from tenon.lowering.kernel_statements import kernels_of, root_of, touched_buffers
+from tenon.lowering.function_pass import Change, FunctionPass
+from tenon.lowering.kernel_statements import root_of, touched_buffers
 from tenon.lowering.loop_nests import constant_int, index_constant
 from tenon.lowering.memory_plan import buffer_bytes
 
@@ -49,26 +48,26 @@ _LOADS = (vector.LoadOp, vector.MaskedLoadOp)
 
 
 @dataclass(frozen=True)
-class PrefetchRowsPass(ModulePass):
+class PrefetchRowsPass(FunctionPass):
     """Prefetch rows at loaded numbers from buffers of `least` bytes or more; 0: none are."""
 
     name = "prefetch-rows"
 
     least: int = 1 << 20
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def change(self, module: ModuleOp) -> Change:
         if self.least < 0:
             raise ValueError(f"prefetch-rows: least is {self.least}, expected at least 0")
-        if self.least == 0:
+        return self._prefetch
+
+    def _prefetch(self, function: func.FuncOp) -> None:
+        loads = [inner for inner in function.walk() if isinstance(inner, _LOADS)] if self.least else []
+        large = [load for load in loads if _is_large(load.base, self.least)]
+        if not large or any(isinstance(inner, PrefetchOp) for inner in function.walk()):
             return
-        for function in kernels_of(op):
-            loads = [inner for inner in function.walk() if isinstance(inner, _LOADS)]
-            large = [load for load in loads if _is_large(load.base, self.least)]
-            if not large or any(isinstance(inner, PrefetchOp) for inner in function.walk()):
-                continue
-            prefetches = _Prefetches()
-            for load in large:
-                prefetches.add(load)
+        prefetches = _Prefetches()
+        for load in large:
+            prefetches.add(load)
 
 
 def _is_large(buffer: SSAValue, least: int) -> bool:

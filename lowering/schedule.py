@@ -27,22 +27,20 @@ from itertools import permutations
 from math import prod
 from pathlib import Path
 
-from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from tenon.dialects.size import Size, estimate
 from tenon.lowering.collapse_loops import collapse_loops
 from tenon.lowering.contraction_schedule import column_operands, with_cut_panel, with_dots, with_panels
 from tenon.lowering.dot_products import ELEMENTS
+from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernel_intermediates import intermediates_fit
 from tenon.lowering.kernel_statements import (
     Kernel,
     LoopKind,
     Statement,
     Stride,
-    kernels_of,
     read_kernel,
     vector_obstacle,
 )
@@ -83,7 +81,7 @@ SEPARATE_ROWS = 4
 
 
 @dataclass(frozen=True)
-class SchedulePass(ModulePass):
+class SchedulePass(FunctionPass):
     """Write a schedule on every generic that is worth vectors of `vector_bits`; 0 means that none is. The target has
     dot products of groups of `dots`: bf16, i8."""
 
@@ -95,7 +93,7 @@ class SchedulePass(ModulePass):
     record: str = ""
     processor: str = ""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def change(self, module: ModuleOp) -> Change:
         bits = self.vector_bits
         if bits < 0 or bits & (bits - 1):
             raise ValueError(f"schedule: vector-bits is {bits}, neither 0 nor a power of two")
@@ -103,11 +101,14 @@ class SchedulePass(ModulePass):
             raise ValueError(f"schedule: dots names {', '.join(unknown)}, none of {', '.join(ELEMENTS)}")
         record = TuningRecord.read(Path(self.record)) if self.record else TuningRecord()
         tuned = record.processors.get(self.processor, {})
-        for function in kernels_of(op):
+
+        def schedule(function: func.FuncOp) -> None:
             try:
                 schedule_kernel(function, bits, tuned, collapse=self.collapse, dots=self.dots)
             except ValueError as error:
                 raise ValueError(f"kernel @{function.sym_name.data}: {error}") from error
+
+        return schedule
 
 
 def schedule_kernel(

@@ -18,16 +18,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.builder import Builder
-from xdsl.context import Context
-from xdsl.dialects import memref, scf, vector
+from xdsl.dialects import func, memref, scf, vector
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, i32
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.size import Size, is_at_most
+from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernel_intermediates import LARGEST_STACK_BUFFER
-from tenon.lowering.kernel_statements import buffer_shape, element_type, kernels_of
+from tenon.lowering.kernel_statements import buffer_shape, element_type
 from tenon.lowering.loop_nests import INDEX, Domain
 from tenon.lowering.memory_plan import buffer_bytes
 
@@ -36,17 +35,20 @@ _STORES = (memref.StoreOp, vector.StoreOp)
 
 
 @dataclass(frozen=True)
-class SeparateRowsPass(ModulePass):
+class SeparateRowsPass(FunctionPass):
     """Make loops parallel whose iterations keep to rows of their own."""
 
     name = "separate-rows"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in kernels_of(op):
-            for loop in [inner for inner in function.body.block.ops if isinstance(inner, scf.ForOp)]:
-                rows = _rows(loop)
-                if rows is not None:
-                    _separate(loop, rows)
+    def change(self, module: ModuleOp) -> Change:
+        return _separate_all
+
+
+def _separate_all(function: func.FuncOp) -> None:
+    for loop in [inner for inner in function.body.block.ops if isinstance(inner, scf.ForOp)]:
+        rows = _rows(loop)
+        if rows is not None:
+            _separate(loop, rows)
 
 
 def _rows(loop: scf.ForOp) -> dict[SSAValue, int] | None:

@@ -27,30 +27,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isinf
 
-from xdsl.context import Context
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import FloatAttr, ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 
 from tenon.lowering.combiners import combining_kind, combining_op
+from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.hidden_values import OF_ROW, Band, Hidden, band_of, hidden_values, oriented
-from tenon.lowering.kernel_statements import Access, Kernel, LoopKind, Statement, element_type, kernels_of, read_kernel
+from tenon.lowering.kernel_statements import Access, Kernel, LoopKind, Statement, element_type, read_kernel
 from tenon.lowering.loop_schedule import read_schedule
 from tenon.lowering.shared_loops import SharedLoop, shared_loops
 from tenon.lowering.visible import VISIBLE, Visible, write_visible
 
 
 @dataclass(frozen=True)
-class SkipHiddenPass(ModulePass):
+class SkipHiddenPass(FunctionPass):
     """Mark the iterations that a mask hides."""
 
     name = "skip-hidden"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in kernels_of(op):
-            if any(isinstance(inner, arith.SelectOp) for inner in function.walk()):
-                _mark(function)
+    def change(self, module: ModuleOp) -> Change:
+        return _mark_selected
+
+
+def _mark_selected(function: func.FuncOp) -> None:
+    if any(isinstance(inner, arith.SelectOp) for inner in function.walk()):
+        _mark(function)
 
 
 def _mark(function: func.FuncOp) -> None:

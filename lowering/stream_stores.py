@@ -28,16 +28,15 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.builder import Builder
-from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, MemRefType, ModuleOp, VectorType, i64
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.size import Size
 from tenon.lowering.emit_llvm_types import byte_size, is_contiguous, llvm_type, strides_of
-from tenon.lowering.kernel_statements import kernels_of, root_of
+from tenon.lowering.function_pass import Change, FunctionPass
+from tenon.lowering.kernel_statements import root_of
 from tenon.lowering.loop_nests import constant_int, index_constant
 from tenon.lowering.memory_plan import buffer_bytes
 
@@ -50,24 +49,27 @@ _STORES = (vector.StoreOp, vector.MaskedStoreOp, memref.StoreOp)
 
 
 @dataclass(frozen=True)
-class StreamStoresPass(ModulePass):
+class StreamStoresPass(FunctionPass):
     """Write results past the caches, of which the last level has `cache` bytes; 0: none are."""
 
     name = "stream-stores"
 
     cache: int = 1 << 25
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def change(self, module: ModuleOp) -> Change:
         if self.cache < 0:
             raise ValueError(f"stream-stores: cache is {self.cache}, expected at least 0")
-        if self.cache == 0:
-            return
-        calls = _calls(op)
-        for function in kernels_of(op):
+        calls = _calls(module) if self.cache else {}
+
+        def stream(function: func.FuncOp) -> None:
+            if self.cache == 0:
+                return
             large = _large_results(function, self.cache // 2, calls.get(function.sym_name.data, ()))
             if large and not any(_is_streaming(inner) for inner in function.walk()):
                 for loop in list(function.body.block.ops):
                     _stream(loop, large)
+
+        return stream
 
 
 def _calls(module: ModuleOp) -> dict[str, list[func.CallOp]]:

@@ -21,36 +21,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.builder import Builder
-from xdsl.context import Context
-from xdsl.dialects import memref, scf, vector
+from xdsl.dialects import func, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType, i1
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
-from tenon.lowering.kernel_statements import DIVISIONS, element_type, kernels_of, root_of
+from tenon.lowering.function_pass import Change, FunctionPass
+from tenon.lowering.kernel_statements import DIVISIONS, element_type, root_of
 from tenon.lowering.loop_builder import vector_op, vector_type
 from tenon.lowering.loop_nests import constant_int, index_constant
 
 
 @dataclass(frozen=True)
-class VectorizeUpdatesPass(ModulePass):
+class VectorizeUpdatesPass(FunctionPass):
     """Make vectors of `vector_bits` of the loops that update rows; 0: of none."""
 
     name = "vectorize-updates"
 
     vector_bits: int = 512
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def change(self, module: ModuleOp) -> Change:
         bits = self.vector_bits
         if bits < 0 or bits & (bits - 1):
             raise ValueError(f"vectorize-updates: vector-bits is {bits}, neither 0 nor a power of two")
-        for function in kernels_of(op):
-            for loop in [inner for inner in function.walk() if isinstance(inner, scf.ForOp)]:
-                update = _Update.of(loop)
-                if update is not None:
-                    update.hoist()
-                    update.vectorize(bits)
+        return self._vectorize
+
+    def _vectorize(self, function: func.FuncOp) -> None:
+        for loop in [inner for inner in function.walk() if isinstance(inner, scf.ForOp)]:
+            update = _Update.of(loop)
+            if update is not None:
+                update.hoist()
+                update.vectorize(self.vector_bits)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tenon.runtime.knobs import knobs
 from tenon.runtime.llvm_parts import split
 
 if TYPE_CHECKING:
-    from llvmlite.binding import LLJIT, ContextRef, ModuleRef, ResourceTracker, TargetMachine
+    from llvmlite.binding import LLJIT, ContextRef, ModuleRef, PassBuilder, ResourceTracker, TargetMachine
 
 # The entry that `emit_llvm` defines; not imported from there, because code from the cache needs no emitter.
 ENTRY = "main"
@@ -185,7 +185,8 @@ def _new_machine(target: Target, optimization: int) -> TargetMachine:
     )
 
 
-def _parsed(llvm_ir: str, target: Target, machine: TargetMachine, context: ContextRef | None = None) -> ModuleRef:
+def parsed(llvm_ir: str, target: Target, machine: TargetMachine, context: ContextRef | None = None) -> ModuleRef:
+    """The IR in `context`; raises `ValueError` with LLVM's message for text that it refuses."""
     from llvmlite import binding
 
     try:
@@ -199,7 +200,8 @@ def _parsed(llvm_ir: str, target: Target, machine: TargetMachine, context: Conte
     return module
 
 
-def _run_passes(module: ModuleRef, machine: TargetMachine, optimization: int) -> None:
+def pass_builder(machine: TargetMachine, optimization: int = 2) -> PassBuilder:
+    """What runs LLVM's passes for a machine."""
     from llvmlite import binding
 
     tuning = binding.create_pipeline_tuning_options(speed_level=optimization)
@@ -207,8 +209,7 @@ def _run_passes(module: ModuleRef, machine: TargetMachine, optimization: int) ->
     tuning.slp_vectorization = False
     tuning.loop_vectorization = True
     tuning.loop_interleaving = True
-    builder = binding.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
+    return binding.create_pass_builder(machine, tuning)
 
 
 def _optimized(llvm_ir: str, target: Target, optimization: int) -> tuple[ModuleRef, TargetMachine]:
@@ -223,9 +224,10 @@ def optimized(
     """The IR in `context` (by default the one that all share) after LLVM's passes, which are not run on the functions
     that are final. Raises `ValueError` with LLVM's message for text that it refuses."""
     changeable, final = split(llvm_ir) if optimization > 0 else ("", llvm_ir)
-    modules = [_parsed(text, target, machine, context) for text in (changeable, final) if text]
+    modules = [parsed(text, target, machine, context) for text in (changeable, final) if text]
     if changeable:
-        _run_passes(modules[0], machine, optimization)
+        builder = pass_builder(machine, optimization)
+        builder.getModulePassManager().run(modules[0], builder)
     for other in modules[1:]:
         modules[0].link_in(other)
     return modules[0]

@@ -285,17 +285,22 @@ def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
 
 
 def _compile_for_cpu(module: ModuleOp, name: str) -> dict[str, bytes]:
-    from tenon.lowering.emit_llvm import emit_llvm
+    from tenon.lowering.emit_llvm import ModuleEmitter
     from tenon.runtime.device_cpu import host_target
-    from tenon.runtime.parallel_code import compile_objects
+    from tenon.runtime.parallel_code import ObjectCompiler
     from tenon.runtime.threads import get_num_threads
 
-    lower.lower_module(module, "cpu", name)
-    source = emit_llvm(module, native_f16=host_target().native_f16, dots=lower.dots("cpu"))
-    if knobs.debug >= 3:
-        print(source, file=sys.stderr)
-    objects = compile_objects(source, host_target(), get_num_threads())
-    lower.dump(name, "ll", source)
+    target = host_target()
+    functions = lower.lower_by_function(module, "cpu", name)
+    emitter = ModuleEmitter(module, native_f16=target.native_f16, dots=lower.dots("cpu"))
+    with ObjectCompiler(module, emitter, target, get_num_threads()) as compiler:
+        for function in functions:
+            compiler.add(function)
+        if knobs.debug >= 3:
+            print(compiler.text(), file=sys.stderr)
+        objects = compiler.finish()
+    if knobs.dump_ir is not None:
+        lower.dump(name, "ll", compiler.text())
     return {
         "interface": Interface.of(module).to_json().encode(),
         **{f"{_OBJECT}{number}": code for number, code in enumerate(objects)},

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 
 _FINAL = " #1 {"
 _REFERENCE = re.compile(r"@([\w.$-]+|\"[^\"]*\")")
-_LOCAL = re.compile(r"^define (?:internal|private) ")
+_LOCAL = re.compile(r"^define (?:internal|private) ", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -41,22 +40,6 @@ def split(text: str) -> tuple[str, str]:
     return _module(lines, rest, [*lines.variables.values()]), _module(lines, final, [])
 
 
-def divide(text: str, lines: int) -> list[str]:
-    """The functions of `text` in modules of about `lines` lines each, as far as single functions are no longer; the
-    text itself where that is one module, or where it has variables."""
-    given = _read(text)
-    lengths = {name: len(body) for name, body in given.functions.items()}
-    count = min(sum(lengths.values()) // lines, len(lengths))
-    if count < 2 or given.variables:
-        return [text]
-    # The longest first, each to the part that is shortest so far.
-    parts = [(0, number, set[str]()) for number in range(count)]
-    for name in sorted(lengths, key=lambda name: -lengths[name]):
-        length, number, names = heappop(parts)
-        heappush(parts, (length + lengths[name], number, names | {name}))
-    return [_module(given, names, []) for _, _, names in sorted(parts, key=lambda part: part[1])]
-
-
 def _read(text: str) -> _Text:
     lines, body = _Text(), list[str]()
     for line in text.splitlines():
@@ -79,8 +62,18 @@ def _name(line: str) -> str:
     return line if found is None else found[1]
 
 
+def references(text: str) -> set[str]:
+    """The names of functions and variables in `text`."""
+    return set(_REFERENCE.findall(text))
+
+
+def hidden(text: str) -> str:
+    """A module whose local functions are seen by the modules that it is linked with."""
+    return _LOCAL.sub("define hidden ", text)
+
+
 def _references(body: list[str]) -> set[str]:
-    return {name for line in body[1:] if "@" in line for name in _REFERENCE.findall(line)}
+    return {name for line in body[1:] if "@" in line for name in references(line)}
 
 
 def _module(lines: _Text, names: set[str], variables: list[str]) -> str:
@@ -88,10 +81,10 @@ def _module(lines: _Text, names: set[str], variables: list[str]) -> str:
     defined = [lines.functions[name] for name in lines.functions if name in names]
     called = {name: None for body in defined for name in sorted(_references(body) & lines.functions.keys() - names)}
     declared = [_declaration(lines.functions[name][0]) for name in called]
-    bodies = ["\n".join([_LOCAL.sub("define hidden ", body[0]), *body[1:]]) for body in defined]
+    bodies = ["\n".join([hidden(body[0]), *body[1:]]) for body in defined]
     return "\n".join([*variables, *bodies, *declared, *lines.common, ""])
 
 
 def _declaration(header: str) -> str:
     """Of a function whose definition starts with `header`."""
-    return _LOCAL.sub("define hidden ", header).replace("define", "declare", 1).rstrip().removesuffix("{")
+    return hidden(header).replace("define", "declare", 1).rstrip().removesuffix("{")

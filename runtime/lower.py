@@ -8,10 +8,13 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 
 from tenon.dialects.traits import DeviceOnly
 from tenon.lowering.options import LoweringOptions
@@ -121,16 +124,43 @@ def lower_module(module: ModuleOp, device: str, name: str = "main") -> ModuleOp:
     check_device(module, device)
     observer = _Observer(name)
     observer("input", module)
-    try:
+    with _named(name):
         # Passes take a context because those of xDSL do; only parsers ask it for dialects, which take long to load.
         lower(Context(), module, options(device), observer)
+    observer.finish(module)
+    return module
+
+
+def lower_by_function(module: ModuleOp, device: str, name: str = "main") -> Iterator[FuncOp]:
+    """Take `module` to loop IR for `device`, in place, and give its functions, each as soon as it is there.
+
+    When this returns, all kernels and calls of them are there. Where passes are watched, each runs on all functions.
+    """
+    from tenon.lowering.pipeline import functions_in_order, lower_by_function
+
+    if _Observer.is_watching():
+        return iter(functions_in_order(lower_module(module, device, name)))
+    check_device(module, device)
+    with _named(name):
+        functions = lower_by_function(Context(), module, options(device))
+    return _naming(name, functions)
+
+
+def _naming(name: str, functions: Iterator[FuncOp]) -> Iterator[FuncOp]:
+    with _named(name):
+        yield from functions
+
+
+@contextmanager
+def _named(name: str) -> Generator[None]:
+    """Errors say what was compiled."""
+    try:
+        yield
     except Exception as error:
         error.add_note(
             f"while compiling {name}; with TENON_DUMP_IR=DIR the IR after each pass before this one is kept in DIR"
         )
         raise
-    observer.finish(module)
-    return module
 
 
 def lowered_again(module: ModuleOp, options: LoweringOptions) -> ModuleOp:
@@ -199,6 +229,11 @@ class _Observer:
         self.started = time.perf_counter()
         if knobs.dump_ir is not None:
             _remove_former_dump(knobs.dump_ir, name)
+
+    @staticmethod
+    def is_watching() -> bool:
+        """Whether anything is done with what passes leave."""
+        return knobs.dump_ir is not None or knobs.debug >= 2
 
     def __call__(self, step: str, module: ModuleOp) -> None:
         elapsed = time.perf_counter() - self.started

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
+from loop_programs import parse
 
 import tenon
-from tenon.lowering.emit_llvm import emit_llvm
+from tenon.lowering.emit_llvm import ModuleEmitter, emit_llvm
 from tenon.runtime import parallel_code
 from tenon.runtime.device_cpu import entry_point, host_target, load_objects, native_assembly
-from tenon.runtime.llvm_parts import divide, split
-from tenon.runtime.parallel_code import compile_objects
+from tenon.runtime.llvm_parts import split
+from tenon.runtime.lower import dots, lower_by_function
+from tenon.runtime.parallel_code import ObjectCompiler
 
 
 def _mixed(x, y):
@@ -79,98 +82,171 @@ def test_numbers_of_both_parts(bits):
     np.testing.assert_allclose(found, np.cumsum(x @ y, axis=1), rtol=1e-4, atol=1e-4)
 
 
-FINAL_KERNELS = """declare float @sqrtf(float)
-define internal void @long(ptr %p, ptr %q) #1 {
-  %v = load float, ptr %p
-  %w = fadd float %v, 1.0
-  %r = call float @sqrtf(float %w)
-  store float %r, ptr %q
-  ret void
+MANY = (24, 40)
+
+
+def _several(x, y):
+    """Kernels of both kinds, more than one of each."""
+    for _ in range(3):
+        x = tenon.cumsum(x @ y, axis=1) * 0.25
+    return x
+
+
+def _compiled(module, threads, lines=4):
+    """The object codes of a module at the buffered stage, in parts of `lines` lines."""
+    module = module.clone()
+    target = host_target()
+    functions = lower_by_function(module, "cpu")
+    emitter = ModuleEmitter(module, native_f16=target.native_f16, dots=dots("cpu"))
+    with ObjectCompiler(module, emitter, target, threads, lines) as compiler:
+        for function in functions:
+            compiler.add(function)
+        return compiler.finish()
+
+
+@pytest.fixture(scope="module")
+def traced():
+    shapes = tenon.ShapeDtype((MANY[0], MANY[1]), "f32"), tenon.ShapeDtype((MANY[1], MANY[1]), "f32")
+    return tenon.jit(_several).trace(*shapes).module
+
+
+@pytest.fixture(scope="module")
+def objects(traced):
+    return _compiled(traced, 1)
+
+
+def test_parts_that_are_compiled_apart_run_as_one(objects):
+    assert len(objects) == 4
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal((rows, MANY[1]), np.float32) for rows in MANY)
+    found, arena = np.zeros_like(x), np.zeros(1 << 20, np.uint8)
+    arena = arena[-arena.ctypes.data % 64 :]
+    code = load_objects(objects, host_target())
+    entry_point(code.entry())((ctypes.c_void_p * 4)(*[array.ctypes.data for array in (x, y, found, arena)]))
+    expected = x.astype(np.float64)
+    for _ in range(3):
+        expected = np.cumsum(expected @ y, axis=1) * 0.25
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_code_is_the_same_at_any_number_of_threads(traced, objects, threads):
+    assert _compiled(traced, threads) == objects
+
+
+def test_code_is_the_same_where_passes_are_watched(traced, objects, capsys):
+    with tenon.knobs.override(debug=2):
+        assert _compiled(traced, 2) == objects
+    assert "mark-final: " in capsys.readouterr().err
+
+
+def test_a_short_module_is_compiled_as_a_whole(traced):
+    assert len(_compiled(traced, 2, lines=10**6)) == 1
+
+
+VARIABLES = """
+builtin.module {
+  "memref.global"() <{sym_name = "table", sym_visibility = "private", type = memref<4xf32>, constant,
+    initial_value = dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>}> : () -> ()
+  func.func private @kernel_0(%x: memref<4xf32>, %y: memref<4xf32>) attributes {kernel} {
+    %zero = arith.constant 0 : index
+    %table = memref.get_global @table : memref<4xf32>
+    %a = vector.load %table[%zero] : memref<4xf32>, vector<4xf32>
+    %b = vector.load %x[%zero] : memref<4xf32>, vector<4xf32>
+    %c = arith.addf %a, %b : vector<4xf32>
+    vector.store %c, %y[%zero] : memref<4xf32>, vector<4xf32>
+    func.return
+  }
+  func.func private @kernel_1(%x: memref<4xf32>) attributes {kernel} {
+    %zero = arith.constant 0 : index
+    %a = vector.load %x[%zero] : memref<4xf32>, vector<4xf32>
+    %b = arith.addf %a, %a : vector<4xf32>
+    vector.store %b, %x[%zero] : memref<4xf32>, vector<4xf32>
+    func.return
+  }
+  func.func @main(%x: memref<4xf32>, %y: memref<4xf32>) {
+    func.call @kernel_0(%x, %y) : (memref<4xf32>, memref<4xf32>) -> ()
+    func.call @kernel_1(%y) : (memref<4xf32>) -> ()
+    func.return
+  }
 }
-define internal void @short(ptr %p) #1 {
-  store float 3.0, ptr %p
-  ret void
-}
-define void @main(ptr %args) #1 {
-  %p = load ptr, ptr %args
-  %s = getelementptr i8, ptr %args, i64 8
-  %q = load ptr, ptr %s
-  call void @short(ptr %p)
-  call void @long(ptr %p, ptr %q)
-  ret void
-}
-attributes #0 = { nounwind }
-attributes #1 = { nounwind }
 """
 
 
-def test_final_functions_are_divided_into_modules_of_equal_length():
-    parts = divide(FINAL_KERNELS, 8)
-    defined = [[line.split("@")[1].split("(")[0] for line in part.splitlines() if "define" in line] for part in parts]
-    assert defined == [["main"], ["long", "short"]]
-    assert "declare hidden void @short(ptr %p)" in parts[0]
-    assert divide(FINAL_KERNELS, 1000) == [FINAL_KERNELS]
+def test_functions_that_read_variables_are_compiled_where_these_are_defined():
+    codes = _compiled(parse(VARIABLES), 2)
+    assert len(codes) == 3
+    x, y = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    code = load_objects(codes, host_target())
+    entry_point(code.entry())((ctypes.c_void_p * 2)(x.ctypes.data, y.ctypes.data))
+    np.testing.assert_array_equal(y, [2, 6, 10, 14])
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_parts_that_are_compiled_apart_run_as_one(threads):
-    target = host_target()
-    objects = compile_objects(FINAL_KERNELS, target, threads, lines=4)
-    assert len(objects) == 3
-    assert objects == compile_objects(FINAL_KERNELS, target, 2, lines=4)
-    code = load_objects(objects, target)
-    given, found = np.zeros(1, np.float32), np.zeros(1, np.float32)
-    entry_point(code.entry())((ctypes.c_void_p * 2)(given.ctypes.data, found.ctypes.data))
-    assert (given[0], found[0]) == (3, 2)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_llvm_says_of_any_part_is_raised(traced, monkeypatch, threads):
+    monkeypatch.setattr(parallel_code, "hidden", lambda text: text.replace("ret void", "ret i32"))
+    with pytest.raises(ValueError, match="LLVM refused the IR"):
+        _compiled(traced, threads)
 
 
-def test_what_llvm_says_of_any_part_is_raised():
-    text = FINAL_KERNELS.replace("store float 3.0", "store float 3")
-    for threads in (1, 2):
-        with pytest.raises(ValueError, match=r"(?s)LLVM refused the IR.*integer constant"):
-            compile_objects(text, host_target(), threads, lines=4)
-
-
-def test_the_rest_is_compiled_beside_the_parts():
-    text = FINAL_KERNELS.replace("@long(ptr %p, ptr %q) #1 {", "@long(ptr %p, ptr %q) #0 {")
-    assert len(compile_objects(text, host_target(), 2, lines=4)) == 3
-
-
-def test_what_cannot_be_started_is_done_by_the_caller(monkeypatch):
+def test_what_cannot_be_started_is_done_by_the_caller(traced, objects, monkeypatch):
     """As in a thread that goes on after the main thread, or in an exit handler."""
-    expected = compile_objects(FINAL_KERNELS, host_target(), 1, lines=4)
 
     def refuse(thread):
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    assert compile_objects(FINAL_KERNELS, host_target(), 3, lines=4) == expected
+    assert _compiled(traced, 3) == objects
 
 
 def test_programs_are_compiled_when_the_main_thread_has_ended():
-    program = f"""
+    program = """
 import threading
-from tenon.runtime.device_cpu import host_target
-from tenon.runtime.parallel_code import compile_objects
+import numpy as np
+import tenon
+from tenon.runtime import parallel_code
+parallel_code.ObjectCompiler.__init__.__defaults__ = (4,)
 def late():
     threading.main_thread().join()
-    print(len(compile_objects({FINAL_KERNELS!r}, host_target(), 2, lines=4)))
+    with tenon.knobs.override(cache=False):
+        print(tenon.jit(lambda x: tenon.cumsum(x @ x, axis=1))(np.ones((2, 2), np.float32)).sum())
 threading.Thread(target=late).start()
 """
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert (result.stdout, result.stderr) == ("3\n", "")
+    environment = os.environ | {"TENON_NUM_THREADS": "2"}
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+    )
+    assert (result.stdout, result.stderr) == ("12.0\n", "")
 
 
-def test_after_an_interrupt_no_more_is_compiled(monkeypatch):
+def test_after_an_interrupt_no_more_is_compiled(traced, monkeypatch):
     begun = []
 
-    def interrupted(text, target):
+    def interrupted(text, target, *, is_final):
         begun.append(text)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(parallel_code, "_compiled", interrupted)
+    monkeypatch.setattr(parallel_code, "_compiled_part", interrupted)
     monkeypatch.setattr(threading.Thread, "start", lambda thread: None)
     monkeypatch.setattr(threading.Thread, "join", lambda thread: None)
+    interval = sys.getswitchinterval()
     with pytest.raises(KeyboardInterrupt):
-        compile_objects(FINAL_KERNELS, host_target(), 2, lines=4)
+        _compiled(traced, 2)
     assert len(begun) == 1
+    assert sys.getswitchinterval() == interval
+
+
+def test_after_an_error_no_thread_is_left(traced):
+    module = traced.clone()
+    functions = lower_by_function(module, "cpu")
+    compiler = ObjectCompiler(module, ModuleEmitter(module), host_target(), 2, lines=4)
+
+    def fail():
+        with compiler:
+            compiler.add(next(functions))
+            assert any(thread.name == "tenon-compile" for thread in threading.enumerate())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert not any(thread.name == "tenon-compile" for thread in threading.enumerate())

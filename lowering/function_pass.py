@@ -1,0 +1,37 @@
+"""Passes that take functions one by one, so that one function can go through several of them while others wait."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import ClassVar, TypeAlias
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+
+Change: TypeAlias = Callable[[FuncOp], None]
+
+
+class FunctionPass(ModulePass):
+    """A pass whose effect on a function depends on no other kernel of the module."""
+
+    kernels_only: ClassVar[bool] = True
+    """Whether functions that are no kernels stay as they are."""
+
+    @abstractmethod
+    def change(self, module: ModuleOp) -> Change:
+        """What is done to each function of `module`. It is asked for before any function was changed, and may read
+        what calls the kernels; functions without a body may have been added to the module since."""
+
+    def takes(self, function: FuncOp) -> bool:
+        """Whether `function` is changed at all."""
+        return bool(function.body.blocks) and not (self.kernels_only and "kernel" not in function.attributes)
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Change all functions of a module."""
+        change = self.change(op)
+        for function in [function for function in op.ops if isinstance(function, FuncOp)]:
+            if self.takes(function):
+                change(function)
