@@ -40,6 +40,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "stream-stores": _loader("stream_stores", "StreamStoresPass"),
     "parallelize": _loader("parallelize", "ParallelizePass"),
     "expand-math": _loader("expand_math", "ExpandMathPass"),
+    "interleave-chains": _loader("interleave_chains", "InterleaveChainsPass"),
     "mark-final": _loader("mark_final", "MarkFinalPass"),
     "map-to-grid": _loader("map_to_grid", "MapToGridPass"),
 }
@@ -65,6 +66,7 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
     exact = f"exact={options.exact_math}" if options.exact_math else ""
     multiply_add = "" if options.multiply_add else "multiply-add=false"
     expand_math = _spec("expand-math", exact, "scaling=true" if options.scaling else "", multiply_add)
+    interleave = _spec("interleave-chains", "" if bits >= 512 else "registers=8")
     return (
         # The ops as they were traced.
         Stage("tensor", tensor_passes if bits else _for_scalar_loops(tensor_passes)),
@@ -77,7 +79,10 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
         # Kernels are loops over vectors and scalars.
         Stage(
             "loops",
-            (updates, "separate-rows", "prefetch-rows", stream_stores, "parallelize", expand_math, "mark-final")
+            (
+                *(updates, "separate-rows", "prefetch-rows", stream_stores),
+                *("parallelize", expand_math, interleave, "mark-final"),
+            )
             if bits
             else (),
         ),
