@@ -27,14 +27,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from xdsl.context import Context
-from xdsl.dialects import memref, scf, vector
+from xdsl.dialects import func, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from tenon.dialects.prefetch import PrefetchOp
-from tenon.lowering.kernel_statements import kernels_of, root_of
+from tenon.lowering.function_pass import Change, FunctionPass
+from tenon.lowering.kernel_statements import root_of
 
 LEAST = 8
 """Ops of a chain; shorter ones are over before the next begins."""
@@ -45,20 +44,22 @@ _PURE = ("arith.", "math.", "scalar.", "vector.")
 
 
 @dataclass(frozen=True)
-class InterleaveChainsPass(ModulePass):
+class InterleaveChainsPass(FunctionPass):
     """Take chains in turns whose values fit into `registers` together, constants left out."""
 
     name = "interleave-chains"
 
     registers: int = 16
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def change(self, module: ModuleOp) -> Change:
         if self.registers < 1:
             raise ValueError(f"interleave-chains: registers is {self.registers}, expected at least 1")
-        for function in kernels_of(op):
-            for loop in function.walk():
-                if isinstance(loop, scf.ForOp | scf.ParallelOp):
-                    _interleave(loop.body.block, self.registers)
+        return self._interleave
+
+    def _interleave(self, function: func.FuncOp) -> None:
+        for loop in function.walk():
+            if isinstance(loop, scf.ForOp | scf.ParallelOp):
+                _interleave(loop.body.block, self.registers)
 
 
 Chain = tuple[Operation, ...]

@@ -55,7 +55,7 @@ def test_the_bits_are_the_same(shape: tuple[int, ...], monkeypatch: pytest.Monke
     random = np.random.default_rng(5)
     x, y = (random.standard_normal(shape, np.float32) for _ in range(2))
     interleaved = tenon.jit(gelu_of_product).trace(x, y).lower()
-    monkeypatch.setattr(InterleaveChainsPass, "apply", lambda *_: None)
+    monkeypatch.setattr(InterleaveChainsPass, "takes", lambda *_: False)
     plain = tenon.jit(gelu_of_product).trace(x, y).lower()
     assert (str(interleaved) != str(plain)) == (np.prod(shape) >= 64)
     for ours, expected in zip(interleaved.compile()(x, y), plain.compile()(x, y), strict=True):
