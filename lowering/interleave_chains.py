@@ -69,8 +69,9 @@ def _interleave(block: Block, registers: int) -> None:
     *ops, last = block.ops
     if len(ops) < 2 * LEAST or not _may_move(ops):
         return
-    order = [op for op in ops if _is_index(op)]
-    for _, group in groupby(_chains(ops), key=_form):
+    indices = _indices(ops)
+    order = list(indices)
+    for _, group in groupby(_chains([op for op in ops if op not in indices]), key=_form):
         alike = list(group)
         together = max(1, registers // _most_values(alike[0])) if min(len(alike) - 1, len(alike[0]) // LEAST) else 1
         for start in range(0, len(alike), together):
@@ -96,13 +97,19 @@ def _may_move(ops: Sequence[Operation]) -> bool:
     return not loaded & stored
 
 
-def _is_index(op: Operation) -> bool:
-    """Whether `op` computes with indices alone, which any chain may use."""
-    return bool(op.results) and all(isinstance(v.type, IndexType) for v in (*op.operands, *op.results))
+def _indices(ops: Sequence[Operation]) -> dict[Operation, None]:
+    """The ops that compute with indices alone, which any chain may use: none of them comes from data."""
+    body = dict.fromkeys(ops)
+    found: dict[Operation, None] = {}
+    for op in ops:
+        is_index = bool(op.results) and all(isinstance(v.type, IndexType) for v in (*op.operands, *op.results))
+        if is_index and not any(operand.owner in body and operand.owner not in found for operand in op.operands):
+            found[op] = None
+    return found
 
 
 def _chains(ops: Iterable[Operation]) -> list[Chain]:
-    """The ops that hang together, each in order, by their first ones; indices are in none."""
+    """The ops that hang together, each in order, by their first ones."""
     linked: dict[Operation, Operation] = {}
 
     def first(op: Operation) -> Operation:
@@ -112,14 +119,13 @@ def _chains(ops: Iterable[Operation]) -> list[Chain]:
 
     place: dict[Operation, int] = {}
     for op in ops:
-        if not _is_index(op):
-            place[op] = len(place)
-            linked[op] = op
-            for operand in op.operands:
-                if operand.owner in linked:
-                    assert isinstance(operand.owner, Operation)
-                    one, other = sorted((first(op), first(operand.owner)), key=place.__getitem__)
-                    linked[other] = one
+        place[op] = len(place)
+        linked[op] = op
+        for operand in op.operands:
+            if operand.owner in linked:
+                assert isinstance(operand.owner, Operation)
+                one, other = sorted((first(op), first(operand.owner)), key=place.__getitem__)
+                linked[other] = one
     chains: dict[Operation, list[Operation]] = {}
     for op in place:
         chains.setdefault(first(op), []).append(op)
