@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from xdsl.dialects import memref
 from xdsl.ir import SSAValue
@@ -70,12 +71,11 @@ class _BlockLoops:
         used = {loop for number in schedule.packed for loop in statement.inputs[number].loops()}
         outer = [loop for loop in statement.loops(LoopKind.PARALLEL) if loop in used - {schedule.vector, schedule.jam}]
         around = [_Blocks(loop, Steps(0, spans[loop].extent), 1) for loop in outer]
-        for rows in _blocks(spans, schedule.jam, schedule.jam_block):
-            if schedule.pack_jam is not None:
-                self.nest([*around, *rows], spans, self.reduce)
-                continue
-            for columns in self.tiles(spans):
-                self.nest([*around, *rows, *columns], spans, self.reduce)
+        tiles = [[]] if schedule.pack_jam is not None else self.tiles(spans)
+        blocks = [
+            [*around, *rows, *columns] for rows in _blocks(spans, schedule.jam, schedule.jam_block) for columns in tiles
+        ]
+        self.builder.side_by_side([partial(self.nest, block, spans, self.reduce) for block in blocks])
 
     def tiles(self, spans: Sequence[Span]) -> list[list[_Blocks]]:
         """The vector loop in tiles, if anything is shared by those along another loop."""
@@ -122,8 +122,11 @@ class _BlockLoops:
             return
         panel = self.pack(statement, schedule.pack_jam, schedule.jam, spans)
         panels = {schedule.pack_jam: panel}
-        for columns in self.tiles(spans):
-            self.nest(columns, spans, lambda inner: self.pack_columns(statement, inner, panels))
+
+        def columns_inside(inner: list[Span]) -> None:
+            self.pack_columns(statement, inner, panels)
+
+        self.builder.side_by_side([partial(self.nest, columns, spans, columns_inside) for columns in self.tiles(spans)])
         self.release(panel)
 
     def pack_columns(self, statement: Statement, spans: list[Span], panels: dict[int, Panel]) -> None:

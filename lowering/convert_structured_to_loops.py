@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby, product
 from math import lcm
 
@@ -132,10 +133,10 @@ class _KernelLoops:
         if block is not None:
             self.emit_partial_sums(lengths, block, starts)
             return
-        for combination in product(*strips[:count]):
 
-            def inside(at: list[Position], along: tuple[_Strip, ...] = combination) -> None:
-                spans = [Span(start, Position(), strip.extent) for strip, start in zip(along, at, strict=True)]
+        def run(combination: tuple[_Strip, ...]) -> None:
+            def inside(at: list[Position]) -> None:
+                spans = [Span(start, Position(), strip.extent) for strip, start in zip(combination, at, strict=True)]
                 if count == len(strips):
                     self.emit_strip(spans)
                     return
@@ -143,6 +144,8 @@ class _KernelLoops:
                 self.emit_in_sequence(spans, strips[count:])
 
             self.builder.parallel([strip.steps for strip in combination], inside)
+
+        self.builder.side_by_side([partial(run, combination) for combination in product(*strips[:count])])
 
     def emit_partial_sums(
         self, lengths: Sequence[int], block: int, starts: Sequence[tuple[int, int, SSAValue]]

@@ -16,11 +16,11 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from tenon.lowering.cut_loops import THREADS
 from tenon.lowering.emit_llvm_aliasing import BUFFER_ALIGNMENT, PointerFacts, memory_of, pointer_attributes
 from tenon.lowering.emit_llvm_control import CONTROL_HANDLERS
 from tenon.lowering.emit_llvm_function import FunctionWriter, Handler, braces
 from tenon.lowering.emit_llvm_types import I64, POINTER, LlvmType
-from tenon.lowering.parallelize import THREADS
 
 _PARALLEL_FOR = "tenon_parallel_for"
 _serial_loop = CONTROL_HANDLERS["scf.parallel"]

@@ -58,6 +58,13 @@ def quotient(left: Number, right: Number) -> Number:
     return left if right == 1 else Term(arith.DivUIOp, left, right)
 
 
+def remainder(left: Number, right: Number) -> Number:
+    """What the quotient leaves."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left % right
+    return 0 if right == 1 else Term(arith.RemUIOp, left, right)
+
+
 def quotient_up(left: Number, right: Number) -> Number:
     """The quotient, rounded up, by a number that is not 0."""
     if isinstance(left, int) and isinstance(right, int):

@@ -9,17 +9,18 @@ block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
 from xdsl.dialects import arith, func, scf, vector
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, VectorType, i1, i32
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, UnitAttr, VectorType, i1, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tenon.dialects.size import Size
 from tenon.dialects.size_values import SizeValues, size_arguments
+from tenon.lowering.cut_loops import BESIDE, is_pure
 from tenon.lowering.vector_arith import VectorArith
 
 INDEX = IndexType()
@@ -250,6 +251,24 @@ class LoopBuilder:
                 operands=bounds, properties={"operandSegmentSizes": segments}, regions=[Region(block)]
             )
         )
+
+    def side_by_side(self, parts: Iterable[Callable[[], None]]) -> None:
+        """Append what each of `parts` does, none of which needs another one; loops of theirs that follow one another
+        get the attribute `beside`."""
+        follows = False
+        for part in parts:
+            before = self.block.last_op
+            part()
+            op = self.block.first_op if before is None else before.next_op
+            effects: list[Operation] = []
+            while op is not None:
+                if not is_pure(op):
+                    effects.append(op)
+                op = op.next_op
+            is_loop = len(effects) == 1 and isinstance(effects[0], scf.ParallelOp)
+            if is_loop and follows:
+                effects[0].attributes[BESIDE] = UnitAttr()
+            follows = is_loop or (follows and not effects)
 
     def sequential(
         self,

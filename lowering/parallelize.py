@@ -12,9 +12,13 @@ tiles has the attribute `threads`, and each of its iterations is a chunk of work
 Where tiles do not divide the loop, the last one ends at the loop's end. The cut depends on the program and on sizes
 known at launch, never on the number of threads.
 
-By the cost model (`parallel_work`) a chunk is worth `grain` nanoseconds at least, so that handing it out (some 50 ns,
-and one to two microseconds for the launch) does not show; a loop worth less than two such chunks stays as it is. There
-are at most `chunks` of them, many more than threads, so that threads that start late or are slow take fewer.
+By the cost model (`parallel_work`) a loop worth less than twice `grain` nanoseconds stays as it is, so that the launch
+(one to two microseconds) does not show. Of others a chunk is worth `grain` at least, or a quarter of it where there
+would be fewer than `EVEN` chunks; handing one out takes some 50 ns. There are at most `chunks` of them, many more than
+threads, so that threads that start late or are slow take fewer.
+
+Neighbours that may run at the same time (the attribute `beside`: the tiles of a statement, and what is left of it at
+the edges) are launched as one, so that no thread waits between them (`cut_loops`).
 
 A loop is cut along its outermost dimension, and along the next ones only where that has too few iterations: so a chunk
 is as contiguous as can be. Where all its dimensions are short (less than `FEW` chunks in all) and parallel loops inside
@@ -32,30 +36,19 @@ from math import prod
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.ir import Block, Region
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.ir import Block
 
+from tenon.lowering.cut_loops import THREADS, cut, cut_together, neighbours
 from tenon.lowering.function_pass import Change, FunctionPass
-from tenon.lowering.launch_numbers import (
-    INDEX,
-    Number,
-    Numbers,
-    known,
-    larger,
-    product,
-    quotient,
-    quotient_up,
-    smaller,
-    total,
-)
+from tenon.lowering.launch_numbers import Number, larger, product, quotient, quotient_up, smaller
 from tenon.lowering.parallel_work import Loop, loop_trips, loop_work
 from tenon.lowering.split_reductions import reduction_kinds, split_reduction
 
-THREADS = "threads"
-"""The attribute of a parallel loop each of whose iterations is a chunk for one thread."""
-
 FEW = 8
 """Chunks that are too few to keep threads equally busy, if there is another way."""
+
+EVEN = 16
+"""Chunks that keep threads equally busy."""
 
 
 @dataclass(frozen=True)
@@ -70,26 +63,57 @@ class ParallelizePass(FunctionPass):
     def change(self, module: ModuleOp) -> Change:
         if self.grain < 1 or self.chunks < 2:
             raise ValueError(f"parallelize: grain is {self.grain}, chunks is {self.chunks}, expected at least 1 and 2")
-        return self._parallelize_loops
+        return self._parallelize_function
 
-    def _parallelize_loops(self, function: func.FuncOp) -> None:
-        for loop in list(_outermost(function.body.blocks)):
-            if not any(THREADS in inner.attributes for inner in loop.walk()):
-                self._parallelize(loop)
+    def _parallelize_function(self, function: func.FuncOp) -> None:
+        self._parallelize_all(
+            loop
+            for loop in _outermost(function.body.blocks)
+            if not any(THREADS in inner.attributes for inner in loop.walk())
+        )
+
+    def _parallelize_all(self, loops: Iterable[Loop]) -> None:
+        for group in neighbours(list(loops)):
+            if not self._parallelize_together(group):
+                for loop in group:
+                    self._parallelize(loop)
+
+    def _parallelize_together(self, loops: Sequence[Loop]) -> bool:
+        """Whether neighbours, all of whose sizes are known, are launched as one."""
+        works = [work for loop in loops if isinstance(work := loop_work(loop), int)]
+        parallel = [loop for loop in loops if isinstance(loop, scf.ParallelOp)]
+        if len(loops) < 2 or not len(works) == len(parallel) == len(loops):
+            return False
+        all_work = sum(works)
+        if all_work < 2 * self._worth or any(map(self._is_better_inside, parallel, works)):
+            return False
+        wanted = self._wanted(all_work)
+        shares = [larger(1, quotient(product(wanted, work), all_work)) for work in works]
+        cut_together(parallel, [_tile(loop, share) for loop, share in zip(parallel, shares, strict=True)])
+        return True
 
     def _parallelize(self, loop: Loop) -> None:
-        chunks = quotient(loop_work(loop), 100 * self.grain)
-        if isinstance(chunks, int) and chunks < 2:
+        work = loop_work(loop)
+        if isinstance(work, int) and work < 2 * self._worth:
             return
         if isinstance(loop, scf.ForOp):
-            self._split(loop, larger(1, smaller(chunks, self.chunks)))
-            return
-        inner = list(_outermost([loop.body.block]))
-        if isinstance(chunks, int) and self._is_better_inside(loop, inner, chunks):
-            for one in inner:
-                self._parallelize(one)
-            return
-        _cut(loop, _tile(loop, larger(1, smaller(chunks, self.chunks))))
+            self._split(loop, self._wanted(work))
+        elif isinstance(work, int) and self._is_better_inside(loop, work):
+            self._parallelize_all(_outermost([loop.body.block]))
+        else:
+            cut(loop, _tile(loop, self._wanted(work)))
+
+    @property
+    def _worth(self) -> int:
+        """`grain` in the unit of the cost model."""
+        return 100 * self.grain
+
+    def _wanted(self, work: Number) -> Number:
+        """How many chunks to make of `work`."""
+        chunks = quotient(work, self._worth)
+        if isinstance(work, int) and isinstance(chunks, int):
+            chunks = max(chunks, min(4 * work // self._worth, EVEN))
+        return larger(1, smaller(chunks, self.chunks))
 
     def _split(self, loop: scf.ForOp, chunks: Number) -> None:
         kinds = reduction_kinds(loop)
@@ -99,14 +123,14 @@ class ParallelizePass(FunctionPass):
             chunked = split_reduction(loop, kinds, length, count, count if isinstance(count, int) else self.chunks)
             chunked.attributes[THREADS] = UnitAttr()
 
-    def _is_better_inside(self, loop: scf.ParallelOp, inner: Sequence[Loop], chunks: int) -> bool:
+    def _is_better_inside(self, loop: scf.ParallelOp, work: int) -> bool:
         """Whether the iterations are few, and the loops inside are worth being cut and do most of the work."""
         counts = [count for count in loop_trips(loop) if isinstance(count, int)]
         iterations = prod(counts)
         if len(counts) < len(loop.step) or iterations >= FEW:
             return False
-        parts = [part for one in inner if isinstance(part := quotient(loop_work(one), 100 * self.grain), int)]
-        return 10 * iterations * sum(part for part in parts if part >= 2) >= 9 * chunks
+        parts = [part for one in _outermost([loop.body.block]) if isinstance(part := loop_work(one), int)]
+        return 10 * iterations * sum(part for part in parts if part >= 2 * self._worth) >= 9 * work
 
 
 def _outermost(blocks: Iterable[Block]) -> Iterator[Loop]:
@@ -132,36 +156,3 @@ def _tile(loop: Loop, chunks: Number) -> list[Number]:
         lengths.append(length)
         chunks = larger(1, quotient(chunks, quotient_up(count, length)))
     return lengths
-
-
-def _cut(loop: scf.ParallelOp, lengths: Sequence[Number]) -> None:
-    """Tile `loop` by `lengths`, with the attribute `threads` on the loop over the tiles."""
-    counts = loop_trips(loop)
-    cut = [d for d, (count, length) in enumerate(zip(counts, lengths, strict=True)) if length != count]
-    if not cut:
-        return
-    numbers = Numbers(loop)
-    steps = [numbers.value(product(lengths[d], known(loop.step[d]))) for d in cut]
-    block = Block(arg_types=[INDEX] * len(cut))
-    tiles = scf.ParallelOp(
-        [loop.lowerBound[d] for d in cut],
-        [loop.upperBound[d] for d in cut],
-        steps,
-        Region(block),
-    )
-    tiles.attributes[THREADS] = UnitAttr()
-    Rewriter.insert_op(tiles, InsertPoint.before(loop))
-    loop.detach()
-    block.add_ops([loop, scf.ReduceOp.create()])
-    inside = Numbers(loop)
-    rank = len(counts)
-    for start, d, step in zip(block.args, cut, steps, strict=True):
-        end = total(start, step)
-        if not _divides(lengths[d], counts[d]):
-            end = smaller(end, loop.upperBound[d])
-        loop.operands[d] = start
-        loop.operands[rank + d] = inside.value(end)
-
-
-def _divides(length: Number, count: Number) -> bool:
-    return isinstance(length, int) and isinstance(count, int) and count % length == 0

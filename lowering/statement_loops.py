@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from xdsl.dialects import vector
@@ -209,6 +210,15 @@ class _StatementLoops:
             return []
         return [_Range(loop, tiles.steps, self.statement.kinds[loop] is LoopKind.PARALLEL)]
 
+    def run_apart(self, parts: Sequence[Callable[[], None]]) -> None:
+        """The nests of different tiles, which write different elements unless a tiled loop is sequential."""
+        tiled = [self.statement.kinds[loop] for loop in (self.vector, self.jam) if loop is not None]
+        if LoopKind.SEQUENTIAL in tiled:
+            for part in parts:
+                part()
+        else:
+            self.builder.side_by_side(parts)
+
     def step_to(self, point: Point, loop: int, distance: Position) -> Point:
         """`point` with `loop` at `distance` from the start of its span."""
         span = self.spans[loop]
@@ -269,8 +279,7 @@ class _StatementLoops:
 
         if self.reductions or len(pairs) == 1:
             # With work inside, each kind of tile is worth passes of its own over all parallel loops.
-            for along, across in pairs:
-                tile_nest(others, self.origin, along, across)
+            self.run_apart([partial(tile_nest, others, self.origin, along, across) for along, across in pairs])
         else:
 
             def all_tiles(point: Point) -> None:
@@ -395,8 +404,7 @@ class _StatementLoops:
         if len(tiles) > 1 and all(tile.steps.count == 1 for tile in tiles):
             self.nest(others, self.origin, all_tiles)  # so that both read what the other loops reach while it is near
         else:
-            for across in tiles:
-                tile_nest(others, self.origin, across)
+            self.run_apart([partial(tile_nest, others, self.origin, across) for across in tiles])
 
     def combined_tile(self, point: Point, rows: int) -> None:
         """Accumulators are ordered by column of the tile, then row, then output."""

@@ -103,6 +103,72 @@ func.func private @launch(%x: memref<?xf32>, %o: memref<?xf32>, %n: index) attri
 // CHECK:       %[[LENGTH:.*]] = arith.ceildivui %{{.*}}, %{{.*}} : index
 // CHECK-NEXT:  "scf.parallel"(%c0, %n, %[[LENGTH]])
 
+// What is left at an edge runs beside the loop in front: one launch has the tiles of both, those of the first before
+// those of the second. Constants between them come first.
+func.func private @edge(%x: memref<30x90xf32>, %o: memref<30x90xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c30 = arith.constant 30 : index
+  %c64 = arith.constant 64 : index
+  "scf.parallel"(%c0, %c0, %c30, %c64, %c1, %c1) <{operandSegmentSizes = array<i32: 2, 2, 2, 0>}> ({
+  ^bb0(%i: index, %j: index):
+    %v = memref.load %x[%i, %j] : memref<30x90xf32>
+    %w = math.exp %v : f32
+    memref.store %w, %o[%i, %j] : memref<30x90xf32>
+    scf.reduce
+  }) : (index, index, index, index, index, index) -> ()
+  %c90 = arith.constant 90 : index
+  "scf.parallel"(%c0, %c64, %c30, %c90, %c1, %c1) <{operandSegmentSizes = array<i32: 2, 2, 2, 0>}> ({
+  ^bb0(%i: index, %j: index):
+    %v = memref.load %x[%i, %j] : memref<30x90xf32>
+    %w = math.tanh %v : f32
+    memref.store %w, %o[%i, %j] : memref<30x90xf32>
+    scf.reduce
+  }) {beside} : (index, index, index, index, index, index) -> ()
+  func.return
+}
+// CHECK-LABEL: @edge
+// CHECK:       %c90 = arith.constant 90 : index
+// CHECK-NEXT:  %[[ZERO:.*]] = arith.constant 0 : index
+// CHECK-NEXT:  %[[TILES:.*]] = arith.constant 14 : index
+// CHECK-NEXT:  %[[ONE:.*]] = arith.constant 1 : index
+// CHECK-NEXT:  "scf.parallel"(%[[ZERO]], %[[TILES]], %[[ONE]])
+// CHECK-NEXT:  ^bb0(%[[NUMBER:.*]]: index):
+// CHECK-NEXT:    %[[FIRST:.*]] = arith.constant 10 : index
+// CHECK-NEXT:    %[[IS_FIRST:.*]] = arith.cmpi ult, %[[NUMBER]], %[[FIRST]] : index
+// CHECK-NEXT:    scf.if %[[IS_FIRST]] {
+// CHECK:           arith.muli %[[NUMBER]], %{{.*}} : index
+// CHECK:           math.exp
+// CHECK:         } else {
+// CHECK-NEXT:      %[[LATER:.*]] = arith.subi %[[NUMBER]], %[[FIRST]] : index
+// CHECK:           arith.muli %[[LATER]], %{{.*}} : index
+// CHECK:           math.tanh
+// CHECK:         }
+// CHECK:       }) {threads}
+// CHECK-NEXT:  func.return
+
+// Of neighbours that are not marked, each has its own launch: the second may need what the first does.
+func.func private @in_order(%x: memref<50000xf32>, %o: memref<50000xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c50000 = arith.constant 50000 : index
+  "scf.parallel"(%c0, %c50000, %c1) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+  ^bb0(%i: index):
+    %v = memref.load %x[%i] : memref<50000xf32>
+    memref.store %v, %o[%i] : memref<50000xf32>
+    scf.reduce
+  }) : (index, index, index) -> ()
+  "scf.parallel"(%c0, %c50000, %c1) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+  ^bb0(%i: index):
+    %v = memref.load %o[%i] : memref<50000xf32>
+    memref.store %v, %x[%i] : memref<50000xf32>
+    scf.reduce
+  }) : (index, index, index) -> ()
+  func.return
+}
+// CHECK-LABEL: @in_order
+// CHECK-COUNT-2: {threads}
+
 // Each chunk of a reduction has a partial result; they are combined in the order of the chunks.
 func.func private @sum(%x: memref<16000xf32>, %o: memref<f32>) attributes {kernel} {
   %c0 = arith.constant 0 : index
@@ -119,9 +185,9 @@ func.func private @sum(%x: memref<16000xf32>, %o: memref<f32>) attributes {kerne
   func.return
 }
 // CHECK-LABEL: @sum
-// CHECK:       %[[LENGTH:.*]] = arith.constant 8000 : index
+// CHECK:       %[[LENGTH:.*]] = arith.constant 1792 : index
 // CHECK:       %[[NEUTRAL:.*]] = vector.broadcast %{{.*}} : f32 to vector<16xf32>
-// CHECK:       %[[PARTIAL:.*]] = memref.alloca() : memref<2x16xf32>
+// CHECK:       %[[PARTIAL:.*]] = memref.alloca() : memref<9x16xf32>
 // CHECK:       "scf.parallel"(%c0, %c16000, %[[LENGTH]])
 // CHECK-NEXT:  ^bb0(%[[FIRST:.*]]: index):
 // CHECK:         %[[P:.*]] = scf.for %{{.*}} = %[[FIRST]] to %{{.*}} step %c16 iter_args(%{{.*}} = %[[NEUTRAL]])
