@@ -23,7 +23,6 @@ where the mask makes a factor zero, the other one is taken to be finite.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isinf
 
@@ -33,9 +32,10 @@ from xdsl.ir import SSAValue
 
 from tenon.lowering.combiners import combining_kind, combining_op
 from tenon.lowering.function_pass import Change, FunctionPass
-from tenon.lowering.hidden_values import OF_ROW, Band, Hidden, band_of, hidden_values, oriented
+from tenon.lowering.hidden_values import OF_ROW, Band, Hidden, hidden_values
 from tenon.lowering.kernel_statements import Access, Kernel, LoopKind, Statement, element_type, read_kernel
 from tenon.lowering.loop_schedule import read_schedule
+from tenon.lowering.masked_columns import columns_of, masks
 from tenon.lowering.shared_loops import SharedLoop, shared_loops
 from tenon.lowering.visible import VISIBLE, Visible, write_visible
 
@@ -59,10 +59,10 @@ def _mark(function: func.FuncOp) -> None:
     kernel = read_kernel(function)
     statements = kernel.statements
     shared = shared_loops(statements) if kernel.runs_together() else []
-    for rows, number, band in _masks(statements, shared):
+    for rows, number, band in masks(statements, shared):
         if VISIBLE in statements[number].op.attributes:
             continue
-        columns = _columns(kernel, rows, number, band.column)
+        columns = columns_of(kernel, rows, number, band.column)
         if columns is not None and _changes_nothing(kernel, rows, columns, band):
             for position, column in columns.items():
                 statement = statements[position]
@@ -71,42 +71,6 @@ def _mark(function: func.FuncOp) -> None:
 
 def _finite(bound: float) -> int | None:
     return None if isinf(bound) else int(bound)
-
-
-def _masks(statements: list[Statement], shared: list[SharedLoop]) -> Iterator[tuple[SharedLoop, int, Band]]:
-    """The bands that select in some statement, each with the shared loop that is its row."""
-    for number, statement in enumerate(statements):
-        for op in statement.body.ops:
-            if not isinstance(op, arith.SelectOp) or (band := band_of(op.cond)) is None:
-                continue
-            for rows in shared:
-                if rows[number] in (band.row, band.column):
-                    found = oriented(band, rows[number])
-                    if all(loop[number] != found.column for loop in shared):
-                        yield rows, number, found
-
-
-def _columns(kernel: Kernel, rows: SharedLoop, start: int, column: int) -> dict[int, int] | None:
-    """For each statement that has columns, which of its loops they are; None if they are not the same everywhere."""
-    buffers = {alloc.memref for alloc in kernel.intermediates}
-    found, pending = {start: column}, [start]
-    while pending:
-        number = pending.pop()
-        for access in kernel.statements[number].accesses:
-            if access.buffer not in buffers or found[number] not in access.loops():
-                continue
-            dims = [dim for dim, s in enumerate(access.subscripts) if found[number] in s.factors]
-            for other, statement in enumerate(kernel.statements):
-                for use in statement.accesses:
-                    if use.buffer is not access.buffer:
-                        continue
-                    loop = use.plain_loops()[dims[0]]
-                    if len(dims) != 1 or loop is None or loop == rows[other] or found.get(other, loop) != loop:
-                        return None
-                    if other not in found:
-                        found[other] = loop
-                        pending.append(other)
-    return found
 
 
 def _changes_nothing(kernel: Kernel, rows: SharedLoop, columns: dict[int, int], band: Band) -> bool:

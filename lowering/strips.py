@@ -5,8 +5,10 @@ with other statements therefore cuts the loops that all of them share into strip
 runs all statements, and what flows between them stays in a cache.
 
 A strip is as wide as the vectors of a tile, and along the other loop of the tile as long as `MOST_ROWS` and
-`STRIP_BYTES` of intermediates allow. Where other statements stream operands that outgrow the cache (the moments of an
-optimizer), it is as wide as can be, up to `MOST_COLUMNS`, so that these are read in long pieces.
+`STRIP_BYTES` of intermediates allow. Rows that a band masks have strips as long as a tile of columns is wide, or a half
+or a quarter of that: where they end whole tiles of columns do, so that fewer are computed that no row sees. Where other
+statements stream operands that outgrow the cache (the moments of an optimizer), a strip is as wide as can be, up to
+`MOST_COLUMNS`, so that these are read in long pieces.
 
 The attribute `strips` of the kernel, `array<i64: ...>`, has the length along each shared loop, in the order of the
 indices of the first statement's output, but loops that a statement adds up over come last. Without it, a strip is as
@@ -25,6 +27,7 @@ from tenon.dialects.size import estimate
 from tenon.lowering.kernel_intermediates import intermediate_bytes
 from tenon.lowering.kernel_statements import Kernel, Statement
 from tenon.lowering.loop_schedule import Schedule
+from tenon.lowering.masked_columns import columns_of, masks
 from tenon.lowering.row_schedule import CACHE_BYTES, element_bytes
 from tenon.lowering.shared_loops import SharedLoop, is_contraction
 
@@ -73,7 +76,18 @@ def decide_strips(
             )
             most = MOST_SHARING_ROWS if copies else MOST_ROWS
             lengths[position] = _longest(kernel, shared, lengths, position, room, most)
+    for rows, number, band in masks(statements, shared):
+        columns = columns_of(kernel, rows, number, band.column) or {}
+        tile = max([tile_along(chosen[position], loop) for position, loop in columns.items()], default=1)
+        position = shared.index(rows)
+        if rows not in vectors and tile > 1:
+            lengths[position] = _part_of_tile(lengths[position], tile)
     return chosen, lengths
+
+
+def _part_of_tile(length: int, tile: int) -> int:
+    """The largest of a tile, its half and its quarter up to `length`; `length` if none is."""
+    return next((part for part in (tile, tile // 2, tile // 4) if part <= length), length)
 
 
 def _streamed_bytes(kernel: Kernel, shared: Sequence[SharedLoop]) -> int:
