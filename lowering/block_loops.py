@@ -139,12 +139,11 @@ class _BlockLoops:
         self.release(panel)
 
     def pack(self, statement: Statement, number: int, loop: int, spans: Sequence[Span]) -> Panel:
-        width = self.schedule.width
+        width, is_row = self.schedule.width, loop == self.schedule.jam
         if self.schedule.dot is None:
-            return PanelLoops(self.builder, statement, number, loop, width, spans, self.buffers).emit()
+            return PanelLoops(self.builder, statement, number, loop, width, spans, self.buffers, is_row=is_row).emit()
         product, loops = dot_product(statement), (self.schedule.dot, loop)
         assert product is not None
-        is_row = loop == self.schedule.jam
         panel = GroupPanelLoops(
             self.builder, statement, product, number, loops, width, spans, self.buffers, is_row=is_row
         )

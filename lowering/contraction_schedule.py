@@ -9,9 +9,10 @@ what a few rows of products do, so it pays
 - for the columns where the operand outgrows `CACHE_BYTES` and `MANY_ROWS` rows share it: its rows lie on pages of their
   own, and where a power of two separates them they compete for the same lines of the cache;
 - for the rows where the reduction does not run along memory (A transposed times B) and the operand outgrows
-  `CACHE_BYTES`: each step would touch another page for a few elements. A block has as many rows as three eighths of the
-  cache hold, since all columns are read once per block; columns that outgrow `FAR_BYTES` are copied too, and the
-  reduction is cut so that `MANY_COPIED_ROWS` rows fit.
+  `CACHE_BYTES`: each step would touch another page for a few elements. Columns that outgrow the cache as well are
+  copied too, once per block of rows, and a block has as many rows as `FAR_BYTES` hold: tiles read them in streams, as
+  they would A. Columns that do not are read as they are, and a block has as many rows as leave them their place: as
+  three eighths of the cache hold.
 
 A panel of columns that outgrows half the cache is cut along the reduction.
 
@@ -37,7 +38,6 @@ from tenon.lowering.loop_schedule import Schedule
 from tenon.lowering.row_schedule import CACHE_BYTES, FAR_BYTES, MANY_ROWS, batch_bytes, element_bytes, sharing_rows
 
 LEAST_ROWS = 8
-MANY_COPIED_ROWS = 384
 LEAST_DOT_LANES = 4
 """Of the shortest register."""
 LEAST_COLUMN_TILES = 4
@@ -79,7 +79,10 @@ def with_panels(statement: Statement, schedule: Schedule) -> Schedule:
         access = statement.inputs[rows]
         along = any(access.stride(loop) is Stride.UNIT for loop in statement.loops(LoopKind.REDUCTION))
         if not along and batch_bytes(statement, access) > CACHE_BYTES:
-            return _with_packed_rows(statement, schedule, jam, rows, columns)
+            if columns is None or batch_bytes(statement, statement.inputs[columns]) <= CACHE_BYTES:
+                return _with_packed_rows(statement, schedule, jam, rows, CACHE_BYTES * 3 // 8)
+            schedule = with_cut_panel(statement, replace(schedule, pack=columns))
+            return _with_packed_rows(statement, schedule, jam, rows, FAR_BYTES)
     if schedule.pack is None and columns is not None:
         access = statement.inputs[columns]
         if batch_bytes(statement, access) > CACHE_BYTES and sharing_rows(statement, access, vector) >= MANY_ROWS:
@@ -108,18 +111,8 @@ def with_dots(statement: Statement, schedule: Schedule, dots: Collection[str]) -
     grouped = replace(schedule, pack=columns, dot=loop, depth=product.depth)
     grouped = with_cut_panel(statement, grouped)
     if product.flips or not has_groups(access, loop):
-        grouped = _with_packed_groups(statement, grouped, jam, rows)
+        grouped = _with_packed_rows(statement, grouped, jam, rows, FAR_BYTES)
     return schedule if groups_obstacle(statement, loop, product.depth, vector, grouped.packed) else grouped
-
-
-def _with_packed_groups(statement: Statement, schedule: Schedule, jam: int, rows: int) -> Schedule:
-    """Blocks of as many rows as fit, beside the panel of columns."""
-    count = schedule.jam_count
-    size = _panel_bytes(statement, rows, jam, count)
-    if schedule.block is not None:
-        size = size * schedule.block // statement.extents[statement.loops(LoopKind.REDUCTION)[0]]
-    tiles = max(CACHE_BYTES * 3 // 8 // max(size, 1), 1)
-    return replace(schedule, pack_jam=rows, jam_block=min(tiles, -(-statement.extents[jam] // count)) * count)
 
 
 def with_cut_panel(statement: Statement, schedule: Schedule) -> Schedule:
@@ -130,18 +123,15 @@ def with_cut_panel(statement: Statement, schedule: Schedule) -> Schedule:
     return _cut_reduction(statement, schedule, panel, CACHE_BYTES // 2)
 
 
-def _with_packed_rows(statement: Statement, schedule: Schedule, jam: int, rows: int, columns: int | None) -> Schedule:
-    """Blocks of as many rows as fit."""
-    count = schedule.jam_count
-    schedule = replace(schedule, pack_jam=rows)
-    if columns is not None and batch_bytes(statement, statement.inputs[columns]) > FAR_BYTES:
-        block = MANY_COPIED_ROWS // count * count
-        panel = _panel_bytes(statement, rows, jam, block)
-        schedule = replace(schedule, pack=columns, jam_block=block)
-        return _cut_reduction(statement, schedule, panel, CACHE_BYTES * 3 // 4)
+def _with_packed_rows(statement: Statement, schedule: Schedule, jam: int, rows: int, room: int) -> Schedule:
+    """Even blocks of as many rows as `room` holds."""
+    count, extent = schedule.jam_count, statement.extents[jam]
     size = _panel_bytes(statement, rows, jam, count)
-    tiles = max(CACHE_BYTES * 3 // 8 // max(size, 1), 1)
-    return replace(schedule, jam_block=min(tiles, -(-statement.extents[jam] // count)) * count)
+    if schedule.block is not None:
+        size = size * schedule.block // statement.extents[statement.loops(LoopKind.REDUCTION)[0]]
+    fitting = -(-room // max(size, 1)) * count
+    blocks = max(-(-extent // fitting), 1)
+    return replace(schedule, pack_jam=rows, jam_block=max(-(-extent // (blocks * count)), 1) * count)
 
 
 def _writes_more_than_it_reads(statement: Statement, columns: int) -> bool:

@@ -1,12 +1,13 @@
 """Panels of groups: what lanes take that add up several iterations of a reduction loop at once (see `dot_products`).
 
-A panel is a `memref.alloc` of shape `[reduction loops][iterations of one loop, padded to whole vectors][depth]`, where
-the reduction loop that groups are along is counted in groups. How it is filled depends on what is contiguous in the
-input:
+A panel has one more dimension than others (see `panels`), of `depth` elements, and the reduction loop that groups are
+along is counted in groups; in panels of rows it is the last loop. How a panel is filled depends on what is contiguous
+in the input:
 
-- neighbours along the grouped loop: a vector holds the groups of one iteration, and squares of `width` such vectors are
-  transposed in registers, a group as one number;
-- neighbours along the panel's iterations: `depth` vectors are interleaved;
+- neighbours along the grouped loop: a vector holds the groups of one iteration. Rows take it as it is; for columns
+  squares of `width` such vectors are transposed in registers, a group as one number;
+- neighbours along the panel's iterations: `depth` vectors are interleaved. Columns take that as it is; for rows squares
+  of `width` such vectors are transposed;
 - neither: elements are copied one by one.
 
 What the last group lacks is 0. Lanes that pad the last vector hold anything.
@@ -59,10 +60,16 @@ class GroupPanelLoops(PanelLoops):
         width: int,
         spans: Sequence[Span],
         buffers: Mapping[SSAValue, Buffer],
+        *,
         is_row: bool,
     ) -> None:
-        self.grouped, loop = loops
-        super().__init__(builder, statement, number, loop, width, spans, buffers)
+        self.grouped, self.loop = loops
+        super().__init__(builder, statement, number, self.loop, width, spans, buffers, is_row=is_row)
+        self.is_row = is_row
+        self.others = [loop for loop in self.loops if loop not in loops]
+        if is_row:
+            self.loops = (self.loop, *self.others, self.grouped)
+            *self.outer, self.last = self.loops
         self.product = product
         self.depth = product.depth
         self.factor = product.factor(number)
@@ -70,12 +77,11 @@ class GroupPanelLoops(PanelLoops):
         self.corrects = product.flips and not is_row
         self.element: Attribute = element_type(self.access.buffer)
         self.groups = -(-spans[self.grouped].extent // self.depth)
-        self.others = [loop for loop in self.reductions if loop != self.grouped]
 
     def emit(self) -> Panel:
         """Allocate the panel and fill it."""
-        padded = -(-self.columns // self.width) * self.width
-        extents = [self.groups if r == self.grouped else self.spans[r].extent for r in self.reductions]
+        padded = -(-self.count(self.last) // self.width) * self.width
+        extents = [self.count(loop) for loop in self.outer]
         whole = self.builder.value(_alloc(self.element, [*extents, padded, self.depth]))
         # Vectors of groups are stored as vectors of elements.
         count = len(extents)
@@ -86,19 +92,28 @@ class GroupPanelLoops(PanelLoops):
             properties={"reassociation": ArrayAttr([ArrayAttr([IntegerAttr(n, i64) for n in side]) for side in sides])},
         )
         self.flat = self.builder.value(collapsed)
-        loops = (*self.reductions, self.loop)
-        origins = tuple(self.spans[loop].start for loop in loops)
+        origins = tuple(self.spans[loop].start for loop in self.loops)
         groups = (self.grouped, self.depth)
-        self.panel = Panel(whole, loops, origins, groups, self.flipped)
+        self.panel = Panel(whole, self.loops, origins, groups, self.flipped)
         if has_groups(self.access, self.grouped):
-            self.copy_group_squares()
+            if self.is_row:
+                self.copy_group_rows()
+            else:
+                self.copy_group_squares()
         elif self.access.stride(self.loop) is not Stride.OTHER:
-            self.copy_interleaved()
+            if self.is_row:
+                self.copy_interleaved_squares()
+            else:
+                self.copy_interleaved()
         else:
             self.copy_single_elements()
         if self.corrects:
-            return Panel(whole, loops, origins, groups, self.flipped, self.corrections(padded))
+            return Panel(whole, self.loops, origins, groups, self.flipped, self.corrections(padded))
         return self.panel
+
+    def count(self, loop: int) -> int:
+        """The places of `loop` in the panel, before it is padded."""
+        return self.groups if loop == self.grouped else self.spans[loop].extent
 
     def group_parts(self, size: int) -> list[tuple[Steps, int]]:
         """The grouped loop in parts of `size` elements: where they start, in groups, and how long they are."""
@@ -110,8 +125,8 @@ class GroupPanelLoops(PanelLoops):
     def store_groups(self, value: SSAValue, distances: Mapping[int, Position]) -> None:
         """Write vectors of groups; the grouped loop's distance is counted in groups."""
         value = self.flip(value)
-        indices = [self.builder.index(distances[loop]) for loop in self.reductions]
-        column = self.builder.index(distances[self.loop].scaled(self.depth))
+        indices = [self.builder.index(distances[loop]) for loop in self.outer]
+        column = self.builder.index(distances[self.last].scaled(self.depth))
         self.builder.add(vector.StoreOp.create(operands=(value, self.flat, *indices, column)))
 
     def flip(self, value: SSAValue) -> SSAValue:
@@ -130,9 +145,27 @@ class GroupPanelLoops(PanelLoops):
 
     # Neighbours along the grouped loop
 
+    def copy_group_rows(self) -> None:
+        loops = [self.loop, *self.others]
+        for along, elements in self.group_parts(self.width * self.depth):
+
+            def row(positions: list[Position], elements: int = elements) -> None:
+                *outer, group = positions
+                distances = dict(zip(loops, outer, strict=True))
+                self.store_groups(self.loaded_groups(distances, group, elements), {**distances, self.grouped: group})
+
+            self.builder.parallel([*self.over(loops), along], row)
+
+    def loaded_groups(self, distances: Mapping[int, Position], group: Position, elements: int) -> SSAValue:
+        """A vector of the groups from `group` on, of which there are `elements` elements."""
+        size = self.width * self.depth
+        lanes = Lanes(self.grouped, size, None if elements == size else elements)
+        at = self.at({**distances, self.grouped: group.scaled(self.depth)})
+        return self.body.load(self.access, at, lanes, {})
+
     def copy_group_squares(self) -> None:
         for along, elements in self.group_parts(self.width * self.depth):
-            for across, columns in self.vectors():
+            for across, columns in self.vectors(self.loop):
 
                 def square(positions: list[Position], elements: int = elements, columns: int = columns) -> None:
                     *outer, column, group = positions
@@ -145,24 +178,29 @@ class GroupPanelLoops(PanelLoops):
         self, distances: Mapping[int, Position], group: Position, columns: int, elements: int
     ) -> None:
         """Vectors of the groups of one column each become vectors of one group of each column."""
-        size = self.width * self.depth
-        lanes = Lanes(self.grouped, size, None if elements == size else elements)
-        start = {**distances, self.grouped: group.scaled(self.depth)}
+        rows = [
+            self.loaded_groups({**distances, self.loop: distances[self.loop] + column}, group, elements)
+            for column in range(columns)
+        ]
+        for number, groups in enumerate(self.across(rows)[: -(-elements // self.depth)]):
+            self.store_groups(groups, {**distances, self.grouped: group + number})
+
+    def across(self, rows: Sequence[SSAValue]) -> list[SSAValue]:
+        """The vectors of groups across `rows`, of which there are up to `width`."""
         numbers = vector_type(IntegerType(GROUP_BITS), self.width)
-        rows: list[SSAValue] = []
-        for column in range(columns):
-            loaded = self.body.load(self.access, self.at({**start, self.loop: start[self.loop] + column}), lanes, {})
-            rows.append(self.builder.value(vector.BitcastOp.create(operands=(loaded,), result_types=(numbers,))))
-        rows += rows[-1:] * (self.width - columns)
-        for number, value in enumerate(transposed(self.builder, rows)[: -(-elements // self.depth)]):
-            groups = vector.BitcastOp.create(operands=(value,), result_types=(vector_type(self.element, size),))
-            self.store_groups(self.builder.value(groups), {**distances, self.grouped: group + number})
+        groups = vector_type(self.element, self.width * self.depth)
+        square = [self.builder.value(vector.BitcastOp.create(operands=(r,), result_types=(numbers,))) for r in rows]
+        square += square[-1:] * (self.width - len(square))
+        return [
+            self.builder.value(vector.BitcastOp.create(operands=(value,), result_types=(groups,)))
+            for value in transposed(self.builder, square)
+        ]
 
     # Neighbours along the panel's iterations
 
     def copy_interleaved(self) -> None:
         for along, elements in self.group_parts(self.depth):
-            for across, columns in self.vectors():
+            for across, columns in self.vectors(self.loop):
 
                 def groups(positions: list[Position], elements: int = elements, columns: int = columns) -> None:
                     *outer, group, column = positions
@@ -172,12 +210,42 @@ class GroupPanelLoops(PanelLoops):
                 self.builder.parallel([*self.over(self.others), along, across], groups)
 
     def copy_groups(self, distances: Mapping[int, Position], group: Position, columns: int, elements: int) -> None:
+        value = self.interleaved_groups(distances, group, columns, elements)
+        self.store_groups(value, {**distances, self.grouped: group})
+
+    def copy_interleaved_squares(self) -> None:
+        for along, elements in self.group_parts(self.width * self.depth):
+            for across, rows in self.vectors(self.loop):
+
+                def square(positions: list[Position], elements: int = elements, rows: int = rows) -> None:
+                    *outer, row, group = positions
+                    distances = {**dict(zip(self.others, outer, strict=True)), self.loop: row}
+                    self.copy_interleaved_square(distances, group, rows, elements)
+
+                self.builder.parallel([*self.over(self.others), across, along], square)
+
+    def copy_interleaved_square(
+        self, distances: Mapping[int, Position], group: Position, rows: int, elements: int
+    ) -> None:
+        """Vectors of one group of each row become vectors of the groups of one row each."""
+        starts = range(0, elements, self.depth)
+        values = [
+            self.interleaved_groups(distances, group + start // self.depth, rows, min(self.depth, elements - start))
+            for start in starts
+        ]
+        for number, groups in enumerate(self.across(values)[:rows]):
+            self.store_groups(groups, {**distances, self.loop: distances[self.loop] + number, self.grouped: group})
+
+    def interleaved_groups(
+        self, distances: Mapping[int, Position], group: Position, columns: int, elements: int
+    ) -> SSAValue:
+        """A vector of one group, of which there are `elements`, of each of `columns` iterations of the panel."""
         lanes = Lanes(self.loop, self.width, None if columns == self.width else columns)
         rows = [self.constant(0, vector_type(self.element, self.width))] * self.depth
         for number in range(elements):
             at = self.at({**distances, self.grouped: group.scaled(self.depth) + number})
             rows[number] = self.body.load(self.access, at, lanes, {})
-        self.store_groups(self.interleaved(rows), {**distances, self.grouped: group})
+        return self.interleaved(rows)
 
     def interleaved(self, rows: Sequence[SSAValue]) -> SSAValue:
         """The first elements of all `rows`, as many as a power of two, then the second ones, and so on."""
@@ -208,7 +276,7 @@ class GroupPanelLoops(PanelLoops):
                         memref.StoreOp.create(operands=(self.flip(value), self.panel.memref, *indices, last))
                     )
 
-            self.builder.parallel([*self.over(self.others), Steps(0, self.columns), along], group)
+            self.builder.parallel([*self.over(self.others), Steps(0, self.spans[self.loop].extent), along], group)
 
     # What flipped factors add
 
@@ -233,14 +301,13 @@ class GroupPanelLoops(PanelLoops):
                     factors = vector_op(other).create(operands=(ones,), result_types=(extended,))
                     pair = self.builder.value(groups), self.builder.value(factors)
                     return [self.builder.value(VectorContractOp(*pair, totals[0]))]
-                extent = self.groups if remaining[0] == self.grouped else self.spans[remaining[0]].extent
 
                 def body(position: Position, totals: list[SSAValue]) -> Sequence[SSAValue]:
                     return add(remaining[1:], [*at, self.builder.index(position)], totals)
 
-                return self.builder.sequential(Steps(0, extent), totals, body)
+                return self.builder.sequential(Steps(0, self.count(remaining[0])), totals, body)
 
-            (total,) = add(self.reductions, [], [self.constant(0, wide)])
+            (total,) = add(self.outer, [], [self.constant(0, wide)])
             scaled = self.builder.value(arith.MuliOp(total, self.constant(scale, wide)))
             index = self.builder.index(positions[0])
             self.builder.add(vector.StoreOp.create(operands=(scaled, corrections, index)))

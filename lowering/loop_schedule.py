@@ -20,9 +20,10 @@ It is the attribute `schedule` of the op, a dictionary of integers:
 | `dot`       | a reduction loop of which each lane takes several iterations at once             | none       |
 | `depth`     | how many (`dot_products`)                                                        | 1          |
 
-A panel is scratch memory `[reduction loops][iterations of the tile or block]`: what the register tile reads from it is
-contiguous, whatever it was in the input. Blocks of `jam` are outermost, then tiles of `vector`, then blocks of the
-reduction, then the copies, and inside of those the register tiles.
+A panel is scratch memory `[reduction loops][iterations of the tile]`, of rows `[iterations of the block][reduction
+loops]`: what the register tile reads from it is contiguous, whatever it was in the input. Blocks of `jam` are
+outermost, then tiles of `vector`, then blocks of the reduction, then the copies, and inside of those the register
+tiles.
 
 Iterations of `taps` that read the same elements as the next iteration of `jam` share a load: elements of windows that
 overlap.

@@ -1,10 +1,12 @@
 """Copies of what a block of iterations reads of an input, in the order in which the register tiles read it.
 
-A panel is a `memref.alloc` of shape `[reduction loops of the input][iterations of one loop, padded to whole vectors]`.
-How it is filled depends on what is contiguous in the input:
+A panel is a `memref.alloc` with a dimension for each reduction loop of the input and one for the iterations that share
+it. Vectors of columns are read along these, so they come last; of rows one element is read at a time, step by step, so
+the reduction comes last: a tile reads as many streams as it has rows, and no lines or pages beside them. The last
+dimension is padded to whole vectors. How a panel is filled depends on what is contiguous in the input:
 
 - neighbours along the last loop of the panel: rows of vectors are copied;
-- neighbours along a reduction loop: squares of `width` vectors are transposed in registers;
+- neighbours along another one: squares of `width` vectors are transposed in registers;
 - neither: elements are copied one by one.
 
 Lanes that pad the last vector hold anything: what is computed with them is not stored.
@@ -32,7 +34,7 @@ processor does not foresee across pages."""
 
 
 class PanelLoops:
-    """The loops that copy input `number` for `spans` to a panel that is contiguous along `loop`."""
+    """The loops that copy input `number` for `spans` to a panel of the iterations of `loop`: rows, or columns."""
 
     def __init__(
         self,
@@ -43,31 +45,33 @@ class PanelLoops:
         width: int,
         spans: Sequence[Span],
         buffers: Mapping[SSAValue, Buffer],
+        *,
+        is_row: bool,
     ) -> None:
         self.builder = builder
         self.body = BodyEmitter(builder, statement, dict(buffers), fuse_products=False)
         self.statement = statement
         self.access: Access = statement.inputs[number]
-        self.loop = loop
         self.width = width
         self.spans = spans
         self.origin = Point(tuple(s.start for s in spans), tuple(s.local for s in spans))
         used = self.access.loops()
-        self.reductions = [r for r in statement.loops(LoopKind.REDUCTION) if r in used]
-        self.columns = spans[loop].extent
+        reductions = [r for r in statement.loops(LoopKind.REDUCTION) if r in used]
+        self.loops = (loop, *reductions) if is_row else (*reductions, loop)
+        *self.outer, self.last = self.loops
+        self.is_far = width > 1 and batch_bytes(statement, self.access) > CACHE_BYTES
 
     def emit(self) -> Panel:
         """Allocate the panel and fill it."""
-        padded = -(-self.columns // self.width) * self.width
-        shape = [*(self.spans[r].extent for r in self.reductions), padded]
+        padded = -(-self.spans[self.last].extent // self.width) * self.width
+        shape = [*(self.spans[loop].extent for loop in self.outer), padded]
         alloc = memref.AllocOp.create(
             result_types=(MemRefType(element_type(self.access.buffer), shape),),
             properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])},
         )
-        loops = (*self.reductions, self.loop)
-        self.panel = Panel(self.builder.value(alloc), loops, tuple(self.spans[loop].start for loop in loops))
-        contiguous = next((r for r in self.reductions if self.access.stride(r) is Stride.UNIT), None)
-        if self.access.stride(self.loop) is not Stride.OTHER:
+        self.panel = Panel(self.builder.value(alloc), self.loops, tuple(self.spans[loop].start for loop in self.loops))
+        contiguous = next((loop for loop in self.outer if self.access.stride(loop) is Stride.UNIT), None)
+        if self.access.stride(self.last) is not Stride.OTHER:
             self.copy_rows()
         elif contiguous is not None and self.width > 1:
             self.copy_squares(contiguous)
@@ -93,59 +97,57 @@ class PanelLoops:
         """All iterations of `loops`."""
         return [Steps(0, self.spans[loop].extent) for loop in loops]
 
-    def vectors(self) -> list[tuple[Steps, int]]:
-        """The columns as vectors: where they start, and how many of their lanes there are."""
-        full, rest = divmod(self.columns, self.width)
+    def vectors(self, loop: int) -> list[tuple[Steps, int]]:
+        """The iterations of `loop` as vectors: where they start, and how many of their lanes there are."""
+        full, rest = divmod(self.spans[loop].extent, self.width)
         parts = [(Steps(0, full, self.width), self.width), (Steps(full * self.width, min(rest, 1)), rest)]
         return [(steps, lanes) for steps, lanes in parts if steps.count]
 
     # Neighbours along the panel's last loop
 
     def copy_rows(self) -> None:
-        parts = self.vectors()
-        is_far = self.width > 1 and bool(self.reductions) and batch_bytes(self.statement, self.access) > CACHE_BYTES
-        if self.columns <= LARGEST_ROW * self.width:
+        parts = self.vectors(self.last)
+        extent = self.spans[self.last].extent
+        if extent <= LARGEST_ROW * self.width:
             parts = [(Steps(s.start + n * s.step, 1), lanes) for s, lanes in parts for n in range(s.count)]
 
         def row(positions: list[Position]) -> None:
-            distances = dict(zip(self.reductions, positions, strict=True))
-            if is_far:
-                later = self.at(distances).moved(self.reductions[-1], ROWS_AHEAD)
-                starts = [later.moved(self.loop, lane) for lane in range(0, self.columns, self.width)]
-                self.body.prefetch(self.access, starts, Lanes(self.loop, self.width))
+            distances = dict(zip(self.outer, positions, strict=True))
+            if self.is_far and self.outer and extent <= LARGEST_ROW * self.width:
+                later = self.at(distances).moved(self.outer[-1], ROWS_AHEAD)
+                starts = [later.moved(self.last, lane) for lane in range(0, extent, self.width)]
+                self.body.prefetch(self.access, starts, Lanes(self.last, self.width))
             for steps, lanes in parts:
                 self.builder.parallel([steps], lambda at, n=lanes: self.copy_vector(distances, at[0], n))
 
-        self.builder.parallel(self.over(self.reductions), row)
+        self.builder.parallel(self.over(self.outer), row)
 
     def copy_vector(self, distances: Mapping[int, Position], start: Position, active: int) -> None:
-        lanes = Lanes(self.loop, self.width, None if active == self.width else active)
-        where = {**distances, self.loop: start}
+        lanes = Lanes(self.last, self.width, None if active == self.width else active)
+        where = {**distances, self.last: start}
         self.store(self.body.load(self.access, self.at(where), lanes, {}), where)
 
-    # Neighbours along a reduction loop
+    # Neighbours along another loop
 
     def copy_squares(self, contiguous: int) -> None:
-        others = [r for r in self.reductions if r != contiguous]
-        full, rest = divmod(self.spans[contiguous].extent, self.width)
-        parts = [(Steps(0, full, self.width), self.width), (Steps(full * self.width, min(rest, 1)), rest)]
-        for depth, rows in parts:
-            for across, columns in self.vectors():
+        others = [loop for loop in self.outer if loop != contiguous]
+        for along, rows in self.vectors(contiguous):
+            for across, columns in self.vectors(self.last):
 
                 def square(positions: list[Position], rows: int = rows, columns: int = columns) -> None:
                     *outer, column, row = positions
                     distances = dict(zip(others, outer, strict=True))
-                    self.copy_square({**distances, self.loop: column, contiguous: row}, contiguous, columns, rows)
+                    self.copy_square({**distances, self.last: column, contiguous: row}, contiguous, columns, rows)
 
-                self.builder.parallel([*self.over(others), across, depth], square)
+                self.builder.parallel([*self.over(others), across, along], square)
 
     def copy_square(self, start: Mapping[int, Position], contiguous: int, columns: int, rows: int) -> None:
         """Vectors along `contiguous`, one per column, become vectors along the columns, one per row."""
         lanes = Lanes(contiguous, self.width, None if rows == self.width else rows)
-        loaded = [
-            self.body.load(self.access, self.at({**start, self.loop: start[self.loop] + column}), lanes, {})
-            for column in range(columns)
-        ]
+        points = [self.at({**start, self.last: start[self.last] + column}) for column in range(columns)]
+        for point in points if self.is_far else ():
+            self.body.prefetch(self.access, [point.moved(self.last, self.width)], lanes)
+        loaded = [self.body.load(self.access, point, lanes, {}) for point in points]
         loaded += loaded[-1:] * (self.width - columns)
         for row, value in enumerate(transposed(self.builder, loaded)[:rows]):
             self.store(value, {**start, contiguous: start[contiguous] + row})

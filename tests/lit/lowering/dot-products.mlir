@@ -50,8 +50,9 @@ func.func private @fours(%a: memref<32x64xi8>, %b: memref<64x16xi8>, %o: memref<
 // SCHEDULE: pack = 1 : i64, pack_jam = 0 : i64, jam_block = 32 : i64, dot = 2 : i64, depth = 4 : i64}
 // CHECK-LABEL: @fours
 // CHECK: %[[SCALE:.*]] = arith.constant dense<-128> : vector<16xi32>
-// CHECK: %[[ROWS:.*]] = memref.alloc() : memref<16x32x4xi8>
-// CHECK: arith.xori
+// CHECK: %[[ROWS:.*]] = memref.alloc() : memref<32x16x4xi8>
+// CHECK: %[[ROW:.*]] = vector.load %a{{.*}} vector<64xi8>
+// CHECK: arith.xori %[[ROW]]
 // CHECK: %[[COLUMNS:.*]] = memref.alloc() : memref<16x16x4xi8>
 // CHECK: %[[CORRECTIONS:.*]] = memref.alloc() : memref<16xi32>
 // CHECK: arith.muli %{{.*}}, %[[SCALE]] : vector<16xi32>
@@ -60,6 +61,25 @@ func.func private @fours(%a: memref<32x64xi8>, %b: memref<64x16xi8>, %o: memref<
 // CHECK: scf.for
 // CHECK: arith.ext{{.}}i
 // CHECK: vector.contract {{.*}} : vector<16x4xi32>, vector<16x4xi32> into vector<16xi32>
+
+// Groups of rows that are not neighbours in memory are interleaved, and transposed in squares of 16 groups.
+func.func private @fours_across(%a: memref<64x32xi8>, %b: memref<64x16xi8>, %o: memref<32x16xi32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<64x32xi8>, memref<64x16xi8>) outs(%o : memref<32x16xi32>) {
+  ^bb0(%x: i8, %y: i8, %acc: i32):
+    %v = arith.extsi %x : i8 to i32
+    %w = arith.extsi %y : i8 to i32
+    %p = arith.muli %v, %w : i32
+    %r = arith.addi %acc, %p : i32
+    linalg.yield %r : i32
+  }
+  func.return
+}
+// CHECK-LABEL: @fours_across
+// CHECK: %[[ROWS:.*]] = memref.alloc() : memref<32x16x4xi8>
+// CHECK: %[[FLAT:.*]] = memref.collapse_shape %[[ROWS]]
+// CHECK-COUNT-64: vector.load %a{{.*}} vector<16xi8>
+// CHECK: vector.bitcast {{.*}} : vector<64xi8> to vector<16xi32>
+// CHECK-COUNT-16: vector.store {{.*}}, %[[FLAT]]
 
 // An unsigned operand beside a signed one is what processors multiply: nothing is copied for its sign.
 func.func private @unsigned_by_signed(%a: memref<32x64xi8>, %b: memref<64x16xi8>, %o: memref<32x16xi32>) attributes {kernel} {

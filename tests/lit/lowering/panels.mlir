@@ -23,7 +23,8 @@ func.func private @matmul_transposed(%a: memref<6x8xf32>, %b: memref<8x8xf32>, %
 // CHECK-COUNT-3: vector.fma
 // CHECK: memref.dealloc %[[PANEL]]
 
-// Between blocks of the reduction the output holds partial sums; rows are copied block by block.
+// Between blocks of the reduction the output holds partial sums; rows are copied block by block, in squares of 4 by 4,
+// so that each is contiguous along the reduction.
 func.func private @blocks(%a: memref<8x6xf32>, %b: memref<8x4xf32>, %o: memref<6x4xf32>) attributes {kernel} {
   %zero = arith.constant 0.0 : f32
   linalg.fill ins(%zero : f32) outs(%o : memref<6x4xf32>)
@@ -38,15 +39,18 @@ func.func private @blocks(%a: memref<8x6xf32>, %b: memref<8x4xf32>, %o: memref<6
 // CHECK-LABEL: @blocks
 // CHECK: vector.store {{.*}}, %o
 // CHECK: scf.for
-// CHECK: %[[ROWS:.*]] = memref.alloc() : memref<4x8xf32>
-// CHECK: vector.store {{.*}}, %[[ROWS]]
+// CHECK: %[[ROWS:.*]] = memref.alloc() : memref<6x4xf32>
+// CHECK-COUNT-4: vector.load %a
+// CHECK-COUNT-8: vector.shuffle
+// CHECK-COUNT-4: vector.store {{.*}}, %[[ROWS]]
 // CHECK: vector.load %o
 // CHECK: memref.load %[[ROWS]]
 // CHECK: vector.fma
 
-// Rows of an input that outgrows the cache are fetched before they are copied.
-func.func private @far_rows(%a: memref<16384x32xf32>, %b: memref<16384x4xf32>, %o: memref<32x4xf32>) attributes {kernel} {
-  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<16384x32xf32>, memref<16384x4xf32>) outs(%o : memref<32x4xf32>) attrs = {schedule = {vector = 1, width = 4, unroll = 1, jam = 0, jam_count = 4, pack_jam = 0, jam_block = 8}} {
+// Rows of an input that outgrows the cache are fetched before they are copied: those of %a
+// four later, as they are copied in squares of 4 by 4, those of %b 16.
+func.func private @far_rows(%a: memref<16384x32xf32>, %b: memref<16384x32xf32>, %o: memref<32x32xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<16384x32xf32>, memref<16384x32xf32>) outs(%o : memref<32x32xf32>) attrs = {schedule = {vector = 1, width = 4, unroll = 1, jam = 0, jam_count = 4, pack = 1, pack_jam = 0, jam_block = 8}} {
   ^bb0(%x: f32, %y: f32, %acc: f32):
     %p = arith.mulf %x, %y : f32
     %r = arith.addf %acc, %p : f32
@@ -55,8 +59,15 @@ func.func private @far_rows(%a: memref<16384x32xf32>, %b: memref<16384x4xf32>, %
   func.return
 }
 // CHECK-LABEL: @far_rows
-// CHECK: ^bb0(%[[I:.*]]: index):
-// CHECK: ^bb0(%[[K:.*]]: index):
-// CHECK-NEXT: %[[LATER:.*]] = arith.addi %[[K]], %{{.*}} : index
-// CHECK-NEXT: memref.prefetch %a[%[[LATER]], %[[I]]], read
-// CHECK-NEXT: vector.load %a[%[[K]], %[[I]]]
+// CHECK: %[[FOUR:.*]] = arith.constant 4 : index
+// CHECK: %[[SIXTEEN:.*]] = arith.constant 16 : index
+// CHECK: ^bb0(%[[K:.*]]: index, %[[I:.*]]: index):
+// CHECK-NEXT: %[[LATER:.*]] = arith.addi %[[K]], %[[FOUR]] : index
+// CHECK-NEXT: %[[ROW:.*]] = arith.addi %{{.*}}, %[[I]] : index
+// CHECK-NEXT: memref.prefetch %a[%[[LATER]], %[[ROW]]], read
+// CHECK: vector.load %a[%[[K]], %[[ROW]]]
+// CHECK: ^bb0(%[[J:.*]]: index):
+// CHECK: ^bb0(%[[L:.*]]: index):
+// CHECK-NEXT: %[[NEXT:.*]] = arith.addi %[[L]], %[[SIXTEEN]] : index
+// CHECK-NEXT: memref.prefetch %b[%[[NEXT]], %[[J]]], read
+// CHECK-NEXT: vector.load %b[%[[L]], %[[J]]]

@@ -136,6 +136,19 @@ func.func private @matmul_transposed_rows(%a: memref<1024x1024xf32>, %b: memref<
   func.return
 }
 // CHECK-LABEL: @matmul_transposed_rows
+// CHECK: schedule = {{{.*}}jam_count = 6 : i64, pack = 1 : i64, pack_jam = 0 : i64, jam_block = 1026 : i64}
+
+// Columns that stay in the cache are not copied, and blocks of rows leave them their place.
+func.func private @transposed_rows_near_columns(%a: memref<1024x1024xf32>, %b: memref<1024x256xf32>, %o: memref<1024x256xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<1024x1024xf32>, memref<1024x256xf32>) outs(%o : memref<1024x256xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @transposed_rows_near_columns
 // CHECK: schedule = {{{.*}}jam_count = 6 : i64, pack_jam = 0 : i64, jam_block = 96 : i64}
 
 // Loops over which all operands are contiguous become one, on the GPU too.
