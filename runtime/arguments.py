@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -18,6 +18,9 @@ from tenon.dialects.types import AnyTensor, array_type, element_of, element_type
 from tenon.dialects.value import TracedValueError, Value
 from tenon.runtime.dlpack import from_dlpack
 from tenon.runtime.tree import Structure, flatten, paths, static_key
+
+if TYPE_CHECKING:
+    from tenon.runtime.frozen import FrozenArguments
 
 Parameter = inspect.Parameter
 _STORED = frozenset(
@@ -347,13 +350,21 @@ class Signature:
     described: dict[str, str]
     names: tuple[str, ...]
     sizes: LeafSizes | None = None
-    joined: Callable[[str, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]] | None = None
-    """Adds frozen arguments to those of a call."""
+    frozen: FrozenArguments | None = None
+    """The arguments that calls do not give."""
+
+    def joined(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """All arguments of a call that gives these, keywords in the order of the call compiled for."""
+        if self.frozen is not None:
+            args, kwargs = self.frozen.joined(self.parameters.name, args, kwargs)
+        _, keywords = self.key[0].children
+        if kwargs.keys() == set(keywords.names):
+            kwargs = {name: kwargs[name] for name in keywords.names}
+        return args, kwargs
 
     def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """The data of a call that must be like the one compiled for; raises `TypeError` naming what differs."""
-        if self.joined is not None:
-            args, kwargs = self.joined(self.parameters.name, args, kwargs)
+        """The data of all arguments of a call that must be like the one compiled for; raises `TypeError` naming what
+        differs."""
         leaves, structure = self.parameters.take_apart(args, kwargs)
         key, arrays = self.parameters.signature(leaves, structure, None, self.sizes)
         if key != self.key:
@@ -363,7 +374,16 @@ class Signature:
             differences = [
                 f"{n} is {shown.get(n, 'absent')} where {self.described.get(n, 'nothing')} is needed" for n in names
             ]
+            given_as, compiled_for = _call_form(structure), _call_form(self.key[0])
+            if not differences and given_as != compiled_for:
+                differences = [f"arguments are given as {given_as} where {compiled_for} is needed"]
             raise TypeError(
                 f"{self.parameters.name}: {', '.join(differences) or 'the arguments have another structure'}"
             )
         return arrays
+
+
+def _call_form(structure: Structure) -> str:
+    """How a call gives its arguments: by position and by keyword."""
+    positional, keywords = structure.children
+    return f"({', '.join(['_'] * len(positional.children) + [f'{name}=_' for name in keywords.names])})"

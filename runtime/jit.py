@@ -8,7 +8,6 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Self
 
 from tenon.dialects.registry import generation, watch_generation
@@ -19,16 +18,15 @@ from tenon.runtime.arguments import LeafSizes, Parameters, ShapeDtype, Signature
 from tenon.runtime.callable_class import native_class
 from tenon.runtime.collection import collection_paused
 from tenon.runtime.dynamic import DynamicAxes, DynamicDimensions, say_why_specialized
-from tenon.runtime.entry import Dispatch, entry
-from tenon.runtime.entry_steps import IndescribableError
+from tenon.runtime.entry import Dispatch
 from tenon.runtime.epoch import EPOCH, expire
-from tenon.runtime.executables import DEVICES, CpuExecutable
+from tenon.runtime.executables import DEVICES
 from tenon.runtime.frozen import NONE, FrozenArguments
 from tenon.runtime.interface import EmptySizeError
 from tenon.runtime.knobs import knobs
 from tenon.runtime.stages import Compiled, Lowered, Traced
 from tenon.runtime.trace import trace
-from tenon.runtime.tree import Structure, flatten
+from tenon.runtime.tree import Structure
 
 watch_generation(expire)
 
@@ -115,30 +113,8 @@ class JitFunction:
         results = compiled.launch(arrays, out)
         if self._dispatch.wants((key, order), epoch):
             given = kwargs if out is None else {name: kwargs.get(name, out) for name in order}
-            self._prepare((key, order), args, given, structure, compiled, epoch)
+            compiled.let_native_code_call(self, self._dispatch, (key, order), (args, given), structure, epoch)
         return results
-
-    def _prepare(
-        self,
-        key: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        structure: Structure,
-        compiled: Compiled,
-        epoch: int,
-    ) -> None:
-        """Let calls like this one be made by native code, as far as it can tell them from others."""
-        if not isinstance(compiled.executable, CpuExecutable) or compiled.interface.sizes:
-            return
-        args, kwargs = self.parameters.marked(args, kwargs)
-        if self._frozen is not NONE:
-            args, kwargs = self._frozen.removed(args, kwargs)
-            _, structure = flatten((args, {name: value for name, value in kwargs.items() if name != "out"}))
-        out = "out" if self.parameters.take_out and "out" in kwargs else None
-        launch = compiled.executable.launch(compiled.frozen, compiled.prepared or ())
-        with suppress(IndescribableError):
-            made = entry(args, kwargs, structure, compiled.result, launch, out)
-            self._dispatch.add(self, key, made, epoch)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method: bound to its object, which is the first argument."""
@@ -210,8 +186,7 @@ class JitFunction:
         key, arrays = self.parameters.signature(leaves, structure, self._keep, sizes)
         data = tuple([name for name, type_ in zip(names, types_, strict=True) if type_ is not None])
         described = self.parameters.described(leaves, structure, sizes)
-        joined = self._frozen.joined if flags else None
-        signature = Signature(self.parameters, key, described, data, sizes, joined)
+        signature = Signature(self.parameters, key, described, data, sizes, self._frozen if flags else None)
         held = dict[int, Any]()
         if flags:
             kept = [flag for flag, type_ in zip(flags, types_, strict=True) if type_ is not None]

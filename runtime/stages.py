@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.size import Size
 from tenon.dialects.types import element_type, numpy_dtype
 from tenon.runtime.arguments import Signature
+from tenon.runtime.callable_class import native_class
 from tenon.runtime.collection import collection_paused
-from tenon.runtime.executables import Executable, executable
+from tenon.runtime.entry import Dispatch, entry
+from tenon.runtime.entry_steps import IndescribableError
+from tenon.runtime.epoch import EPOCH
+from tenon.runtime.executables import CpuExecutable, Executable, executable
 from tenon.runtime.interface import EmptySizeError, Interface, SizeMismatchError
 from tenon.runtime.lower import lower_module
 from tenon.runtime.memory import Memory
 from tenon.runtime.outputs import given_outputs
-from tenon.runtime.tree import Structure, unflatten
+from tenon.runtime.tree import Structure, flatten, unflatten
 
 
 @dataclass
@@ -58,7 +63,13 @@ class Lowered(_Uncompiled):
 
 @dataclass
 class Compiled:
-    """A function as machine code for one signature. May be called from several threads."""
+    """A function as machine code for one signature. May be called from several threads.
+
+    Calls like one that was made before go straight to native code (see `entry`); `__call__` serves all others.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        return object.__new__(native_class(cls) if cls is Compiled else cls)
 
     result: Structure
     device: str
@@ -68,6 +79,9 @@ class Compiled:
     frozen: Mapping[int, Any] = field(default_factory=dict[int, Any])
     prepared: Sequence[Any] | None = None
     """What was computed once from the frozen arrays."""
+
+    def __post_init__(self) -> None:
+        self._dispatch = Dispatch(Compiled.__call__)
 
     def __str__(self) -> str:
         return self.executable.ir
@@ -92,10 +106,48 @@ class Compiled:
 
         Results are written to the arrays in the keyword argument `out`, as in calls of the function.
         """
-        assert self.signature is not None, f"{self.name} was compiled without a signature; use run"
-        takes_out = "out" in kwargs and self.signature.parameters.take_out
-        out = kwargs.pop("out") if takes_out else None
-        return self.launch(self.signature.arrays(args, kwargs), out)
+        signature = self.signature
+        assert signature is not None, f"{self.name} was compiled without a signature; use run"
+        epoch = int(EPOCH[0])
+        order = tuple(kwargs)
+        out = kwargs.pop("out") if "out" in kwargs and signature.parameters.take_out else None
+        given = tuple(kwargs)
+        args, kwargs = signature.joined(args, kwargs)
+        arrays = signature.arrays(args, kwargs)
+        results = self.launch(arrays, out)
+        # Native code takes the leaves in the order of the call.
+        is_in_order = given == tuple(name for name in kwargs if name in given)
+        if is_in_order and self._dispatch.wants(order, epoch):
+            named = kwargs if out is None else {**kwargs, "out": out}
+            call = (args, {name: named[name] for name in order if name in named})
+            self.let_native_code_call(self, self._dispatch, order, call, signature.key[0], epoch)
+        return results
+
+    def let_native_code_call(
+        self,
+        function: Any,
+        dispatch: Dispatch,
+        key: Any,
+        call: tuple[tuple[Any, ...], dict[str, Any]],
+        structure: Structure,
+        epoch: int,
+    ) -> None:
+        """Let calls of `function` like this one be made by native code, as far as it can tell them from others.
+
+        `call` has all arguments, frozen ones as well, and `structure` is theirs, without `out`.
+        """
+        if not isinstance(self.executable, CpuExecutable) or self.interface.sizes or self.signature is None:
+            return
+        parameters, frozen = self.signature.parameters, self.signature.frozen
+        args, kwargs = parameters.marked(*call)
+        if frozen is not None:
+            args, kwargs = frozen.removed(args, kwargs)
+            _, structure = flatten((args, {name: value for name, value in kwargs.items() if name != "out"}))
+        out = "out" if parameters.take_out and "out" in kwargs else None
+        launch = self.executable.launch(self.frozen, self.prepared or ())
+        with suppress(IndescribableError):
+            made = entry(args, kwargs, structure, self.result, launch, out)
+            dispatch.add(function, key, made, epoch)
 
     def launch(self, arrays: Sequence[Any], out: Any = None) -> Any:
         """The result for the data of a call that fits the signature; errors about sizes name its arguments."""

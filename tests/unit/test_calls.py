@@ -21,6 +21,7 @@ from tenon import nn
 from tenon.runtime.callable_class import is_supported
 from tenon.runtime.entry import Dispatch, native_call
 from tenon.runtime.jit import JitFunction
+from tenon.runtime.stages import Compiled
 from tenon.runtime.tree import flatten, static_field, unflatten
 
 pytestmark = pytest.mark.skipif(not is_supported(), reason="native calls need CPython with a global lock")
@@ -31,15 +32,16 @@ def floats(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def general_calls(monkeypatch: pytest.MonkeyPatch, function: Any) -> list[int]:
-    """A list that grows by one entry with each call of `function` that takes the general way."""
+    """A list that grows by one entry with each call of `function`, jitted or compiled, that takes the general way."""
     calls: list[int] = []
-    take_apart = function.parameters.take_apart
+    parameters = function.signature.parameters if isinstance(function, Compiled) else function.parameters
+    take_apart = parameters.take_apart
 
     def counted(*args: Any) -> Any:
         calls.append(1)
         return take_apart(*args)
 
-    monkeypatch.setattr(function.parameters, "take_apart", counted)
+    monkeypatch.setattr(parameters, "take_apart", counted)
     return calls
 
 
@@ -114,10 +116,15 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["jitted", "compiled"])
 @pytest.mark.parametrize("name", CALLS)
-def test_native_calls_give_what_the_general_way_gives(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_native_calls_give_what_the_general_way_gives(
+    name: str, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     args, kwargs = CALLS[name]
     function = tenon.jit(anything)
+    if is_compiled:
+        function = function.compile(*args, **kwargs)
     expected = function(*args, **kwargs)
     function(*args, **kwargs)
     calls = general_calls(monkeypatch, function)
@@ -191,6 +198,30 @@ def test_static_values_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = general_calls(monkeypatch, function)
     function(x, float("2"))
     assert not calls
+
+
+def test_compiled_functions_take_one_signature_in_native_calls_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    function = tenon.jit(lambda w, x, scale, y=None: (x @ w) * scale + (0 if y is None else y), static="scale")
+    w, x = floats(3, 4), floats(2, 3)
+    compiled = warmed(function.compile(w, x, 2.0), w, x, 2.0)
+    frozen = function.freeze(w).compile(x=x, scale=3.0, y=floats(4))
+    place = np.zeros((2, 4), np.float32)
+    for _ in range(3):
+        assert frozen(x=x, scale=3.0, out=place, y=floats(4)) is place
+        np.testing.assert_allclose(place, x @ w * 3 + floats(4), rtol=1e-6)
+        np.testing.assert_allclose(frozen(y=floats(4), x=x, scale=3.0), x @ w * 3 + floats(4), rtol=1e-6)
+    calls = general_calls(monkeypatch, compiled)
+    np.testing.assert_allclose(compiled(w, x, 2.0), x @ w * 2, rtol=1e-6)
+    np.testing.assert_allclose(frozen(x=x, scale=3.0, out=place, y=floats(4)), x @ w * 3 + floats(4), rtol=1e-6)
+    assert not calls
+    with pytest.raises(TypeError, match=r"scale is 3\.0 where 2\.0 is needed"):
+        compiled(w, x, 3.0)
+    with pytest.raises(TypeError, match=r"x is f32\[5, 3\] where f32\[2, 3\] is needed"):
+        compiled(w, floats(5, 3), 2.0)
+    with pytest.raises(TypeError, match=r"given as \(_, x=_, scale=_\) where \(_, _, _\) is needed"):
+        compiled(w, x=x, scale=2.0)
+    with pytest.raises(TypeError, match=r"given as \(_, x=_, scale=_, y=_, w=_\) where"):
+        frozen(x=x, scale=3.0, y=floats(4), w=w)
 
 
 def test_static_contents_that_change_are_seen() -> None:
