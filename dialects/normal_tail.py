@@ -23,29 +23,32 @@ _ROUND = 1.5 * 2.0**23
 """Added to a small f32, it rounds that to a whole number, the low bits of the sum."""
 _EXTRA_EXPONENT = 64
 """Powers of two are made too large by this exponent, so that they are normal numbers."""
+_RAISED_HIGH, _RAISED_LOW = 44.36141955573112, 1.0538207733054133e-10
+"""The logarithm of 2 to the power of that in two parts, the first with few bits."""
 _PLACE = 0.25
+_SQRT_HALF, _SQRT_HALF_LOW = 0.7071067811865476, -4.833646656726457e-17
+"""The square root of 1/2 in two parts."""
 
 
 def normal_tail(a: Value) -> Value:
-    """The probability that a standard normal variable is above `a`; its error is at most 2.6 ULP."""
+    """The probability that a standard normal variable is above `a`; its error is at most 2.6 ULP, in f64 2."""
     if a.type == f64:
-        limited = _at_most(a, 40.0)
-        return 0.5 * _exponential_of_square(limited, 0.5) * _scaled_erfc(numbers.sqrt(0.5) * limited)
+        return _long_tail(_at_most(a, 40.0), 0.5)
     return _short_tail(a, 1.0, coefficients.NORMAL_TAIL)
 
 
 def weighted_normal_tail(a: Value) -> Value:
-    """`a` times the probability that a standard normal variable is above it; its error is at most 2.5 ULP."""
+    """`a` times the probability that a standard normal variable is above it; its error is at most 2.5 ULP, in f64 2."""
     if a.type == f64:
-        return _at_most(a, 40.0) * normal_tail(a)
+        limited = _at_most(a, 40.0)
+        return _long_tail(limited, 0.5, weight=limited)
     return _short_weighted_tail(a, coefficients.NORMAL_TAIL)
 
 
 def error_tail(z: Value) -> Value:
-    """The complementary error function of `z`; its error is at most 3 ULP."""
+    """The complementary error function of `z`; its error is at most 2.5 ULP, in f64 2."""
     if z.type == f64:
-        limited = _at_most(z, 28.0)
-        return _exponential_of_square(limited, 1.0) * _scaled_erfc(limited)
+        return _long_tail(_at_most(z, 28.0), 1.0)
     return _short_tail(z, 2.0, coefficients.ERROR_TAIL)
 
 
@@ -53,23 +56,63 @@ def _at_most(a: Value, limit: float) -> Value:
     return ops.select(a > limit, limit, a)
 
 
-def _exponential_of_square(a: Value, factor: float) -> Value:
-    """exp(-`factor` a^2), f64, with `factor` a power of two; exact in the last places of a^2, too."""
-    scaled = factor * a
-    high = scaled * a
-    low = fma(scaled, a, -high)
-    power = ops.exp(-high)
-    return fma(power, -low, power)
+def _long_tail(a: Value, square: float, weight: Value | None = None) -> Value:
+    """`square` erfc(sqrt(`square`) `a`), f64, for a `square` of 1 or 1/2; with a `weight`, times that.
+
+    Each factor is multiplied with what it lost, so that besides the exponential only the last product rounds all of the
+    result.
+    """
+    power, power_lost, scale = _exponential_of_square(a, square)
+    t, t_lost = _mapped(a, square)
+    series, series_lost = _series(t)
+    factor = square * t
+    # The logarithmic derivative of the series times t is about 1 + 1.26 t.
+    relative = fma(0.5 + 0.63 * t, t_lost, power_lost)
+    if weight is None:
+        product, lost = _product(factor, series)
+    else:
+        factor, factor_lost = _product(factor, weight)
+        product, lost = _product(factor, series)
+        lost = fma(factor_lost, series, lost)
+    lost = fma(product, relative, fma(factor, series_lost, lost))
+    return scale * fma(power, product, power * lost)
 
 
-def _scaled_erfc(z: Value) -> Value:
-    """exp(z^2) erfc(z) for 0 <= `z` <= 30, f64."""
+def _exponential_of_square(a: Value, square: float) -> tuple[Value, Value, Value]:
+    """exp(-`square` a^2), f64, with `square` a power of two, is (1 + l) p s: p, l and s, which is a power of two.
+
+    Where that is small, p is not, so that a subnormal result is rounded once, by its product with s.
+    """
+    high, low = _product(square * a, a)
+    none, one = scalar_constant(0.0, f64), scalar_constant(1.0, f64)
+    is_small = high > 600.0
+    power = ops.exp(ops.select(is_small, _RAISED_HIGH, none) - high)
+    return power, ops.select(is_small, _RAISED_LOW, none) - low, ops.select(is_small, 2.0**-_EXTRA_EXPONENT, one)
+
+
+def _mapped(a: Value, square: float) -> tuple[Value, Value]:
+    """t = 2 / (2 + z) for z = sqrt(`square`) `a`, f64, and twice what it lost, relative to it."""
+    z = a if square == 1.0 else _SQRT_HALF * a
     denominator = 2.0 + z
     t = 2.0 / denominator
-    scaled = t * polynomial(fma(t, 32 / 15, -17 / 15), coefficients.SCALED_ERFC)
-    # What the sum and the quotient lost, times the logarithmic derivative in t, about 1 + 1.26 t.
-    lost = fma(-t, denominator, 2.0) - t * (z - (denominator - 2.0))
-    return fma(scaled, (0.5 + 0.63 * t) * lost, scaled)
+    rest = z - (denominator - 2.0)
+    if square != 1.0:
+        rest = rest + fma(a, _SQRT_HALF_LOW, fma(a, _SQRT_HALF, -z))
+    return t, fma(-t, denominator, 2.0) - t * rest
+
+
+def _series(t: Value) -> tuple[Value, Value]:
+    """exp(z^2) erfc(z) / t for t = 2 / (2 + z) and 0 <= z <= 30, f64, and what its last sum lost."""
+    place, first = fma(t, 2.0, -1.0), coefficients.SCALED_ERFC[-1]
+    rising = polynomial(place, coefficients.SCALED_ERFC[:-1])
+    series = fma(rising, place, first)
+    return series, fma(rising, place, first - series)
+
+
+def _product(x: Value, y: Value) -> tuple[Value, Value]:
+    """x y, and what it lost."""
+    product = x * y
+    return product, fma(x, y, -product)
 
 
 def _short_tail(a: Value, weight: float, tail: coefficients.ScaledTail) -> Value:

@@ -106,9 +106,10 @@ class ErfinvOp(ElementwiseOp):
             polynomial(place, terms[0]) / polynomial(place, terms[1])
             for place, terms in zip(ranges, _QUANTILE_RANGES, strict=True)
         ]
-        tail = emit_scalar(math.CopySignOp, ops.select(r <= 5.0, middle, far), y)
-        quantile = ops.select(abs(q) <= 0.425, q * center, tail)
-        result = ops.select(abs(y) == 1.0, numbers.inf * y, _SQRT_HALF * quantile)
+        tail = emit_scalar(math.CopySignOp, _SQRT_HALF * ops.select(r <= 5.0, middle, far), y)
+        # q is 0 for the smallest subnormal number.
+        result = ops.select(abs(q) <= 0.425, y * (0.5 * _SQRT_HALF * center), tail)
+        result = ops.select(abs(y) == 1.0, numbers.inf * y, result)
         return convert(result, x.type)
 
     @staticmethod
