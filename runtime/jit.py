@@ -75,11 +75,11 @@ class JitFunction:
     def freeze(self, /, *args: Any, **kwargs: Any) -> JitFunction:
         """The function with its first arguments, and those named, given once and for all: `jit(f).freeze(params)(x)`.
 
-        What depends on them alone is computed once for each kind of call, when the first one is compiled, and kept for
-        that kind: the weights of a convolution as its kernel wants them, the scale of a norm. The arrays must not be
-        changed from then on, which would not be noticed in all places. There are no gradients with respect to them;
-        `grad` and `vmap` of the other arguments work. Raises `TypeError` for a traced value, for an argument that is
-        donated, and for one that the function does not have.
+        What depends on them alone is computed once for each kind of call, when the first one is compiled, and kept,
+        once for all kinds that need the same: the weights of a convolution as its kernel wants them, the scale of a
+        norm. The arrays must not be changed from then on, which would not be noticed in all places. There are no
+        gradients with respect to them; `grad` and `vmap` of the other arguments work. Raises `TypeError` for a traced
+        value, for an argument that is donated, and for one that the function does not have.
         """
         args, kwargs = self._frozen.joined(self.name, args, kwargs)
         made = copy.copy(self)

@@ -18,6 +18,7 @@ from tenon.runtime.entry import Dispatch, entry
 from tenon.runtime.entry_steps import IndescribableError
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.executables import CpuExecutable, Executable, executable
+from tenon.runtime.frozen import held_once
 from tenon.runtime.interface import EmptySizeError, Interface, SizeMismatchError
 from tenon.runtime.lower import lower_module
 from tenon.runtime.memory import Memory
@@ -43,7 +44,7 @@ class _Uncompiled:
     def compile(self) -> Compiled:
         """Compile, or take the machine code from the disk cache."""
         made = executable(self.module, self.device, self.name)
-        prepared = made.prepare(self.frozen) if self.frozen else None
+        prepared = held_once(made.prepare(self.frozen)) if self.frozen else None
         return Compiled(self.result, self.device, self.name, made, self.signature, self.frozen, prepared)
 
 

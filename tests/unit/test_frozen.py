@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,6 +82,20 @@ def test_two_freezes_share_code_and_not_weights() -> None:
         close(first(x), oracle(LAYER, x))
         close(second(x), oracle(other, x))
     assert first.compile(x).executable is second.compile(x).executable
+
+
+def test_kinds_of_calls_share_what_is_computed_from_the_same_arrays() -> None:
+    """As long as one of them is in use."""
+    fast, other = tenon.jit(run).freeze(LAYER), tenon.jit(run).freeze(Layer(LAYER.weight + 1, LAYER.bias))
+    held = [fast.compile(floats(rows, 13)).prepared for rows in (2, 5)]
+    assert held[0] is not None
+    assert held[1] is not None
+    assert [first is second for first, second in zip(*held, strict=True)] == [True]
+    changed: Any = other.compile(floats(2, 13)).prepared
+    np.testing.assert_allclose(changed[0], (LAYER.weight + 1) * np.exp(LAYER.bias), rtol=1e-6)
+    array = weakref.ref(held[0][0])
+    del fast, held
+    assert array() is None
 
 
 def test_keyword_arguments_are_frozen_as_well() -> None:
