@@ -14,7 +14,7 @@ from xdsl.irdl import operand_def, result_def
 from tenon.dialects.base import tensor_op
 from tenon.dialects.batching import all_batched
 from tenon.dialects.families import IndexingOp
-from tenon.dialects.indexing import counted_from_front
+from tenon.dialects.index_places import counted_from_front
 from tenon.dialects.inference import InferenceError, Shape, show
 from tenon.dialects.settings import setting
 from tenon.dialects.structured import Reader, clamp, inside

@@ -20,7 +20,7 @@ from xdsl.irdl import operand_def, result_def
 from tenon.dialects.base import tensor_op
 from tenon.dialects.batching import all_batched, shifted_axes
 from tenon.dialects.families import CompositeOp, ScatterOp
-from tenon.dialects.indexing import (
+from tenon.dialects.index_places import (
     broadcast_apart_from,
     check_places,
     counted_from_front,

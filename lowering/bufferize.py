@@ -29,7 +29,6 @@ from xdsl.context import Context
 from xdsl.dialects import arith, func, linalg, memref, scf, tensor
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    DenseArrayBase,
     DictionaryAttr,
     FunctionType,
     IndexType,
@@ -48,10 +47,10 @@ from xdsl.utils.exceptions import PassFailedException
 from tenon.dialects.size import Size
 from tenon.dialects.size_values import SizeValues, size_arguments
 from tenon.dialects.types import dimensions, is_known
+from tenon.lowering.donations import donations
 from tenon.lowering.memory_plan import (
     MemoryPlan,
     Storage,
-    buffer_bytes,
     element_bytes,
     plan_memory,
 )
@@ -156,7 +155,7 @@ class _FunctionBufferizer:
         for number, output in enumerate(outputs):
             output.name_hint = f"out{number}"
         self._sizes = SizeValues(self._move_sizes(), self._at_top)
-        self._assignment.run(inputs, outputs, self._donations(input_types, output_types))
+        self._assignment.run(inputs, outputs, donations(self._function, input_types, output_types))
         self._allocate_all()
         self._rewrite_block(self._body)
         for op in reversed(self._dead):
@@ -199,9 +198,6 @@ class _FunctionBufferizer:
         function.properties.pop("res_attrs", None)
         function.attributes["num_inputs"] = _count(input_count)
         function.attributes["num_outputs"] = _count(output_count)
-
-    def _donations(self, inputs: Sequence[MemRefType], outputs: Sequence[MemRefType]) -> Sequence[int]:
-        return [-1] * len(outputs)
 
     # Memory, which entries and kernels get in different ways
 
@@ -430,24 +426,6 @@ class _KernelBufferizer(_FunctionBufferizer):
 class _EntryBufferizer(_FunctionBufferizer):
     has_arena = True
     plan: MemoryPlan
-
-    def _donations(self, inputs: Sequence[MemRefType], outputs: Sequence[MemRefType]) -> Sequence[int]:
-        attribute = self._function.attributes.get("donations")
-        if attribute is None:
-            return [-1] * len(outputs)
-        name = self._function.sym_name.data
-        donations = attribute.get_values() if isinstance(attribute, DenseArrayBase) else ()
-        if len(donations) != len(outputs):
-            raise PassFailedException(f"bufferize: donations of @{name} are {attribute} for {len(outputs)} outputs")
-        given = [index for index in donations if index != -1]
-        if len(set(given)) != len(given) or any(not 0 <= index < len(inputs) for index in given):
-            raise PassFailedException(f"bufferize: donations {given} of @{name} do not name distinct inputs")
-        for output, index in zip(outputs, donations, strict=True):
-            if index != -1 and buffer_bytes(inputs[index]) != buffer_bytes(output):
-                raise PassFailedException(
-                    f"bufferize: @{name} cannot be given input {index} of type {inputs[index]} for an output {output}"
-                )
-        return [int(index) for index in donations]
 
     def _allocate_all(self) -> None:
         storages = self._assignment.temporaries()
