@@ -177,8 +177,9 @@ class TestDecisions:
             (("mk", "kn"), (1024, 1024, 16), {"jam_block"}),
             (("mk", "nk"), (64, 64, 64), {"pack"}),
             (("mk", "nk"), (4, 1024, 1024), set[str]()),
-            (("km", "kn"), (1024, 1024, 1024), {"pack_jam", "jam_block"}),
-            (("km", "kn"), (2048, 2048, 2048), {"pack", "pack_jam", "jam_block", "block"}),
+            (("km", "kn"), (1024, 256, 1024), {"pack_jam", "jam_block"}),
+            (("km", "kn"), (1024, 1024, 1024), {"pack", "pack_jam", "jam_block"}),
+            (("km", "kn"), (1024, 1024, 4096), {"pack", "pack_jam", "jam_block", "block"}),
         ],
     )
     def test_copies(self, operands: tuple[str, str], sizes: tuple[int, int, int], keys: set[str]) -> None:
