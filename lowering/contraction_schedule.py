@@ -16,6 +16,8 @@ what a few rows of products do, so it pays
 
 A panel of columns that outgrows half the cache is cut along the reduction.
 
+Rows that are read where they are, and that do not stay near, are fetched a tile ahead.
+
 Without a copy, tiles go down the rows, whose operand is streamed past the same columns. Where the result is the larger
 one they go along its rows, a block of one tile at a time, so that it is written in the order of memory.
 
@@ -35,11 +37,14 @@ from tenon.lowering.combiners import combining_op
 from tenon.lowering.dot_products import dot_product, groups_obstacle, has_groups
 from tenon.lowering.kernel_statements import LoopKind, Statement, Stride, vector_obstacle
 from tenon.lowering.loop_schedule import Schedule
+from tenon.lowering.next_rows import next_rows_obstacle
 from tenon.lowering.row_schedule import CACHE_BYTES, FAR_BYTES, MANY_ROWS, batch_bytes, element_bytes, sharing_rows
 
 LEAST_ROWS = 8
 LEAST_DOT_LANES = 4
 """Of the shortest register."""
+LEAST_FETCHED_BYTES = CACHE_BYTES // 8
+"""Of rows below which they stay near whatever else is read."""
 LEAST_COLUMN_TILES = 4
 """Tiles along the columns that a copy of rows has to serve."""
 
@@ -113,6 +118,20 @@ def with_dots(statement: Statement, schedule: Schedule, dots: Collection[str]) -
     if product.flips or not has_groups(access, loop):
         grouped = _with_packed_rows(statement, grouped, jam, rows, FAR_BYTES)
     return schedule if groups_obstacle(statement, loop, product.depth, vector, grouped.packed) else grouped
+
+
+def with_next_rows(statement: Statement, schedule: Schedule) -> Schedule:
+    """`schedule`, where the rows of the next register tile are fetched while one is computed if they come from afar."""
+    if schedule.vector is None or statement.kinds[schedule.vector] is LoopKind.REDUCTION:
+        return schedule
+    others = (schedule.pack_jam, schedule.block, schedule.rows, schedule.taps, schedule.dot)
+    if not may_have_panels(statement) or any(other is not None for other in others):
+        return schedule
+    for number, access in enumerate(statement.inputs):
+        if next_rows_obstacle(statement, number, schedule.jam, schedule.vector) is None:
+            far = batch_bytes(statement, access) >= LEAST_FETCHED_BYTES
+            return replace(schedule, fetch_jam=number) if far else schedule
+    return schedule
 
 
 def with_cut_panel(statement: Statement, schedule: Schedule) -> Schedule:

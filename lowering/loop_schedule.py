@@ -16,6 +16,7 @@ It is the attribute `schedule` of the op, a dictionary of integers:
 | `rows`      | iterations of the outermost reduction loop in a block, outside of the tiles      | all inside |
 | `strip`     | iterations of the vector loop in a strip, outside of the blocks of `rows`        | all        |
 | `ahead`     | iterations of the outermost reduction loop by which vectors are fetched ahead    | none       |
+| `fetch_jam` | an input of which a tile fetches what the next one along the `jam` loop reads    | none       |
 | `taps`      | a reduction loop that is written out inside of all others                        | none       |
 | `dot`       | a reduction loop of which each lane takes several iterations at once             | none       |
 | `depth`     | how many (`dot_products`)                                                        | 1          |
@@ -49,6 +50,7 @@ from tenon.lowering.kernel_statements import (
     root_of,
     vector_obstacle,
 )
+from tenon.lowering.next_rows import next_rows_obstacle
 
 LARGEST_WIDTH = 128
 LARGEST_TILE = 64
@@ -57,7 +59,7 @@ MOST_TAPS = 16
 """Iterations of a loop that is written out."""
 
 _TILE_KEYS = ("vector", "width", "unroll", "jam", "jam_count")
-_BLOCK_KEYS = ("pack", "pack_jam", "jam_block", "block", "rows", "strip", "ahead", "taps")
+_BLOCK_KEYS = ("pack", "pack_jam", "jam_block", "block", "rows", "strip", "ahead", "fetch_jam", "taps")
 _KEYS = (*_TILE_KEYS, *_BLOCK_KEYS, "dot", "depth")
 
 
@@ -77,6 +79,7 @@ class Schedule:
     rows: int | None = None
     strip: int | None = None
     ahead: int | None = None
+    fetch_jam: int | None = None
     taps: int | None = None
     dot: int | None = None
     depth: int = 1
@@ -156,6 +159,10 @@ def check_schedule(statement: Statement, schedule: Schedule) -> None:
         _check_rows(statement, schedule)
     if schedule.ahead is not None:
         _check_ahead(statement, schedule, schedule.ahead)
+    if schedule.fetch_jam is not None:
+        obstacle = next_rows_obstacle(statement, schedule.fetch_jam, schedule.jam, schedule.vector)
+        if obstacle is not None:
+            raise ValueError(f"schedule: fetch_jam is {schedule.fetch_jam}, but {obstacle}")
     if schedule.taps is not None:
         _check_taps(statement, schedule, schedule.taps)
     if schedule.dot is not None or schedule.depth != 1:

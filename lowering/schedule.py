@@ -32,7 +32,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.size import Size, estimate
 from tenon.lowering.collapse_loops import collapse_loops
-from tenon.lowering.contraction_schedule import column_operands, with_cut_panel, with_dots, with_panels
+from tenon.lowering.contraction_schedule import column_operands, with_cut_panel, with_dots, with_next_rows, with_panels
 from tenon.lowering.dot_products import ELEMENTS
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernel_intermediates import intermediates_fit
@@ -149,7 +149,7 @@ def decide(
     if not shared:
         tiles = [_decide(s, range(len(s.extents)), vector_bits, panels=True, dots=dots)[0] for s in statements]
         return [
-            tile and with_panels(statement, in_row_blocks(statement, tile))
+            tile and with_next_rows(statement, with_panels(statement, in_row_blocks(statement, tile)))
             for statement, tile in zip(statements, tiles, strict=True)
         ], None
     if any(map(is_contraction, statements)):

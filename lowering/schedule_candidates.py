@@ -81,6 +81,7 @@ def _other_blocks(statement: Statement, schedule: Schedule) -> Iterator[Schedule
         for tiles in ROW_BLOCKS if number is not None else ():
             yield replace(schedule, pack_jam=number, jam_block=tiles * schedule.jam_count)
     yield replace(schedule, pack_jam=None, jam_block=None)
+    yield replace(schedule, fetch_jam=None)
     (first, *_) = statement.loops(LoopKind.REDUCTION)
     for length in (None, *REDUCTION_BLOCKS):
         if length is None or length < estimate(statement.extents[first]):

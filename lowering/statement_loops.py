@@ -33,6 +33,7 @@ from tenon.lowering.dot_tiles import DotTile
 from tenon.lowering.kernel_statements import LoopKind, Statement, element_type, lies_across
 from tenon.lowering.loop_builder import LoopBuilder, Position, Span, Steps, vector_op
 from tenon.lowering.loop_schedule import Schedule
+from tenon.lowering.next_rows import fetch_next_rows
 from tenon.lowering.row_blocks import emit_row_blocks
 from tenon.lowering.selected_lanes import SelectedLanes
 from tenon.lowering.selection import Selection
@@ -327,6 +328,8 @@ class _StatementLoops:
                     results += [self.builder.broadcast(value, lanes.count) for value in new]
                 values = results
             self.fetch_ahead(inner, along, across)
+            if self.schedule.fetch_jam is not None and self.jam is not None and along.lanes.count > 1:
+                fetch_next_rows(self.body, self.statement, self.schedule.fetch_jam, self.jam, across.size, inner)
             return values
 
         taps = self.schedule.taps

@@ -24,6 +24,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, i64
 
 from tenon.dialects.size import estimate
+from tenon.lowering.contraction_schedule import with_next_rows
 from tenon.lowering.kernel_intermediates import intermediate_bytes
 from tenon.lowering.kernel_statements import Kernel, Statement
 from tenon.lowering.loop_schedule import Schedule
@@ -51,7 +52,8 @@ def decide_strips(
     chosen: list[Schedule | None] = [None] * len(statements)
     for number, statement in enumerate(statements):
         if is_contraction(statement):
-            chosen[number], _ = decide(statement, range(len(statement.extents)))
+            tile, _ = decide(statement, range(len(statement.extents)))
+            chosen[number] = tile and with_next_rows(statement, tile)
     lengths = [lcm(*map(tile_along, chosen, loop)) for loop in shared]
     if all(length == 1 for length in lengths):
         return None

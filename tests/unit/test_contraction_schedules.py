@@ -89,6 +89,7 @@ def schedules(draw: st.DrawFn) -> dict[str, int]:
         "pack_jam": st.just(0),
         "jam_block": st.integers(1, 3).map(lambda tiles: tiles * count),
         "block": st.integers(1, 9),
+        "fetch_jam": st.just(0),
     }.items():
         if draw(st.booleans()):
             schedule[key] = draw(numbers)
@@ -121,6 +122,8 @@ class TestNumbers:
     def test_blocks_and_panels(self, case: Contraction, schedule: dict[str, int]) -> None:
         if case.operands[1].endswith("k"):
             schedule["pack"] = 1  # lanes along n are contiguous in a panel only
+        if not case.operands[0].endswith("mk"):
+            schedule.pop("fetch_jam", None)  # rows of a tile do not lie behind each other
         case.check(schedule, None)
 
     @settings(max_examples=30)
@@ -255,6 +258,12 @@ class TestErrors:
             ({**TILE, "rows": 4, "pack": 1}, "rows and strip do not go with panels and blocks"),
             ({**TILE, "ahead": 0}, "ahead is 0; it needs lanes along a loop that is not reduced, and at least 1"),
             ({"vector": 3, "width": 4, "ahead": 2}, "ahead is 2; it needs lanes along a loop that is not reduced"),
+            ({**TILE, "fetch_jam": 2}, "fetch_jam is 2, but the op has 2 inputs"),
+            ({**TILE, "fetch_jam": 1}, "fetch_jam is 1, but no other loop may go along its rows than the jammed one"),
+            (
+                {"vector": 2, "width": 4, "jam": 0, "jam_count": 2, "fetch_jam": 0},
+                "fetch_jam is 0, but its rows are not what the reduction goes along",
+            ),
             ({**TILE, "pack": 0}, "input 0 cannot be packed along loop 2: others could not share a panel"),
         ],
     )

@@ -28,3 +28,23 @@ func.func private @ahead(%a: memref<2x12xf32>, %b: memref<12x16xf32>, %o: memref
 // CHECK-NEXT: %[[LATER:[0-9]+]] = arith.addi %[[ROW]], %{{[0-9]+}} : index
 // CHECK-NEXT: memref.prefetch %b[%[[LATER]], %{{.*}}], read, locality<2>, data : memref<12x16xf32>
 // CHECK-NEXT: scf.yield
+
+// Each step of a tile of 2 rows fetches 2 elements of the next two: they are 2 rows and twice as far along them.
+func.func private @next_rows(%a: memref<4x12xf32>, %b: memref<12x8xf32>, %o: memref<4x8xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%o : memref<4x8xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<4x12xf32>, memref<12x8xf32>) outs(%o : memref<4x8xf32>) attrs = {schedule = {vector = 1, width = 8, unroll = 1, jam = 0, jam_count = 2, fetch_jam = 0}} {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @next_rows
+// CHECK: %[[TWO:[0-9]+]] = arith.constant 2 : index
+// CHECK: %[[NEXT:[0-9]+]] = arith.addi %{{[0-9]+}}, %[[TWO]] : index
+// CHECK: scf.for %[[K:[0-9]+]] =
+// CHECK: %[[SHARE:[0-9]+]] = arith.muli %[[K]], %[[TWO]] : index
+// CHECK: memref.prefetch %a[%[[NEXT]], %[[SHARE]]], read, locality<2>, data : memref<4x12xf32>
+// CHECK: scf.yield

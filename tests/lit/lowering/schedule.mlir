@@ -88,7 +88,8 @@ func.func private @update(%x: memref<128x512xf32>, %y: memref<128x784xf32>, %w: 
 }
 // CHECK: @update({{.*}}strips = array<i64: 36, 832>
 
-// Of few columns all are in one vector, some lanes of which are left out.
+// Of few columns all are in one vector, some lanes of which are left out. The rows, too many to stay near, are fetched a
+// tile ahead.
 func.func private @ten_columns(%a: memref<128x256xf32>, %b: memref<256x10xf32>, %o: memref<128x10xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<128x256xf32>, memref<256x10xf32>) outs(%o : memref<128x10xf32>) {
   ^bb0(%x: f32, %y: f32, %acc: f32):
@@ -99,7 +100,7 @@ func.func private @ten_columns(%a: memref<128x256xf32>, %b: memref<256x10xf32>, 
   func.return
 }
 // CHECK-LABEL: @ten_columns
-// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 8 : i64}
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 8 : i64, fetch_jam = 0 : i64}
 
 // A small sum over many rows of both operands takes a few of those at a time.
 func.func private @tall(%a: memref<60000x128xf32>, %b: memref<60000x64xf32>, %o: memref<128x64xf32>) attributes {kernel} {
