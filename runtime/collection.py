@@ -20,3 +20,8 @@ def collection_paused() -> Generator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def collect_recent() -> None:
+    """Collect what was made since collections were paused: most of it is IR that nobody needs any more."""
+    gc.collect(0)

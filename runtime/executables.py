@@ -9,10 +9,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -23,13 +24,17 @@ from tenon.dialects.size import replaced
 from tenon.dialects.types import element_type, numpy_dtype
 from tenon.runtime import cache, lower
 from tenon.runtime.addresses import USABLE, addresses
-from tenon.runtime.collection import collection_paused
+from tenon.runtime.background import in_background
+from tenon.runtime.collection import collect_recent, collection_paused
 from tenon.runtime.digest import digest
 from tenon.runtime.interface import Interface, takes_buffers
 from tenon.runtime.knobs import knobs
 from tenon.runtime.launch import Launch
 from tenon.runtime.outputs import sharing
 from tenon.runtime.result_memory import empty
+
+if TYPE_CHECKING:
+    from tenon.runtime.parallel_code import Workers
 
 DEVICES = ("cpu", "cuda")
 
@@ -265,6 +270,18 @@ def _aligned_array(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
     return _aligned(prod(shape) * kind.itemsize).view(kind).reshape(shape)
 
 
+_LARGE = 100
+"""Tensor ops of a program that takes so long to compile that threads are worth it."""
+
+
+def _load_runtime() -> None:
+    """Load the native code that large programs use; a new installation compiles it first."""
+    from tenon.runtime.threads import pool_address
+
+    pool_address()
+    addresses(())
+
+
 def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
     from tenon.runtime.device_cpu import ENTRY, host_target, load_objects
 
@@ -272,7 +289,7 @@ def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
     entry = _entry(key)
     if entry is None:
         _say_compiling(name, target.cpu)
-        entry = _compile_for_cpu(module.clone(), name)
+        entry = _compile_for_cpu(module, name)
         cache.store(key, entry)
     interface = Interface.from_json(entry["interface"].decode())
     exports = (ENTRY,) if interface.preparation is None else (ENTRY, PREPARE)
@@ -285,26 +302,41 @@ def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
 
 
 def _compile_for_cpu(module: ModuleOp, name: str) -> dict[str, bytes]:
+    from tenon.runtime.parallel_code import Workers
+    from tenon.runtime.threads import get_num_threads
+
+    threads = get_num_threads()
+    is_large = sum(1 for _ in module.walk()) >= _LARGE
+    runtime = in_background(_load_runtime) if threads > 1 and is_large else nullcontext()
+    with runtime, Workers(threads) as workers:
+        interface = _begin_for_cpu(module.clone(), name, workers)
+        if workers.are_busy:
+            collect_recent()
+        objects = workers.results()
+    return {
+        "interface": interface.to_json().encode(),
+        **{f"{_OBJECT}{number}": code for number, code in enumerate(objects)},
+    }
+
+
+def _begin_for_cpu(module: ModuleOp, name: str, workers: Workers) -> Interface:
+    """Lower `module` in place, and let `workers` compile it. Nothing needs it when this returns."""
     from tenon.lowering.emit_llvm import ModuleEmitter
     from tenon.runtime.device_cpu import host_target
     from tenon.runtime.parallel_code import ObjectCompiler
-    from tenon.runtime.threads import get_num_threads
 
     target = host_target()
     functions = lower.lower_by_function(module, "cpu", name)
     emitter = ModuleEmitter(module, native_f16=target.native_f16, dots=lower.dots("cpu"))
-    with ObjectCompiler(module, emitter, target, get_num_threads()) as compiler:
-        for function in functions:
-            compiler.add(function)
-        if knobs.debug >= 3:
-            print(compiler.text(), file=sys.stderr)
-        objects = compiler.finish()
+    compiler = ObjectCompiler(module, emitter, target, workers)
+    for function in functions:
+        compiler.add(function)
+    if knobs.debug >= 3:
+        print(compiler.text(), file=sys.stderr)
     if knobs.dump_ir is not None:
         lower.dump(name, "ll", compiler.text())
-    return {
-        "interface": Interface.of(module).to_json().encode(),
-        **{f"{_OBJECT}{number}": code for number, code in enumerate(objects)},
-    }
+    compiler.finish()
+    return Interface.of(module)
 
 
 # --- CUDA -----------------------------------------------------------------------------------------

@@ -51,13 +51,11 @@ class _Part:
 
 
 class ObjectCompiler:
-    """Compiles the functions of a module as they are added, in up to `threads - 1` threads beside this one.
-
-    To be used in a `with` statement: after an exception nothing more is begun, and no thread is left.
-    """
+    """Compiles the functions of a module as they are added: what `workers` give are its object codes, which are to be
+    linked together. Text that LLVM refuses is a `ValueError` with its message."""
 
     def __init__(
-        self, module: ModuleOp, emitter: ModuleEmitter, target: Target, threads: int, lines: int = LINES_OF_A_PART
+        self, module: ModuleOp, emitter: ModuleEmitter, target: Target, workers: Workers, lines: int = LINES_OF_A_PART
     ) -> None:
         self._module = module
         self._emitter = emitter
@@ -68,13 +66,7 @@ class ObjectCompiler:
         self._final, self._changeable = _Part(is_final=True), _Part(is_final=False)
         self._readers: dict[FuncOp, EmittedFunction] = {}
         """The functions that read variables of the module: compiled where these are defined, at the end."""
-        self._workers = _Workers(threads - 1)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._workers.stop()
+        self._workers = workers
 
     def add(self, op: FuncOp) -> None:
         """Compile a function that has a body: now, or with others that are added later."""
@@ -91,20 +83,17 @@ class ObjectCompiler:
             else:
                 self._changeable = _Part(is_final=False)
 
-    def finish(self) -> list[bytes]:
-        """The object codes of all functions, which are to be linked together, once all have been added.
-
-        Raises `ValueError` with LLVM's message for text that it refuses.
-        """
+    def finish(self) -> None:
+        """Begin what is left, once all functions have been added."""
         if not self._workers.begun:
-            return [_compiled(self.text(), self._target)]
+            self._workers.begin(partial(_compiled, self.text(), self._target))
+            return
         for op, function in self._readers.items():
             self._changeable.add(op, function)
         if self._changeable.functions:
             self._begin(self._changeable, self._variables if self._readers else {})
         if self._final.functions:
             self._begin(self._final, {})
-        return self._workers.results()
 
     def text(self) -> str:
         """The whole module as LLVM IR, once all functions have been added."""
@@ -128,17 +117,31 @@ class ObjectCompiler:
         return hidden(module_text([*variables.values(), *declarations, *texts], parts))
 
 
-class _Workers:
-    """Up to `most` threads that do jobs while this one makes more, and this one in the end. Executors of Python refuse
-    work once the main thread has ended, though other threads and exit handlers still run."""
+class Workers:
+    """Up to `threads - 1` threads that do jobs while this one makes more, and this one in the end. Executors of Python
+    refuse work once the main thread has ended, though other threads and exit handlers still run.
 
-    def __init__(self, most: int) -> None:
+    To be used in a `with` statement: after an exception nothing more is begun, and no thread is left.
+    """
+
+    def __init__(self, threads: int) -> None:
         self.begun = 0
-        self._most = most
+        self._most = threads - 1
         self._pending: SimpleQueue[tuple[int, Callable[[], bytes]] | None] = SimpleQueue()
         self._found: dict[int, bytes | Exception] = {}
         self._helpers: list[Thread] = []
         self._while_working = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop()
+
+    @property
+    def are_busy(self) -> bool:
+        """Whether another thread does something, or has something to do."""
+        return bool(self._helpers) and len(self._found) < self.begun
 
     def begin(self, job: Callable[[], bytes]) -> None:
         """Do `job` soon."""
@@ -168,7 +171,7 @@ class _Workers:
         with suppress(Empty):
             while (given := self._pending.get_nowait()) is not None:
                 self._do(*given)
-        self.stop()
+        self._stop()
         results: list[bytes] = []
         for _, found in sorted(self._found.items()):
             if isinstance(found, Exception):
@@ -176,7 +179,7 @@ class _Workers:
             results.append(found)
         return results
 
-    def stop(self) -> None:
+    def _stop(self) -> None:
         """Begin nothing more, and wait for what was begun."""
         with suppress(Empty):
             while True:

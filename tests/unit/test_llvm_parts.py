@@ -18,7 +18,7 @@ from tenon.runtime import parallel_code
 from tenon.runtime.device_cpu import entry_point, host_target, load_objects, native_assembly
 from tenon.runtime.llvm_parts import split
 from tenon.runtime.lower import dots, lower_by_function
-from tenon.runtime.parallel_code import ObjectCompiler
+from tenon.runtime.parallel_code import ObjectCompiler, Workers
 
 
 def _mixed(x, y):
@@ -98,10 +98,12 @@ def _compiled(module, threads, lines=4):
     target = host_target()
     functions = lower_by_function(module, "cpu")
     emitter = ModuleEmitter(module, native_f16=target.native_f16, dots=dots("cpu"))
-    with ObjectCompiler(module, emitter, target, threads, lines) as compiler:
+    with Workers(threads) as workers:
+        compiler = ObjectCompiler(module, emitter, target, workers, lines)
         for function in functions:
             compiler.add(function)
-        return compiler.finish()
+        compiler.finish()
+        return workers.results()
 
 
 @pytest.fixture(scope="module")
@@ -239,11 +241,11 @@ def test_after_an_interrupt_no_more_is_compiled(traced, monkeypatch):
 def test_after_an_error_no_thread_is_left(traced):
     module = traced.clone()
     functions = lower_by_function(module, "cpu")
-    compiler = ObjectCompiler(module, ModuleEmitter(module), host_target(), 2, lines=4)
+    emitter = ModuleEmitter(module)
 
     def fail():
-        with compiler:
-            compiler.add(next(functions))
+        with Workers(2) as workers:
+            ObjectCompiler(module, emitter, host_target(), workers, lines=4).add(next(functions))
             assert any(thread.name == "tenon-compile" for thread in threading.enumerate())
             raise ZeroDivisionError
 

@@ -1,0 +1,51 @@
+"""Work beside other work, and how long threads wait for each other."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+
+from tenon.runtime.background import in_background
+from tenon.runtime.switch_interval import SHORT, quick_switches
+
+
+def test_a_job_is_done_when_the_block_ends():
+    done = []
+    with in_background(lambda: done.append(threading.current_thread().name)):
+        assert sys.getswitchinterval() == pytest.approx(SHORT)
+    assert done == ["tenon-background"]
+
+
+def test_what_a_job_raises_is_left_to_who_needs_it():
+    def fail():
+        raise ValueError
+
+    with in_background(fail):
+        pass
+    with pytest.raises(ZeroDivisionError), in_background(fail):
+        raise ZeroDivisionError
+    assert not any(thread.name == "tenon-background" for thread in threading.enumerate())
+
+
+def test_where_no_thread_can_be_started_the_block_runs_alone(monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    done = []
+    with in_background(lambda: done.append(1)):
+        pass
+    assert done == []
+
+
+def test_the_last_block_that_ends_restores_the_interval():
+    usual = sys.getswitchinterval()
+    first, second = quick_switches(), quick_switches()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert sys.getswitchinterval() == pytest.approx(SHORT)
+    second.__exit__(None, None, None)
+    assert sys.getswitchinterval() == usual
