@@ -21,7 +21,7 @@ from tenon.lowering.emit_llvm_arith import define_float, fastmath_flags, float_o
 from tenon.lowering.emit_llvm_float16 import extend_to_float
 from tenon.lowering.emit_llvm_function import FunctionWriter, Handler
 from tenon.lowering.emit_llvm_memory import from_memory, masked_load, masked_store, memref_type, to_memory
-from tenon.lowering.emit_llvm_types import I64, LlvmType
+from tenon.lowering.emit_llvm_types import I1, I64, LlvmType
 
 VECTOR_HANDLERS: dict[str, Handler] = {}
 
@@ -171,6 +171,7 @@ _REDUCE_INTEGERS = {
     "maxui": "umax",
 }
 _REDUCE_FLOATS = {"minnumf": "fmin", "maxnumf": "fmax", "minimumf": "fminimum", "maximumf": "fmaximum"}
+_PREDICATES = {"minimumf": "olt", "maximumf": "ogt"}
 _COMBINE_EXTREMA = {"minnumf": "minnum", "maxnumf": "maxnum", "minimumf": "minimum", "maximumf": "maximum"}
 
 
@@ -214,12 +215,36 @@ def _reduce_floats(writer: FunctionWriter, op: Operation, kind: str) -> None:
         arguments = [(scalar, start), (vector, values[0])]
         result = writer.call_intrinsic(f"vector.reduce.f{kind}.{vector.suffix}", scalar, arguments, flags)
     else:
-        name = f"vector.reduce.{_REDUCE_FLOATS[kind]}.{vector.suffix}"
-        result = writer.call_intrinsic(name, scalar, [(vector, values[0])], flags)
+        if kind in _PREDICATES and vector.lanes & (vector.lanes - 1) == 0 and vector.lanes > 1:
+            result = _extremum_of_lanes(writer, vector, values[0], _PREDICATES[kind])
+        else:
+            name = f"vector.reduce.{_REDUCE_FLOATS[kind]}.{vector.suffix}"
+            result = writer.call_intrinsic(name, scalar, [(vector, values[0])], flags)
         if len(values) == 2:
             pair = [(scalar, result), (scalar, values[1])]
             result = writer.call_intrinsic(f"{_COMBINE_EXTREMA[kind]}.{scalar.suffix}", scalar, pair, flags)
     define_float(writer, op, result)
+
+
+def _extremum_of_lanes(writer: FunctionWriter, vector: LlvmType, value: str, predicate: str) -> str:
+    """The largest or smallest of 2^k lanes, NaN if one is. LLVM's own form looks for NaN and for the sign of zeros,
+    which are equal here as in `arith`, at each of the k steps."""
+    lanes, scalar = vector.lanes or 1, vector.scalar
+    is_nan = writer.emit(f"fcmp uno {vector.text} {value}, {value}")
+    has_nan = writer.call_intrinsic(f"vector.reduce.or.v{lanes}i1", I1, [(vector.integer(1), is_nan)])
+    while lanes > 1:
+        text, lanes = f"<{lanes} x {scalar.text}>", lanes // 2
+        halves = [
+            writer.emit(f"shufflevector {text} {value}, {text} poison, <{lanes} x i32> <{numbers}>")
+            for start in (0, lanes)
+            for numbers in [", ".join(f"i32 {lane}" for lane in range(start, start + lanes))]
+        ]
+        text = f"<{lanes} x {scalar.text}>"
+        condition = writer.emit(f"fcmp {predicate} {text} {halves[0]}, {halves[1]}")
+        value = writer.emit(f"select <{lanes} x i1> {condition}, {text} {halves[0]}, {text} {halves[1]}")
+    extremum = writer.emit(f"extractelement <1 x {scalar.text}> {value}, i32 0")
+    nan = scalar.constant(float("nan"))
+    return writer.emit(f"select i1 {has_nan}, {scalar.text} {nan}, {scalar.text} {extremum}")
 
 
 def _check_transfer(op: TransferReadOp | TransferWriteOp, vector: Attribute) -> None:

@@ -360,6 +360,23 @@ def test_vector_operations(element, dtype, count):
     np.testing.assert_allclose(sums[:5].astype(np.float64), expected, rtol=tolerance, atol=4 * tolerance)
 
 
+@pytest.mark.parametrize(("kind", "oracle"), [("maximumf", np.max), ("minimumf", np.min)])
+@pytest.mark.parametrize(("element", "dtype", "lanes"), [("f32", np.float32, 16), ("f64", np.float64, 2)])
+def test_extrema_of_lanes(kind, oracle, element, dtype, lanes):
+    """The extremum, infinite or not, and a NaN are found in every lane."""
+    x = np.arange(lanes) - lanes / 2
+    inputs = [x, *([np.roll(x, shift) for shift in range(1, lanes)]), np.full(lanes, -np.inf), np.full(lanes, np.inf)]
+    for lane in range(lanes):
+        for value in (np.nan, np.inf, -np.inf):
+            inputs.append(np.where(np.arange(lanes) == lane, value, x))
+    body = f"""%r = vector.reduction <{kind}>, %x0 : vector<{lanes}x{element}> into {element}
+      %y = vector.broadcast %r : {element} to vector<{lanes}x{element}>"""
+    rows = np.concatenate(inputs).astype(dtype)
+    result = elementwise(body, [rows], dtype, lanes).reshape(-1, lanes)
+    expected = oracle(rows.reshape(-1, lanes), axis=1, keepdims=True)
+    np.testing.assert_array_equal(result, np.broadcast_to(expected, result.shape))
+
+
 @pytest.mark.parametrize(
     ("kind", "oracle"),
     [("add", np.sum), ("mul", np.prod), ("maxsi", np.max), ("minsi", np.min), ("and", np.bitwise_and.reduce)],
