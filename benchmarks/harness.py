@@ -36,7 +36,7 @@ SHORT = 20e-3
 """Seconds of a block below which a call before it warms up caches and threads."""
 LEAST_ROUNDS, MOST_ROUNDS = 2, 400
 MOST_CALLS = 10_000
-WARM_UP_CALLS = 5
+WARM_UP_CALLS = 4
 
 
 class WrongResultError(ArithmeticError):
@@ -149,10 +149,11 @@ def take_turns(runs: Mapping[str, Callable[[], Any]], seconds: float, pause: flo
     calls: dict[str, int] = {}
     short: dict[str, bool] = {}
     for name, run in runs.items():
-        calls[name] = tried = 1
+        calls[name] = 1
         # What is made ready at the first calls, such as a native entry, must not decide how many make a block.
-        while (taken := _block(run, 1)) < SHORT and tried < WARM_UP_CALLS:
-            tried += 1
+        taken = min(_block(run, 1), _block(run, 1))
+        if taken < SHORT:
+            taken = min(_block(run, 1) for _ in range(WARM_UP_CALLS))
         while taken < BLOCK / 2 and calls[name] < MOST_CALLS:
             calls[name] *= 2
             taken = _block(run, calls[name]) * calls[name]

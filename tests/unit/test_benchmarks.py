@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,18 @@ def test_contestants_take_turns_in_changing_order(monkeypatch: pytest.MonkeyPatc
     samples = harness.take_turns({name: lambda name=name: calls.append(name) for name in "abc"}, seconds=10.0)
     assert "".join(calls) == "abc" + "abcbcacab"  # once to see how long each takes
     assert [len(taken) for taken in samples.values()] == [3, 3, 3]
+
+
+def test_a_slow_first_call_does_not_decide_how_many_make_a_block() -> None:
+    count = 0
+
+    def run() -> None:
+        nonlocal count
+        count += 1
+        time.sleep(2 * harness.SHORT if count == 1 else 0)
+
+    samples = harness.take_turns({"it": run}, 0.0)
+    assert count > 50 * len(samples["it"])
 
 
 def test_wrong_numbers_are_not_timed() -> None:
