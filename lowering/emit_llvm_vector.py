@@ -215,7 +215,8 @@ def _reduce_floats(writer: FunctionWriter, op: Operation, kind: str) -> None:
         arguments = [(scalar, start), (vector, values[0])]
         result = writer.call_intrinsic(f"vector.reduce.f{kind}.{vector.suffix}", scalar, arguments, flags)
     else:
-        if kind in _PREDICATES and vector.lanes & (vector.lanes - 1) == 0 and vector.lanes > 1:
+        lanes = vector.lanes or 1
+        if kind in _PREDICATES and lanes > 1 and lanes & (lanes - 1) == 0:
             result = _extremum_of_lanes(writer, vector, values[0], _PREDICATES[kind])
         else:
             name = f"vector.reduce.{_REDUCE_FLOATS[kind]}.{vector.suffix}"
