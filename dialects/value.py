@@ -229,6 +229,11 @@ class Value:
 
         return subscript(self, key)
 
+    def __setitem__(self, key: Any, values: Any) -> None:
+        raise TracedValueError(
+            f"a traced value ({self.ssa.type}) cannot be changed; x.at[key].set(values) is one with a part replaced"
+        )
+
     def __add__(self, other: Any) -> Value:
         return ops.add(self, other)
 

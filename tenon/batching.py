@@ -102,7 +102,10 @@ def _example(leaf: Any, axis: int, name: str) -> Value:
         raise TypeError(f"vmap: {name} is a {type(leaf).__name__} where an array is needed; give it the axis None")
     value = leaf if isinstance(leaf, Value) else to_value(as_array(leaf, name))
     if not -value.ndim <= axis < value.ndim:
-        raise ValueError(f"vmap: {name} has shape {value.shape}, which has no axis {axis}; None is for one without any")
+        raise ValueError(
+            f"vmap: {name} has shape {value.shape}, which has no axis {axis}; give it the axis None "
+            "where it is the same for all examples"
+        )
     return moved_axis(value, axis % value.ndim, 0)
 
 

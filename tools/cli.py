@@ -118,6 +118,8 @@ def _generated(kind: str, text: str) -> np.ndarray[Any, Any]:
     text, _, seed = text.partition(":")
     *sizes, dtype = text.split("x")
     try:
+        if wrong := [size for size in sizes if not size.isdecimal()]:
+            raise ValueError(f"{wrong[0]!r} is no size")
         shape, element = tuple(int(s) for s in sizes), numpy_dtype(element_type(dtype))
         generator = np.random.default_rng(int(seed or "0"))
     except (ValueError, TypeError) as error:

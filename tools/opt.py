@@ -319,7 +319,10 @@ def _write_reproducer(
 
 
 def _render(error: BaseException) -> str:
-    return "\n".join([str(error), *getattr(error, "__notes__", ())])
+    text = str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"{error.filename}: {str(error.strerror).lower()}"
+    return "\n".join([text, *getattr(error, "__notes__", ())])
 
 
 def _complain(message: str) -> None:

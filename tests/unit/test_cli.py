@@ -143,6 +143,7 @@ ARGUMENTS = ("--args", "ones:2x3xf32,1")
         (["--args", "ones:3x2xf32,1"], "argument x of @main is tensor<2x3xf32>, got f32[3, 2]"),
         (["--args", "ones:2x3xf64,1"], "argument x of @main is tensor<2x3xf32>, got f64[2, 3]"),
         (["--args", "nothing.npy"], "nothing.npy: no such file or directory"),
+        (["--args", "random:4xqxf32"], "random:4xqxf32: 'q' is no size; write shape and dtype like random:4x3xf32"),
         (["--args", "what"], "argument 'what' is neither a .npy or .npz file, nor a number, nor like random:4x3xf32"),
         (["--args", "ones:2y3"], "ones:2y3: dtype 2y3 is not one of f16, bf16"),
         ([*ARGUMENTS, "-o", "out.txt"], "output out.txt ends neither in .npy nor in .npz"),

@@ -53,6 +53,15 @@ def test_traced_value_where_python_needs_a_number(function: Any, hint: str) -> N
         tenon.jit(function)(np.int64(1))
 
 
+def test_a_traced_value_is_not_changed_in_place() -> None:
+    def zeroed(x: Any) -> Any:
+        x[0] = 0
+        return x
+
+    with pytest.raises(tenon.TracedValueError, match=r"tensor<3xf32>\) cannot be changed; x.at\[key\].set\(values\)"):
+        tenon.jit(zeroed)(floats(3))
+
+
 def test_the_users_line_is_in_the_traceback() -> None:
     with pytest.raises(tenon.TracedValueError) as caught:
         tenon.jit(branch)(1.0)

@@ -216,7 +216,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["absent.mlir"], "No such file or directory: 'absent.mlir'"),
+            (["absent.mlir"], "error: absent.mlir: no such file or directory"),
             (["-p", "test-rname"], "there is no pass 'test-rname', did you mean 'test-rename'"),
             (["-p", "test-rename{size=3}"], "pass 'test-rename': Provided arguments"),
             (["-p", "test-rename{suffix=3}"], "pass 'test-rename': Incompatible types"),
