@@ -36,6 +36,8 @@ STREAM_ROWS, STREAM_AHEAD, STREAM_STRIP = 8, 16, 8192
 PRODUCT_ROWS, PRODUCT_STRIP = 64, 2048
 """Rows of a block, rows to fetch ahead, and bytes of a row in a strip: where memory is the limit, and where products
 are."""
+SHARED_ROWS = 96
+"""Rows of a block that several tiles share: each of them stores partial sums once per block."""
 SEPARATE_VECTORS = 4
 """Vectors of a tile without a jammed loop."""
 
@@ -65,7 +67,8 @@ def in_row_blocks(statement: Statement, schedule: Schedule) -> Schedule:
     if shared <= STREAMED_ROWS and size > FAR_BYTES:
         return _streamed(schedule, columns, row, STREAM_AHEAD)
     strip = _strip(schedule, columns, row, PRODUCT_STRIP)
-    return replace(schedule, rows=PRODUCT_ROWS, strip=strip, ahead=PRODUCT_ROWS)
+    rows = PRODUCT_ROWS if shared <= schedule.jam_count else SHARED_ROWS
+    return replace(schedule, rows=rows, strip=strip, ahead=rows)
 
 
 def _streamed(schedule: Schedule, columns: int, row: int, ahead: int | None) -> Schedule:

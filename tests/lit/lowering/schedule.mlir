@@ -113,7 +113,7 @@ func.func private @tall(%a: memref<60000x128xf32>, %b: memref<60000x64xf32>, %o:
   func.return
 }
 // CHECK-LABEL: @tall
-// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64, jam_count = 6 : i64, rows = 64 : i64, strip = 64 : i64, ahead = 64 : i64}
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64, jam_count = 6 : i64, rows = 96 : i64, strip = 64 : i64, ahead = 96 : i64}
 
 // Operands that outgrow the cache are copied: columns in panels of a tile, rows where the reduction does not run along them.
 func.func private @matmul_large(%a: memref<1024x4096xf32>, %b: memref<4096x1024xf32>, %o: memref<1024x1024xf32>) attributes {kernel} {
