@@ -283,11 +283,13 @@ def load_objects(
 ) -> LoadedCode:
     """Link object codes, which may use each other, into this process, with the names in `exports` to be looked up.
 
-    Symbols that the code does not define are taken from the process, the pool of threads among them. Raises
-    `RuntimeError` with LLVM's message if one of them is missing or the code is damaged.
+    Symbols that the code does not define are taken from the process, the pool of threads among them; the scratch of
+    programs comes from `scratch_memory`. Raises `RuntimeError` with LLVM's message if a symbol is missing or the code
+    is damaged.
     """
     from llvmlite import binding
 
+    from tenon.runtime.scratch_memory import scratch_functions
     from tenon.runtime.threads import PARALLEL_FOR, pool_address
 
     linker = _linker(target or host_target())
@@ -298,6 +300,9 @@ def load_objects(
         builder.export_symbol(name)
     if any(PARALLEL_FOR.encode() in code for code in codes) and PARALLEL_FOR not in exports:
         builder.import_symbol(PARALLEL_FOR, pool_address())
+    if ENTRY in exports and any(b"aligned_alloc" in code for code in codes):
+        for name, address in scratch_functions().items():
+            builder.import_symbol(name, address)
     with _link_lock:
         try:
             tracker = builder.link(linker, f"tenon.{next(_code_numbers)}")
