@@ -30,8 +30,8 @@ from tenon.runtime.switch_interval import quick_switches
 if TYPE_CHECKING:
     from llvmlite.binding import ModuleRef, TargetMachine
 
-LINES_OF_A_PART = 1000
-"""About a twentieth of a second of code generation."""
+LINES_OF_A_PART = 500
+"""About 25 ms of code generation."""
 
 OPTIMIZED = 3
 """How many lines take as long as one that LLVM's passes are run on."""
