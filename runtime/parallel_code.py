@@ -159,6 +159,8 @@ class Workers:
     def _work(self) -> None:
         while (given := self._pending.get()) is not None:
             self._do(*given)
+        # The end is there for all, also for a thread whose start was interrupted.
+        self._pending.put(None)
 
     def _do(self, number: int, job: Callable[[], bytes]) -> None:
         try:
@@ -181,15 +183,14 @@ class Workers:
 
     def _stop(self) -> None:
         """Begin nothing more, and wait for what was begun."""
-        with suppress(Empty):
-            while True:
-                self._pending.get_nowait()
-        for _ in self._helpers:
+        with self._while_working:
+            with suppress(Empty):
+                while True:
+                    self._pending.get_nowait()
             self._pending.put(None)
-        for helper in self._helpers:
-            helper.join()
-        self._helpers.clear()
-        self._while_working.close()
+            for helper in self._helpers:
+                helper.join()
+            self._helpers.clear()
 
 
 def _compiled(text: str, target: Target) -> bytes:

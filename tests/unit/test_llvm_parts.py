@@ -201,6 +201,32 @@ def test_what_cannot_be_started_is_done_by_the_caller(traced, objects, monkeypat
     assert _compiled(traced, 3) == objects
 
 
+def test_no_thread_is_left_by_an_interrupt_while_one_starts(monkeypatch):
+    started = []
+
+    def start(thread, known=threading.Thread.start):
+        known(thread)
+        started.append(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(KeyboardInterrupt), Workers(2) as workers:
+        workers.begin(bytes)
+    started[0].join(10)
+    assert not started[0].is_alive()
+
+
+def test_an_interrupt_of_the_end_leaves_the_switch_interval(monkeypatch):
+    def interrupt(thread, timeout=None):
+        raise KeyboardInterrupt
+
+    usual = sys.getswitchinterval()
+    monkeypatch.setattr(threading.Thread, "join", interrupt)
+    with pytest.raises(KeyboardInterrupt), Workers(2) as workers:
+        workers.begin(bytes)
+    assert sys.getswitchinterval() == usual
+
+
 def test_programs_are_compiled_when_the_main_thread_has_ended():
     program = """
 import threading
