@@ -72,6 +72,12 @@ class Compiled:
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         return object.__new__(native_class(cls) if cls is Compiled else cls)
 
+    def __copy__(self) -> Self:
+        made = type(self).__new__(type(self))
+        vars(made).update(vars(self))
+        made._dispatch = Dispatch(Compiled.__call__)
+        return made
+
     result: Structure
     device: str
     name: str

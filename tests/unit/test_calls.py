@@ -276,6 +276,13 @@ def test_methods_and_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = general_calls(monkeypatch, other)
     other(floats(3))
     assert not calls
+    compiled = warmed(other.compile(floats(3)), floats(3))
+    same = copy.copy(compiled)
+    del compiled
+    np.testing.assert_array_equal(warmed(same, floats(3))(floats(3)), floats(3) + 1)
+    calls = general_calls(monkeypatch, same)
+    same(floats(3))
+    assert not calls
     assert isinstance(other, JitFunction)
     assert (type(other).__name__, type(other).__module__) == ("JitFunction", "tenon.runtime.jit")
 
