@@ -9,7 +9,8 @@ at the end of each page, and begins anew with each block.
   leaves the accumulators in the first level and some strips for threads. What is near, in the last level, is read as
   fast without fetching ahead.
 - Where products are the limit, a block has as many rows as keep partial sums from being stored too often, and a strip
-  has few columns, so that there are some for each thread.
+  has few columns, so that there are some for each thread. Where several tiles read the same columns and these stay near
+  them meanwhile, there are no blocks, and partial sums stay in registers.
 """
 
 from __future__ import annotations
@@ -38,6 +39,14 @@ PRODUCT_ROWS, PRODUCT_STRIP = 64, 2048
 are."""
 SHARED_ROWS = 96
 """Rows of a block that several tiles share: each of them stores partial sums once per block."""
+TILE_AHEAD = 32
+"""Rows to fetch ahead within a tile that is not cut into blocks."""
+SHARING_TILES = 4
+"""Tiles that read the same columns, from which on these need no blocks if they stay near."""
+NEAR_BYTES = CACHE_BYTES // 16
+"""Of such columns: how fast more than that is depends on the pages that they lie on."""
+ALIASED_BYTES = 1024
+"""Rows at a multiple of this distance compete for a few sets of the nearest cache."""
 SEPARATE_VECTORS = 4
 """Vectors of a tile without a jammed loop."""
 
@@ -66,6 +75,10 @@ def in_row_blocks(statement: Statement, schedule: Schedule) -> Schedule:
         return schedule
     if shared <= STREAMED_ROWS and size > FAR_BYTES:
         return _streamed(schedule, columns, row, STREAM_AHEAD)
+    panel = depth * schedule.width * schedule.unroll * row // columns
+    is_near = not across and panel <= NEAR_BYTES and row % ALIASED_BYTES != 0
+    if is_near and shared >= SHARING_TILES * schedule.jam_count:
+        return replace(schedule, ahead=TILE_AHEAD)
     strip = _strip(schedule, columns, row, PRODUCT_STRIP)
     rows = PRODUCT_ROWS if shared <= schedule.jam_count else SHARED_ROWS
     return replace(schedule, rows=rows, strip=strip, ahead=rows)

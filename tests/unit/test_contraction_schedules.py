@@ -206,6 +206,7 @@ class TestStreamedOperands:
             (3, 1500, 1031, np.float32),
             (7, 4001, 300, np.float64),
             (13, 2100, 1001, np.float32),
+            (37, 300, 3001, np.float32),
         ],
     )
     def test_against_numpy(self, m: int, k: int, n: int, dtype: type[np.floating]) -> None:

@@ -348,3 +348,16 @@ func.func private @causal(%q: memref<256x32xf32>, %k: memref<32x256xf32>, %v: me
 }
 // CHECK-LABEL: @causal
 // CHECK-SAME: strips = array<i64: 64>
+
+// Eight tiles read the same columns, which stay near: no blocks, and partial sums stay in registers.
+func.func private @columns_of_eight_tiles(%a: memref<64x256xf32>, %b: memref<256x3136xf32>, %o: memref<64x3136xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<64x256xf32>, memref<256x3136xf32>) outs(%o : memref<64x3136xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @columns_of_eight_tiles
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 3 : i64, jam = 0 : i64, jam_count = 8 : i64, ahead = 32 : i64}
