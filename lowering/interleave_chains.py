@@ -18,7 +18,8 @@ the other, chains fill that with their own ops.
 
 A chain is what hangs together by values that the loop's body computes, indices left out. Those that are taken in turns
 have the same ops, `LEAST` or more; as many go together as `registers` hold what they keep. A body that stores to a
-buffer and loads from it is left as it is, and stores keep their order.
+buffer and loads from it is left as it is, and stores keep their order. Nor does a store overtake a load: two arguments
+may be one buffer, whose elements are read before they are written.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _interleave(block: Block, registers: int) -> None:
         together = max(1, registers // _most_values(alike[0])) if min(len(alike) - 1, len(alike[0]) // LEAST) else 1
         for start in range(0, len(alike), together):
             order += [op for turn in zip(*alike[start : start + together], strict=True) for op in turn]
-    if order != ops and _stores(order) == _stores(ops):
+    if order != ops and _stores(order) == _stores(ops) and not _overtakes(order, ops):
         for op in order:
             op.detach()
             block.insert_op_before(op, last)
@@ -159,6 +160,18 @@ def _stores(ops: Iterable[Operation]) -> dict[SSAValue, list[Operation]]:
             (buffer,) = _buffers(op)
             found.setdefault(buffer, []).append(op)
     return found
+
+
+def _overtakes(order: Sequence[Operation], ops: Iterable[Operation]) -> bool:
+    """Whether in `order` a store comes before a load that it comes after in `ops`."""
+    place = {op: number for number, op in enumerate(order)}
+    last_load = -1
+    for op in ops:
+        if isinstance(op, _LOADS):
+            last_load = max(last_load, place[op])
+        elif isinstance(op, _STORES) and place[op] < last_load:
+            return True
+    return False
 
 
 def _buffers(op: Operation) -> list[SSAValue]:

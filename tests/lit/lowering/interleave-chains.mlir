@@ -78,3 +78,36 @@ func.func private @in_place(%x: memref<64xf32>, %p: vector<16xf32>) attributes {
 // CHECK:         vector.store %a6, %x[%i]
 // CHECK-NEXT:    %j = arith.addi
 // CHECK-NEXT:    %b0 = vector.load %x[%j]
+
+// Chains that differ stay as they are where one's store would come before the other's load: %o and %y may be one buffer.
+func.func private @two_results(%x: memref<64xf32>, %y: memref<64xf32>, %o: memref<64xf32>, %p: memref<64xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c16 = arith.constant 16 : index
+  %c64 = arith.constant 64 : index
+  "scf.parallel"(%c0, %c64, %c16) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+  ^bb0(%i: index):
+    %a0 = vector.load %x[%i] : memref<64xf32>, vector<16xf32>
+    %b0 = vector.load %y[%i] : memref<64xf32>, vector<16xf32>
+    %a1 = arith.mulf %a0, %a0 : vector<16xf32>
+    %a2 = arith.mulf %a1, %a0 : vector<16xf32>
+    %a3 = arith.mulf %a2, %a0 : vector<16xf32>
+    %a4 = arith.mulf %a3, %a0 : vector<16xf32>
+    %a5 = arith.mulf %a4, %a0 : vector<16xf32>
+    %a6 = arith.mulf %a5, %a0 : vector<16xf32>
+    %b1 = arith.addf %b0, %b0 : vector<16xf32>
+    %b2 = arith.addf %b1, %b0 : vector<16xf32>
+    %b3 = arith.addf %b2, %b0 : vector<16xf32>
+    %b4 = arith.addf %b3, %b0 : vector<16xf32>
+    %b5 = arith.addf %b4, %b0 : vector<16xf32>
+    %b6 = arith.addf %b5, %b0 : vector<16xf32>
+    vector.store %a6, %o[%i] : memref<64xf32>, vector<16xf32>
+    vector.store %b6, %p[%i] : memref<64xf32>, vector<16xf32>
+    scf.reduce
+  }) : (index, index, index) -> ()
+  func.return
+}
+// CHECK-LABEL: @two_results
+// CHECK:         %a0 = vector.load %x[%i]
+// CHECK-NEXT:    %b0 = vector.load %y[%i]
+// CHECK:         vector.store %a6, %o[%i]
+// CHECK-NEXT:    vector.store %b6, %p[%i]
