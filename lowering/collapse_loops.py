@@ -68,6 +68,7 @@ def _collapsible_loops(statement: Statement) -> set[Pair]:
         for access in statement.accesses
         for outer, inner in _neighbours(access, statement)
         if outer in loops and inner in loops and not {outer, inner} & counted
+        if outer != inner  # as they are in the index of a diagonal
         if iterators[outer] == iterators[inner] and _keeps_order(statement, outer, inner)
         if all(_allows(a, (outer, inner), statement) for a in statement.accesses)
     }

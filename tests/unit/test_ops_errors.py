@@ -359,6 +359,8 @@ def test_subscripts_that_are_refused_say_why(key: Any, error: type[Exception], m
         ("bij,bkj->bik", [(2, 3, 5), (2, 7, 5)]),
         ("ij,jk", [(2, 3), (3, 5)]),
         ("ii->i", [(3, 3)]),
+        ("ii->", [(5, 5)]),
+        ("iijj->j", [(3, 3, 4, 4)]),
         ("ij->", [(2, 3)]),
         ("i,j,k->kij", [(2,), (3,), (5,)]),
         ("ij->ji", [(2, 3)]),
