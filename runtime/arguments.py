@@ -15,7 +15,7 @@ import numpy as np
 
 from tenon.dialects.size import Size
 from tenon.dialects.types import AnyTensor, array_type, element_of, element_type, numpy_dtype, shape_of, tensor_type
-from tenon.dialects.value import TracedValueError, Value
+from tenon.dialects.value import TracedValueError, Value, insertion_point
 from tenon.runtime.dlpack import from_dlpack
 from tenon.runtime.tree import Structure, flatten, paths, static_key
 
@@ -51,7 +51,12 @@ def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
     `OverflowError` for an integer beyond i64.
     """
     if isinstance(leaf, Value):
-        raise TracedValueError(f"{name}: a traced value ({leaf.type}) is used after its trace ended; return it instead")
+        problem = (
+            "is used after its trace ended; return it instead"
+            if insertion_point() is None
+            else "is no array; in a trace, call the function itself, not what was compiled of it"
+        )
+        raise TracedValueError(f"{name}: a traced value ({leaf.type}) {problem}")
     if isinstance(leaf, np.ndarray):
         array = leaf
     elif isinstance(leaf, float) and not isinstance(leaf, np.generic):

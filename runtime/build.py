@@ -26,7 +26,7 @@ def build(module: ModuleOp, target: str) -> dict[str, bytes]:
 def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
     from tenon.lowering.emit_llvm import emit_llvm
     from tenon.runtime.device_cpu import compile_object, host_target
-    from tenon.runtime.threads import PARALLEL_FOR, pool_source
+    from tenon.runtime.thread_pool_code import PARALLEL_FOR, pool_source
 
     lower_module(module, "cpu")
     target = host_target()

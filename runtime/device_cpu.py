@@ -290,7 +290,8 @@ def load_objects(
     from llvmlite import binding
 
     from tenon.runtime.scratch_memory import scratch_functions
-    from tenon.runtime.threads import PARALLEL_FOR, pool_address
+    from tenon.runtime.thread_pool_code import PARALLEL_FOR
+    from tenon.runtime.threads import pool_address
 
     linker = _linker(target or host_target())
     builder = binding.JITLibraryBuilder().add_current_process()

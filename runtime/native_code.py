@@ -11,6 +11,21 @@ if TYPE_CHECKING:
     from tenon.runtime.device_cpu import LoadedCode
 
 
+LOCK = """
+@lock = internal global i32 0
+define internal i1 @locked() {
+  %pair = cmpxchg ptr @lock, i32 0, i32 1 acquire monotonic
+  %taken = extractvalue { i32, i1 } %pair, 1
+  ret i1 %taken
+}
+define internal void @unlock() {
+  store atomic i32 0, ptr @lock release, align 4
+  ret void
+}
+"""
+"""The lock of a module: `@locked` takes it unless somebody has it, and says whether it did."""
+
+
 def load_native(name: str, source: str, exports: Sequence[str]) -> LoadedCode:
     """The code of `source` in this process, with the names in `exports` to be looked up.
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from tenon.runtime.knobs import knobs
-from tenon.runtime.native_code import load_native
+from tenon.runtime.native_code import LOCK, load_native
 
 LEAST = 1 << 20
 """Bytes from which on a result's memory comes from here."""
@@ -39,7 +39,6 @@ _SOURCE = f"""
 %slot = type {{ ptr, i64 }}
 @slots = internal global [{_SLOTS} x %slot] zeroinitializer
 @next = internal global i64 0
-@lock = internal global i32 0
 @tenon_pool_held = global i64 0
 @tenon_pool_limit = global i64 0
 declare ptr @aligned_alloc(i64, i64)
@@ -53,16 +52,7 @@ define internal i64 @rounded(i64 %size) {{
   %result = and i64 %more, -{_HUGE_PAGE}
   ret i64 %result
 }}
-define internal i1 @locked() {{
-  %pair = cmpxchg ptr @lock, i32 0, i32 1 acquire monotonic
-  %taken = extractvalue {{ i32, i1 }} %pair, 1
-  ret i1 %taken
-}}
-define internal void @unlock() {{
-  store atomic i32 0, ptr @lock release, align 4
-  ret void
-}}
-
+{LOCK}
 define ptr @tenon_allocate(ptr %context, i64 %size) {{
 entry:
   %rounded = call i64 @rounded(i64 %size)

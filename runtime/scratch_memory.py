@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from functools import cache
 
-from tenon.runtime.native_code import load_native
+from tenon.runtime.native_code import LOCK, load_native
 
 LARGEST = 1 << 24
 """Bytes up to which a block is kept."""
@@ -27,22 +27,12 @@ _PATIENCE = 1000
 _SOURCE = f"""
 %block = type {{ ptr, i64, i64 }}
 @blocks = internal global [{SLOTS} x %block] zeroinitializer
-@lock = internal global i32 0
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
 declare i32 @sched_yield()
 {"declare i32 @madvise(ptr, i64, i32)" if sys.platform == "linux" else ""}
 
-define internal i1 @locked() {{
-  %pair = cmpxchg ptr @lock, i32 0, i32 1 acquire monotonic
-  %taken = extractvalue {{ i32, i1 }} %pair, 1
-  ret i1 %taken
-}}
-define internal void @unlock() {{
-  store atomic i32 0, ptr @lock release, align 4
-  ret void
-}}
-
+{LOCK}
 ; A block that is free and long enough, or else a new one in the place of one that is free and shorter.
 define ptr @tenon_scratch_allocate(i64 %alignment, i64 %size) {{
 entry:

@@ -224,6 +224,12 @@ def test_compiled_functions_take_one_signature_in_native_calls_as_well(monkeypat
         frozen(x=x, scale=3.0, y=floats(4), w=w)
 
 
+def test_compiled_functions_are_no_part_of_a_trace() -> None:
+    compiled = tenon.jit(lambda x: x + 1).compile(floats(3))
+    with pytest.raises(tenon.TracedValueError, match="in a trace, call the function itself, not what was compiled"):
+        tenon.jit(lambda x: compiled(x) * 2)(floats(3))
+
+
 def test_static_contents_that_change_are_seen() -> None:
     axes = [0]
     function = warmed(tenon.jit(lambda x, axes: tenon.sum(x, axis=tuple(axes)), static="axes"), floats(2, 3), axes)

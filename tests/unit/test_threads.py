@@ -24,6 +24,7 @@ from tenon.runtime import threads
 from tenon.runtime.device_cpu import host_target
 from tenon.runtime.knobs import knobs
 from tenon.runtime.native_code import load_native
+from tenon.runtime.thread_pool_code import PARALLEL_FOR, pool_source
 
 Array = np.ndarray[Any, Any]
 
@@ -360,8 +361,8 @@ define i32 @moved(i32 %of.caller) {
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the core is left on Linux only")
 def test_a_worker_leaves_the_core_of_its_caller_and_keeps_its_affinity() -> None:
-    source = threads.pool_source(host_target().triple) + MOVED
-    code = load_native("threads", source, ("moved", threads.PARALLEL_FOR))
+    source = pool_source(host_target().triple) + MOVED
+    code = load_native("threads", source, ("moved", PARALLEL_FOR))
     moved = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(code.entry("moved"))
     allowed = os.sched_getaffinity(0)
     if len(allowed) > 1:
@@ -381,7 +382,7 @@ def test_object_code_comes_with_the_pool() -> None:
     from tenon.runtime.build import build
 
     products = build(tenon.jit(tenon.exp).trace(floats(300)).module, "cpu")
-    assert threads.PARALLEL_FOR.encode() in products["main.o"]
+    assert PARALLEL_FOR.encode() in products["main.o"]
     assert b"tenon_set_threads" in products["threads.o"]
 
 
