@@ -13,14 +13,14 @@ PYTEST_ARGS ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
-PACKAGES := dialects passes lowering runtime tools
-PACKAGE_PATTERN := dialects|passes|lowering|runtime|tools
 
-.PHONY: help demo test lint types unit lit conformance bench format clean
+.PHONY: help demo test test-quick pass lint types unit lit conformance bench format clean
 
 help:
 	@echo 'make demo    train and run a small network on handwritten digits'
 	@echo 'make test    lint, types and all tests'
+	@echo 'make test-quick  one sample of each op and the tests on IR text, in a minute or two'
+	@echo 'make pass NAME=fuse  the tests of one pass'
 	@echo 'make lint    ruff: rules and formatting'
 	@echo 'make types   pyright'
 	@echo 'make unit    the pytest tests'
@@ -41,12 +41,20 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --check --quiet --diff .
 
-# The folders become one package only when they are installed, so pyright sees them in a copy that is laid out like it.
 types: $(VENV)/.dev
-	@rm -rf build/types && mkdir -p build/types
-	@cp -R tenon build/types/tenon && cp -R $(PACKAGES) build/types/tenon/
-	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python \
-	  | sed -E 's#[^ ]*/build/types/##; s#^( *)tenon/($(PACKAGE_PATTERN))/#\1\2/#'
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
+
+# One sample of each op, the text tests and the order of the folders: what an edit most likely breaks.
+test-quick: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) -m quick tests/lit tests/unit/test_registry.py tests/unit/test_layering.py $(PYTEST_ARGS)
+
+# Text tests that run the pass, and unit tests that import it.
+pass: $(VENV)/.dev
+	@test -n '$(NAME)' || { echo 'usage: make pass NAME=fuse' >&2; exit 2; }
+	@files="$$(grep -rlE 'RUN:.*(-p |,|passes )$(NAME)([,{ ]|$$)' tests/lit || true; \
+	  grep -lwE '(passes|lowering)\.$(subst -,_,$(NAME))' tests/unit/*.py || true)"; \
+	test -n "$$files" || { echo 'no test runs or imports a pass $(NAME)' >&2; exit 2; }; \
+	$(BIN)/python -m pytest -n $(JOBS) $$files $(PYTEST_ARGS)
 
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) tests/unit $(PYTEST_ARGS)

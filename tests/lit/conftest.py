@@ -50,7 +50,9 @@ class LitTest(pytest.Item):
 
 class LitFile(pytest.File):
     def collect(self) -> Iterator[LitTest]:
-        yield LitTest.from_parent(self, name="lit")
+        test = LitTest.from_parent(self, name="lit")
+        test.add_marker("quick")
+        yield test
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> LitFile | None:

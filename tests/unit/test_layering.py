@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 ROOT = Path(__file__).parents[2]
 LAYERS = ("dialects", "passes", "lowering", "runtime", "tools")
 FRONT_DOOR = "tenon"  # stands above all layers, so that only it and the tools may import it

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -14,8 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-FOLDERS: dict[str, str] = SETUPTOOLS["package-dir"]
+LAYERS = ("dialects", "passes", "lowering", "runtime", "tools")
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packaging")]  # one worker, so that one wheel is built
 
@@ -35,8 +33,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what the wheel is built from, because a build leaves files beside the sources."""
     source = tmp_path_factory.mktemp("source")
     leftovers = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for folder in FOLDERS.values():
-        shutil.copytree(ROOT / folder, source / folder, ignore=leftovers)
+    for folder in ("tenon", *LAYERS):
+        shutil.copytree(ROOT / folder, source / folder, symlinks=True, ignore=leftovers)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
     return source
@@ -46,10 +44,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def source_files(source: Path) -> set[str]:
     """Where every file of the packages has to be in the wheel."""
     return {
-        f"{package.replace('.', '/')}/{path.relative_to(source / folder).as_posix()}"
-        for package, folder in FOLDERS.items()
-        for path in (source / folder).rglob("*")
-        if path.is_file()
+        (Path(folder) / name).relative_to(source).as_posix()
+        for folder, _, names in os.walk(source / "tenon", followlinks=True)
+        for name in names
     }
 
 
@@ -87,6 +84,18 @@ def test_wheel_is_typed_and_licensed(wheel: Path) -> None:
 def test_import(installed: Path, tmp_path: Path) -> None:
     where = run(installed / "python", "-c", "import tenon; print(tenon.__file__)", cwd=tmp_path)
     assert Path(where.strip()).is_relative_to(installed.parent)
+
+
+def test_the_sources_are_the_package(tmp_path: Path) -> None:
+    """In the root of a clone the interpreter sees the sources, whatever is installed."""
+    shutil.copytree(ROOT / "tenon", tmp_path / "tenon", symlinks=True)
+    for layer in LAYERS:
+        assert (ROOT / "tenon" / layer).readlink() == Path("..", layer)
+        shutil.copytree(ROOT / layer, tmp_path / layer)
+    program = "import tenon; print(tenon.__file__, float(tenon.exp(0.0)))"
+    where, value = run(sys.executable, "-c", program, cwd=tmp_path).split()
+    assert Path(where) == tmp_path / "tenon" / "__init__.py"
+    assert value == "1.0"
 
 
 def test_tenon_opt(installed: Path, tmp_path: Path) -> None:
