@@ -23,6 +23,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tenon.dialects.assembly import parse_op, print_op
+from tenon.dialects.hints import did_you_mean
 from tenon.dialects.inference import InferenceError, compatible
 from tenon.dialects.known_results import KnownResults, KnownSettings
 from tenon.dialects.location import at_line
@@ -35,6 +36,7 @@ from tenon.dialects.size import Size
 from tenon.dialects.structured import as_index
 from tenon.dialects.traits import NoGradient
 from tenon.dialects.types import AnyTensor, element_of, i64, numpy_dtype
+from tenon.dialects.user_traceback import hide_own_frames
 from tenon.dialects.value import Value, emit, insertion_point, ops
 
 if TYPE_CHECKING:
@@ -141,7 +143,8 @@ class TensorOp(IRDLOperation, ABC):
         for name in settings:
             if name not in declared:
                 known = ", ".join(declared) or "none"
-                raise TypeError(f"{cls.name}: unknown setting {name!r} (settings: {known})")
+                meant = did_you_mean(name, cls.SIGNATURE.argument_names)
+                raise TypeError(f"{cls.name}: unknown setting {name!r} (settings: {known}){meant}")
         properties: dict[str, Attribute] = {}
         for name, constraint in declared.items():
             value = settings.get(name, constraint.default)
@@ -442,6 +445,9 @@ def tensor_op(cls: TensorOpT) -> TensorOpT:
 
     Raises `TypeError` when the class lacks what its family needs, `ValueError` when another module has taken the name.
     """
+    if not (isinstance(cls, type) and issubclass(cls, TensorOp)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        shown = getattr(cls, "__name__", repr(cls))
+        raise TypeError(f"tensor_op: {shown} is no class of a family of ops, such as ElementwiseOp or CompositeOp")
     if "." not in cls.name:
         raise TypeError(f"{cls.__name__}: name {cls.name!r} lacks a dialect; write 'mine.{cls.name}', for example")
     request_segments(cls)
@@ -468,7 +474,11 @@ def tensor_op(cls: TensorOpT) -> TensorOpT:
 
 def _function(cls: type[TensorOp]) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
-        return cls.apply(*args, **kwargs)
+        try:
+            return cls.apply(*args, **kwargs)
+        except Exception as error:
+            hide_own_frames(error)
+            raise
 
     function.__name__ = function.__qualname__ = cls.name.rpartition(".")[2]
     function.__doc__ = cls.__doc__

@@ -139,6 +139,11 @@ class ImageOp(CompositeOp):
             return None
         if rank < 1:
             raise InferenceError(f"rank of {'weight' if x is None else 'x'} is {rank + 2} where 3 or more is needed")
+        if cls.RANK is None and x is not None and weight is not None and len(x) != len(weight):
+            raise InferenceError(
+                f"rank of x (n, channels, ...image) is {len(x)} and rank of weight (f, channels, ...window) is "
+                f"{len(weight)}; they must be the same"
+            )
         for name, shape, needed in (("x", x, rank + 2), ("weight", weight, rank + 2), ("bias", bias, 1)):
             if shape is not None and len(shape) != needed:
                 raise InferenceError(f"rank of {name} is {len(shape)} where {needed} is needed")

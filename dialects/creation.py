@@ -23,6 +23,10 @@ def full(shape: Sequence[int] | int, value: float, dtype: object = "f32") -> Any
     >>> tenon.full((2, 3), 7, dtype="i32")
     """
     size = (shape,) if isinstance(shape, int | np.integer | Size) else tuple(shape)
+    if isinstance(dtype, int | np.integer) and not isinstance(dtype, bool):
+        raise TypeError(f"the dtype of a new tensor is {dtype}; sizes go into one tuple, such as {(*size, dtype)}")
+    if value is None:
+        raise TypeError("the value of a new tensor is None where a number is needed")
     number = np.asarray(value, numpy_dtype(element_type(dtype)))
     if insertion_point() is None:
         return np.full(size, number)

@@ -133,6 +133,8 @@ def _words_of(key: Any) -> tuple[Any, Any]:
             f"the key of a random op {given} where 2 words (i32) are needed, such as np.array([0, 42], np.int32); "
             "tenon.split_key and tenon.fold_in make more of them"
         )
+    if isinstance(key, np.ndarray) and key.dtype == np.uint32:
+        key = key.view(np.int32)
     return key[0], key[1]
 
 

@@ -11,13 +11,15 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tenon.dialects.registry import find_function
+from tenon.dialects.hints import did_you_mean
+from tenon.dialects.inference import InferenceError
+from tenon.dialects.registry import find_function, function_names
 from tenon.dialects.types import element_type, numpy_dtype, shape_of
 
 if TYPE_CHECKING:
@@ -202,11 +204,22 @@ class Value:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         function = ops.find(_UFUNC_OPS.get(ufunc.__name__, ufunc.__name__))
         if method != "__call__" or options or function is None:
-            called = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-            raise TracedValueError(
-                f"numpy.{called} cannot be traced (argument {self.ssa.type}); use the functions of tenon"
-            )
+            self._refuse(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")
         return function(*inputs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        # NumPy's functions of the shape, and those that call a method of the same meaning, work; others would convert.
+        try:
+            return function.__wrapped__(*args, **kwargs)
+        except InferenceError:
+            raise
+        except TypeError:
+            self._refuse(function.__name__)
+
+    def _refuse(self, name: str) -> NoReturn:
+        own = ops.find(_UFUNC_OPS.get(name, name))
+        instead = "the functions of tenon" if own is None else f"tenon.{own.__name__}"
+        raise TracedValueError(f"numpy.{name} cannot be traced (argument {self.ssa.type}); use {instead}") from None
 
     def _no_number(self, *_: object, **__: object) -> Any:
         raise TracedValueError(
@@ -214,14 +227,26 @@ class Value:
             "compute on it with tenon functions, or return it and convert the result"
         )
 
-    __float__ = __int__ = __index__ = __complex__ = __array__ = _no_number
+    __float__ = __int__ = __index__ = __complex__ = __array__ = __reduce__ = _no_number
+
+    def __format__(self, specification: str) -> str:
+        return self._no_number() if specification else repr(self)
+
+    def __copy__(self) -> Value:
+        return self  # it cannot be changed
+
+    def __deepcopy__(self, _: Any) -> Value:
+        return self
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):
             raise AttributeError(name)
         function = ops.find(name)
         if function is None:
-            raise AttributeError(f"a traced value has no attribute or op {name!r}")
+            if name in ("item", "numpy", "tolist"):
+                self._no_number()
+            meant = did_you_mean(name, function_names())
+            raise AttributeError(f"a traced value has no attribute or op {name!r}{meant}")
         return lambda *args, **settings: function(self, *args, **settings)
 
     def __getitem__(self, key: Any) -> Value:
@@ -354,7 +379,7 @@ class FunctionNamespace:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         function = None if name.startswith("__") else self.find(name)
         if function is None:
-            raise AttributeError(f"there is no op named {name!r}")
+            raise AttributeError(f"there is no op named {name!r}{did_you_mean(name, function_names())}")
         return function
 
 

@@ -13,6 +13,7 @@ from typing import Any, Self
 from tenon.dialects.registry import generation, watch_generation
 from tenon.dialects.size import UndecidedSizeError
 from tenon.dialects.types import AnyTensor, element_of, shape_of, tensor_type
+from tenon.dialects.user_traceback import shows_user_frames
 from tenon.dialects.value import insertion_point
 from tenon.runtime.arguments import LeafSizes, Parameters, ShapeDtype, Signature, abstract
 from tenon.runtime.callable_class import native_class
@@ -87,6 +88,7 @@ class JitFunction:
         made._compiled, made._lock, made._described = {}, threading.RLock(), {}
         return made
 
+    @shows_user_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on arrays, compiling first if this signature is new. Inside another trace, join that trace.
 

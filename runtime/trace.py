@@ -20,10 +20,14 @@ from tenon.dialects.base import to_value
 from tenon.dialects.frozen_arguments import freeze
 from tenon.dialects.location import at_line
 from tenon.dialects.types import AnyTensor
+from tenon.dialects.user_traceback import show_all_frames_if
 from tenon.dialects.value import InsertionPoint, TracedValueError, Value, inserting
 from tenon.passes.name_sizes import record_shapes
 from tenon.runtime.arguments import as_array, is_array
+from tenon.runtime.knobs import knobs
 from tenon.runtime.tree import Structure, flatten, paths, unflatten
+
+show_all_frames_if(lambda: knobs.debug >= 1)
 
 
 @lru_cache(maxsize=4096)

@@ -19,6 +19,7 @@ from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp
 from tenon.dialects.family_control_flow import YieldOp
 from tenon.dialects.size import Size, UndecidedSizeError
 from tenon.dialects.types import element_of, i1, is_float, shape_of, tensor_type
+from tenon.dialects.user_traceback import shows_user_frames
 from tenon.dialects.value import Value, emit, inserting, insertion_point, ops
 from tenon.passes.differentiate import gradients
 from tenon.runtime.arguments import as_array, is_array
@@ -90,7 +91,9 @@ def _gradient_trees(
 
 
 def _positions(argnums: int | Sequence[int], count: int, what: str) -> tuple[int, ...]:
-    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    positions: tuple[Any, ...] = (argnums,) if isinstance(argnums, int | str) else tuple(argnums)
+    if not all(hasattr(position, "__index__") for position in positions):
+        raise TypeError(f"{what}: argnums is {argnums!r} where the position of an argument, or several, is needed")
     for position in positions:
         if not -count <= position < count:
             raise ValueError(f"{what}: argument {position} is asked for, but {count} are given")
@@ -102,6 +105,7 @@ def at_once(transformed: Callable[..., Any]) -> Callable[..., Any]:
     compiled = jit(transformed)
 
     @functools.wraps(transformed)
+    @shows_user_frames
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         return (transformed if insertion_point() is not None else compiled)(*args, **kwargs)
 

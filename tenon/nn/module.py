@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from tenon.dialects.user_traceback import shows_user_frames
 from tenon.dialects.value import Value
 from tenon.runtime.tree import register_node
 
@@ -71,16 +72,26 @@ class Module:
     training: bool
     buffer_names: tuple[str, ...]
 
-    def __init__(self) -> None:
-        self.training = True
-        self.buffer_names = ()
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        # Not in `__init__`, which subclasses forget to call.
+        module = super().__new__(cls)
+        module.training = True
+        module.buffer_names = ()
+        return module
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The module's result; to be defined by each module."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
+    @shows_user_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.forward(*args, **kwargs)
+        try:
+            return self.forward(*args, **kwargs)
+        except Exception as error:
+            # The frames of Tenon's own modules are not shown.
+            if type(self).__module__.startswith("tenon."):
+                error.add_note(f"in {self._described()}")
+            raise
 
     def register_buffer(self, name: str, value: Array) -> None:
         """Make `value` an attribute that is saved with the module, but not trained."""
@@ -155,13 +166,17 @@ class Module:
         return self.train(False)
 
     def __repr__(self) -> str:
-        inner = ", ".join(f"{name}={child!r}" for name, child in self.children())
-        own = ", ".join(
-            f"{name}={value!r}"
+        return self._described(*[f"{name}={child!r}" for name, child in self.children()])
+
+    def _described(self, *inner: str) -> str:
+        """The class with its settings and the shapes of its parameters, then `inner`."""
+        own = [
+            f"{name}={value!r}" if isinstance(value, int | float | str) else f"{name}: {tuple(value.shape)}"
             for name, value in vars(self).items()
-            if isinstance(value, int | float | str) and name != "training"
-        )
-        return f"{type(self).__name__}({', '.join(part for part in (own, inner) if part)})"
+            if name not in ("training", *self.buffer_names)
+            and (isinstance(value, int | float | str) or hasattr(value, "shape"))
+        ]
+        return f"{type(self).__name__}({', '.join([*own, *inner])})"
 
 
 def _modules_in(path: str, value: Any) -> Iterator[tuple[str, Module]]:

@@ -45,7 +45,7 @@ def repeat(x: Any) -> Any:
         (lambda x: range(x), USE_FUNCTIONS),
         (lambda x: float(x), USE_FUNCTIONS),
         (lambda x: np.asarray(x), USE_FUNCTIONS),
-        (lambda x: f"{x:.2f}", "unsupported format string"),
+        (lambda x: f"{x:.2f}", "elements of a traced value"),
     ],
 )
 def test_traced_value_where_python_needs_a_number(function: Any, hint: str) -> None:

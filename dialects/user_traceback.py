@@ -1,0 +1,80 @@
+"""Tracebacks that show the user's program: Tenon's own frames are left out where an error was raised on purpose."""
+
+from __future__ import annotations
+
+import dis
+import functools
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+_RAISE = dis.opmap["RAISE_VARARGS"]
+_OWN = ("tenon", "xdsl")
+_SHORTENED = "_tenon_frames_hidden"
+_IS_SHOWING_ALL: list[Callable[[], bool]] = []
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def show_all_frames_if(asked: Callable[[], bool]) -> None:
+    """Leave tracebacks whole wherever `asked` says so."""
+    _IS_SHOWING_ALL[:] = [asked]
+
+
+def shows_user_frames(function: Callable[P, R]) -> Callable[P, R]:
+    """Let errors that leave `function` show the frames of the user's program alone (see `hide_own_frames`)."""
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            hide_own_frames(error)
+            raise
+
+    return wrapper
+
+
+def hide_own_frames(error: BaseException) -> None:
+    """Take Tenon's own frames out of the tracebacks of `error` and of what it was raised from.
+
+    A traceback that ends in Tenon without a `raise` statement is a defect there, and stays whole.
+    """
+    if _IS_SHOWING_ALL and _IS_SHOWING_ALL[0]():
+        return
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        frames = list(_frames(current.__traceback__))
+        if frames and (_is_shortened(current) or not _is_own(frames[-1]) or _is_raised_on_purpose(frames[-1])):
+            current.__traceback__ = _joined([frame for frame in frames if not _is_own(frame)])
+            vars(current)[_SHORTENED] = True
+        current = current.__cause__ or current.__context__
+
+
+def _is_shortened(error: BaseException) -> bool:
+    """Whether this was done further in; the frame that raised `error` is gone then."""
+    return _SHORTENED in vars(error)
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _is_own(traceback: TracebackType) -> bool:
+    return str(traceback.tb_frame.f_globals.get("__name__", "")).partition(".")[0] in _OWN
+
+
+def _is_raised_on_purpose(traceback: TracebackType) -> bool:
+    return traceback.tb_frame.f_code.co_code[traceback.tb_lasti] == _RAISE
+
+
+def _joined(frames: list[TracebackType]) -> TracebackType | None:
+    joined: TracebackType | None = None
+    for kept in reversed(frames):
+        joined = TracebackType(joined, kept.tb_frame, kept.tb_lasti, kept.tb_lineno)
+    return joined

@@ -1,0 +1,130 @@
+"""What is said about programs that are wrong, and which lines of theirs are shown."""
+
+from __future__ import annotations
+
+import copy
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenon
+from tenon import nn
+from tenon.runtime.knobs import knobs
+
+X = np.ones((3, 4), np.float32)
+
+MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: tenon.sofmax(X), AttributeError, "no op 'sofmax', did you mean 'softmax'?"),
+    (lambda: tenon.jit(lambda x: x.sofmax())(X), AttributeError, "op 'sofmax', did you mean 'softmax'?"),
+    (lambda: tenon.softmax(X, axes=1), TypeError, "unknown setting 'axes' (settings: axis), did you mean 'axis'?"),
+    (lambda: tenon.jit(lambda x: np.sum(x))(X), TypeError, "numpy.sum cannot be traced (argument tensor<3x4xf32>); use "
+     "tenon.sum"),
+    (lambda: tenon.jit(lambda x: np.concatenate([x, x]))(X), TypeError, "numpy.concatenate cannot be traced"),
+    (lambda: tenon.jit(lambda x: x.item())(X), TypeError, "the elements of a traced value (tensor<3x4xf32>)"),
+    (lambda: tenon.jit(lambda x: f"{x:.2f}")(X), TypeError, "the elements of a traced value (tensor<3x4xf32>)"),
+    (lambda: tenon.grad(lambda x: x, argnums="x")(1.0), TypeError, "grad: argnums is 'x' where the position of"),
+    (lambda: tenon.tensor_op(lambda x: x), TypeError, "tensor_op: <lambda> is no class of a family of ops"),
+    (lambda: tenon.zeros(2, 3), TypeError, "the dtype of a new tensor is 3; sizes go into one tuple, such as (2, 3)"),
+    (lambda: tenon.full((2,), None), TypeError, "the value of a new tensor is None where a number is needed"),
+    (lambda: nn.Conv2d(1, 4, 3)(X[None]), ValueError, "rank of x (n, channels, ...image) is 3 and rank of weight"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "kind", "message"), MESSAGES)
+def test_messages(program: Callable[[], Any], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind) as raised:
+        program()
+    assert message in str(raised.value)
+
+
+def product(x: Any) -> Any:
+    return tenon.matmul(x, x)
+
+
+def unending(x: Any) -> Any:
+    return unending(x)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda: product(X),
+        lambda: tenon.jit(product)(X),
+        lambda: tenon.grad(lambda x: product(x).sum())(X),
+        lambda: tenon.vmap(lambda x: product(x[None]))(X),
+        lambda: nn.Sequential(product)(X),
+        lambda: tenon.jit(nn.Sequential(nn.Sequential(product)))(X),
+    ],
+)
+def test_tracebacks_show_the_users_lines_alone(program: Callable[[], Any]) -> None:
+    with pytest.raises(ValueError, match="dimension k is 4 in x and") as raised:
+        program()
+    shown = traceback.extract_tb(raised.value.__traceback__)
+    assert {frame.filename for frame in shown} == {__file__}
+    assert shown[-1].name == "product"
+    with knobs.override(debug=1), pytest.raises(ValueError, match="dimension k") as raised:
+        program()
+    assert {frame.filename for frame in traceback.extract_tb(raised.value.__traceback__)} > {__file__}
+
+
+def test_defects_keep_their_whole_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Tenon did not raise on purpose shows where it happened."""
+
+    def broken(*_: Any, **__: Any) -> Any:
+        return {}["missing"]
+
+    monkeypatch.setitem(broken.__globals__, "__name__", "tenon.broken")
+    monkeypatch.setattr(tenon.matmul.op, "infer", broken)
+    with pytest.raises(KeyError) as raised:
+        tenon.jit(lambda x: tenon.matmul(x, x.T))(X)
+    frames = traceback.extract_tb(raised.value.__traceback__)
+    assert frames[-1].name == "broken"
+    assert len(frames) > 5
+
+
+def test_users_own_errors_show_the_users_lines_alone() -> None:
+    def failing(x: Any) -> Any:
+        return {}[x.shape]
+
+    with pytest.raises(KeyError) as raised:
+        tenon.jit(failing)(X)
+    assert [frame.filename for frame in traceback.extract_tb(raised.value.__traceback__)] == [__file__, __file__]
+
+
+def test_layers_of_tenon_are_named() -> None:
+    with pytest.raises(ValueError, match="dimension k is 4 in x and 5 in y") as raised:
+        nn.Sequential(nn.Linear(5, 2))(X)
+    assert raised.value.__notes__[0] == "in Linear(weight: (2, 5), bias: (2,))"
+
+
+def test_modules_need_no_initializer_of_the_base() -> None:
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            self.layer = nn.Linear(4, 2)
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(x)
+
+    network = Network()
+    assert sorted(network.named_parameters()) == ["layer.bias", "layer.weight"]
+    assert tenon.jit(network)(X).shape == (3, 2)
+    assert network.eval().training is False
+
+
+def test_traced_values_may_be_copied_and_asked_for_their_shape() -> None:
+    def function(x: Any) -> Any:
+        assert np.shape(x) == (3, 4)
+        assert np.ndim(x) == 2
+        assert np.size(x) == 12
+        assert f"{x}" == "<traced tensor<3x4xf32>>"
+        return copy.deepcopy([x])[0] + copy.copy(x) + np.transpose(np.transpose(x))
+
+    np.testing.assert_array_equal(tenon.jit(function)(X), 3 * X)
+
+
+def test_keys_may_be_unsigned() -> None:
+    words = np.array([3_000_000_000, 7], np.uint32)
+    np.testing.assert_array_equal(tenon.random_bits(words, (4,)), tenon.random_bits(words.view(np.int32), (4,)))
