@@ -390,7 +390,9 @@ def to_value(value: Any, element: Attribute | None = None) -> Value:
             array = array.astype(array.dtype.newbyteorder("="))
         if element is not None and array.ndim == 0:
             array = array.astype(numpy_dtype(element))
-        value = ops.constant(value=array)
+        point = insertion_point()
+        captured = None if point is None else point.captured(array)
+        value = ops.constant(value=array) if captured is None else captured
     if element is not None and value.element_type != element:
         value = ops.cast(value, dtype=element)
     return value

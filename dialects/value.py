@@ -49,6 +49,10 @@ class InsertionPoint:
         else:
             self.block.insert_op_before(op, self.anchor)
 
+    def captured(self, array: np.ndarray[Any, Any]) -> Value | None:
+        """The value of an input that stands for an array from outside of the trace; `None` where it is a constant."""
+        return None
+
 
 class _State(threading.local):
     def __init__(self) -> None:

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.bounded_cache import BoundedCache
 from tenon.dialects.frozen_arguments import PREPARE
+from tenon.dialects.registry import generation
 from tenon.dialects.size import replaced
 from tenon.dialects.types import element_type, numpy_dtype
 from tenon.runtime import cache, lower
@@ -80,7 +81,8 @@ def executable(module: ModuleOp, device: str, name: str = "main") -> Executable:
     with collection_paused():
         if knobs.interpret:
             return InterpretedExecutable(module)
-        key = cache.key(digest(module), _meaning(module, device), device, _target_key(device))
+        said = digest(module)
+        key = cache.key(said, _meaning(module, said, device), device, _target_key(device))
         # With a folder for the IR, every pass has to run once more so that its result can be written there.
         known = _executables.get(key) if knobs.dump_ir is None else None
         if known is None:
@@ -92,12 +94,22 @@ def executable(module: ModuleOp, device: str, name: str = "main") -> Executable:
         return known
 
 
-def _meaning(module: ModuleOp, device: str) -> str:
-    """What a module does not say itself: what the hooks of ops that are not Tenon's own make of it while compiling."""
-    kinds = {type(op) for op in module.walk()}
+# What modules with ops of users mean, by what they say and what the ops are.
+_meanings: BoundedCache[str] = BoundedCache(256)
+
+
+def _meaning(module: ModuleOp, said: str, device: str) -> str:
+    """What a module, whose digest is `said`, does not say itself: what the hooks of ops that are not Tenon's own make
+    of it while compiling.
+    """
+    kinds = frozenset([type(op) for op in module.walk()])
     if all(kind.__module__.startswith(("tenon.", "xdsl.")) for kind in kinds):
         return ""
-    return digest(lower.without_tensor_ops(module, device))
+    key = (said, kinds, device, lower.options(device), generation())
+    known = _meanings.get(key)
+    if known is None:
+        known = _meanings[key] = digest(lower.without_tensor_ops(module, device))
+    return known
 
 
 def _target_key(device: str) -> str:

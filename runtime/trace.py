@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, IntAttr, ModuleOp, StringAttr, i64
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Block, Operation
 
 import tenon.dialects.library  # noqa: F401  # pyright: ignore[reportUnusedImport]  registers the ops
 from tenon.dialects.base import to_value
 from tenon.dialects.frozen_arguments import freeze
 from tenon.dialects.location import at_line
-from tenon.dialects.types import AnyTensor
+from tenon.dialects.types import AnyTensor, array_type
 from tenon.dialects.user_traceback import show_all_frames_if
-from tenon.dialects.value import InsertionPoint, TracedValueError, Value, inserting
+from tenon.dialects.value import InsertionPoint, TracedValueError, Value, inserting, insertion_point
 from tenon.passes.name_sizes import record_shapes
 from tenon.runtime.arguments import as_array, is_array
 from tenon.runtime.knobs import knobs
@@ -54,16 +55,59 @@ def user_location() -> FileLineColLoc | None:
     return None
 
 
+class Captures:
+    """The arrays that a traced function takes from around it, as inputs of its program behind those that it declares.
+
+    An array that is met again is the same input, unless it was written to meanwhile: its elements count as they were.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: list[np.ndarray[Any, Any]] = []
+        self._block: Block | None = None
+        # with the arrays themselves, so that no other one gets their identity
+        self._known: dict[int, list[tuple[Any, np.ndarray[Any, Any], Value]]] = {}
+
+    def begin(self, block: Block) -> None:
+        """Make arguments of `block` of what is captured from now on."""
+        self._block = block
+
+    def value_of(self, array: np.ndarray[Any, Any]) -> Value:
+        """The input for `array`, which is copied."""
+        assert self._block is not None
+        same = self._known.setdefault(id(array), [])
+        for _, held, value in same:
+            if held.dtype == array.dtype and held.shape == array.shape and held.tobytes() == array.tobytes():
+                return value
+        held = np.array(array, order="C")
+        value = Value(self._block.insert_arg(array_type(held), len(self._block.args)))
+        self.arrays.append(held)
+        same.append((array, held, value))
+        return value
+
+
 class TracingPoint(InsertionPoint):
     """The end of a block of the function being traced; ops get the user's line as location."""
 
-    __slots__ = ()
+    __slots__ = ("captures",)
+
+    def __init__(self, block: Block, captures: Captures | None = None) -> None:
+        super().__init__(block)
+        self.captures = captures
 
     def insert(self, op: Operation) -> None:
         self.block.add_op(op)
         location = user_location()
         if location is not None:
             op.location = location
+
+    def captured(self, array: np.ndarray[Any, Any]) -> Value | None:
+        return None if self.captures is None else self.captures.value_of(array)
+
+
+def tracing_inside(block: Block) -> TracingPoint:
+    """The end of `block`, which becomes a region of what is being traced, or is batched into it."""
+    point = insertion_point()
+    return TracingPoint(block, point.captures if isinstance(point, TracingPoint) else None)
 
 
 @dataclass(frozen=True)
@@ -82,13 +126,15 @@ def trace(
     names: Sequence[str],
     donated: Sequence[bool] = (),
     frozen: Sequence[bool] = (),
+    captures: Captures | None = None,
 ) -> Trace:
     """Run `function(args, kwargs)` on traced values.
 
     `structure` is that of `(args, kwargs)`; its leaves become traced values of `types`, or stay `leaves` where a type
     is `None`. A result whose type is that of a donated argument takes over its memory; arguments that are frozen are
-    the same at every call. Raises `TracedValueError` where
-    a traced value is used outside of the function, branch or step that computed it.
+    the same at every call. With `captures`, which then has them, arrays that `function` takes from around it are inputs
+    behind the arguments; without, they are constants. Raises `TracedValueError` where a traced value is used outside of
+    the function, branch or step that computed it.
     """
     inputs: list[Attribute] = [t for t in types if t is not None]
     main = func.FuncOp("main", (inputs, []))
@@ -97,7 +143,9 @@ def trace(
     for argument, name in zip(block.args, given, strict=True):
         argument.name_hint = _identifier(name)
     arguments = iter([Value(a) for a in block.args])
-    with inserting(TracingPoint(block)):
+    if captures is not None:
+        captures.begin(block)
+    with inserting(TracingPoint(block, captures)):
         args, kwargs = unflatten(
             structure, [leaf if t is None else next(arguments) for leaf, t in zip(leaves, types, strict=True)]
         )

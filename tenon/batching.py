@@ -17,7 +17,7 @@ from tenon.dialects.types import element_of, tensor_type
 from tenon.dialects.value import Value, inserting
 from tenon.passes.batch import batch
 from tenon.runtime.arguments import as_array, is_array
-from tenon.runtime.trace import TracingPoint
+from tenon.runtime.trace import tracing_inside
 from tenon.runtime.tree import Structure, flatten, paths, unflatten
 from tenon.transform import at_once, name_of, trees
 
@@ -50,7 +50,7 @@ def vmap(
         block = Block(arg_types=[_type_of_one(x) for x in examples if x is not None])
         arguments = iter([Value(a) for a in block.args])
         given = [leaf if x is None else next(arguments) for leaf, x in zip(leaves, examples, strict=True)]
-        with inserting(TracingPoint(block)):
+        with inserting(tracing_inside(block)):
             own_args, own_kwargs = unflatten(structure, given)
             outputs, results = trees(function(*own_args, **own_kwargs), f"vmap: {name_of(function)}")
         targets = _axes_of(out_axes, results, "vmap: out_axes")

@@ -18,13 +18,13 @@ from tenon.dialects.checkpoint import CheckpointOp
 from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp
 from tenon.dialects.family_control_flow import YieldOp
 from tenon.dialects.size import Size, UndecidedSizeError
-from tenon.dialects.types import element_of, i1, is_float, shape_of, tensor_type
+from tenon.dialects.types import element_of, element_type, i1, is_float, shape_of, tensor_type
 from tenon.dialects.user_traceback import shows_user_frames
 from tenon.dialects.value import Value, emit, inserting, insertion_point, ops
 from tenon.passes.differentiate import gradients
-from tenon.runtime.arguments import as_array, is_array
-from tenon.runtime.jit import jit
-from tenon.runtime.trace import TracingPoint
+from tenon.runtime.arguments import Parameters, as_array, is_array
+from tenon.runtime.retrace import TracedCall
+from tenon.runtime.trace import tracing_inside
 from tenon.runtime.tree import Structure, describe, flatten, paths, unflatten
 
 
@@ -101,13 +101,19 @@ def _positions(argnums: int | Sequence[int], count: int, what: str) -> tuple[int
 
 
 def at_once(transformed: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile `transformed` for calls outside of a trace."""
-    compiled = jit(transformed)
+    """Trace, compile and run `transformed` at each call outside of a trace.
+
+    What it reads besides its arguments is read anew, so nothing of a former call is left but the compiled code, which
+    is found by its IR.
+    """
+    parameters = Parameters(transformed)
 
     @functools.wraps(transformed)
     @shows_user_frames
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return (transformed if insertion_point() is not None else compiled)(*args, **kwargs)
+        if insertion_point() is not None:
+            return transformed(*args, **kwargs)
+        return TracedCall(parameters, args, kwargs).run()
 
     return wrapper
 
@@ -161,40 +167,73 @@ def grad(
 def vjp(function: Callable[..., Any], *primals: Any, cotangent: Any = None) -> Any:
     """The value of `function` at `primals`, and its vector-Jacobian product.
 
-    Without `cotangent`: `(value, pull_back)`, where `pull_back(cotangent)` gives a tuple of one gradient per primal.
-    With it: `(value, gradients)`. A cotangent has the tree, shapes and dtypes of the value.
+    Without `cotangent`: `(value, pull_back)`, where `pull_back(cotangent)` gives a tuple of one gradient per primal, all
+    at the primals and whatever else `function` reads as they are now. With it: `(value, gradients)`. A cotangent has
+    the tree, shapes and dtypes of the value.
     """
 
-    def transformed(cotangent: Any, *arguments: Any) -> Any:
+    def linearized(*arguments: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
         result, groups = _linearized(function, arguments, range(len(arguments)), "vjp")
         outputs, structure = trees(result, "vjp")
-        seeds = _matching(cotangent, outputs, structure, "vjp: cotangent")
-        return result, tuple(_gradient_trees(outputs, seeds, groups))
 
-    compiled = at_once(transformed)
+        def pull_back(cotangent: Any) -> tuple[Any, ...]:
+            seeds = _matching(cotangent, outputs, structure, "vjp: cotangent")
+            return tuple(_gradient_trees(outputs, seeds, groups))
+
+        return result, pull_back
+
+    def both(cotangent: Any, *arguments: Any) -> Any:
+        value, pull_back = linearized(*arguments)
+        return value, pull_back(cotangent)
+
     if cotangent is not None:
-        return compiled(cotangent, *primals)
+        return at_once(both)(cotangent, *primals)
+    if insertion_point() is not None:
+        return linearized(*primals)
     value = at_once(lambda *arguments: function(*arguments))(*primals)
-    return value, lambda cotangent: compiled(cotangent, *primals)[1]
+    leaves, structure = flatten(value)
+    backward = TracedCall(Parameters(lambda *given: both(*given)[1]), (value, *primals), {}, holds=True)
+
+    def pull_back(cotangent: Any) -> tuple[Any, ...]:
+        return backward.run(_seeds(cotangent, leaves, structure, "vjp: cotangent"))
+
+    return value, pull_back
 
 
 def _matching(tree: Any, like: Sequence[Value], structure: Structure, what: str) -> list[Value | None]:
     """The leaves of `tree`, which must have the structure, shapes and dtypes of `like`; `None` where `like` is no
     float.
     """
+    return [
+        None if seed is None else ops.cast(seed, dtype=v.element_type) if seed.element_type != v.element_type else seed
+        for v, seed in zip(like, _fitting(tree, like, structure, what, to_value), strict=True)
+    ]
+
+
+def _seeds(tree: Any, like: Sequence[Any], structure: Structure, what: str) -> list[Any]:
+    """As `_matching`, outside of a trace: arrays, and where `like` is no float what is there."""
+    found = _fitting(tree, like, structure, what, lambda array: array)
+    return [v if seed is None else seed.astype(v.dtype) for v, seed in zip(like, found, strict=True)]
+
+
+def _fitting(
+    tree: Any, like: Sequence[Any], structure: Structure, what: str, converted: Callable[[Any], Any]
+) -> list[Any]:
+    """The leaves of `tree` that belong to floats in `like`, `None` for others; raises unless structure and shapes
+    agree."""
     leaves, given = flatten(tree)
     if given != structure:
         raise ValueError(f"{what} is a {describe(tree)}, which has not the structure of the value")
-    seeds: list[Value | None] = []
+    found: list[Any] = []
     for value, leaf, name in zip(like, leaves, paths(structure), strict=True):
-        if not is_float(value.element_type):
-            seeds.append(None)
+        if not is_float(element_type(value.dtype)):
+            found.append(None)
             continue
-        seed = leaf if isinstance(leaf, Value) else to_value(as_array(leaf, what))
+        seed = leaf if isinstance(leaf, Value) else converted(as_array(leaf, what))
         if seed.shape != value.shape:
             raise ValueError(f"{what}: {name} has shape {seed.shape} where {value.shape} is needed")
-        seeds.append(ops.cast(seed, dtype=value.element_type) if seed.element_type != value.element_type else seed)
-    return seeds
+        found.append(seed)
+    return found
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
@@ -242,13 +281,13 @@ def _region(
 ) -> tuple[Block, list[Value], Structure]:
     """A block that computes `function(*build(arguments), **keywords)`; what it gives, before it is ended."""
     block = Block(arg_types=types)
-    with inserting(TracingPoint(block)):
+    with inserting(tracing_inside(block)):
         outputs, structure = trees(function(*build([Value(a) for a in block.args]), **keywords), name_of(function))
     return block, outputs, structure
 
 
 def _end(block: Block, values: Sequence[Value]) -> None:
-    with inserting(TracingPoint(block)):
+    with inserting(tracing_inside(block)):
         emit(YieldOp(*[v.ssa for v in values]))
 
 
