@@ -17,7 +17,7 @@ from tenon.dialects.size import Size
 from tenon.dialects.types import AnyTensor, array_type, element_of, element_type, numpy_dtype, shape_of, tensor_type
 from tenon.dialects.value import TracedValueError, Value, insertion_point
 from tenon.runtime.dlpack import from_dlpack
-from tenon.runtime.tree import Structure, flatten, paths, static_key
+from tenon.runtime.tree import Structure, UnnoticedChangeError, flatten, paths, static_key
 
 if TYPE_CHECKING:
     from tenon.runtime.frozen import FrozenArguments
@@ -78,7 +78,7 @@ def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
         if not array.dtype.isnative:
             warnings.warn(
                 f"{name} is of the other byte order ({array.dtype.str}) and converted at every call",
-                stacklevel=_user_stacklevel(),
+                stacklevel=user_stacklevel(),
             )
             array = array.astype(array.dtype.newbyteorder("="))
         try:
@@ -88,7 +88,7 @@ def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
     return array
 
 
-def _user_stacklevel() -> int:
+def user_stacklevel() -> int:
     """The `stacklevel` with which a warning of the caller points at the innermost line that is not Tenon's own."""
     level, frame = 1, sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tenon":
@@ -269,7 +269,12 @@ class Parameters:
                 "pass it to .trace, .lower or .compile"
             )
         try:
-            return static_key(value)
+            return static_key(value, is_trusted=isinstance(leaf, Static))
+        except UnnoticedChangeError as error:
+            raise TypeError(
+                f"{self._where(structure, position)} (a {type(value).__name__}) {error}; make it a dataclass or a "
+                "tenon.nn.Module, whose arrays are data, or name it in static= if it never changes"
+            ) from None
         except TypeError:
             kind = type(value).__name__
             what = "is static, but not hashable" if isinstance(leaf, Static) else "is neither an array nor hashable"

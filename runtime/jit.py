@@ -27,7 +27,7 @@ from tenon.runtime.interface import EmptySizeError
 from tenon.runtime.knobs import knobs
 from tenon.runtime.stages import Compiled, Lowered, Traced
 from tenon.runtime.trace import trace
-from tenon.runtime.tree import Structure
+from tenon.runtime.tree import Structure, tell_by_identity
 
 watch_generation(expire)
 
@@ -216,6 +216,9 @@ class JitFunction:
         return self.trace(*args, **kwargs).compile()
 
 
+tell_by_identity(JitFunction)
+
+
 def _sized(type_: AnyTensor, sizes: LeafSizes, position: int) -> AnyTensor:
     return tensor_type(sizes.shape(position, shape_of(type_) or ()), element_of(type_))
 
@@ -241,7 +244,12 @@ def jit(
     A tree is named by its argument, which stands for all its leaves, or leaf by leaf (`params.weight`). What cannot be
     compiled for all sizes is compiled for those of each call; `TENON_LOG_COMPILES=1` says why.
 
-    Usable as `@tenon.jit` and as `@tenon.jit(donate=("params",))`, on functions and on methods.
+    What `function` reads besides its arguments counts as it was when it was traced: arrays and numbers of closures and
+    globals are constants, which later changes do not reach. An object whose class does not define
+    `__eq__` and `__hash__` is refused as an argument, since it could change unnoticed, unless `static` names it.
+
+    Usable as `@tenon.jit` and as `@tenon.jit(donate=("params",))`, on functions, and on methods of trees (dataclasses,
+    modules).
     """
     if function is None:
         return lambda f: JitFunction(f, static, donate, device, dynamic)

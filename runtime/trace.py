@@ -6,6 +6,7 @@ Each recorded op carries the user's file and line as its location.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,9 +25,10 @@ from tenon.dialects.types import AnyTensor, array_type
 from tenon.dialects.user_traceback import show_all_frames_if
 from tenon.dialects.value import InsertionPoint, TracedValueError, Value, inserting, insertion_point
 from tenon.passes.name_sizes import record_shapes
-from tenon.runtime.arguments import as_array, is_array
+from tenon.runtime.arguments import as_array, is_array, user_stacklevel
 from tenon.runtime.knobs import knobs
 from tenon.runtime.tree import Structure, flatten, paths, unflatten
+from tenon.runtime.watch import watching
 
 show_all_frames_if(lambda: knobs.debug >= 1)
 
@@ -145,13 +147,15 @@ def trace(
     arguments = iter([Value(a) for a in block.args])
     if captures is not None:
         captures.begin(block)
-    with inserting(TracingPoint(block, captures)):
+    with watching(TracedValueError) as watch, inserting(TracingPoint(block, captures)):
         args, kwargs = unflatten(
             structure, [leaf if t is None else next(arguments) for leaf, t in zip(leaves, types, strict=True)]
         )
         outputs, result = flatten(function(args, kwargs))
         values = [_result(leaf, name) for leaf, name in zip(outputs, paths(result), strict=True)]
         block.add_op(func.ReturnOp(*[v.ssa for v in values]))
+    for lost in dict.fromkeys(watch.reports()):
+        warnings.warn(lost, stacklevel=user_stacklevel())
     main.update_function_type()
     record_shapes(main)
     if any(frozen):

@@ -4,19 +4,24 @@ Functions, classes and strings belong to the structure, and `None` is an empty t
 takes a tree apart into its leaves and a `Structure`, which puts such leaves together again. Structures are unique: two
 trees of the same structure give the same object, so comparing and hashing one costs nothing. Dataclass fields declared
 with `metadata={"static": True}` belong to the structure; their values need to be hashable, or lists, dicts and sets of
-what is. Static numbers are told apart by type as well (1, 1.0 and True differ), and floats by their bits.
+what is. Static numbers are told apart by type as well (1, 1.0 and True differ), and floats by their bits. Objects whose
+class has no equality of its own are refused: they could change, and would be taken for what they were. A bound method
+is a node whose child is its object.
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import threading
 import types
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Literal
 from weakref import WeakValueDictionary
+
+import numpy as np
 
 from tenon.runtime.epoch import expire
 
@@ -163,9 +168,49 @@ for _kind_of_constant in _CONSTANTS - {type(None)}:
     register_node(_kind_of_constant, lambda node: ((), (), (node,)), lambda kind, names, values, static: static[0])
 
 
+register_node(
+    types.MethodType,
+    lambda method: (("self",), (method.__self__,), (method.__func__,)),
+    lambda kind, names, values, static: kind(static[0], *values),
+)
+
+
 # --- static parts ---------------------------------------------------------------------------------
 
 _PLAIN = (str, type(None), type)
+
+
+# What is told from others by its identity, and does not change.
+_IDENTITIES: set[type] = {
+    object,
+    type,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.MethodWrapperType,
+    types.WrapperDescriptorType,
+    types.ModuleType,
+    types.EllipsisType,
+    types.NotImplementedType,
+    np.ufunc,
+}
+
+
+def tell_by_identity(kind: type) -> None:
+    """Take instances of `kind`, which do not change, as static values without an equality of their own."""
+    _IDENTITIES.add(kind)
+
+
+def _may_change_unnoticed(kind: type) -> bool:
+    return kind.__hash__ is object.__hash__ and kind is not object and _IDENTITIES.isdisjoint(kind.__mro__[:-1])
+
+
+class UnnoticedChangeError(TypeError):
+    """A static value that could change without being noticed; the message says so, and is to follow its name."""
+
+    def __init__(self, value: Any) -> None:
+        name = type(value).__name__
+        super().__init__(f"could change without being noticed: {name} does not define __eq__ and __hash__")
 
 
 def _is_immutable(static: Any, is_inner: bool = False) -> bool:
@@ -177,24 +222,32 @@ def _is_immutable(static: Any, is_inner: bool = False) -> bool:
     return not isinstance(static, list | set | dict)
 
 
-def static_key(value: Any) -> Hashable:
+def static_key(value: Any, *, is_trusted: bool = False) -> Hashable:
     """What tells a static value apart from others: hashable, and different for values that a program may treat
     differently.
 
-    Raises `TypeError` for a value that does not hash.
+    Raises `TypeError` for a value that does not hash; unless `is_trusted`, `UnnoticedChangeError` for one that is told
+    from others by its identity alone.
     """
     kind = type(value)
     if kind in _PLAIN:
         return value
     if kind is float:
         return float, value if value and value == value else value.hex()
+    key = functools.partial(static_key, is_trusted=is_trusted)
     if kind in (tuple, list):
-        return (kind, *map(static_key, value))
+        return (kind, *map(key, value))
     if kind in (set, frozenset):
-        return kind, frozenset(map(static_key, value))
+        return kind, frozenset(map(key, value))
     if kind is dict:
-        return (dict, *[(static_key(k), static_key(v)) for k, v in value.items()])
+        return (dict, *[(key(k), key(v)) for k, v in value.items()])
+    if kind is slice:
+        return slice, *map(key, (value.start, value.stop, value.step))
+    if kind is functools.partial:
+        return kind, key(value.func), key(value.args), key(value.keywords)
     hash(value)
+    if not is_trusted and _may_change_unnoticed(kind):
+        raise UnnoticedChangeError(value)
     return kind, value
 
 
@@ -246,7 +299,10 @@ def _tokenize(node: Any, leaves: list[Any], tokens: list[Any]) -> None:
 
 def _add_static(kind: type, static: Any, tokens: list[Any]) -> None:
     if not isinstance(static, dict):
-        tokens.append(static_key(static))
+        try:
+            tokens.append(static_key(static))
+        except UnnoticedChangeError as error:
+            raise TypeError(f"a {kind.__name__} holds what {error}") from None
         return
     tokens.append(len(static))
     for name, value in static.items():
@@ -258,6 +314,11 @@ def _add_static(kind: type, static: Any, tokens: list[Any]) -> None:
             continue
         try:
             tokens.append(static_key(value))
+        except UnnoticedChangeError as error:
+            raise TypeError(
+                f"{kind.__name__}.{name} (a {value_kind.__name__}) {error}; make it a frozen dataclass of "
+                "plain values, a Module, or an attribute of the class"
+            ) from None
         except TypeError:
             raise TypeError(
                 f"{kind.__name__}.{name} is a {value_kind.__name__}, which is neither an array nor hashable"

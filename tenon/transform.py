@@ -167,7 +167,7 @@ def grad(
 def vjp(function: Callable[..., Any], *primals: Any, cotangent: Any = None) -> Any:
     """The value of `function` at `primals`, and its vector-Jacobian product.
 
-    Without `cotangent`: `(value, pull_back)`, where `pull_back(cotangent)` gives a tuple of one gradient per primal, all
+    Without `cotangent`: `(value, pull_back)`, where `pull_back(cotangent)` gives a tuple of one gradient per primal,
     at the primals and whatever else `function` reads as they are now. With it: `(value, gradients)`. A cotangent has
     the tree, shapes and dtypes of the value.
     """

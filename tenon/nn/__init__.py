@@ -16,6 +16,7 @@ from __future__ import annotations
 from tenon.nn.activation import GELU, ReLU, Sigmoid, Softmax, Tanh
 from tenon.nn.container import Flatten, Identity, Sequential
 from tenon.nn.convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from tenon.nn.initialization import manual_seed
 from tenon.nn.linear import Embedding, Linear
 from tenon.nn.module import Module
 from tenon.nn.normalization import BatchNorm2d, Dropout, LayerNorm
@@ -59,4 +60,5 @@ __all__ = [
     "Sigmoid",
     "Softmax",
     "Tanh",
+    "manual_seed",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +12,43 @@ import numpy as np
 Seed = int | np.random.Generator | None
 
 
+class _Seeds:
+    """Where layers that are given no seed get one: each another one, in the order in which they are made."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.start(None)
+
+    def start(self, seed: int | None) -> None:
+        with self._lock:
+            self._sequence = np.random.SeedSequence(seed)
+
+    def next(self) -> np.random.SeedSequence:
+        with self._lock:
+            return self._sequence.spawn(1)[0]
+
+
+_SEEDS = _Seeds()
+
+
+def manual_seed(seed: int) -> None:
+    """Make what the layers made from now on draw (weights, masks of dropout) a function of `seed` and of their order.
+
+    Without it, layers that are given no `seed` of their own differ from process to process. Raises `ValueError` for a
+    negative seed.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+        raise TypeError(f"manual_seed: seed is {seed!r} where an integer is needed")
+    if seed < 0:
+        raise ValueError(f"manual_seed: seed is {seed}, which is negative")
+    _SEEDS.start(int(seed))
+
+
 def generator_of(seed: Seed) -> np.random.Generator:
-    """A generator as it is, or a new one from a seed; `None` is a random seed."""
-    return seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+    """A generator as it is, or a new one from a seed; `None` is a seed that no other layer has (see `manual_seed`)."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(_SEEDS.next() if seed is None else seed)
 
 
 def uniform(generator: np.random.Generator, shape: Sequence[int], fan_in: int, dtype: Any) -> Any:

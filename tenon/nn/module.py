@@ -11,7 +11,9 @@ import numpy as np
 
 from tenon.dialects.user_traceback import shows_user_frames
 from tenon.dialects.value import Value
+from tenon.nn.traced import watch_buffers, watch_foreign
 from tenon.runtime.tree import register_node
+from tenon.runtime.watch import watch
 
 Array = Any
 
@@ -74,10 +76,17 @@ class Module:
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         # Not in `__init__`, which subclasses forget to call.
-        module = super().__new__(cls)
+        module = object.__new__(cls)
+        tracing = watch()
+        if tracing is not None:
+            tracing.own(module)
         module.training = True
         module.buffer_names = ()
         return module
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        _watch_if_foreign(self)
+        object.__setattr__(self, name, value)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The module's result; to be defined by each module."""
@@ -85,6 +94,7 @@ class Module:
 
     @shows_user_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        _watch_if_foreign(self)
         try:
             return self.forward(*args, **kwargs)
         except Exception as error:
@@ -187,6 +197,12 @@ def _modules_in(path: str, value: Any) -> Iterator[tuple[str, Module]]:
             yield from _modules_in(f"{path}.{key}", item)
 
 
+def _watch_if_foreign(module: Module) -> None:
+    tracing = watch()
+    if tracing is not None and tracing.is_foreign(module):
+        watch_foreign(tracing, module)
+
+
 def _take_apart(module: Module) -> tuple[tuple[str, ...], Sequence[Any], Any]:
     names: list[str] = []
     values: list[Any] = []
@@ -207,6 +223,9 @@ def _put_together(kind: type, names: tuple[str, ...], values: Sequence[Any], sta
     attributes = vars(module)
     attributes.update(static)
     attributes.update(zip(names, values, strict=True))
+    tracing = watch()
+    if tracing is not None:
+        watch_buffers(tracing, tracing.own(module))
     return module
 
 

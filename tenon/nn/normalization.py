@@ -9,6 +9,7 @@ import numpy as np
 
 import tenon
 from tenon.dialects.size import Size
+from tenon.nn.initialization import Seed, generator_of
 from tenon.nn.module import Array, Module
 
 
@@ -74,16 +75,16 @@ class Dropout(Module):
     """While training, each element set to zero with probability `p` and the others scaled by 1/(1-p).
 
     The buffer `calls` counts the calls, so that each draws other elements; a traced function must return the module for
-    that.
+    that. Layers without a `seed` draw differently from each other.
     """
 
-    def __init__(self, p: float = 0.5, *, seed: int = 0) -> None:
+    def __init__(self, p: float = 0.5, *, seed: Seed = None) -> None:
         super().__init__()
         if not 0 <= p < 1:
             raise ValueError(f"Dropout: p is {p}, outside of [0, 1)")
         self.p = p
         self.key: Array
-        self.register_buffer("key", np.array([seed & 0x7FFFFFFF, seed >> 31], np.int32))
+        self.register_buffer("key", generator_of(seed).integers(0, 2**31, 2, np.int32))
         self.register_buffer("calls", np.zeros((), np.int32))
 
     def forward(self, x: Array) -> Array:

@@ -263,9 +263,9 @@ def test_objects_that_compare_by_contents_take_the_general_way() -> None:
 
 
 def test_methods_and_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass
     class Scaler:
-        def __init__(self, factor: float) -> None:
-            self.factor = factor
+        factor: float
 
         @tenon.jit
         def scale(self, x: Any) -> Any:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -100,9 +101,9 @@ def test_static_containers_are_compared_by_contents() -> None:
 
 
 def test_methods_are_bound() -> None:
+    @dataclass
     class Scaler:
-        def __init__(self, factor: float) -> None:
-            self.factor = factor
+        factor: float
 
         @tenon.jit
         def scale(self, x: Any) -> Any:
