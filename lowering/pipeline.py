@@ -17,6 +17,7 @@ from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.options import LoweringOptions
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
 from tenon.passes.pipeline import TENSOR_PIPELINE
+from tenon.passes.verification import Verification
 
 
 def _loader(module: str, name: str) -> Callable[[], type[ModulePass]]:
@@ -127,11 +128,21 @@ def stage_of(module: ModuleOp) -> str:
 Observer = Callable[[str, ModuleOp], None]
 
 
-def run_passes(ctx: Context, module: ModuleOp, passes: Sequence[str], observe: Observer | None = None) -> None:
-    """Run passes (names with options, as on the command line) in place; `observe(pass, module)` after each."""
+def run_passes(
+    ctx: Context, module: ModuleOp, passes: Sequence[str], observe: Observer | None = None, *, verify: bool = True
+) -> None:
+    """Run passes (names with options, as on the command line) in place; `observe(pass, module)` after each.
+
+    With `verify`, raise a `VerifyException` that says which pass left what invalid.
+    """
+    verification = Verification() if verify else None
+    if verification is not None:
+        verification.check(module)
     for text in passes:
         pass_ = _made(text)
         pass_.apply(ctx, module)
+        if verification is not None:
+            verification.after(pass_.name, module)
         if observe is not None:
             observe(pass_.name, module)
 
@@ -152,34 +163,46 @@ def _parsed(text: str, load: Callable[[], type[ModulePass]]) -> ModulePass:
     return load().from_spec(spec)
 
 
-def lower(ctx: Context, module: ModuleOp, options: LoweringOptions, observe: Observer | None = None) -> ModuleOp:
-    """Take `module` from the stage that it stands at through the passes of that stage and of all later ones."""
-    order = stages(options)
-    start = [stage.name for stage in order].index(stage_of(module))
-    for stage in order[start:]:
-        run_passes(ctx, module, stage.passes, observe)
+def lower(
+    ctx: Context, module: ModuleOp, options: LoweringOptions, observe: Observer | None = None, *, verify: bool = True
+) -> ModuleOp:
+    """Take `module` from the stage that it stands at through the passes of that stage and of all later ones; see
+    `run_passes`."""
+    passes = [text for stage in _stages_from(module, options) for text in stage.passes]
+    run_passes(ctx, module, passes, observe, verify=verify)
     return module
 
 
-def lower_by_function(ctx: Context, module: ModuleOp, options: LoweringOptions) -> Iterator[func.FuncOp]:
+def lower_by_function(
+    ctx: Context, module: ModuleOp, options: LoweringOptions, *, verify: bool = True
+) -> Iterator[func.FuncOp]:
     """Take `module` to the stage "buffered" as `lower` does, if it is before; then, as the result is asked for them,
     take its functions to loops one by one. The module is what `lower` gives when all were."""
-    order = stages(options)
-    names = [stage.name for stage in order]
-    start, buffered = names.index(stage_of(module)), names.index("buffered")
-    for stage in order[start:buffered]:
-        run_passes(ctx, module, stage.passes)
-    passes = [_made(text) for stage in order[max(start, buffered) :] for text in stage.passes]
+    order = _stages_from(module, options)
+    by_function = next(index for index, stage in enumerate(order) if stage.name in ("buffered", "loops"))
+    run_passes(ctx, module, [text for stage in order[:by_function] for text in stage.passes], verify=verify)
+    passes = [_made(text) for stage in order[by_function:] for text in stage.passes]
     changes = [(pass_, pass_.change(module)) for pass_ in passes if isinstance(pass_, FunctionPass)]
     assert len(changes) == len(passes)
-    return _changed(functions_in_order(module), changes)
+    return _changed(functions_in_order(module), changes, verify)
 
 
-def _changed(functions: Sequence[func.FuncOp], changes: Sequence[tuple[FunctionPass, Change]]) -> Iterator[func.FuncOp]:
+def _stages_from(module: ModuleOp, options: LoweringOptions) -> tuple[Stage, ...]:
+    """The stage that `module` stands at, and those that follow."""
+    order = stages(options)
+    return order[[stage.name for stage in order].index(stage_of(module)) :]
+
+
+def _changed(
+    functions: Sequence[func.FuncOp], changes: Sequence[tuple[FunctionPass, Change]], verify: bool
+) -> Iterator[func.FuncOp]:
     for function in functions:
+        verification = Verification() if verify else None
         for pass_, change in changes:
             if pass_.takes(function):
                 change(function)
+                if verification is not None:
+                    verification.after(pass_.name, function)
         yield function
 
 

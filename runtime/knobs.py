@@ -180,6 +180,7 @@ class Knobs:
         default_text="unset",
         effect="write the IR after every pass to a file of its own in this directory",
     )
+    verify = _flag("TENON_VERIFY", "verify the IR after every pass, to find the pass that breaks it")
     log_compiles = _flag("TENON_LOG_COMPILES", "say on stderr what was compiled and why a recompile happened")
     interpret = _flag("TENON_INTERPRET", "run the IR with NumPy instead of compiling it", decides_code=True)
     cache = _flag("TENON_CACHE", "keep compiled kernels on disk and reuse them", default=True)

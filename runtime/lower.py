@@ -126,7 +126,7 @@ def lower_module(module: ModuleOp, device: str, name: str = "main") -> ModuleOp:
     observer("input", module)
     with _named(name):
         # Passes take a context because those of xDSL do; only parsers ask it for dialects, which take long to load.
-        lower(Context(), module, options(device), observer)
+        lower(Context(), module, options(device), observer, verify=knobs.verify)
     observer.finish(module)
     return module
 
@@ -142,7 +142,7 @@ def lower_by_function(module: ModuleOp, device: str, name: str = "main") -> Iter
         return iter(functions_in_order(lower_module(module, device, name)))
     check_device(module, device)
     with _named(name):
-        functions = lower_by_function(Context(), module, options(device))
+        functions = lower_by_function(Context(), module, options(device), verify=knobs.verify)
     return _naming(name, functions)
 
 
@@ -167,14 +167,14 @@ def lowered_again(module: ModuleOp, options: LoweringOptions) -> ModuleOp:
     """A copy of `module`, which was lowered with `options` before, as loop IR."""
     from tenon.lowering.pipeline import lower
 
-    return lower(Context(), module.clone(), options)
+    return lower(Context(), module.clone(), options, verify=knobs.verify)
 
 
 def map_to_grid(module: ModuleOp) -> ModuleOp:
     """Make loop IR for CUDA kernels with a grid, in place."""
     from tenon.lowering.pipeline import run_passes
 
-    run_passes(Context(), module, ["map-to-grid"])
+    run_passes(Context(), module, ["map-to-grid"], verify=knobs.verify)
     return module
 
 
@@ -183,7 +183,7 @@ def structured(module: ModuleOp) -> ModuleOp:
     from tenon.lowering.pipeline import run_passes
 
     result = module.clone()
-    run_passes(Context(), result, ["decompose", "convert-tensor-to-structured"])
+    run_passes(Context(), result, ["decompose", "convert-tensor-to-structured"], verify=knobs.verify)
     return result
 
 
@@ -195,7 +195,7 @@ def without_tensor_ops(module: ModuleOp, device: str) -> ModuleOp:
     order = stages(options(device))
     names = [stage.name for stage in order]
     for stage in order[names.index(stage_of(module)) : names.index("structured")]:
-        run_passes(Context(), result, stage.passes)
+        run_passes(Context(), result, stage.passes, verify=knobs.verify)
     return result
 
 

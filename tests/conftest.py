@@ -18,10 +18,11 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "tenon")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep compiled kernels away from the user's cache, and kernels on few threads; the workers of xdist and
-    subprocesses inherit the variables.
+    """Keep compiled kernels away from the user's cache and on few threads, and verify what every pass leaves; the
+    workers of xdist and subprocesses inherit the variables.
     """
     os.environ.setdefault("TENON_NUM_THREADS", "2")
+    os.environ.setdefault("TENON_VERIFY", "1")
     if "TENON_CACHE_DIR" not in os.environ:
         directory = tempfile.mkdtemp(prefix="tenon-test-cache-")
         os.environ["TENON_CACHE_DIR"] = directory

@@ -3,9 +3,9 @@
 xDSL's driver with Tenon's dialects and passes; a Tenon pass replaces an xDSL pass of the same name. Dialects and passes
 are loaded when they are first named, because most of a short run is start-up.
 
-The module is verified, dominance included, after parsing and after the last pass, and with `--verify-each` after every
-pass. When something fails, the passes are run again on the input with every check on: that finds the first pass at
-fault and the IR before it, and a successful run pays nothing for it.
+The module is verified, dominance included, after parsing and after the last pass, and with `--verify-each` or
+`TENON_VERIFY=1` after every pass. When something fails, the passes are run again on the input with every check on: that
+finds the first pass at fault and the IR before it, and a successful run pays nothing for it.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from tenon.dialects.xdsl_corrections import correct_xdsl
 from tenon.lowering.pipeline import PASSES as LOWERING_PASSES
-from tenon.passes.dominance import check_dominance
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
+from tenon.passes.verification import Verification
 from tenon.runtime.collection import collection_paused
 from tenon.runtime.files import write_file
 from tenon.runtime.knobs import knobs
@@ -84,6 +84,7 @@ class TenonOptMain(xDSLOptMain):
 
     version_format: ClassVar[str] = f"tenon-opt {version('tenon')} (xdsl {{xdsl_version}})"
     specs: tuple[ArgSpec, ...]
+    verification: Verification
 
     def __init__(self, args: Sequence[str] | None = None) -> None:
         self.step_seconds: list[tuple[str, float]] = []
@@ -188,6 +189,7 @@ class TenonOptMain(xDSLOptMain):
             module = self.parse_chunk(BytesIO(source), extension)
         if module is None:
             return ""
+        self.verification = Verification()
         with self._timed("verify"):
             self._verify(module)
         try:
@@ -205,7 +207,7 @@ class TenonOptMain(xDSLOptMain):
         for index, (spec, module_pass) in enumerate(zip(self.specs, self.pipeline.passes, strict=True)):
             with self._timed(spec.name):
                 self._apply(index, module_pass, prog)
-            if self.args.verify_each or index == last:
+            if self.args.verify_each or knobs.verify or index == last:
                 with self._timed("verify"):
                     self._verify_after(index, prog)
             if self.args.print_ir_after_all:
@@ -223,8 +225,7 @@ class TenonOptMain(xDSLOptMain):
 
     def _verify(self, module: ModuleOp) -> None:
         if not self.args.disable_verify:
-            module.verify()
-            check_dominance(module)
+            self.verification.check(module)
 
     def _verify_after(self, index: int, module: ModuleOp) -> None:
         try:

@@ -57,7 +57,7 @@ def kernels_to_tune(module: ModuleOp) -> dict[str, func.FuncOp]:
     if stage_of(module) == "loops":
         raise ValueError("the program is at the stage of loops, where schedules are decided already")
     for stage in order[names.index(stage_of(module)) : names.index("buffered")]:
-        run_passes(new_context(), module, stage.passes)
+        run_passes(new_context(), module, stage.passes, verify=knobs.verify)
     found: dict[str, func.FuncOp] = {}
     for function in kernels_of(module):
         types = function.function_type.inputs

@@ -24,6 +24,7 @@ config.test_exec_root = lit_config.params.get("exec_root", str(default_exec_root
 
 scripts = Path(sys.executable).parent
 config.environment["PATH"] = os.pathsep.join([str(scripts), config.environment["PATH"]])
+config.environment["TENON_VERIFY"] = "1"
 config.environment["TENON_CACHE_DIR"] = str(Path(config.test_exec_root) / "cache")
 
 TO_LLVM = (

@@ -21,6 +21,7 @@ def test_defaults() -> None:
     assert {knob.name: getattr(knobs, knob.name) for knob in Knobs.all()} == {
         "debug": 0,
         "dump_ir": None,
+        "verify": False,
         "log_compiles": False,
         "interpret": False,
         "cache": True,
@@ -46,6 +47,7 @@ def test_defaults() -> None:
         ("TENON_DEBUG", "4", "debug", 4),
         ("TENON_DUMP_IR", "stages", "dump_ir", Path("stages")),
         ("TENON_DUMP_IR", "~/stages", "dump_ir", Path("~/stages").expanduser()),
+        ("TENON_VERIFY", "1", "verify", True),
         ("TENON_LOG_COMPILES", "1", "log_compiles", True),
         ("TENON_INTERPRET", "True", "interpret", True),
         ("TENON_INTERPRET", "on", "interpret", True),
