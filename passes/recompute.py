@@ -84,14 +84,7 @@ def _recompute(start: ContractionOp) -> None:
     late = [op for op in block.ops if op in later and op in users]
     if not late:
         return
-    needed: set[Operation] = set()
-    pending = [operand.owner for op in late for operand in used_values(op) if operand.owner in early]
-    while pending:
-        op = pending.pop()
-        if isinstance(op, Operation) and op in early and op not in needed:
-            needed.add(op)
-            pending += [operand.owner for operand in op.operands]
-    _clone_before(late, [op for op in early if op in needed])
+    _repeat_before(late, list(early))
 
 
 def _family(start: ContractionOp, block: Block) -> list[Operation]:
@@ -125,15 +118,28 @@ def _dependents(block: Block, origins: Iterable[Operation]) -> set[Operation]:
     return found
 
 
-def _clone_before(late: Sequence[Operation], ops: Sequence[Operation]) -> None:
-    """Clones of `ops` before the first of `late`, which use them from now on."""
+def _repeat_before(late: Sequence[Operation], family: Sequence[Operation]) -> None:
+    """Clones of what `late` needs of `family`, which `late` uses from now on; both are in the order of the block.
+
+    Each clone is put before the first op that needs it. What else the op is computed from is defined there, as it was
+    for the op itself; before all of `late` it need not be.
+    """
     block = late[0].parent
     assert block is not None
+    first: dict[Operation, Operation] = {}
+    for user in late:
+        pending = [user]
+        while pending:
+            needed = [operand.owner for operand in used_values(pending.pop())]
+            fresh = [op for op in family if op in needed and op not in first]
+            first |= dict.fromkeys(fresh, user)
+            pending += fresh
     mapper: dict[SSAValue, SSAValue] = {}
-    for op in ops:
-        clone = op.clone(mapper)
-        clone.attributes[RECOMPUTED] = UnitAttr()
-        block.insert_op_before(clone, late[0])
+    for op in family:
+        if op in first:
+            clone = op.clone(mapper)
+            clone.attributes[RECOMPUTED] = UnitAttr()
+            block.insert_op_before(clone, first[op])
     for op in late:
         for inner in op.walk():
             inner.operands = [mapper.get(operand, operand) for operand in inner.operands]
