@@ -52,6 +52,8 @@ Addresses = tuple[Any, int]
 def addresses(arrays: Sequence[np.ndarray[Any, Any]]) -> Addresses:
     """The addresses of `arrays` as a C array of pointers, and the flags (`C_CONTIGUOUS`, `ALIGNED`) that all of them
     have.
+
+    The C array keeps the arrays: as long as it is there, what it points to is.
     """
     return _reader()(arrays)
 
@@ -59,7 +61,8 @@ def addresses(arrays: Sequence[np.ndarray[Any, Any]]) -> Addresses:
 def _asked(arrays: Sequence[np.ndarray[Any, Any]]) -> Addresses:
     contiguous = all(array.flags.c_contiguous for array in arrays)
     aligned = all(array.flags.aligned for array in arrays)
-    pointers = (ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays])
+    pointers: Any = _pointers(len(arrays))(*[array.ctypes.data for array in arrays])
+    pointers.arrays = tuple(arrays)
     return pointers, C_CONTIGUOUS * contiguous | ALIGNED * aligned
 
 
@@ -81,7 +84,8 @@ def _reader() -> Callable[[Sequence[np.ndarray[Any, Any]]], Addresses]:
     def read(arrays: Sequence[np.ndarray[Any, Any]], *, keep_alive: Any = code) -> Addresses:
         count = len(arrays)
         pointers = _pointers(count)()
-        return pointers, native(_objects(count)(*arrays), count, pointers)
+        pointers.arrays = objects = _objects(count)(*arrays)
+        return pointers, native(objects, count, pointers)
 
     return read if _agree(read) else _asked
 
