@@ -32,6 +32,9 @@ _DOT_FEATURES = {"bf16": "avx512bf16", "i8": "avx512vnni"}
 _code_numbers = itertools.count()
 _link_lock = threading.Lock()
 
+_PROGRAMS_OF_A_LINKER = 64
+"""To make a linker takes as long as to link four programs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -253,16 +256,36 @@ class LoadedCode:
     """Object code in this process; it is unloaded when this object goes."""
 
     def __init__(self, linker: LLJIT, tracker: ResourceTracker) -> None:
-        self._linker = linker
         self._tracker = tracker
+        self._linker = linker
 
     def entry(self, name: str = ENTRY) -> int:
         """The address of an external function; raises `KeyError` for a name that the code does not export."""
         return self._tracker[name]
 
 
+class _Linkers:
+    """LLVM's linkers for a target, one after the other. Each keeps some 9 KB of every program that it linked until it
+    goes itself, which is when it has linked its share and all of these programs are unloaded."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._newest: LLJIT | None = None
+        self._linked = 0
+
+    def next(self) -> LLJIT:
+        """The linker for one more program; one thread at a time may ask."""
+        from llvmlite import binding
+
+        if self._newest is None or self._linked == _PROGRAMS_OF_A_LINKER:
+            self._newest = binding.create_lljit_compiler(_new_machine(self._target, 2), use_jit_link=True)
+            self._linked = 0
+        self._linked += 1
+        return self._newest
+
+
 @cache
-def _linker(target: Target) -> LLJIT:
+def _linkers(target: Target) -> _Linkers:
     from llvmlite import binding
 
     if not hasattr(ctypes.CDLL(None), "expf"):
@@ -270,7 +293,7 @@ def _linker(target: Target) -> LLJIT:
 
         if library := find_library("m"):
             binding.load_library_permanently(library)
-    return binding.create_lljit_compiler(_new_machine(target, 2), use_jit_link=True)
+    return _Linkers(target)
 
 
 def load_object(code: bytes, target: Target | None = None, *, exports: Sequence[str] = (ENTRY,)) -> LoadedCode:
@@ -293,7 +316,7 @@ def load_objects(
     from tenon.runtime.thread_pool_code import PARALLEL_FOR
     from tenon.runtime.threads import pool_address
 
-    linker = _linker(target or host_target())
+    linkers = _linkers(target or host_target())
     builder = binding.JITLibraryBuilder().add_current_process()
     for code in codes:
         builder.add_object_img(code)
@@ -305,6 +328,7 @@ def load_objects(
         for name, address in scratch_functions().items():
             builder.import_symbol(name, address)
     with _link_lock:
+        linker = linkers.next()
         try:
             tracker = builder.link(linker, f"tenon.{next(_code_numbers)}")
         except RuntimeError as error:
