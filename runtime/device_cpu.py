@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from tenon.runtime.knobs import knobs
 from tenon.runtime.llvm_parts import split
+from tenon.runtime.target_check import check_target
 
 if TYPE_CHECKING:
     from llvmlite.binding import LLJIT, ContextRef, ModuleRef, PassBuilder, ResourceTracker, TargetMachine
@@ -65,7 +66,8 @@ class Target:
 def host_target() -> Target:
     """This machine's CPU with all its features, as far as `TENON_TARGET_CPU` and `TENON_TARGET_FEATURES` leave it so.
 
-    Features that are set are added to those of the machine, or of the CPU that is named.
+    Features that are set are added to those of the machine, or of the CPU that is named. Raises `ValueError` for what
+    LLVM does not know.
     """
     return _target(knobs.target_cpu, knobs.target_features)
 
@@ -75,8 +77,14 @@ def _target(cpu: str | None, changes: str | None) -> Target:
     from llvmlite import binding
 
     triple = binding.get_default_triple()
+    known = binding.get_host_cpu_features()
+    # LLVM ends the process over a name that it does not know, unless that mode is on
+    mode = "+64bit" if cpu is not None and triple.startswith("x86_64") else ""
+    own = known.flatten() if cpu is None else mode
+    features = ",".join(filter(None, (own, changes)))
+    if cpu is not None or changes is not None:
+        check_target(triple, cpu or binding.get_host_cpu_name(), own, changes, tuple(known))
     if cpu is None:
-        features = ",".join(filter(None, (binding.get_host_cpu_features().flatten(), changes)))
         enabled = _enabled(features)
         vector_bits = 512 if enabled.get("avx512f") else 256 if enabled.get("avx") else 128
         multiply_add = enabled.get("fma", not triple.startswith("x86_64"))
@@ -85,9 +93,7 @@ def _target(cpu: str | None, changes: str | None) -> Target:
             return _measured(target)
         dots = [name for name, feature in _DOT_FEATURES.items() if enabled.get(feature) and enabled.get("avx512vl")]
         return replace(target, dots=tuple(dots))
-    # LLVM ends the process over a name that it does not know, unless that mode is on
-    mode = "+64bit" if triple.startswith("x86_64") else ""
-    return _measured(Target(triple, cpu, ",".join(filter(None, (mode, changes))), 0))
+    return _measured(Target(triple, cpu, features, 0))
 
 
 def _measured(target: Target) -> Target:

@@ -124,6 +124,13 @@ def _words(text: str) -> str:
     return ",".join(words)
 
 
+def _features(text: str) -> str:
+    features = [feature.strip() for feature in text.split(",")]
+    if not all(feature[:1] in ("+", "-") and feature[1:] for feature in features):
+        raise ValueError(text)
+    return ",".join(features)
+
+
 def _path(text: str) -> Path:
     return Path(text).expanduser()
 
@@ -228,11 +235,11 @@ class Knobs:
     )
     target_features = Knob(
         "TENON_TARGET_FEATURES",
-        _optional(str),
+        _optional(_features),
         _unset,
-        accepts="a feature list of LLVM",
+        accepts="names of LLVM's features, each with + or - in front, such as `+avx2,-avx512f`",
         default_text="unset: this machine's",
-        effect="features that CPU kernels may use, such as `+avx2,+fma,-avx512f`",
+        effect="features that CPU kernels may use beside those of the processor (`+`), or may not use (`-`)",
         decides_code=True,
     )
 

@@ -88,6 +88,13 @@ def test_reads_the_environment_at_each_access(
             "TENON_CACHE is '2', expected 1, 0, true, false, yes, no, on or off",
         ),
         ("TENON_VECTOR_BITS", "384", "vector_bits", "TENON_VECTOR_BITS is '384', expected 128, 256 or 512"),
+        (
+            "TENON_TARGET_FEATURES",
+            "avx2",
+            "target_features",
+            "TENON_TARGET_FEATURES is 'avx2', expected names of LLVM's features, each with + or - in front, such as "
+            "`+avx2,-avx512f`",
+        ),
     ],
 )
 def test_bad_values(monkeypatch: pytest.MonkeyPatch, variable: str, text: str, name: str, message: str) -> None:

@@ -158,3 +158,23 @@ def test_f64_is_left_to_the_c_library_without_multiply_adds(cpu: str | None, fea
         assert expected or not host_target().native_scaling
     assert ("math.exp" not in text) == expected
     assert "math.powf" not in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"target_features": "+avx5"},
+            r"^TENON_TARGET_FEATURES: 'avx5' is no feature of .*; did you mean \+avx",
+        ),
+        ({"target_features": "-64bit"}, "^TENON_TARGET_FEATURES is '-64bit', with which LLVM cannot compile for"),
+        (
+            {"target_cpu": "abacus"},
+            "^TENON_TARGET_CPU is 'abacus', which is no processor of ",
+        ),
+    ],
+    ids=["unknown feature", "what all code needs", "unknown processor"],
+)
+def test_what_llvm_would_end_the_process_over_is_refused(settings: dict[str, str], message: str) -> None:
+    with tenon.knobs.override(**settings), pytest.raises(ValueError, match=message):
+        tenon.jit(lambda x: x + 1)(np.zeros(2, np.float32))
