@@ -68,16 +68,9 @@ def _asked(arrays: Sequence[np.ndarray[Any, Any]]) -> Addresses:
 
 @cache
 def _reader() -> Callable[[Sequence[np.ndarray[Any, Any]]], Addresses]:
-    from tenon.runtime import cache as disk
-    from tenon.runtime.device_cpu import compile_object, host_target, load_object
+    from tenon.runtime.native_code import load_native
 
-    target = host_target()
-    key = disk.key("addresses", _SOURCE, f"{target.triple} {target.cpu} {target.features}")
-    entry = disk.load(key)
-    if entry is None:
-        entry = {"object": compile_object(_SOURCE, target)}
-        disk.store(key, entry)
-    code = load_object(entry["object"], target, exports=("addresses_of",))
+    code = load_native("addresses", _SOURCE, ("addresses_of",))
     prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
     native = prototype(code.entry("addresses_of"))
 

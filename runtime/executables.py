@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from tenon.runtime.parallel_code import Workers
 
 DEVICES = ("cpu", "cuda")
+
+_Made = TypeVar("_Made")
 
 
 class Executable(Protocol):
@@ -134,9 +136,10 @@ def _tuning_key(device: str) -> str:
     return f" {digest(device)}"
 
 
-def _entry(key: str) -> Mapping[str, bytes] | None:
-    """What the disk cache has; nothing when the IR after every pass is asked for."""
-    return cache.load(key) if knobs.dump_ir is None else None
+def _made(key: str, make: Callable[[], Mapping[str, bytes]], use: Callable[[Mapping[str, bytes]], _Made]) -> _Made:
+    """What `use` gives for the files of an executable: those in the disk cache, unless the IR after every pass is asked
+    for, or new ones."""
+    return cache.made(key, make, use, reuse=knobs.dump_ir is None)
 
 
 def _say_compiling(name: str, target: str) -> None:
@@ -298,19 +301,22 @@ def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
     from tenon.runtime.device_cpu import ENTRY, host_target, load_objects
 
     target = host_target()
-    entry = _entry(key)
-    if entry is None:
+
+    def compiled() -> Mapping[str, bytes]:
         _say_compiling(name, target.cpu)
-        entry = _compile_for_cpu(module, name)
-        cache.store(key, entry)
-    interface = Interface.from_json(entry["interface"].decode())
-    exports = (ENTRY,) if interface.preparation is None else (ENTRY, PREPARE)
-    objects = [data for name, data in entry.items() if name.startswith(_OBJECT)]
-    code = load_objects(objects, target, exports=exports)
-    kind = SizedCpuExecutable if interface.sizes else CpuExecutable
-    lowered = partial(lower.lowered_again, module, lower.options("cpu"))
-    prepare = 0 if interface.preparation is None else code.entry(PREPARE)
-    return kind(interface, lowered, code, code.entry(), name, prepare_address=prepare)
+        return _compile_for_cpu(module, name)
+
+    def loaded(entry: Mapping[str, bytes]) -> CpuExecutable:
+        interface = Interface.from_json(entry["interface"].decode())
+        exports = (ENTRY,) if interface.preparation is None else (ENTRY, PREPARE)
+        objects = [data for name, data in entry.items() if name.startswith(_OBJECT)]
+        code = load_objects(objects, target, exports=exports)
+        kind = SizedCpuExecutable if interface.sizes else CpuExecutable
+        lowered = partial(lower.lowered_again, module, lower.options("cpu"))
+        prepare = 0 if interface.preparation is None else code.entry(PREPARE)
+        return kind(interface, lowered, code, code.entry(), name, prepare_address=prepare)
+
+    return _made(key, compiled, loaded)
 
 
 def _compile_for_cpu(module: ModuleOp, name: str) -> dict[str, bytes]:
@@ -380,16 +386,17 @@ def _cuda_executable(module: ModuleOp, key: str, name: str) -> DeviceExecutable:
 
     from tenon.runtime.device_cuda import CudaProgram, architecture
 
-    entry = _entry(key)
-    if entry is None:
+    def compiled() -> Mapping[str, bytes]:
         _say_compiling(name, architecture())
-        mapped = lower.map_to_grid(lower.lower_module(module.clone(), "cuda", name))
-        entry = _compile_for_cuda(mapped, name)
-        cache.store(key, entry)
-    else:
-        mapped = Parser(lower.new_context(), entry["grid.mlir"].decode(), "grid.mlir").parse_module()
-    interface = Interface.from_json(entry["interface"].decode())
-    return DeviceExecutable(interface, entry["grid.mlir"].decode(), CudaProgram(mapped, entry["cubin"]))
+        return _compile_for_cuda(lower.map_to_grid(lower.lower_module(module.clone(), "cuda", name)), name)
+
+    def loaded(entry: Mapping[str, bytes]) -> DeviceExecutable:
+        text = entry["grid.mlir"].decode()
+        mapped = Parser(lower.new_context(), text, "grid.mlir").parse_module()
+        interface = Interface.from_json(entry["interface"].decode())
+        return DeviceExecutable(interface, text, CudaProgram(mapped, entry["cubin"]))
+
+    return _made(key, compiled, loaded)
 
 
 def _compile_for_cuda(mapped: ModuleOp, name: str) -> dict[str, bytes]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import os
+import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-_numbers = itertools.count()
+
+def new_file(path: Path, mode: int = 0o666) -> tuple[Path, int]:
+    """A new, empty file beside `path`, and its descriptor: nobody can have prepared what is found there."""
+    temporary = path.with_name(f".{path.stem[:16]}.{secrets.token_hex(8)}{path.suffix}")
+    return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 
 @contextmanager
@@ -22,7 +26,8 @@ def replacing(path: Path) -> Generator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
-    temporary = path.with_name(f".{path.stem[:16]}.{os.getpid()}.{next(_numbers)}{path.suffix}")
+    temporary, descriptor = new_file(path)
+    os.close(descriptor)
     try:
         yield temporary
         if path.exists():

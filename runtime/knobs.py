@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Generic, NoReturn, Self, TypeVar, overload
 
@@ -132,13 +132,23 @@ def _features(text: str) -> str:
 
 
 def _path(text: str) -> Path:
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        # there is no such user, or none who has a home
+        raise ValueError(text) from error
 
 
-def _default_cache_dir() -> Path:
+def _path_or_none(text: str) -> Path | None:
+    with suppress(ValueError):
+        return _path(text)
+    return None
+
+
+def _default_cache_dir() -> Path | None:
     # The XDG base directory specification says that a relative path is invalid and must be ignored.
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (base if base.is_absolute() else Path("~/.cache").expanduser()) / "tenon"
+    return base / "tenon" if base.is_absolute() else _path_or_none("~/.cache/tenon")
 
 
 def _identity(value: Any) -> Any:
@@ -193,11 +203,11 @@ class Knobs:
     cache = _flag("TENON_CACHE", "keep compiled kernels on disk and reuse them", default=True)
     cache_dir = Knob(
         "TENON_CACHE_DIR",
-        _path,
+        _path_or_none,
         _default_cache_dir,
         accepts="a directory",
         default_text="$XDG_CACHE_HOME/tenon or ~/.cache/tenon",
-        effect="where compiled kernels are kept",
+        effect="where compiled kernels are kept; nowhere if that is not known, such as below a home of nobody",
     )
     cache_limit_mb = Knob(
         "TENON_CACHE_LIMIT_MB",

@@ -37,9 +37,9 @@ def load_native(name: str, source: str, exports: Sequence[str]) -> LoadedCode:
 
     target = host_target()
     key = disk.key(name, source, f"{target.triple} {target.cpu} {target.features}")
-    stored = disk.load(key)
-    if stored is None:
-        # it waits in line with the first call of a new installation, and more passes do not make it faster
-        stored = {"object": compile_object(source, target, optimization=1)}
-        disk.store(key, stored)
-    return load_object(stored["object"], target, exports=exports)
+    # it waits in line with the first call of a new installation, and more passes do not make it faster
+    return disk.made(
+        key,
+        lambda: {"object": compile_object(source, target, optimization=1)},
+        lambda files: load_object(files["object"], target, exports=exports),
+    )

@@ -49,14 +49,12 @@ def check_target(triple: str, cpu: str, before: str, changes: str | None, known:
     """
     features = ",".join(filter(None, (before, changes)))
     key = disk.key("target", triple, cpu, features)
-    stored = disk.load(key)
-    if stored is None:
-        found = _tried(triple, cpu, features)
-        if found is None:
-            return
-        stored = {"refused": found.encode()}
-        disk.store(key, stored)
-    refused = stored["refused"].decode()
+    try:
+        refused = disk.made(
+            key, lambda: {"refused": _tried(triple, cpu, features).encode()}, lambda files: files["refused"].decode()
+        )
+    except (OSError, subprocess.SubprocessError):
+        return
     unknown = _UNKNOWN.search(refused)
     if unknown is None:
         if refused:
@@ -73,15 +71,13 @@ def check_target(triple: str, cpu: str, before: str, changes: str | None, known:
     raise ValueError(f"TENON_TARGET_FEATURES: {name!r} is no feature of {triple} that LLVM knows{hint}")
 
 
-def _tried(triple: str, cpu: str, features: str) -> str | None:
-    """What LLVM says against the target, nothing if it compiles for it; `None` where that cannot be found out."""
+def _tried(triple: str, cpu: str, features: str) -> str:
+    """What LLVM says against the target, nothing if it compiles for it. Raises `OSError` or `SubprocessError` where
+    that cannot be found out."""
     command = [sys.executable, "-c", _PROBE, triple, cpu, features]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
     said = done.stderr.strip()
     if "Traceback" in said:
-        # no llvmlite there: what stands for Python is another program
-        return None
+        # what stands for Python is another program, or has no llvmlite
+        raise subprocess.SubprocessError(said)
     return said or (f"LLVM ended with status {done.returncode}" if done.returncode else "")
