@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from threading import Lock
 from typing import Generic, TypeVar
+
+from tenon.dialects.forking import new_lock
 
 V = TypeVar("V")
 
@@ -15,7 +16,7 @@ class BoundedCache(Generic[V]):
     def __init__(self, size: int) -> None:
         self._size = size
         self._values: dict[Hashable, V] = {}
-        self._lock = Lock()
+        self._lock = new_lock()
 
     def get(self, key: Hashable) -> V | None:
         """The value of `key`, `None` where there is none (or none any more)."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 from xdsl.dialects.builtin import DenseArrayBase
@@ -14,6 +13,7 @@ from xdsl.irdl import AttrSizedOperandSegments, AttrSizedResultSegments, IRDLOpe
 from xdsl.irdl.constraints import AttrConstraint, RangeLengthConstraint
 from xdsl.irdl.operations import OptOperandDef, VarOperandDef, VarResultDef
 
+from tenon.dialects.forking import cached_property
 from tenon.dialects.settings import REQUIRED, SettingConstraint
 from tenon.dialects.types import TensorConstraint
 

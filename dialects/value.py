@@ -7,6 +7,7 @@ without any traced operand run at once through the evaluator that the runtime in
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tenon.dialects.forking import new_lock
 from tenon.dialects.hints import did_you_mean
 from tenon.dialects.inference import InferenceError
 from tenon.dialects.registry import find_function, function_names
@@ -63,7 +65,7 @@ _STATE = _State()
 
 TRACES_IN_PROGRESS = np.zeros(1, np.int64)
 """The number of threads that trace: where it is 0, there is no insertion point, and no thread needs to be asked."""
-_TRACES_LOCK = threading.Lock()
+_TRACES_LOCK = new_lock()
 
 
 def insertion_point() -> InsertionPoint | None:
@@ -95,6 +97,13 @@ def inserting(point: InsertionPoint) -> Generator[InsertionPoint, None, None]:
 def _count_traces(change: int) -> None:
     with _TRACES_LOCK:
         TRACES_IN_PROGRESS[0] += change
+
+
+def _count_own_trace() -> None:
+    TRACES_IN_PROGRESS[0] = bool(_STATE.stack)
+
+
+os.register_at_fork(after_in_child=_count_own_trace)
 
 
 OperationT = TypeVar("OperationT", bound=Operation)

@@ -7,12 +7,12 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 
+from tenon.dialects.forking import cached_property
 from tenon.dialects.size import Size
 from tenon.dialects.types import AnyTensor, array_type, element_of, element_type, numpy_dtype, shape_of, tensor_type
 from tenon.dialects.value import TracedValueError, Value, insertion_point

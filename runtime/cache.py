@@ -282,16 +282,19 @@ def _evict(directory: Path, limit: int, keep: Path) -> int:
         if not entry.name.startswith("."):
             found.append((status.st_mtime, status.st_size, entry.path))
         elif status.st_mtime < time.time() - _ABANDONED:
-            Path(entry.path).unlink(missing_ok=True)
+            with suppress(OSError):
+                Path(entry.path).unlink(missing_ok=True)
     total = sum(size for _, size, _ in found)
     if total <= limit:
         return total
     for _, size, path in sorted(found):
         if total <= limit * (1 - _UNSEEN):
             break
-        if path != str(keep):
-            Path(path).unlink(missing_ok=True)
-            total -= size
+        # what belongs to others may have to stay
+        with suppress(OSError):
+            if path != str(keep):
+                Path(path).unlink(missing_ok=True)
+                total -= size
     return total
 
 

@@ -17,6 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tenon.runtime.knobs import knobs
+from tenon.runtime.llvm_lock import LINKING
 from tenon.runtime.llvm_parts import split
 from tenon.runtime.target_check import check_target
 
@@ -31,7 +32,6 @@ _SCALING_FEATURES = ("avx512f", "avx512vl")
 _DOT_FEATURES = {"bf16": "avx512bf16", "i8": "avx512vnni"}
 
 _code_numbers = itertools.count()
-_link_lock = threading.Lock()
 
 _PROGRAMS_OF_A_LINKER = 64
 """To make a linker takes as long as to link four programs."""
@@ -333,7 +333,7 @@ def load_objects(
     if ENTRY in exports and any(b"aligned_alloc" in code for code in codes):
         for name, address in scratch_functions().items():
             builder.import_symbol(name, address)
-    with _link_lock:
+    with LINKING:
         linker = linkers.next()
         try:
             tracker = builder.link(linker, f"tenon.{next(_code_numbers)}")

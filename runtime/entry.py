@@ -9,13 +9,13 @@ and every call takes the general way.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from tenon.dialects.forking import new_lock
 from tenon.dialects.value import TRACES_IN_PROGRESS
 from tenon.runtime.callable_class import is_supported, set_vector_call
 from tenon.runtime.entry_code import EXPORTS, SOURCE
@@ -123,7 +123,7 @@ class Dispatch:
     def __init__(self, general: Callable[..., Any]) -> None:
         self._general = general
         # A call from a finalizer may come while the same thread is in here.
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._entries: dict[Any, Entry] = {}
         self._active: list[Entry] = []
         self._met: set[Any] = set()

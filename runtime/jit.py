@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import functools
 import sys
-import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+from tenon.dialects.forking import new_lock
 from tenon.dialects.registry import generation, watch_generation
 from tenon.dialects.size import UndecidedSizeError
 from tenon.dialects.types import AnyTensor, element_of, shape_of, tensor_type
@@ -66,7 +66,7 @@ class JitFunction:
         self.name = self.parameters.name
         self._keep = (lambda leaf: hasattr(leaf, "__cuda_array_interface__")) if device == "cuda" else None
         self._compiled: dict[Any, Compiled] = {}
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._described: dict[str, str] = {}
         self._generation = 0
         self._dynamic = DynamicDimensions(self.name, dynamic) if dynamic else None
@@ -85,7 +85,7 @@ class JitFunction:
         args, kwargs = self._frozen.joined(self.name, args, kwargs)
         made = copy.copy(self)
         made._frozen = FrozenArguments.of(self.parameters, args, kwargs, self._keep)
-        made._compiled, made._lock, made._described = {}, threading.RLock(), {}
+        made._compiled, made._lock, made._described = {}, new_lock(), {}
         return made
 
     @shows_user_frames

@@ -24,6 +24,7 @@ from xdsl.dialects.func import FuncOp
 
 from tenon.lowering.emit_llvm import EmittedFunction, ModuleEmitter, module_text
 from tenon.runtime.device_cpu import Target, optimized, parsed, pass_builder, target_machine
+from tenon.runtime.llvm_lock import beside_others
 from tenon.runtime.llvm_parts import hidden, references
 from tenon.runtime.switch_interval import quick_switches
 
@@ -208,7 +209,9 @@ def _compiled_part(text: str, target: Target, *, is_final: bool) -> bytes:
     module = parsed(text, target, machine, binding.create_context())
     if not is_final:
         builder = pass_builder(machine)
-        _library().LLVMPY_RunNewModulePassManager(builder.getModulePassManager(), module, builder)
+        manager = builder.getModulePassManager()
+        with beside_others():
+            _library().LLVMPY_RunNewModulePassManager(manager, module, builder)
     return _emit(machine, module)
 
 
@@ -216,13 +219,14 @@ def _emit(machine: TargetMachine, module: ModuleRef) -> bytes:
     """What `machine.emit_object(module)` gives."""
     library = _library()
     message = ctypes.c_char_p()
-    buffer = library.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, ctypes.byref(message))
-    if not buffer:
-        raise RuntimeError((message.value or b"").decode())
-    try:
-        return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
-    finally:
-        library.LLVMPY_DisposeMemoryBuffer(buffer)
+    with beside_others():
+        buffer = library.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, ctypes.byref(message))
+        if not buffer:
+            raise RuntimeError((message.value or b"").decode())
+        try:
+            return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
+        finally:
+            library.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
 _UNLOCKED = (

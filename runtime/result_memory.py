@@ -12,6 +12,7 @@ that finds the pool in use takes or returns memory of the system.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ _SLOTS = 64
 _ADVICE = 14  # MADV_HUGEPAGE
 _EXPORTS = (
     *("tenon_allocate", "tenon_allocate_zeros", "tenon_reallocate", "tenon_free"),
-    *("tenon_pool_limit", "tenon_pool_held"),
+    *("tenon_pool_limit", "tenon_pool_held", "tenon_pool_forked"),
 )
 
 _SOURCE = f"""
@@ -159,6 +160,20 @@ put:
   call void @unlock()
   ret void
 }}
+
+; In a child process: what a thread was changing is given up.
+define void @tenon_pool_forked() {{
+entry:
+  %taken = call i1 @locked()
+  br i1 %taken, label %done, label %clear
+clear:
+  call void @llvm.memset.p0.i64(ptr @slots, i8 0, i64 {16 * _SLOTS}, i1 false)
+  store i64 0, ptr @tenon_pool_held
+  br label %done
+done:
+  call void @unlock()
+  ret void
+}}
 """
 
 
@@ -189,6 +204,7 @@ class _Pool:
         self.capsule = make_capsule(ctypes.addressof(handler), ctypes.cast(self._name, ctypes.c_char_p), None)
         self._set = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(numpy_functions()[304])
         self._limit.value = knobs.result_pool_mb << 20
+        os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(addresses[6]))
         for immortal in (code, handler, self._name, self.capsule):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(immortal))
 

@@ -10,6 +10,8 @@ thread may call them: one that finds the table in use, or full, takes memory of 
 
 from __future__ import annotations
 
+import ctypes
+import os
 import sys
 from functools import cache
 
@@ -20,9 +22,9 @@ LARGEST = 1 << 24
 SLOTS = 16
 _HUGE_PAGE = 1 << 21
 _ADVICE = 14  # MADV_HUGEPAGE
-_EXPORTS = ("tenon_scratch_allocate", "tenon_scratch_free")
+_EXPORTS = ("tenon_scratch_allocate", "tenon_scratch_free", "tenon_scratch_forked")
 _PATIENCE = 1000
-"""How often a thread yields to the one that holds the table; in a child process that may be nobody."""
+"""How often a thread yields to the one that holds the table, which may have to wait for a core."""
 
 _SOURCE = f"""
 %block = type {{ ptr, i64, i64 }}
@@ -135,6 +137,27 @@ none:
 left:
   ret void
 }}
+
+; In a child process no kernel runs: blocks are free. A table that a thread was changing is given up.
+define void @tenon_scratch_forked() {{
+entry:
+  %taken = call i1 @locked()
+  br i1 %taken, label %loop, label %clear
+clear:
+  call void @llvm.memset.p0.i64(ptr @blocks, i8 0, i64 {24 * SLOTS}, i1 false)
+  br label %done
+loop:
+  %i = phi i64 [ 0, %entry ], [ %following, %loop ]
+  %use.place = getelementptr [{SLOTS} x %block], ptr @blocks, i64 0, i64 %i, i32 2
+  store i64 0, ptr %use.place
+  %following = add i64 %i, 1
+  %is.end = icmp eq i64 %following, {SLOTS}
+  br i1 %is.end, label %done, label %loop
+done:
+  call void @unlock()
+  ret void
+}}
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 """
 
 
@@ -143,7 +166,9 @@ def scratch_functions() -> dict[str, int]:
     """The addresses of the functions that stand in the place of the C library's, by its names."""
     code = load_native("scratch memory", _SOURCE, _EXPORTS)
     _loaded.append(code)
-    return dict(zip(("aligned_alloc", "free"), map(code.entry, _EXPORTS), strict=True))
+    allocate, free, forked = map(code.entry, _EXPORTS)
+    os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(forked))
+    return {"aligned_alloc": allocate, "free": free}
 
 
 _loaded: list[object] = []

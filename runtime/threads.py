@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import cache
 from math import ceil
 from pathlib import Path
 
+from tenon.dialects.forking import new_lock
 from tenon.runtime.knobs import knobs
 from tenon.runtime.native_code import load_native
 from tenon.runtime.thread_pool_code import PARALLEL_FOR, pool_source
@@ -44,7 +44,7 @@ class _Pool:
         os.register_at_fork(after_in_child=reset)
 
 
-_lock = threading.Lock()
+_lock = new_lock()
 _pool: _Pool | None = None
 _chosen: int | None = None
 

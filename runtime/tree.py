@@ -14,7 +14,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import threading
 import types
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -23,6 +22,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from tenon.dialects.forking import new_lock
 from tenon.runtime.epoch import expire
 
 
@@ -67,7 +67,7 @@ _ATTRIBUTED: set[PutTogether] = set()
 _KINDS: dict[type, tuple[TakeApart, PutTogether] | None] = {}
 # Those in use; a function or class that only a structure holds goes with it.
 _STRUCTURES: WeakValueDictionary[tuple[Any, ...], Structure] = WeakValueDictionary()
-_STRUCTURES_LOCK = threading.Lock()
+_STRUCTURES_LOCK = new_lock()
 
 
 def register_node(

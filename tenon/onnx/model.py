@@ -7,7 +7,6 @@ compiled: with other values it is compiled again.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ import onnx
 
 from tenon.dialects.base import to_value
 from tenon.dialects.bounded_cache import BoundedCache
+from tenon.dialects.forking import new_lock
 from tenon.dialects.types import element_type, is_float, numpy_dtype, tensor_type
 from tenon.dialects.value import Value, insertion_point
 from tenon.onnx.functions import check_supported
@@ -90,7 +90,7 @@ class Model:
         self._replaceable = {info.name for info in file.graph.inputs} & initializers.keys()
         self._needed: dict[Any, frozenset[str]] = {}
         self._executables: BoundedCache[Executable] = BoundedCache(64)
-        self._lock = threading.RLock()
+        self._lock = new_lock()
 
     def __repr__(self) -> str:
         takes, gives = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))

@@ -1,0 +1,43 @@
+"""What a child of `os.fork` finds: locks that nobody holds.
+
+A child has one thread, that which called `os.fork`. Locks that other threads held at that moment would stay held for
+ever; what they guard is whole, since one thread at a time runs Python code.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+_T = TypeVar("_T")
+
+_LOCKS: WeakSet[Any] = WeakSet()
+
+
+def new_lock() -> threading.RLock:
+    """A reentrant lock that is free in a child of `os.fork`, unless the thread that forked holds it."""
+    lock = threading.RLock()
+    _LOCKS.add(lock)
+    return lock
+
+
+class cached_property(functools.cached_property[_T]):
+    """That of `functools`, which in Python 3.11 has one lock for all instances."""
+
+    def __init__(self, function: Callable[[Any], _T]) -> None:
+        super().__init__(function)
+        if hasattr(self, "lock"):
+            self.lock = new_lock()
+
+
+def _free_locks() -> None:
+    for lock in list(_LOCKS):
+        if not lock._is_owned():
+            lock._at_fork_reinit()
+
+
+os.register_at_fork(after_in_child=_free_locks)

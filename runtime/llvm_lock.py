@@ -1,0 +1,73 @@
+"""Who is inside of LLVM: nobody, while a process forks.
+
+llvmlite lets one thread at a time into LLVM; what takes long, others do without its lock. A child of `os.fork` has one
+thread: what the others held would stay held in it, llvmlite's lock or one within LLVM, and as soon as something of
+theirs is freed it would wait for ever. So `os.fork` waits until all are out, and lets nobody in meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+LINKING = threading.RLock()
+"""Held by the thread that links programs."""
+
+_gate = threading.Condition()
+_inside: list[int] = []
+_forking = 0
+_held: list[Any] = []
+
+
+@contextmanager
+def beside_others() -> Generator[None]:
+    """Run LLVM without llvmlite's lock, on what no other thread has. The block must not need that lock."""
+    thread = threading.get_ident()
+    with _gate:
+        while _forking:
+            _gate.wait()
+        _inside.append(thread)
+    try:
+        yield
+    finally:
+        with _gate:
+            _inside.remove(thread)
+            _gate.notify_all()
+
+
+def _before() -> None:
+    global _forking
+    _gate.acquire()
+    _forking += 1
+    while any(thread != threading.get_ident() for thread in _inside):
+        _gate.wait()
+    LINKING.acquire()
+    if (ffi := sys.modules.get("llvmlite.binding.ffi")) is not None:
+        lock = ffi.lib._lock
+        lock.__enter__()
+        _held.append(lock)
+
+
+def _after_in_parent() -> None:
+    global _forking
+    while _held:
+        _held.pop().__exit__(None, None, None)
+    LINKING.release()
+    _forking -= 1
+    _gate.notify_all()
+    _gate.release()
+
+
+def _after_in_child() -> None:
+    global _forking, _gate
+    _after_in_parent()
+    # others may have been about to fork, or waited
+    _forking = 0
+    _gate = threading.Condition()
+
+
+os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
