@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf, nan
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith, math
@@ -11,6 +10,7 @@ from xdsl.irdl import operand_def, opt_operand_def, result_def
 
 from tenon.dialects.base import tensor_op
 from tenon.dialects.families import ElementwiseOp, PrimitiveOp
+from tenon.dialects.float_remainder import RemFOp
 from tenon.dialects.scalar import ScalarForms, emit_scalar, scalar_constant
 from tenon.dialects.types import FLOAT_TENSOR, NUMERIC_TENSOR, is_float, is_unsigned
 from tenon.dialects.value import Value, ops
@@ -95,16 +95,18 @@ class DivideOp(PrimitiveOp):
         return g / y, -g * out / y
 
 
-def _floored_quotient(x: Value, y: Value) -> tuple[Value, Value]:
-    """Quotient of floats rounded down, and what remains, with the sign of `y`.
+def _floored_remainder(x: Value, y: Value) -> tuple[Value, Value]:
+    """What remains of a division of floats with the sign of `x`, and with that of `y`; the latter rounded once."""
+    remainder = emit_scalar(RemFOp, x, y)
+    has_other_sign = (remainder < 0) != (y < 0)
+    of_sign = ops.select(has_other_sign, remainder + y, remainder)
+    return remainder, ops.select(remainder == 0, emit_scalar(math.CopySignOp, remainder, y), of_sign)
 
-    The fused multiply-add makes the remainder exact as long as the quotient is an exact integer.
-    """
-    quotient = ops.floor(x / y)
-    remainder = ops.select(quotient == 0, x, emit_scalar(math.FmaOp, -quotient, y, x))
-    # x / y may have been rounded up to the next integer.
-    one_too_many = (remainder != 0) & ((remainder < 0) != (y < 0))
-    return ops.select(one_too_many, quotient - 1, quotient), ops.select(one_too_many, remainder + y, remainder)
+
+def _nearly_whole(quotient: Value) -> Value:
+    """The whole number that a quotient is but for the rounding of its dividend, as NumPy finds it."""
+    below = ops.floor(quotient)
+    return ops.select(quotient - below > 0.5, below + 1, below)
 
 
 @tensor_op
@@ -126,7 +128,11 @@ class FloorDivideOp(PrimitiveOp):
     @staticmethod
     def scalar(x: Value, y: Value) -> Value:
         if is_float(x.type):
-            return ops.select((abs(x) == inf) & (y != 0), nan, _floored_quotient(x, y)[0])
+            remainder, floored = _floored_remainder(x, y)
+            quotient = (x - remainder) / y
+            quotient = _nearly_whole(ops.select(floored == remainder, quotient, quotient - 1))
+            signed_zero = emit_scalar(math.CopySignOp, quotient, x / y)
+            return ops.select(y == 0, x / y, ops.select(quotient == 0, signed_zero, quotient))
         return emit_scalar(arith.DivUIOp if is_unsigned(x.type) else arith.FloorDivSIOp, x, y)
 
     @staticmethod
@@ -138,7 +144,7 @@ class FloorDivideOp(PrimitiveOp):
 class RemainderOp(PrimitiveOp):
     """What remains of `x` after division by `y`, with the sign of `y`, as Python's `%`. Integers modulo 0 give 0.
 
-    Exact where the quotient of floats is below 2^24 (f32) or 2^53 (f64) in magnitude.
+    That of floats is exact where `x` and `y` have one sign, else rounded once. A 0 has the sign of `y` as well.
 
     >>> tenon.remainder(np.array([7, -7, 7]), np.array([3, 3, -3]))
     """
@@ -152,7 +158,7 @@ class RemainderOp(PrimitiveOp):
     @staticmethod
     def scalar(x: Value, y: Value) -> Value:
         if is_float(x.type):
-            return _floored_quotient(x, y)[1]
+            return _floored_remainder(x, y)[1]
         if is_unsigned(x.type):
             return emit_scalar(arith.RemUIOp, x, y)
         remainder = emit_scalar(arith.RemSIOp, x, y)
@@ -161,12 +167,6 @@ class RemainderOp(PrimitiveOp):
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
         return g, -g * ops.floor_divide(x, y)
-
-
-def _truncated_quotient(x: Value, y: Value) -> tuple[Value, Value]:
-    """Quotient of floats rounded toward zero, and what remains, with the sign of `x`."""
-    quotient, remainder = _floored_quotient(abs(x), abs(y))
-    return emit_scalar(math.CopySignOp, quotient, x / y), emit_scalar(math.CopySignOp, remainder, x)
 
 
 @tensor_op
@@ -186,7 +186,11 @@ class TruncateDivideOp(PrimitiveOp):
     @staticmethod
     def scalar(x: Value, y: Value) -> Value:
         if is_float(x.type):
-            return _truncated_quotient(x, y)[0]
+            quotient = x / y
+            remainder = emit_scalar(RemFOp, x, y)
+            # x / y may have been rounded up to the next integer.
+            exact = emit_scalar(math.CopySignOp, _nearly_whole(abs((x - remainder) / y)), quotient)
+            return ops.select(remainder == remainder, exact, quotient)
         return emit_scalar(arith.DivUIOp if is_unsigned(x.type) else arith.DivSIOp, x, y)
 
     @staticmethod
@@ -198,7 +202,7 @@ class TruncateDivideOp(PrimitiveOp):
 class FmodOp(PrimitiveOp):
     """What remains of `x` after division by `y`, with the sign of `x`, as C's `fmod` and `%`. Integers modulo 0 give 0.
 
-    Exact where the quotient of floats is below 2^24 (f32) or 2^53 (f64) in magnitude.
+    That of floats is exact, however large the quotient is.
 
     >>> tenon.fmod(np.array([7, -7, 7]), np.array([3, 3, -3]))
     """
@@ -211,7 +215,7 @@ class FmodOp(PrimitiveOp):
     @staticmethod
     def scalar(x: Value, y: Value) -> Value:
         if is_float(x.type):
-            return _truncated_quotient(x, y)[1]
+            return emit_scalar(RemFOp, x, y)
         return emit_scalar(arith.RemUIOp if is_unsigned(x.type) else arith.RemSIOp, x, y)
 
     @staticmethod

@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 from xdsl.dialects import arith
 
+from tenon.dialects.float_remainder import RemFOp
 from tenon.dialects.interpreter import Interpreter, computes, constant_value, element_dtype, implements
 
 Function = Callable[..., Any]
@@ -105,6 +106,7 @@ _BINARY: dict[type[Any], Function] = {
     arith.MaxnumfOp: np.fmax,
     arith.MinnumfOp: np.fmin,
     arith.NegfOp: np.negative,
+    RemFOp: np.fmod,
 }
 for _op_type, _function in _BINARY.items():
     computes(_op_type)(_function)

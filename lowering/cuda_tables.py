@@ -12,6 +12,8 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IndexType, IntegerType
 from xdsl.ir import Attribute, Operation
 
+from tenon.dialects.float_remainder import RemFOp
+
 INTEGER_TYPES = {1: "bool", 8: "signed char", 16: "short", 32: "int", 64: "long long"}
 FLOAT_TYPES: dict[type[Attribute], str] = {
     Float16Type: "tn_f16",
@@ -99,6 +101,7 @@ FLOAT_EXPRESSIONS: dict[type[Operation], str] = {
     arith.SubfOp: "{0} - {1}",
     arith.MulfOp: "{0} * {1}",
     arith.DivfOp: "{0} / {1}",
+    RemFOp: "fmod{f}({0}, {1})",
     arith.NegfOp: "-{0}",
     arith.MaximumfOp: "tn_maximum({0}, {1})",
     arith.MinimumfOp: "tn_minimum({0}, {1})",

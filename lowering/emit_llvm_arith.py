@@ -109,7 +109,7 @@ def _register_simple() -> None:
         "xori": "xor",
     }.items():
         ARITH_HANDLERS[f"arith.{name}"] = integer(opcode)
-    for name, opcode in {"addf": "fadd", "subf": "fsub", "mulf": "fmul", "divf": "fdiv"}.items():
+    for name, opcode in {"addf": "fadd", "subf": "fsub", "mulf": "fmul", "divf": "fdiv", "remf": "frem"}.items():
         ARITH_HANDLERS[f"arith.{name}"] = floating(opcode)
 
 

@@ -1,6 +1,6 @@
 """Replace elementary functions by inline arithmetic.
 
-Before: loop-stage IR with `math` operations on scalars and vectors.
+Before: loop-stage IR with `math` operations, and `arith.remf`, on scalars and vectors.
 After: `math` functions of f32 and f64, and `fpowi` and `ipowi` in any type, are `arith` and `math` operations that
 hardware has; scalars and vectors go through the same formula, so they give the same bits. `math` on f16 and bf16 is
 done in f32. Calls of the C library's functions are left for numbers that no formula is for, where there are such:
@@ -44,12 +44,14 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
+from tenon.dialects.float_remainder import RemFOp
 from tenon.dialects.scaling import ScaleOp
 from tenon.lowering import expand_math_angles as angles
 from tenon.lowering import expand_math_exponential as exponential
 from tenon.lowering import expand_math_functions as functions
 from tenon.lowering import expand_math_logarithm as logarithm
 from tenon.lowering import expand_math_powers as powers
+from tenon.lowering import expand_math_remainder as remainders
 from tenon.lowering.expand_math_builder import ArithmeticBuilder, Constants
 from tenon.lowering.float_formats import format_of
 from tenon.lowering.function_pass import Change, FunctionPass
@@ -104,6 +106,9 @@ _OF_ANGLES = frozenset({"math.cos", "math.sin", "math.tan"})
 _OF_TWO = frozenset({"math.atan2", "math.powf"})
 _C_NAMES = {"math.powf": "pow"}
 
+_OTHERS = (RemFOp, ScaleOp)
+"""What is expanded and not in `math`."""
+
 _INDEX = IndexType()
 
 _SIGN_ONLY = frozenset({"math.absf", "math.copysign"})
@@ -146,11 +151,12 @@ class _FunctionExpander:
         self.constants = Constants(function.body.block)
 
     def run(self) -> None:
-        for op in [op for op in self.function.walk() if op.name.startswith("math.") or isinstance(op, ScaleOp)]:
+        formulas = [op for op in self.function.walk() if op.name.startswith("math.") or isinstance(op, _OTHERS)]
+        for op in formulas:
             self.expand(op)
 
     def expand(self, op: Operation) -> None:
-        """Replace one operation of `math`, if there is something to replace it with."""
+        """Replace one operation, if there is something to replace it with."""
         element = element_type_of(op.operands[0].type)
         if isinstance(op, ScaleOp):
             self._replace(op, self._builder(op).scale(op.x, op.exponent))
@@ -174,6 +180,8 @@ class _FunctionExpander:
         formula = (_IN_F32 if is_f32 else _IN_F64).get(op.name)
         if op.name == "math.powf":
             self._expand_power(op, is_f32=is_f32)
+        elif isinstance(op, RemFOp):
+            self._replace(op, remainders.remainder(self._builder(op), op.lhs, op.rhs))
         elif op.name == "math.atan2":
             self._replace(op, angles.atan2(self._builder(op), *op.operands))
         elif op.name in _OF_ANGLES:

@@ -4,7 +4,7 @@ xDSL 0.74 types comparisons, the condition of `arith.select` and casts for scala
 and vectors. The ops below are the same ops (same names, same text as upstream) with the types widened to vectors. Each
 is a subclass of its xDSL counterpart, so code that asks `isinstance(op, arith.CmpfOp)` sees both.
 
-`VectorArith` is the dialect to load in place of xDSL's `Arith` wherever loop-stage text is parsed.
+`VectorArith` is the dialect to load in place of xDSL's `Arith` wherever loop-stage text is parsed. It has `arith.remf`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+
+from tenon.dialects.float_remainder import RemFOp
 
 _INTEGER = base(IntegerType) | VectorType.constr(base(IntegerType))
 _INTEGER_OR_INDEX = base(IntegerType) | base(IndexType) | VectorType.constr(base(IntegerType) | base(IndexType))
@@ -273,7 +275,7 @@ CmpiOp.traits = traits_def(Pure())
 
 VectorArith = Dialect(
     "arith",
-    [_WIDENED.get(op.name, op) for op in arith.Arith.operations],
+    [*(_WIDENED.get(op.name, op) for op in arith.Arith.operations), RemFOp],
     list(arith.Arith.attributes),
     list(arith.Arith._interfaces),  # pyright: ignore[reportPrivateUsage]
 )

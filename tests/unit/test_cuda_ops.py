@@ -22,6 +22,7 @@ FLOATING_ORACLES: dict[str, Callable[..., Any]] = {
     "subf": np.subtract,
     "mulf": np.multiply,
     "divf": np.divide,
+    "remf": np.fmod,
     "negf": np.negative,
     "maximumf": np.maximum,
     "minimumf": np.minimum,

@@ -345,7 +345,7 @@ EVERYTHING = "\n".join(
     [f"%{name} = math.{name} %x0 : T(f32)" for name in FUNCTIONS]
     + ["%angle = math.atan2 %x0, %x0 : T(f32)", "%wide = arith.extf %x0 : T(f32) to T(f64)"]
     + [f"%wide_{name} = math.{name} %wide : T(f64)" for name in FUNCTIONS]
-    + ["%wide_power = math.powf %wide, %wide : T(f64)"]
+    + ["%wide_power = math.powf %wide, %wide : T(f64)", "%left = arith.remf %x0, %angle : T(f32)"]
     + ["%n = arith.fptosi %x0 : T(f32) to T(i32)", "%power = math.powf %x0, %x0 : T(f32)"]
     + ["%whole = math.fpowi %x0, %n : T(f32), T(i32)", "%ip = math.ipowi %n, %n : T(i32)"]
     + ["%y = arith.addf %power, %whole : T(f32)"]

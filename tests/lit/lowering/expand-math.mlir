@@ -135,6 +135,23 @@ func.func @exp_f64(%x: vector<4xf64>) -> vector<4xf64> {
 // CHECK-NEXT:    math.fma %[[N]], %{{.*}}, %[[REST]] : vector<4xf64>
 // CHECK:         %y = arith.mulf %{{.*}} : vector<4xf64>
 
+// The exact remainder by one multiply-add; long division where a quotient does not fit into a significand.
+func.func @remainder(%x: vector<8xf32>, %y: vector<8xf32>) -> vector<8xf32> {
+  %r = arith.remf %x, %y : vector<8xf32>
+  func.return %r : vector<8xf32>
+}
+// CHECK-LABEL: @remainder
+// CHECK-NOT:     arith.remf
+// CHECK:         %[[QUOTIENT:.*]] = arith.divf
+// CHECK:         %[[WHOLE:.*]] = math.trunc %[[QUOTIENT]]
+// CHECK-NEXT:    %[[NEGATED:.*]] = arith.negf %[[WHOLE]]
+// CHECK-NEXT:    math.fma %[[NEGATED]]
+// CHECK:         %[[LARGE:.*]] = arith.cmpf uge, %[[QUOTIENT]]
+// CHECK:         %[[ANY:.*]] = vector.reduction <or>, %[[LARGE]]
+// CHECK-NEXT:    scf.if %[[ANY]]
+// CHECK:           scf.for
+// CHECK:         %r = math.copysign %{{.*}}, %x
+
 // One formula for the types: a quotient of at most 1 and a polynomial in its square.
 func.func @angles(%x: f32, %d: f64) -> (f32, f64) {
   %a = math.atan %x : f32
