@@ -194,7 +194,7 @@ class TensorOp(IRDLOperation, ABC):
                 element = element_of(type_)
                 if element not in operand.constraint.elements:
                     raise InferenceError(
-                        f"dtype of {operand.name} is {element} where one of {operand.constraint.names()} is needed"
+                        f"dtype of {operand.name} is {element} where {operand.constraint.needed(element)}"
                     )
                 if cls.PROMOTED is not None and operand.name not in cls.PROMOTED:
                     continue
@@ -355,7 +355,10 @@ class TensorOp(IRDLOperation, ABC):
             for element, in_group, (_, _, value) in zip(own, promoted, members, strict=True)
             if in_group
         ]
-        common = common_element([e for e, _ in group if e is not None], [v for e, v in group if e is None])
+        try:
+            common = common_element([e for e, _ in group if e is not None], [v for e, v in group if e is None])
+        except TypeError as error:
+            raise TypeError(f"{cls.name}: {error}") from None
         result: list[tuple[str, Attribute]] = []
         for (operand, where, value), element, in_group in zip(members, own, promoted, strict=True):
             target = common if in_group else common_element([], [value]) if element is None else element

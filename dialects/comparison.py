@@ -21,6 +21,7 @@ from tenon.dialects.types import (
     BOOL_TENSOR,
     FLOAT_TENSOR,
     INTEGRAL_TENSOR,
+    STORED_TENSOR,
     i1,
     is_bool,
 )
@@ -352,9 +353,9 @@ class SelectOp(PrimitiveOp):
 
     name = "tenon.select"
     condition = operand_def(BOOL_TENSOR)
-    x = operand_def(ANY_TENSOR)
-    y = operand_def(ANY_TENSOR)
-    result = result_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
+    y = operand_def(STORED_TENSOR)
+    result = result_def(STORED_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(on_bools=arith.SelectOp)
     PROMOTED: ClassVar[tuple[str, ...] | None] = ("x", "y")
     ALIASES: ClassVar[tuple[str, ...]] = ("where",)

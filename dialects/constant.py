@@ -18,7 +18,14 @@ from tenon.dialects.scalar import convert, emit_scalar, to_compute
 from tenon.dialects.settings import array_of, setting
 from tenon.dialects.structured import converted, elementwise, filled, static_shape
 from tenon.dialects.traits import NoGradient
-from tenon.dialects.types import ANY_TENSOR, NUMERIC_TENSOR, array_type, element_of, is_bool, is_float, numpy_dtype
+from tenon.dialects.types import (
+    STORED_TENSOR,
+    array_type,
+    element_of,
+    is_bool,
+    is_float,
+    significant_bits,
+)
 from tenon.dialects.value import Value, emit, insertion_point, ops
 
 
@@ -32,7 +39,7 @@ class ConstantOp(StructuredOp):
     name = "tenon.constant"
     traits = traits_def(Pure(), NoGradient())
     value = setting("array")
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
@@ -69,9 +76,9 @@ class CastOp(ElementwiseOp):
     """
 
     name = "tenon.cast"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     dtype = setting("dtype")
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("astype",)
 
     @classmethod
@@ -99,9 +106,9 @@ class BitcastOp(ElementwiseOp):
 
     name = "tenon.bitcast"
     traits = traits_def(Pure(), NoGradient())
-    x = operand_def(NUMERIC_TENSOR)
+    x = operand_def(STORED_TENSOR)
     dtype = setting("dtype")
-    result = result_def(NUMERIC_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @classmethod
     def result_element(cls, *elements: Attribute | None, **settings: Any) -> Attribute:
@@ -123,7 +130,7 @@ class BitcastOp(ElementwiseOp):
 
 
 def _check_width(source: Attribute, target: Attribute) -> None:
-    if is_bool(target) or numpy_dtype(source).itemsize != numpy_dtype(target).itemsize:
+    if is_bool(source) or is_bool(target) or significant_bits(source) != significant_bits(target):
         raise InferenceError(f"tenon.bitcast: dtype is {target}, which has not as many bits as {source} of x")
 
 

@@ -18,7 +18,7 @@ from tenon.dialects.index_places import counted_from_front
 from tenon.dialects.inference import InferenceError, Shape, show
 from tenon.dialects.settings import setting
 from tenon.dialects.structured import Reader, clamp, inside
-from tenon.dialects.types import ANY_TENSOR, INTEGER_TENSOR, element_of, shape_of, tensor_type
+from tenon.dialects.types import INTEGER_TENSOR, STORED_TENSOR, element_of, shape_of, tensor_type
 from tenon.dialects.value import Value, ops
 
 
@@ -56,10 +56,10 @@ class DynamicSliceOp(IndexingOp):
     """
 
     name = "tenon.dynamic_slice"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     starts = operand_def(INTEGER_TENSOR)
     sizes = setting(tuple)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
     PROMOTED: ClassVar[tuple[str, ...] | None] = ()
 
     @staticmethod
@@ -101,10 +101,10 @@ class DynamicUpdateSliceOp(IndexingOp):
     """
 
     name = "tenon.dynamic_update_slice"
-    x = operand_def(ANY_TENSOR)
-    update = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
+    update = operand_def(STORED_TENSOR)
     starts = operand_def(INTEGER_TENSOR)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
     PROMOTED: ClassVar[tuple[str, ...] | None] = ("x", "update")
 
     @classmethod

@@ -10,7 +10,7 @@ from xdsl.irdl import operand_def, result_def
 
 from tenon.dialects.base import tensor_op
 from tenon.dialects.families import IndexMapOp
-from tenon.dialects.types import ANY_TENSOR
+from tenon.dialects.types import STORED_TENSOR
 from tenon.dialects.value import Value
 
 
@@ -38,8 +38,8 @@ class IdentityOp(_SameOp):
     """
 
     name = "tenon.identity"
-    x = operand_def(ANY_TENSOR)
-    result = result_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -55,8 +55,8 @@ class StopGradientOp(_SameOp):
     """
 
     name = "tenon.stop_gradient"
-    x = operand_def(ANY_TENSOR)
-    result = result_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
+    result = result_def(STORED_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("detach",)
 
     @staticmethod

@@ -28,9 +28,9 @@ from tenon.dialects.settings import setting
 from tenon.dialects.structured import Reader
 from tenon.dialects.traits import NoGradient
 from tenon.dialects.types import (
-    ANY_TENSOR,
     INTEGER_TENSOR,
     NUMERIC_TENSOR,
+    STORED_TENSOR,
     element_of,
     f32,
     i64,
@@ -94,10 +94,10 @@ class GatherOp(IndexingOp):
     """
 
     name = "tenon.gather"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     indices = operand_def(INTEGER_TENSOR)
     axis = setting(int, default=0)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
     PROMOTED: ClassVar[tuple[str, ...] | None] = ()
     ALIASES: ClassVar[tuple[str, ...]] = ("take",)
 
@@ -151,10 +151,10 @@ class GatherElementsOp(IndexingOp):
     """
 
     name = "tenon.gather_elements"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     indices = operand_def(INTEGER_TENSOR)
     axis = setting(int, default=0)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
     PROMOTED: ClassVar[tuple[str, ...] | None] = ()
 
     @classmethod
@@ -196,10 +196,10 @@ class TakeAlongAxisOp(CompositeOp):
     """
 
     name = "tenon.take_along_axis"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     indices = operand_def(INTEGER_TENSOR)
     axis = setting(int, default=-1)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
     PROMOTED: ClassVar[tuple[str, ...] | None] = ()
 
     @classmethod
@@ -230,10 +230,10 @@ class GatherNdOp(IndexingOp):
     """
 
     name = "tenon.gather_nd"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     indices = operand_def(INTEGER_TENSOR)
     batch_dims = setting(int, default=0)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
     PROMOTED: ClassVar[tuple[str, ...] | None] = ()
 
     @classmethod
@@ -341,9 +341,9 @@ class EmbeddingOp(CompositeOp):
     """
 
     name = "tenon.embedding"
-    weight = operand_def(ANY_TENSOR)
+    weight = operand_def(STORED_TENSOR)
     indices = operand_def(INTEGER_TENSOR)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
     PROMOTED: ClassVar[tuple[str, ...] | None] = ()
 
     @staticmethod
@@ -369,7 +369,7 @@ class OneHotOp(CompositeOp):
     dtype = setting("dtype", default=f32)
     on_value = setting(float, default=1.0)
     off_value = setting(float, default=0.0)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @staticmethod
     def check(**settings: Any) -> None:

@@ -42,7 +42,7 @@ from xdsl.traits import IsTerminator
 
 from tenon.dialects import signedness
 from tenon.dialects.settings import elements_of
-from tenon.dialects.types import numpy_dtype
+from tenon.dialects.types import is_narrow, numpy_dtype
 
 T = TypeVar("T")
 Implementation = Callable[..., Sequence[Any]]
@@ -133,7 +133,7 @@ def element_dtype(type_: Attribute) -> np.dtype[Any]:
     element = getattr(type_, "element_type", type_)
     try:
         return numpy_dtype(element)
-    except KeyError:
+    except TypeError:
         raise InterpreterError(f"element type {element} has no NumPy counterpart") from None
 
 
@@ -144,6 +144,8 @@ def constant_value(attribute: Attribute) -> Any:
             dtype = element_dtype(type_)
             if dtype == np.bool_:
                 return np.bool_(value.data & 1)
+            if is_narrow(type_):
+                return np.asarray(value.data, np.int8).astype(dtype)[()]
             half = 1 << (8 * dtype.itemsize - 1)
             return dtype.type((value.data + half) % (2 * half) - half)
         case FloatAttr(value=value, type=type_):
@@ -206,14 +208,16 @@ class Interpreter:
         types = function.function_type.inputs.data
         if len(arguments) != len(types):
             raise InterpreterError(f"@{function_name}: expects {len(types)} arguments and got {len(arguments)}")
+        external = signedness.external_elements(function)
+        named = () if external is None else external[0]
+        seen = [*named, *types[len(named) :]]
         converted = [
-            _convert_argument(f"@{function_name}: argument {position}", value, type_)
-            for position, (value, type_) in enumerate(zip(arguments, types, strict=True))
+            _convert_argument(f"@{function_name}: argument {position}", value, type_, element)
+            for position, (value, type_, element) in enumerate(zip(arguments, types, seen, strict=True))
         ]
         with np.errstate(all="ignore"):
             results = self.call(function, converted)
         outputs = function.function_type.outputs.data
-        external = signedness.external_elements(function)
         elements = external[1] if external is not None and outputs else outputs
         return tuple(
             np.asarray(result).view(element_dtype(element)) if isinstance(type_, TensorType) else result
@@ -328,7 +332,8 @@ class Interpreter:
             self.vectorized, self.mask, self.tile = outer
 
 
-def _convert_argument(where: str, value: Any, type_: Attribute) -> Any:
+def _convert_argument(where: str, value: Any, type_: Attribute, seen: Attribute) -> Any:
+    """`value` as one of type `type_`, where callers may see elements of type `seen`."""
     match type_:
         case TensorType() | MemRefType():
             array = np.asarray(value) if isinstance(type_, TensorType) else value
@@ -339,7 +344,8 @@ def _convert_argument(where: str, value: Any, type_: Attribute) -> Any:
                 s in (DYNAMIC_INDEX, n) for s, n in zip(shape, array.shape, strict=True)
             )
             dtype = element_dtype(type_)
-            if array.dtype.kind == "u" and dtype.kind == "i" and array.dtype.itemsize == dtype.itemsize:
+            is_signless = array.dtype.kind == "u" and dtype.kind == "i" and array.dtype.itemsize == dtype.itemsize
+            if is_signless or (array.dtype != dtype and array.dtype == element_dtype(seen)):
                 array = array.view(dtype)
             if not fits or array.dtype != dtype:
                 raise InterpreterError(f"{where} is {array.dtype} of shape {array.shape}, expected {type_}")

@@ -1,7 +1,8 @@
 """NumPy implementations of the `arith` dialect, on scalars and on whole arrays alike.
 
 Integers are signless and wrap. `x / 0` and `x % 0` are 0, and the least integer divided by -1 is itself. Conversions
-from floats to integers saturate and take NaN to 0. Signed `i1` has the values 0 and -1, as in MLIR.
+from floats to integers saturate and take NaN to 0. Signed `i1` has the values 0 and -1, as in MLIR. Narrow types are
+converted by ml_dtypes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from tenon.dialects.interpreter import Interpreter, computes, constant_value, el
 
 Function = Callable[..., Any]
 _BOOL = np.dtype(np.bool_)
-_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _UNSIGNED = {
     np.dtype(signed): np.dtype(unsigned)
     for signed, unsigned in (
@@ -27,6 +27,8 @@ _UNSIGNED = {
         (np.int16, np.uint16),
         (np.int32, np.uint32),
         (np.int64, np.uint64),
+        (ml_dtypes.int4, ml_dtypes.uint4),
+        (ml_dtypes.int2, ml_dtypes.uint2),
     )
 }
 
@@ -197,7 +199,7 @@ def _mul_extended(
 
 def round_float(value: Any, dtype: np.dtype[Any]) -> Any:
     """Convert between float types, rounding once to the nearest, ties to even."""
-    if dtype == _BFLOAT16 and value.dtype == np.float64:
+    if dtype.isbuiltin != 1 and value.dtype == np.float64:
         # ml_dtypes goes through float32, which rounds twice; rounding to odd first keeps what the second needs to know.
         nearest = value.astype(np.float32)
         toward_zero = np.where(abs(nearest) > abs(value), np.nextafter(nearest, np.float32(0)), nearest)
@@ -217,7 +219,7 @@ def convert_integer(value: Any, dtype: np.dtype[Any], *, is_signed: bool) -> Any
 
 def saturate_to_integer(value: Any, dtype: np.dtype[Any], *, is_signed: bool) -> Any:
     """Truncate floats toward zero; what is out of range becomes the nearest integer in range, NaN becomes 0."""
-    bits = 1 if dtype == _BOOL else 8 * dtype.itemsize
+    bits = 1 if dtype == _BOOL else ml_dtypes.iinfo(dtype).bits
     least, beyond = (-(1 << (bits - 1)), 1 << (bits - 1)) if is_signed else (0, 1 << bits)
     whole = np.trunc(value.astype(np.float64))
     storage = np.dtype(np.int8) if dtype == _BOOL else dtype

@@ -315,7 +315,10 @@ def _over_loops(op: Operation, array: np.ndarray, access: _Access, ranges: Seque
         sum(row[loop] * stride for row, stride in zip(access.coefficients, array.strides, strict=True))
         for loop in range(len(ranges))
     ]
-    return as_strided(array[(*(slice(constant, None) for constant in access.constants), ...)], shape, strides)
+    reached = array[(*(slice(constant, None) for constant in access.constants), ...)]
+    # NumPy describes a float of one byte to itself as "<f1", which it does not read.
+    bytes_or_more = reached.view(np.uint8) if array.dtype.itemsize == 1 else reached
+    return as_strided(bytes_or_more, shape, strides).view(array.dtype)
 
 
 def _linear_reach(access: _Access, ranges: Sequence[int]) -> list[tuple[int, int]]:

@@ -20,7 +20,7 @@ from tenon.dialects.registry import tensor_function
 from tenon.dialects.settings import setting
 from tenon.dialects.size import Size
 from tenon.dialects.structured import Reader, converted, empty, generic, static_shape
-from tenon.dialects.types import ANY_TENSOR, element_of, shape_of, tensor_type
+from tenon.dialects.types import STORED_TENSOR, element_of, shape_of, tensor_type
 from tenon.dialects.value import Value, ops
 
 MOST_PARTS = 16
@@ -39,9 +39,9 @@ class ConcatenateOp(IndexingOp):
     """
 
     name = "tenon.concatenate"
-    tensors = var_operand_def(ANY_TENSOR)
+    tensors = var_operand_def(STORED_TENSOR)
     axis = setting(int, default=0)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("concat",)
 
     @classmethod
@@ -145,9 +145,9 @@ class StackOp(CompositeOp):
     """
 
     name = "tenon.stack"
-    tensors = var_operand_def(ANY_TENSOR)
+    tensors = var_operand_def(STORED_TENSOR)
     axis = setting(int, default=0)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @staticmethod
     def decompose(tensors: tuple[Value, ...], *, axis: int) -> Value:
@@ -181,11 +181,11 @@ class SplitOp(CompositeOp):
     """
 
     name = "tenon.split"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     sections = setting(int, default=None)
     axis = setting(int, default=0)
     sizes = setting(tuple, default=None)
-    parts = var_result_def(ANY_TENSOR)
+    parts = var_result_def(STORED_TENSOR)
 
     @staticmethod
     def check(**settings: Any) -> None:

@@ -18,7 +18,7 @@ from tenon.dialects.promotion import cast_literal
 from tenon.dialects.scalar import emit_scalar
 from tenon.dialects.settings import setting
 from tenon.dialects.structured import Reader, clamp, filled, generic, index_constant, inside, static_shape
-from tenon.dialects.types import ANY_TENSOR, element_of, shape_of, tensor_type
+from tenon.dialects.types import STORED_TENSOR, element_of, shape_of, tensor_type
 from tenon.dialects.value import Value, ops
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ class PadOp(IndexingOp):
     """
 
     name = "tenon.pad"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     low = setting(tuple)
     high = setting(tuple)
     value = setting(float, default=0.0)
     mode = setting(str, default="constant", choices=MODES)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @staticmethod
     def check(**settings: Any) -> None:

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from xdsl.ir import Attribute
 
-from tenon.dialects.types import TensorConstraint, element_type, f32, i64, is_bool, is_float, numpy_dtype, promote
+from tenon.dialects.types import (
+    TensorConstraint,
+    element_type,
+    f32,
+    i64,
+    is_bool,
+    is_float,
+    is_narrow,
+    is_narrow_float,
+    numpy_dtype,
+    promote,
+)
 from tenon.dialects.value import Value
 
 
@@ -24,13 +36,15 @@ def adopted(literal: float, element: Attribute, where: str) -> bool | int | floa
     """
     if is_bool(element):
         return bool(literal)
-    if is_float(element):
+    if is_float(element) or is_narrow_float(element):
         try:
             return float(literal)
         except OverflowError:
             raise OverflowError(f"{where} is an integer too large for {element}") from None
+    if is_narrow(element) and int(literal) != literal:
+        raise TypeError(f"{where} is {literal}, which {element} does not hold")
     number = int(literal)
-    bounds = np.iinfo(numpy_dtype(element))
+    bounds = ml_dtypes.iinfo(numpy_dtype(element))
     if not bounds.min <= number <= bounds.max:
         raise OverflowError(f"{where} is {number}, which does not fit into {element}")
     return number
@@ -40,9 +54,9 @@ def cast_literal(number: float, element: Attribute) -> bool | int | float:
     """What `cast` makes of `number` in the dtype `element`: in integers it is limited to their range, and NaN is 0."""
     if is_bool(element):
         return bool(number)
-    if is_float(element):
+    if is_float(element) or is_narrow_float(element):
         return float(number)
-    bounds = np.iinfo(numpy_dtype(element))
+    bounds = ml_dtypes.iinfo(numpy_dtype(element))
     return 0 if number != number else int(min(max(number, bounds.min), bounds.max))
 
 
@@ -60,6 +74,8 @@ def common_element(strong: Sequence[Attribute], weak: Sequence[Any]) -> Attribut
     """The dtype that operands meet in: literals adopt their peers', a float literal makes integers f32."""
     if strong:
         common = promote(strong)
+        if is_narrow(common):
+            return common
         if any(isinstance(w, float) for w in weak) and not is_float(common):
             return f32
         if any(isinstance(w, int) and not isinstance(w, bool) for w in weak) and is_bool(common):
@@ -74,7 +90,7 @@ def common_element(strong: Sequence[Attribute], weak: Sequence[Any]) -> Attribut
 
 def allowed_element(element: Attribute, constraint: TensorConstraint) -> Attribute:
     """`element` itself, or the type that the constraint allows for it: counts for truth values, f32 for integers."""
-    if element in constraint.elements:
+    if element in constraint.elements or is_narrow(element):
         return element
     if is_bool(element) and i64 in constraint.elements:
         return i64

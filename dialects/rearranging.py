@@ -13,7 +13,7 @@ from tenon.dialects.base import tensor_op
 from tenon.dialects.families import CompositeOp, IndexMapOp
 from tenon.dialects.inference import InferenceError, Shape, normalize_axis, show
 from tenon.dialects.settings import setting
-from tenon.dialects.types import ANY_TENSOR, NUMERIC_TENSOR, element_of, shape_of, tensor_type
+from tenon.dialects.types import NUMERIC_TENSOR, STORED_TENSOR, element_of, shape_of, tensor_type
 from tenon.dialects.value import Value, ops
 
 
@@ -35,9 +35,9 @@ class TileOp(CompositeOp):
     """
 
     name = "tenon.tile"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     repeats = setting(tuple)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @staticmethod
     def check(**settings: Any) -> None:
@@ -79,10 +79,10 @@ class RepeatOp(CompositeOp):
     """
 
     name = "tenon.repeat"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     repeats = setting(int)
     axis = setting(int, default=None)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("repeat_interleave",)
 
     @staticmethod
@@ -124,10 +124,10 @@ class RollOp(CompositeOp):
     """
 
     name = "tenon.roll"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     shift = setting(tuple)
     axis = setting(tuple, default=None)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @staticmethod
     def check(**settings: Any) -> None:
@@ -175,11 +175,11 @@ class DiagonalOp(IndexMapOp):
     """
 
     name = "tenon.diagonal"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     offset = setting(int, default=0)
     axis1 = setting(int, default=0)
     axis2 = setting(int, default=1)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
@@ -226,9 +226,9 @@ class DiagOp(CompositeOp):
     """
 
     name = "tenon.diag"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     k = setting(int, default=0)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
@@ -283,9 +283,9 @@ class TraceOp(CompositeOp):
 class TriangleOp(CompositeOp):
     """A triangle of the matrices in the last two axes, zeros elsewhere."""
 
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     k = setting(int, default=0)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
@@ -329,10 +329,10 @@ class TriuOp(TriangleOp):
 class BlockOp(CompositeOp):
     """Channels exchanged for squares of pixels, of images (..., channels, height, width)."""
 
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     block = setting(int)
     mode = setting(str, default="DCR", choices=("DCR", "CRD"))
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @staticmethod
     def check(**settings: Any) -> None:

@@ -14,7 +14,20 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation
 
-from tenon.dialects.types import compute_type, f32, i1, is_bool, is_float, is_unsigned, ui64
+from tenon.dialects.types import (
+    compute_type,
+    f32,
+    f64,
+    i1,
+    i8,
+    is_bool,
+    is_float,
+    is_narrow,
+    is_narrow_float,
+    is_unsigned,
+    ui8,
+    ui64,
+)
 from tenon.dialects.value import Value, emit
 
 OpBuilder = Callable[..., Operation]
@@ -55,7 +68,7 @@ def emit_scalar(builder: OpBuilder, *operands: Value) -> Value:
 
 def scalar_constant(number: float, element: Attribute) -> Value:
     """An `arith.constant` of a scalar type. Unsigned integers wrap: -1 has every bit set."""
-    if is_float(element):
+    if is_float(element) or is_narrow_float(element):
         attr = FloatAttr(float(number), element)  # pyright: ignore[reportArgumentType, reportCallIssue]
     elif is_bool(element):
         attr = IntegerAttr(int(bool(number)), element)  # pyright: ignore[reportArgumentType, reportCallIssue]
@@ -87,10 +100,15 @@ def convert(value: Value, target: Attribute) -> Value:
 
     Floats become integers by truncation, saturating at the ends of the range (NaN becomes 0); integers wrap, but for
     those too large for an index, which become the largest; anything becomes a truth value by comparison with zero.
+    Floats become narrower ones by rounding once to the nearest, ties to even.
     """
     source = value.type
     if source == target:
         return value
+    if is_narrow(source):
+        return convert(_widened(value), target)
+    if is_narrow(target):
+        return _narrowed(value, target)
     if is_float(source):
         return _from_float(value, target)
     if is_bool(source):
@@ -113,6 +131,27 @@ def convert(value: Value, target: Attribute) -> Value:
         return _cast(arith.BitcastOp, value, target)
     extended = arith.ExtUIOp if is_unsigned(source) else arith.ExtSIOp
     return _cast(extended if target.width.data > source.width.data else arith.TruncIOp, value, target)
+
+
+def _widened(value: Value) -> Value:
+    """A value of a narrow type in a type that ops compute with, which holds it exactly."""
+    if is_narrow_float(value.type):
+        return _cast(arith.ExtFOp, value, f32)
+    return _cast(arith.ExtUIOp, value, ui8) if is_unsigned(value.type) else _cast(arith.ExtSIOp, value, i8)
+
+
+def _narrowed(value: Value, target: Attribute) -> Value:
+    """A value of a type that ops compute with in a narrow one."""
+    source = value.type
+    if is_narrow_float(target):
+        return _cast(arith.TruncFOp, value if source == f64 else convert(value, f32), target)
+    if is_float(source):
+        return _cast(arith.FPToUIOp if is_unsigned(target) else arith.FPToSIOp, to_compute(value), target)
+    if is_bool(source):
+        return _cast(arith.ExtUIOp, value, target)
+    if isinstance(source, IndexType):
+        value = _cast(arith.IndexCastOp, value, IntegerType(64))
+    return _cast(arith.TruncIOp, value, target)
 
 
 def _index_of(value: Value) -> Value:

@@ -32,7 +32,7 @@ from tenon.dialects.index_places import (
 from tenon.dialects.inference import InferenceError, Shape, broadcast, normalize_axis, refine, show
 from tenon.dialects.settings import setting
 from tenon.dialects.structured import Reader
-from tenon.dialects.types import ANY_TENSOR, INTEGER_TENSOR, element_of, shape_of, tensor_type
+from tenon.dialects.types import INTEGER_TENSOR, STORED_TENSOR, element_of, is_narrow, shape_of, tensor_type
 from tenon.dialects.value import Value, ops
 
 REDUCTIONS = ("none", "add", "mul", "min", "max")
@@ -41,11 +41,11 @@ REDUCTIONS = ("none", "add", "mul", "min", "max")
 class UpdatesOp(ScatterOp):
     """`x` with `updates` at `indices`, where `GATHER` reads with the same settings."""
 
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     indices = operand_def(INTEGER_TENSOR)
-    updates = operand_def(ANY_TENSOR)
+    updates = operand_def(STORED_TENSOR)
     reduction = setting(str, default="none", choices=REDUCTIONS)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
     PROMOTED: ClassVar[tuple[str, ...] | None] = ("x", "updates")
     GATHER: ClassVar[str]
 
@@ -62,6 +62,11 @@ class UpdatesOp(ScatterOp):
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
         x, indices, updates = operands
+        if settings["reduction"] != "none" and is_narrow(element_of(x)):
+            raise InferenceError(
+                f"reduction is {settings['reduction']!r}, and {element_of(x)} of x is a storage type: cast first "
+                "(tenon.cast)"
+            )
         shape, places = shape_of(x), shape_of(indices)
         needed = cls.updates_shape(shape, places, **settings)
         try:
@@ -200,12 +205,12 @@ class PutAlongAxisOp(CompositeOp):
     """
 
     name = "tenon.put_along_axis"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     indices = operand_def(INTEGER_TENSOR)
-    updates = operand_def(ANY_TENSOR)
+    updates = operand_def(STORED_TENSOR)
     axis = setting(int, default=-1)
     reduction = setting(str, default="none", choices=REDUCTIONS)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
     PROMOTED: ClassVar[tuple[str, ...] | None] = ("x", "updates")
 
     @classmethod

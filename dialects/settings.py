@@ -34,10 +34,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from tenon.dialects.size import Size
 from tenon.dialects.size_values import SizesAttr, parsed_sizes, shown_size
-from tenon.dialects.types import element_type, numpy_dtype
+from tenon.dialects.types import element_type, i2, i4, numpy_dtype
 from tenon.dialects.xdsl_corrections import correct_xdsl
 
 correct_xdsl()
+
+_I4, _I2 = numpy_dtype(i4), numpy_dtype(i2)
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,12 @@ def array_attribute(value: object) -> Attribute:
 
 def dense_elements(kind: TensorType[Any], data: np.ndarray[Any, Any]) -> DenseIntOrFPElementsAttr[Any]:
     """The dense attribute of `data`; arrays of one value are kept as that single value (a splat)."""
-    # A true i1 is stored as all ones, as xDSL's parser does.
-    flat = (-data.view(np.int8) if data.dtype == np.bool_ else data).reshape(-1)
+    # A true i1 is stored as all ones, and a number of less than 8 bits as one of 8, as xDSL's parser does.
+    if data.dtype == np.bool_:
+        data = -data.view(np.int8)
+    elif data.dtype in (_I4, _I2):
+        data = data.astype(np.int8)
+    flat = data.reshape(-1)
     raw = flat.view(f"u{flat.dtype.itemsize}")  # bytes, so that -0.0 and NaN payloads keep their difference
     if flat.size > 1 and bool((raw == raw[0]).all()):
         flat = flat[:1]
@@ -137,8 +143,8 @@ def array_of(attribute: DenseIntOrFPElementsAttr[Any]) -> np.ndarray[Any, Any]:
 
 def elements_of(data: bytes, dtype: np.dtype[Any], shape: Sequence[int]) -> np.ndarray[Any, Any]:
     """The array that the bytes of a dense attribute stand for."""
-    stored = np.frombuffer(data, np.int8 if dtype == np.bool_ else dtype)
-    elements = stored != 0 if dtype == np.bool_ else stored
+    stored = np.frombuffer(data, np.int8 if dtype in (np.bool_, _I4, _I2) else dtype)
+    elements = stored if stored.dtype == dtype else stored.astype(dtype)
     return np.broadcast_to(elements.reshape(()), shape) if elements.size == 1 else elements.reshape(shape)
 
 
@@ -179,11 +185,16 @@ def _print_attribute(printer: Printer, attr: Attribute) -> None:
 
 
 def _parse_array(parser: Parser) -> Attribute:
+    start = parser.pos
     attr = parser.parse_attribute()
     if not isinstance(attr, DenseIntOrFPElementsAttr):
         return attr
     kind: Any = attr.type
-    return dense_elements(kind, array_of(attr))  # a splat may arrive spelled out
+    try:
+        array = array_of(attr)
+    except TypeError as error:
+        parser.raise_error(str(error), start, parser.pos)
+    return dense_elements(kind, array)  # a splat may arrive spelled out
 
 
 _NAMED: dict[object, SettingKind] = {

@@ -22,7 +22,7 @@ from tenon.dialects.size import Size, UndecidedSizeError
 from tenon.dialects.size_values import current_sizes
 from tenon.dialects.structured import Reader, as_index, size_vector, static_shape
 from tenon.dialects.traits import NoGradient
-from tenon.dialects.types import ANY_TENSOR, element_of, i64, shape_of, tensor_type
+from tenon.dialects.types import ANY_TENSOR, STORED_TENSOR, element_of, i64, shape_of, tensor_type
 from tenon.dialects.value import Value, emit, ops
 
 Index = tuple[AffineExpr, ...]
@@ -36,9 +36,9 @@ class ReshapeOp(StructuredOp):
     """
 
     name = "tenon.reshape"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     shape = setting(tuple)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
@@ -114,9 +114,9 @@ class TransposeOp(IndexMapOp):
     """
 
     name = "tenon.transpose"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     permutation = setting(tuple, default=None)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("permute",)
 
     @classmethod
@@ -168,9 +168,9 @@ class BroadcastToOp(IndexMapOp):
     """
 
     name = "tenon.broadcast_to"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     shape = setting(tuple)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("expand",)
 
     @classmethod
@@ -231,9 +231,9 @@ class ExpandDimsOp(CompositeOp):
     """
 
     name = "tenon.expand_dims"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     axis = setting(tuple)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("unsqueeze",)
 
     @classmethod
@@ -265,9 +265,9 @@ class SqueezeOp(CompositeOp):
     """
 
     name = "tenon.squeeze"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     axis = setting(tuple, default=None)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
@@ -312,11 +312,11 @@ class SliceOp(IndexMapOp):
     """
 
     name = "tenon.slice"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     starts = setting(tuple)
     limits = setting(tuple)
     strides = setting(tuple, default=None)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @staticmethod
     def check(**settings: Any) -> None:
@@ -401,9 +401,9 @@ class FlipOp(KeepsType, AlongAxis, IndexMapOp):
     """
 
     name = "tenon.flip"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     axis = setting(tuple, default=None)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @staticmethod
     def source(index: Index, shape: tuple[int, ...], /, **settings: Any) -> Index:

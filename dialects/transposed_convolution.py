@@ -20,7 +20,7 @@ from tenon.dialects.inference import InferenceError
 from tenon.dialects.scalar import emit_scalar
 from tenon.dialects.settings import setting
 from tenon.dialects.structured import Reader, index_constant
-from tenon.dialects.types import ANY_TENSOR, NUMERIC_TENSOR, compute_type, element_of, promote, shape_of, tensor_type
+from tenon.dialects.types import NUMERIC_TENSOR, STORED_TENSOR, compute_type, element_of, promote, shape_of, tensor_type
 from tenon.dialects.value import Value, ops
 from tenon.dialects.windows import Sizes, Windows, borders, each, halves, moved
 
@@ -33,9 +33,9 @@ class DilateOp(IndexingOp):
     """
 
     name = "tenon.dilate"
-    x = operand_def(ANY_TENSOR)
+    x = operand_def(STORED_TENSOR)
     steps = setting(tuple)
-    result = result_def(ANY_TENSOR)
+    result = result_def(STORED_TENSOR)
 
     @staticmethod
     def check(**settings: Any) -> None:

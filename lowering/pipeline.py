@@ -31,6 +31,7 @@ def _loader(module: str, name: str) -> Callable[[], type[ModulePass]]:
 
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "convert-tensor-to-structured": _loader("convert_tensor_to_structured", "ConvertTensorToStructuredPass"),
+    "erase-narrow-types": _loader("erase_narrow_types", "EraseNarrowTypesPass"),
     "bufferize": _loader("bufferize", "BufferizePass"),
     "schedule": _loader("schedule", "SchedulePass"),
     "skip-hidden": _loader("skip_hidden", "SkipHiddenPass"),
@@ -74,7 +75,7 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
         # Fusion groups are kernels.
         Stage("fused", ("convert-tensor-to-structured", "fuse-structured")),
         # Every op is a linalg.generic on tensors.
-        Stage("structured", ("bufferize",)),
+        Stage("structured", ("erase-narrow-types", "bufferize")),
         # Tensors are buffers in one arena.
         Stage("buffered", (schedule, *hidden, "convert-structured-to-loops")),
         # Kernels are loops over vectors and scalars.

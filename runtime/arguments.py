@@ -9,12 +9,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
 from tenon.dialects.forking import cached_property
 from tenon.dialects.size import Size
-from tenon.dialects.types import AnyTensor, array_type, element_of, element_type, numpy_dtype, shape_of, tensor_type
+from tenon.dialects.types import (
+    STORED_TENSOR,
+    AnyTensor,
+    array_type,
+    element_of,
+    element_type,
+    numpy_dtype,
+    shape_of,
+    tensor_type,
+)
 from tenon.dialects.value import TracedValueError, Value, insertion_point
 from tenon.runtime.dlpack import from_dlpack
 from tenon.runtime.tree import Structure, UnnoticedChangeError, flatten, paths, static_key
@@ -23,13 +31,7 @@ if TYPE_CHECKING:
     from tenon.runtime.frozen import FrozenArguments
 
 Parameter = inspect.Parameter
-_STORED = frozenset(
-    np.dtype(d)
-    for d in (
-        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-        *("float16", "float32", "float64", ml_dtypes.bfloat16),
-    )
-)
+_STORED = frozenset(map(numpy_dtype, STORED_TENSOR.elements))
 # Whether instances of a class met so far are data.
 _IS_ARRAY: dict[type, bool] = {}
 
