@@ -1,6 +1,6 @@
 """Arrays of other libraries, read where they are through DLPack (https://dmlc.github.io/dlpack/latest/).
 
-NumPy reads every dtype but bfloat16, which is not one of its own; that one is read here from the tensor's description.
+NumPy reads every dtype of its own; those of ml_dtypes are read here from the tensor's description.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ import ml_dtypes
 import numpy as np
 
 _CPU = 1
-_BFLOAT = 4
+# `DLDataTypeCode` and bits of an element.
+_DTYPES: dict[tuple[int, int], Any] = {
+    (4, 16): ml_dtypes.bfloat16,
+    (10, 8): ml_dtypes.float8_e4m3fn,
+    (11, 8): ml_dtypes.float8_e4m3fnuz,
+    (12, 8): ml_dtypes.float8_e5m2,
+    (13, 8): ml_dtypes.float8_e5m2fnuz,
+    (14, 8): ml_dtypes.float8_e8m0fnu,
+}
 
 
 class _Tensor(ctypes.Structure):
@@ -52,13 +60,13 @@ def from_dlpack(array: Any) -> np.ndarray[Any, Any]:
     try:
         return np.from_dlpack(array)
     except (BufferError, RuntimeError, TypeError) as error:
-        read = _bfloat16(array)
+        read = _of_ml_dtypes(array)
         if read is None:
             raise TypeError(f"a {type(array).__name__} cannot be read: {error}") from None
         return read
 
 
-def _bfloat16(array: Any) -> np.ndarray[Any, Any] | None:
+def _of_ml_dtypes(array: Any) -> np.ndarray[Any, Any] | None:
     try:
         capsule = array.__dlpack__()
     except (BufferError, RuntimeError, TypeError):
@@ -66,13 +74,15 @@ def _bfloat16(array: Any) -> np.ndarray[Any, Any] | None:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     tensor = _Tensor.from_address(pointer(capsule, b"dltensor"))
-    if (tensor.code, tensor.bits, tensor.lanes) != (_BFLOAT, 16, 1):
+    dtype = _DTYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    if dtype is None:
         return None
+    size = tensor.bits // 8
     interface = {
         "version": 3,
-        "typestr": "<u2",
+        "typestr": f"<u{size}",
         "shape": tuple(tensor.shape[: tensor.ndim]),
-        "strides": tuple([2 * step for step in tensor.strides[: tensor.ndim]]) if tensor.strides else None,
+        "strides": tuple([size * step for step in tensor.strides[: tensor.ndim]]) if tensor.strides else None,
         "data": ((tensor.data or 0) + tensor.byte_offset, False),
     }
-    return np.asarray(_Memory(capsule, interface)).view(ml_dtypes.bfloat16)
+    return np.asarray(_Memory(capsule, interface)).view(dtype)

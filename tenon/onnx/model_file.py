@@ -30,6 +30,7 @@ from tenon.onnx.graph import (
     read_graph,
     text,
 )
+from tenon.onnx.narrow import packed_bits, unpacked
 from tenon.onnx.node import TOO_DEEP, OnnxError, stored_dtype
 
 IR_VERSIONS = range(3, 15)
@@ -151,7 +152,8 @@ def read_tensor(proto: onnx.TensorProto, where: str, folder: Path | None = None)
         raise OnnxError(f"{where}: is impossibly large: {list(shape)}")
     if proto.HasField("segment"):
         raise OnnxError(f"{where}: is stored in segments, which are not supported")
-    size = count * dtype.itemsize
+    bits = packed_bits(dtype)
+    size = -(-count * bits // 8)
     if proto.data_location == onnx.TensorProto.EXTERNAL:
         data: Any = _external_data(proto, size, where, folder)
     elif proto.HasField("raw_data"):
@@ -160,7 +162,10 @@ def read_tensor(proto: onnx.TensorProto, where: str, folder: Path | None = None)
         return _typed_data(proto, dtype, shape, count, where)
     if data.nbytes != size:
         raise OnnxError(f"{where}: has {data.nbytes} bytes of data where {dtype}{list(shape)} needs {size}")
-    array = data.view(dtype.newbyteorder("<") if dtype.kind in "iuf" and dtype.isbuiltin == 1 else dtype)
+    if bits < 8:
+        array = unpacked(data, dtype, count)
+    else:
+        array = data.view(dtype.newbyteorder("<") if dtype.kind in "iuf" and dtype.isbuiltin == 1 else dtype)
     if dtype == np.bool_ and np.any(data > 1):
         raise OnnxError(f"{where}: has elements that are neither true (1) nor false (0)")
     if not array.dtype.isnative:
@@ -173,21 +178,24 @@ def read_tensor(proto: onnx.TensorProto, where: str, folder: Path | None = None)
 def _typed_data(
     proto: onnx.TensorProto, dtype: np.dtype[Any], shape: tuple[int, ...], count: int, where: str
 ) -> np.ndarray[Any, Any]:
-    """Data in one of the fields that have a type: 16-bit floats are stored there by their bits."""
+    """Data in one of the fields that have a type: floats of 16 bits and less are stored there by their bits, and a
+    number holds a byte of what is packed."""
     field_name = onnx.helper.tensor_dtype_to_field(proto.data_type)
     values: Any = getattr(proto, field_name)
-    if len(values) != count:
-        raise OnnxError(f"{where}: has {len(values)} elements of data where {dtype}{list(shape)} needs {count}")
+    bits = packed_bits(dtype)
+    needed = -(-count * bits // 8) if bits < 8 else count
+    if len(values) != needed:
+        raise OnnxError(f"{where}: has {len(values)} elements of data where {dtype}{list(shape)} needs {needed}")
     wide = np.array(
         values,
         {"float_data": np.float32, "double_data": np.float64, "uint64_data": np.uint64}.get(field_name, np.int64),
     )
-    is_half = dtype.kind not in "biuf" or dtype == np.float16
-    stored = np.dtype(np.uint16) if is_half else dtype
+    is_code = dtype.isbuiltin != 1 or dtype == np.float16
+    stored = np.dtype(f"u{dtype.itemsize}") if is_code else dtype
     array = wide.astype(stored)
     if stored.kind in "iu" and not np.array_equal(array.astype(wide.dtype), wide):
         raise OnnxError(f"{where}: has elements that do not fit into {dtype}")
-    array = array.view(dtype).reshape(shape)
+    array = (unpacked(array, dtype, count) if bits < 8 else array.view(dtype)).reshape(shape)
     array.flags.writeable = False
     return array
 

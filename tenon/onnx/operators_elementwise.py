@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
-from tenon.dialects.types import element_type
+from tenon.dialects import types
+from tenon.dialects.types import bit_width, element_type, is_bool
 from tenon.dialects.value import ops
+from tenon.onnx.narrow import cast_to
 from tenon.onnx.node import Node, OnnxError, Operand
 from tenon.onnx.operators import operator
 
@@ -79,8 +81,8 @@ def in_single(x: Any) -> Any:
 
 
 def is_float(x: Any) -> bool:
-    """Whether the elements are floats, bf16 among them."""
-    return x.dtype.kind not in "iub"
+    """Whether the elements are floats that ops compute with, bf16 among them."""
+    return types.is_float(element_type(x.dtype))
 
 
 @operator("Sign")
@@ -170,20 +172,25 @@ def bit_shift(node: Node, x: Operand, y: Operand) -> Any:
 
 @operator("Cast", since=6)
 def cast(node: Node, x: Operand) -> Any:
-    """`saturate` and `round_mode` are about floats of 8 bits, which Tenon does not store."""
+    """`saturate` and `round_mode` are about floats of 8 bits."""
     node.required("to")
-    return of_dtype(x, node.dtype("to"))
+    return cast_to(node, x, node.dtype("to"))
 
 
 @operator("BitCast", since=26)
 def bit_cast(node: Node, x: Operand) -> Any:
+    """A truth value has the bits of a byte, 0 or 1."""
     node.required("to")
-    return ops.bitcast(x, dtype=node.dtype("to"))
+    element = element_type(node.dtype("to"))
+    if is_bool(element) and bit_width(element_type(x.dtype)) == 8:
+        return ops.not_equal(ops.bitcast(x, dtype="ui8"), 0)
+    bits = ops.cast(x, dtype="ui8") if is_bool(element_type(x.dtype)) else x
+    return ops.bitcast(bits, dtype=element)
 
 
 @operator("CastLike", since=15)
 def cast_like(node: Node, x: Operand, like: Operand) -> Any:
-    return of_dtype(x, like.dtype)
+    return cast_to(node, x, like.dtype)
 
 
 @operator("Identity")

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.types import element_type, is_narrow_float
 from tenon.dialects.value import ops
+from tenon.onnx.narrow import cast_to, limits
 from tenon.onnx.node import Node, Operand
 from tenon.onnx.operators import operator
 from tenon.onnx.operators_elementwise import in_single, of_dtype
@@ -76,11 +78,11 @@ def _spread(node: Node, x: Any, parameter: Any, axis: int) -> Any:
 
 def _quantized(values: Any, zero: Any, dtype: np.dtype[Any]) -> Any:
     """Numbers in steps rounded to the nearest even, moved by the zero point, kept within `dtype`."""
-    limits = np.iinfo(dtype)
+    low, high = limits(dtype)
     moved = ops.round(values)
     if zero is not None:
         moved = moved + ops.cast(zero, dtype="f32")
-    return ops.cast(ops.clip(moved, low=float(limits.min), high=float(limits.max)), dtype=dtype)
+    return ops.cast(ops.clip(moved, low=low, high=high), dtype=dtype)
 
 
 @operator("QuantizeLinear", since=10)
@@ -89,17 +91,23 @@ def quantize_linear(node: Node, x: Operand, scale: Operand, zero: Operand | None
     axis = axis % x.ndim if x.ndim > 1 else 0
     asked = node.dtype("output_dtype") if node.attribute("output_dtype", 0) else None
     dtype = zero.dtype if zero is not None else asked or np.dtype(np.uint8)
-    steps = of_dtype(x, "f32") / ops.cast(_spread(node, x, scale, axis), dtype="f32")
-    return _quantized(steps, None if zero is None else _spread(node, x, zero, axis), dtype)
+    precision = (node.dtype("precision") if node.attribute("precision", 0) else None) or np.dtype(np.float32)
+    steps = of_dtype(x, precision) / of_dtype(_spread(node, x, scale, axis), precision)
+    spread_zero = None if zero is None else _spread(node, x, zero, axis)
+    if not is_narrow_float(element_type(dtype)):
+        return _quantized(of_dtype(steps, "f32"), spread_zero, dtype)
+    moved = steps if spread_zero is None else steps + of_dtype(spread_zero, precision)
+    return cast_to(node, moved, dtype)
 
 
 @operator("DequantizeLinear", since=10)
 def dequantize_linear(node: Node, x: Operand, scale: Operand, zero: Operand | None = None) -> Any:
     axis = node.attribute("axis", 1)
     axis = axis % x.ndim if x.ndim > 1 else 0
-    values = ops.cast(x, dtype="i32")
+    exact = "f32" if is_narrow_float(element_type(x.dtype)) else "i32"
+    values = ops.cast(x, dtype=exact)
     if zero is not None:
-        values = ops.subtract(values, ops.cast(_spread(node, x, zero, axis), dtype="i32"))
+        values = ops.subtract(values, ops.cast(_spread(node, x, zero, axis), dtype=exact))
     dtype = (node.dtype("output_dtype") if node.attribute("output_dtype", 0) else None) or scale.dtype
     return of_dtype(ops.cast(values, dtype="f32") * ops.cast(_spread(node, x, scale, axis), dtype="f32"), dtype)
 
