@@ -4,6 +4,7 @@
 large numbers that way (`dense<[0x7FC00000, 1.0]>`) but takes them for integers.
 - A dense literal is one number where all of its elements have the same bits. xDSL compares numbers, of which NaN is not
 equal to itself, and -0.0 is to 0.0.
+- Numbers of a type that it has no bytes for (`dense<1> : tensor<2xi128>`) are an error in the text, not in xDSL.
 - A `linalg.generic` of several results has their types in parentheses.
 - A number less an affine expression is computed as the expression less the number.
 """
@@ -21,6 +22,7 @@ from xdsl.parser.attribute_parser import AttrParser
 
 _Element = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
 _to_type = _Element.to_type
+_parse_dense_elements = AttrParser.parse_dense_int_or_fp_elements_attr
 _parse_generic = GenericOp.parse.__func__
 
 
@@ -56,6 +58,14 @@ def _parse_generic_of_several_results(cls: type[GenericOp], parser: Parser) -> G
         parser.parse_comma_separated_list = parse_list
 
 
+def _parse_dense(parser: AttrParser, type: Any) -> Any:
+    start = parser.pos
+    try:
+        return _parse_dense_elements(parser, type)
+    except NotImplementedError:
+        parser.raise_error("dense: the numbers are of a type that has no form in memory", start, parser.pos)
+
+
 def _subtracted_from(expression: AffineExpr, other: AffineExpr | int) -> AffineExpr:
     return expression * -1 + other
 
@@ -64,5 +74,6 @@ def correct_xdsl() -> None:
     """Install the corrections; doing so again changes nothing."""
     _Element.to_type = _number_of_type  # pyright: ignore[reportAttributeAccessIssue]
     DenseIntOrFPElementsAttr.is_splat = _is_splat  # pyright: ignore[reportAttributeAccessIssue]
+    AttrParser.parse_dense_int_or_fp_elements_attr = _parse_dense  # pyright: ignore[reportAttributeAccessIssue]
     AffineExpr.__rsub__ = _subtracted_from  # pyright: ignore[reportAttributeAccessIssue]
     GenericOp.parse = classmethod(_parse_generic_of_several_results)  # pyright: ignore[reportAttributeAccessIssue]

@@ -126,12 +126,12 @@ def _generated(kind: str, text: str) -> np.ndarray[Any, Any]:
         raise ValueError(f"{kind}:{text}: {error}; write shape and dtype like {kind}:4x3xf32") from None
     count = prod(shape)
     if kind == "random":
-        integral = element.kind in "iub"
-        values = (
-            generator.integers(0, 2 if element.kind == "b" else 10, count)
-            if integral
-            else generator.standard_normal(count)
-        )
+        if stand_in(element).kind in "iub":
+            values = generator.integers(
+                0, 2 if element.kind == "b" else min(10, ml_dtypes.iinfo(element).max + 1), count
+            )
+        else:
+            values = generator.standard_normal(count)
     else:
         values = {"zeros": np.zeros, "ones": np.ones, "iota": np.arange}[kind](count)
     return values.astype(element).reshape(shape)
@@ -215,8 +215,8 @@ def import_model(file: str, device: str = "cpu") -> Any:
 
 
 def fit_inputs(model: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
-    """`given` as inputs of an ONNX model: numbers take the dtype that is declared, and so does f32 where that is bf16,
-    which no file holds."""
+    """`given` as inputs of an ONNX model: numbers take the dtype that is declared, and so does what stands for a dtype
+    that no file holds."""
     declared = [info.dtype for info in model.inputs] + [None] * len(given)
     return [
         array if dtype is None else converted(array, dtype, f"argument {position} of the model")
@@ -225,17 +225,28 @@ def fit_inputs(model: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
 
 
 def converted(array: np.ndarray[Any, Any], dtype: np.dtype[Any], where: str) -> np.ndarray[Any, Any]:
-    """`array` in `dtype`, if it is a number (of rank 0), or f32 where that is bf16; any other array as it is.
+    """`array` in `dtype`, if it is a number (of rank 0), or what stands for that dtype in files; any other array as it
+    is.
 
-    Raises `ValueError` for a number that an integer dtype does not have.
+    Raises `ValueError` for numbers that an integer dtype does not have.
     """
-    if array.ndim and not (dtype == ml_dtypes.bfloat16 and array.dtype == np.float32):
+    if array.ndim and (dtype.isbuiltin == 1 or array.dtype != stand_in(dtype)):
         return array
     with np.errstate(invalid="ignore"):
         result = array.astype(dtype)
-    if dtype.kind in "iub" and not np.array_equal(result, array):
+    if stand_in(dtype).kind in "iub" and not np.array_equal(result.astype(stand_in(dtype)), array):
         raise ValueError(f"{where} is {dtype}, got {array}")
     return result
+
+
+def stand_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What stands for `dtype` in a .npy file: that itself, where NumPy has it; f32, i8 or u8 for those of ml_dtypes."""
+    if dtype.isbuiltin == 1:
+        return dtype
+    try:
+        return np.dtype(np.int8 if ml_dtypes.iinfo(dtype).min < 0 else np.uint8)
+    except ValueError:
+        return np.dtype(np.float32)
 
 
 def check_count(output: Path | None, count: int) -> None:
@@ -260,8 +271,8 @@ def with_resources(module: Any, context: Any, given: Sequence[np.ndarray[Any, An
 
 
 def save(output: Path, results: Sequence[np.ndarray[Any, Any]]) -> None:
-    """Write arrays to a .npy or .npz file (there `result0`, `result1`, …); bf16, which neither knows, becomes f32."""
-    kept: list[Any] = [r.astype(np.float32) if r.dtype == ml_dtypes.bfloat16 else r for r in results]
+    """Write arrays to a .npy or .npz file (there `result0`, `result1`, …), in the dtypes that files have."""
+    kept: list[Any] = [r.astype(stand_in(r.dtype), copy=False) for r in results]
     from tenon.runtime.files import replacing
 
     with replacing(output) as temporary:

@@ -40,8 +40,10 @@ def limits(dtype: np.dtype[Any]) -> tuple[float, float]:
 
 
 def cast_to(node: Node, x: Any, dtype: object) -> Any:
-    """`x` in `dtype` as Cast has it: by default a float of 8 bits that is out of range becomes the largest one. Of floats
-    that an integer of 4 or 2 bits does not hold, its low bits are kept, as the standard's own implementation does.
+    """`x` in `dtype` as Cast has it: what a float of 8 bits does not hold becomes its largest, unless `saturate` is 0.
+
+    Of a float that does not fit into an integer of 4 or 2 bits the low bits are kept. The standard leaves that open;
+    its tests expect this.
     """
     element = element_type(dtype)
     source = element_type(x.dtype)
