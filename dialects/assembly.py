@@ -124,8 +124,7 @@ def _parse_settings(cls: type[TensorOp], parser: Parser) -> tuple[dict[str, Attr
         if constraint is None:
             # Attributes of others carry their dialect's name, so that a misspelled setting is no silent attribute.
             if "." not in name:
-                known = ", ".join(cls.SIGNATURE.settings) or "none"
-                parser.raise_error(f"{cls.name}: unknown setting {name!r} (settings: {known})", position)
+                parser.raise_error(cls.SIGNATURE.unknown_setting(cls.name, name), position)
             has_value = parser.parse_optional_punctuation("=") is not None
             attributes[name] = parser.parse_attribute() if has_value else UnitAttr()
             return

@@ -10,12 +10,13 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -23,7 +24,6 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tenon.dialects.assembly import parse_op, print_op
-from tenon.dialects.hints import did_you_mean
 from tenon.dialects.inference import InferenceError, compatible
 from tenon.dialects.known_results import KnownResults, KnownSettings
 from tenon.dialects.location import at_line
@@ -35,6 +35,7 @@ from tenon.dialects.signature import Signature, flat, map_grouped, read_signatur
 from tenon.dialects.size import Size
 from tenon.dialects.structured import as_index
 from tenon.dialects.traits import NoGradient
+from tenon.dialects.type_inference import InfersTypes
 from tenon.dialects.types import AnyTensor, element_of, i64, numpy_dtype
 from tenon.dialects.user_traceback import hide_own_frames
 from tenon.dialects.value import Value, emit, insertion_point, ops
@@ -142,9 +143,7 @@ class TensorOp(IRDLOperation, ABC):
         declared = cls.SIGNATURE.settings
         for name in settings:
             if name not in declared:
-                known = ", ".join(declared) or "none"
-                meant = did_you_mean(name, cls.SIGNATURE.argument_names)
-                raise TypeError(f"{cls.name}: unknown setting {name!r} (settings: {known}){meant}")
+                raise TypeError(cls.SIGNATURE.unknown_setting(cls.name, name))
         properties: dict[str, Attribute] = {}
         for name, constraint in declared.items():
             value = settings.get(name, constraint.default)
@@ -216,10 +215,13 @@ class TensorOp(IRDLOperation, ABC):
         """The SSA operands as hooks take them."""
         return self.group(self.operands, self.properties)
 
+    def infer_return_types(self) -> tuple[AnyTensor, ...]:
+        """The types of the results, as operands and settings say; raises `InferenceError`."""
+        return self.inferred_types(self.group([o.type for o in self.operands], self.properties), self.settings)
+
     def verify_(self) -> None:
-        types = self.group([o.type for o in self.operands], self.properties)
         try:
-            inferred = self.inferred_types(types, self.settings)
+            inferred = self.infer_return_types()
         except InferenceError as error:
             raise VerifyException(f"{error}{at_line(self)}") from None
         if len(inferred) != len(self.results):
@@ -445,6 +447,15 @@ def _number(value: Any, where: str) -> bool | int | float:
     return array.item()
 
 
+@dataclass(frozen=True)
+class _InfersByHook(InfersTypes):
+    """What the hook `infer` of a tensor op says."""
+
+    def infer_return_types(self, op: Operation) -> Sequence[Attribute]:
+        assert isinstance(op, TensorOp)
+        return op.infer_return_types()
+
+
 def tensor_op(cls: TensorOpT) -> TensorOpT:
     """Make a class an op: an xDSL operation, an entry of the registry, and a function under the op's name.
 
@@ -462,6 +473,7 @@ def tensor_op(cls: TensorOpT) -> TensorOpT:
     if "__annotations__" not in vars(cls):
         cls.__annotations__ = {}
     defined = irdl_op_definition(cls)
+    defined.traits.add_trait(_InfersByHook())
     defined.SIGNATURE = read_signature(defined)
     defined.PARAMETERS = defined.SIGNATURE.parameters()
     defined.KNOWN = KnownResults()

@@ -23,6 +23,7 @@ from tenon.dialects.control_flow_assembly import (
     print_types,
     print_values,
 )
+from tenon.dialects.control_flow_types import BodyTypes
 from tenon.dialects.family_control_flow import (
     Contributions,
     ControlFlowOp,
@@ -60,7 +61,7 @@ class CheckpointOp(ControlFlowOp):
     inputs = var_operand_def(TensorType[Attribute])
     outputs = var_result_def(TensorType[Attribute])
     body = region_def("single_block")
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), BodyTypes())
 
     @classmethod
     def of(

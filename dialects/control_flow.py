@@ -48,6 +48,7 @@ from tenon.dialects.control_flow_assembly import (
     print_types,
     print_values,
 )
+from tenon.dialects.control_flow_types import BranchTypes, LoopTypes, ScanTypes, stacked_type
 from tenon.dialects.family_control_flow import (
     Contributions,
     ControlFlowOp,
@@ -142,7 +143,7 @@ class CondOp(ControlFlowOp):
     outputs = var_result_def(TensorType[Attribute])
     then = region_def("single_block")
     otherwise = region_def("single_block")
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), BranchTypes())
 
     @classmethod
     def of(cls, predicate: SSAValue, then: Block, otherwise: Block, types: Sequence[AnyTensor]) -> CondOp:
@@ -203,7 +204,7 @@ class WhileLoopOp(ControlFlowOp):
     outputs = var_result_def(TensorType[Attribute])
     condition = region_def("single_block")
     body = region_def("single_block")
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), LoopTypes())
 
     @classmethod
     def of(cls, initial: Sequence[SSAValue], condition: Block, body: Block) -> WhileLoopOp:
@@ -266,7 +267,7 @@ class ScanOp(ControlFlowOp):
     reverse = opt_prop_def(UnitAttr)
     outputs = var_result_def(TensorType[Attribute])
     body = region_def("single_block")
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), ScanTypes())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     @classmethod
@@ -276,7 +277,7 @@ class ScanOp(ControlFlowOp):
         terminator = body.last_op
         assert isinstance(terminator, YieldOp)
         slices = list(terminator.operands)[len(initial) :]
-        stacked = [_stacked(v.type, length) for v in slices]
+        stacked = [stacked_type(v.type, length) for v in slices]
         return cls.create(
             operands=[*initial, *sequences],
             result_types=[*[v.type for v in initial], *stacked],
@@ -361,7 +362,7 @@ class ScanOp(ControlFlowOp):
                 saved.append(self.results[given.index(argument, count)])
                 continue
             given.append(argument)
-            result = OpResult(_stacked(argument.type, self.steps), self, len(self.results))
+            result = OpResult(stacked_type(argument.type, self.steps), self, len(self.results))
             self.results = SSAValues([*self.results, result])
             saved.append(result)
         terminator.operands = given
@@ -440,7 +441,3 @@ class ScanOp(ControlFlowOp):
             ]
             emit(scf.YieldOp(*given[:count], *stacked))
         return emit(scf.ForOp(zero, upper, one, [*self.initial, *starts], Region(block))).results
-
-
-def _stacked(type_: Attribute, length: int) -> AnyTensor:
-    return tensor_type((length, *(shape_of(type_) or ())), element_of(type_))

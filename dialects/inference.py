@@ -74,6 +74,16 @@ def refine(left: Shape, right: Shape) -> Shape:
     return tuple([b if a < 0 else a for a, b in zip(left, right, strict=True)])
 
 
+def join(left: Shape, right: Shape) -> Shape:
+    """What is known of a shape that is one of `left` and `right`; raises where sizes with names differ."""
+    if left is None or right is None or len(left) != len(right):
+        return None
+    for axis, (a, b) in enumerate(zip(left, right, strict=True)):
+        if a >= 0 and b >= 0 and a != b and not type(a) is type(b) is int:
+            raise InferenceError(f"dimension {axis} is {a} in {show(left)} and {b} in {show(right)}", (a, b))
+    return tuple([a if a >= 0 and b >= 0 and a == b else -1 for a, b in zip(left, right, strict=True)])
+
+
 def compatible(declared: Attribute, inferred: Attribute) -> bool:
     """Whether a value declared as `declared` may be what inference says is `inferred`: equal where both are known."""
     if element_of(declared) != element_of(inferred):

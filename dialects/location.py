@@ -19,6 +19,14 @@ def at_line(op: Operation) -> str:
     return f" ({location.filename.data}:{location.line.data})"
 
 
+def position_of(op: Operation) -> str:
+    """`file:line:column: `, to begin a message with; nothing where it is not known."""
+    location = op.location
+    if not isinstance(location, FileLineColLoc):
+        return ""
+    return f"{location.filename.data}:{location.line.data}:{location.column.data}: "
+
+
 def location_at(parser: Parser, position: int) -> FileLineColLoc:
     """The location of `position` in what `parser` reads."""
     source = parser.lexer.input

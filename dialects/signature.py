@@ -15,6 +15,7 @@ from xdsl.irdl.operations import OptOperandDef, VarOperandDef, VarResultDef
 
 from tenon.dialects.forking import cached_property
 from tenon.dialects.settings import REQUIRED, SettingConstraint
+from tenon.dialects.suggestion import did_you_mean
 from tenon.dialects.types import TensorConstraint
 
 Arity = Literal["one", "optional", "variadic"]
@@ -56,6 +57,11 @@ class Signature:
             where = kind.KEYWORD_ONLY if keyword_only else kind.POSITIONAL_OR_KEYWORD
             parameters.append(kind(name, where, default=self.settings[name].default))
         return inspect.Signature(parameters)
+
+    def unknown_setting(self, op: str, name: str) -> str:
+        """What is wrong where `op`, which declares this, is given the setting `name`."""
+        known = ", ".join(self.settings) or "none"
+        return f"{op}: unknown setting {name!r} (settings: {known}){did_you_mean(name, self.settings)}"
 
     @cached_property
     def argument_names(self) -> tuple[str, ...]:

@@ -19,9 +19,9 @@ from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.dialects.forking import new_lock
-from tenon.dialects.hints import did_you_mean
 from tenon.dialects.inference import InferenceError
 from tenon.dialects.registry import find_function, function_names
+from tenon.dialects.suggestion import did_you_mean
 from tenon.dialects.types import element_type, numpy_dtype, shape_of
 
 if TYPE_CHECKING:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xdsl.dialects.builtin import ModuleOp, UnknownLoc
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.diagnostic import Diagnostic
 from xdsl.utils.exceptions import VerifyException
+
+from tenon.dialects.location import position_of
 
 
 def check_dominance(module: Operation) -> None:
@@ -140,9 +142,9 @@ def _describe(operation: Operation, index: int, operand: SSAValue) -> str:
     owner = operand.owner
     definition = owner.name if isinstance(owner, Operation) else "a block argument"
     block = owner.parent if isinstance(owner, Operation) else owner
-    at = "" if isinstance(operation.location, UnknownLoc) else f", at {operation.location}"
+    use = f"{position_of(operation)}{operation.name}: {value} is"
     if block is None:
-        return f"{operation.name}: {value} is defined by {definition}, which is not part of the module{at}"
+        return f"{use} defined by {definition}, which is not part of the module"
 
     enclosing: Operation | None = operation
     while enclosing is not None and enclosing.parent_region() is not block.parent:
@@ -150,10 +152,10 @@ def _describe(operation: Operation, index: int, operand: SSAValue) -> str:
     if enclosing is None:
         region_owner = block.parent_op()
         scope = region_owner.name if region_owner is not None else "a detached region"
-        return f"{operation.name}: {value} is defined by {definition} inside {scope}, where it cannot be seen from{at}"
+        return f"{use} defined by {definition} inside {scope}, where it cannot be seen from"
     if enclosing is owner:
         what = "itself" if enclosing is operation else f"{definition}, which encloses this use"
-        return f"{operation.name}: {value} is defined by {what}{at}"
+        return f"{use} defined by {what}"
     if enclosing.parent is block:
-        return f"{operation.name}: {value} is used before its definition by {definition}{at}"
-    return f"{operation.name}: {value} is defined by {definition} in a block that does not dominate this one{at}"
+        return f"{use} used before its definition by {definition}"
+    return f"{use} defined by {definition} in a block that does not dominate this one"

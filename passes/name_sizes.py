@@ -7,28 +7,23 @@ dimensions that ops ask to be equal get one name."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, i64
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.inference import InferenceError
-from tenon.dialects.settings import setting_sizes
 from tenon.dialects.size import Size, names_of, replaced
-from tenon.dialects.size_values import SizesAttr, names_in
+from tenon.dialects.size_values import names_in
 from tenon.dialects.types import element_of, shape_of, tensor_type
 from tenon.passes.dce import erase_unreachable_functions, functions_by_name
+from tenon.passes.named_shapes import declared_shapes, record_shapes, replace_in_settings
 from tenon.passes.specialize import specialize
-
-SHAPE = "tenon.shape"
-"""The attribute of an argument that names its dimensions: an array of numbers and, as strings, sizes."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +62,7 @@ def name_sizes(module: ModuleOp, function: str = "main") -> None:
                 raise
             merged = {name: replaced(size, equal) for name, size in merged.items()} | equal
     if merged:
-        _replace_in_settings(module, merged)
+        replace_in_settings(module, merged)
     _give(module, function, shapes)
 
 
@@ -119,87 +114,3 @@ def _named_arguments(function: func.FuncOp) -> list[list[Any]]:
                 sizes.append(size)
         shapes.append(sizes)
     return shapes
-
-
-def declared_shapes(function: func.FuncOp) -> list[list[Any] | None]:
-    """The sizes that the attributes of arguments name, `None` for arguments without."""
-    types = function.body.block.arg_types
-    attributes = function.arg_attrs.data if function.arg_attrs is not None else [DictionaryAttr({})] * len(types)
-    shapes: list[list[Any] | None] = []
-    for position, (type_, entries) in enumerate(zip(types, attributes, strict=True)):
-        entry = entries.data.get(SHAPE)
-        if not isinstance(entry, ArrayAttr):
-            shapes.append(None)
-            continue
-        sizes = [_size_of(part) for part in entry]
-        if len(sizes) != len(shape_of(type_) or sizes):
-            raise ValueError(f"@{function.sym_name.data}: {SHAPE} of argument {position} is {entry} for {type_}")
-        shapes.append(sizes)
-    return shapes
-
-
-def _size_of(attribute: Attribute) -> Any:
-    match attribute:
-        case StringAttr():
-            return Size.parse(attribute.data)
-        case IntegerAttr():
-            return attribute.value.data
-        case _:
-            raise ValueError(f"{SHAPE}: {attribute} is neither a number nor the name of a size")
-
-
-def record_shapes(function: func.FuncOp) -> None:
-    """Note the names in the types of arguments as attributes of these, which the text form of types leaves out.
-
-    Raises `ValueError` for a name that no dimension is by itself, so that nothing tells what it stands for.
-    """
-    types = function.body.block.arg_types
-    sizes = [size for type_ in types for size in shape_of(type_) or () if isinstance(size, Size)]
-    if not sizes:
-        return
-    told = {size.name for size in sizes}
-    if missing := [name for name in names_of(sizes) if name not in told]:
-        shown = ", ".join(str(size) for size in sizes if missing[0] in size.names())
-        raise ValueError(f"@{function.sym_name.data}: no dimension of an argument is {missing[0]}, only {shown}")
-    old = function.arg_attrs.data if function.arg_attrs is not None else [DictionaryAttr({})] * len(types)
-    function.arg_attrs = ArrayAttr([_with_shape(a, type_) for a, type_ in zip(old, types, strict=True)])
-
-
-def _with_shape(attributes: DictionaryAttr, type_: Attribute) -> DictionaryAttr:
-    shape = shape_of(type_) or ()
-    kept = {name: value for name, value in attributes.data.items() if name != SHAPE}
-    if any(isinstance(size, Size) for size in shape):
-        sizes = [StringAttr(str(s)) if isinstance(s, Size) else IntegerAttr(s, i64) for s in shape]
-        kept[SHAPE] = ArrayAttr(sizes)
-    return DictionaryAttr(kept)
-
-
-def bind_sizes(module: ModuleOp, values: Mapping[str, int]) -> ModuleOp:
-    """A copy of a module of tensor ops with numbers in the place of all sizes."""
-    copy = module.clone()
-    _replace_in_settings(copy, values)
-    for op in copy.walk():
-        for block in (block for region in op.regions for block in region.blocks):
-            for argument in block.args:
-                _replace_type(argument, values)
-        for result in op.results:
-            _replace_type(result, values)
-    for op in copy.ops:
-        if isinstance(op, func.FuncOp) and op.body.blocks:
-            op.update_function_type()
-            op.properties.pop("arg_attrs", None)
-    return copy
-
-
-def _replace_type(value: Any, values: Mapping[str, Any]) -> None:
-    shape = shape_of(value.type) if isinstance(value.type, TensorType) else None
-    if shape is not None and any(isinstance(size, Size) for size in shape):
-        sizes = tuple([replaced(size, values) for size in shape])
-        Rewriter.replace_value_with_new_type(value, tensor_type(sizes, element_of(value.type)))
-
-
-def _replace_in_settings(root: Operation, values: Mapping[str, Any]) -> None:
-    for op in root.walk():
-        for name, attribute in op.properties.items():
-            if isinstance(attribute, SizesAttr):
-                op.properties[name] = setting_sizes([replaced(size, values) for size in attribute.data])

@@ -22,6 +22,7 @@ def _loader(module: str, name: str) -> Callable[[], type[ModulePass]]:
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "differentiate": _loader("differentiate", "DifferentiatePass"),
     "batch": _loader("batch", "BatchPass"),
+    "infer-shapes": _loader("infer_shapes", "InferShapesPass"),
     "specialize": _loader("specialize", "SpecializePass"),
     "name-sizes": _loader("name_sizes", "NameSizesPass"),
     "inline": _loader("inline", "InlinePass"),
@@ -37,6 +38,8 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
 }
 
 TENSOR_PIPELINE: tuple[str, ...] = (
+    # What can be told of unknown shapes is told.
+    "infer-shapes",
     # Private functions take the place of their calls, so that what follows sees one function.
     "inline",
     # Ops that ask for a layout get it, while they still are the ops that ask.

@@ -475,7 +475,7 @@ class InterpretedExecutable:
 
     def _bound(self, values: Mapping[str, int]) -> ModuleOp:
         """Tensor ops with numbers in the place of sizes, as structured ops."""
-        from tenon.passes.name_sizes import bind_sizes
+        from tenon.passes.named_shapes import bind_sizes
 
         assert self._sized is not None
         return lower.structured(bind_sizes(self._sized, values))

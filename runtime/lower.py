@@ -183,7 +183,7 @@ def structured(module: ModuleOp) -> ModuleOp:
     from tenon.lowering.pipeline import run_passes
 
     result = module.clone()
-    run_passes(Context(), result, ["decompose", "convert-tensor-to-structured"], verify=knobs.verify)
+    run_passes(Context(), result, ["infer-shapes", "decompose", "convert-tensor-to-structured"], verify=knobs.verify)
     return result
 
 

@@ -24,7 +24,7 @@ from tenon.dialects.location import at_line
 from tenon.dialects.types import AnyTensor, array_type
 from tenon.dialects.user_traceback import show_all_frames_if
 from tenon.dialects.value import InsertionPoint, TracedValueError, Value, inserting, insertion_point
-from tenon.passes.name_sizes import record_shapes
+from tenon.passes.named_shapes import record_shapes
 from tenon.runtime.arguments import as_array, is_array, user_stacklevel
 from tenon.runtime.knobs import knobs
 from tenon.runtime.tree import Structure, flatten, paths, unflatten

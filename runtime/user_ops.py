@@ -1,25 +1,83 @@
-"""Python files that define ops, loaded by the commands so that IR with such ops can be read."""
+"""Modules and files of Python that define ops, loaded by the commands so that IR with such ops can be read."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 
-def import_ops(path: str | Path) -> None:
-    """Import the Python file at `path`; the ops in it are registered.
+def import_ops(source: str | Path) -> None:
+    """Import `source`, the path of a Python file or package, or the dotted name of a module; its ops are registered.
 
-    Raises `ValueError` naming the file when it is none, or when importing it fails.
+    A file of a package is imported as part of it, so that it may import from it relatively. Modules are found where
+    Python finds them, and in the working directory. Raises `ValueError` naming `source` when it is none of these, or
+    when importing it fails.
     """
-    file = Path(path)
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    if spec is None or spec.loader is None or not file.is_file():
-        raise ValueError(f"{file}: is no Python file")
+    try:
+        _import(str(source))
+    except Exception as error:
+        if isinstance(error, _NotPython):
+            raise ValueError(f"{source}: is neither a Python file nor a module") from None
+        raise ValueError(f"{source}: {type(error).__name__}: {error}") from error
+
+
+class _NotPython(Exception):
+    """What was given names nothing that can be imported."""
+
+
+def _import(source: str) -> None:
+    path = Path(source)
+    if path.is_dir() and (path / "__init__.py").is_file():
+        path = path / "__init__.py"
+    if not path.is_file():
+        _import_module(source)
+    elif (path.parent / "__init__.py").is_file():
+        _import_from_package(path.resolve())
+    elif path.suffix == ".py":
+        _import_file(path)
+    else:
+        raise _NotPython
+
+
+def _import_module(name: str) -> None:
+    if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name):
+        raise _NotPython
+    _import_in(Path.cwd(), name)
+
+
+def _import_from_package(path: Path) -> None:
+    folder = path.parent
+    names = [] if path.stem == "__init__" else [path.stem]
+    while (folder / "__init__.py").is_file():
+        names.append(folder.name)
+        folder = folder.parent
+    _import_in(folder, ".".join(reversed(names)))
+
+
+def _import_in(folder: Path, name: str) -> ModuleType:
+    """The module `name`, which may lie in `folder`; what it imports later may, too."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise _NotPython from None
+        raise
+
+
+def _import_file(path: Path) -> None:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except Exception:
         del sys.modules[spec.name]
-        raise ValueError(f"{file}: {type(error).__name__}: {error}") from error
+        raise

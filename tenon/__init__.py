@@ -110,7 +110,7 @@ def _find(name: str) -> Any:
         _FINDER.append(import_module("tenon.dialects.registry").find_function)
     function = _FINDER[0](name)
     if function is None:
-        from tenon.dialects.hints import did_you_mean
+        from tenon.dialects.suggestion import did_you_mean
 
         raise AttributeError(f"module 'tenon' has no attribute and no op {name!r}{did_you_mean(name, __dir__())}")
     return function

@@ -15,6 +15,7 @@ from tenon.dialects.base import TensorOp
 from tenon.dialects.family_control_flow import ControlFlowOp
 from tenon.dialects.opaque import OpaqueOp
 from tenon.dialects.registry import find_function, function_names, registry
+from tenon.dialects.suggestion import did_you_mean
 
 _PROMPT = ">>>"
 
@@ -28,6 +29,11 @@ class Entry:
     signature: str
     documentation: str
     op: type[TensorOp] | None = None
+
+    @property
+    def call(self) -> str:
+        """What one writes to call it."""
+        return f"{self.module}.{self.name}" if "." in self.name else f"tenon.{self.name}"
 
     @property
     def example(self) -> list[str]:
@@ -50,7 +56,7 @@ class Entry:
 def catalog() -> dict[str, Entry]:
     """All ops, control flow and functions by the name that `tenon` has them under, in order of definition.
 
-    An op whose name belongs to another function is called by its name with dialect.
+    An op whose name belongs to another function is called as `TheClass.apply`.
     """
     entries = [_op_entry(cls) for cls in registry().values()]
     entries += [_control_flow_entry(cls) for cls in ControlFlowOp.__subclasses__()]
@@ -84,8 +90,25 @@ def title_and_rest(module: str) -> tuple[str, str]:
     return title, documentation[found.end() :].strip() if is_whole else documentation
 
 
+def find_entry(name: str) -> Entry:
+    """The entry of an op or function by its name, one of its aliases, or the op's name in IR.
+
+    Raises `ValueError` for a name that is none.
+    """
+    entries = catalog()
+    short = name.removeprefix("tenon.")
+    op = getattr(find_function(short), "op", None) or registry().get(name)
+    found = entries.get(short) if op is None else next((e for e in entries.values() if e.op is op), None)
+    if found is None:
+        known = [*entries, *function_names(), *registry()]
+        raise ValueError(f"there is no op or function named {name!r}{did_you_mean(short, known)}")
+    return found
+
+
 def _op_entry(cls: type[TensorOp]) -> Entry:
-    name = cls.name.removeprefix("tenon.")
+    name = cls.name.rpartition(".")[2]
+    if getattr(find_function(name), "op", None) is not cls:
+        name = f"{cls.__qualname__}.apply"
     return Entry(name, cls.__module__, _signature(cls.PARAMETERS), inspect.cleandoc(cls.__doc__ or ""), cls)
 
 

@@ -65,18 +65,16 @@ def _message(error: Exception) -> str:
 
 def read_module(path: str, context: Any = None) -> Any:
     """The verified module in a file (`-` for standard input), parsed in `context`, by default a new one."""
-    from xdsl.parser import Parser
-
-    from tenon.passes.dominance import check_dominance
+    from tenon.dialects.module_parser import ModuleParser
     from tenon.runtime.lower import new_context
+    from tenon.tools.verification import verify_module
 
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text()
     except UnicodeDecodeError:
         raise ValueError(f"{path}: is not text") from None
-    module = Parser(context or new_context(), text, "<stdin>" if path == "-" else path).parse_module()
-    module.verify()
-    check_dominance(module)
+    module = ModuleParser(context or new_context(), text, "<stdin>" if path == "-" else path).parse_module()
+    verify_module(module)
     return module
 
 
@@ -139,7 +137,7 @@ def _generated(kind: str, text: str) -> np.ndarray[Any, Any]:
 
 @click.group()
 @click.version_option(package_name="tenon", prog_name="tenon")
-@click.option("--ops", multiple=True, metavar="FILE.py", help="Import ops of your own from this Python file first.")
+@click.option("--ops", multiple=True, metavar="OPS", help="Import ops of your own first: a file, or a module by name.")
 @reported
 def main(ops: tuple[str, ...]) -> None:
     """Tenon: define a tensor op once, run it everywhere."""
@@ -455,22 +453,15 @@ def tune_(file: str, output: Path | None, seconds: float) -> None:
 @reported
 def list_ops(names: tuple[str, ...]) -> None:
     """List ops and functions: signature and meaning. With NAMES, those with their whole documentation."""
-    from tenon.dialects.registry import find_function
-    from tenon.tools.catalog import catalog, family_of
+    from tenon.tools.catalog import catalog, family_of, find_entry
 
-    entries = catalog()
     if not names:
-        for entry in entries.values():
+        for entry in catalog().values():
             click.echo(f"{entry.name}{entry.signature}: {entry.summary}")
         return
-    for name in names:
-        short = name.removeprefix("tenon.")
-        op = getattr(find_function(short), "op", None)
-        entry = entries.get(short if op is None else op.name.removeprefix("tenon."))
-        if entry is None:
-            raise ValueError(f"there is no op or function named {name!r}")
+    for entry in map(find_entry, names):
         kind = "function" if entry.op is None else family_of(entry.op)
-        click.echo(f"tenon.{entry.name}{entry.signature}  ({kind})\n\n{entry.documentation}\n")
+        click.echo(f"{entry.call}{entry.signature}  ({kind})\n\n{entry.documentation}\n")
 
 
 @main.command("docs")

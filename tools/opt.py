@@ -11,7 +11,6 @@ finds the first pass at fault and the IR before it, and a successful run pays no
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 import time
 from collections.abc import Generator, Sequence
@@ -35,6 +34,8 @@ from xdsl.utils.exceptions import (
 )
 from xdsl.xdsl_opt_main import xDSLOptMain
 
+from tenon.dialects.module_parser import ModuleParser
+from tenon.dialects.suggestion import did_you_mean
 from tenon.dialects.xdsl_corrections import correct_xdsl
 from tenon.lowering.pipeline import PASSES as LOWERING_PASSES
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
@@ -44,6 +45,7 @@ from tenon.runtime.files import write_file
 from tenon.runtime.knobs import knobs
 from tenon.tools.output import discard_output
 from tenon.tools.universe import TENON_UNIVERSE
+from tenon.tools.verification import verify_module
 
 
 class PassFailure(Exception):
@@ -111,6 +113,18 @@ class TenonOptMain(xDSLOptMain):
         for name, load in dialects.items():
             self.ctx.register_dialect(name, load)
 
+    def register_all_frontends(self) -> None:
+        super().register_all_frontends()
+
+        def parse(stream: IO[bytes]) -> ModuleOp:
+            parser = ModuleParser(self.ctx, stream.read(), self.get_input_name())
+            return parser.parse_module(not self.args.no_implicit_module)
+
+        self.available_frontends["mlir"] = parse
+
+    def get_input_name(self) -> str:
+        return "<stdin>" if self.args.input_file is None else self.args.input_file
+
     def register_all_passes(self) -> None:
         super().register_all_passes()
         if shared := TENSOR_PASSES.keys() & LOWERING_PASSES.keys():
@@ -122,7 +136,7 @@ class TenonOptMain(xDSLOptMain):
         super().register_all_arguments(arg_parser)
         arg_parser.prog = "tenon-opt"
         arg_parser.add_argument(
-            "--ops", action="append", metavar="FILE.py", help="import ops of your own from this Python file first"
+            "--ops", action="append", metavar="OPS", help="import ops of your own first: a file, or a module by name"
         )
         arg_parser.add_argument("--verify-each", action="store_true", help="verify the module after every pass")
         arg_parser.add_argument(
@@ -136,17 +150,19 @@ class TenonOptMain(xDSLOptMain):
             help="where a failing pass leaves the IR before it (default: the directory for temporary files)",
         )
 
+    def _name_standard_input(self) -> None:
+        """`-` is standard input, as it is for the other commands, and those of MLIR."""
+        if self.args.input_file == "-":
+            self.args.input_file = None
+
     def setup_pipeline(self) -> None:
+        self._name_standard_input()
         self.specs = tuple(parse_pipeline(self.args.passes))
         self.pipeline = PassPipeline(tuple(self._create_pass(spec) for spec in self.specs))
 
     def _create_pass(self, spec: ArgSpec) -> ModulePass:
         if spec.name not in self.available_passes:
-            from difflib import get_close_matches
-
-            similar = get_close_matches(spec.name, self.available_passes, n=1)
-            suggestion = f", did you mean '{similar[0]}'" if similar else ""
-            raise ValueError(f"there is no pass '{spec.name}'{suggestion}")
+            raise ValueError(f"there is no pass '{spec.name}'{did_you_mean(spec.name, self.available_passes)}")
         try:
             return self.available_passes[spec.name]().from_spec(spec)
         except ValueError as error:
@@ -158,13 +174,13 @@ class TenonOptMain(xDSLOptMain):
         with self._open_output() as output:
             for index, (chunk, line_offset) in enumerate(chunks):
                 with chunk:
-                    source = chunk.read()
+                    # Empty lines in the place of the chunks before keep the lines of all locations as they are.
+                    source = b"\n" * line_offset + chunk.read()
                 if index > 0:
                     output.write("// -----\n")
                 try:
                     output.write(self._process(source, extension))
                 except ParseError as error:
-                    error.span = dataclasses.replace(error.span, line_offset=line_offset)
                     if not self.args.parsing_diagnostics:
                         raise
                     print(error)
@@ -225,7 +241,7 @@ class TenonOptMain(xDSLOptMain):
 
     def _verify(self, module: ModuleOp) -> None:
         if not self.args.disable_verify:
-            self.verification.check(module)
+            verify_module(module, self.verification)
 
     def _verify_after(self, index: int, module: ModuleOp) -> None:
         try:

@@ -348,7 +348,15 @@ def test_commands_import_ops_of_the_user(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "arith.addf" in done.stdout
     missing = command("tenon", "--ops", "none.py", "ops")
-    assert (missing.returncode, missing.stderr) == (1, "tenon: error: none.py: is no Python file\n")
+    assert (missing.returncode, missing.stderr) == (1, "tenon: error: none.py: is neither a Python file nor a module\n")
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "names.py").write_text("SHIFT = 1.0")
+    (package / "ops.py").write_text(f"from .names import SHIFT\n{OWN_OP}")
+    for ops in ("package.ops", "package/ops.py"):
+        done = command("tenon", "--ops", ops, "run", "own.mlir", "--args", "iota:3xf32")
+        assert (done.returncode, done.stdout) == (0, "result 0: float32[3]\n[0. 2. 4.]\n")
     (tmp_path / "broken.py").write_text("1 / 0")
     broken = command("tenon", "--ops", "broken.py", "ops")
     assert (broken.returncode, broken.stderr) == (1, "tenon: error: broken.py: ZeroDivisionError: division by zero\n")

@@ -183,7 +183,7 @@ REFUSED = {
             func.return
           }
         """,
-        'arith.addi: operand 0 (%z) is used before its definition by arith.muli, at loc("model.py":3:7)',
+        "model.py:3:7: arith.addi: operand 0 (%z) is used before its definition by arith.muli",
     ),
 }
 

@@ -23,7 +23,8 @@ from tenon.lowering.bufferize import bufferize
 from tenon.lowering.memory_plan import MemoryPlan
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
-from tenon.passes.name_sizes import bind_sizes, name_sizes
+from tenon.passes.name_sizes import name_sizes
+from tenon.passes.named_shapes import bind_sizes
 from tenon.runtime.executables import InterpretedExecutable, executable
 from tenon.runtime.lower import new_context
 from tenon.tools.cli import main

@@ -121,9 +121,12 @@ def test_registers_the_tenon_dialect(valid: str) -> None:
     assert "tenon" in TenonOptMain([valid]).ctx.registered_dialect_names
 
 
-def test_reads_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("arguments", [[], ["-"]], ids=["default", "dash"])
+def test_reads_standard_input(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(VALID.encode())))
-    assert main([]) == 0
+    assert main(arguments) == 0
     assert "arith.muli" in capsys.readouterr().out
 
 
@@ -195,7 +198,8 @@ class TestBadInput:
         source = write(tmp_path / "bad.mlir", USED_EARLY)
         assert main([source]) == 1
         assert capsys.readouterr().err.startswith(
-            "tenon-opt: error: arith.muli: operand 0 (%y) is used before its definition by arith.addi (and 1 more)\n"
+            f"tenon-opt: error: {source}:2:3: arith.muli: operand 0 (%y) is used before its definition by arith.addi"
+            " (and 1 more)\n"
         )
 
     def test_disable_verify_lets_it_pass(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +270,7 @@ class TestFailingPass:
         errors = capsys.readouterr().err
         message = (
             "tenon-opt: error: pass 'test-misorder' left invalid ir: "
-            "arith.muli: operand 0 (%y) is used before its definition by arith.addi (and 1 more)\n"
+            f"{valid}:3:3: arith.muli: operand 0 (%y) is used before its definition by arith.addi (and 1 more)\n"
         )
         assert errors.startswith(message)
         self.check_repeats(errors, message, tmp_path / "again", capsys)

@@ -91,7 +91,7 @@ def test_a_pass_that_breaks_what_was_valid_is_named(fault: Callable[[ModuleOp], 
     verification.check(module)
     verification.after("first", module)
     fault(module)
-    with pytest.raises(VerifyException, match=rf"^pass 'second' left invalid IR: {message}") as caught:
+    with pytest.raises(VerifyException, match=rf"^pass 'second' left invalid IR: .*{message}") as caught:
         verification.after("second", module)
     assert "func.func" in caught.value.__notes__[0]
 
@@ -125,12 +125,12 @@ def test_what_passes_leave_is_verified_on_demand(monkeypatch: pytest.MonkeyPatch
     def function(x: tenon.Value) -> tenon.Value:
         return tenon.add(np.arange(3.0, dtype=np.float32), x)
 
-    with knobs.override(verify=True), pytest.raises(VerifyException, match=r"^pass 'cse' left invalid IR: tenon\.add"):
+    with knobs.override(verify=True), pytest.raises(VerifyException, match=r"^pass 'cse' left invalid IR: .*: tenon\.add"):
         tenon.jit(function)(np.ones(3, np.float32))
 
 
 def test_what_is_given_is_verified() -> None:
     module = Parser(new_context(), MODULE).parse_module()
     use_before_definition(module)
-    with pytest.raises(VerifyException, match=r"^tenon\.add: operand 1 \(%c\) is used before"):
+    with pytest.raises(VerifyException, match=r"tenon\.add: operand 1 \(%c\) is used before"):
         pipeline.run_passes(new_context(), module, ["cse"])

@@ -108,7 +108,7 @@ func.func @setting_that_the_op_does_not_have(%x: tensor<4xf32>) {
   %z = tenon.softmax %x {axes = 0 : i64} : tensor<4xf32> -> tensor<4xf32>
   func.return
 }
-// CHECK: tenon.softmax: unknown setting 'axes' (settings: axis)
+// CHECK: tenon.softmax: unknown setting 'axes' (settings: axis), did you mean 'axis'
 
 // -----
 
@@ -132,7 +132,7 @@ func.func @op_that_is_not_there(%x: tensor<4xf32>) {
   %z = tenon.expp %x : tensor<4xf32> -> tensor<4xf32>
   func.return
 }
-// CHECK: Operation tenon.expp is not registered
+// CHECK: operation tenon.expp is not registered, did you mean 'tenon.exp'
 
 // -----
 
@@ -192,3 +192,54 @@ func.func @syntax(%x: tensor<4xf32>) {
 // CHECK:      tenon.exp %x tensor<4xf32> -> tensor<4xf32>
 // CHECK-NEXT:              ^^^^^^
 // CHECK-NEXT:              Expected ':'
+
+// -----
+
+func.func @op_that_is_misspelled(%x: tensor<4xf32>) {
+  %y = tenon.sofmax %x : tensor<4xf32> -> tensor<4xf32>
+  func.return
+}
+// CHECK:      errors.mlir:{{[0-9]+}}:8
+// CHECK:      tenon.sofmax %x
+// CHECK-NEXT: ^^^^^^^^^^^^
+// CHECK-NEXT: operation tenon.sofmax is not registered, did you mean 'tenon.softmax'
+
+// -----
+
+// Values are looked for where they are used, within the function.
+func.func @value_that_is_not_defined(%x: tensor<4xf32>) -> tensor<4xf32> {
+  func.return %y : tensor<4xf32>
+}
+func.func @another(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = tenon.exp %x : tensor<4xf32> -> tensor<4xf32>
+  func.return %y : tensor<4xf32>
+}
+// CHECK:      func.return %y
+// CHECK-NEXT:             ^^
+// CHECK-NEXT:             value %y is used but not defined
+
+// -----
+
+func.func @literal_that_no_memory_holds() {
+  %y = arith.constant dense<1.0> : tensor<2147483648xf32>
+  func.return
+}
+// CHECK: the values of tensor<2147483648xf32> take 8589934592 bytes, and a literal has up to 1073741824
+
+// -----
+
+func.func @number_out_of_range() {
+  %y = tenon.constant {value = dense<[1, 18446744073709551616]> : tensor<2xi64>} : tensor<2xi64>
+  func.return
+}
+// CHECK: errors.mlir:{{[0-9]+}}:3
+// CHECK: Integer value 18446744073709551616 is out of range for type i64
+
+// -----
+
+func.func @element_that_is_not_stored() {
+  %y = tenon.constant {value = dense<0> : tensor<tf32>} : tensor<tf32>
+  func.return
+}
+// CHECK: errors.mlir:{{[0-9]+}}:3
+// CHECK: dtype tf32 is not one of f16, bf16, f32, f64

@@ -13,13 +13,13 @@ func.func @main(%x: tensor<?x3xf32>, %w: tensor<*xf32>) -> tensor<*xf32> {
 // CHECK:         tenon.matmul %x, %w : tensor<4x3xf32>, tensor<3x5xf32> -> tensor<4x5xf32>
 // CHECK-NEXT:    tenon.exp {{.*}} -> tensor<4x5xf32>
 // CHECK-NEXT:    tenon.sum {{.*}} -> tensor<4xf32>
-// CHECK-NEXT:    func.call @double_0(%x) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+// CHECK-NEXT:    func.call @double(%x) : (tensor<4x3xf32>) -> tensor<4x3xf32>
 // CHECK-NEXT:    func.return {{.*}} : tensor<4x5xf32>
 
-// A function that is called is copied for the types that it is called with.
+// A function that is called takes the types that it is called with.
 func.func private @double(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {
   %y = tenon.add %x, %x : tensor<?x3xf32>, tensor<?x3xf32> -> tensor<?x3xf32>
   func.return %y : tensor<?x3xf32>
 }
-// CHECK:       func.func private @double_0(%x: tensor<4x3xf32>) -> tensor<4x3xf32>
+// CHECK:       func.func private @double(%x: tensor<4x3xf32>) -> tensor<4x3xf32>
 // CHECK-NEXT:    tenon.add %x, %x : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x3xf32>

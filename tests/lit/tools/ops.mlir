@@ -14,4 +14,4 @@
 // NAMED:      tenon.softmax(x, axis=-1)  (CompositeOp)
 // NAMED:      `x` scaled along `axis`
 
-// UNKNOWN: tenon: error: there is no op or function named 'softmaxx'
+// UNKNOWN: tenon: error: there is no op or function named 'softmaxx', did you mean 'softmax'
