@@ -7,12 +7,12 @@ from math import prod
 from typing import Any
 
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tenon.dialects.base import tensor_op
-from tenon.dialects.families import IndexMapOp, WindowOp
+from tenon.dialects.families import CompositeOp, IndexMapOp, WindowOp
 from tenon.dialects.inference import InferenceError, Shape, show
 from tenon.dialects.loops import LoopStructure
 from tenon.dialects.reduction import ArgmaxOp, least
@@ -30,7 +30,7 @@ from tenon.dialects.types import (
     tensor_type,
 )
 from tenon.dialects.value import Value, ops
-from tenon.dialects.windows import Sizes, Windows, each, places
+from tenon.dialects.windows import Sizes, Windows, check_padding, each, places
 
 
 def check_windows(**settings: Any) -> None:
@@ -79,6 +79,73 @@ class SlidingWindowsOp(IndexMapOp):
     @classmethod
     def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
         return cls.apply(*operands, **settings)
+
+
+@tensor_op
+class FoldOp(CompositeOp):
+    """The sum of windows `x` (n, c * elements, windows), each put back to where it lies in an image: (n, c, *size).
+
+    `size` is that of the image, around which `padding` (as in `conv`) lies that is left out; `window`, `stride` and
+    `dilation` are those of `sliding_windows`. The elements of a window, and the windows, are in row-major order.
+    PyTorch: `fold`, ONNX: Col2Im, with any number of spatial dimensions.
+
+    >>> tenon.fold(np.array([[[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]]]), size=(4,), window=(2,))
+    """
+
+    name = "tenon.fold"
+    x = operand_def(NUMERIC_TENSOR)
+    size = setting(tuple)
+    window = setting(tuple)
+    stride = setting(tuple, default=(1,))
+    padding = setting("padding", default=(0,))
+    dilation = setting(tuple, default=(1,))
+    result = result_def(NUMERIC_TENSOR)
+
+    @staticmethod
+    def check(**settings: Any) -> None:
+        check_windows(**settings)
+        each(settings["size"], None, "size")
+        if len(settings["size"]) != len(settings["window"]):
+            raise InferenceError(
+                f"size is {settings['size']} and window {settings['window']} where as many entries are needed"
+            )
+        check_padding(settings["padding"], len(settings["size"]))
+
+    @staticmethod
+    def windows(settings: dict[str, Any]) -> tuple[Windows, Sizes]:
+        """The windows, and how many there are along each dimension."""
+        windows = Windows.of(settings["window"], settings["stride"], settings["padding"], settings["dilation"])
+        return windows, windows.counts(settings["size"])
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        size, elements = settings["size"], prod(settings["window"])
+        _, counts = cls.windows(settings)
+        shape = shape_of(x)
+        if shape is None:
+            return tensor_type((-1, -1, *size), element_of(x))
+        if len(shape) != 3 or (shape[1] % elements and shape[1] >= 0) or shape[2] not in (-1, prod(counts)):
+            needed = f"(n, c * {elements}, {prod(counts)})"
+            raise InferenceError(f"x has shape {show(shape)} where {needed} is needed")
+        return tensor_type((shape[0], -1 if shape[1] < 0 else shape[1] // elements, *size), element_of(x))
+
+    @classmethod
+    def decompose(cls, x: Value, **settings: Any) -> Value:
+        windows, counts = cls.windows(settings)
+        size, rank = settings["size"], len(counts)
+        batch, channels = x.shape[0], x.shape[1] // prod(windows.size)
+        low, high = windows.margins(size)
+        padded = tuple([before + n + behind for before, n, behind in zip(low, size, high, strict=True)])
+        apart = ops.reshape(x, shape=(batch, channels, *windows.size, *counts))
+
+        loops = [AffineExpr.dimension(i) for i in range(apart.ndim)]
+        taps, out = loops[2 : 2 + rank], loops[2 + rank :]
+        target = (*loops[:2], *places(out, taps, windows.stride, windows.dilation))
+        maps = (AffineMap.identity(apart.ndim), AffineMap(apart.ndim, 0, target))
+        total = ops.contract((apart,), maps=maps, extents=apart.shape, shape=(batch, channels, *padded))
+        limits = tuple([before + n for before, n in zip(low, size, strict=True)])
+        return ops.slice(total, starts=(0, 0, *low), limits=(batch, channels, *limits))
 
 
 def image_of(shape: Sizes, rank: int) -> Sizes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -19,7 +20,7 @@ from tenon.onnx.graph import (
     read_function,
 )
 from tenon.onnx.model_file import read_tensor
-from tenon.onnx.node import TOO_DEEP, OnnxError, Operand
+from tenon.onnx.node import TOO_DEEP, Node, OnnxError, Operand
 from tenon.onnx.operators import find_operator
 
 Functions = Mapping[FunctionKey, Function]
@@ -101,6 +102,38 @@ def _type(operand: Operand | None) -> Any:
         return onnx.TypeProto()
     shape = [size if size >= 0 else None for size in operand.shape]
     return onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(operand.dtype), shape)
+
+
+# --- inputs ---------------------------------------------------------------------------------------
+
+
+def check_inputs(node: Node, parameters: Sequence[inspect.Parameter], operands: Sequence[Operand | None]) -> None:
+    """Raise `OnnxError` unless `operands` fit the `parameters` of the function that computes `node`.
+
+    Those without a default are inputs that may not be left out. Where a function takes any number, the standard's
+    limits hold, if it has any for the operator.
+    """
+    schema = schema_of(node.operator, node.domain, node.opset)
+    rest = next((p for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+    plain = [p for p in parameters if p is not rest]
+    most = len(plain) if rest is None else schema.max_input if schema is not None else len(operands)
+    if len(operands) > most:
+        raise OnnxError(f"{node.where}: takes at most {most} inputs, got {len(operands)}")
+    needed = sum(p.default is p.empty for p in plain)
+    if rest is not None and schema is not None:
+        needed = max(needed, 0 if plain else schema.min_input)
+    for position in range(max(len(operands), needed)):
+        parameter = plain[position] if position < len(plain) else rest
+        is_needed = parameter is None or parameter is rest or parameter.default is parameter.empty
+        if is_needed and (position >= len(operands) or operands[position] is None):
+            raise OnnxError(f"{node.where}: input {position} ({_input_name(schema, parameter, position)!r}) is missing")
+
+
+def _input_name(schema: Any | None, parameter: inspect.Parameter | None, position: int) -> str:
+    """What the standard calls an input, or else the function that computes the operator."""
+    if schema is not None and schema.inputs:
+        return schema.inputs[min(position, len(schema.inputs) - 1)].name
+    return "" if parameter is None else parameter.name
 
 
 # --- attributes -----------------------------------------------------------------------------------

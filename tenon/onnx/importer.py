@@ -21,7 +21,14 @@ from tenon.dialects.base import to_value
 from tenon.dialects.inference import InferenceError
 from tenon.dialects.types import element_of, numpy_dtype, shape_of
 from tenon.dialects.value import Value, inserting
-from tenon.onnx.functions import Functions, check_attributes, check_supported, model_function, standard_body
+from tenon.onnx.functions import (
+    Functions,
+    check_attributes,
+    check_inputs,
+    check_supported,
+    model_function,
+    standard_body,
+)
 from tenon.onnx.graph import AttributeReference, Function, Graph, GraphNode
 from tenon.onnx.node import LARGEST_ARRAY, TOO_DEEP, NeedsValue, Node, OnnxError, Operand, check_size
 from tenon.onnx.operators import OperatorFunction, find_operator
@@ -164,10 +171,7 @@ class Importer:
     def _compute(
         self, function: OperatorFunction, node: Node, operands: Sequence[Operand | None]
     ) -> tuple[Operand, ...]:
-        try:
-            _signature(function).bind(node, *operands)
-        except TypeError as error:
-            raise OnnxError(f"{node.where}: has {len(operands)} inputs: {error}") from None
+        check_inputs(node, _parameters(function), operands)
         try:
             computed = function(node, *operands)
         except (NeedsValue, OnnxError):
@@ -260,8 +264,9 @@ def _without(node: GraphNode, absent: set[str]) -> GraphNode:
 
 
 @cache
-def _signature(function: OperatorFunction) -> inspect.Signature:
-    return inspect.signature(function)
+def _parameters(function: OperatorFunction) -> tuple[inspect.Parameter, ...]:
+    """What an operator's function takes after the node."""
+    return tuple(inspect.signature(function).parameters.values())[1:]
 
 
 def _shown(operand: Operand | None) -> str:

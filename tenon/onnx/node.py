@@ -152,6 +152,13 @@ class Node:
         """The numbers of a known operand of rank 0 or 1, or of a list; `None` where there is none."""
         return None if operand is None else [int(n) for n in self.known(operand, what).reshape(-1)]
 
+    def number(self, operand: Operand, what: str) -> Any:
+        """The one number of a known operand, as a NumPy scalar; raises `OnnxError` where there are more, or none."""
+        value = self.known(operand, what)
+        if value.size != 1:
+            raise OnnxError(f"{self.where}: {what} has shape {list(value.shape)} where one number is needed")
+        return value.reshape(-1)[0]
+
     def shape(self, operand: Operand) -> tuple[int, ...]:
         """The sizes of an operand; raises `OnnxError` where one is not known."""
         shape = tuple(operand.shape)

@@ -43,7 +43,7 @@ def constant_of_shape(node: Node, shape: Operand) -> Any:
 
 @operator("Range", since=11)
 def arange(node: Node, start: Operand, limit: Operand, delta: Operand) -> np.ndarray[Any, Any]:
-    first, last, step = (node.known(x, name)[()] for x, name in ((start, "start"), (limit, "limit"), (delta, "delta")))
+    first, last, step = (node.number(x, name) for x, name in ((start, "start"), (limit, "limit"), (delta, "delta")))
     if step == 0:
         raise OnnxError(f"{node.where}: delta is 0")
     if np.asarray(first).dtype.kind in "iu":
@@ -71,7 +71,7 @@ def eye_like(node: Node, x: Operand) -> Any:
 @operator("OneHot", since=9)
 def one_hot(node: Node, indices: Operand, depth: Operand, values: Operand) -> Any:
     """`values` are off and on; negative indices count from the end, others outside of `depth` are off everywhere."""
-    (size,) = node.integers(depth, "depth") or [0]
+    size = int(node.number(depth, "depth"))
     axis = normalize_axis(node.attribute("axis", -1), indices.ndim + 1)
     places = of_dtype(indices, np.int64)
     places = ops.expand_dims(ops.select(ops.less(places, 0), ops.add(places, size), places), axis=axis)

@@ -45,14 +45,14 @@ def scatter_nd(node: Node, x: Operand, indices: Operand, updates: Operand) -> An
 @operator("Trilu", since=14)
 def trilu(node: Node, x: Operand, k: Operand | None = None) -> Any:
     """The upper or lower triangle of matrices (..., m, n); 0 elsewhere."""
-    (diagonal,) = node.integers(k, "k") or [0]
+    diagonal = 0 if k is None else int(node.number(k, "k"))
     return (ops.triu if node.attribute("upper", 1) else ops.tril)(x, k=diagonal)
 
 
 def _cumulative(name: str, since: int, function: str) -> None:
     @operator(name, since=since)
     def along(node: Node, x: Operand, axis: Operand) -> Any:
-        (chosen,) = node.integers(axis, "axis") or [0]
+        chosen = int(node.number(axis, "axis"))
         return ops.find(function)(
             x,
             axis=chosen,
@@ -72,13 +72,39 @@ def top_k_attribute(node: Node, x: Operand) -> Any:
 
 @operator("TopK", since=10)
 def top_k(node: Node, x: Operand, k: Operand) -> Any:
-    (count,) = node.integers(k, "k") or [0]
+    count = int(node.number(k, "k"))
     return ops.top_k(
         x,
         k=count,
         axis=node.attribute("axis", -1),
         largest=bool(node.attribute("largest", 1)),
         sorted=bool(node.attribute("sorted", 1)),
+    )
+
+
+@operator("TensorScatter", since=24)
+def tensor_scatter(node: Node, cache: Operand, update: Operand, starts: Operand | None = None) -> Any:
+    """`update` in the place of a part of `cache` along `axis`, from `starts` (batch,) on; `circular` goes on in front.
+
+    What lies beyond the end is left out.
+    """
+    axis, mode = normalize_axis(node.attribute("axis", -2), cache.ndim), node.attribute("mode", "linear")
+    if mode not in ("linear", "circular"):
+        raise OnnxError(f"{node.where}: mode {mode!r} is not one of linear, circular")
+    if axis == 0 or update.ndim != cache.ndim or update.shape[axis] > cache.shape[axis]:
+        raise OnnxError(f"{node.where}: an update of shape {list(update.shape)} does not fit along axis {axis}")
+    size, count = cache.shape[axis], update.shape[axis]
+    if count == 0:
+        return cache
+    steps = ops.iota(shape=(1, size, *(1,) * (cache.ndim - 1 - axis)), axis=1)
+    places: Any = ops.cast(ops.reshape(steps, shape=(*(1,) * axis, *steps.shape[1:])), dtype="i64")
+    if starts is not None:
+        places = places - ops.reshape(of_dtype(starts, np.int64), shape=(-1, *(1,) * (cache.ndim - 1)))
+    if mode == "circular":
+        places = ops.remainder(places, size)
+    is_written = ops.logical_and(ops.greater_equal(places, 0), ops.less(places, count))
+    return ops.select(
+        is_written, ops.take_along_axis(update, ops.clip(places, low=0, high=count - 1), axis=axis), cache
     )
 
 
@@ -164,3 +190,51 @@ def reverse_sequence(node: Node, x: Operand, lengths: Operand) -> Any:
     shape = (*places.shape, *x.shape[2:])
     spread = ops.broadcast_to(ops.reshape(places, shape=(*places.shape, *behind)), shape=shape)
     return ops.gather_elements(x, spread, axis=time)
+
+
+@operator("NonMaxSuppression", since=10)
+def non_max_suppression(
+    node: Node,
+    boxes: Operand,
+    scores: Operand,
+    most: Operand | None = None,
+    overlap: Operand | None = None,
+    least: Operand | None = None,
+) -> np.ndarray[Any, Any]:
+    """Rows of batch, class and box of what is left (k, 3), for boxes (n, b, 4) and scores (n, classes, b).
+
+    For each class the boxes with the highest scores, without those that overlap one of them by more than `overlap` of
+    what both cover together. How many there are has to be known, so that all values have to be.
+    """
+    places, points = node.known(boxes, "boxes").astype(np.float64), node.known(scores, "scores")
+    count = 0 if most is None else int(node.number(most, "max_output_boxes_per_class"))
+    limit = 0.0 if overlap is None else float(node.number(overlap, "iou_threshold"))
+    floor = None if least is None else float(node.number(least, "score_threshold"))
+    if places.ndim != 3 or points.ndim != 3 or places.shape != (points.shape[0], points.shape[2], 4):
+        raise OnnxError(f"{node.where}: boxes {list(boxes.shape)} and scores {list(scores.shape)} do not fit")
+    if node.attribute("center_point_box", 0):
+        middle, half = places[..., :2], places[..., 2:] / 2
+        low, high = middle - half, middle + half
+    else:
+        low, high = np.minimum(places[..., :2], places[..., 2:]), np.maximum(places[..., :2], places[..., 2:])
+    rows: list[tuple[int, int, int]] = []
+    for batch, kind in np.ndindex(*points.shape[:2]):
+        order = np.argsort(-points[batch, kind], kind="stable")
+        if floor is not None:
+            order = order[points[batch, kind, order] > floor]
+        rows += [(batch, kind, int(box)) for box in _apart(low[batch], high[batch], order, limit, count)]
+    return np.asarray(rows, np.int64).reshape(-1, 3)
+
+
+def _apart(low: Any, high: Any, order: Any, limit: float, count: int) -> list[int]:
+    """At most `count` of the boxes in this order, none of which overlaps one before it by more than `limit`."""
+    chosen: list[int] = []
+    areas = np.prod(high - low, axis=-1)
+    while len(order) and len(chosen) < count:
+        box, order = order[0], order[1:]
+        chosen.append(int(box))
+        sides = np.minimum(high[box], high[order]) - np.maximum(low[box], low[order])
+        shared = np.prod(np.maximum(sides, 0), axis=-1)
+        together = areas[box] + areas[order] - shared
+        order = order[shared <= limit * together]
+    return chosen

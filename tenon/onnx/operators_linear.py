@@ -35,6 +35,11 @@ def gemm(node: Node, a: Operand, b: Operand, c: Operand | None = None) -> Any:
     return of_dtype(result, a.dtype)
 
 
+@operator("Det", since=11)
+def det(node: Node, x: Operand) -> Any:
+    return ops.det(x)
+
+
 @operator("Einsum", since=12)
 def einsum(node: Node, *operands: Operand) -> Any:
     return ops.einsum(node.required("equation"), *operands)

@@ -510,3 +510,92 @@ add(
     outputs=3,
     hidden_size=4,
 )
+
+# --- sampling, windows, transforms, detection -------------------------------------------------------------------------
+
+for _mode, _padding, _align in (("linear", "zeros", 0), ("cubic", "border", 1), ("nearest", "reflection", 0)):
+    add(
+        "GridSample",
+        20,
+        floats(2, 3, 4, 5),
+        floats(2, 3, 2, 2, low=-1.3, high=1.3),
+        mode=_mode,
+        padding_mode=_padding,
+        align_corners=_align,
+    )
+add("GridSample", 16, floats(1, 1, 4, 5), floats(1, 3, 2, 2, low=-1.3, high=1.3), mode="bilinear")
+_parts = np.asarray([[0.5, 1, 6.2, 5], [2, 0, 3, 4], [1, 1, 9, 9]], F32)
+for _opset, _ratio, _mode in ((10, 2, "avg"), (16, 0, "avg"), (16, 2, "max")):
+    add(
+        "RoiAlign",
+        _opset,
+        floats(2, 2, 7, 8),
+        _parts,
+        ints(0, 1, 1),
+        output_height=2,
+        output_width=3,
+        sampling_ratio=_ratio,
+        spatial_scale=0.8,
+        mode=_mode,
+    )
+add("DeformConv", 19, floats(1, 4, 5, 5), floats(2, 2, 3, 3), floats(1, 36, 3, 3), None, None, group=2, offset_group=2)
+add("DeformConv", 19, floats(1, 2, 5, 5), floats(3, 2, 2, 2), floats(1, 8, 4, 4), floats(3), floats(1, 4, 4, 4))
+add(
+    "Col2Im",
+    18,
+    floats(2, 12, 9),
+    ints(7, 7),
+    ints(2, 2),
+    weights=(1, 2),
+    strides=[2, 2],
+    dilations=[2, 1],
+    pads=[0, 0, 1, 0],
+)
+add("Det", (11, 22), floats(2, 3, 3))
+for _axis, _length, _inverse, _onesided in ((1, None, 0, 1), (1, 6, 0, 0), (2, 3, 1, 0)):
+    _count = None if _length is None else np.asarray(_length, I64)
+    _given = floats(2, 5, 4, 1 if _onesided else 2)
+    add(
+        "DFT", 17, _given, _count, weights=(1,) * (_count is not None), axis=_axis, inverse=_inverse, onesided=_onesided
+    )
+    add(
+        "DFT",
+        20,
+        _given,
+        _count,
+        np.asarray(_axis, I64),
+        weights=(1, 2) if _length else (2,),
+        inverse=_inverse,
+        onesided=_onesided,
+    )
+add("STFT", 17, floats(2, 20, 1), np.asarray(3, I64), floats(8), np.asarray(8, I64), weights=(1, 3))
+add("STFT", 17, floats(1, 16, 2), np.asarray(4, I64), None, np.asarray(7, I64), weights=(1, 3), onesided=0)
+add("MelWeightMatrix", 17, *(np.asarray(n, I64) for n in (10, 64, 8000)), np.asarray(20, F32), np.asarray(3500, F32))
+for _center in (0, 1):
+    add(
+        "NonMaxSuppression",
+        11,
+        floats(2, 9, 4, low=0.2, high=2),
+        floats(2, 3, 9, low=0),
+        np.asarray([4], I64),
+        np.asarray([0.3], F32),
+        np.asarray([0.5], F32),
+        center_point_box=_center,
+    )
+add("TensorScatter", 24, floats(2, 3, 6, 2), floats(2, 3, 4, 2), ints(1, 2))
+add("TensorScatter", 24, floats(2, 6, 3), floats(2, 4, 3), ints(5, 3), mode="circular", axis=1)
+for _mode in ("TF", "IDF", "TFIDF"):
+    add(
+        "TfIdfVectorizer",
+        9,
+        whole(3, 9, low=1, high=5),
+        mode=_mode,
+        min_gram_length=1,
+        max_gram_length=3,
+        max_skip_count=2,
+        ngram_counts=[0, 3, 7],
+        ngram_indexes=[2, 0, 1, 5, 4, 3],
+        pool_int64s=[1, 2, 4, 1, 2, 3, 3, 1, 2, 3],
+        weights=[0.5, 2.0, 1.5, 1.0, 3.0, 0.25],
+    )
+add("Range", 11, np.asarray([0], I64), np.asarray([5], I64), np.asarray(2, I64))
