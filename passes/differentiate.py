@@ -93,8 +93,8 @@ def _active_operations(outputs: Sequence[SSAValue], sources: set[SSAValue]) -> l
                     depends[op] = True
                     continue
                 owner = value.owner
-                if not isinstance(owner, Operation):
-                    continue
+                if not isinstance(owner, Operation) or not is_float(element_of(value.type)):
+                    continue  # what is chosen by whole numbers or truth values does not change with them
                 if owner not in depends:
                     depends[owner] = False
                     stack.append((owner, iter(used_values(owner))))

@@ -153,12 +153,13 @@ class Adam(Optimizer):
     def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
         first, second = self.betas
         count = state["step"] + 1
-        time = tenon.cast(count, dtype="f32")
+        in_double = any(np.dtype(p.dtype) == np.float64 for p in values.values())
+        time = tenon.cast(count, dtype="f64" if in_double else "f32")
         if self.weight_decay and not self.DECOUPLED:
             slopes = _each(lambda g, p: g + p * self.weight_decay, slopes, values)
         mean = _each(lambda m, g: m * first + g * (1 - first), state["mean"], slopes)
         square = _each(lambda s, g: s * second + g * g * (1 - second), state["square"], slopes)
-        # 1 - betaᵗ, written so that it keeps its digits in f32 where betaᵗ is close to 1
+        # 1 - betaᵗ, written so that it keeps its digits where betaᵗ is close to 1
         rate = lr / -tenon.expm1(time * math.log(first)) if first else lr
         root = tenon.rsqrt(-tenon.expm1(time * math.log(second))) if second else 1.0
 

@@ -1,20 +1,27 @@
-"""What all tests share: a cache of their own, hypothesis without deadlines, and GPU tests that skip by themselves."""
+"""What all tests share: a cache of their own, seeds of random tests, and GPU tests that skip by themselves.
+
+Random tests have a known part, the same in every run, and a part that searches: its examples are new in each run, by
+`TENON_TEST_SEED`, which the head of the report and each failure show, and which repeats them when it is set.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import gc
 import os
+import secrets
 import shutil
 import tempfile
+from collections.abc import Generator
+from typing import Any
 
-import hypothesis
+import hypothesis.core
 import pytest
 
+SEED = "TENON_TEST_SEED"
+
 hypothesis.settings.register_profile("tenon", deadline=None, print_blob=True)
-# A push must not fail by chance: there the examples are the same in every run, elsewhere they vary.
-hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("tenon"), derandomize=True)
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "tenon")
+hypothesis.settings.load_profile("tenon")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -23,6 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     os.environ.setdefault("TENON_NUM_THREADS", "2")
     os.environ.setdefault("TENON_VERIFY", "1")
+    os.environ.setdefault(SEED, str(secrets.randbelow(2**31)))
     if "TENON_CACHE_DIR" not in os.environ:
         directory = tempfile.mkdtemp(prefix="tenon-test-cache-")
         os.environ["TENON_CACHE_DIR"] = directory
@@ -32,6 +40,55 @@ def pytest_configure(config: pytest.Config) -> None:
             shutil.rmtree(directory, ignore_errors=True)
 
         config.add_cleanup(clean_up)
+
+
+def pytest_report_header() -> str:
+    return f"{SEED}={os.environ[SEED]}: what random tests draw anew in this run"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test of hypothesis twice: on known examples, and on new ones."""
+    if hypothesis.is_hypothesis_test(metafunc.function):
+        metafunc.fixturenames.append("examples")
+        metafunc.parametrize("examples", ["known", "new"], indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def examples(request: pytest.FixtureRequest) -> str:
+    """Which examples a test of hypothesis gets: see `pytest_runtest_call`."""
+    return request.param
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Give a test of hypothesis half of its examples as they always are, or half by the seed of this run."""
+    part = (
+        item.callspec.params.get("examples")
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+        else None
+    )
+    if part is None:
+        return (yield)
+    function: Any = getattr(item.obj, "__func__", item.obj)
+    usual = function._hypothesis_internal_use_settings
+    known = {"derandomize": True, "database": None} if part == "known" else {}
+    function._hypothesis_internal_use_settings = hypothesis.settings(
+        usual, max_examples=(usual.max_examples + 1) // 2, **known
+    )
+    seed, hypothesis.core.global_force_seed = hypothesis.core.global_force_seed, int(os.environ[SEED])
+    try:
+        return (yield)
+    finally:
+        function._hypothesis_internal_use_settings = usual
+        hypothesis.core.global_force_seed = seed
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        report.sections.append(("how to run it again", f"{SEED}={os.environ[SEED]} pytest '{item.nodeid}'"))
+    return report
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

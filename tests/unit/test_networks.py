@@ -1,0 +1,73 @@
+"""Random networks agree with torch: layers of every kind, in every mode, and those that once failed.
+
+The networks are new in each run, by a seed that the head of the report shows. A failure prints the smallest network
+that was found to fail as well, ready for `FAILED_ONCE`, and the command that draws the first one again.
+`python tests/search.py` looks at as many as there is time for.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from networks import Network
+from networks_check import Undecided, check
+from networks_dense import Activation, Linear
+from networks_draw import draw
+from networks_shrink import shrunk
+from seeds import run_seed
+
+COUNT, REAL = 300, 10
+"""How many networks, and of how many one has sizes as programs do."""
+SMALL_WORK, REAL_WORK = 2e6, 2e8
+SECONDS_TO_SHRINK = 60
+
+
+def drawn(seed: object, number: int) -> Network:
+    """The network of this number in a run with this seed."""
+    real = number % REAL == REAL - 1
+    return draw(Random(f"{seed}-{number}"), real, REAL_WORK if real else SMALL_WORK)
+
+
+def failure(network: Network) -> Exception | None:
+    """What is wrong with a network."""
+    try:
+        check(network)
+    except Undecided:
+        return None
+    except Exception as error:
+        return error
+    return None
+
+
+def kind_of(error: Exception) -> str:
+    """What a failure has in common with those of smaller networks."""
+    return type(error).__name__
+
+
+def report(network: Network, error: Exception, seconds: float) -> str:
+    """The smallest network that fails in this way, as Python."""
+    small = shrunk(network, lambda n: (e := failure(n)) is not None and kind_of(e) == kind_of(error), seconds)
+    return f"{kind_of(error)}: {error}\n  drawn:  {network!r}\n  shrunk: {small!r}\n  which gives: {failure(small)!r}"
+
+
+@pytest.mark.parametrize("number", range(COUNT))
+def test_a_random_network_agrees_with_torch(number: int) -> None:
+    network = drawn(run_seed(), number)
+    try:
+        check(network)
+    except Undecided as reason:
+        pytest.skip(f"{reason}: {network!r}")
+    except Exception as error:
+        raise AssertionError(report(network, error, SECONDS_TO_SHRINK)) from error
+
+
+FAILED_ONCE: list[Any] = [
+    Network(shape=(7,), layers=(Linear(size=3), Activation(kind="softmax")), mode="gradient", batch=4),
+]
+
+
+@pytest.mark.parametrize("network", FAILED_ONCE, ids=range(len(FAILED_ONCE)))
+def test_a_network_that_once_failed_agrees_with_torch(network: Network) -> None:
+    check(network)
