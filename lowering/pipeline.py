@@ -41,6 +41,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "prefetch-rows": _loader("prefetch_rows", "PrefetchRowsPass"),
     "stream-stores": _loader("stream_stores", "StreamStoresPass"),
     "parallelize": _loader("parallelize", "ParallelizePass"),
+    "block-sums": _loader("block_sums", "BlockSumsPass"),
     "expand-math": _loader("expand_math", "ExpandMathPass"),
     "interleave-chains": _loader("interleave_chains", "InterleaveChainsPass"),
     "mark-final": _loader("mark_final", "MarkFinalPass"),
@@ -83,7 +84,7 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
             "loops",
             (
                 *(updates, "separate-rows", "prefetch-rows", stream_stores),
-                *("parallelize", expand_math, interleave, "mark-final"),
+                *("parallelize", "block-sums", expand_math, interleave, "mark-final"),
             )
             if bits
             else (),

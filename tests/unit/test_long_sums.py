@@ -1,0 +1,47 @@
+"""Sums of many f32 keep their digits: however they are computed, the error does not grow with how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenon
+
+N = 1 << 20
+PART = np.float32(0.1)
+"""Rounding a sum of equal numbers errs in one direction for long: the worst case."""
+
+SUMS: dict[str, tuple[Callable[..., Any], tuple[int, ...], float]] = {
+    "all": (tenon.sum, (N,), N),
+    "products": (lambda x: tenon.sum(x * x * 10), (N,), N * float(PART) * 10),
+    "mean": (tenon.mean, (N,), 1),
+    "rows": (lambda x: tenon.sum(x, axis=1), (4, N // 4), N // 4),
+    "columns": (lambda x: tenon.sum(x, axis=0), (N // 4, 4), N // 4),
+    "matrix": (lambda x: tenon.sum(x, axis=(0, 2)), (64, 2, N // 128), N // 2),
+    "dot": (lambda x: tenon.matmul(x, tenon.ones((N,))), (N,), N),
+    "rows by a vector": (lambda x: tenon.matmul(x, tenon.ones((N // 4,))), (4, N // 4), N // 4),
+    "a vector by columns": (lambda x: tenon.matmul(tenon.ones((N // 16,)), x), (N // 16, 16), N // 16),
+    "matrices": (lambda x: tenon.matmul(x, tenon.ones((N // 16, 16))), (16, N // 16), N // 16),
+    "matrices across": (lambda x: tenon.matmul(tenon.transpose(x), tenon.ones((N // 16, 16))), (N // 16, 16), N // 16),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_of_equal_numbers(name: str) -> None:
+    function, shape, count = SUMS[name]
+    found = np.asarray(tenon.jit(function)(np.full(shape, PART)), np.float64)
+    assert np.abs(found / (count * float(PART)) - 1).max() < 2e-6
+
+
+def test_bits_do_not_depend_on_threads() -> None:
+    x = np.random.default_rng(0).random((3, N), np.float32)
+    total = tenon.jit(lambda x: (tenon.sum(x), tenon.sum(x, axis=0), tenon.matmul(x, tenon.transpose(x))))
+    results: list[Any] = []
+    for threads in (1, 2):
+        with tenon.num_threads(threads):
+            results.append(total(x))
+    for one, two in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, two)
