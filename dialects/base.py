@@ -178,11 +178,30 @@ class TensorOp(IRDLOperation, ABC):
             cls.check(**settings)
             cls.check_dtypes(operand_types)
             inferred = cls.infer(*operand_types, **settings)
+            types = inferred if isinstance(inferred, tuple) else (inferred,)
+            cls.check_results(types)
         except InferenceError as error:
             message = str(error)
             where = "" if message.startswith(f"{cls.name}:") else f"{cls.name}: "
             raise InferenceError(where + message, error.sizes) from None
-        return inferred if isinstance(inferred, tuple) else (inferred,)
+        return types
+
+    @classmethod
+    def check_results(cls, types: Sequence[AnyTensor]) -> None:
+        """Raise unless there are as many result types as results are declared, each of a dtype that is."""
+        declared = cls.SIGNATURE.declared_results
+        needed = sum(result.arity == "one" for result in declared)
+        if len(types) < needed or (len(types) > len(declared) and not cls.SIGNATURE.variadic_results):
+            shown = ", ".join(map(str, types))
+            raise InferenceError(f"{len(types)} results ({shown}) are inferred where {len(declared)} are declared")
+        if len(declared) > 1 and cls.SIGNATURE.variadic_results:
+            return  # which of them the types belong to, their number alone does not tell
+        for position, type_ in enumerate(types):
+            result = declared[min(position, len(declared) - 1)]
+            if result.constraint is not None and element_of(type_) not in result.constraint.elements:
+                raise InferenceError(
+                    f"{result.name} is {type_}, whose dtype is declared as one of {result.constraint.names()}"
+                )
 
     @classmethod
     def check_dtypes(cls, operand_types: Sequence[Any]) -> None:

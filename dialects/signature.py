@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Attribute
 from xdsl.irdl import AttrSizedOperandSegments, AttrSizedResultSegments, IRDLOperation
 from xdsl.irdl.constraints import AttrConstraint, RangeLengthConstraint
-from xdsl.irdl.operations import OptOperandDef, VarOperandDef, VarResultDef
+from xdsl.irdl.operations import OptOperandDef, OptResultDef, VarOperandDef, VarResultDef
 
 from tenon.dialects.forking import cached_property
 from tenon.dialects.settings import REQUIRED, SettingConstraint
@@ -31,13 +31,31 @@ class Operand:
 
 
 @dataclass(frozen=True)
+class Result:
+    """One declared result; `constraint` is `None` where it is none on dtypes."""
+
+    name: str
+    constraint: TensorConstraint | None
+    arity: Arity
+
+
+@dataclass(frozen=True)
 class Signature:
-    """What an op class declares: operands, settings by name, result names."""
+    """What an op class declares: operands, settings by name, results."""
 
     operands: tuple[Operand, ...]
     settings: dict[str, SettingConstraint]
-    results: tuple[str, ...]
-    variadic_results: bool
+    declared_results: tuple[Result, ...]
+
+    @cached_property
+    def results(self) -> tuple[str, ...]:
+        """The names of the results."""
+        return tuple([result.name for result in self.declared_results])
+
+    @cached_property
+    def variadic_results(self) -> bool:
+        """Whether one result stands for several."""
+        return any(result.arity == "variadic" for result in self.declared_results)
 
     def parameters(self) -> inspect.Signature:
         """The Python signature of the op's function."""
@@ -135,8 +153,14 @@ def read_signature(cls: type[IRDLOperation]) -> Signature:
             settings[name] = declared.constr
         elif name not in ("operandSegmentSizes", "resultSegmentSizes"):
             raise TypeError(f"{cls.name}: property {name!r} needs to be declared with setting(...)")
-    variadic = any(isinstance(declared, VarResultDef) for _, declared in definition.results)
-    return Signature(tuple(operands), settings, tuple(name for name, _ in definition.results), variadic)
+    results = tuple([_result(name, declared) for name, declared in definition.results])
+    return Signature(tuple(operands), settings, results)
+
+
+def _result(name: str, declared: Any) -> Result:
+    constraint = _element_constraint(declared.constr)
+    arity = {VarResultDef: "variadic", OptResultDef: "optional"}.get(type(declared), "one")
+    return Result(name, constraint if isinstance(constraint, TensorConstraint) else None, arity)
 
 
 def request_segments(cls: type[IRDLOperation]) -> None:

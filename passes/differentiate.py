@@ -27,7 +27,7 @@ from tenon.dialects.location import at_line
 from tenon.dialects.regions import used_values
 from tenon.dialects.signature import map_grouped
 from tenon.dialects.traits import GradientError, NoGradient
-from tenon.dialects.types import element_of, is_float
+from tenon.dialects.types import element_of, is_float, shape_of
 from tenon.dialects.value import InsertionPoint, Value, folding_literals, inserting, ops
 
 
@@ -130,7 +130,7 @@ def _pull_back(op: Operation, cotangents: list[Value | None]) -> Iterable[tuple[
         given = rule(
             tuple(filled) if several else filled[0], results if several else results[0], *operands, **op.settings
         )
-        return _paired(op, as_tuple(given))
+        return _paired(op, given)
     if op.has_trait(NoGradient) or isinstance(op, PrimitiveOp) or not isinstance(op, ElementwiseOp | CompositeOp):
         raise GradientError(f"{op.name}: has no gradient{at_line(op)}")
     if isinstance(op, CompositeOp):
@@ -142,15 +142,66 @@ def _pull_back(op: Operation, cotangents: list[Value | None]) -> Iterable[tuple[
     return zip([v.ssa for v in flat], gradients(again, cotangents, flat), strict=True)
 
 
-def _paired(op: TensorOp, given: tuple[Any, ...]) -> Iterator[tuple[SSAValue, Value | None]]:
+def _paired(op: TensorOp, given: Any) -> Iterator[tuple[SSAValue, Value | None]]:
+    """The operands with what the rule `vjp` of `op` has given for them; raises where it cannot be their cotangents."""
     declared = op.grouped_operands()
-    if len(given) != len(declared):
-        raise GradientError(f"{op.name}: vjp gives {len(given)} gradients for {len(declared)} operands")
-    for operand, cotangent in zip(declared, given, strict=True):
-        if isinstance(operand, tuple):
-            yield from zip(operand, cotangent or [None] * len(operand), strict=True)
-        elif operand is not None:
-            yield operand, cotangent
+    if not isinstance(given, tuple | list | Value):
+        raise GradientError(
+            f"{op.name}: vjp returns {_shown(given)} where a tuple of {len(declared)} gradients is needed{at_line(op)}"
+        )
+    gradients = as_tuple(given)
+    if len(gradients) != len(declared):
+        raise GradientError(
+            f"{op.name}: vjp gives {len(gradients)} gradients for {len(declared)} operands{at_line(op)}"
+        )
+    for operand, values, cotangents in zip(op.SIGNATURE.operands, declared, gradients, strict=True):
+        if isinstance(values, tuple):
+            if cotangents is None:
+                continue
+            if not isinstance(cotangents, tuple | list) or len(cotangents) != len(values):
+                given = f"{len(cotangents)} gradients" if isinstance(cotangents, tuple | list) else _shown(cotangents)
+                raise GradientError(
+                    f"{op.name}: vjp gives {given} for {operand.name}, which is {len(values)} operands{at_line(op)}"
+                )
+            for position, (value, cotangent) in enumerate(zip(values, cotangents, strict=True)):
+                yield value, _checked(op, f"{operand.name}[{position}]", value, cotangent)
+        elif values is not None:
+            yield values, _checked(op, operand.name, values, cotangents)
+
+
+def _checked(op: TensorOp, name: str, operand: SSAValue, cotangent: Any) -> Value | None:
+    """A cotangent of `operand`: of its shape or, where it was broadcast to the result, of that of the result."""
+    if cotangent is None:
+        return None
+    if not isinstance(cotangent, Value):
+        raise GradientError(
+            f"{op.name}: vjp gives {_shown(cotangent)} for {name} where a traced value or None is needed{at_line(op)}"
+        )
+    if not is_float(element_of(operand.type)):
+        return cotangent
+    if not is_float(cotangent.element_type):
+        raise GradientError(
+            f"{op.name}: vjp gives a gradient of dtype {cotangent.element_type} for {name}, which is "
+            f"{operand.type}{at_line(op)}"
+        )
+    own = shape_of(operand.type)
+    if not _sums_to(cotangent.shape, own):
+        raise GradientError(
+            f"{op.name}: vjp gives a gradient of shape {cotangent.shape} for {name}, which has shape {own}{at_line(op)}"
+        )
+    return cotangent
+
+
+def _sums_to(shape: tuple[int, ...], target: tuple[int, ...] | None) -> bool:
+    """Whether what was broadcast from `target` may have `shape`."""
+    if target is None or len(shape) < len(target):
+        return target is None
+    behind = shape[len(shape) - len(target) :]
+    return all(own in (1, size) or own < 0 or size < 0 for own, size in zip(target, behind, strict=True))
+
+
+def _shown(given: Any) -> str:
+    return "None" if given is None else f"a {type(given).__name__}"
 
 
 def differentiate(function: func.FuncOp) -> func.FuncOp:

@@ -190,7 +190,76 @@ def test_trees_other_than_modules() -> None:
 def test_errors() -> None:
     optimizer = optim.SGD(0.1)
     with pytest.raises(ValueError, match="SGD: gradients lack b"):
-        optimizer.update({"a": np.ones(1), "b": np.ones(1)}, {"a": np.ones(1)}, optimizer.init({}))
+        optimizer.update({"a": np.ones(1), "b": np.ones(1)}, {"a": np.ones(1)}, {"velocity": {}})
     shared = np.ones(3)
     with pytest.raises(ValueError, match="a and b are one array; keep it in one place"):
         optimizer.init({"a": shared, "b": shared})
+
+
+PARAMS = {"w": np.ones((3, 4), np.float32), "b": [np.ones(2, np.float32)]}
+
+
+@pytest.mark.parametrize("optimizer", [optim.SGD(momentum=0.9), optim.Adam(), optim.AdamW()], ids=repr)
+@pytest.mark.parametrize(
+    ("gradients", "words"),
+    [
+        ({**PARAMS, "w": np.ones(4, np.float32)}, r"w is f32\[4\] in gradients where f32\[3, 4\] is needed"),
+        ({**PARAMS, "b": [np.ones(2)]}, r"b\.0 is f64\[2\] in gradients where f32\[2\] is needed"),
+        ({**PARAMS, "w": None}, "gradients lack w"),
+        ({**PARAMS, "c": np.ones(1)}, "gradients have c, unlike params"),
+    ],
+    ids=["shape", "dtype", "absent", "more"],
+)
+def test_gradients_of_other_parameters(optimizer: Any, gradients: Any, words: str) -> None:
+    for update in (optimizer.update, tenon.jit(optimizer.update)):
+        with pytest.raises(ValueError, match=f"{type(optimizer).__name__}: {words}"):
+            update(PARAMS, gradients, optimizer.init(PARAMS))
+
+
+def test_states_of_other_parameters_and_optimizers() -> None:
+    adam = optim.Adam()
+    with pytest.raises(ValueError, match=r"Adam: state lacks step, mean\.w, mean\.b\.0, square\.w, square\.b\.0"):
+        adam.update(PARAMS, PARAMS, optim.SGD(momentum=0.5).init(PARAMS))
+    with pytest.raises(ValueError, match=r"SGD: state has step, mean\.w, mean\.b\.0, square\.w, square\.b\.0, unlike"):
+        optim.SGD().update(PARAMS, PARAMS, adam.init(PARAMS))
+    other = adam.init({"w": np.ones(2, np.float32), "b": [np.ones(2, np.float32)]})
+    with pytest.raises(ValueError, match=r"Adam: mean\.w is f32\[2\] in state where f32\[3, 4\] is needed"):
+        adam.update(PARAMS, PARAMS, other)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: optim.Adam(lr="a"), "Adam: lr is 'a' where a number is needed"),  # pyright: ignore[reportArgumentType]
+        (lambda: optim.SGD(lr=-1), r"SGD: lr is -1, outside of \[0, inf\)"),
+        (lambda: optim.AdamW(lr=float("nan")), r"AdamW: lr is nan, outside of \[0, inf\)"),
+        (lambda: optim.SGD(momentum=-0.1), r"SGD: momentum is -0\.1, outside"),
+        (lambda: optim.SGD(weight_decay=-0.1), r"SGD: weight_decay is -0\.1, outside"),
+        (lambda: optim.SGD(nesterov=True), "SGD: nesterov needs a momentum, which is 0"),
+        (lambda: optim.Adam(eps=-1e-8), "Adam: eps is -1e-08, outside"),
+        (lambda: optim.Adam(betas=(0.9, 1.0)), r"Adam: betas\[1\] is 1\.0, outside of \[0, 1\.0\)"),
+        (lambda: optim.Adam(betas=0.9), r"Adam: betas is 0\.9 where two numbers"),  # pyright: ignore[reportArgumentType]
+        (lambda: optim.SGD().update(PARAMS, PARAMS, {"velocity": {}}, lr=-1.0), r"SGD: lr is -1\.0, outside"),
+        (lambda: optim.SGD().update(PARAMS, PARAMS, {"velocity": {}}, lr=np.ones(3)), r"SGD: lr has shape \(3,\)"),
+        (
+            lambda: optim.SGD().init({"n": np.arange(3)}),
+            r"SGD: there is nothing floating-point to train \(n is i64\[3\]",
+        ),
+        (lambda: optim.SGD().init({}), r"SGD: there is nothing floating-point to train \(no arrays\)"),
+    ],
+    ids=lambda value: "" if callable(value) else value,
+)
+def test_settings_out_of_range(make: Any, words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        make()
+
+
+def test_integer_parameters_of_a_module() -> None:
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = np.ones(3, np.float32)
+            self.count = np.zeros((), np.int32)
+
+    with pytest.raises(TypeError, match=r"SGD: count is i32\[\], which cannot be trained; make it a buffer"):
+        optim.SGD().init(Counting())
