@@ -27,6 +27,7 @@ from tenon.dialects.assembly import parse_op, print_op
 from tenon.dialects.inference import InferenceError, compatible
 from tenon.dialects.known_results import KnownResults, KnownSettings
 from tenon.dialects.location import at_line
+from tenon.dialects.plain_arrays import plain_array
 from tenon.dialects.promotion import adopted, allowed_element, common_element, is_literal, own_element
 from tenon.dialects.registry import evaluate, register
 from tenon.dialects.scalar import convert, scalar_constant
@@ -348,7 +349,7 @@ class TensorOp(IRDLOperation, ABC):
     def _array(cls, value: Any, name: str) -> np.ndarray[Any, Any]:
         """The array of an operand that is given as a nested sequence of numbers."""
         try:
-            return np.asarray(value)
+            return plain_array(value)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{cls.name}: {name}: {error}") from None
 
@@ -409,7 +410,7 @@ class TensorOp(IRDLOperation, ABC):
 def to_value(value: Any, element: Attribute | None = None) -> Value:
     """`value` (traced, array or number) as a traced tensor of dtype `element` at the current insertion point."""
     if not isinstance(value, Value):
-        array = np.asarray(value)
+        array = plain_array(value)
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         if element is not None and array.ndim == 0:
@@ -460,7 +461,7 @@ def _number(value: Any, where: str) -> bool | int | float:
     if is_literal(value):
         return value
     own_element(value, where)
-    array = np.asarray(value)
+    array = plain_array(value, where)
     if array.ndim:
         raise TypeError(f"{where} has shape {array.shape}, which a scalar body has no use for; index it there")
     return array.item()

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar
 
-import numpy as np
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
@@ -16,6 +15,7 @@ from tenon.dialects.base import tensor_op
 from tenon.dialects.batching import all_batched, shifted_axes
 from tenon.dialects.families import CompositeOp, IndexingOp
 from tenon.dialects.inference import InferenceError, Shape, normalize_axis, refine
+from tenon.dialects.plain_arrays import plain_array
 from tenon.dialects.registry import tensor_function
 from tenon.dialects.settings import setting
 from tenon.dialects.size import Size
@@ -238,7 +238,7 @@ def unstack(x: Any, axis: int = 0) -> Any:
 
     >>> tenon.unstack(np.array([[1, 2], [3, 4]]), axis=1)
     """
-    tensor = x if isinstance(x, Value) else np.asarray(x)
+    tensor = x if isinstance(x, Value) else plain_array(x, "unstack: x")
     count = tensor.shape[normalize_axis(axis, tensor.ndim, "unstack: axis")]
     return tuple(
         [ops.squeeze(part, axis=axis) for part in ops.split(tensor, sections=count, axis=axis)] if count else []

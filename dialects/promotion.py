@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 from xdsl.ir import Attribute
 
+from tenon.dialects.plain_arrays import plain_array
 from tenon.dialects.types import (
     TensorConstraint,
     element_type,
@@ -64,8 +65,9 @@ def own_element(value: Any, where: str) -> Attribute:
     """The dtype of a traced value or an array; `where` (op and operand) begins the error when it is neither."""
     if isinstance(value, Value):
         return value.element_type
+    array = plain_array(value, where)
     try:
-        return element_type(np.asarray(value).dtype.newbyteorder("="))
+        return element_type(array.dtype.newbyteorder("="))
     except (TypeError, ValueError) as error:
         raise type(error)(f"{where}: {error}") from None
 

@@ -32,6 +32,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from tenon.dialects.plain_arrays import plain_array
 from tenon.dialects.size import Size
 from tenon.dialects.size_values import SizesAttr, parsed_sizes, shown_size
 from tenon.dialects.types import element_type, i2, i4, numpy_dtype
@@ -114,7 +115,7 @@ def _maps(value: tuple[AffineMap, ...]) -> Attribute:
 
 def array_attribute(value: object) -> Attribute:
     """The dense attribute of an array."""
-    array = np.asarray(value)
+    array = plain_array(value)
     kind = TensorType(element_type(array.dtype), array.shape)
     if array.size > 1 and not any(array.strides):  # one number, broadcast: not worth spelling out
         array = array.reshape(-1)[:1]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.plain_arrays import plain_array
 from tenon.dialects.size import Size, UndecidedSizeError
 from tenon.dialects.types import i64, is_integer
 from tenon.dialects.value import Value, ops
@@ -148,7 +149,7 @@ def _check_entry(entry: Any) -> None:
     if isinstance(entry, Value):
         integral = is_integer(entry.element_type)
     else:
-        array = np.asarray(entry)
+        array = plain_array(entry, "an index")
         integral = array.dtype.kind in "iu" or (array.size == 0 and isinstance(entry, list))
     if not integral:
         raise TypeError(
@@ -161,7 +162,7 @@ def _within(entry: Any, axis: int, size: int) -> Any:
     """The array `entry`; raises `IndexError` where it is known to leave an axis of `size`."""
     if isinstance(entry, Value):
         return entry
-    array = np.asarray(entry)
+    array = plain_array(entry, "an index")
     array = array if array.size else array.astype(np.int64)
     outside = array[(array < -size) | (array >= size)]
     if outside.size:

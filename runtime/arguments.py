@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tenon.dialects.forking import cached_property
+from tenon.dialects.plain_arrays import is_like_array, plain_array
 from tenon.dialects.size import Size
 from tenon.dialects.types import (
     STORED_TENSOR,
@@ -24,7 +25,6 @@ from tenon.dialects.types import (
     tensor_type,
 )
 from tenon.dialects.value import TracedValueError, Value, insertion_point
-from tenon.runtime.dlpack import from_dlpack
 from tenon.runtime.tree import Structure, UnnoticedChangeError, flatten, paths, static_key
 
 if TYPE_CHECKING:
@@ -37,20 +37,19 @@ _IS_ARRAY: dict[type, bool] = {}
 
 
 def is_array(leaf: Any) -> bool:
-    """Whether a leaf is a number or an array, of NumPy or of another library."""
+    """Whether a leaf is a number, an array, of NumPy or of another library, or gives an array."""
     kind = type(leaf)
     known = _IS_ARRAY.get(kind)
     if known is None:
-        numbers = np.ndarray | np.generic | bool | int | float | Value
-        known = _IS_ARRAY[kind] = isinstance(leaf, numbers) or hasattr(leaf, "__dlpack__")
+        known = _IS_ARRAY[kind] = isinstance(leaf, np.generic | bool | int | float | Value) or is_like_array(kind)
     return known
 
 
 def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
     """A number or an array of any library as a NumPy array of native byte order; Python floats are f32, integers i64.
 
-    Raises `TypeError` naming the argument for a dtype that Tenon does not store and for an array of another device,
-    `OverflowError` for an integer beyond i64.
+    Raises `TypeError` naming the argument for a dtype that Tenon does not store, for an array of another device, and
+    for one that means more than its elements (a mask, units), `OverflowError` for an integer beyond i64.
     """
     if isinstance(leaf, Value):
         problem = (
@@ -59,7 +58,7 @@ def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
             else "is no array; in a trace, call the function itself, not what was compiled of it"
         )
         raise TracedValueError(f"{name}: a traced value ({leaf.type}) {problem}")
-    if isinstance(leaf, np.ndarray):
+    if type(leaf) is np.ndarray:
         array = leaf
     elif isinstance(leaf, float) and not isinstance(leaf, np.generic):
         array = np.asarray(leaf, np.float32)
@@ -67,15 +66,8 @@ def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
         if not -(2**63) <= leaf < 2**63:
             raise OverflowError(f"{name}: {leaf} does not fit into i64")
         array = np.asarray(leaf, np.int64)
-    elif isinstance(leaf, bool | np.generic):
-        array = np.asarray(leaf)
-    elif not hasattr(leaf, "__dlpack_device__"):
-        raise TypeError(f"{name}: a {type(leaf).__name__} is neither a number nor an array")
     else:
-        try:
-            array = from_dlpack(leaf)
-        except TypeError as error:
-            raise TypeError(f"{name}: {error}") from None
+        array = plain_array(leaf, name)
     if array.dtype not in _STORED:
         if not array.dtype.isnative:
             warnings.warn(

@@ -50,7 +50,7 @@ def _arrays(cls: type[TensorOp], operands: Sequence[Any]) -> list[Any]:
         where, element = next(targets)
         if is_literal(value):
             return np.asarray(adopted(value, element, where), numpy_dtype(element))
-        return as_array(np.asarray(value) if isinstance(value, list | range) else value, where)
+        return as_array(value, where)
 
     return map_grouped(convert, operands)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.plain_arrays import plain_array
 from tenon.dialects.size import replaced
 from tenon.dialects.types import element_type, numpy_dtype
 from tenon.runtime.interface import Interface
@@ -38,6 +39,7 @@ def given_outputs(
 def _check(where: str, leaf: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     if not isinstance(leaf, np.ndarray):
         raise TypeError(f"{where} is of type {type(leaf).__name__} where a NumPy array is needed")
+    plain_array(leaf, where)  # one with a mask is refused
     if leaf.dtype != dtype:
         raise TypeError(f"{where} is of dtype {leaf.dtype} where the result is of dtype {dtype}")
     if leaf.shape != shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import tenon
-from tenon.runtime.dlpack import from_dlpack
+from tenon.dialects.dlpack import from_dlpack
 
 Array = np.ndarray[Any, Any]
 
@@ -146,3 +147,112 @@ def test_arrays_of_jax() -> None:
 
 def test_ranges_are_arrays() -> None:
     assert tenon.sum(range(4)) == 6
+
+
+# --- arrays that mean more than their elements, and what gives an array -----------------------------
+
+
+class WithUnits(np.ndarray):
+    """An array that computes in its own way."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return NotImplemented
+
+
+def negated() -> Any:
+    torch = pytest.importorskip("torch")
+    return torch.tensor([1 + 2j]).conj().imag
+
+
+def sparse() -> Any:
+    return pytest.importorskip("scipy.sparse").csr_array(np.eye(3))
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "masked": (lambda: np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]), "is a MaskedArray: its mask would be ignored"),
+    "masked_number": (lambda: np.ma.masked, "is a MaskedConstant: its mask would be ignored"),
+    "matrix": (lambda: np.matrix([[1.0, 2.0]]), r"is a matrix: its \* is a product of matrices"),
+    "units": (lambda: np.ones(3).view(WithUnits), r"is a WithUnits: its arithmetic is its own \(__array_ufunc__\)"),
+    "sparse": (sparse, r"is a csr_array: it is sparse; pass x\.toarray\(\)"),
+    "negative_bit": (negated, r": a Tensor with the negative bit cannot be read; pass x\.resolve_neg\(\)"),
+    "record": (lambda: np.array([(1.0, 2)], "f8, i8"), ": dtype .* is not one of f16, bf16"),
+    "object": (lambda: np.array([1.0, None]), ": dtype object is not one of f16, bf16"),
+    "text": (lambda: np.array(["a"]), ": dtype <U1 is not one of f16, bf16"),
+    "time": (lambda: np.array(["2020-01-01"], "M8[D]"), ": dtype datetime64.* is not one of f16, bf16"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+@pytest.mark.parametrize("name", REFUSED)
+def test_arrays_that_mean_more_than_their_elements_are_refused(name: str) -> None:
+    make, words = REFUSED[name]
+    array = make()
+    compiled = tenon.jit(lambda x: x * 2.0)
+    for _ in range(3):  # native code serves calls of plain arrays, and must not take these for such
+        compiled(np.ones(3))
+    with pytest.raises(TypeError, match=f"argument x ?{words}"):
+        compiled(array)
+    with pytest.raises(TypeError, match=rf"tenon\.abs: x ?{words}"):
+        tenon.abs(array)
+    with pytest.raises(TypeError, match=rf"tenon\.add: y ?{words}"):
+        tenon.jit(lambda x: tenon.add(x, array))(np.ones(3))
+    with pytest.raises(TypeError, match=f"argument x ?{words}"):
+        tenon.grad(lambda x: tenon.sum(x))(array)
+
+
+def test_masks_are_not_lost_on_other_ways() -> None:
+    masked = np.ma.array([0, 1, 2], mask=[0, 1, 0])
+    words = "is a MaskedArray: its mask would be ignored"
+    calls: list[Callable[[], Any]] = [
+        lambda: tenon.stack((masked, masked)),
+        lambda: tenon.sum([masked, masked]),
+        lambda: tenon.unstack(masked),
+        lambda: tenon.constant(value=masked),
+        lambda: tenon.jit(lambda x: x[masked])(np.ones(3)),
+        lambda: tenon.jit(lambda x: x + 1)(np.arange(3), out=masked),
+        lambda: tenon.jit(lambda x, y: x + y).freeze(masked)(np.arange(3)),
+        lambda: tenon.jit(lambda: masked)(),
+        lambda: tenon.vmap(tenon.exp)(masked),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=words):
+            call()
+
+
+class Gives:
+    """What gives an array when NumPy asks, as tables and images of other libraries do."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+        return self.array
+
+
+@pytest.mark.parametrize("kind", [Gives, lambda array: array.view(np.recarray)], ids=["gives", "recarray"])
+def test_what_gives_an_array_is_one(kind: Callable[[Array], Any]) -> None:
+    array = floats(3)
+    given = kind(array)
+    for _ in range(3):
+        np.testing.assert_array_equal(tenon.jit(twice)(given), twice(array))
+    np.testing.assert_array_equal(tenon.multiply(given, 2.0), array * 2)
+    np.testing.assert_array_equal(tenon.jit(lambda x: tenon.add(x, given))(array), array + array)
+    np.testing.assert_array_equal(tenon.grad(lambda x: tenon.sum(tenon.square(x)))(given), 2 * array)
+    np.testing.assert_array_equal(tenon.add([array, array], [given, given]), np.stack([2 * array] * 2))
+
+
+def test_images_are_arrays() -> None:
+    image = pytest.importorskip("PIL.Image").new("RGB", (3, 2), (1, 2, 3))
+    np.testing.assert_array_equal(tenon.jit(lambda x: x * 2)(image), 2 * np.asarray(image))
+
+
+def test_torch_tensors_are_read_alike_on_all_ways() -> None:
+    torch = pytest.importorskip("torch")
+    half = torch.ones(3, dtype=torch.bfloat16)
+    assert tenon.abs(half).dtype == tenon.jit(tenon.abs)(half).dtype == ml_dtypes.bfloat16
+    leaf = torch.ones(3, requires_grad=True)
+    for call in (tenon.abs, tenon.jit(lambda x: tenon.abs(x)), lambda x: tenon.jit(lambda: tenon.abs(x))()):
+        with pytest.raises(TypeError, match=r": a Tensor cannot be read: .*require gradient"):
+            call(leaf)
+        with pytest.raises(TypeError, match=r": a Tensor cannot be read: .*meta"):
+            call(torch.ones(3, device="meta"))

@@ -125,7 +125,10 @@ def test_what_passes_leave_is_verified_on_demand(monkeypatch: pytest.MonkeyPatch
     def function(x: tenon.Value) -> tenon.Value:
         return tenon.add(np.arange(3.0, dtype=np.float32), x)
 
-    with knobs.override(verify=True), pytest.raises(VerifyException, match=r"^pass 'cse' left invalid IR: .*: tenon\.add"):
+    with (
+        knobs.override(verify=True),
+        pytest.raises(VerifyException, match=r"^pass 'cse' left invalid IR: .*: tenon\.add"),
+    ):
         tenon.jit(function)(np.ones(3, np.float32))
 
 

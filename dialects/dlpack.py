@@ -57,6 +57,9 @@ def from_dlpack(array: Any) -> np.ndarray[Any, Any]:
         raise TypeError(f"a {type(array).__name__} cannot be read: {error}") from None
     if int(device) != _CPU:
         raise TypeError(f"a {type(array).__name__} on another device than the CPU cannot be read")
+    # torch keeps the sign of some tensors (the imaginary part of a conjugate) beside their memory, and does not tell.
+    if getattr(type(array), "is_neg", None) is not None and array.is_neg():
+        raise TypeError(f"a {type(array).__name__} with the negative bit cannot be read; pass x.resolve_neg()")
     try:
         return np.from_dlpack(array)
     except (BufferError, RuntimeError, TypeError) as error:
