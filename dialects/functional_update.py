@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tenon.dialects.subscript import subscript
+from tenon.dialects.subscript import places_of, subscript
 from tenon.dialects.value import Value, ops
 
 
@@ -25,6 +25,7 @@ class PartUpdates:
     """The part `key` of `x`. Each method returns `x` with `values`, which broadcast, in that part.
 
     Where the part names an element several times, it is set to the last of its values, and combined with all of them.
+    Updates at traced indices outside of `x` are left out, while `get` takes the nearest element, as `x[key]` does.
     """
 
     x: Value
@@ -56,7 +57,7 @@ class PartUpdates:
 
     def _updated(self, values: Any, reduction: str) -> Value:
         x = self.x
-        places = subscript(ops.reshape(ops.iota(shape=(prod(x.shape),)), shape=x.shape), self.key)
+        places = places_of(x.shape, self.key)
         updates = ops.broadcast_to(ops.asarray(values, x.element_type), shape=places.shape)
         flat = ops.scatter_elements(
             ops.reshape(x, shape=(prod(x.shape),)),

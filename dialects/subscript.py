@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from operator import index as exact_integer
 from typing import Any
 
@@ -28,6 +29,34 @@ def subscript(x: Value, key: Any) -> Value:
     for entry in _with_ellipsis(written, x.ndim):
         selection.add(entry)
     return selection.moved(selection.taken(selection.part()), _are_apart(written))
+
+
+def places_of(shape: tuple[int, ...], key: Any) -> Value:
+    """For each element that `x[key]` selects of a tensor of `shape`, its place in row-major order; for traced indices
+    outside of it one that no element has.
+    """
+    written = key if isinstance(key, tuple) else (key,)
+    count = prod(shape)
+    places = ops.reshape(ops.iota(shape=(count,)), shape=shape)
+    entries: list[Any] = []
+    axis = 0
+    for position, entry in enumerate(written):
+        if entry is Ellipsis:
+            axis = len(shape) - sum(later is not None for later in written[position + 1 :])
+        elif isinstance(entry, Value):
+            _check_entry(entry)
+            index, size = ops.cast(entry, dtype=i64), shape[axis]
+            place = ops.select(index < 0, index + size, index)
+            entry = ops.select(ops.bitwise_and(place >= 0, place < size), place, size)
+            # behind the last element of the axis is one that stands for all outside
+            places = ops.pad(places, low=_at(axis, 0, len(shape)), high=_at(axis, 1, len(shape)), value=count)
+        entries.append(entry)
+        axis += entry is not None and entry is not Ellipsis
+    return subscript(places, tuple(entries))
+
+
+def _at(axis: int, number: int, rank: int) -> tuple[int, ...]:
+    return tuple([number if position == axis else 0 for position in range(rank)])
 
 
 @dataclass

@@ -200,6 +200,12 @@ class Value:
     def __repr__(self) -> str:
         return f"<traced {self.ssa.type}>"
 
+    def __copy__(self) -> Value:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Value:
+        return self  # a traced value does not change
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("a tensor of rank 0 has no length")

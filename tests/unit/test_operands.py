@@ -91,11 +91,11 @@ def test_integers_on_arrays_are_checked_as_in_a_trace() -> None:
 @pytest.mark.parametrize(
     ("function", "error", "message"),
     [
-        (lambda x: tenon.exp("a"), TypeError, "tenon.exp: x: dtype <U1 is not one of f16"),
-        (lambda x: tenon.add(x, "a"), TypeError, "tenon.add: y: dtype <U1 is not one of f16"),
-        (lambda x: tenon.concatenate((x, "a")), TypeError, r"tenon.concatenate: tensors\[1\]: dtype <U1 is not"),
+        (lambda x: tenon.exp("a"), TypeError, "tenon.exp: x: a str is neither a number nor an array"),
+        (lambda x: tenon.add(x, "a"), TypeError, "tenon.add: y: a str is neither a number nor an array"),
+        (lambda x: tenon.concatenate((x, "a")), TypeError, r"tenon.concatenate: tensors\[1\]: a str is neither"),
         (lambda x: tenon.exp([[1, 2], [3]]), ValueError, "tenon.exp: x: .*inhomogeneous shape"),
-        (lambda x: tenon.add(x, object()), TypeError, "tenon.add: y: dtype object is not one of f16"),
+        (lambda x: tenon.add(x, object()), TypeError, "tenon.add: y: a object is neither a number nor an array"),
     ],
 )
 def test_what_is_no_operand_is_named(function: Any, error: type[Exception], message: str, jitted: bool) -> None:

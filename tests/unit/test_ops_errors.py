@@ -332,6 +332,27 @@ def test_parts_are_updated_as_numpy_does(key: Any, method: str, update: Any) -> 
     np.testing.assert_array_equal(found, expected)
 
 
+def test_updates_outside_are_left_out() -> None:
+    x = X[0, :, :, 0]
+    rows, columns = np.array([0, -1, 3, -4, 1, 100]), np.array([1, 0, 0, 0, -100, 2])
+    values = 100 + np.arange(6, dtype=np.float32)
+    for dtype in (np.int64, np.int8, np.uint8):
+        i, j = rows.astype(dtype), columns.astype(dtype)
+        wanted = x.copy()
+        for row, column, value in zip(i.astype(int), j.astype(int), values, strict=True):
+            if -3 <= row < 3 and -5 <= column < 5:
+                wanted[row, column] = value
+        np.testing.assert_array_equal(tenon.jit(lambda x, i, j, v: x.at[i, j].set(v))(x, i, j, values), wanted)
+    # a traced integer between a slice and an ellipsis
+    step = tenon.jit(lambda x, i: x.at[1:, i, ...].add(1.0))
+    for place in (1, -5, 5, -6):
+        wanted = X[0].copy()
+        if -5 <= place < 5:
+            wanted[1:, place] += 1
+        np.testing.assert_array_equal(step(X[0], np.array(place)), wanted)
+    np.testing.assert_array_equal(computed(lambda x, i: x.at[i].get(), x, np.array([7, -9])), x[[-1, 0]])
+
+
 @pytest.mark.parametrize(
     ("key", "error", "message"),
     [
