@@ -15,7 +15,7 @@ from tenon.dialects.size import UndecidedSizeError
 from tenon.dialects.types import AnyTensor, element_of, shape_of, tensor_type
 from tenon.dialects.user_traceback import shows_user_frames
 from tenon.dialects.value import insertion_point
-from tenon.runtime.arguments import LeafSizes, Parameters, ShapeDtype, Signature, abstract
+from tenon.runtime.arguments import LeafSizes, Parameters, ShapeDtype, Signature, abstract, is_array
 from tenon.runtime.callable_class import native_class
 from tenon.runtime.collection import collection_paused
 from tenon.runtime.dynamic import DynamicAxes, DynamicDimensions, say_why_specialized
@@ -27,7 +27,7 @@ from tenon.runtime.interface import EmptySizeError
 from tenon.runtime.knobs import knobs
 from tenon.runtime.stages import Compiled, Lowered, Traced
 from tenon.runtime.trace import trace
-from tenon.runtime.tree import Structure, tell_by_identity
+from tenon.runtime.tree import Structure, flatten, is_node, paths, tell_by_identity
 
 watch_generation(expire)
 
@@ -59,6 +59,7 @@ class JitFunction:
             raise TypeError(f"jit: a {type(function).__name__} cannot be called")
         if device not in DEVICES:
             raise ValueError(f"jit: device {device!r} is not one of {', '.join(DEVICES)}")
+        _check_holds_no_arrays(function)
         functools.update_wrapper(self, function)
         self.function = function
         self.device = device
@@ -219,6 +220,22 @@ class JitFunction:
 tell_by_identity(JitFunction)
 
 
+def _check_holds_no_arrays(function: Callable[..., Any]) -> None:
+    """Raise `TypeError` for a tree that is called, or a bound method of one, as its arrays would be constants."""
+    holder = function.__self__ if isinstance(function, types.MethodType) else function
+    if insertion_point() is not None or not is_node(type(holder)):
+        return
+    leaves, structure = flatten(holder)
+    arrays = [path for path, leaf in zip(paths(structure), leaves, strict=True) if is_array(leaf)]
+    if arrays:
+        kind = type(holder).__name__
+        shown = ", ".join(arrays[:3]) + (", ..." if len(arrays) > 3 else "")
+        raise TypeError(
+            f"jit: what this {kind} holds ({shown}) would be constant, so that later changes do not reach it; compile "
+            "a function that takes it, as jit(lambda model, x: model(x)), and .freeze(model) that if it stays as it is"
+        )
+
+
 def _sized(type_: AnyTensor, sizes: LeafSizes, position: int) -> AnyTensor:
     return tensor_type(sizes.shape(position, shape_of(type_) or ()), element_of(type_))
 
@@ -243,6 +260,8 @@ def jit(
     `None` for a dimension that is compiled for, or `{"x": {0: "n"}}`. Dimensions of one name must be equal in a call.
     A tree is named by its argument, which stands for all its leaves, or leaf by leaf (`params.weight`). What cannot be
     compiled for all sizes is compiled for those of each call; `TENON_LOG_COMPILES=1` says why.
+
+    Raises `TypeError` for a module, and for a bound method of a tree with arrays, which would be constants.
 
     What `function` reads besides its arguments counts as it was when it was traced: arrays and numbers of closures and
     globals are constants, which later changes do not reach. An object whose class does not define

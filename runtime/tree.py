@@ -94,6 +94,11 @@ def _kind(kind: type) -> tuple[TakeApart, PutTogether] | None:
     return found
 
 
+def is_node(kind: type) -> bool:
+    """Whether instances of `kind` are nodes of trees, and no leaves."""
+    return (_KINDS[kind] if kind in _KINDS else _kind(kind)) is not None
+
+
 Layout = Literal["constant", "tuple", "list", "dict", "attributes", "fields"]
 
 

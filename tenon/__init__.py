@@ -77,7 +77,7 @@ _WHERE: dict[str, str] = {
         "xdsl.irdl",
     ),
 }
-_MODULES = ("nn", "onnx", "optim")
+_MODULES = ("nn", "onnx", "optim", "testing")
 # What finds an op by its name, once the runtime is there: every call of an op by its name asks.
 _FINDER: list[Any] = []
 

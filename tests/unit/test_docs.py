@@ -26,7 +26,7 @@ def defined() -> dict[str, Any]:
     """What the whole examples of the page on defining an op define."""
     names: dict[str, Any] = {"__name__": "documentation"}
     for block in blocks("docs/defining-an-op.md"):
-        if block.startswith(("import", "@tensor_op")):
+        if block.startswith(("import", "from", "@tensor_op")):
             exec(block, names)
     return names
 
@@ -80,8 +80,10 @@ def test_first_example_of_the_readme() -> None:
     assert tenon.squareplus.op is names["SquareplusOp"]
 
 
-def test_examples_of_transforms() -> None:
+@pytest.mark.parametrize("page", ["transforms", "sharp-bits"])
+def test_examples_of_whole_pages(page: str) -> None:
     names: dict[str, Any] = {"__name__": "documentation"}
-    for block in blocks("docs/transforms.md"):
+    found = blocks(f"docs/{page}.md")
+    assert found
+    for block in found:
         exec(block, names)
-    assert names["pairs"].shape == (4, 4)

@@ -23,7 +23,6 @@ def training_network() -> nn.Sequential:
 
 TRANSFORMED: dict[str, Callable[[Any], Any]] = {
     "jit": lambda net: tenon.jit(lambda x: net(x))(X),
-    "jit_of_the_module": lambda net: tenon.jit(net)(X),
     "grad": lambda net: tenon.grad(lambda x: tenon.sum(net(x)))(X),
     "vmap": lambda net: tenon.vmap(lambda x: net(x[None]))(X),
     "scan": lambda net: tenon.scan(lambda c, _: (net(c), None), X, length=2),
@@ -57,6 +56,17 @@ def test_modules_keep_what_they_held_when_a_trace_fails() -> None:
     with pytest.raises(RuntimeError, match="of the user"):
         tenon.jit(failing)(X)
     np.testing.assert_array_equal(norm.running_mean, np.zeros(2))
+
+
+def test_a_module_by_itself_is_not_compiled() -> None:
+    """What its arrays are would be frozen, while those who come from PyTorch go on to train it."""
+    layer = nn.Linear(3, 3, seed=0)
+    for function in (layer, layer.forward):
+        with pytest.raises(TypeError, match=r"jit: what this Linear holds \(weight, bias\) would be constant"):
+            tenon.jit(function)
+    x = np.ones(3, np.float32)
+    np.testing.assert_allclose(tenon.jit(lambda layer, x: tenon.jit(layer)(x))(layer, x), layer(x), rtol=1e-6)
+    np.testing.assert_array_equal(tenon.jit(nn.ReLU())(x), x)
 
 
 class Recorder(nn.Module):
