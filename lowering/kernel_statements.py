@@ -78,10 +78,12 @@ class Subscript:
 
 @dataclass(frozen=True)
 class Access:
-    """A buffer, and which element of it an iteration reads or writes."""
+    """A buffer, and which element of it an iteration reads or writes; or would, were it not there for the extents of
+    loops alone (`is_used`)."""
 
     buffer: SSAValue
     subscripts: tuple[Subscript, ...]
+    is_used: bool = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -92,7 +94,12 @@ class Access:
         return {loop for subscript in self.subscripts for loop in subscript.factors}
 
     def stride(self, loop: int) -> Stride:
-        """How this access moves along `loop`: only the last index may count for neighbours."""
+        """How this access moves along `loop`: only the last index may count for neighbours.
+
+        One that is not used stays where it is, so that nothing of it is copied or fetched ahead.
+        """
+        if not self.is_used:
+            return Stride.INVARIANT
         dims = [dim for dim, subscript in enumerate(self.subscripts) if loop in subscript.factors]
         if not dims:
             return Stride.INVARIANT
@@ -292,12 +299,14 @@ def _covers(statement: Statement, output: Access) -> bool:
 
 def read_statement(op: linalg.ops.GenericOp) -> Statement:
     """Describe a generic. Raises `ValueError` where a loop has no extent, or two."""
+    count = len(op.inputs)
+    is_used = [argument.first_use is not None or n >= count for n, argument in enumerate(op.body.block.args)]
     accesses = [
-        Access(operand, tuple(subscript_of(expression) for expression in attribute.data.results))
-        for operand, attribute in zip((*op.inputs, *op.outputs), op.indexing_maps.data, strict=True)
+        Access(operand, tuple(subscript_of(expression) for expression in attribute.data.results), used)
+        for operand, attribute, used in zip(op.operands, op.indexing_maps.data, is_used, strict=True)
     ]
     extents = _extents(op, accesses)
-    inputs, outputs = tuple(accesses[: len(op.inputs)]), tuple(accesses[len(op.inputs) :])
+    inputs, outputs = tuple(accesses[:count]), tuple(accesses[count:])
     single = [loop for loop, extent in enumerate(extents) if extent == 1]
     kinds = tuple(
         _kind(loop, iterator.data, extents, outputs, single) for loop, iterator in enumerate(op.iterator_types.data)

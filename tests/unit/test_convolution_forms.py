@@ -281,3 +281,22 @@ def test_filtering_rounds_as_sums_do() -> None:
     expected, *_ = geometry.expected(x, weight, g)
     error = np.abs(tenon.conv(x, weight, padding=1) - expected).max() / np.abs(expected).max()
     assert error < 2e-6
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5])
+@pytest.mark.parametrize(
+    "geometry",
+    [
+        Geometry(1, 1, 64, 64, (8, 8), (3, 3), (1, 1), (1, 1), (0, 0)),
+        Geometry(1, 1, 32, 48, (12, 12), (5, 5), (1, 1), (1, 1), (2, 2)),
+        Geometry(1, 1, 128, 128, (14, 14), (3, 3), (2, 2), (1, 1), (0, 0)),
+    ],
+    ids=str,
+)
+def test_filter_of_one_number(geometry: Geometry, value: float) -> None:
+    """A constant of the program: it is in no buffer, which could be copied or fetched ahead."""
+    x, weight, g = geometry.arrays()
+    weight = np.full_like(weight, value)
+    expected, *_ = geometry.expected(x, weight, g)
+    actual = tenon.jit(lambda x: tenon.conv(x, weight, **geometry.settings()))(x)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
