@@ -8,6 +8,7 @@ An op class may state equations of its own, as the hook `canonicalize`."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.traits import HasCanonicalizationPatternsTrait, IsTerminator
+from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.base import TensorOp
 from tenon.dialects.minimal_filtering import filtering_rows
@@ -31,6 +33,10 @@ from tenon.passes.shape_algebra import SHAPE_EQUATIONS
 Rewrite = Callable[[Any, PatternRewriter], object]
 Equations = Mapping[type, Sequence[RewritePattern]]
 """Patterns by the class of the op at which they match; a class also has those of its base classes."""
+
+
+MOST_REWRITES = 100
+"""How many rewrites there may be for each op, and how many ops more there may be than at first."""
 
 
 @dataclass(frozen=True)
@@ -63,20 +69,31 @@ class Canonicalizer:
     def run(self, root: Operation) -> None:
         """Simplify all ops inside of `root` until nothing changes."""
         self._pending = dict.fromkeys([op for op in root.walk(reverse=True, region_first=True) if op is not root])
+        most = MOST_REWRITES * (len(self._pending) + MOST_REWRITES)
+        latest: deque[str] = deque(maxlen=MOST_REWRITES)
+        rewrites = 0
         while self._pending:
             op, _ = self._pending.popitem()
             if op.parent is None:
                 continue
             self._current = op
-            self._visit(op)
+            name, rule = op.name, self._visit(op)
+            if rule is None:
+                continue
+            rewrites += 1
+            latest.append(f"{rule} of {name}")
+            if rewrites > most:
+                rules = ", ".join(sorted(set(latest)))
+                raise PassFailedException(f"canonicalize: no end after {rewrites} rewrites; in turn: {rules}")
 
-    def _visit(self, op: Operation) -> None:
+    def _visit(self, op: Operation) -> str | None:
+        """Simplify `op` by the first rule that applies; which one that is."""
         if op.results and self._is_dead(op):
             self._rewriter(op).erase(op)
-            return
+            return None
         if (constants := fold(op)) is not None:
             self._rewriter(op).replace(op, constants, [constant.results[0] for constant in constants])
-            return
+            return "fold"
         rewriter: PatternRewriter | None = None
         for rewrite in self._rewrites_of(type(op)):
             rewriter = rewriter or self._rewriter(op)
@@ -87,7 +104,8 @@ class Canonicalizer:
                 rewriter = None
                 continue
             if rewriter.has_done_action:
-                return
+                return _name(rewrite)
+        return None
 
     def _is_dead(self, op: Operation) -> bool:
         if any(result.first_use is not None for result in op.results):
@@ -123,6 +141,11 @@ class Canonicalizer:
         if rewrites is None:
             rewrites = self._rewrites[op_type] = _collect(op_type, self._equations)
         return rewrites
+
+
+def _name(rewrite: Rewrite) -> str:
+    pattern = getattr(rewrite, "__self__", None)
+    return type(pattern).__name__ if isinstance(pattern, RewritePattern) else "canonicalize"
 
 
 def _collect(op_type: type[Operation], equations: Equations) -> tuple[Rewrite, ...]:

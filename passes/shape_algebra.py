@@ -142,13 +142,17 @@ class ElementwiseBeforeReshape(RewritePattern):
         if len(op.results) > 1 or not is_static(op.results[0].type):
             return
         target = shape_of(op.results[0].type)
-        reshaped = [inner for operand in op.operands if (inner := _behind_contraction(operand, target))]
-        if not reshaped or target is None or 0 in target:
+        reshaped = [_behind_contraction(operand, target) for operand in op.operands]
+        first = next(filter(None, reshaped), None)
+        if first is None or target is None or 0 in target:
             return
-        source = shape_of(reshaped[0].x.type)
+        source = shape_of(first.x.type)
         assert source is not None
-        shapes = [_shape_before(operand, source, target) for operand in op.operands]
-        if None in shapes:
+        shapes = [
+            source if inner else _shape_before(operand, source, target)
+            for operand, inner in zip(op.operands, reshaped, strict=True)
+        ]
+        if None in shapes or source == target:
             return
         changed = [
             None if shape_of(operand.type) == shape else ReshapeOp.build_from([operand], {"shape": shape})
@@ -164,7 +168,10 @@ class ElementwiseBeforeReshape(RewritePattern):
 
 
 def _behind_contraction(value: SSAValue, target: Shape) -> ReshapeOp | None:
-    """The reshape that `value` is of what a contraction gave, each used once on the way, if its shape is `target`."""
+    """The reshape that `value` is of what a contraction gave, each used once on the way, if its shape is `target`.
+
+    A contraction that is repeated along the way does not count: `ReshapeBeforeElementwise` would move the reshape back.
+    """
     op = defined_by(value, ReshapeOp)
     if op is None or shape_of(value.type) != target or not is_static(op.x.type) or not value.has_one_use():
         return None
@@ -176,7 +183,7 @@ def _behind_contraction(value: SSAValue, target: Shape) -> ReshapeOp | None:
         if isinstance(current.owner, ContractionOp):
             return op
         if isinstance(current.owner, ElementwiseOp):
-            pending += current.owner.operands
+            pending += [operand for operand in current.owner.operands if operand.type == op.x.type]
     return None
 
 

@@ -15,10 +15,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import FileLineColLoc, FunctionType, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation
 from xdsl.irdl import operand_def, result_def
-from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.utils.exceptions import PassFailedException
 
-from tenon.dialects.arithmetic import AddOp
+from tenon.dialects.arithmetic import AddOp, MultiplyOp
 from tenon.dialects.base import tensor_op
 from tenon.dialects.constant import ConstantOp
 from tenon.dialects.control_flow import CondOp, ScanOp
@@ -28,6 +28,7 @@ from tenon.dialects.interpreter import Interpreter
 from tenon.dialects.types import FLOAT_TENSOR, f16, f32, f64, i1, i32, tensor_type
 from tenon.dialects.value import InsertionPoint, Value, emit, inserting, ops
 from tenon.lowering.convert_tensor_to_structured import ConvertTensorToStructuredPass
+from tenon.passes import canonicalize
 from tenon.passes.dominance import check_dominance
 from tenon.passes.pipeline import PASSES, TENSOR_PIPELINE
 from tenon.passes.specialize import specialize
@@ -694,3 +695,45 @@ def test_values_of_other_types_survive_the_pipeline() -> None:
     for name in TENSOR_PIPELINE:
         run_pass(module, name)
     np.testing.assert_array_equal(evaluate(module, arguments)[0], wanted[0])
+
+
+SCALARS = {
+    "dot": lambda y, w: ops.sum(ops.matmul(y, y) * w) + 1.5,
+    "dot_of_function": lambda y, w: ops.sin(ops.sum(ops.tanh(ops.matmul(y, y)) * w)),
+    "dot_beside_sum": lambda y, w: ops.reshape(ops.tanh(ops.sum(y, axis=(0,)) * ops.matmul(y, y)), shape=(1,)) * w,
+    "dot_beside_row": lambda y, w: (
+        ops.reshape(
+            ops.tanh(ops.exp(ops.sum(ops.reshape(y, shape=(4, 8)), axis=(1,), keepdims=True) * ops.matmul(y, y))),
+            shape=(4, 1, 1),
+        )
+        * w
+    ),
+}
+"""Sums and contractions that meet in ops on scalars: reshapes move behind the one and before the other."""
+
+
+@pytest.mark.parametrize("function", SCALARS.values(), ids=SCALARS)
+def test_reshapes_of_scalars_come_to_rest(function: Callable[..., Value]) -> None:
+    module = trace(function, tensor_type((32,), f32), tensor_type((1,), f32))
+    arguments = np.random.default_rng(0).standard_normal(32).astype(np.float32), np.array([0.7], np.float32)
+    (expected,) = evaluate(module, arguments)
+    for name in ("decompose", "canonicalize", "cse", "layout", "canonicalize"):
+        run_pass(module, name)
+    np.testing.assert_allclose(evaluate(module, arguments)[0], expected, rtol=1e-5)
+
+
+def test_rules_that_undo_each_other_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class AddBeforeMultiply(RewritePattern):
+        def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+            rewriter.replace(op, MultiplyOp.build_from(list(op.operands), {}))
+
+    class MultiplyBeforeAdd(RewritePattern):
+        def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+            rewriter.replace(op, AddOp.build_from(list(op.operands), {}))
+
+    equations = {AddOp: [AddBeforeMultiply()], MultiplyOp: [MultiplyBeforeAdd()]}
+    monkeypatch.setattr(canonicalize, "SHAPE_EQUATIONS", equations)
+    module = trace(lambda x: x + x, MATRIX)
+    rules = "AddBeforeMultiply of tenon.add, MultiplyBeforeAdd of tenon.multiply"
+    with pytest.raises(PassFailedException, match=rf"^canonicalize: no end after \d+ rewrites; in turn: {rules}$"):
+        run_pass(module, "canonicalize")
