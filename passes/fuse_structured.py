@@ -167,8 +167,9 @@ class _KernelFusion:
         for op in generic.block.walk():
             if isinstance(op, tensor.ExtractOp):
                 self._other_uses[op.tensor].remove(generic.position)
-        assert generic.block.last_op is not None
-        erase(generic.block.last_op)
+        # What reads at computed indices uses other generics, which may be erased before this one.
+        for op in reversed(tuple(generic.block.ops)):
+            erase(op)
         generic.op.operands = []
         generic.is_gone = True
 
