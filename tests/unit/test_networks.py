@@ -10,6 +10,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import networks_dense
+import networks_image
+import networks_sequence
 import pytest
 from networks import Network
 from networks_check import Undecided, check
@@ -28,6 +31,12 @@ def drawn(seed: object, number: int) -> Network:
     """The network of this number in a run with this seed."""
     real = number % REAL == REAL - 1
     return draw(Random(f"{seed}-{number}"), real, REAL_WORK if real else SMALL_WORK)
+
+
+def network_of(text: str) -> Network:
+    """The network that prints as this."""
+    names = {**vars(networks_dense), **vars(networks_image), **vars(networks_sequence), "Network": Network}
+    return eval(text, names)
 
 
 def failure(network: Network) -> Exception | None:
