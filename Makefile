@@ -14,7 +14,7 @@ PYTEST_ARGS ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test test-quick pass lint types unit lit conformance bench format clean
+.PHONY: help demo test test-quick pass lint types unit lit search conformance bench format clean
 
 help:
 	@echo 'make demo    train and run a small network on handwritten digits'
@@ -25,6 +25,7 @@ help:
 	@echo 'make types   pyright'
 	@echo 'make unit    the pytest tests'
 	@echo 'make lit     the tests on IR text'
+	@echo 'make search  look for networks that are compiled wrong, for as long as it is left to (KIND=onnx: ONNX graphs)'
 	@echo 'make conformance  the tests of the onnx package; writes docs/conformance.md'
 	@echo 'make bench   measure speed beside other frameworks; writes docs/benchmarks.md (PEERS=: torch.compile as well)'
 	@echo 'make format  rewrite the sources as ruff formats them'
@@ -61,6 +62,10 @@ unit: $(VENV)/.dev
 
 lit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) tests/lit $(PYTEST_ARGS)
+
+KIND ?= networks
+search: $(VENV)/.dev
+	$(BIN)/python tests/search.py --kind $(KIND) --count 1000000 --jobs $(JOBS)
 
 conformance: $(VENV)/.dev
 	$(BIN)/python tests/conformance/onnx_nodes.py --jobs $(JOBS) --write docs/conformance.md

@@ -251,12 +251,6 @@ class Value:
     def __format__(self, specification: str) -> str:
         return self._no_number() if specification else repr(self)
 
-    def __copy__(self) -> Value:
-        return self  # it cannot be changed
-
-    def __deepcopy__(self, _: Any) -> Value:
-        return self
-
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):
             raise AttributeError(name)

@@ -29,15 +29,21 @@ CASES_PER_WORKER = 100
 class Worker:
     """A process that checks one case after the other."""
 
-    def __init__(self, kind: str, limit: float) -> None:
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        kind = arguments.kind
         command = [sys.executable, __file__, "--worker", kind]
-        environment = {"TENON_CACHE": "0", "TENON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"} | dict(os.environ)
+        settings = {"TENON_CACHE": "0", "TENON_VERIFY": "1", "TENON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         self.errors = Path(tempfile.mkdtemp(prefix="tenon-search-")) / "errors"
         with self.errors.open("w") as errors:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=settings | dict(os.environ),
             )
-        self.limit, self.done = limit, 0
+        self.limit, self.start, self.done = arguments.limit, arguments.start_limit, 0
         self.answers: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -67,7 +73,7 @@ class Worker:
             self.process.stdin.flush()
         except BrokenPipeError:
             pass
-        shown = self._answer(self.limit + 60)  # a new process imports first
+        shown = self._answer(self.limit + (self.start if self.done == 1 else 0))
         if "case" not in shown:
             return {"case": "?"} | shown
         answer = self._answer(self.limit)
@@ -101,15 +107,16 @@ def search(arguments: argparse.Namespace) -> int:
         text = f"--- {arguments.kind} {arguments.seed} {number}: {answer['status']}\n{answer['case']}\n"
         text += answer["report"] + "\n"
         print(text, flush=True)
+        Path(arguments.write).parent.mkdir(parents=True, exist_ok=True)
         with open(arguments.write, "a") as file:
             file.write(text)
 
     def work() -> None:
-        worker = Worker(arguments.kind, arguments.limit)
+        worker = Worker(arguments)
         for number in _shared(numbers, lock):
             if not worker.is_fresh:
                 worker.end()
-                worker = Worker(arguments.kind, arguments.limit)
+                worker = Worker(arguments)
             answer = worker.ask(seed=arguments.seed, number=number, shrink=arguments.shrink)
             if answer["status"] in ("crashed", "hung"):
                 answer["report"] += "\nshrunk: " + shrunk_apart(arguments, answer["case"], answer["status"])
@@ -146,7 +153,7 @@ def shrunk_apart(arguments: argparse.Namespace, case: str, status: str) -> str:
     from test_networks import network_of
 
     def fails(network: Any) -> bool:
-        worker = Worker(arguments.kind, arguments.limit)
+        worker = Worker(arguments)
         answer = worker.ask(case=repr(network))
         worker.end()
         return answer["status"] == status
@@ -207,8 +214,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="by which they are drawn; a new one without it")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes check")
     parser.add_argument("--limit", type=float, default=120, help="seconds after which a case is said to hang")
+    parser.add_argument("--start-limit", type=float, default=120, help="seconds more for what a process imports first")
     parser.add_argument("--shrink", type=float, default=60, help="seconds to look for a smaller one that fails")
-    parser.add_argument("--write", default="search-failures.txt", help="the file to which failures are added")
+    parser.add_argument("--write", default="build/search-failures.txt", help="the file to which failures are added")
     parser.add_argument("--case", help="check this one alone: Python, as a failure prints it")
     parser.add_argument("--worker", metavar="KIND", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -216,7 +224,7 @@ def main() -> int:
         answer_questions(arguments.worker)
         return 0
     if arguments.case:
-        worker = Worker(arguments.kind, arguments.limit)
+        worker = Worker(arguments)
         answer = worker.ask(case=arguments.case)
         worker.end()
         print(answer["status"], answer["report"])

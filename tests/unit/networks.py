@@ -169,7 +169,7 @@ def leaves(tree: Tree) -> list[Any]:
 
 
 MODES = ("forward", "gradient", "sgd", "adam", "adamw", "hvp", "vmap", "example_gradients")
-CALLS = ("jit", "frozen", "donated", "dynamic")
+CALLS = ("jit", "frozen", "constant", "donated", "dynamic")
 LOSSES = ("sum", "mse", "huber", "bce", "kl", "cross_entropy", "smoothed", "ignoring")
 
 
@@ -178,7 +178,8 @@ class Network(Printed):
     """A chain of layers, what is computed of it, and on what.
 
     `shape` is that of an example; with `vocabulary`, the input is that many kinds of tokens. `clip` is the norm that
-    gradients are clipped to. `loss` is of what comes last, against random targets.
+    gradients are clipped to. `loss` is of what comes last, against random targets. With `equal`, each weight is one
+    number everywhere.
     """
 
     shape: Shape
@@ -190,6 +191,7 @@ class Network(Printed):
     batch: int = 1
     vocabulary: int = 0
     clip: float = 0.0
+    equal: bool = False
     seed: int = 0
 
     LEAST: ClassVar[dict[str, int]] = {}
@@ -206,7 +208,9 @@ class Network(Printed):
         need(len(learned) > 0 or self.mode in ("forward", "vmap"), "nothing to learn")
         one = self.mode in ("vmap", "example_gradients")
         need(not one or not any(getattr(y, "kind", "") == "batch" for y in every(self.layers)), "batches of one")
-        need(self.call != "frozen" or self.mode in ("forward", "vmap"), "frozen weights have no gradients")
+        need(
+            self.call not in ("frozen", "constant") or self.mode in ("forward", "vmap"), "weights that are not learned"
+        )
         need(self.mode not in ("sgd", "adam", "adamw") or self.dtype in ("f32", "f64"), "steps in half precision")
 
     def work(self) -> int:

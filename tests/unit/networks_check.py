@@ -56,7 +56,8 @@ def data_of(network: Network) -> Data:
     dtype, _, _ = DTYPES[network.dtype]
 
     def normal(w: Weight) -> Array:
-        return (random.standard_normal(w.shape) * w.spread + w.centre).astype(dtype)
+        numbers = np.ones(w.shape) if network.equal else random.standard_normal(w.shape)
+        return np.asarray(numbers * w.spread + w.centre, dtype)
 
     weights = mapped(normal, weights_of(network.layers, network.shape))
     shape = (network.batch, *network.shape)
@@ -75,7 +76,7 @@ def data_of(network: Network) -> Data:
             targets = random.dirichlet(np.ones(result[-1]), result[:-1]).astype(dtype)
         case _:
             targets = random.standard_normal(result).astype(dtype)
-    direction = mapped(lambda w: random.standard_normal(w.shape).astype(dtype), weights)
+    direction = mapped(lambda w: np.asarray(random.standard_normal(w.shape)).astype(dtype), weights)
     return Data(weights, x, targets, direction)
 
 
@@ -164,6 +165,9 @@ def results_of(network: Network, data: Data, repeat: bool = True) -> list[Array]
         case "frozen":
             frozen = tenon.jit(function).freeze(data.weights)
             calls = [lambda: frozen(*inputs)] * 3
+        case "constant":
+            closed = tenon.jit(lambda *inputs: function(data.weights, *inputs))
+            calls = [lambda: closed(*inputs)] * 3
         case "donated":
             donating = tenon.jit(function, donate=("x",)) if _takes_x(network) else tenon.jit(function)
             calls = [lambda: donating(data.weights, inputs[0].copy(), *inputs[1:])] * 3
@@ -225,7 +229,7 @@ def expected_of(network: Network, data: Data, dtype: torch.dtype, oracle: Oracle
     def tensor(array: Array, learned: bool = False) -> torch.Tensor:
         if array.dtype.kind in "iu":
             return torch.from_numpy(np.asarray(array))
-        return torch.from_numpy(array.astype(np.float64)).to(dtype).requires_grad_(learned)
+        return torch.from_numpy(np.asarray(array, np.float64)).to(dtype).requires_grad_(learned)
 
     weights = mapped(lambda w: tensor(w, True), data.weights)
     x, targets = tensor(data.x, not network.vocabulary), tensor(data.targets)

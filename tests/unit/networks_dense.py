@@ -214,6 +214,27 @@ class Dropout(Layer):
 
 
 @dataclass(frozen=True, repr=False)
+class Scaled(Layer):
+    """The input times one number, which is learned, of this rank."""
+
+    rank: int = 0
+
+    LEAST: ClassVar[dict[str, int]] = {"rank": 0}
+
+    def result(self, shape: Shape) -> Shape:
+        return shape
+
+    def weights(self, shape: Shape) -> Tree:
+        return {"scale": Weight((1,) * self.rank, 0.5, 1.0)}
+
+    def tenon(self, w: Tree, x: Any) -> Any:
+        return w["scale"] * x
+
+    def torch(self, oracle: Oracle, w: Tree, x: Any) -> Any:
+        return x * w["scale"]
+
+
+@dataclass(frozen=True, repr=False)
 class Flatten(Layer):
     def result(self, shape: Shape) -> Shape:
         return (prod(shape),)

@@ -20,6 +20,7 @@ from networks_dense import (
     Linear,
     Norm,
     Residual,
+    Scaled,
 )
 from networks_image import Conv, GlobalPool, Patches, Pool, Transposed, UNet
 from networks_sequence import Attention, Embedding, Gather, Recurrent, Swap
@@ -59,6 +60,8 @@ class Draw:
             return (Linear(self.size(), self.chance(0.8)), Activation(self.activation()))
         if kind < 0.55:
             return (Norm(self.choose(("layer", "rms", "batch", "running", "unit"))),)
+        if kind < 0.57:
+            return (Scaled(self.choose((0, 1))),)
         if kind < 0.6:
             return (Dropout(self.choose((0.1, 0.5)), self.random.randrange(99)),)
         if kind < 0.7:
@@ -219,7 +222,7 @@ def draw(random: Random, real: bool, most: float) -> Network:
             shape, layers,
             loss=random.choice(LOSSES), mode=random.choice(MODES), call=random.choice(("jit", "jit", *CALLS)),
             dtype=random.choice(DTYPES), batch=random.choice(MANY if real else BATCHES), vocabulary=vocabulary,
-            clip=random.choice((0.0, 0.0, 1.0)), seed=random.randrange(2**16),
+            clip=random.choice((0.0, 0.0, 1.0)), equal=random.random() < 0.05, seed=random.randrange(2**16),
         )  # fmt: skip
         network = _sensible(network, random)
         try:
@@ -237,7 +240,7 @@ def _passes(network: Network) -> int:
 
 def _sensible(network: Network, random: Random) -> Network:
     """What goes together: kinks have no second derivatives, and rows of one example are few."""
-    if network.call == "frozen" and network.mode != "vmap":
+    if network.call in ("frozen", "constant") and network.mode != "vmap":
         network = replace(network, mode="forward")
     if network.mode in ("vmap", "example_gradients"):
         network = replace(network, batch=random.choice((1, 2, 3, 5)))

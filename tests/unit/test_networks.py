@@ -7,6 +7,9 @@ that was found to fail as well, ready for `FAILED_ONCE`, and the command that dr
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -16,10 +19,15 @@ import networks_sequence
 import pytest
 from networks import Network
 from networks_check import Undecided, check
-from networks_dense import Activation, Linear
+from networks_dense import Activation, Linear, Residual
 from networks_draw import draw
 from networks_shrink import shrunk
 from seeds import run_seed
+from torch.nn import functional as F
+
+import tenon
+
+SEARCH = Path(__file__).parents[1] / "search.py"
 
 COUNT, REAL = 300, 10
 """How many networks, and of how many one has sizes as programs do."""
@@ -80,3 +88,35 @@ FAILED_ONCE: list[Any] = [
 @pytest.mark.parametrize("network", FAILED_ONCE, ids=range(len(FAILED_ONCE)))
 def test_a_network_that_once_failed_agrees_with_torch(network: Network) -> None:
     check(network)
+
+
+# --- what finds them --------------------------------------------------------------------------------------------------
+
+
+def test_networks_print_as_python() -> None:
+    for number in range(40):
+        network = drawn("printed", number)
+        assert network_of(repr(network)) == network
+
+
+def test_a_failure_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(networks_dense.ACTIVATIONS, "silu", (lambda x: tenon.silu(x) * 1.001, F.silu, False))
+    layers = (Linear(9), Residual((Activation("silu"), Linear(9))), Activation("gelu"))
+    network = Network((5,), layers, mode="gradient", batch=8, seed=3)
+    error = failure(network)
+    assert isinstance(error, AssertionError)
+    text = report(network, error, 60)
+    assert f"drawn:  {network!r}" in text
+    shrunk = next(line for line in text.splitlines() if "shrunk" in line)
+    assert shrunk.split(": ", 1)[1].strip() == "Network(shape=(1,), layers=(Activation(kind='silu'),))"
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [("__import__('os').abort()", "crashed exit status -6"), ("__import__('time').sleep(99)", "hung no answer after")],
+)
+def test_a_search_survives_what_it_finds(case: str, message: str) -> None:
+    command = [sys.executable, str(SEARCH), "--start-limit", "20", "--limit", "1", "--case", case]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert result.stdout.startswith(message), result.stderr
