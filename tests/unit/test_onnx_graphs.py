@@ -10,7 +10,8 @@ import numpy as np
 import onnx_graphs
 import onnxruntime
 import pytest
-from onnx_graphs import Graph, draw, smaller
+from onnx_draw import draw
+from onnx_graphs import Graph, smaller
 from seeds import run_seed
 
 import tenon
@@ -30,7 +31,7 @@ def drawn(seed: object, number: int) -> Graph:
 
 def network_of(text: str) -> Graph:
     """The graph that prints as this."""
-    return eval(text, vars(onnx_graphs))
+    return eval(text, dict(vars(onnx_graphs)))
 
 
 def check(graph: Graph) -> None:
@@ -53,13 +54,13 @@ def check(graph: Graph) -> None:
 
 def _by_onnxruntime(model: Any, feeds: dict[str, Any]) -> tuple[list[Any], list[list[Any]]]:
     """What onnxruntime gives, and for each result what it gives for inputs that differ in their last bit."""
-    options = onnxruntime.SessionOptions()
+    options: Any = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        exact = session.run(None, feeds)
+        exact: list[Any] = list(session.run(None, feeds))
         runs: list[Any] = []
         for sign in (1, -1):
             pattern = {n: np.where(np.arange(x.size).reshape(x.shape) % 2, sign, -sign) for n, x in feeds.items()}
