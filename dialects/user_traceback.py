@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
-_OWN = ("tenon", "xdsl")
+# `contextlib` stands between the blocks of a `with` and nothing else.
+_OWN = ("tenon", "xdsl", "contextlib")
 _SHORTENED = "_tenon_frames_hidden"
 _IS_SHOWING_ALL: list[Callable[[], bool]] = []
 

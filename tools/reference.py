@@ -7,7 +7,6 @@ after `>>>`), which is run. Activations are plotted with their gradients.
 from __future__ import annotations
 
 import inspect
-import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,8 +22,10 @@ from tenon.dialects.settings import REQUIRED
 from tenon.dialects.traits import NoGradient
 from tenon.dialects.types import BOOLS, FLOAT_TENSOR, FLOATS, INTEGERS, TensorConstraint, is_float
 from tenon.runtime.knobs import knobs
+from tenon.tools.api_reference import api_index, api_pages
 from tenon.tools.catalog import Entry, catalog, family_of, section_of, shown, title_and_rest
 from tenon.tools.formula import Formula, formula
+from tenon.tools.markdown import prose
 
 _DEFINING = ("decompose", "scalar", "indexing", "source", "element", "target")
 _GROUPS = {"floats": FLOATS, "integers": INTEGERS, "i1": BOOLS}
@@ -64,7 +65,7 @@ def pages() -> dict[str, str]:
         if entry.module.startswith("tenon.dialects."):
             sections.setdefault(section_of(entry), []).append(entry)
     written = {f"{section}.md": _page(entries) for section, entries in sections.items()}
-    return {"index.md": _index(sections), **written}
+    return {"index.md": _index(sections), **api_pages(), **written}
 
 
 def plotted() -> list[type[TensorOp]]:
@@ -109,6 +110,7 @@ def _index(sections: dict[str, list[Entry]]) -> str:
         "runs the examples; floats are shown to four decimals.",
         "",
     ]
+    lines += [*api_index(), ""]
     chapters = _chapters(sections)
     for chapter, names in chapters.items():
         links = [f"[{name.replace('_', ' ')}]({name}.md) ({len(sections[name])})" for name in names]
@@ -118,7 +120,7 @@ def _index(sections: dict[str, list[Entry]]) -> str:
         for name in names:
             title, _ = title_and_rest(sections[name][0].module)
             lines += ["", f"### [{title}]({name}.md)", ""]
-            lines += [f"- [`{e.name}`]({name}.md#{e.name}): {_prose(e.summary)}" for e in sections[name]]
+            lines += [f"- [`{e.name}`]({name}.md#{e.name}): {prose(e.summary)}" for e in sections[name]]
     return "\n".join(lines) + "\n"
 
 
@@ -135,23 +137,17 @@ def _page(entries: Sequence[Entry]) -> str:
     links = " · ".join([f"[`{entry.name}`](#{entry.name})" for entry in entries])
     parts = [
         f"# {title}",
-        _prose(rest),
+        prose(rest),
         links if len(entries) > 1 else "",
         *["\n".join(_entry(e)).strip() for e in entries],
     ]
     return "\n\n".join([part for part in parts if part]) + "\n\n[All ops](index.md)\n"
 
 
-def _prose(text: str) -> str:
-    """Text of a docstring as Markdown: outside of code, stars and angle brackets stand for themselves."""
-    spans = text.split("`")
-    return "`".join([re.sub(r"([*<])", r"\\\1", span) if i % 2 == 0 else span for i, span in enumerate(spans)])
-
-
 def _entry(entry: Entry) -> Iterator[str]:
     yield f'## `{entry.name}` <a id="{entry.name}"></a>\n'
     yield f"```python\ntenon.{entry.name}{entry.signature}\n```\n"
-    yield f"{_prose(entry.text)}\n"
+    yield f"{prose(entry.text)}\n"
     if entry.op is not None:
         yield from _derived(entry.op)
     if entry.example:

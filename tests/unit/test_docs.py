@@ -80,7 +80,19 @@ def test_first_example_of_the_readme() -> None:
     assert tenon.squareplus.op is names["SquareplusOp"]
 
 
-@pytest.mark.parametrize("page", ["transforms", "sharp-bits"])
+def test_example_of_an_opaque_op(defined: dict[str, Any]) -> None:
+    """C code that was compiled on the spot, called by LLVM text, with a gradient."""
+    names = dict(defined)
+    for block in blocks("docs/defining-an-op.md"):
+        if "running_maximum" in block:
+            exec(block, names)
+    data = np.random.default_rng(0).standard_normal((3, 1000))
+    np.testing.assert_array_equal(tenon.jit(tenon.running_maximum)(data), np.maximum.accumulate(data, axis=-1))
+    with pytest.raises(ValueError, match=r"no kernel for llvm takes \(tensor<3x1000xf32>\): c takes f64"):
+        tenon.running_maximum(data.astype(np.float32))
+
+
+@pytest.mark.parametrize("page", ["getting-started", "transforms", "sharp-bits"])
 def test_examples_of_whole_pages(page: str) -> None:
     names: dict[str, Any] = {"__name__": "documentation"}
     found = blocks(f"docs/{page}.md")

@@ -1,0 +1,114 @@
+"""Reference pages of what is no op: compiling, transformations, modules, optimizers, models, and what definitions need.
+
+An entry has the signature and the docstring, and a class its public methods and properties.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+from xdsl.ir import Operation
+
+from tenon.tools.markdown import prose
+
+_JIT = (
+    *("jit", "JitFunction", "Traced", "Lowered", "Compiled", "ShapeDtype", "dim"),
+    *("get_num_threads", "set_num_threads", "num_threads"),
+)
+_TRANSFORMS = ("grad", "value_and_grad", "vjp", "jvp", "vmap", "checkpoint", "cond", "while_loop", "scan")
+_DEFINITIONS = (
+    *("tensor_op", "TensorOp", "ElementwiseOp", "CompositeOp", "ReductionOp", "ArgReductionOp", "CumulativeOp"),
+    *("ContractionOp", "WindowOp", "IndexMapOp", "IndexingOp", "ScatterOp", "PrimitiveOp", "OpaqueOp", "Kernel"),
+    *("setting", "tensor_function", "NoGradient", "CpuOnly", "CudaOnly", "InferenceError", "GradientError"),
+)
+
+# Title, module, and the names to document; all public ones of the module where there are none.
+_PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "jit": ("Compiling functions", "tenon", _JIT),
+    "transforming": ("Transformations and control flow", "tenon", _TRANSFORMS),
+    "definitions": ("What a definition of an op needs", "tenon", _DEFINITIONS),
+    "nn": ("Modules: tenon.nn", "tenon.nn", ()),
+    "optim": ("Optimizers: tenon.optim", "tenon.optim", ()),
+    "onnx": ("ONNX models: tenon.onnx", "tenon.onnx", ()),
+    "testing": ("Testing ops: tenon.testing", "tenon.testing", ()),
+}
+
+
+def api_pages() -> dict[str, str]:
+    """The pages by file name (`nn.md`); without that of a module whose optional dependency is not installed."""
+    made: dict[str, str] = {}
+    for name, (title, module, names) in _PAGES.items():
+        try:
+            found = import_module(module)
+        except ModuleNotFoundError:
+            continue
+        made[f"{name}.md"] = _page(title, found, names or _public(found))
+    return made
+
+
+def api_index() -> list[str]:
+    """The lines of the index for these pages."""
+    return [f"- [{title}]({name}.md)" for name, (title, _, _) in _PAGES.items()]
+
+
+def _public(module: Any) -> Sequence[str]:
+    own = [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and (inspect.isclass(value) or inspect.isfunction(value))
+        and value.__module__ == module.__name__
+    ]
+    return getattr(module, "__all__", own)
+
+
+def _page(title: str, module: Any, names: Sequence[str]) -> str:
+    about = "" if module.__name__ == "tenon" else _text(module)
+    links = " · ".join(f"[`{name}`](#{name})" for name in names)
+    entries = ["\n".join(_entry(module.__name__, name, getattr(module, name))).strip() for name in names]
+    return "\n\n".join(part for part in (f"# {title}", about, links, *entries) if part) + "\n\n[All pages](index.md)\n"
+
+
+def _entry(module: str, name: str, value: Any) -> Iterator[str]:
+    yield f'## `{name}` <a id="{name}"></a>\n'
+    yield f"```python\n{module}.{name}{_signature(value)}\n```\n"
+    yield f"{_text(value)}\n"
+    for method, found in _members(value) if inspect.isclass(value) else ():
+        call = "" if isinstance(found, property) else _signature(found, of_member=True)
+        yield f"- `{name}.{method}{call}`: {_text(found)}".replace("\n", "\n  ") + "\n"
+
+
+def _members(cls: type) -> Iterator[tuple[str, Any]]:
+    """Public methods and properties of the class's own that are documented."""
+    for name, value in vars(cls).items():
+        found = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+        if (isinstance(found, property) or inspect.isfunction(found)) and not name.startswith("_") and found.__doc__:
+            yield name, found
+
+
+def _signature(value: Any, *, of_member: bool = False) -> str:
+    """As one calls it; nothing for ops, and where a class says no more than that it takes anything."""
+    if inspect.isclass(value) and issubclass(value, Operation):
+        return ""
+    try:
+        found = inspect.signature(value)
+    except (TypeError, ValueError):
+        return ""
+    given = list(found.parameters.values())
+    if of_member and given and given[0].name in ("self", "cls"):
+        given = given[1:]
+    if inspect.isclass(value) and all(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in given):
+        return ""
+    returned = found.empty if inspect.isclass(value) else found.return_annotation
+    text = str(found.replace(parameters=given, return_annotation=returned))
+    # Annotations are strings, and the addresses of functions say nothing to a reader.
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
+    return re.sub(r"<(?:function|object)[^>]*>", "...", text)
+
+
+def _text(value: Any) -> str:
+    return prose(inspect.getdoc(value) or "")
