@@ -518,6 +518,8 @@ def _function(cls: type[TensorOp]) -> Callable[..., Any]:
             raise
 
     function.__name__ = function.__qualname__ = cls.name.rpartition(".")[2]
+    # where it is found, by pickle too
+    function.__module__ = "tenon"
     function.__doc__ = cls.__doc__
     function.__signature__ = cls.PARAMETERS  # pyright: ignore[reportFunctionMemberAccess]
     function.op = cls  # pyright: ignore[reportFunctionMemberAccess]

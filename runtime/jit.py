@@ -47,6 +47,20 @@ class JitFunction:
         made._dispatch = Dispatch(JitFunction.__call__)
         return made
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> JitFunction:
+        """The same one, as of every function, unless what it calls is an object that can be copied."""
+        function = copy.deepcopy(self.function, memo)
+        return self if function is self.function else _made_again(function, self._settings, self._frozen)
+
+    def __reduce__(self) -> Any:
+        """By name where the name leads here, as functions are pickled; otherwise by the function and all settings."""
+        named = _named(self.__module__, self.__qualname__)
+        if named is self:
+            return self.__qualname__
+        # the name of a decorated function leads to what the decorator made
+        is_decorated = isinstance(named, JitFunction) and named.function is self.function
+        return _made_again, (named if is_decorated else self.function, self._settings, self._frozen)
+
     def __init__(
         self,
         function: Callable[..., Any],
@@ -60,8 +74,10 @@ class JitFunction:
         if device not in DEVICES:
             raise ValueError(f"jit: device {device!r} is not one of {', '.join(DEVICES)}")
         _check_holds_no_arrays(function)
+        self.__module__, self.__qualname__ = type(self).__module__, type(self).__qualname__
         functools.update_wrapper(self, function)
         self.function = function
+        self._settings = (static, donated, device, dynamic)
         self.device = device
         self.parameters = Parameters(function, static, donated)
         self.name = self.parameters.name
@@ -234,6 +250,20 @@ def _check_holds_no_arrays(function: Callable[..., Any]) -> None:
             f"jit: what this {kind} holds ({shown}) would be constant, so that later changes do not reach it; compile "
             "a function that takes it, as jit(lambda model, x: model(x)), and .freeze(model) that if it stays as it is"
         )
+
+
+def _named(module: str, name: str) -> Any:
+    """What pickle finds by this name; `None` for nothing."""
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _made_again(function: Any, settings: tuple[Any, ...], frozen: FrozenArguments) -> JitFunction:
+    made = JitFunction(function.function if isinstance(function, JitFunction) else function, *settings)
+    has_frozen = frozen.args or frozen.kwargs
+    return made.freeze(*frozen.args, **(frozen.kwargs or {})) if has_frozen else made
 
 
 def _sized(type_: AnyTensor, sizes: LeafSizes, position: int) -> AnyTensor:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -77,6 +78,14 @@ class Compiled:
         vars(made).update(vars(self))
         made._dispatch = Dispatch(Compiled.__call__)
         return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return copy(self)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self.name}: machine code cannot be pickled; pickle what `jit` gave, and compile that where it is loaded"
+        )
 
     result: Structure
     device: str

@@ -89,8 +89,18 @@ class Model:
         self.outputs = file.graph.outputs
         self._replaceable = {info.name for info in file.graph.inputs} & initializers.keys()
         self._needed: dict[Any, frozenset[str]] = {}
+        self._prepare_to_run()
+
+    def _prepare_to_run(self) -> None:
         self._executables: BoundedCache[Executable] = BoundedCache(64)
         self._lock = new_lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_executables", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._prepare_to_run()
 
     def __repr__(self) -> str:
         takes, gives = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
