@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 PARALLEL_FOR = "tenon_parallel_for"
@@ -22,6 +23,10 @@ _STACK_BYTES = 8 << 20
 
 # Where POSIX leaves the numbers to the system: CLOCK_MONOTONIC, SIG_SETMASK, PTHREAD_CREATE_DETACHED.
 _CLOCK, _SET_MASK, _DETACHED = (6, 3, 2) if sys.platform == "darwin" else (1, 2, 1)
+
+_FAULTS = (signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)
+_BLOCKED = ~sum(1 << (number - 1) for number in _FAULTS)
+"""The first 64 signals but those that a thread raises itself: where they are blocked, no handler tells of a fault."""
 
 _SOURCE = f"""
 @ticket = internal global i64 0, align 128
@@ -165,6 +170,7 @@ entry:
   %before = alloca [128 x i8], align 16
   %thread = alloca ptr, align 8
   call void @llvm.memset.p0.i64(ptr %all, i8 -1, i64 128, i1 false)
+  store i64 {_BLOCKED}, ptr %all, align 8
   %locked = call i32 @pthread_mutex_lock(ptr @mutex)
   %blocked = call i32 @pthread_sigmask(i32 {_SET_MASK}, ptr %all, ptr %before)
   %initialized = call i32 @pthread_attr_init(ptr %attributes)
