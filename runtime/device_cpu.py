@@ -11,7 +11,7 @@ import ctypes
 import itertools
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -308,13 +308,17 @@ def load_object(code: bytes, target: Target | None = None, *, exports: Sequence[
 
 
 def load_objects(
-    codes: Sequence[bytes], target: Target | None = None, *, exports: Sequence[str] = (ENTRY,)
+    codes: Sequence[bytes],
+    target: Target | None = None,
+    *,
+    exports: Sequence[str] = (ENTRY,),
+    scratch: Mapping[str, int] | None = None,
 ) -> LoadedCode:
     """Link object codes, which may use each other, into this process, with the names in `exports` to be looked up.
 
     Symbols that the code does not define are taken from the process, the pool of threads among them; the scratch of
-    programs comes from `scratch_memory`. Raises `RuntimeError` with LLVM's message if a symbol is missing or the code
-    is damaged.
+    programs comes from `scratch_memory`, or from the functions that `scratch` has by name. Raises `RuntimeError` with
+    LLVM's message if a symbol is missing or the code is damaged.
     """
     from llvmlite import binding
 
@@ -331,7 +335,7 @@ def load_objects(
     if any(PARALLEL_FOR.encode() in code for code in codes) and PARALLEL_FOR not in exports:
         builder.import_symbol(PARALLEL_FOR, pool_address())
     if ENTRY in exports and any(b"aligned_alloc" in code for code in codes):
-        for name, address in scratch_functions().items():
+        for name, address in (scratch or scratch_functions()).items():
             builder.import_symbol(name, address)
     with LINKING:
         linker = linkers.next()

@@ -31,6 +31,7 @@ from tenon.runtime.digest import digest
 from tenon.runtime.interface import Interface, takes_buffers
 from tenon.runtime.knobs import knobs
 from tenon.runtime.launch import Launch
+from tenon.runtime.launch_memory import PLAIN, LaunchMemory
 from tenon.runtime.outputs import sharing
 from tenon.runtime.result_memory import empty
 
@@ -86,11 +87,12 @@ def executable(module: ModuleOp, device: str, name: str = "main") -> Executable:
         said = digest(module)
         key = cache.key(said, _meaning(module, said, device), device, _target_key(device))
         # With a folder for the IR, every pass has to run once more so that its result can be written there.
-        known = _executables.get(key) if knobs.dump_ir is None else None
+        kind = key, knobs.check_memory
+        known = _executables.get(kind) if knobs.dump_ir is None else None
         if known is None:
             started = time.perf_counter()
             maker = _cpu_executable if device == "cpu" else _cuda_executable
-            known = _executables[key] = maker(module, key, name)
+            known = _executables[kind] = maker(module, key, name)
             if knobs.debug >= 1:
                 print(f"tenon: {name}: ready in {1e3 * (time.perf_counter() - started):.0f} ms", file=sys.stderr)
         return known
@@ -166,6 +168,7 @@ class CpuExecutable:
     """How many inputs were copied so far, since they were not contiguous or not aligned."""
     arenas: list[np.ndarray[Any, Any]] = field(default_factory=list)
     prepare_address: int = 0
+    memory: LaunchMemory = PLAIN
 
     @property
     def ir(self) -> str:
@@ -188,10 +191,15 @@ class CpuExecutable:
         from tenon.runtime.device_cpu import entry_point
 
         taken = [self._usable(frozen[position], position) for position in preparation.inputs]
-        prepared = [_aligned_array(shape, dtype) for shape, dtype in preparation.outputs]
-        pointers, _ = addresses((*taken, *prepared, _aligned(preparation.arena_bytes)))
-        entry_point(self.prepare_address)(pointers)
+        prepared = [self._aligned_array(shape, dtype) for shape, dtype in preparation.outputs]
+        arena = self.memory.aligned(preparation.arena_bytes, f"arena of the preparation of {self.name}")
+        self.memory.call(self.name, entry_point(self.prepare_address), taken, (), prepared, (), arena)
         return prepared
+
+    def _aligned_array(self, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
+        kind = numpy_dtype(element_type(dtype))
+        memory = self.memory.aligned(prod(shape) * kind.itemsize, f"prepared value of {self.name}")
+        return memory.view(kind).reshape(shape)
 
     def run(
         self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None, prepared: Sequence[Any] | None = None
@@ -201,10 +209,9 @@ class CpuExecutable:
         A donated input becomes the result that takes over its memory, unless it is read-only or shares memory with
         another input: then the result has memory of its own, and the input stays as it was.
         """
-        pointers, flags = addresses(arrays)
+        _, flags = addresses(arrays)
         if flags & USABLE != USABLE:
             arrays = [self._usable(a, position) for position, a in enumerate(arrays)]
-            pointers, _ = addresses(arrays)
         if outputs is not None:
             outputs = list(outputs)
         elif self._takes_over:
@@ -219,8 +226,7 @@ class CpuExecutable:
             outputs = [empty(shape, dtype) for shape, dtype, _ in self._outputs]
         arena = self._idle_arena()
         held = self.prepare(arrays) if prepared is None else prepared
-        pointers, _ = addresses((*arrays, *held, *outputs, arena))
-        self._launch(pointers)
+        self.memory.call(self.name, self._launch, arrays, held, outputs, (), arena)
         self.arenas.append(arena)
         return outputs
 
@@ -239,7 +245,7 @@ class CpuExecutable:
         try:
             return self.arenas.pop()
         except IndexError:
-            return _aligned(self.interface.arena_bytes)
+            return self.memory.aligned(self.interface.arena_bytes, f"arena of {self.name}")
 
     def _usable(self, array: np.ndarray[Any, Any], position: int) -> np.ndarray[Any, Any]:
         if array.flags.c_contiguous and array.flags.aligned:
@@ -267,22 +273,10 @@ class SizedCpuExecutable(CpuExecutable):
         if outputs is None:
             outputs = [empty([replaced(size, values) for size in shape], dtype) for shape, dtype, _ in self._outputs]
         numbers = [np.array(values[name], np.int64) for name in self.interface.sizes]
-        arena = _aligned(replaced(self.interface.arena_bytes, values))
+        arena = self.memory.aligned(replaced(self.interface.arena_bytes, values), f"arena of {self.name}")
         held = self.prepare(arrays) if prepared is None else prepared
-        pointers, _ = addresses((*arrays, *held, *outputs, *numbers, arena))
-        self._launch(pointers)
+        self.memory.call(self.name, self._launch, arrays, held, outputs, numbers, arena)
         return list(outputs)
-
-
-def _aligned(size: int, alignment: int = 64) -> np.ndarray[Any, Any]:
-    memory = np.empty(size + alignment, np.uint8)
-    start = -memory.ctypes.data % alignment
-    return memory[start : start + size]
-
-
-def _aligned_array(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
-    kind = numpy_dtype(element_type(dtype))
-    return _aligned(prod(shape) * kind.itemsize).view(kind).reshape(shape)
 
 
 _LARGE = 100
@@ -310,13 +304,22 @@ def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
         interface = Interface.from_json(entry["interface"].decode())
         exports = (ENTRY,) if interface.preparation is None else (ENTRY, PREPARE)
         objects = [data for name, data in entry.items() if name.startswith(_OBJECT)]
-        code = load_objects(objects, target, exports=exports)
+        memory = _launch_memory()
+        code = load_objects(objects, target, exports=exports, scratch=memory.scratch_functions())
         kind = SizedCpuExecutable if interface.sizes else CpuExecutable
         lowered = partial(lower.lowered_again, module, lower.options("cpu"))
         prepare = 0 if interface.preparation is None else code.entry(PREPARE)
-        return kind(interface, lowered, code, code.entry(), name, prepare_address=prepare)
+        return kind(interface, lowered, code, code.entry(), name, prepare_address=prepare, memory=memory)
 
     return _made(key, compiled, loaded)
+
+
+def _launch_memory() -> LaunchMemory:
+    if not knobs.check_memory:
+        return PLAIN
+    from tenon.runtime.guarded_memory import guarded
+
+    return guarded()
 
 
 def _compile_for_cpu(module: ModuleOp, name: str) -> dict[str, bytes]:

@@ -225,6 +225,12 @@ class Knobs:
         default_text="512",
         effect="how much memory of large results that are gone is kept for those that come next; read once",
     )
+    check_memory = _flag(
+        "TENON_CHECK_MEMORY",
+        "run CPU kernels on copies between pages that must not be touched, and raise an error that names the buffer "
+        "where one reads or writes beyond it, or uses what was freed",
+        decides_code=True,
+    )
     vector_bits = Knob(
         "TENON_VECTOR_BITS",
         _optional(_vector_bits),

@@ -154,6 +154,8 @@ class Compiled:
         """
         if not isinstance(self.executable, CpuExecutable) or self.interface.sizes or self.signature is None:
             return
+        if self.executable.memory.is_checked:
+            return
         parameters, frozen = self.signature.parameters, self.signature.frozen
         args, kwargs = parameters.marked(*call)
         if frozen is not None:

@@ -78,6 +78,7 @@ SAME_CODE: dict[str, Any] = {
     "cache_dir": "elsewhere",
     "cache_limit_mb": 1,
     "result_pool_mb": 1,
+    "check_memory": True,
     "num_threads": 1,
     "reproducible": True,
 }

@@ -28,6 +28,7 @@ def test_defaults() -> None:
         "cache_dir": Path("~/.cache/tenon").expanduser(),
         "cache_limit_mb": 1024,
         "result_pool_mb": 512,
+        "check_memory": False,
         "vector_bits": None,
         "target_cpu": None,
         "target_features": None,
