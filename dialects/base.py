@@ -28,7 +28,16 @@ from tenon.dialects.inference import InferenceError, compatible
 from tenon.dialects.known_results import KnownResults, KnownSettings
 from tenon.dialects.location import at_line
 from tenon.dialects.plain_arrays import plain_array
-from tenon.dialects.promotion import adopted, allowed_element, common_element, is_literal, own_element
+from tenon.dialects.promotion import (
+    adopted,
+    allowed_element,
+    common_element,
+    exact,
+    is_literal,
+    is_weak,
+    own_element,
+    weakened,
+)
 from tenon.dialects.registry import evaluate, register
 from tenon.dialects.scalar import convert, scalar_constant
 from tenon.dialects.settings import REQUIRED, array_attribute
@@ -63,6 +72,8 @@ class TensorOp(IRDLOperation, ABC):
     ALIASES: ClassVar[tuple[str, ...]] = ()
     # The operands that must have one dtype and are promoted to it; `None` is all of them.
     PROMOTED: ClassVar[tuple[str, ...] | None] = None
+    # Whether a result is weak where all operands are (`weak_float`).
+    KEEPS_WEAK: ClassVar[bool] = False
     # The orders of dimensions that the op asks to have in memory, by names of operands and results; see `laid_out`.
     LAYOUTS: ClassVar[dict[str, tuple[int, ...]]] = {}
 
@@ -291,6 +302,8 @@ class TensorOp(IRDLOperation, ABC):
             return evaluate(cls, tuple(operands), settings)
         if point.scalar or (values and not any(v.is_tensor for v in values)):
             return cls.apply_to_scalars(operands, settings)
+        if cls.KEEPS_WEAK and values and all(is_weak(v) or is_literal(v) for v in given):
+            return weakened(cls.apply(*map_grouped(exact, operands), **settings))
         op = emit(cls.build_from(map_grouped(lambda v: v.ssa, cls.lift(operands)), settings))
         results = tuple([Value(r) for r in op.results])
         return results[0] if len(results) == 1 and not cls.SIGNATURE.variadic_results else results
@@ -419,7 +432,8 @@ def to_value(value: Any, element: Attribute | None = None) -> Value:
         captured = None if point is None else point.captured(array)
         value = ops.constant(value=array) if captured is None else captured
     if element is not None and value.element_type != element:
-        value = ops.cast(value, dtype=element)
+        wide = exact(value)
+        value = wide if wide.element_type == element else ops.cast(value, dtype=element)
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith, func
@@ -14,6 +15,7 @@ from xdsl.traits import Pure
 from tenon.dialects.base import tensor_op
 from tenon.dialects.families import ElementwiseOp, StructuredOp
 from tenon.dialects.inference import InferenceError
+from tenon.dialects.promotion import exact
 from tenon.dialects.scalar import convert, emit_scalar, to_compute
 from tenon.dialects.settings import array_of, setting
 from tenon.dialects.structured import converted, elementwise, filled, static_shape
@@ -22,6 +24,7 @@ from tenon.dialects.types import (
     STORED_TENSOR,
     array_type,
     element_of,
+    f64,
     is_bool,
     is_float,
     significant_bits,
@@ -80,6 +83,17 @@ class CastOp(ElementwiseOp):
     dtype = setting("dtype")
     result = result_def(STORED_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("astype",)
+    KEEPS_WEAK: ClassVar[bool] = False
+
+    @classmethod
+    def lift(cls, operands: Sequence[Any]) -> list[Any]:
+        return super().lift(list(map(exact, operands)))
+
+    @classmethod
+    def operand_elements(cls, operands: Sequence[Any]) -> list[tuple[str, Attribute]]:
+        (x,) = operands
+        # What is converted is the number that Python gave.
+        return [(f"{cls.name}: x", f64)] if isinstance(x, float) else super().operand_elements(operands)
 
     @classmethod
     def result_element(cls, *elements: Attribute | None, **settings: Any) -> Attribute:
@@ -109,6 +123,7 @@ class BitcastOp(ElementwiseOp):
     x = operand_def(STORED_TENSOR)
     dtype = setting("dtype")
     result = result_def(STORED_TENSOR)
+    KEEPS_WEAK: ClassVar[bool] = False
 
     @classmethod
     def result_element(cls, *elements: Attribute | None, **settings: Any) -> Attribute:

@@ -42,6 +42,8 @@ def broadcast_map(shape: Sequence[int], rank: int, result: Sequence[int]) -> Aff
 class ElementwiseOp(StructuredOp):
     """The same `scalar` function of every element, operands broadcast against each other."""
 
+    KEEPS_WEAK: ClassVar[bool] = True
+
     @staticmethod
     @abstractmethod
     def scalar(*operands: Any, **settings: Any) -> Any:

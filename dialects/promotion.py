@@ -7,13 +7,15 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Attribute, Operation
 
 from tenon.dialects.plain_arrays import plain_array
 from tenon.dialects.types import (
     TensorConstraint,
     element_type,
     f32,
+    f64,
     i64,
     is_bool,
     is_float,
@@ -22,7 +24,7 @@ from tenon.dialects.types import (
     numpy_dtype,
     promote,
 )
-from tenon.dialects.value import Value
+from tenon.dialects.value import Value, ops
 
 
 def is_literal(value: Any) -> bool:
@@ -88,6 +90,40 @@ def common_element(strong: Sequence[Attribute], weak: Sequence[Any]) -> Attribut
     if any(isinstance(w, float) for w in weak):
         return f32
     return element_type(np.bool_) if all(isinstance(w, bool) for w in weak) else i64
+
+
+_WEAK = "tenon.weak"
+"""The attribute of a cast to f32, while a function is traced, whose operand is meant where its result meets f64."""
+
+
+def weak_float(wide: Value) -> Value:
+    """The f64 number `wide`, which Python gave, as f32 that loses nothing where it meets f64; see `exact`."""
+    narrow = ops.cast(wide, dtype=f32)
+    narrow.ssa.owner.attributes[_WEAK] = UnitAttr()  # pyright: ignore[reportAttributeAccessIssue]
+    return narrow
+
+
+def is_weak(value: Any) -> bool:
+    """Whether `value` is one that `weak_float` made."""
+    return isinstance(value, Value) and isinstance(op := value.ssa.owner, Operation) and _WEAK in op.attributes
+
+
+def exact(value: Any) -> Any:
+    """The f64 number that `weak_float` made `value` of, or else `value` itself."""
+    return Value(value.ssa.owner.operands[0]) if is_weak(value) else value
+
+
+def weakened(results: Any) -> Any:
+    """What was computed from weak floats alone is weak itself."""
+    if isinstance(results, tuple):
+        return tuple(map(weakened, results))
+    return weak_float(results) if results.element_type == f64 else results
+
+
+def forget_exact(function: Operation) -> None:
+    """End of a trace: what is written down has no weak floats."""
+    for op in function.walk():
+        op.attributes.pop(_WEAK, None)
 
 
 def allowed_element(element: Attribute, constraint: TensorConstraint) -> Attribute:

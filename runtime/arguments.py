@@ -45,8 +45,29 @@ def is_array(leaf: Any) -> bool:
     return known
 
 
+class WideFloat(float):
+    """A float of Python's in a call with f64 arrays: as it is where it meets f64, and rounded to f32 elsewhere."""
+
+    __slots__ = ()
+
+
+WIDE_FLOAT = object()
+"""What signatures have in the place of the dtype of a `WideFloat`."""
+
+
+def _with_wide_floats(leaves: list[Any]) -> list[Any]:
+    """The leaves of a call, its floats in the class `WideFloat` where one of the others is f64."""
+    if float not in map(type, leaves):
+        return leaves
+    if not any(str(getattr(leaf, "dtype", "")).endswith("float64") for leaf in leaves):
+        return leaves
+    return [WideFloat(leaf) if type(leaf) is float else leaf for leaf in leaves]
+
+
 def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
     """A number or an array of any library as a NumPy array of native byte order; Python floats are f32, integers i64.
+
+    A `WideFloat` is f64.
 
     Raises `TypeError` naming the argument for a dtype that Tenon does not store, for an array of another device, and
     for one that means more than its elements (a mask, units), `OverflowError` for an integer beyond i64.
@@ -61,7 +82,7 @@ def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
     if type(leaf) is np.ndarray:
         array = leaf
     elif isinstance(leaf, float) and not isinstance(leaf, np.generic):
-        array = np.asarray(leaf, np.float32)
+        array = np.asarray(leaf, np.float64 if isinstance(leaf, WideFloat) else np.float32)
     elif isinstance(leaf, int) and not isinstance(leaf, bool | np.generic):
         if not -(2**63) <= leaf < 2**63:
             raise OverflowError(f"{name}: {leaf} does not fit into i64")
@@ -170,7 +191,8 @@ class Parameters:
 
     def take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
         """The leaves of `(args, kwargs)` and their structure; static arguments are leaves of class `Static`."""
-        return flatten(self.marked(args, kwargs))
+        leaves, structure = flatten(self.marked(args, kwargs))
+        return _with_wide_floats(leaves), structure
 
     def marked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with static ones in the class `Static`."""
@@ -242,7 +264,7 @@ class Parameters:
                 key.append(self._static_signature(leaf, structure, position))
                 continue
             arrays.append(array)
-            key.append(array.dtype)
+            key.append(WIDE_FLOAT if type(leaf) is WideFloat else array.dtype)
             key.append(array.shape if sizes is None else sizes.shape(position, array.shape))
         return tuple(key), arrays
 
@@ -281,6 +303,9 @@ class Parameters:
             type_ = None if isinstance(leaf, Static) else abstract(leaf)
             if type_ is None:
                 parts[name] = repr(leaf.value if isinstance(leaf, Static) else leaf)
+                continue
+            if type(leaf) is WideFloat:
+                parts[name] = "float"
                 continue
             shape = shape_of(type_) or ()
             shape = shape if sizes is None else sizes.shape(position, shape)
@@ -371,6 +396,9 @@ class Signature:
         differs."""
         leaves, structure = self.parameters.take_apart(args, kwargs)
         key, arrays = self.parameters.signature(leaves, structure, None, self.sizes)
+        if key != self.key and WIDE_FLOAT in key and WIDE_FLOAT not in self.key:
+            leaves = [float(leaf) if type(leaf) is WideFloat else leaf for leaf in leaves]
+            key, arrays = self.parameters.signature(leaves, structure, None, self.sizes)
         if key != self.key:
             given = self.parameters.described(leaves, structure, self.sizes)
             names = [name for name in {**self.described, **given} if self.described.get(name) != given.get(name)]

@@ -58,10 +58,13 @@ def entry(
     result: Structure,
     launch: Launch,
     out: str | None = None,
+    *,
+    wide: bool = False,
 ) -> Entry:
     """The entry for calls like `(args, kwargs)`, whose structure is given, as is that of the result.
 
-    With `out`, the keyword argument of this name has arrays that the results are written to. Raises
+    With `out`, the keyword argument of this name has arrays that the results are written to. Floats of Python's are
+    f64 if they are `wide`. Raises
     `IndescribableError` where native code could not tell such calls from others.
     """
     words = Words()
@@ -71,7 +74,7 @@ def entry(
         leaf_of[position] = leaf
     donors = [leaf_of[donor] if donor >= 0 else -1 for donor, _, _ in launch.results]
     taken = donors if out is None else list(range(len(given), len(given) + len(donors)))
-    arguments = Arguments(words, len(args) + len(kwargs), taken)
+    arguments = Arguments(words, len(args) + len(kwargs), taken, wide=wide)
     positional, keywords = structure.children
     for register, (value, child) in enumerate(zip(args, positional.children, strict=True)):
         arguments.open(register, value, child)

@@ -271,6 +271,14 @@ float.found:
 float.held:
   store float %narrow, ptr %number.slot
   br label %number.held
+double:
+  %double.class = call ptr @value_float()
+  %is.double = icmp eq ptr %class, %double.class
+  br i1 %is.double, label %double.held, label %no
+double.held:
+  %exact = call double @PyFloat_AsDouble(ptr %object)
+  store double %exact, ptr %number.slot
+  br label %number.held
 int:
   %int.class = call ptr @value_int()
   %is.int = icmp eq ptr %class, %int.class

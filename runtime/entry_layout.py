@@ -55,7 +55,7 @@ ENTRY = (
 
 # What a step of 8 words is: operation, register, and then for an array: leaf, dtype, rank, shape, flags, bytes; for a
 # number: leaf; for a constant: -, object; for a node: first register of what is in it, count, keys, class.
-STEPS = ("array", "float", "int", "bool", "same", "tuple", "list", "dict", "attributes", "fields")
+STEPS = ("array", "float", "double", "int", "bool", "same", "tuple", "list", "dict", "attributes", "fields")
 
 # What an instruction of 4 words is: operation, count, object or keys, class.
 BUILDING = ("result", "constant", "tuple", "list", "dict", "attributes", "fields", "call", "register")

@@ -21,6 +21,7 @@ from tenon.runtime.tree import Structure, layout
 
 WRITEABLE = 0x400
 _NUMBERS: dict[type, str] = {float: "float", int: "int", bool: "bool"}
+_WIDE_NUMBERS = {**_NUMBERS, float: "double"}
 # Objects of these classes are what they are as long as they live.
 _UNCHANGING = (
     *(bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type, Enum, np.dtype, np.number, np.bool_),
@@ -35,9 +36,11 @@ class IndescribableError(Exception):
 class Arguments:
     """The steps that compare arguments with those of one call, and take them apart."""
 
-    def __init__(self, words: Words, given: int, written: Collection[int] = ()) -> None:
-        """For arguments in the first `given` registers; the leaves in `written` must be arrays to write to."""
+    def __init__(self, words: Words, given: int, written: Collection[int] = (), *, wide: bool = False) -> None:
+        """For arguments in the first `given` registers; the leaves in `written` must be arrays to write to. Floats of
+        Python's are f32, or f64 if they are `wide`."""
         self.words = words
+        self._numbers = _WIDE_NUMBERS if wide else _NUMBERS
         self.registers = given
         self.leaves = 0
         self._written = written
@@ -106,8 +109,8 @@ class Arguments:
             self._constant(register, leaf.value)
         elif kind is np.ndarray:
             self.array(register, leaf.dtype, leaf.shape)
-        elif kind in _NUMBERS and self.leaves not in self._written:
-            self._step(_NUMBERS[kind], register, self.leaves)
+        elif kind in self._numbers and self.leaves not in self._written:
+            self._step(self._numbers[kind], register, self.leaves)
             self.leaves += 1
         elif is_array(leaf):
             raise IndescribableError

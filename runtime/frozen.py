@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from tenon.dialects.value import Value
-from tenon.runtime.arguments import Parameters, Static, as_array, is_array
+from tenon.runtime.arguments import Parameters, Static, WideFloat, as_array, is_array
 from tenon.runtime.tree import Structure, unflatten
 
 
@@ -103,8 +103,10 @@ def _held(leaf: Any, where: str) -> Any:
             f"{where} is a traced value ({leaf.type}), which cannot be frozen: there are no gradients with respect to "
             "frozen arguments, and no examples of them; pass it at each call"
         )
-    if isinstance(leaf, Static) or not is_array(leaf):
-        return leaf
+    if isinstance(leaf, WideFloat):
+        return float(leaf)
+    if isinstance(leaf, Static | float) or not is_array(leaf):
+        return leaf  # what a float becomes is decided by the arrays of each call
     array = as_array(leaf, where)
     return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
 

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.size import Size
 from tenon.dialects.types import element_type, numpy_dtype
-from tenon.runtime.arguments import Signature
+from tenon.runtime.arguments import WIDE_FLOAT, Signature
 from tenon.runtime.callable_class import native_class
 from tenon.runtime.collection import collection_paused
 from tenon.runtime.entry import Dispatch, entry
@@ -164,7 +164,7 @@ class Compiled:
         out = "out" if parameters.take_out and "out" in kwargs else None
         launch = self.executable.launch(self.frozen, self.prepared or ())
         with suppress(IndescribableError):
-            made = entry(args, kwargs, structure, self.result, launch, out)
+            made = entry(args, kwargs, structure, self.result, launch, out, wide=WIDE_FLOAT in self.signature.key)
             dispatch.add(function, key, made, epoch)
 
     def launch(self, arrays: Sequence[Any], out: Any = None) -> Any:

@@ -15,17 +15,18 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, IntAttr, ModuleOp, StringAttr, i64
-from xdsl.ir import Attribute, Block, Operation
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 import tenon.dialects.library  # noqa: F401  # pyright: ignore[reportUnusedImport]  registers the ops
 from tenon.dialects.base import to_value
 from tenon.dialects.frozen_arguments import freeze
 from tenon.dialects.location import at_line
+from tenon.dialects.promotion import forget_exact, weak_float
 from tenon.dialects.types import AnyTensor, array_type
 from tenon.dialects.user_traceback import show_all_frames_if
 from tenon.dialects.value import InsertionPoint, TracedValueError, Value, inserting, insertion_point
 from tenon.passes.named_shapes import record_shapes
-from tenon.runtime.arguments import as_array, is_array, user_stacklevel
+from tenon.runtime.arguments import WideFloat, as_array, is_array, user_stacklevel
 from tenon.runtime.knobs import knobs
 from tenon.runtime.tree import Structure, flatten, paths, unflatten
 from tenon.runtime.watch import watching
@@ -144,16 +145,18 @@ def trace(
     given = [name for name, type_ in zip(names, types, strict=True) if type_ is not None]
     for argument, name in zip(block.args, given, strict=True):
         argument.name_hint = _identifier(name)
-    arguments = iter([Value(a) for a in block.args])
+    arguments = iter(block.args)
     if captures is not None:
         captures.begin(block)
     with watching(TracedValueError) as watch, inserting(TracingPoint(block, captures)):
         args, kwargs = unflatten(
-            structure, [leaf if t is None else next(arguments) for leaf, t in zip(leaves, types, strict=True)]
+            structure,
+            [leaf if t is None else _argument(leaf, next(arguments)) for leaf, t in zip(leaves, types, strict=True)],
         )
         outputs, result = flatten(function(args, kwargs))
         values = [_result(leaf, name) for leaf, name in zip(outputs, paths(result), strict=True)]
         block.add_op(func.ReturnOp(*[v.ssa for v in values]))
+    forget_exact(main)
     for lost in dict.fromkeys(watch.reports()):
         warnings.warn(lost, stacklevel=user_stacklevel())
     main.update_function_type()
@@ -167,6 +170,20 @@ def trace(
         data = [d for d, type_ in zip(donated, types, strict=True) if type_ is not None]
         main.attributes["donations"] = DenseArrayBase.from_list(i64, _donations(main, inputs, data))
     return Trace(module, result)
+
+
+def _argument(leaf: Any, argument: SSAValue) -> Value:
+    value = Value(argument)
+    return weak_float(value) if type(leaf) is WideFloat else value
+
+
+def traced(leaf: Any, name: str = "argument") -> Value:
+    """A number or an array as a traced value; a float of Python's is f32 that loses nothing where it meets f64."""
+    if isinstance(leaf, Value):
+        return leaf
+    if type(leaf) in (float, WideFloat):
+        return weak_float(to_value(np.asarray(leaf, np.float64)))
+    return to_value(as_array(leaf, name))
 
 
 def _identifier(path: str) -> str | None:

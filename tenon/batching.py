@@ -10,14 +10,13 @@ from typing import Any
 
 from xdsl.ir import Block
 
-from tenon.dialects.base import to_value
 from tenon.dialects.batching import moved_axis, stacked
 from tenon.dialects.size import Size
 from tenon.dialects.types import element_of, tensor_type
 from tenon.dialects.value import Value, inserting
 from tenon.passes.batch import batch
-from tenon.runtime.arguments import as_array, is_array
-from tenon.runtime.trace import tracing_inside
+from tenon.runtime.arguments import is_array
+from tenon.runtime.trace import traced, tracing_inside
 from tenon.runtime.tree import Structure, flatten, paths, unflatten
 from tenon.transform import at_once, name_of, trees
 
@@ -100,7 +99,7 @@ def _example(leaf: Any, axis: int, name: str) -> Value:
     """The argument `leaf` with its examples, which are along `axis`, moved to the front."""
     if not is_array(leaf):
         raise TypeError(f"vmap: {name} is a {type(leaf).__name__} where an array is needed; give it the axis None")
-    value = leaf if isinstance(leaf, Value) else to_value(as_array(leaf, name))
+    value = traced(leaf, name)
     if not -value.ndim <= axis < value.ndim:
         raise ValueError(
             f"vmap: {name} has shape {value.shape}, which has no axis {axis}; give it the axis None "

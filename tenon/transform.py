@@ -17,6 +17,7 @@ from tenon.dialects.base import to_value
 from tenon.dialects.checkpoint import CheckpointOp
 from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp
 from tenon.dialects.family_control_flow import YieldOp
+from tenon.dialects.promotion import exact, weak_float
 from tenon.dialects.size import Size, UndecidedSizeError
 from tenon.dialects.types import element_of, element_type, i1, is_float, shape_of, tensor_type
 from tenon.dialects.user_traceback import shows_user_frames
@@ -24,7 +25,7 @@ from tenon.dialects.value import Value, emit, inserting, insertion_point, ops
 from tenon.passes.differentiate import gradients
 from tenon.runtime.arguments import Parameters, as_array, is_array
 from tenon.runtime.retrace import TracedCall
-from tenon.runtime.trace import tracing_inside
+from tenon.runtime.trace import traced, tracing_inside
 from tenon.runtime.tree import Structure, describe, flatten, paths, unflatten
 
 
@@ -33,7 +34,7 @@ def _values(leaves: Sequence[Any], names: Sequence[str], what: str) -> list[Valu
     for leaf, name in zip(leaves, names, strict=True):
         if not is_array(leaf):
             raise TypeError(f"{what}: {name} is a {type(leaf).__name__} where an array or a number is needed")
-        values.append(leaf if isinstance(leaf, Value) else to_value(as_array(leaf, name)))
+        values.append(traced(leaf, name))
     return values
 
 
@@ -58,7 +59,7 @@ def _linearized(
         for leaf in leaves:
             value = leaf
             if is_array(leaf):
-                value = ops.identity(leaf if isinstance(leaf, Value) else to_value(as_array(leaf)))
+                value = _own(traced(leaf))
             values.append(value)
             floats.append(isinstance(value, Value) and is_float(value.element_type))
         if not any(floats):
@@ -72,12 +73,20 @@ def _linearized(
     return function(*arguments), groups
 
 
+def _own(value: Value) -> Value:
+    """`value`, apart from all other uses of it."""
+    wide = exact(value)
+    return ops.identity(value) if wide is value else weak_float(ops.identity(wide))
+
+
 def _gradient_trees(
     outputs: Sequence[Value],
     cotangents: Sequence[Value | None],
     groups: Sequence[tuple[list[Value], list[bool], Structure]],
 ) -> list[Any]:
-    sources = [v for values, floats, _ in groups for v, is_wanted in zip(values, floats, strict=True) if is_wanted]
+    sources = [
+        exact(v) for values, floats, _ in groups for v, is_wanted in zip(values, floats, strict=True) if is_wanted
+    ]
     found = iter(
         [
             ops.zeros_like(s) if g is None else g
@@ -206,13 +215,13 @@ def _matching(tree: Any, like: Sequence[Value], structure: Structure, what: str)
     """
     return [
         None if seed is None else ops.cast(seed, dtype=v.element_type) if seed.element_type != v.element_type else seed
-        for v, seed in zip(like, _fitting(tree, like, structure, what, to_value), strict=True)
+        for v, seed in zip(like, _fitting(tree, like, structure, what, lambda leaf: traced(leaf, what)), strict=True)
     ]
 
 
 def _seeds(tree: Any, like: Sequence[Any], structure: Structure, what: str) -> list[Any]:
     """As `_matching`, outside of a trace: arrays, and where `like` is no float what is there."""
-    found = _fitting(tree, like, structure, what, lambda array: array)
+    found = _fitting(tree, like, structure, what, lambda leaf: as_array(leaf, what))
     return [v if seed is None else seed.astype(v.dtype) for v, seed in zip(like, found, strict=True)]
 
 
@@ -229,7 +238,7 @@ def _fitting(
         if not is_float(element_type(value.dtype)):
             found.append(None)
             continue
-        seed = leaf if isinstance(leaf, Value) else converted(as_array(leaf, what))
+        seed = leaf if isinstance(leaf, Value) else converted(leaf)
         if seed.shape != value.shape:
             raise ValueError(f"{what}: {name} has shape {seed.shape} where {value.shape} is needed")
         found.append(seed)
