@@ -304,9 +304,23 @@ class TensorOp(IRDLOperation, ABC):
             return cls.apply_to_scalars(operands, settings)
         if cls.KEEPS_WEAK and values and all(is_weak(v) or is_literal(v) for v in given):
             return weakened(cls.apply(*map_grouped(exact, operands), **settings))
-        op = emit(cls.build_from(map_grouped(lambda v: v.ssa, cls.lift(operands)), settings))
+        try:
+            op = emit(cls.build_from(map_grouped(lambda v: v.ssa, cls.lift(operands)), settings))
+        except InferenceError:
+            if not cls._has_axis_of_number(operands, settings):
+                raise
+            return _as_numbers(cls.apply(ops.reshape(operands[0], shape=(1,)), *operands[1:], **settings))
         results = tuple([Value(r) for r in op.results])
         return results[0] if len(results) == 1 and not cls.SIGNATURE.variadic_results else results
+
+    @classmethod
+    def _has_axis_of_number(cls, operands: Sequence[Any], settings: dict[str, Any]) -> bool:
+        """Whether the axes are those of an array of one element, where the first operand is a number, of rank 0."""
+        declared = cls.SIGNATURE.settings.get("axis")
+        if declared is None or not operands or not isinstance(operands[0], Value) or operands[0].shape != ():
+            return False
+        axis = settings.get("axis", declared.default)
+        return axis in (0, -1, (0,), (-1,), [0], [-1])
 
     @classmethod
     def apply_to_scalars(cls, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
@@ -418,6 +432,13 @@ class TensorOp(IRDLOperation, ABC):
         return map_grouped(lifted, operands)
 
     PARAMETERS: ClassVar[inspect.Signature]
+
+
+def _as_numbers(results: Any) -> Any:
+    """Results of one element and one dimension as numbers."""
+    if isinstance(results, tuple):
+        return tuple(map(_as_numbers, results))
+    return ops.reshape(results, shape=()) if results.shape == (1,) else results
 
 
 def to_value(value: Any, element: Attribute | None = None) -> Value:

@@ -78,19 +78,27 @@ class CumprodOp(CumulativeOp):
     def vjp(g: Value, out: Value, x: Value, *, axis: int, exclusive: bool, reverse: bool) -> tuple[Any, ...]:
         """The products that an element is part of, less it, times their cotangents, added up.
 
-        Before the first zero the element is divided out, the first zero is left out as if it were 1, and every product
-        that an element behind it is part of stays zero.
+        Before the first zero the element is divided out, and the first zero is left out as if it were 1. Every product
+        that an element behind it is part of is that zero times what would be without it, which has a derivative up to
+        the second zero.
         """
         is_zero = x == 0.0
         zeros = ops.cumsum(ops.cast(is_zero, dtype="i32"), axis=axis, reverse=reverse)
-        is_first = is_zero & (zeros == 1)
+        is_first, is_second = is_zero & (zeros == 1), is_zero & (zeros == 2)
 
         def summed(products: Value) -> Value:
             return ops.cumsum(g * products, axis=axis, exclusive=exclusive, reverse=not reverse)
 
-        without = ops.cumprod(ops.select(is_first, 1.0, x), axis=axis, exclusive=exclusive, reverse=reverse)
-        before = summed(out) / ops.select(zeros == 0, x, 1.0)
-        return (ops.select(zeros == 0, before, ops.select(is_first, summed(without), 0.0)),)
+        def without(is_left_out: Value) -> Value:
+            left = ops.select(is_left_out, 1.0, x)
+            return summed(ops.cumprod(left, axis=axis, exclusive=exclusive, reverse=reverse))
+
+        nonzero = ops.select(is_zero, 1.0, x)
+        without_first = without(is_first)
+        first = ops.cumsum(ops.select(is_first, x, 0.0), axis=axis, reverse=reverse)
+        behind = ops.select(is_second, without(is_first | is_second), without_first / nonzero)
+        behind = ops.select(zeros > 2, 0.0, first * ops.select(is_zero & (zeros > 2), 0.0, behind))
+        return (ops.select(zeros == 0, summed(out) / nonzero, ops.select(is_first, without_first, behind)),)
 
 
 @tensor_op

@@ -403,7 +403,7 @@ class ErfOp(PrimitiveOp):
 
 @tensor_op
 class Atan2Op(PrimitiveOp):
-    """The angle in [-pi, pi] of the point with ordinate `y` and abscissa `x`.
+    """The angle in [-pi, pi] of the point with ordinate `y` and abscissa `x`. The gradient at (0, 0) is 0.
 
     >>> tenon.atan2(np.array([1.0, 1.0, -1.0, 0.0]), np.array([1.0, -1.0, -1.0, -1.0]))
     """
@@ -417,5 +417,8 @@ class Atan2Op(PrimitiveOp):
 
     @staticmethod
     def vjp(g: Value, out: Value, y: Value, x: Value) -> tuple[Any, ...]:
-        scaled = g / (x * x + y * y)
-        return scaled * x, -scaled * y
+        """x / r^2 and -y / r^2, in two steps, so that squares neither overflow nor vanish."""
+        distance = ops.hypot(x, y)
+        safe = ops.select(distance == 0, 1.0, distance)
+        scaled = g / safe
+        return scaled * (x / safe), -scaled * (y / safe)

@@ -138,13 +138,17 @@ class ProdOp(ReductionOp):
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, *, axis: Axes, keepdims: bool) -> tuple[Any, ...]:
-        # The product of all others is the product over x where x is not zero; it is zero wherever another one is zero.
+        """The products of all others: out / x, and where x is zero that of what is not, times that of other zeros.
+
+        The latter is 1 where there are none, and another zero itself where there is one, which has a derivative.
+        """
         is_zero = x == 0.0
-        zeros = ops.sum(ops.cast(is_zero, dtype=x.element_type), axis=axis, keepdims=True)
+        zeros = ops.sum(ops.cast(is_zero, dtype="i32"), axis=axis, keepdims=True)
+        other = ops.sum(ops.select(is_zero, x, 0.0), axis=axis, keepdims=True) - x
         nonzero = ops.select(is_zero, 1.0, x)
-        product = ops.prod(nonzero, axis=axis, keepdims=True)
-        others = ops.select(is_zero, zeros == 1.0, zeros == 0.0)
-        return (ops.select(others, with_axes(g, x, axis, keepdims) * product / nonzero, 0.0),)
+        left_out = ops.prod(nonzero, axis=axis, keepdims=True) * ops.select(zeros == 1, 1.0, other)
+        others = ops.select(is_zero, left_out, with_axes(out, x, axis, keepdims) / nonzero)
+        return (with_axes(g, x, axis, keepdims) * ops.select(is_zero & (zeros > 2), 0.0, others),)
 
 
 class ExtremumOp(ReductionOp):

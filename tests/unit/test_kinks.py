@@ -64,6 +64,13 @@ def test_gradients_in_half_precision_do_not_depend_on_what_it_keeps_of_the_resul
 
 PAIRS: list[tuple[str, list[float], list[float], list[float], list[float]]] = [
     ("hypot", [0.0, 3.0], [0.0, 4.0], [0, 0.6], [0, 0.8]),
+    (
+        "atan2",
+        [0.0, -0.0, 3e-200, 0.0, 1e200],
+        [0.0, 0.0, 4e-200, 5.0, 0.0],
+        [0, 0, 16e198, 0.2, 0],
+        [0, 0, -12e198, 0, -1e-200],
+    ),
     ("logaddexp", [INF, -INF, 1.0], [INF, -INF, 1.0], [0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),
     ("xlogy", [0.0, 0.0], [0.0, 2.0], [0, np.log(2)], [NAN, 0]),
     ("copysign", [0.0, -2.0], [-1.0, 3.0], [0, -1], [0, 0]),
@@ -89,6 +96,32 @@ def test_ops_without_a_gradient_say_so() -> None:
 
 
 X, LABELS = np.ones((4, 3), np.float32), np.zeros(4, np.int64)
+
+
+ZEROS = ([2.0, 3.0, 4.0, 5.0], [2.0, 0.0, 4.0, 5.0], [0.0, 3.0, 0.0, 5.0], [0.0, 3.0, 0.0, 0.0])
+
+
+def _products(x: list[float], upto: int, without: set[int]) -> float:
+    return float(np.prod([v for i, v in enumerate(x[:upto]) if i not in without]))
+
+
+@pytest.mark.parametrize("x", ZEROS, ids=lambda x: f"{x.count(0.0)} zeros")
+@pytest.mark.parametrize(("name", "lengths"), [("prod", [4]), ("cumprod", [1, 2, 3, 4])])
+def test_derivatives_of_products_at_zeros(name: str, lengths: list[int], x: list[float]) -> None:
+    """The first and second derivatives are products of the other elements, however many of them are zero."""
+    weights, places = np.arange(1.0, len(lengths) + 1), range(len(x))
+
+    def total(v: Any) -> Any:
+        return tenon.sum(getattr(tenon, name)(v) * (weights if name == "cumprod" else 1.0))
+
+    def derivative(*indices: int) -> float:
+        each = [w * _products(x, n, {*indices}) for w, n in zip(weights, lengths, strict=True) if max(indices) < n]
+        return sum(each) if len({*indices}) == len(indices) else 0.0
+
+    np.testing.assert_allclose(tenon.grad(total)(np.array(x)), [derivative(i) for i in places], rtol=1e-14)
+    for row in places:
+        second = tenon.grad(lambda v, row=row: tenon.grad(total)(v)[row])(np.array(x))
+        np.testing.assert_allclose(second, [derivative(row, i) for i in places], rtol=1e-14, atol=1e-13)
 
 
 @pytest.mark.parametrize(

@@ -174,3 +174,26 @@ def test_without_the_runtime_an_op_on_arrays_says_what_to_import() -> None:
     completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     wanted = "RuntimeError: operands_test.twice: nothing runs ops on arrays yet; import tenon.runtime.evaluate"
     assert completed.stderr.splitlines()[-1] == wanted
+
+
+AXES_OF_NUMBERS: dict[str, Any] = {
+    **dict.fromkeys(
+        ("sum", "mean", "prod", "max", "min", "cumsum", "cumprod", "sort", "flip", "logsumexp", "norm"), 2.0
+    ),
+    **dict.fromkeys(("softmax", "all", "any"), 1),
+    **dict.fromkeys(("log_softmax", "var", "std", "argmax", "argmin", "argsort"), 0),
+    "cummax": (2.0, 0),
+}
+
+
+@pytest.mark.parametrize("name", AXES_OF_NUMBERS)
+def test_axis_of_a_number(name: str) -> None:
+    """An array of rank 0 has the axes 0 and -1 of one with one element, as in PyTorch."""
+    op = getattr(tenon, name)
+    x = np.array(True) if name in ("all", "any") else np.array(2.0)
+    for axis in (0, -1):
+        for result in (op(x, axis=axis), tenon.jit(lambda x, axis=axis: op(x, axis=axis))(x)):
+            np.testing.assert_array_equal(result, AXES_OF_NUMBERS[name])
+            assert all(np.shape(part) == () for part in (result if isinstance(result, tuple) else (result,)))
+    with pytest.raises(ValueError, match="axis is 1 but the rank is 0"):
+        op(x, axis=1)
