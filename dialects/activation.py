@@ -12,6 +12,7 @@ from tenon.dialects.base import tensor_op
 from tenon.dialects.families import CompositeOp, ElementwiseOp
 from tenon.dialects.inference import InferenceError, normalize_axis
 from tenon.dialects.normal_tail import weighted_normal_tail
+from tenon.dialects.scalar import polynomial
 from tenon.dialects.settings import setting
 from tenon.dialects.traits import NoGradient
 from tenon.dialects.types import FLOAT_TENSOR, element_of, shape_of, tensor_type
@@ -20,7 +21,7 @@ from tenon.dialects.value import Value, ops
 
 @tensor_op
 class TanhshrinkOp(ElementwiseOp):
-    """`x` less its hyperbolic tangent. An infinity stays.
+    """`x` less its hyperbolic tangent, accurate near 0. An infinity stays.
 
     >>> tenon.tanhshrink(np.array([-2.0, 0.0, 3.0, np.inf]))
     """
@@ -31,7 +32,19 @@ class TanhshrinkOp(ElementwiseOp):
 
     @staticmethod
     def scalar(x: Value) -> Value:
-        return x - ops.tanh(x)
+        # x - tanh x cancels below 1. There it is x cosh x - sinh x, whose series has positive terms, over cosh x.
+        is_near = abs(x) < 1.0
+        near = ops.select(is_near, x, 0.0)
+        square = near * near
+        series = near * square * polynomial(square, _TANHSHRINK) / ops.cosh(near)
+        return ops.select(is_near, series, x - ops.tanh(x))
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
+        return (g * ops.square(ops.tanh(x)),)
+
+
+_TANHSHRINK = [2 * k / numbers.factorial(2 * k + 1) for k in range(10, 0, -1)]
 
 
 @tensor_op

@@ -68,7 +68,7 @@ class Expm1Op(PrimitiveOp):
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * (out + 1.0),)
+        return (g * ops.exp(x),)
 
 
 @tensor_op
@@ -240,7 +240,7 @@ class AsinOp(PrimitiveOp):
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * ops.rsqrt(1.0 - x * x),)
+        return (g * ops.rsqrt((1.0 - x) * (1.0 + x)),)
 
 
 @tensor_op
@@ -258,7 +258,7 @@ class AcosOp(PrimitiveOp):
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (-g * ops.rsqrt(1.0 - x * x),)
+        return (-g * ops.rsqrt((1.0 - x) * (1.0 + x)),)
 
 
 @tensor_op
@@ -345,7 +345,7 @@ class AsinhOp(PrimitiveOp):
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * ops.rsqrt(x * x + 1.0),)
+        return (g / ops.hypot(x, 1.0),)
 
 
 @tensor_op
@@ -363,7 +363,7 @@ class AcoshOp(PrimitiveOp):
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * ops.rsqrt(x * x - 1.0),)
+        return (g * (ops.rsqrt(x - 1.0) * ops.rsqrt(x + 1.0)),)
 
 
 @tensor_op
@@ -381,7 +381,7 @@ class AtanhOp(PrimitiveOp):
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g / (1.0 - x * x),)
+        return (g / ((1.0 - x) * (1.0 + x)),)
 
 
 @tensor_op

@@ -6,6 +6,7 @@ Polynomials are evaluated in f64, and the result of an f32 (or narrower) operand
 from __future__ import annotations
 
 import math as numbers
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import ml_dtypes
@@ -29,12 +30,12 @@ _SQRT_HALF = numbers.sqrt(0.5)
 # --- building blocks on scalars ---------------------------------------------------------------------------------------
 
 
-def _sine_of_half_turns(x: Value) -> Value:
-    """sin(pi x), exactly 0 for whole numbers."""
+def _of_half_turns(function: Callable[[Value], Value], x: Value) -> Value:
+    """sin(pi x) or cos(pi x), from what x has beyond whole numbers: exact at these, however large they are."""
     whole = ops.round(x)
     is_odd = ops.round(0.5 * whole) != 0.5 * whole
-    sine = ops.sin(numbers.pi * (x - whole))
-    return ops.select(is_odd, -sine, sine)
+    value = function(numbers.pi * (x - whole))
+    return ops.select(is_odd, -value, value)
 
 
 # --- error functions --------------------------------------------------------------------------------------------------
@@ -147,7 +148,9 @@ def _positive_lgamma(x: Value) -> Value:
         product = ops.select(above, product * left, product)
         place = left
     logarithm = ops.log(product)
-    near = (place - 1.0) * (place - 2.0) * polynomial(2.0 * place - 3.0, coefficients.LOG_GAMMA)
+    # x + 1 may have been rounded.
+    roots = ops.select(below, x, place - 1.0) * ops.select(below, x - 1.0, place - 2.0)
+    near = roots * polynomial(2.0 * place - 3.0, coefficients.LOG_GAMMA)
     near = near + ops.select(below, -logarithm, logarithm)
     series = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI, 1)]
     inverse = 1.0 / x
@@ -176,7 +179,7 @@ class LgammaOp(ElementwiseOp):
         magnitude = abs(wide)
         positive = _positive_lgamma(magnitude)
         # Gamma(x) Gamma(-x) = -pi / (x sin(pi x))
-        sine = ops.log(abs(_sine_of_half_turns(wide)))
+        sine = ops.log(abs(_of_half_turns(ops.sin, wide)))
         reflected = numbers.log(numbers.pi) - (ops.log(magnitude) + positive) - sine
         # So near 0 the sine has few digits left, and both are -log |x|.
         reflected = ops.select(magnitude < 1e-20, positive, reflected)
@@ -343,7 +346,7 @@ class SincOp(ElementwiseOp):
 
     @staticmethod
     def scalar(x: Value) -> Value:
-        return ops.select(x == 0.0, 1.0, _sine_of_half_turns(x) / (numbers.pi * ops.select(x == 0.0, 1.0, x)))
+        return ops.select(x == 0.0, 1.0, _of_half_turns(ops.sin, x) / (numbers.pi * ops.select(x == 0.0, 1.0, x)))
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
@@ -354,7 +357,7 @@ class SincOp(ElementwiseOp):
         series: Any = _SINC_SLOPE[-1]
         for term in _SINC_SLOPE[-2::-1]:
             series = series * square + term
-        formula = (ops.cos(numbers.pi * far) - ops.sinc(far)) / far
+        formula = (_of_half_turns(ops.cos, far) - ops.sinc(far)) / far
         return (g * ops.select(is_near, numbers.pi**2 * near * series, formula),)
 
 
