@@ -397,6 +397,18 @@ def filling(output: SSAValue, stored: SSAValue) -> Statement:
     return read_statement(_elementwise((), output, stored))
 
 
+def adding(output: SSAValue, other: SSAValue) -> Statement:
+    """A statement, in no block, that adds the elements of `other`, floats, to those of `output`."""
+    op = _elementwise((other,), output, None)
+    body = op.body.block
+    yielded = body.last_op
+    assert yielded is not None
+    total = arith.AddfOp(body.args[1], body.args[0])
+    body.insert_op_before(total, yielded)
+    yielded.operands = [total.result]
+    return read_statement(op)
+
+
 def _fill_as_generic(op: linalg.ops.FillOp) -> linalg.ops.GenericOp:
     return _as_generic(op, (), op.outputs[0], op.inputs[0])
 

@@ -75,10 +75,12 @@ def emit_statement(
     `panels` are read from there; blocks that the schedule asks for are `emit_blocks`'."""
     if schedule is not None and schedule.rows is not None:
 
-        def emit_part(part: Statement, schedule: Schedule, spans: Sequence[Span]) -> None:
-            emit_statement(builder, part, schedule, spans, buffers)
+        def emit_part(
+            part: Statement, schedule: Schedule, spans: Sequence[Span], places: Mapping[SSAValue, Buffer]
+        ) -> None:
+            emit_statement(builder, part, schedule, spans, {**buffers, **places})
 
-        emit_row_blocks(builder, statement, schedule, spans, emit_part)
+        emit_row_blocks(builder, statement, schedule, spans, emit_part, buffers)
         return
     loops = _StatementLoops(builder, statement, schedule, spans, buffers, panels)
     if loops.vector is not None and (selection := statement.selection(loops.vector)) is not None:

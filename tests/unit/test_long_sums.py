@@ -20,6 +20,12 @@ SUMS: dict[str, tuple[Callable[..., Any], tuple[int, ...], float]] = {
     "mean": (tenon.mean, (N,), 1),
     "rows": (lambda x: tenon.sum(x, axis=1), (4, N // 4), N // 4),
     "columns": (lambda x: tenon.sum(x, axis=0), (N // 4, 4), N // 4),
+    "wide columns": (lambda x: tenon.sum(x, axis=0), (N // 128, 136), N // 128),
+    "a vector by wide columns": (
+        lambda x: tenon.matmul(tenon.ones((N // 128,)), x),
+        (N // 128, 136),
+        N // 128,
+    ),
     "matrix": (lambda x: tenon.sum(x, axis=(0, 2)), (64, 2, N // 128), N // 2),
     "dot": (lambda x: tenon.matmul(x, tenon.ones((N,))), (N,), N),
     "rows by a vector": (lambda x: tenon.matmul(x, tenon.ones((N // 4,))), (4, N // 4), N // 4),
