@@ -159,7 +159,11 @@ def read_signature(cls: type[IRDLOperation]) -> Signature:
 
 def _result(name: str, declared: Any) -> Result:
     constraint = _element_constraint(declared.constr)
-    arity = {VarResultDef: "variadic", OptResultDef: "optional"}.get(type(declared), "one")
+    arity: Arity = "one"
+    if isinstance(declared, OptResultDef):
+        arity = "optional"
+    elif isinstance(declared, VarResultDef):
+        arity = "variadic"
     return Result(name, constraint if isinstance(constraint, TensorConstraint) else None, arity)
 
 

@@ -48,7 +48,7 @@ def check_op(op: Any, *operands: Any, **settings: Any) -> None:
     _check_text(sample)
     _check_results(sample)
     _check_gradient(sample)
-    if cls.traits is None or any(isinstance(trait, Pure) for trait in cls.traits.traits):
+    if cls.has_trait(Pure):
         _check_batching(sample)
 
 

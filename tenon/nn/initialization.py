@@ -31,11 +31,11 @@ class _Seeds:
 _SEEDS = _Seeds()
 
 
-def manual_seed(seed: int) -> None:
+def manual_seed(seed: Any) -> None:
     """Make what the layers made from now on draw (weights, masks of dropout) a function of `seed` and of their order.
 
-    Without it, layers that are given no `seed` of their own differ from process to process. Raises `ValueError` for a
-    negative seed.
+    Without it, layers that are given no `seed` of their own differ from process to process. Raises `TypeError` for a
+    seed that is no integer, `ValueError` for a negative one.
     """
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
         raise TypeError(f"manual_seed: seed is {seed!r} where an integer is needed")

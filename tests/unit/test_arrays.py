@@ -169,7 +169,10 @@ def sparse() -> Any:
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
-    "masked": (lambda: np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]), "is a MaskedArray: its mask would be ignored"),
+    "masked": (
+        lambda: np.ma.array([1.0, 2.0, 3.0], mask=np.array([0, 1, 0], bool)),
+        "is a MaskedArray: its mask would be ignored",
+    ),
     "masked_number": (lambda: np.ma.masked, "is a MaskedConstant: its mask would be ignored"),
     "matrix": (lambda: np.matrix([[1.0, 2.0]]), r"is a matrix: its \* is a product of matrices"),
     "units": (lambda: np.ones(3).view(WithUnits), r"is a WithUnits: its arithmetic is its own \(__array_ufunc__\)"),
@@ -201,7 +204,7 @@ def test_arrays_that_mean_more_than_their_elements_are_refused(name: str) -> Non
 
 
 def test_masks_are_not_lost_on_other_ways() -> None:
-    masked = np.ma.array([0, 1, 2], mask=[0, 1, 0])
+    masked = np.ma.array([0, 1, 2], mask=np.array([0, 1, 0], bool))
     words = "is a MaskedArray: its mask would be ignored"
     calls: list[Callable[[], Any]] = [
         lambda: tenon.stack((masked, masked)),

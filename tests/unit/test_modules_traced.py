@@ -173,4 +173,4 @@ def test_manual_seed_makes_layers_reproducible() -> None:
     assert not any(map(np.array_equal, made[0], made[2]))
     for wrong, error in ((-1, "is -1, which is negative"), (1.5, "is 1.5 where an integer is needed")):
         with pytest.raises((TypeError, ValueError), match=f"manual_seed: seed {error}"):
-            nn.manual_seed(wrong)  # pyright: ignore[reportArgumentType]
+            nn.manual_seed(wrong)
