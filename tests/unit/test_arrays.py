@@ -170,7 +170,7 @@ def sparse() -> Any:
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "masked": (
-        lambda: np.ma.array([1.0, 2.0, 3.0], mask=np.array([0, 1, 0], bool)),
+        lambda: np.ma.masked_equal([1.0, 2.0, 3.0], 2.0),
         "is a MaskedArray: its mask would be ignored",
     ),
     "masked_number": (lambda: np.ma.masked, "is a MaskedConstant: its mask would be ignored"),
@@ -204,7 +204,7 @@ def test_arrays_that_mean_more_than_their_elements_are_refused(name: str) -> Non
 
 
 def test_masks_are_not_lost_on_other_ways() -> None:
-    masked = np.ma.array([0, 1, 2], mask=np.array([0, 1, 0], bool))
+    masked = np.ma.masked_equal([0, 1, 2], 1)
     words = "is a MaskedArray: its mask would be ignored"
     calls: list[Callable[[], Any]] = [
         lambda: tenon.stack((masked, masked)),

@@ -151,7 +151,7 @@ def warmed(function: Any, *args: Any, **kwargs: Any) -> Any:
         floats(32)[::2],
         floats(16).astype(">f4"),
         np.frombuffer(bytes(65), np.uint8)[1:].view(np.float32),
-        np.ma.masked_array(floats(16)),
+        floats(16).view(np.recarray),
         np.float32(3),
         2.5,
         [1.0, 2.0],
