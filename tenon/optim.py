@@ -30,8 +30,14 @@ def trainable(tree: Any) -> Arrays:
 
 
 def _leaves(tree: Any) -> Arrays:
+    """The leaves of `tree` by path; raises `ValueError` where two have one path, as in `{1: x, "1": y}`."""
     leaves, structure = flatten(tree)
-    return dict(zip(paths(structure), leaves, strict=True))
+    named: Arrays = {}
+    for path, leaf in zip(paths(structure), leaves, strict=True):
+        if path in named:
+            raise ValueError(f"two leaves are called {path}; give the keys names that differ")
+        named[path] = leaf
+    return named
 
 
 def _is_float(leaf: Any) -> bool:
@@ -39,13 +45,18 @@ def _is_float(leaf: Any) -> bool:
 
 
 def with_values(tree: Any, values: Arrays) -> Any:
-    """A copy of `tree` with the arrays at the paths of `values` replaced."""
+    """A copy of `tree` with the arrays at the paths of `values` replaced.
+
+    Raises `ValueError` for a path that the tree, or a module's parameters, do not have.
+    """
     if isinstance(tree, Module):
         module = copied(tree)
         module.set_parameters(values)
         return module
-    leaves, structure = flatten(tree)
-    return unflatten(structure, [values.get(p, leaf) for p, leaf in zip(paths(structure), leaves, strict=True)])
+    named = _leaves(tree)
+    if unknown := [path for path in values if path not in named]:
+        raise ValueError(f"there is no leaf {', '.join(unknown)} to replace")
+    return unflatten(flatten(tree)[1], list((named | values).values()))
 
 
 class Optimizer:

@@ -160,10 +160,14 @@ class Module:
             slot.assign(loaded[path])
 
     def set_parameters(self, values: Mapping[str, Array]) -> None:
-        """Replace parameters by path; values are taken as they are."""
-        for slot in list(self._slots()):
-            if slot.path in values and not slot.is_buffer:
-                slot.assign(values[slot.path])
+        """Replace parameters by path; values are taken as they are. Raises `ValueError`, changing nothing, for a path
+        that is not that of a parameter.
+        """
+        slots = {slot.path: slot for slot in self._slots() if not slot.is_buffer}
+        if unknown := [path for path in values if path not in slots]:
+            raise ValueError(f"{type(self).__name__} has no parameter {', '.join(unknown)}")
+        for path, value in values.items():
+            slots[path].assign(value)
 
     def train(self, mode: bool = True) -> Self:
         """Switch this module and all below it to training behaviour (or, with `False`, to evaluation)."""

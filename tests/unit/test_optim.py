@@ -263,3 +263,15 @@ def test_integer_parameters_of_a_module() -> None:
 
     with pytest.raises(TypeError, match=r"SGD: count is i32\[\], which cannot be trained; make it a buffer"):
         optim.SGD().init(Counting())
+
+
+def test_paths_that_do_not_tell_leaves_apart_and_unknown_ones() -> None:
+    for params in ({1: np.ones(1), "1": np.zeros(1)}, {"a.b": np.ones(1), "a": {"b": np.zeros(1)}}):
+        with pytest.raises(ValueError, match=r"two leaves are called (1|a\.b); give the keys names that differ"):
+            optim.SGD().init(params)
+    with pytest.raises(ValueError, match="there is no leaf v to replace"):
+        optim.with_values({"w": np.ones(1)}, {"v": np.ones(1)})
+    norm = nn.BatchNorm2d(2)
+    with pytest.raises(ValueError, match="BatchNorm2d has no parameter running_mean, wieght"):
+        norm.set_parameters({"bias": np.ones(2), "running_mean": np.ones(2), "wieght": np.ones(2)})
+    np.testing.assert_array_equal(norm.bias, np.zeros(2))
