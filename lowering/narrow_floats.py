@@ -31,8 +31,9 @@ def decode(b: ArithmeticBuilder, code: SSAValue, kind: FloatSemantics) -> SSAVal
     is_subnormal = b.compare_integers("ult", magnitude, 1 << kind.mantissa_bits)
     bits = b.select(is_subnormal, subnormal, normal)
     if kind.nonfinite is FloatNonfiniteBehavior.IEEE:
-        is_special = b.compare_integers("uge", magnitude, kind.max_exponent << kind.mantissa_bits)
-        bits = b.select(is_special, b.either(shifted, b.constant(_INFINITY, code.type)), bits)
+        infinity = kind.max_exponent << kind.mantissa_bits
+        bits = b.select(b.compare_integers("eq", magnitude, infinity), b.constant(_INFINITY, code.type), bits)
+        bits = b.select(b.compare_integers("ugt", magnitude, infinity), b.constant(_QUIET_NAN, code.type), bits)
     elif kind.nonfinite is FloatNonfiniteBehavior.NAN_ONLY and kind.nan_encoding is FloatNanEncoding.ALL_ONES:
         is_nan = b.compare_integers("eq", magnitude, (1 << kind.sign_shift) - 1)
         bits = b.select(is_nan, b.constant(_QUIET_NAN, code.type), bits)
@@ -40,7 +41,7 @@ def decode(b: ArithmeticBuilder, code: SSAValue, kind: FloatSemantics) -> SSAVal
     bits = b.either(bits, sign)
     if kind.nan_encoding is FloatNanEncoding.NEGATIVE_ZERO:
         is_nan = b.compare_integers("eq", code, 1 << kind.sign_shift)
-        bits = b.select(is_nan, b.constant(_QUIET_NAN, code.type), bits)
+        bits = b.select(is_nan, b.constant(_QUIET_NAN | _SIGN, code.type), bits)
     return b.from_bits(bits)
 
 

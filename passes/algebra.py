@@ -32,7 +32,16 @@ from tenon.dialects.comparison import BitwiseAndOp, BitwiseNotOp, BitwiseOrOp, L
 from tenon.dialects.constant import CastOp, ConstantOp
 from tenon.dialects.control_flow import CondOp
 from tenon.dialects.family_control_flow import YieldOp
-from tenon.dialects.types import element_of, is_bool, is_float, is_static, is_unsigned, numpy_dtype
+from tenon.dialects.types import (
+    NarrowFloatType,
+    element_of,
+    is_bool,
+    is_float,
+    is_narrow_float,
+    is_static,
+    is_unsigned,
+    numpy_dtype,
+)
 from tenon.passes.equations import by_class, defined_by, forward, replace_same_type
 from tenon.passes.fold import splat, splat_constant
 
@@ -342,28 +351,41 @@ class CastOfCast(RewritePattern):
             return
         source, middle, target = (element_of(value.type) for value in (inner.x, op.x, op.result))
         # From a float, an integer is reached by saturation; from an integer by wrapping.
-        changes_rule = not is_float(source) and is_float(middle) and not is_float(target) and not is_bool(target)
+        changes_rule = (
+            isinstance(source, IntegerType) and is_float(middle) and not is_float(target) and not is_bool(target)
+        )
         if _is_exact(source, middle) and (not changes_rule or _is_exact(source, target)):
             replace_same_type(op, rewriter, CastOp.build_from([inner.x], {"dtype": target}))
 
 
-_SIGNIFICANT_BITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
-_EXPONENT_BITS = {"f16": 5, "bf16": 8, "f32": 8, "f64": 11}
+_FLOAT_BITS = {"f16": (11, 5), "bf16": (8, 8), "f32": (24, 8), "f64": (53, 11)}
+
+
+def _float_bits(element: Attribute) -> tuple[int, int]:
+    """The significant bits of a float type, and those of its exponent."""
+    if isinstance(element, NarrowFloatType):
+        return element.SEMANTICS.mantissa_bits + 1, element.SEMANTICS.exponent_bits
+    return _FLOAT_BITS[str(element)]
 
 
 def _is_exact(source: Attribute, target: Attribute) -> bool:
     """Whether every value of dtype `source` is one of dtype `target`."""
-    if source == target or is_bool(source):
+    if source == target:
         return True
-    if is_bool(target) or (is_float(source) and not is_float(target)):
+    if is_bool(target) or is_narrow_float(target):  # formats of a few bits have no NaN, zero or sign in common
         return False
-    if is_float(source):
-        return all(bits[str(source)] <= bits[str(target)] for bits in (_SIGNIFICANT_BITS, _EXPONENT_BITS))
-    assert isinstance(source, IntegerType)
-    # The bits of a magnitude, without the sign.
-    bits = source.width.data - (not is_unsigned(source))
-    if is_float(target):
-        return bits <= _SIGNIFICANT_BITS[str(target)] and bits < 2 ** (_EXPONENT_BITS[str(target)] - 1)
+    if is_bool(source):
+        return True
+    if isinstance(source, IntegerType):
+        # The bits of a magnitude, without the sign.
+        bits = source.width.data - (not is_unsigned(source))
+        if is_float(target):
+            significant, exponent = _float_bits(target)
+            return bits <= significant and bits < 2 ** (exponent - 1)
+    elif is_float(target):
+        return all(have <= held for have, held in zip(_float_bits(source), _float_bits(target), strict=True))
+    else:
+        return False
     assert isinstance(target, IntegerType)
     held = target.width.data - (not is_unsigned(target))
     return bits <= held and (is_unsigned(source) or not is_unsigned(target))

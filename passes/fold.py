@@ -22,7 +22,7 @@ from tenon.dialects.families import ElementwiseOp, IndexMapOp, StructuredOp
 from tenon.dialects.interpreter import Interpreter, InterpreterError
 from tenon.dialects.opaque import OpaqueOp
 from tenon.dialects.registry import generation
-from tenon.dialects.settings import array_of, dense_elements
+from tenon.dialects.settings import array_of, dense_elements, elements_of
 from tenon.dialects.shape import ReshapeOp
 from tenon.dialects.types import element_of, is_static, numpy_dtype, shape_of, tensor_type
 from tenon.dialects.value import InsertionPoint, emit, inserting
@@ -55,13 +55,13 @@ def splat(value: SSAValue) -> np.generic | None:
 def _repeated(attribute: Dense) -> np.generic | None:
     dtype = numpy_dtype(attribute.type.element_type)
     data = attribute.data.data
-    return np.frombuffer(data, dtype)[0] if len(data) == dtype.itemsize and _elements(attribute.type) else None
+    return elements_of(data, dtype, ())[()] if len(data) == dtype.itemsize and _elements(attribute.type) else None
 
 
 def splat_constant(number: Any, type_: Attribute) -> ConstantOp:
     """A constant of a static tensor type whose elements are all `number`."""
     dtype = numpy_dtype(element_of(type_))
-    return _constant(_dense(type_, np.asarray(number, dtype).tobytes()))
+    return _constant(dense_elements(type_, np.asarray(number, dtype)))  # pyright: ignore[reportArgumentType]
 
 
 def fold(op: Operation) -> list[ConstantOp] | None:
