@@ -129,6 +129,11 @@ def test_tensors_of_torch() -> None:
         assert read.dtype == ml_dtypes.bfloat16
         np.testing.assert_array_equal(read.astype(np.float32), tensor.float().numpy())
     assert from_dlpack(whole).ctypes.data == whole.data_ptr()
+    for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"):
+        tensor = torch.tensor([[0.25, 1.0, 4.0], [0.5, 2.0, 8.0]]).to(getattr(torch, name)).T
+        read = from_dlpack(tensor)
+        assert read.dtype == getattr(ml_dtypes, name)
+        np.testing.assert_array_equal(read.astype(np.float32), tensor.float().numpy())
     with pytest.raises(TypeError, match=r"argument x: a Tensor cannot be read: .*require grad"):
         tenon.jit(twice)(torch.zeros(2, requires_grad=True))
     with pytest.raises(TypeError, match="a Tensor cannot be read: Unknown device type meta"):

@@ -98,6 +98,8 @@ def test_generated_arguments() -> None:
     assert not np.array_equal(generated("random:4x3xf32"), generated("random:4x3xf32:1"))
     assert generated("random:5xi1").dtype == np.bool_
     assert generated("zeros:bf16").dtype == ml_dtypes.bfloat16
+    assert generated("random:20xui2").dtype == ml_dtypes.uint2
+    assert len(set(generated("random:20xui2").tolist())) == 4
     assert generated("ones:0x3xf64").shape == (0, 3)
     np.testing.assert_array_equal(generated("iota:2x2xi32"), [[0, 1], [2, 3]])
     assert generated("-3").dtype == np.int64
@@ -117,6 +119,27 @@ def test_bf16_is_saved_as_f32(tmp_path: Path) -> None:
     result = tenon_cli("run", "-", "--args", tmp_path / "x.npy", "-o", tmp_path / "y.npy", input=text)
     assert result.exit_code == 0, result.output
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.array([1, 2.5, -3], np.float32))
+
+
+def test_types_that_files_lack_are_saved_as_what_stands_for_them(tmp_path: Path) -> None:
+    text = """
+func.func @main(
+    %x: tensor<3xf8E4M3FN>, %q: tensor<2xui4>, %k: tensor<2xi2>
+) -> (tensor<3xf8E4M3FN>, tensor<2xui4>, tensor<2xi2>) {
+  func.return %x, %q, %k : tensor<3xf8E4M3FN>, tensor<2xui4>, tensor<2xi2>
+}"""
+    given = np.array([1, 2.5, -3], np.float32), np.array([9, 15], np.uint8), np.array([-2, 1], np.int8)
+    files = [tmp_path / f"{position}.npy" for position in range(3)]
+    for file, array in zip(files, given, strict=True):
+        np.save(file, array)
+    result = tenon_cli("run", "-", "--args", ",".join(map(str, files)), "-o", tmp_path / "y.npz", input=text)
+    assert result.exit_code == 0, result.output
+    for array, right in zip(np.load(tmp_path / "y.npz").values(), given, strict=True):
+        assert array.dtype == right.dtype
+        np.testing.assert_array_equal(array, right)
+    np.save(files[1], np.array([9, 16], np.uint8))
+    message = error("run", "-", "--args", ",".join(map(str, files)), input=text)
+    assert "argument q of @main is uint4, got [ 9 16]" in message
 
 
 def test_unknown_dimensions_take_the_arguments_sizes() -> None:

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx_models import info, model, node, perceptron
 
 from tenon.onnx import OnnxError, load
@@ -333,6 +334,12 @@ def with_tensor(proto: onnx.TensorProto) -> onnx.ModelProto:
         ({"dims": [1], "data_type": TensorProto.INT8, "int32_data": [1000]}, "do not fit into int8"),
         ({"dims": [1], "data_type": TensorProto.FLOAT16, "int32_data": [70000]}, "do not fit into float16"),
         ({"dims": [1], "data_type": TensorProto.BOOL, "raw_data": b"\2"}, "neither true (1) nor false (0)"),
+        (
+            {"dims": [3], "data_type": TensorProto.INT4, "raw_data": b"\1\2\3"},
+            "has 3 bytes of data where int4[3] needs 2",
+        ),
+        ({"dims": [5], "data_type": TensorProto.UINT2, "int32_data": [1]}, "1 elements of data where uint2[5] needs 2"),
+        ({"dims": [1], "data_type": TensorProto.FLOAT8E5M2, "int32_data": [256]}, "do not fit into float8_e5m2"),
         ({"dims": [1], "data_type": TensorProto.STRING, "string_data": [b"a"]}, "dtype string is not supported"),
         ({"dims": [1], "data_type": TensorProto.COMPLEX64}, "dtype complex64 is not supported"),
         ({"dims": [1], "data_type": 99}, "dtype 99 is not supported"),
@@ -345,11 +352,9 @@ def test_tensors_that_are_wrong(fields: dict[str, Any], expected: str) -> None:
     assert expected in text
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "uint8", "int16", "uint64", "int64", "float64", "bool"])
+@pytest.mark.parametrize("dtype", ["float16", "uint8", "int16", "uint64", "int64", "float64", "bool"])
 def test_data_in_typed_fields(dtype: str) -> None:
-    import ml_dtypes
-
-    kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    kind = np.dtype(dtype)
     array = np.array([0, 1, 3], kind)
     code = helper.np_dtype_to_tensor_dtype(kind)
     proto = helper.make_tensor("w", code, [3], array.astype(np.float32) if kind.kind not in "iub" else array)
@@ -358,6 +363,28 @@ def test_data_in_typed_fields(dtype: str) -> None:
     read = read_tensor(proto, "w")
     assert read.dtype == kind
     assert (read == array).all()
+    assert not read.flags.writeable
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 5])
+@pytest.mark.parametrize(
+    "dtype",
+    ["bfloat16", "float8_e4m3fn", "float8_e8m0fnu", "float4_e2m1fn", "int4", "uint4", "int2", "uint2"],
+)
+def test_types_of_ml_dtypes(dtype: str, count: int, raw: bool) -> None:
+    """Four or two bits of an element are packed into bytes; what fills the last one up does not count."""
+    kind = np.dtype(getattr(ml_dtypes, dtype))
+    array = np.array([1, 0, -1, 1, 1], np.float32)[:count].astype(kind)
+    proto = helper.make_tensor("w", helper.np_dtype_to_tensor_dtype(kind), [count], array.astype(np.float32))
+    if raw:
+        proto = numpy_helper.from_array(array, "w")
+        assert proto.HasField("raw_data")
+    from tenon.onnx.model_file import read_tensor
+
+    read = read_tensor(proto, "w")
+    assert read.dtype == kind
+    np.testing.assert_array_equal(read.view(f"u{kind.itemsize}"), array.view(f"u{kind.itemsize}"))
     assert not read.flags.writeable
 
 

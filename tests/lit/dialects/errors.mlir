@@ -243,3 +243,27 @@ func.func @element_that_is_not_stored() {
 }
 // CHECK: errors.mlir:{{[0-9]+}}:3
 // CHECK: dtype tf32 is not one of f16, bf16, f32, f64
+
+// -----
+
+func.func @a_storage_type(%x: tensor<4xf8E4M3FN>) {
+  %z = tenon.exp %x : tensor<4xf8E4M3FN> -> tensor<4xf8E4M3FN>
+  func.return
+}
+// CHECK: dtype is f8E4M3FN where one of f16, bf16, f32, f64 is needed; f8E4M3FN is a storage type: cast first (tenon.cast)
+
+// -----
+
+func.func @numbers_of_a_type_that_is_not_stored() {
+  %z = tenon.constant {value = dense<0> : tensor<tf32>} : tensor<tf32>
+  func.return
+}
+// CHECK: dtype tf32 is not one of f16, bf16
+
+// -----
+
+func.func @numbers_without_a_form_in_memory() {
+  %z = tenon.constant {value = dense<[1, 2]> : tensor<2xi128>} : tensor<2xi128>
+  func.return
+}
+// CHECK: dense: the numbers are of a type that has no form in memory
