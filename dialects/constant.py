@@ -21,11 +21,11 @@ from tenon.dialects.settings import array_of, setting
 from tenon.dialects.structured import converted, elementwise, filled, static_shape
 from tenon.dialects.traits import NoGradient
 from tenon.dialects.types import (
+    CODED_TENSOR,
     STORED_TENSOR,
     array_type,
     element_of,
     f64,
-    is_bool,
     is_float,
     significant_bits,
 )
@@ -120,9 +120,9 @@ class BitcastOp(ElementwiseOp):
 
     name = "tenon.bitcast"
     traits = traits_def(Pure(), NoGradient())
-    x = operand_def(STORED_TENSOR)
+    x = operand_def(CODED_TENSOR)
     dtype = setting("dtype")
-    result = result_def(STORED_TENSOR)
+    result = result_def(CODED_TENSOR)
     KEEPS_WEAK: ClassVar[bool] = False
 
     @classmethod
@@ -145,7 +145,7 @@ class BitcastOp(ElementwiseOp):
 
 
 def _check_width(source: Attribute, target: Attribute) -> None:
-    if is_bool(source) or is_bool(target) or significant_bits(source) != significant_bits(target):
+    if target not in CODED_TENSOR.elements or significant_bits(source) != significant_bits(target):
         raise InferenceError(f"tenon.bitcast: dtype is {target}, which has not as many bits as {source} of x")
 
 

@@ -163,7 +163,7 @@ def is_integer(element: Attribute) -> bool:
 
 def is_narrow(element: Attribute) -> bool:
     """Whether `element` is a type that is stored and converted, but not computed with."""
-    return is_narrow_float(element) or (isinstance(element, IntegerType) and 1 < element.width.data < 8)
+    return is_narrow_float(element) or (isinstance(element, IntegerType) and element.width.data in (2, 4))
 
 
 def is_narrow_float(element: Attribute) -> bool:
@@ -313,5 +313,7 @@ NUMERIC_TENSOR = _constraint(FLOATS, INTEGERS)
 INTEGRAL_TENSOR = _constraint(INTEGERS, BOOLS)
 ANY_TENSOR = _constraint(FLOATS, INTEGERS, BOOLS)
 """Any dtype that ops compute with."""
+CODED_TENSOR = _constraint(FLOATS, INTEGERS, NARROW)
+"""Any dtype that uses all of its bits, as truth values do not."""
 STORED_TENSOR = _constraint(FLOATS, INTEGERS, BOOLS, NARROW)
 """Any dtype at all: for ops that move elements and do not look at them."""

@@ -86,7 +86,7 @@ class Sample:
             assert found.shape == exact.shape
             if found.dtype not in FLOATS:
                 assert found.dtype == exact.dtype
-                np.testing.assert_array_equal(found, exact)
+                np.testing.assert_array_equal(codes(found), codes(exact))
                 continue
             assert exact.dtype.kind == "f"
             tolerance = TOLERANCE[found.dtype]
@@ -98,6 +98,11 @@ class Sample:
                 rtol=tolerance if self.rtol is None else self.rtol,
                 atol=tolerance if self.atol is None else self.atol,
             )
+
+
+def codes(array: Array) -> Array:
+    """Elements of 8 bits and less, which NumPy has no NaN of, as their codes; others as they are."""
+    return array if array.dtype.isbuiltin == 1 else np.ascontiguousarray(array).view(np.uint8)
 
 
 def widened(array: Any) -> Array:

@@ -8,12 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from dtype_values import converted, edge_values
-from sample import BF16, F16, F32, F64, SPECIAL, Array, add, integers, numbers, truths
+from sample import BF16, F16, F32, F64, INF, NAN, SPECIAL, Array, add, integers, numbers, truths
 from sample import FLOATS as FLOAT_DTYPES
 
-from tenon.dialects.types import BOOLS, FLOATS, INTEGERS, numpy_dtype
+from tenon.dialects.types import (
+    BOOLS,
+    FLOATS,
+    INTEGERS,
+    NARROW,
+    NARROW_INTEGERS,
+    f32,
+    numpy_dtype,
+    significant_bits,
+)
 
 DTYPES = [numpy_dtype(element) for element in INTEGERS]
 
@@ -282,3 +292,21 @@ for source, target in (
             x = x[np.isfinite(x.astype(F64)) & np.isfinite(x.view(after).astype(F64))]
         expected = x.view(after).astype(F64) if after in (F16, BF16, F32, F64) else x.view(after)
         add("bitcast", [x], lambda _, expected=expected: expected, dtype=after, rtol=0.0, atol=0.0)
+
+# --- types of 8 bits and less -----------------------------------------------------------------------------------------
+
+for element in NARROW:
+    dtype, bits = numpy_dtype(element), significant_bits(element)
+    every = np.arange(2**bits, dtype=np.uint8).view(dtype)
+    x = np.array([-1000, -7.5, -3, -1.5, -0.0, 0, 1e-4, 0.3, 1, 1.25, 2.5, 5, 100, 500, INF, NAN], F32)
+    if element in NARROW_INTEGERS:
+        bounds = ml_dtypes.iinfo(dtype)
+        limited = (
+            np.trunc(np.nan_to_num(np.clip(x, float(bounds.min), float(bounds.max)))).astype(np.int8).astype(dtype)
+        )
+    else:
+        with np.errstate(all="ignore"):
+            limited = x.astype(dtype)
+    add("cast", [every], lambda x: x.astype(F32).astype(F64), dtype=f32)
+    add("cast", [x], lambda x, limited=limited: limited, dtype=element)
+    add("flip", [every], lambda x: x[::-1], axis=(0,))

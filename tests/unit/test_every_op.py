@@ -29,11 +29,13 @@ from tenon.dialects.types import (
     INTEGERS,
     ElementType,
     element_of,
+    element_type,
     is_bool,
     is_float,
     is_unsigned,
     numpy_dtype,
     shape_of,
+    significant_bits,
     tensor_type,
 )
 from tenon.runtime.knobs import knobs
@@ -104,7 +106,7 @@ def cosine_losses(x: Array, y: Array, target: Array, margin: float = 0.0, reduct
 
 ORACLES: dict[str, Callable[..., Any]] = {
     # The oracle of the row is for its dtype.
-    "tenon.bitcast": lambda x, dtype: np.asarray(x).view(dtype),
+    "tenon.bitcast": lambda x, dtype: np.asarray(x).view(numpy_dtype(element_type(dtype))),
     "tenon.nextafter": np.nextafter,
     "tenon.shift_right_logical": shifted,
     # For its shape.
@@ -119,7 +121,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
 """What takes the place of an oracle that is right for its own row alone; it gets the operands as they are."""
 
 SETTINGS: dict[str, Callable[[np.dtype[Any]], dict[str, Any]]] = {
-    "tenon.bitcast": lambda dtype: {"dtype": np.dtype(f"i{dtype.itemsize}")},
+    "tenon.bitcast": lambda dtype: {"dtype": f"i{significant_bits(element_type(dtype))}"},
 }
 """Settings that depend on the dtype of the operands."""
 

@@ -150,7 +150,7 @@ def test_bits_of_types_of_one_width() -> None:
         np.testing.assert_array_equal(codes(floats), every)
         np.testing.assert_array_equal(tenon.bitcast(floats, "ui8"), every)
     np.testing.assert_array_equal(codes(tenon.bitcast(codes_of("f4E2M1FN"), "i4")), np.arange(16))
-    for given, name in ((codes_of("i4"), "i8"), (codes_of("i4"), "i2"), (every, "i4"), (every > 3, "i8")):
+    for given, name in ((codes_of("i4"), "i8"), (codes_of("i4"), "i2"), (every, "i4")):
         with pytest.raises(tenon.InferenceError, match=r"tenon.bitcast: dtype is .*has not as many bits as"):
             tenon.bitcast(given, name)
 
