@@ -72,10 +72,14 @@ class CastOp(ElementwiseOp):
     """`x` converted to `dtype`.
 
     Floats become integers by truncation, limited to the range of the integer, NaN becoming 0 (NumPy leaves both open);
-    integers that do not fit wrap; what is not zero becomes True.
+    integers that do not fit wrap; what is not zero becomes True. Floats become narrower ones by rounding once, ties to
+    even; what is too large becomes an infinity, or NaN in a format without one, or the largest number in f4E2M1FN,
+    which has neither. f8E8M0FNU is powers of two: ties go up, and what is not positive is NaN. For other rules, `clip`
+    to the range of the format first.
 
     >>> tenon.cast(np.array([1.7, -1.7, 300.0, np.nan]), "i8")
     >>> tenon.cast(np.array([0, 1, 256]), "i8")
+    >>> tenon.cast(np.array([1.7, 0.3, 500.0]), "f8E4M3FN")
     """
 
     name = "tenon.cast"

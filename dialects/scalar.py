@@ -25,6 +25,7 @@ from tenon.dialects.types import (
     is_narrow,
     is_narrow_float,
     is_unsigned,
+    numpy_dtype,
     ui8,
     ui64,
 )
@@ -69,7 +70,9 @@ def emit_scalar(builder: OpBuilder, *operands: Value) -> Value:
 def scalar_constant(number: float, element: Attribute) -> Value:
     """An `arith.constant` of a scalar type. Unsigned integers wrap: -1 has every bit set."""
     if is_float(element) or is_narrow_float(element):
-        attr = FloatAttr(float(number), element)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        # As a cast has it: what a format of a few bits lacks, xDSL replaces by what is next to it.
+        known = float(numpy_dtype(element).type(number)) if is_narrow_float(element) else float(number)
+        attr = FloatAttr(known, element)  # pyright: ignore[reportArgumentType, reportCallIssue]
     elif is_bool(element):
         attr = IntegerAttr(int(bool(number)), element)  # pyright: ignore[reportArgumentType, reportCallIssue]
     elif is_unsigned(element):

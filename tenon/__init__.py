@@ -57,6 +57,7 @@ _WHERE: dict[str, str] = {
             "INTEGER_TENSOR",
             "INTEGRAL_TENSOR",
             "NUMERIC_TENSOR",
+            "STORED_TENSOR",
             "element_of",
             "element_type",
             "shape_of",

@@ -20,7 +20,7 @@ from tenon.dialects.families import CompositeOp, ElementwiseOp, PrimitiveOp
 from tenon.dialects.registry import registry
 from tenon.dialects.settings import REQUIRED
 from tenon.dialects.traits import NoGradient
-from tenon.dialects.types import BOOLS, FLOAT_TENSOR, FLOATS, INTEGERS, TensorConstraint, is_float
+from tenon.dialects.types import BOOLS, FLOAT_TENSOR, FLOATS, INTEGERS, NARROW, TensorConstraint, is_float
 from tenon.runtime.knobs import knobs
 from tenon.tools.api_reference import api_index, api_pages
 from tenon.tools.catalog import Entry, catalog, family_of, section_of, shown, title_and_rest
@@ -28,7 +28,7 @@ from tenon.tools.formula import Formula, formula
 from tenon.tools.markdown import prose
 
 _DEFINING = ("decompose", "scalar", "indexing", "source", "element", "target")
-_GROUPS = {"floats": FLOATS, "integers": INTEGERS, "i1": BOOLS}
+_GROUPS = {"floats": FLOATS, "integers": INTEGERS, "i1": BOOLS, "narrow types": NARROW}
 
 _CHAPTERS: dict[str, tuple[str, ...]] = {
     "Element by element": ("arithmetic", "comparison", "elementary", "pairwise", "special", "piecewise", "activation"),

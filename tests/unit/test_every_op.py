@@ -30,6 +30,7 @@ from tenon.dialects.types import (
     ElementType,
     element_of,
     element_type,
+    f8E8M0FNU,
     is_bool,
     is_float,
     is_unsigned,
@@ -205,11 +206,17 @@ def in_dtype(sample: Sample, group: Sequence[str], element: ElementType) -> Samp
     return dataclasses.replace(sample, args=args, settings=settings)
 
 
+# NumPy's zeros are bytes of 0, which is 2^-127 in f8E8M0FNU: that has no zero, and what is cast from one is NaN.
+PUTS_ZEROS = {"tenon.diag", "tenon.dilate", "tenon.tril", "tenon.triu"}
+
+
 def dtype_cases() -> Iterator[Any]:
     for name in SAMPLED:
         op = registry()[name]
         for group in groups_of(op):
             for element in declared(op, group):
+                if element == f8E8M0FNU and name in PUTS_ZEROS:
+                    continue
                 yield pytest.param(name, group, element, id=f"{name[6:]}-{'_'.join(group)}-{element}")
 
 
