@@ -76,6 +76,8 @@ def _power_of_two(node: Node, x: Any) -> Any:
         wide = ops.clip(wide, low, high)
     else:
         wide = ops.select(ops.less(wide, low), float("nan"), wide)
+        if mode == "down":  # what is finite
+            wide = ops.select(ops.less(wide, float("inf")), ops.minimum(wide, high), wide)
     nearest = ops.cast(ops.cast(wide, dtype=f8E8M0FNU), dtype=element_type(wide.dtype))
     if mode == "up":
         nearest = ops.select(ops.less(nearest, wide), nearest * 2.0, nearest)
