@@ -24,7 +24,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tenon.dialects.assembly import parse_op, print_op
-from tenon.dialects.inference import InferenceError, compatible
+from tenon.dialects.inference import InferenceError, check_addressable, compatible
 from tenon.dialects.known_results import KnownResults, KnownSettings
 from tenon.dialects.location import at_line
 from tenon.dialects.plain_arrays import plain_array
@@ -192,6 +192,8 @@ class TensorOp(IRDLOperation, ABC):
             inferred = cls.infer(*operand_types, **settings)
             types = inferred if isinstance(inferred, tuple) else (inferred,)
             cls.check_results(types)
+            for type_ in types:
+                check_addressable(type_)
         except InferenceError as error:
             message = str(error)
             where = "" if message.startswith(f"{cls.name}:") else f"{cls.name}: "

@@ -31,6 +31,9 @@ from tenon.dialects.types import (
 )
 from tenon.dialects.value import Value, emit, insertion_point, ops
 
+LARGEST_CONSTANT = (1 << 31) - 1
+"""The bytes of an array that is part of a program: code reaches its data by offsets of 32 bits."""
+
 
 @tensor_op
 class ConstantOp(StructuredOp):
@@ -56,6 +59,9 @@ class ConstantOp(StructuredOp):
         if _in_kernel() and (array.size == 1 or (array.size > 1 and not any(array.strides))):
             number = array[(0,) * array.ndim].item()
             return [filled(static_shape(self.results[0]), element_of(self.results[0].type), number)]
+        if array.nbytes > LARGEST_CONSTANT:
+            what = f"{self.results[0].type} takes {array.nbytes} bytes"
+            raise InferenceError(f"{what}, and a program holds constants of up to {LARGEST_CONSTANT}")
         return [emit(arith.ConstantOp(attribute)).result]
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.base import to_value
-from tenon.dialects.inference import normalize_axis
+from tenon.dialects.inference import InferenceError, check_addressable, normalize_axis
 from tenon.dialects.registry import tensor_function
 from tenon.dialects.size import Size
-from tenon.dialects.types import element_type, numpy_dtype
+from tenon.dialects.types import element_type, numpy_dtype, tensor_type
 from tenon.dialects.value import Value, insertion_point, ops
 
 
@@ -28,6 +28,11 @@ def full(shape: Sequence[int] | int, value: float, dtype: object = "f32") -> Any
     if value is None:
         raise TypeError("the value of a new tensor is None where a number is needed")
     number = np.asarray(value, numpy_dtype(element_type(dtype)))
+    if all(isinstance(extent, int) and extent >= 0 for extent in size):
+        try:
+            check_addressable(tensor_type(size, element_type(dtype)))
+        except InferenceError as error:
+            raise InferenceError(f"full: {error}") from None
     if insertion_point() is None:
         return np.full(size, number)
     if any(isinstance(extent, Size) for extent in size):

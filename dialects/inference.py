@@ -7,10 +7,11 @@ known sizes that disagree do, naming both and where they came from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 from xdsl.ir import Attribute
 
-from tenon.dialects.types import element_of, shape_of
+from tenon.dialects.types import element_of, numpy_dtype, shape_of
 
 Shape = tuple[int, ...] | None
 
@@ -93,6 +94,20 @@ def compatible(declared: Attribute, inferred: Attribute) -> bool:
     except InferenceError:
         return False
     return True
+
+
+def check_addressable(type_: Attribute) -> None:
+    """Raise unless the bytes of a result, as far as its size is known, can be counted in 63 bits."""
+    shape = shape_of(type_)
+    if shape is None or not all(type(size) is int and size >= 0 for size in shape):
+        return
+    count = prod(shape)
+    if count >= _FEWEST_TOO_MANY and count * numpy_dtype(element_of(type_)).itemsize >= 1 << 63:
+        raise InferenceError(f"the result {type_} has {count} elements, more than can be addressed")
+
+
+_FEWEST_TOO_MANY = 1 << 59
+"""The least number of elements, of 16 bytes at most, that can be too many."""
 
 
 def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:

@@ -415,7 +415,7 @@ class _KernelBufferizer(_FunctionBufferizer):
     def _split_shared_fills(self) -> None:
         """Give each op that accumulates into a fill one of its own: a fill is cheaper than a copy of one."""
         for fill in tuple(self._body.ops):
-            if not isinstance(fill, linalg.ops.FillOp) or fill.results[0].has_one_use():
+            if not isinstance(fill, linalg.ops.FillOp) or not fill.results or fill.results[0].has_one_use():
                 continue
             for use in tuple(fill.results[0].uses)[1:]:
                 op = use.operation

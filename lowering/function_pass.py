@@ -7,9 +7,12 @@ from collections.abc import Callable
 from typing import ClassVar, TypeAlias
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnrankedTensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from tenon.dialects.location import position_of
 
 Change: TypeAlias = Callable[[FuncOp], None]
 
@@ -34,4 +37,19 @@ class FunctionPass(ModulePass):
         change = self.change(op)
         for function in [function for function in op.ops if isinstance(function, FuncOp)]:
             if self.takes(function):
+                require_buffers(function, self.name)
                 change(function)
+
+
+def require_buffers(function: FuncOp, pass_name: str) -> None:
+    """Raise `PassFailedException` where a function that a pass is to change is not at the buffered stage yet."""
+    for op in function.walk():
+        types = (
+            *op.result_types,
+            *(type_ for region in op.regions for block in region.blocks for type_ in block.arg_types),
+        )
+        if any(isinstance(type_, TensorType | UnrankedTensorType) for type_ in types):
+            name = function.sym_name.data
+            raise PassFailedException(
+                f"{position_of(op)}{op.name} in @{name} works on tensors; bufferize before {pass_name}"
+            )

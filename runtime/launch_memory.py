@@ -25,7 +25,11 @@ class LaunchMemory:
 
     def aligned(self, size: int, what: str) -> Array:
         """So many bytes, not filled, at a multiple of `ALIGNMENT`; errors call them `what`."""
-        memory = np.empty(size + ALIGNMENT, np.uint8)
+        try:
+            memory = np.empty(size + ALIGNMENT, np.uint8)
+        except (MemoryError, ValueError):
+            needed = f"{what} takes {size} bytes at once"
+            raise MemoryError(f"{needed}, which cannot be allocated; compiled.memory() says what is in them") from None
         start = -memory.ctypes.data % ALIGNMENT
         return memory[start : start + size]
 

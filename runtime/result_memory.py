@@ -234,7 +234,11 @@ class _Pool:
 def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """A new array for a result, not filled."""
     known = pool() if is_large(shape, dtype) else None
-    return np.empty(shape, dtype) if known is None else known.empty(shape, dtype)
+    try:
+        return np.empty(shape, dtype) if known is None else known.empty(shape, dtype)
+    except MemoryError:
+        needed = f"a result of shape {tuple(shape)} and dtype {dtype} takes {prod(shape) * dtype.itemsize} bytes"
+        raise MemoryError(f"{needed}, which cannot be allocated") from None
 
 
 def is_large(shape: Sequence[int], dtype: np.dtype[Any]) -> bool:

@@ -1,0 +1,566 @@
+"""Texts of modules with something wrong in them, which the compiler has to take, or to refuse with a reason.
+
+The texts are those of `tests/lit`, of every stage, changed at random: tokens, numbers, types, lines, characters. Each
+is read, verified, printed and read back, and taken through random passes with a verification after each; what is at the
+tensor stage and small is run. An error has to be one that was raised on purpose. Anything else is a fault of the
+compiler, and so are an abort and a hang. As a command, it looks for such faults:
+
+    python tests/unit/mutated_texts.py --count 10000 --seed 1 --keep faults
+
+Every case follows from the seed and its number, so that `--first N --count 1` repeats one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import linecache
+import os
+import random
+import re
+import resource
+import select
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+LIT = Path(__file__).parents[1] / "lit"
+SECONDS = 30
+"""How long one case may take before it counts as a hang."""
+MEMORY = 6 << 30
+"""The address space of a worker, in bytes: memory that is not asked for by size alone is a fault as well."""
+LARGEST_TEXT = 12_000
+ELEMENTS_TO_RUN = 100_000
+
+TOKEN = re.compile(
+    r"%[\w$.-]+(?:#\d+)?|@[\w$.]+|\^\w+|#[\w.]+|![\w.]+|\"[^\"\n]*\"|\d+\.\d*(?:[eE][+-]?\d+)?|0x[0-9a-fA-F]+|\d+|"
+    r"[a-zA-Z_][\w.]*|->|::|\s+|."
+)
+NUMBERS = (
+    *(
+        "0",
+        "1",
+        "2",
+        "3",
+        "4",
+        "5",
+        "7",
+        "8",
+        "16",
+        "17",
+        "64",
+        "100",
+        "1000",
+        "-1",
+        "-2",
+        "-7",
+        "100000",
+        "2147483647",
+    ),
+    *("2147483648", "4294967296", "9223372036854775807", "9223372036854775808", "18446744073709551616", "-2147483649"),
+    *("1.0", "-0.0", "1e400", "0x7FC00000", "0xFFFFFFFFFFFFFFFF", "true", "false", "?", "*", "99999999999999999999999"),
+)
+ELEMENTS = (
+    *("f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64", "index"),
+    *("i4", "i128", "si8", "tf32", "f8E4M3FN", "f80", "f128", "none", "complex<f32>", "i0", "i65", "tuple<f32>"),
+)
+DIMENSIONS = (
+    "0",
+    "1",
+    "2",
+    "3",
+    "4",
+    "5",
+    "7",
+    "8",
+    "17",
+    "?",
+    "64",
+    "1000",
+    "100000",
+    "2147483648",
+    "4611686018427387904",
+)
+KINDS = ("tensor", "memref", "vector")
+
+
+@cache
+def texts() -> tuple[str, ...]:
+    """The modules in the lit tests, without comments."""
+    found: list[str] = []
+    for path in sorted(LIT.rglob("*.mlir")):
+        for chunk in path.read_text().split("// -----"):
+            lines = [line.partition("//")[0].rstrip() for line in chunk.splitlines()]
+            text = "\n".join(line for line in lines if line) + "\n"
+            if 1 < len(text) <= LARGEST_TEXT:
+                found.append(text)
+    return tuple(found)
+
+
+@cache
+def op_names() -> dict[str, tuple[str, ...]]:
+    """The names of ops in the texts, by dialect, with those of the tensor dialect that no text has."""
+    from tenon.dialects.registry import registry
+
+    names = {name for text in texts() for name in re.findall(r"\b(?:[a-z]+\.)[a-z_0-9.]+\b", text)} | {*registry()}
+    dialects: dict[str, list[str]] = {}
+    for name in sorted(names):
+        dialects.setdefault(name.partition(".")[0], []).append(name)
+    return {dialect: tuple(names) for dialect, names in dialects.items()}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of a search: a text, the passes to run on it, and whether it is to be run if it can be."""
+
+    text: str
+    passes: tuple[str, ...]
+    is_run: bool
+
+
+def case(seed: int, number: int) -> Case:
+    """The case of a number, which follows from it and the seed."""
+    chance = random.Random(f"{seed}:{number}")
+    text = _with_main(chance.choice(texts()))
+    for _ in range(chance.choice((0, 1, 1, 1, 1, 2, 2, 3, 5))):
+        text = chance.choices([*WEIGHTS_OF_MUTATIONS], [*WEIGHTS_OF_MUTATIONS.values()])[0](text, chance)
+    return Case(text, _passes(chance), chance.random() < 0.25)
+
+
+def _with_main(text: str) -> str:
+    """The text with its first function called `@main`, which some passes and runs ask for."""
+    first = re.search(r"func\.func @(\w+)\(", text)
+    return text if first is None or "@main" in text else re.sub(rf"@{first[1]}\b", "@main", text)
+
+
+def _passes(chance: random.Random) -> tuple[str, ...]:
+    from tenon.lowering.options import LoweringOptions
+    from tenon.lowering.pipeline import PASSES as LOWERING
+    from tenon.lowering.pipeline import stages
+    from tenon.passes.pipeline import PASSES
+
+    names = [name for name in (*PASSES, *LOWERING) if name not in ("specialize", "map-to-grid")]
+    if chance.random() < 0.5:
+        return tuple(chance.choices(names, k=chance.choice((1, 1, 2, 3))))
+    return (
+        ("lower",)
+        if chance.random() < 0.5
+        else chance.choice(stages(LoweringOptions(chance.choice((0, 128, 512))))).passes
+    )
+
+
+# --- mutations --------------------------------------------------------------------------------------------------------
+
+
+def _tokens(text: str) -> list[str]:
+    return TOKEN.findall(text)
+
+
+def _positions(tokens: Sequence[str], pattern: str) -> list[int]:
+    return [position for position, token in enumerate(tokens) if re.fullmatch(pattern, token)]
+
+
+def _number(text: str, chance: random.Random) -> str:
+    found = list(re.finditer(r"(?<![\w.%@#^-])-?\d+(?:\.\d+(?:[eE][+-]?\d+)?)?(?![\w.])", text))
+    return _put(text, chance.choice(found).span(), chance.choice(NUMBERS)) if found else text
+
+
+def _element(text: str, chance: random.Random) -> str:
+    found = list(re.finditer(r"(?<=[x<: (])(?:bf16|[fi]\d+|ui\d+|index)\b", text))
+    if not found:
+        return text
+    chosen, element = chance.choice(found), chance.choice(ELEMENTS)
+    if chance.random() < 0.3:
+        return re.sub(rf"\b{chosen[0]}\b|(?<=x){chosen[0]}\b", element, text)
+    return _put(text, chosen.span(), element)
+
+
+def _shape(text: str, chance: random.Random) -> str:
+    """Another dimension in one type, or in all that are equal to it; or one more or less; or another kind of type."""
+    found = list(re.finditer(r"(tensor|memref|vector)<((?:(?:\d+|\?)x)*)([^<>]*)>", text))
+    if not found:
+        return text
+    chosen = chance.choice(found)
+    dimensions = chosen[2].split("x")[:-1]
+    kind = chance.choice(KINDS) if chance.random() < 0.1 else chosen[1]
+    match chance.randrange(4):
+        case 0:
+            dimensions.insert(chance.randint(0, len(dimensions)), chance.choice(DIMENSIONS))
+        case 1 if dimensions:
+            del dimensions[chance.randrange(len(dimensions))]
+        case 2:
+            dimensions = ["*"]
+        case _ if dimensions:
+            dimensions[chance.randrange(len(dimensions))] = chance.choice(DIMENSIONS)
+    new = f"{kind}<{''.join(f'{size}x' for size in dimensions)}{chosen[3]}>"
+    return text.replace(chosen[0], new) if chance.random() < 0.6 else _put(text, chosen.span(), new)
+
+
+def _dimension_everywhere(text: str, chance: random.Random) -> str:
+    """One size, wherever it is a dimension or a number: such a text is often valid."""
+    found = re.findall(r"(?<=[<x])(\d+)(?=x)", text)
+    return re.sub(rf"(?<![\w.]){chance.choice(found)}(?=x|\b)", chance.choice(DIMENSIONS), text) if found else text
+
+
+def _unknown(text: str, chance: random.Random) -> str:
+    """Dimensions that are not known, in one place or everywhere."""
+    found = list(re.finditer(r"(?<=tensor<)(?:(?:\d+|\?)x)+(?=[a-z])", text))
+    if not found:
+        return text
+    chosen = chance.choice(found)
+    new = "*x" if chance.random() < 0.2 else re.sub(r"\d+", lambda m: "?" if chance.random() < 0.6 else m[0], chosen[0])
+    if chance.random() < 0.5:
+        return text.replace(f"<{chosen[0]}", f"<{new}")
+    return _put(text, chosen.span(), new)
+
+
+def _op(text: str, chance: random.Random) -> str:
+    found = [m for m in re.finditer(r"\b([a-z]+)\.[a-z_0-9.]+\b", text) if m[1] in op_names()]
+    if not found:
+        return text
+    chosen = chance.choice(found)
+    return _put(text, chosen.span(), chance.choice(op_names()[chosen[1]]))
+
+
+def _same_class(text: str, chance: random.Random) -> str:
+    """One token in the place of another one of its class: a value, a type, a name, a number."""
+    tokens = _tokens(text)
+    pattern = chance.choice((r"%.*", r"@.*", r"\^.*", r'".*"', r"[a-z].*", r"#.*", r"\d.*", r"[^\w\s]"))
+    places = _positions(tokens, pattern)
+    if len(places) > 1:
+        one, other = chance.sample(places, 2)
+        if chance.random() < 0.5:
+            tokens[one] = tokens[other]
+        else:
+            tokens[one], tokens[other] = tokens[other], tokens[one]
+    return "".join(tokens)
+
+
+def _token(text: str, chance: random.Random) -> str:
+    tokens = _tokens(text)
+    place = chance.randrange(len(tokens)) if tokens else 0
+    match chance.randrange(3):
+        case 0:
+            del tokens[place : place + chance.choice((1, 1, 2, 5))]
+        case 1:
+            tokens.insert(place, chance.choice(tokens or [""]))
+        case _:
+            tokens.insert(
+                place,
+                chance.choice(("(", "[", "{", "<", "tensor<", "{a = ", "-", "module {\n"))
+                * chance.choice((1, 3, 2000)),
+            )
+    return "".join(tokens)
+
+
+def _line(text: str, chance: random.Random) -> str:
+    lines = text.splitlines()
+    if len(lines) < 2:
+        return text
+    one, other = chance.sample(range(len(lines)), 2)
+    match chance.randrange(3):
+        case 0:
+            del lines[one]
+        case 1:
+            lines.insert(other, lines[one])
+        case _:
+            lines[one], lines[other] = lines[other], lines[one]
+    return "\n".join(lines) + "\n"
+
+
+def _setting(text: str, chance: random.Random) -> str:
+    """A list in brackets with one entry more, less or other; or a setting left out."""
+    found = list(re.finditer(r"\[([-\w., ]*)\]", text))
+    if not found:
+        return re.sub(r" \{[^{}\n]*\}", "", text, count=1)
+    chosen = chance.choice(found)
+    entries = [entry for entry in chosen[1].split(", ") if entry]
+    if entries and chance.random() < 0.6:
+        entries[chance.randrange(len(entries))] = chance.choice(NUMBERS)
+    elif entries and chance.random() < 0.5:
+        entries.pop()
+    else:
+        entries.insert(chance.randint(0, len(entries)), chance.choice(NUMBERS))
+    return _put(text, chosen.span(), f"[{', '.join(entries)}]")
+
+
+def _characters(text: str, chance: random.Random) -> str:
+    place = chance.randrange(len(text)) if text else 0
+    match chance.randrange(4):
+        case 0:
+            return text[:place] + chance.choice("\0\n\t{}()[]<>%@#^!\"'-:=,.x?*é\u2028\ud7ff0aZ") + text[place + 1 :]
+        case 1:
+            return text[:place] + text[place + chance.choice((1, 3, 20, 200)) :]
+        case 2:
+            return text[:place]
+        case _:
+            start = chance.randrange(len(text)) if text else 0
+            return text[:place] + text[start : start + chance.choice((1, 3, 20, 200))] + text[place:]
+
+
+def _put(text: str, span: tuple[int, int], new: str) -> str:
+    return text[: span[0]] + new + text[span[1] :]
+
+
+WEIGHTS_OF_MUTATIONS = {
+    _number: 10,
+    _element: 6,
+    _shape: 10,
+    _dimension_everywhere: 14,
+    _unknown: 10,
+    _op: 10,
+    _same_class: 12,
+    _token: 4,
+    _line: 8,
+    _setting: 12,
+    _characters: 4,
+}
+
+
+# --- what may happen --------------------------------------------------------------------------------------------------
+
+
+def fault(case: Case) -> str | None:
+    """What the compiler does with a case that it should not do; `None` where all is well."""
+    from xdsl.utils.exceptions import DiagnosticException, ParseError
+
+    expected = (
+        ParseError,
+        DiagnosticException,
+        ValueError,
+        TypeError,
+        NotImplementedError,
+        ArithmeticError,
+        RuntimeError,
+    )
+    steps: list[str] = []
+    try:
+        _compile(case, steps)
+    except (*expected, MemoryError) as error:
+        if (place := _not_on_purpose(error)) is not None:
+            return f"{steps[-1]}: {place}"
+        if steps[-1].endswith("left invalid ir") or steps[-1] == "read back":
+            return f"{steps[-1]}: {str(error).splitlines()[0]}"
+    except Exception as error:
+        return f"{steps[-1]}: {_place(error)}"
+    return None
+
+
+def _compile(case: Case, steps: list[str]) -> None:
+    from xdsl.context import Context
+
+    from tenon.lowering.pipeline import run_passes
+    from tenon.passes.verification import verify_module
+
+    steps.append("parse")
+    module = _parsed(case.text)
+    steps.append("verify")
+    verify_module(module)
+    steps.append("print")
+    text = str(module)
+    steps.append("read back")
+    verify_module(_parsed(text))
+    if case.is_run:
+        steps.append("run")
+        _run(module.clone())
+    for name in _lowering(module) if case.passes == ("lower",) else case.passes:
+        steps.append(name)
+        run_passes(Context(), module, [name])
+        steps.append(f"{name} left invalid ir")
+        verify_module(module)
+
+
+def _parsed(text: str) -> Any:
+    from tenon.dialects.module_parser import ModuleParser
+
+    return ModuleParser(_context(), text, "text.mlir").parse_module()
+
+
+@cache
+def _context() -> Any:
+    from tenon.dialects.xdsl_corrections import correct_xdsl
+    from tenon.runtime.lower import new_context
+
+    correct_xdsl()
+    return new_context()
+
+
+def _lowering(module: Any) -> Iterator[str]:
+    from tenon.lowering.options import LoweringOptions
+    from tenon.lowering.pipeline import stage_of, stages
+
+    order = stages(LoweringOptions(256))
+    start = [stage.name for stage in order].index(stage_of(module))
+    return (name for stage in order[start:] for name in stage.passes)
+
+
+def _run(module: Any) -> None:
+    """Run `@main` of a module at the tensor stage on small arguments; others have no bounds that are checked."""
+    import numpy as np
+    from xdsl.dialects.builtin import ShapedType, StringAttr
+
+    from tenon.dialects.types import element_of, numpy_dtype, shape_of
+    from tenon.lowering.pipeline import stage_of
+    from tenon.runtime.executables import executable
+    from tenon.runtime.interface import main_function
+    from tenon.tools.cli import fit_arguments, specialize_to
+
+    if stage_of(module) != "tensor" or not any(
+        getattr(op, "sym_name", None) == StringAttr("main") for op in module.ops
+    ):
+        return
+    for op in module.walk():
+        for value in (*op.results, *(a for region in op.regions for block in region.blocks for a in block.args)):
+            if (
+                isinstance(value.type, ShapedType)
+                and np.prod([max(n, 1) for n in value.type.get_shape()], dtype=float) > ELEMENTS_TO_RUN
+            ):
+                return
+    main = main_function(module)
+    shapes = [shape_of(type_) for type_ in main.function_type.inputs]
+    given = [
+        np.ones([3 if size < 0 else size for size in shape or ()], numpy_dtype(element_of(type_)))
+        for shape, type_ in zip(shapes, main.function_type.inputs, strict=True)
+    ]
+    arrays = fit_arguments(module, given)
+    specialize_to(module, arrays)
+    executable(module, "cpu", "main").run(arrays)
+
+
+def _not_on_purpose(error: BaseException) -> str | None:
+    """Where an error, or one that it was made of, was raised other than by a statement that raises it."""
+    while error is not None:
+        frame = _innermost(error.__traceback__)
+        if frame is not None and not _raises(frame) and not isinstance(error, MemoryError | RecursionError):
+            return _place(error)
+        cause = error.__cause__
+        if cause is None or type(cause).__name__ == "VerifyException":
+            return None
+        error = cause
+    return None
+
+
+def _innermost(trace: TracebackType | None) -> TracebackType | None:
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace
+
+
+def _raises(trace: TracebackType) -> bool:
+    """Whether the line is a `raise`, or is not of the compiler: xDSL's own are reported with their place."""
+    code = trace.tb_frame.f_code
+    if f"{os.sep}xdsl{os.sep}" in code.co_filename:
+        return True
+    return "raise" in linecache.getline(code.co_filename, trace.tb_lineno)
+
+
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    where = " < ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(frames))
+    text = str(error).splitlines()
+    return f"{type(error).__name__}: {text[0][:150] if text else ''} [{where}]"
+
+
+# --- workers ----------------------------------------------------------------------------------------------------------
+
+
+class Worker:
+    """A process that tries cases one by one, and is started again when one of them ends it."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def fault(self, number: int) -> str | None:
+        """What the compiler does with a case that it should not do; `None` where all is well."""
+        process = self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{number}\n".encode())
+        process.stdin.flush()
+        if not select.select([process.stdout], [], [], SECONDS)[0]:
+            self.end()
+            return f"hangs: no answer within {SECONDS} s"
+        answer = process.stdout.readline()
+        if not answer:
+            code = process.wait()
+            self.end()
+            return f"aborts: the process ended with status {code}"
+        return json.loads(answer)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self.process is None:
+            environment = os.environ | {"TENON_CACHE": "0", "TENON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+            command = [sys.executable, __file__, "--worker", "--seed", str(self.seed)]
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+            )
+        return self.process
+
+    def end(self) -> None:
+        """End the process, if there is one."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
+
+
+def faults(seed: int, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
+    """The cases among `numbers` that show a fault, and what it is."""
+    worker = Worker(seed)
+    try:
+        for number in numbers:
+            if (found := worker.fault(number)) is not None:
+                yield number, found
+    finally:
+        worker.end()
+
+
+def _work(seed: int) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        print(json.dumps(fault(case(seed, int(line)))), file=answers, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seed", type=int, default=0, help="where cases begin")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
+    parser.add_argument("--count", type=int, default=1000, help="how many cases to try")
+    parser.add_argument("--keep", type=Path, help="a folder for the texts that show a fault")
+    parser.add_argument("--here", action="store_true", help="try cases in this process, to look at one with a debugger")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        _work(options.seed)
+        return
+    numbers = range(options.first, options.first + options.count)
+    if options.here:
+        for number in numbers:
+            tried = case(options.seed, number)
+            print(f"{tried.text}\n{','.join(tried.passes)}\n{fault(tried)}")
+        return
+    kinds: dict[str, int] = {}
+    for number, found in faults(options.seed, numbers):
+        kind = re.sub(r"\d+", "N", found)
+        kinds[kind] = kinds.get(kind, 0) + 1
+        if kinds[kind] == 1:
+            print(f"{number}: {found}", flush=True)
+            if options.keep is not None:
+                options.keep.mkdir(parents=True, exist_ok=True)
+                tried = case(options.seed, number)
+                name = f"{options.seed}-{number}.mlir"
+                (options.keep / name).write_text(f"// {found}\n// {','.join(tried.passes)}\n{tried.text}")
+    print(f"{options.count} cases, {sum(kinds.values())} faults of {len(kinds)} kinds")
+
+
+if __name__ == "__main__":
+    main()

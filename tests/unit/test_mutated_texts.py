@@ -1,0 +1,71 @@
+"""Texts with something wrong in them are taken or refused with a reason; and those that once were neither."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from mutated_texts import Case, case, fault, faults
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+
+from tenon.dialects.module_parser import ModuleParser
+from tenon.passes.verification import verify_module
+from tenon.runtime.lower import new_context
+
+COUNT = 300
+
+
+def test_mutated_texts_are_taken_or_refused_with_a_reason() -> None:
+    seed = int(os.environ.get("TENON_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
+    found = [
+        f"{what}\n  python tests/unit/mutated_texts.py --here --count 1 --seed {seed} --first {number}"
+        for number, what in faults(seed, range(COUNT))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_cases_follow_from_their_seed() -> None:
+    assert [case(7, number) for number in range(5)] == [case(7, number) for number in range(5)]
+    assert case(7, 0) != case(8, 0)
+
+
+def test_faults_are_told_from_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  func.return %x : tensor<4xf32>\n}\n"
+    assert fault(Case(text, ("lower",), is_run=True)) is None
+    assert fault(Case(text.replace("%x :", "%z :"), (), is_run=False)) is None
+    monkeypatch.setattr("tenon.passes.verification.check_dominance", lambda module: {}["lost"])
+    found = fault(Case(text, (), is_run=False))
+    assert found is not None
+    assert found.startswith("verify: KeyError: 'lost'")
+
+
+def message(text: str) -> str:
+    """What is wrong with a text."""
+    with pytest.raises((ParseError, DiagnosticException)) as caught:
+        verify_module(ModuleParser(new_context(), text, "text.mlir").parse_module())
+    return str(caught.value)
+
+
+REFUSED = {
+    "deep": ("module {\n" * 2000, "nested too deeply"),
+    "deep attribute": ('"builtin.module"() ({}) {a = ' + "[" * 3000, "nested too deeply"),
+    "endless string": ('module { func.func @f() { %x " ' + "a " * 60, "End of file reached before closing string"),
+    "no region": (
+        'func.func @main(%x: tensor<2x2xf32>) {\n  %r = "linalg.matmul"(%x, %x, %x) '
+        "<{operandSegmentSizes = array<i32: 1, 1>}> ({}) : "
+        "(tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>\n  func.return\n}\n",
+        "text.mlir:2:3: linalg.matmul: ",
+    ),
+    "many elements": (
+        'func.func @f(%x: tensor<f32>) {\n  %y = "tenon.broadcast_to"(%x) '
+        "<{shape = array<i64: 4611686018427387904>}> : (tensor<f32>) -> tensor<4611686018427387904xf32>\n"
+        "  func.return\n}\n",
+        "text.mlir:2:3: tenon.broadcast_to: the result tensor<4611686018427387904xf32> has",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "reason"), REFUSED.values(), ids=REFUSED)
+def test_reasons(text: str, reason: str) -> None:
+    assert reason in message(text)
