@@ -1,4 +1,5 @@
-"""What xDSL 0.74 gets wrong: text that it does not read back as it printed it, or never ends to read, and a difference.
+"""What xDSL 0.74 gets wrong: text that it does not read back as it printed it, or never ends to read, an op that it
+does not verify, and a difference.
 
 - A hexadecimal number in a dense float literal is the bits of a float, as in MLIR. xDSL prints infinities, NaN and some
 large numbers that way (`dense<[0x7FC00000, 1.0]>`) but takes them for integers.
@@ -7,6 +8,7 @@ equal to itself, and -0.0 is to 0.0.
 - Numbers of a type that it has no bytes for (`dense<1> : tensor<2xi128>`) are an error in the text, not in xDSL.
 - A `linalg.generic` of several results has their types in parentheses.
 - A string that does not end takes time that doubles with each character that might belong to it.
+- `linalg.index` is verified to name a loop of its `linalg.generic`.
 - A number less an affine expression is computed as the expression less the number.
 """
 
@@ -17,16 +19,18 @@ from collections.abc import Callable
 from typing import Any
 
 from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr
-from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp
 from xdsl.ir.affine import AffineExpr
 from xdsl.parser import Parser
 from xdsl.parser.attribute_parser import AttrParser
+from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.mlir_lexer import MLIRLexer
 
 _Element = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
 _to_type = _Element.to_type
 _parse_dense_elements = AttrParser.parse_dense_int_or_fp_elements_attr
 _parse_generic = GenericOp.parse.__func__
+_verify_index_alone = IndexOp.verify_
 
 
 def _number_of_type(element: Any, parser: AttrParser, type_: Any) -> Any:
@@ -73,6 +77,14 @@ def _parse_dense(parser: AttrParser, type: Any) -> Any:
         parser.raise_error("dense: the numbers are of a type that has no form in memory", start, parser.pos)
 
 
+def _verify_index(op: IndexOp) -> None:
+    _verify_index_alone(op)
+    parent, number = op.parent_op(), op.dim.value.data
+    loops = len(parent.iterator_types) if isinstance(parent, GenericOp) else 0
+    if not 0 <= number < loops:
+        raise VerifyException(f"linalg.index: there is no loop {number} among the {loops} of linalg.generic")
+
+
 def _subtracted_from(expression: AffineExpr, other: AffineExpr | int) -> AffineExpr:
     return expression * -1 + other
 
@@ -82,6 +94,7 @@ def correct_xdsl() -> None:
     _Element.to_type = _number_of_type  # pyright: ignore[reportAttributeAccessIssue]
     DenseIntOrFPElementsAttr.is_splat = _is_splat  # pyright: ignore[reportAttributeAccessIssue]
     AttrParser.parse_dense_int_or_fp_elements_attr = _parse_dense  # pyright: ignore[reportAttributeAccessIssue]
+    IndexOp.verify_ = _verify_index
     MLIRLexer._unescaped_characters_regex = _STRING  # pyright: ignore[reportPrivateUsage]
     AffineExpr.__rsub__ = _subtracted_from  # pyright: ignore[reportAttributeAccessIssue]
     GenericOp.parse = classmethod(_parse_generic_of_several_results)  # pyright: ignore[reportAttributeAccessIssue]

@@ -28,7 +28,7 @@ class LaunchMemory:
         try:
             memory = np.empty(size + ALIGNMENT, np.uint8)
         except (MemoryError, ValueError):
-            needed = f"{what} takes {size} bytes at once"
+            needed = f"the {what} takes {size} bytes at once"
             raise MemoryError(f"{needed}, which cannot be allocated; compiled.memory() says what is in them") from None
         start = -memory.ctypes.data % ALIGNMENT
         return memory[start : start + size]

@@ -515,7 +515,9 @@ def faults(seed: int, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
     """The cases among `numbers` that show a fault, and what it is."""
     worker = Worker(seed)
     try:
-        for number in numbers:
+        for tried, number in enumerate(numbers):
+            if tried and tried % 500 == 0:
+                print(f"{tried} cases", file=sys.stderr)
             if (found := worker.fault(number)) is not None:
                 yield number, found
     finally:

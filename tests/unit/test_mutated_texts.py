@@ -57,6 +57,12 @@ REFUSED = {
         "(tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>\n  func.return\n}\n",
         "text.mlir:2:3: linalg.matmul: ",
     ),
+    "index of no loop": (
+        "func.func @f(%x: memref<4xf32>) {\n  linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>], "
+        'iterator_types = ["parallel"]} outs(%x : memref<4xf32>) {\n  ^bb0(%e: f32):\n    %i = linalg.index 1 : index\n'
+        "    linalg.yield %e : f32\n  }\n  func.return\n}\n",
+        "text.mlir:4:5: linalg.index: there is no loop 1 among the 1 of linalg.generic",
+    ),
     "many elements": (
         'func.func @f(%x: tensor<f32>) {\n  %y = "tenon.broadcast_to"(%x) '
         "<{shape = array<i64: 4611686018427387904>}> : (tensor<f32>) -> tensor<4611686018427387904xf32>\n"
