@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BranchTypes(InfersTypes):
-    """What all regions give."""
+    """What both regions give."""
 
     def infer_return_types(self, op: Operation) -> Sequence[Attribute]:
-        types = [[value.type for value in yielded(region)] for region in op.regions]
-        return [_joined(*given, result.type) for *given, result in zip(*types, op.results, strict=True)]
+        first, second = ([value.type for value in yielded(region)] for region in op.regions)
+        return [_joined(a, b, result.type) for a, b, result in zip(first, second, op.results, strict=True)]
 
 
 @dataclass(frozen=True)

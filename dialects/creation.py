@@ -28,7 +28,7 @@ def full(shape: Sequence[int] | int, value: float, dtype: object = "f32") -> Any
     if value is None:
         raise TypeError("the value of a new tensor is None where a number is needed")
     number = np.asarray(value, numpy_dtype(element_type(dtype)))
-    if all(isinstance(extent, int) and extent >= 0 for extent in size):
+    if all(type(extent) is int and extent >= 0 for extent in size):
         try:
             check_addressable(tensor_type(size, element_type(dtype)))
         except InferenceError as error:

@@ -138,7 +138,8 @@ class ModuleParser(Parser):
         self.parse_punctuation(":", " in dense attribute")
         found: Any = self._parse_dense_literal_type()
         element = found.element_type
-        one = DenseIntOrFPElementsAttr.from_list(TensorType(element, ()), [number.to_type(self, element)])
+        values: Any = [number.to_type(self, element)]
+        one = DenseIntOrFPElementsAttr.from_list(TensorType(element, ()), values)
         return DenseIntOrFPElementsAttr(found, BytesAttr(one.data.data * prod(found.get_shape())))
 
 

@@ -1,4 +1,4 @@
-"""What xDSL 0.74 gets wrong: text that it does not read back as it printed it, or never ends to read, an op that it
+"""What xDSL 0.74 gets wrong: text that it does not read back as it printed it, or never ends to read, ops that it
 does not verify, and a difference.
 
 - A hexadecimal number in a dense float literal is the bits of a float, as in MLIR. xDSL prints infinities, NaN and some
@@ -8,7 +8,7 @@ equal to itself, and -0.0 is to 0.0.
 - Numbers of a type that it has no bytes for (`dense<1> : tensor<2xi128>`) are an error in the text, not in xDSL.
 - A `linalg.generic` of several results has their types in parentheses.
 - A string that does not end takes time that doubles with each character that might belong to it.
-- `linalg.index` is verified to name a loop of its `linalg.generic`.
+- `linalg.index` has to name a loop of its `linalg.generic`, and a constant step of a loop of `scf` to be positive.
 - A number less an affine expression is computed as the expression less the number.
 """
 
@@ -18,8 +18,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, IntegerAttr
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
+from xdsl.dialects.scf import ForOp, ParallelOp
 from xdsl.ir.affine import AffineExpr
 from xdsl.parser import Parser
 from xdsl.parser.attribute_parser import AttrParser
@@ -30,7 +32,6 @@ _Element = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsag
 _to_type = _Element.to_type
 _parse_dense_elements = AttrParser.parse_dense_int_or_fp_elements_attr
 _parse_generic = GenericOp.parse.__func__
-_verify_index_alone = IndexOp.verify_
 
 
 def _number_of_type(element: Any, parser: AttrParser, type_: Any) -> Any:
@@ -78,11 +79,32 @@ def _parse_dense(parser: AttrParser, type: Any) -> Any:
 
 
 def _verify_index(op: IndexOp) -> None:
-    _verify_index_alone(op)
     parent, number = op.parent_op(), op.dim.value.data
     loops = len(parent.iterator_types) if isinstance(parent, GenericOp) else 0
     if not 0 <= number < loops:
         raise VerifyException(f"linalg.index: there is no loop {number} among the {loops} of linalg.generic")
+
+
+def _verify_steps(op: ForOp | ParallelOp) -> None:
+    for step in (op.step,) if isinstance(op, ForOp) else op.step:
+        owner = step.owner
+        value = owner.value if isinstance(owner, ConstantOp) else None
+        if isinstance(value, IntegerAttr) and value.value.data <= 0:
+            raise VerifyException(f"{op.name}: step is {value.value.data} where a positive number is needed")
+
+
+def _verified_by(verify: Callable[[Any], None], check: Callable[[Any], None]) -> Callable[[Any], None]:
+    def verify_(op: Any) -> None:
+        verify(op)
+        check(op)
+
+    return verify_
+
+
+_VERIFIERS = {
+    kind: _verified_by(kind.verify_, check)
+    for kind, check in ((IndexOp, _verify_index), (ForOp, _verify_steps), (ParallelOp, _verify_steps))
+}
 
 
 def _subtracted_from(expression: AffineExpr, other: AffineExpr | int) -> AffineExpr:
@@ -94,7 +116,8 @@ def correct_xdsl() -> None:
     _Element.to_type = _number_of_type  # pyright: ignore[reportAttributeAccessIssue]
     DenseIntOrFPElementsAttr.is_splat = _is_splat  # pyright: ignore[reportAttributeAccessIssue]
     AttrParser.parse_dense_int_or_fp_elements_attr = _parse_dense  # pyright: ignore[reportAttributeAccessIssue]
-    IndexOp.verify_ = _verify_index
+    for kind, verify in _VERIFIERS.items():
+        kind.verify_ = verify  # pyright: ignore[reportAttributeAccessIssue]
     MLIRLexer._unescaped_characters_regex = _STRING  # pyright: ignore[reportPrivateUsage]
     AffineExpr.__rsub__ = _subtracted_from  # pyright: ignore[reportAttributeAccessIssue]
     GenericOp.parse = classmethod(_parse_generic_of_several_results)  # pyright: ignore[reportAttributeAccessIssue]

@@ -48,7 +48,7 @@ def infer_shapes(module: ModuleOp) -> None:
     functions = [f for f in functions_by_name(module).values() if f.body.blocks]
     if all(map(_is_known, functions)):
         return
-    called = {name for function in functions for name in referenced_symbols(function.body.block)}
+    called = {name for function in functions for name in referenced_symbols(function)}
     inference = ShapeInference(module)
     for function in functions:
         if not is_private(function) or function.sym_name.data not in called:
@@ -138,7 +138,7 @@ class ShapeInference:
             is_own = shapes == tuple([shape_of(type_) for type_ in callee.function_type.inputs])
             # Known before it is inferred: a function that calls itself has the results that it declares.
             known = instances[shapes] = callee if is_own else self._copy(callee)
-            refine_values(known.body.block.args, types, f"func.call: argument of @{name}")
+            refine_values(known.body.blocks[0].args, types, f"func.call: argument of @{name}")
             self.function(known)
         return known
 

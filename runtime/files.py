@@ -33,6 +33,11 @@ def replacing(path: Path) -> Generator[Path]:
         if path.exists():
             temporary.chmod(path.stat().st_mode)
         temporary.replace(path)
+    except OSError as error:
+        # What could not be written is `path`, for all that anybody knows.
+        if error.filename == str(temporary):
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -119,10 +119,20 @@ def _generated(kind: str, text: str) -> np.ndarray[Any, Any]:
         if wrong := [size for size in sizes if not size.isdecimal()]:
             raise ValueError(f"{wrong[0]!r} is no size")
         shape, element = tuple(int(s) for s in sizes), numpy_dtype(element_type(dtype))
+        if seed and not seed.isdecimal():
+            raise ValueError(f"seed {seed!r} is no number")
         generator = np.random.default_rng(int(seed or "0"))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{kind}:{text}: {error}; write shape and dtype like {kind}:4x3xf32") from None
     count = prod(shape)
+    try:
+        return _values(kind, count, element, generator).reshape(shape)
+    except (MemoryError, ValueError, OverflowError):
+        needed = f"{count} elements take {count * element.itemsize} bytes"
+        raise ValueError(f"{kind}:{text}: {needed}, which cannot be allocated") from None
+
+
+def _values(kind: str, count: int, element: np.dtype[Any], generator: np.random.Generator) -> np.ndarray[Any, Any]:
     if kind == "random":
         if stand_in(element).kind in "iub":
             values = generator.integers(
@@ -132,7 +142,7 @@ def _generated(kind: str, text: str) -> np.ndarray[Any, Any]:
             values = generator.standard_normal(count)
     else:
         values = {"zeros": np.zeros, "ones": np.ones, "iota": np.arange}[kind](count)
-    return values.astype(element).reshape(shape)
+    return values.astype(element)
 
 
 @click.group()

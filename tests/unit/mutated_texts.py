@@ -20,6 +20,7 @@ import random
 import re
 import resource
 import select
+import signal
 import subprocess
 import sys
 import traceback
@@ -32,7 +33,9 @@ from typing import Any
 
 LIT = Path(__file__).parents[1] / "lit"
 SECONDS = 30
-"""How long one case may take before it counts as a hang."""
+"""How long the processor may work on one case before it counts as a hang."""
+WAIT = 600
+"""How many seconds to wait for an answer: on a busy machine much more than what the processor takes."""
 MEMORY = 6 << 30
 """The address space of a worker, in bytes: memory that is not asked for by size alone is a fault as well."""
 LARGEST_TEXT = 12_000
@@ -189,15 +192,14 @@ def _shape(text: str, chance: random.Random) -> str:
     chosen = chance.choice(found)
     dimensions = chosen[2].split("x")[:-1]
     kind = chance.choice(KINDS) if chance.random() < 0.1 else chosen[1]
-    match chance.randrange(4):
-        case 0:
-            dimensions.insert(chance.randint(0, len(dimensions)), chance.choice(DIMENSIONS))
-        case 1 if dimensions:
-            del dimensions[chance.randrange(len(dimensions))]
-        case 2:
-            dimensions = ["*"]
-        case _ if dimensions:
-            dimensions[chance.randrange(len(dimensions))] = chance.choice(DIMENSIONS)
+    what = chance.randrange(4)
+    if what == 0:
+        dimensions.insert(chance.randint(0, len(dimensions)), chance.choice(DIMENSIONS))
+    elif what == 1:
+        dimensions = ["*"]
+    elif dimensions:
+        place = chance.randrange(len(dimensions))
+        dimensions[place : place + 1] = [] if what == 2 else [chance.choice(DIMENSIONS)]
     new = f"{kind}<{''.join(f'{size}x' for size in dimensions)}{chosen[3]}>"
     return text.replace(chosen[0], new) if chance.random() < 0.6 else _put(text, chosen.span(), new)
 
@@ -435,7 +437,7 @@ def _run(module: Any) -> None:
 
 def _not_on_purpose(error: BaseException) -> str | None:
     """Where an error, or one that it was made of, was raised other than by a statement that raises it."""
-    while error is not None:
+    while True:
         frame = _innermost(error.__traceback__)
         if frame is not None and not _raises(frame) and not isinstance(error, MemoryError | RecursionError):
             return _place(error)
@@ -443,7 +445,6 @@ def _not_on_purpose(error: BaseException) -> str | None:
         if cause is None or type(cause).__name__ == "VerifyException":
             return None
         error = cause
-    return None
 
 
 def _innermost(trace: TracebackType | None) -> TracebackType | None:
@@ -484,14 +485,15 @@ class Worker:
         assert process.stdout is not None
         process.stdin.write(f"{number}\n".encode())
         process.stdin.flush()
-        if not select.select([process.stdout], [], [], SECONDS)[0]:
+        if not select.select([process.stdout], [], [], WAIT)[0]:
             self.end()
-            return f"hangs: no answer within {SECONDS} s"
+            return f"hangs: no answer within {WAIT} s"
         answer = process.stdout.readline()
         if not answer:
             code = process.wait()
             self.end()
-            return f"aborts: the process ended with status {code}"
+            is_slow = code == -signal.SIGPROF
+            return f"hangs: {SECONDS} s of work" if is_slow else f"aborts: the process ended with status {code}"
         return json.loads(answer)
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -529,6 +531,8 @@ def _work(seed: int) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
+        # Ends the process, in native code as well.
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
         print(json.dumps(fault(case(seed, int(line)))), file=answers, flush=True)
 
 

@@ -63,6 +63,10 @@ REFUSED = {
         "    linalg.yield %e : f32\n  }\n  func.return\n}\n",
         "text.mlir:4:5: linalg.index: there is no loop 1 among the 1 of linalg.generic",
     ),
+    "step of zero": (
+        "func.func @f() {\n  %z = arith.constant 0 : index\n  scf.for %i = %z to %z step %z {\n  }\n  func.return\n}\n",
+        "text.mlir:3:3: scf.for: step is 0 where a positive number is needed",
+    ),
     "many elements": (
         'func.func @f(%x: tensor<f32>) {\n  %y = "tenon.broadcast_to"(%x) '
         "<{shape = array<i64: 4611686018427387904>}> : (tensor<f32>) -> tensor<4611686018427387904xf32>\n"
