@@ -31,8 +31,10 @@ class _NotPython(Exception):
 
 def _import(source: str) -> None:
     path = Path(source)
-    if path.is_dir() and (path / "__init__.py").is_file():
+    if path.is_dir():
         path = path / "__init__.py"
+        if not path.is_file():
+            raise _NotPython
     if not path.is_file():
         _import_module(source)
     elif (path.parent / "__init__.py").is_file():

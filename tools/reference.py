@@ -146,7 +146,7 @@ def _page(entries: Sequence[Entry]) -> str:
 
 def _entry(entry: Entry) -> Iterator[str]:
     yield f'## `{entry.name}` <a id="{entry.name}"></a>\n'
-    yield f"```python\ntenon.{entry.name}{entry.signature}\n```\n"
+    yield f"```python\n{entry.call}{entry.signature}\n```\n"
     yield f"{prose(entry.text)}\n"
     if entry.op is not None:
         yield from _derived(entry.op)

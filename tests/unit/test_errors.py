@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.utils.exceptions import PassFailedException
 
 import tenon
 
@@ -122,7 +123,7 @@ def test_value_of_a_trace_that_failed() -> None:
         (
             lambda x: tenon.softmax(x, axes=1),
             (floats(2, 3),),
-            r"tenon.softmax: unknown setting 'axes' \(settings: axis\)",
+            r"tenon.softmax: unknown setting 'axes' \(settings: axis\), did you mean 'axis'",
         ),
         (lambda x: tenon.sum(x, axis="0"), (floats(2),), "tenon.sum: setting 'axis': '0' is not a tuple of integers"),
         (tenon.exp, (), "tenon.exp: operand 'x' is missing"),
@@ -136,6 +137,37 @@ def test_messages_of_ops(function: Any, arguments: Any, message: str, jitted: bo
     call = tenon.jit(lambda *a: function(*a)) if jitted else function
     with pytest.raises((TypeError, ValueError), match=message):
         call(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            lambda x: tenon.zeros((1 << 20, 1 << 20)),
+            "tenon.constant: tensor<1048576x1048576xf32> takes 4398046511104 bytes, and a program holds",
+        ),
+        (
+            lambda x: tenon.broadcast_to(x, (1 << 20, 1 << 22)),
+            r"a result of shape \(1048576, 4194304\) and dtype float32 takes 17592186044416 bytes, which cannot",
+        ),
+        (
+            lambda x: tenon.sum(tenon.sort(tenon.broadcast_to(x, (1 << 22, 1 << 20)), axis=0)),
+            "what the program computes on the way to its results takes 35184372088832 bytes at once, which cannot be",
+        ),
+        (
+            lambda x: tenon.broadcast_to(x, (1 << 31, 1 << 31)),
+            "tenon.broadcast_to: the result tensor<2147483648x2147483648xf32> has 4611686018427387904 elements",
+        ),
+        (
+            lambda x: tenon.zeros((1 << 31, 1 << 31)),
+            "full: the result tensor<2147483648x2147483648xf32> has 4611686018427387904 elements",
+        ),
+    ],
+    ids=["constant", "result", "intermediate", "elements", "literal"],
+)
+def test_arrays_that_no_memory_holds_are_named_with_their_sizes(function: Any, message: str) -> None:
+    with pytest.raises((MemoryError, ValueError, PassFailedException), match=message):
+        tenon.jit(function)(np.float32(1))
 
 
 @pytest.mark.parametrize(

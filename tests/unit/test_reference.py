@@ -10,11 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 import tenon
+from tenon.dialects import registry as registry_module
 from tenon.dialects.registry import registry
 from tenon.dialects.value import Value
 from tenon.tools import reference
 from tenon.tools.api_reference import api_pages
-from tenon.tools.catalog import Entry, catalog
+from tenon.tools.catalog import Entry, catalog, find_entry
 from tenon.tools.cli import main
 from tenon.tools.formula import formula
 from tenon.tools.reference import pages, plotted
@@ -125,6 +126,33 @@ def test_ops_of_a_page_in_no_chapter_are_listed(monkeypatch: pytest.MonkeyPatch)
     index = pages()["index.md"]
     assert "## Only these\n\n### [Losses as optimizers minimize them](loss.md)" in index
     assert index.index("## Further ops") < index.index("### [Arithmetic](arithmetic.md)")
+
+
+def test_ops_are_listed_as_they_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    for table in ("_REGISTRY", "_FUNCTIONS"):
+        monkeypatch.setattr(registry_module, table, dict(getattr(registry_module, table)))
+
+    def define(op_name: str) -> None:
+        @tenon.tensor_op
+        class OneMoreOp(tenon.ElementwiseOp):
+            """The exponential of `x`, once more."""
+
+            name = op_name
+            x = tenon.operand_def(tenon.FLOAT_TENSOR)
+            result = tenon.result_def(tenon.FLOAT_TENSOR)
+
+            @staticmethod
+            def scalar(x: Value) -> Value:
+                return tenon.exp(x)
+
+    define("reference_test.once_more")
+    with pytest.warns(UserWarning, match="stays the function of Tenon's own"):
+        define("reference_test.exp")
+    assert find_entry("once_more").call == find_entry("reference_test.once_more").call == "tenon.once_more"
+    assert find_entry("reference_test.exp").call.endswith(".OneMoreOp.apply")
+    assert find_entry("tenon.exp").call == find_entry("exp").call == "tenon.exp"
+    with pytest.raises(ValueError, match="there is no op or function named 'sofmax', did you mean 'softmax'"):
+        find_entry("sofmax")
 
 
 def test_command_lists_functions() -> None:
