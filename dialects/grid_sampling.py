@@ -18,6 +18,7 @@ from tenon.dialects.families import CompositeOp
 from tenon.dialects.inference import InferenceError, Shape, refine, show
 from tenon.dialects.reduction import in_compute_type
 from tenon.dialects.settings import setting
+from tenon.dialects.size import Size
 from tenon.dialects.types import FLOAT_TENSOR, INTEGER_TENSOR, element_of, shape_of, tensor_type
 from tenon.dialects.value import Value, ops
 from tenon.dialects.windows import Padding, Sizes, Windows, check_padding, each
@@ -56,9 +57,21 @@ def _cubic_taps(place: Value) -> list[Tap]:
     return [Tap(first + float(offset), weight, None) for offset, weight in zip((-1, 0, 1, 2), weights, strict=True)]
 
 
+def _extent(size: int, like: Value) -> Any:
+    """A size as a number to compute with: a tensor of the dtype of `like` where it is known at run time only."""
+    return ops.cast(ops.size(value=size), dtype=like.element_type) if isinstance(size, Size) else float(size)
+
+
+def _clipped(place: Value, high: Any) -> Value:
+    """`place` brought into [0, high]."""
+    if isinstance(high, float):
+        return ops.clip(place, low=0.0, high=high)
+    return ops.minimum(ops.maximum(place, 0.0), high)
+
+
 def _masked(tap: Tap, size: int) -> Tap:
     """The tap, which does not count outside of the image."""
-    return tap._replace(inside=ops.logical_and(tap.place >= 0.0, tap.place <= size - 1.0))
+    return tap._replace(inside=ops.logical_and(tap.place >= 0.0, tap.place <= _extent(size, tap.place) - 1.0))
 
 
 def _combined(x: Value, images: Value, axes: Sequence[Sequence[Tap]], image: Sequence[int], how: str = "add") -> Value:
@@ -71,7 +84,7 @@ def _combined(x: Value, images: Value, axes: Sequence[Sequence[Tap]], image: Seq
     for taps in product(*axes):
         index, scale = images, None
         for tap, size in zip(taps, image, strict=True):
-            along = ops.cast(ops.clip(tap.place, low=0.0, high=size - 1.0), dtype="i64")
+            along = ops.cast(_clipped(tap.place, _extent(size, tap.place) - 1.0), dtype="i64")
             index = index * size + along
             weight = tap.weight
             if tap.inside is not None:
@@ -101,22 +114,24 @@ def _each_image(count: int) -> Value:
 # --- grid_sample ------------------------------------------------------------------------------------------------------
 
 
-def _reflected(place: Value, low: float, high: float) -> Value:
+def _reflected(place: Value, low: float, high: Any) -> Value:
     """`place` mirrored at `low` and `high` as often as needed: a wave of triangles."""
     span = high - low
-    if span <= 0:
+    if isinstance(span, float) and span <= 0:
         return place * 0.0 + low
-    turned = ops.remainder(place - low, 2.0 * span)
-    return (span + low) - ops.abs(turned - span)
+    turned = ops.remainder(place - low, span * 2.0)
+    mirrored = (span + low) - ops.abs(turned - span)
+    return mirrored if isinstance(span, float) else ops.select(span > 0.0, mirrored, low)
 
 
 def _within(place: Value, size: int, padding_mode: str, align_corners: bool) -> Value:
     """A place brought into the image, unless outside of it there are zeros."""
     if padding_mode == "zeros":
         return place
+    extent = _extent(size, place)
     if padding_mode == "reflection":
-        place = _reflected(place, 0.0, size - 1.0) if align_corners else _reflected(place, -0.5, size - 0.5)
-    return ops.clip(place, low=0.0, high=size - 1.0)
+        place = _reflected(place, 0.0, extent - 1.0) if align_corners else _reflected(place, -0.5, extent - 0.5)
+    return _clipped(place, extent - 1.0)
 
 
 def _grid_taps(place: Value, size: int, mode: str, padding_mode: str, align_corners: bool) -> list[Tap]:
@@ -179,7 +194,8 @@ class GridSampleOp(CompositeOp):
         axes: list[list[Tap]] = []
         for axis, size in enumerate(image):
             part = _column(places, len(image) - 1 - axis)
-            scaled = (part + 1.0) * ((size - 1) / 2) if align_corners else ((part + 1.0) * size - 1.0) * 0.5
+            extent = _extent(size, part)
+            scaled = (part + 1.0) * ((extent - 1.0) * 0.5) if align_corners else ((part + 1.0) * extent - 1.0) * 0.5
             axes.append(_grid_taps(scaled, size, mode, padding_mode, align_corners))
         sampled = _combined(_channels_last(x), _each_image(batch), axes, image)
         moved = ops.transpose(sampled, permutation=(0, 2, 1)).astype(x.element_type)
@@ -208,8 +224,9 @@ def _equal(what: str, **sizes: int) -> int:
 
 def _roi_taps(place: Value, size: int) -> list[Tap]:
     """Linear interpolation up to one element beyond the ends, where the end continues, and nothing further out."""
-    inside = ops.logical_and(place >= -1.0, place <= float(size))
-    low, high = _linear_taps(ops.clip(place, low=0.0, high=size - 1.0))
+    extent = _extent(size, place)
+    inside = ops.logical_and(place >= -1.0, place <= extent)
+    low, high = _linear_taps(_clipped(place, extent - 1.0))
     return [tap._replace(inside=inside) for tap in (low, high)]
 
 
