@@ -166,7 +166,6 @@ class GridSampleOp(CompositeOp):
     padding_mode = setting(str, default="zeros", choices=("zeros", "border", "reflection"))
     align_corners = setting(bool, default=False)
     result = result_def(FLOAT_TENSOR)
-    PROMOTED: ClassVar[tuple[str, ...] | None] = ()
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
@@ -262,7 +261,7 @@ class RoiAlignOp(CompositeOp):
     aligned = setting(bool, default=True)
     mode = setting(str, default="avg", choices=("avg", "max"))
     result = result_def(FLOAT_TENSOR)
-    PROMOTED: ClassVar[tuple[str, ...] | None] = ()
+    PROMOTED: ClassVar[tuple[str, ...] | None] = ("x", "rois")
 
     @staticmethod
     def check(**settings: Any) -> None:

@@ -415,6 +415,9 @@ def import_(file: str, output: Path | None, specifications: tuple[str, ...]) -> 
 
 def _specification(text: str) -> tuple[str, Any]:
     name, separator, given = text.rpartition("=")
+    if not separator:
+        # Names may have colons themselves, as those of TensorFlow do.
+        name, separator, given = text.rpartition(":")
     if not separator or not name:
         raise ValueError(f"input {text!r} is not like NAME=4x3")
     sizes = given.split("x")

@@ -24,7 +24,7 @@ from tenon.onnx.functions import check_supported
 from tenon.onnx.graph import DEFAULT_DOMAIN, Graph, GraphNode, TensorInfo
 from tenon.onnx.importer import Importer
 from tenon.onnx.model_file import ModelFile, read_file
-from tenon.onnx.node import NeedsValue, OnnxError, Operand
+from tenon.onnx.node import NeedsSizes, NeedsValue, OnnxError, Operand
 from tenon.passes.dce import Effects, erase_dead_ops
 from tenon.runtime.arguments import ShapeDtype, as_array
 from tenon.runtime.collection import collection_paused
@@ -258,7 +258,15 @@ class Model:
             message = str(error)
             if message.startswith(self.name):
                 raise
+            if isinstance(error, NeedsSizes):
+                message += self._how_to_state_sizes(arguments)
             raise OnnxError(f"{self.name}: {message}") from error.__cause__
+
+    def _how_to_state_sizes(self, arguments: Mapping[str, Operand]) -> str:
+        """What of inputs with open sizes has to be said, as the command line takes it."""
+        is_open = [info for info in self.inputs if any(size < 0 for size in arguments[info.name].shape)]
+        shown = [f"--input {info.name}=" + "x".join(map(_example_size, arguments[info.name].shape)) for info in is_open]
+        return f"; state those of the inputs, as in {' '.join(shown)}" if shown else ""
 
     def _joined(self, weights: Mapping[str, Any], inputs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The outputs in the trace of another function."""
@@ -318,6 +326,10 @@ class Model:
             self._needed[signature] = needed
             self._executables[_key(signature, needed, arguments)] = made
             return made, needed
+
+
+def _example_size(size: int) -> str:
+    return str(size) if size >= 0 else "4"
 
 
 def _number(value: float, info: TensorInfo, where: str) -> Array:

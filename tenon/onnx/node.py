@@ -26,6 +26,10 @@ class OnnxError(ValueError):
     """A model cannot be read, imported or run; the message names the file or the node."""
 
 
+class NeedsSizes(OnnxError):
+    """An operator needs to know sizes that hang on those of inputs, which are open."""
+
+
 class NeedsValue(Exception):
     """An operator needs to know a value that hangs on these graph inputs: trace again with their values known."""
 
@@ -164,5 +168,5 @@ class Node:
         shape = tuple(operand.shape)
         if any(size < 0 for size in shape):
             shown = "x".join("?" if size < 0 else str(size) for size in shape)
-            raise OnnxError(f"{self.where}: an operand has shape {shown}, whose sizes have to be known")
+            raise NeedsSizes(f"{self.where}: an operand has shape {shown}, whose sizes have to be known")
         return shape

@@ -10,6 +10,7 @@ from tenon.dialects.value import ops
 from tenon.onnx.node import Node, OnnxError, Operand
 from tenon.onnx.operators import operator
 from tenon.onnx.operators_convolution import interleaved, padding, sizes
+from tenon.onnx.operators_elementwise import of_dtype
 
 _GRID_MODES = {"bilinear": "linear", "bicubic": "cubic"}
 """How opset 16 calls modes."""
@@ -18,13 +19,14 @@ _GRID_MODES = {"bilinear": "linear", "bicubic": "cubic"}
 @operator("GridSample", since=16)
 def grid_sample(node: Node, x: Operand, grid: Operand) -> Any:
     mode = node.attribute("mode", "linear")
-    return ops.grid_sample(
+    sampled = ops.grid_sample(
         x,
         grid,
         mode=_GRID_MODES.get(mode, mode),
         padding_mode=node.attribute("padding_mode", "zeros"),
         align_corners=bool(node.attribute("align_corners", 0)),
     )
+    return of_dtype(sampled, x.dtype)
 
 
 @operator("RoiAlign", since=10)

@@ -17,8 +17,9 @@ from tenon.onnx.operators import operator
 @operator("Shape")
 def shape_of(node: Node, x: Operand) -> Any:
     """The sizes, from opset 15 on those from `start` to before `end`; bounds outside are moved to the nearest."""
-    sizes = node.shape(x)
-    return np.asarray(sizes[slice(node.attribute("start", 0), node.attribute("end"))], np.int64)
+    asked = slice(node.attribute("start", 0), node.attribute("end"))
+    sizes = x.shape[asked]
+    return np.asarray(node.shape(x)[asked] if any(size < 0 for size in sizes) else sizes, np.int64)
 
 
 @operator("Size")
@@ -33,18 +34,34 @@ def reshape(node: Node, x: Operand, shape: Operand) -> Any:
     if not node.attribute("allowzero", 0):
         if any(size == 0 and axis >= x.ndim for axis, size in enumerate(asked)):
             raise OnnxError(f"{node.where}: shape {asked} takes a size from an operand of rank {x.ndim}")
-        asked = [x.shape[axis] if size == 0 else size for axis, size in enumerate(asked)]
+        asked = _with_copied_sizes(x, asked)
+    if sum(size < 0 for size in asked) > 1 and any(size < 0 for size in x.shape):
+        node.shape(x)
     return ops.reshape(x, shape=tuple(asked))
+
+
+def _with_copied_sizes(x: Operand, asked: Sequence[int]) -> list[int]:
+    """`asked` with the sizes of `x` for 0. Where one of them is open, -1 is what the other sizes leave for it."""
+    copied = [axis for axis, size in enumerate(asked) if size == 0]
+    sizes = [x.shape[axis] if size == 0 else size for axis, size in enumerate(asked)]
+    if list(asked).count(-1) == 1 and any(x.shape[axis] < 0 for axis in copied):
+        others = [size for axis, size in enumerate(x.shape) if axis not in copied]
+        stated = prod([size for size in asked if size > 0])
+        if all(size >= 0 for size in others) and prod(others) % stated == 0:
+            sizes[list(asked).index(-1)] = prod(others) // stated
+    return sizes
 
 
 @operator("Flatten")
 def flatten(node: Node, x: Operand) -> Any:
-    axis = node.attribute("axis", 1)
-    shape = node.shape(x)
+    axis, shape = node.attribute("axis", 1), tuple(x.shape)
     if not -len(shape) <= axis <= len(shape):
         raise OnnxError(f"{node.where}: axis {axis} is outside of rank {len(shape)}")
     axis = axis + len(shape) if axis < 0 else axis
-    return ops.reshape(x, shape=(prod(shape[:axis]), prod(shape[axis:])))
+    sides = [-1 if any(size < 0 for size in part) else prod(part) for part in (shape[:axis], shape[axis:])]
+    if sides.count(-1) == 2 or (-1 in sides and 0 in sides):
+        node.shape(x)
+    return ops.reshape(x, shape=tuple(sides))
 
 
 @operator("Squeeze", until=12)

@@ -13,19 +13,20 @@ from samples import SAMPLES, Sample
 from xdsl.context import Context
 from xdsl.dialects import arith, func, linalg, math, scf, tensor
 from xdsl.dialects.builtin import Builtin, ModuleOp
-from xdsl.ir import Attribute, Block
+from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tenon.dialects import signedness
 from tenon.dialects.base import TensorOp
-from tenon.dialects.families import CompositeOp, StructuredOp
 from tenon.dialects.inference import compatible
 from tenon.dialects.interpreter import Interpreter
 from tenon.dialects.registry import registry
 from tenon.dialects.types import array_type, element_of, shape_of, tensor_type
 from tenon.dialects.universe import registered_dialects
 from tenon.dialects.value import InsertionPoint, Value, emit, inserting
+from tenon.lowering.convert_tensor_to_structured import convert_block
+from tenon.passes.decompose import decompose
 
 
 def traced(sample: Sample, name: str = "main") -> func.FuncOp:
@@ -41,35 +42,9 @@ def traced(sample: Sample, name: str = "main") -> func.FuncOp:
 def structured(sample: Sample, name: str = "main") -> func.FuncOp:
     """The same function in structured form."""
     function = traced(sample, name)
-    block = function.body.block
-    pending = list(block.ops)
-    while pending:
-        op = pending.pop()
-        if isinstance(op, TensorOp):
-            previous = op.prev_op
-            replace(op, block)
-            new = block.first_op if previous is None else previous.next_op
-            while new is not None and isinstance(new, TensorOp | arith.ConstantOp) and new not in pending:
-                pending.append(new)
-                new = new.next_op
+    decompose(function)
+    convert_block(function.body.block)
     return function
-
-
-def replace(op: TensorOp, block: Block) -> None:
-    """Replace a composite by what it is made of, and a structured op by its meaning."""
-    groups = op.grouped_operands()
-    with inserting(InsertionPoint(block, op)):
-        if isinstance(op, CompositeOp):
-            values = [tuple(map(Value, g)) if isinstance(g, tuple) else None if g is None else Value(g) for g in groups]
-            results = [v.ssa for v in op.decomposed(values)]
-        else:
-            assert isinstance(op, StructuredOp)
-            results = op.structured(groups)
-    for old, new in zip(op.results, results, strict=True):
-        assert old.type == new.type
-        old.replace_all_uses_with(new)
-    op.detach()
-    op.erase()
 
 
 @cache
