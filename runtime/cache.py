@@ -127,12 +127,13 @@ def made(
 
     An entry for which `use` raises an exception is removed with a `CacheWarning` and made again.
     """
-    files = load(key) if reuse else None
-    if files is not None:
+    folder = _usable_directory(None)
+    files = load(key, directory=folder) if reuse and folder is not None else None
+    if files is not None and folder is not None:
         try:
             return use(files)
         except Exception as error:
-            _remove(_path(key, _directory(None)), f"cannot be used ({error})")
+            _remove(_path(key, folder), f"cannot be used ({error})")
     files = make()
     used = use(files)
     store(key, files)

@@ -6,7 +6,7 @@ not be touched, and begins behind one; the bytes between are known and compared 
 NaN of all float formats (-1 as an integer), inputs cannot be written to, and what is freed must not be touched either.
 
 On Linux an access to such pages is noted, the page is made usable, and the program runs on; the launch then raises
-`MemoryCheckError`. On other systems it ends the process.
+`MemoryCheckError`. On other systems it ends the process, and on Linux where a handler of faults was installed later.
 """
 
 from __future__ import annotations
@@ -135,7 +135,8 @@ def _told(address: int) -> tuple[str, str, bool] | None:
             if buffer.first <= address < buffer.end:
                 return f"{buffer.what}: written to, though it is only read, ", _place(address, buffer), True
             return f"{buffer.what}: ", _place(address, buffer), False
-    for freed in reversed(_freed):
+    # a copy, since other threads free meanwhile
+    for freed in list(_freed)[::-1]:
         if freed.start <= address < freed.start + freed.length:
             return f"{freed.what}: used after it was freed, ", _place(address, freed), False
     return None

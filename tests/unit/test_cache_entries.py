@@ -11,7 +11,7 @@ import socket
 import stat
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -79,7 +79,7 @@ class Entries:
 
 
 @contextmanager
-def entries_in(directory: Path) -> Iterator[Entries]:
+def entries_in(directory: Path) -> Generator[Entries]:
     executables._executables = type(executables._executables)(256)
     with knobs.override(cache=True, cache_dir=directory):
         yield Entries(directory)

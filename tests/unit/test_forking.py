@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
@@ -51,7 +51,7 @@ def in_child(check: Callable[[], bool], seconds: float = 30) -> str:
 
 
 @contextmanager
-def another_thread_in(block: AbstractContextManager[object], seconds: float | None = None) -> Iterator[None]:
+def another_thread_in(block: AbstractContextManager[object], seconds: float | None = None) -> Generator[None]:
     """Another thread is in `block`, until this one ends or `seconds` have passed."""
     entered, left = threading.Event(), threading.Event()
 
