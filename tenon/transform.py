@@ -17,7 +17,7 @@ from tenon.dialects.base import to_value
 from tenon.dialects.checkpoint import CheckpointOp
 from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp
 from tenon.dialects.family_control_flow import YieldOp
-from tenon.dialects.promotion import exact, weak_float
+from tenon.dialects.promotion import exact, is_weak, weak_float, weakened
 from tenon.dialects.size import Size, UndecidedSizeError
 from tenon.dialects.types import element_of, element_type, i1, is_float, shape_of, tensor_type
 from tenon.dialects.user_traceback import shows_user_frames
@@ -84,15 +84,13 @@ def _gradient_trees(
     cotangents: Sequence[Value | None],
     groups: Sequence[tuple[list[Value], list[bool], Structure]],
 ) -> list[Any]:
-    sources = [
-        exact(v) for values, floats, _ in groups for v, is_wanted in zip(values, floats, strict=True) if is_wanted
+    given = [v for values, floats, _ in groups for v, is_wanted in zip(values, floats, strict=True) if is_wanted]
+    sources = list(map(exact, given))
+    totals = [
+        ops.zeros_like(source) if g is None else g
+        for g, source in zip(gradients(outputs, cotangents, sources), sources, strict=True)
     ]
-    found = iter(
-        [
-            ops.zeros_like(s) if g is None else g
-            for g, s in zip(gradients(outputs, cotangents, sources), sources, strict=True)
-        ]
-    )
+    found = iter([weakened(g) if is_weak(v) else g for g, v in zip(totals, given, strict=True)])
     return [
         unflatten(structure, [next(found) if is_wanted else None for is_wanted in floats])
         for _, floats, structure in groups

@@ -43,6 +43,9 @@ def test_changes_no_dtype() -> None:
     assert dtypes == [np.float32, np.float64, np.float32, np.float32]
     dtypes = [r.dtype for r in tenon.jit(function)(np.ones(2, np.float32), np.ones(3, np.float32), 0.1)]
     assert dtypes == [np.float32] * 4
+    for x in (np.ones(2, np.float32), U):
+        assert tenon.grad(lambda k, x: (x * k).sum())(0.1, x).dtype == np.float32
+        assert tenon.jit(lambda x: tenon.grad(lambda k: k * k)(0.1))(x).dtype == np.float32
 
 
 def test_frozen_and_compiled() -> None:
