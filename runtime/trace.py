@@ -29,7 +29,7 @@ from tenon.passes.named_shapes import record_shapes
 from tenon.runtime.arguments import WideFloat, as_array, is_array, user_stacklevel
 from tenon.runtime.knobs import knobs
 from tenon.runtime.tree import Structure, flatten, paths, unflatten
-from tenon.runtime.watch import watching
+from tenon.runtime.watch import Watch, watching
 
 show_all_frames_if(lambda: knobs.debug >= 1)
 
@@ -142,17 +142,16 @@ def trace(
     inputs: list[Attribute] = [t for t in types if t is not None]
     main = func.FuncOp("main", (inputs, []))
     block = main.body.block
-    given = [name for name, type_ in zip(names, types, strict=True) if type_ is not None]
-    for argument, name in zip(block.args, given, strict=True):
+    data = [name for name, type_ in zip(names, types, strict=True) if type_ is not None]
+    for argument, name in zip(block.args, data, strict=True):
         argument.name_hint = _identifier(name)
     arguments = iter(block.args)
     if captures is not None:
         captures.begin(block)
     with watching(TracedValueError) as watch, inserting(TracingPoint(block, captures)):
-        args, kwargs = unflatten(
-            structure,
-            [leaf if t is None else _argument(leaf, next(arguments)) for leaf, t in zip(leaves, types, strict=True)],
-        )
+        given = [leaf if t is None else _argument(leaf, next(arguments)) for leaf, t in zip(leaves, types, strict=True)]
+        _note_places(watch, leaves, given, names)
+        args, kwargs = unflatten(structure, given)
         outputs, result = flatten(function(args, kwargs))
         values = [_result(leaf, name) for leaf, name in zip(outputs, paths(result), strict=True)]
         block.add_op(func.ReturnOp(*[v.ssa for v in values]))
@@ -184,6 +183,18 @@ def traced(leaf: Any, name: str = "argument") -> Value:
     if type(leaf) in (float, WideFloat):
         return weak_float(to_value(np.asarray(leaf, np.float64)))
     return to_value(as_array(leaf, name))
+
+
+def _note_places(watch: Watch, leaves: Sequence[Any], given: Sequence[Any], names: Sequence[str]) -> None:
+    """Note which of the values `given` for `leaves` stand for one array."""
+    found: dict[int, list[int]] = {}
+    for position, (leaf, value) in enumerate(zip(leaves, given, strict=True)):
+        if value is not leaf:
+            found.setdefault(id(leaf), []).append(position)
+    for positions in found.values():
+        if len(positions) > 1:
+            for position in positions:
+                watch.is_at(given[position], tuple([names[other] for other in positions]))
 
 
 def _identifier(path: str) -> str | None:

@@ -23,6 +23,7 @@ class Watch:
         self._others: dict[int, Any] = {}
         self._restorers: list[Callable[[], str | None]] = []
         self._reporters: list[Callable[[], str | None]] = []
+        self._places: dict[int, tuple[Any, tuple[str, ...]]] = {}
 
     def own(self, made: T) -> T:
         """Note that the trace has made an object, and give it back."""
@@ -36,6 +37,15 @@ class Watch:
     def note(self, found: object) -> None:
         """Note an object from around the trace, of which a restorer takes care."""
         self._others[id(found)] = found
+
+    def is_at(self, value: Any, names: tuple[str, ...]) -> None:
+        """Note that arguments of these names are one array of the caller, and that `value` stands for one of them."""
+        if names:
+            self._places[id(value)] = (value, names)
+
+    def places(self, value: Any) -> tuple[str, ...]:
+        """The names of the arguments that are the array for which `value` stands, if there are several."""
+        return self._places.get(id(value), (None, ()))[1]
 
     def at_end(self, restore: Callable[[], str | None]) -> None:
         """Call `restore` when the trace ends, however it does; it says what it had to put right, if anything."""

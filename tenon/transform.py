@@ -27,6 +27,7 @@ from tenon.runtime.arguments import Parameters, as_array, is_array
 from tenon.runtime.retrace import TracedCall
 from tenon.runtime.trace import traced, tracing_inside
 from tenon.runtime.tree import Structure, describe, flatten, paths, unflatten
+from tenon.runtime.watch import watch
 
 
 def _values(leaves: Sequence[Any], names: Sequence[str], what: str) -> list[Value]:
@@ -52,6 +53,7 @@ def _linearized(
     """
     arguments = list(args)
     groups: list[tuple[list[Value], list[bool], Structure]] = []
+    tracing = watch()
     for position in wanted:
         leaves, structure = flatten(args[position])
         values: list[Any] = []
@@ -60,6 +62,8 @@ def _linearized(
             value = leaf
             if is_array(leaf):
                 value = _own(traced(leaf))
+                if tracing is not None:
+                    tracing.is_at(value, tracing.places(leaf))
             values.append(value)
             floats.append(isinstance(value, Value) and is_float(value.element_type))
         if not any(floats):

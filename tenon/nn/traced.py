@@ -63,8 +63,21 @@ def _traced(module: Any) -> dict[str, Value]:
 
 
 def watch_buffers(watch: Watch, module: Any) -> None:
-    """Report buffers of `module`, which the trace has made of an argument, that change without any effect."""
+    """Report buffers of `module`, which the trace has made of an argument, that change without any effect, and those of
+    a module that is at several places of the arguments, which are separate modules in the trace.
+    """
     before = {name: vars(module)[name] for name in module.buffer_names}
+
+    def report_separated() -> str | None:
+        changed = [name for name, old in before.items() if vars(module).get(name) is not old]
+        if not changed or not all(map(watch.places, before.values())):
+            return None
+        places = " and ".join(watch.places(before[changed[0]]))
+        return (
+            f"{', '.join(changed)} of a {type(module).__name__} changed, of which the arguments have one array at "
+            f"several places ({places}): a traced function changes each by itself; keep a module in one place and use it "
+            "twice"
+        )
 
     def report() -> str | None:
         lost = [name for name, old in before.items() if _is_lost(vars(module).get(name), old)]
@@ -77,6 +90,7 @@ def watch_buffers(watch: Watch, module: Any) -> None:
 
     if before:
         watch.at_success(report)
+        watch.at_success(report_separated)
 
 
 def _is_lost(value: Any, before: Any) -> bool:

@@ -146,6 +146,26 @@ def test_changes_that_are_returned_or_wanted_are_not_told() -> None:
     tenon.jit(lambda network, x: network(x))(network.eval(), X)
 
 
+def test_a_module_at_several_places_is_told() -> None:
+    """In a trace it is several modules: the masks of a dropout would be one, and the counts differ."""
+    dropout, norm = nn.Dropout(seed=0), nn.BatchNorm2d(2)
+    network = nn.Sequential(dropout, dropout)
+    run = tenon.jit(lambda network, x: (network(x), network))
+    words = r"calls of a Dropout changed, .* places \(network\.layers\.0\.calls and network\.layers\.1\.calls\)"
+    with pytest.warns(UserWarning, match=words):
+        run(network, X)
+    with pytest.warns(UserWarning, match=r"calls of a Dropout changed, .* several places"):
+        tenon.grad(lambda network: (tenon.sum(network(X)), network), has_aux=True)(
+            nn.Sequential(norm, dropout, dropout)
+        )
+    run(nn.Sequential(nn.Dropout(), nn.Dropout()), X)
+    start = np.zeros(2, np.float32)
+    norms = [nn.BatchNorm2d(2), nn.BatchNorm2d(2)]
+    for norm in norms:  # arrays that are shared are no shared module
+        norm.running_mean = start
+    run(nn.Sequential(*norms), X)
+
+
 # --- streams --------------------------------------------------------------------------------------
 
 
