@@ -75,8 +75,8 @@ def watch_buffers(watch: Watch, module: Any) -> None:
         places = " and ".join(watch.places(before[changed[0]]))
         return (
             f"{', '.join(changed)} of a {type(module).__name__} changed, of which the arguments have one array at "
-            f"several places ({places}): a traced function changes each by itself; keep a module in one place and use it "
-            "twice"
+            f"several places ({places}): a traced function changes each by itself; keep a module in one place and use "
+            "it twice"
         )
 
     def report() -> str | None:
