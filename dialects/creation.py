@@ -17,7 +17,7 @@ from tenon.dialects.value import Value, insertion_point, ops
 
 
 @tensor_function
-def full(shape: Sequence[int] | int, value: float, dtype: object = "f32") -> Any:
+def full(shape: Sequence[int] | int, value: Any, dtype: object = "f32") -> Any:
     """A tensor of `shape` and `dtype` whose elements are all `value`.
 
     >>> tenon.full((2, 3), 7, dtype="i32")

@@ -55,7 +55,8 @@ def splat(value: SSAValue) -> np.generic | None:
 def _repeated(attribute: Dense) -> np.generic | None:
     dtype = numpy_dtype(attribute.type.element_type)
     data = attribute.data.data
-    return elements_of(data, dtype, ())[()] if len(data) == dtype.itemsize and _elements(attribute.type) else None
+    is_splat = len(data) == dtype.itemsize and _elements(attribute.type) > 0
+    return elements_of(data, dtype, (1,))[0] if is_splat else None
 
 
 def splat_constant(number: Any, type_: Attribute) -> ConstantOp:

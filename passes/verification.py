@@ -120,7 +120,7 @@ def _describe(op: Operation) -> _Description:
     return (*description, *blocks, *[argument.type for block in blocks for argument in block.args])
 
 
-def _symbols(module: Operation | None) -> set[str]:
+def _symbols(module: object) -> set[str]:
     """The names of what `module` defines."""
     ops = module.regions[0].block.ops if isinstance(module, ModuleOp) else ()
     names = [op.get_attr_or_prop("sym_name") for op in ops]

@@ -358,7 +358,7 @@ def _compile(case: Case, steps: list[str]) -> None:
     from xdsl.context import Context
 
     from tenon.lowering.pipeline import run_passes
-    from tenon.passes.verification import verify_module
+    from tenon.tools.verification import verify_module
 
     steps.append("parse")
     module = _parsed(case.text)

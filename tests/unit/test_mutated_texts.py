@@ -10,7 +10,7 @@ from mutated_texts import Case, case, fault, faults
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from tenon.dialects.module_parser import ModuleParser
-from tenon.passes.verification import verify_module
+from tenon.tools.verification import verify_module
 from tenon.runtime.lower import new_context
 
 COUNT = 300
