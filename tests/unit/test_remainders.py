@@ -23,10 +23,10 @@ def dividends(dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     bits = random.integers(0, 1 << (8 * np.dtype(dtype).itemsize), (2, 20_000), np.uint64)
     spread = bits.astype(f"u{np.dtype(dtype).itemsize}").view(dtype)
     usual = (random.normal(size=10_000) * 1000).astype(dtype), (random.integers(1, 50, 10_000) / 8).astype(dtype)
-    return tuple(
-        np.concatenate(parts)
-        for parts in ((x.astype(dtype), spread[0], usual[0]), (y.astype(dtype), spread[1], usual[1]))
+    first, second = (
+        np.concatenate([side.astype(dtype), *rest]) for side, *rest in zip((x, y), spread, usual, strict=True)
     )
+    return first, second
 
 
 def assert_same(found: np.ndarray, expected: np.ndarray) -> None:

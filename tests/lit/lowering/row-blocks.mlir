@@ -48,3 +48,30 @@ func.func private @next_rows(%a: memref<4x12xf32>, %b: memref<12x8xf32>, %o: mem
 // CHECK: %[[SHARE:[0-9]+]] = arith.muli %[[K]], %[[TWO]] : index
 // CHECK: memref.prefetch %a[%[[NEXT]], %[[SHARE]]], read, locality<2>, data : memref<4x12xf32>
 // CHECK: scf.yield
+
+// A long sum: groups of 5 blocks of 8 rows begin with nothing, in accumulators of their own.
+func.func private @groups(%a: memref<2048x16xf32>, %o: memref<16xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%o : memref<16xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d1, d0)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%a : memref<2048x16xf32>) outs(%o : memref<16xf32>) attrs = {schedule = {vector = 0, width = 4, unroll = 1, rows = 8, strip = 8}} {
+  ^bb0(%x: f32, %acc: f32):
+    %r = arith.addf %acc, %x : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @groups
+// CHECK-DAG: %[[GROUP:[0-9]+]] = arith.constant 40 : index
+// CHECK-DAG: %[[NOTHING:[0-9]+]] = arith.constant -0.000000e+00 : f32
+// CHECK: %[[OWN:[0-9]+]] = memref.alloc() : memref<16xf32>
+// CHECK: "scf.parallel"
+// CHECK: vector.store %{{[0-9]+}}, %o
+// CHECK: scf.for %{{[0-9]+}} = %{{[0-9]+}} to %{{[0-9]+}} step %[[GROUP]]
+// CHECK: vector.store %{{[0-9]+}}, %[[OWN]]
+// CHECK: scf.for %{{[0-9]+}} = %{{[0-9]+}} to %[[GROUP]] step
+// CHECK: vector.load %[[OWN]]
+// CHECK: vector.store %{{[0-9]+}}, %[[OWN]]
+// CHECK: %[[PART:[0-9]+]] = vector.load %[[OWN]]
+// CHECK: arith.addf %{{[0-9]+}}, %[[PART]]
+// CHECK: vector.store %{{[0-9]+}}, %o
+// CHECK: memref.dealloc %[[OWN]]
