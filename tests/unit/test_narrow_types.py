@@ -44,7 +44,10 @@ def singles() -> Array:
                 generator.integers(0, 2**32, 2**15, np.uint32).view(np.float32),
                 (generator.standard_normal(2**15) * 2.0 ** generator.integers(-20, 18, 2**15)).astype(np.float32),
                 # what is between powers of two
-                ((np.arange(512, dtype=np.uint32) << 23)[:, None] + np.uint32([0, 1, 2**22 - 1, 2**22, 2**22 + 1]))
+                (
+                    (np.arange(512, dtype=np.uint32) << 23)[:, None]
+                    + np.array([0, 1, 2**22 - 1, 2**22, 2**22 + 1], np.uint32)
+                )
                 .reshape(-1)
                 .view(np.float32),
             ]
