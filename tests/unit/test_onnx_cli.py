@@ -181,3 +181,23 @@ def test_weights_of_every_dtype(dtype: str, tmp_path: Path) -> None:
     y = np.load(tmp_path / "y.npy")
     assert y.dtype == kind
     np.testing.assert_array_equal(y, table[[1, 249]])
+
+
+def test_a_batch_that_is_open_stays_open(tmp_path: Path) -> None:
+    """As torch.onnx exports a dynamic batch; where sizes are needed, the error says how to state them."""
+    open_, x = {"x": (F32, ("n", 2, 3))}, np.arange(30, dtype=F32).reshape(5, 2, 3)
+    shapes = {"s": np.asarray([0, 1, -1])}
+    for nodes in ([node("Flatten", "x", "y", axis=1)], [node("Reshape", "x s", "y")]):
+        file, module, result = tmp_path / "open.onnx", tmp_path / "open.mlir", tmp_path / "y.npy"
+        onnx.save(model(nodes, open_, ["y"], shapes), file)
+        assert tenon_cli("import", file, "-o", module).exit_code == 0
+        np.save(tmp_path / "x.npy", x)
+        assert tenon_cli("run", module, "--args", tmp_path / "x.npy", "-o", result).exit_code == 0
+        np.testing.assert_array_equal(np.load(result).reshape(5, 6), x.reshape(5, 6))
+    onnx.save(model([node("Shape", "x", "y", "sizes")], open_, ["y"]), file)
+    assert error("import", file) == (
+        "open.onnx: Shape node 'sizes': an operand has shape ?x2x3, whose sizes have to be known; "
+        "state those of the inputs, as in --input x=4x2x3"
+    )
+    for given in ("x=4x2x3", "x:4x2x3"):
+        assert tenon_cli("import", file, "--input", given).exit_code == 0
