@@ -6,6 +6,7 @@ reports a value that is not defined at the end of the file. Every op that is rea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar, NoReturn
 
@@ -50,8 +51,9 @@ class ModuleParser(Parser):
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
         try:
             module = super().parse_module(allow_implicit_module)
-        except ParseError:
-            self._require_definitions(self.pos)
+        except ParseError as error:
+            if error.msg.startswith("values used but not defined"):
+                self._require_definitions(0)
             raise
         except RecursionError:
             self.raise_error("nested too deeply")
@@ -93,6 +95,10 @@ class ModuleParser(Parser):
         if operand.operand_name not in self.ssa_values:
             self._first_uses.setdefault(operand.operand_name, operand.span)
         return super().resolve_operand(operand, type)
+
+    def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
+        super()._register_ssa_definition(name, values, span)
+        self._first_uses.pop(name, None)
 
     def _require_definitions(self, start: int) -> None:
         """Raise at the first use behind `start` of a value that is defined nowhere up to here."""

@@ -7,6 +7,8 @@ import random
 
 import pytest
 from mutated_texts import Case, case, fault, faults
+from xdsl.context import Context
+from xdsl.dialects.cf import Cf
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from tenon.dialects.module_parser import ModuleParser
@@ -40,10 +42,16 @@ def test_faults_are_told_from_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.startswith("verify: KeyError: 'lost'")
 
 
+def context() -> Context:
+    made = new_context()
+    made.load_dialect(Cf)
+    return made
+
+
 def message(text: str) -> str:
     """What is wrong with a text."""
     with pytest.raises((ParseError, DiagnosticException)) as caught:
-        verify_module(ModuleParser(new_context(), text, "text.mlir").parse_module())
+        verify_module(ModuleParser(context(), text, "text.mlir").parse_module())
     return str(caught.value)
 
 
@@ -51,6 +59,12 @@ REFUSED = {
     "deep": ("module {\n" * 2000, "nested too deeply"),
     "deep attribute": ('"builtin.module"() ({}) {a = ' + "[" * 3000, "nested too deeply"),
     "endless string": ('module { func.func @f() { %x " ' + "a " * 60, "End of file reached before closing string"),
+    "undefined here, not there": (
+        "func.func @f(%x: i1) {\n  cf.br ^a\n^b:\n  cf.br ^c(%y : i1)\n^a:\n  %y = arith.constant true\n  cf.br ^b\n"
+        "^c(%z: i1):\n  func.return\n}\nfunc.func @g() -> i1 {\n  func.return %y : i1\n}\n",
+        "text.mlir:12:15",
+    ),
+    "undefined outside of functions": ('"builtin.unrealized_conversion_cast"(%y) : (i1) -> i1\n\n\n', "text.mlir:1:38"),
     "no region": (
         'func.func @main(%x: tensor<2x2xf32>) {\n  %r = "linalg.matmul"(%x, %x, %x) '
         "<{operandSegmentSizes = array<i32: 1, 1>}> ({}) : "
