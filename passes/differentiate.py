@@ -236,6 +236,8 @@ def differentiate(function: func.FuncOp) -> func.FuncOp:
         found = gradients(values, cotangents, arguments)
         zeros = [ops.zeros_like(a) if g is None else g for g, a in zip(found, arguments, strict=True)]
         block.add_op(func.ReturnOp(*[v.ssa for v in (*values, *zeros)]))
+    # A gradient may be known better than what it is the gradient of.
+    derived.update_function_type()
     return derived
 
 

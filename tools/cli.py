@@ -325,7 +325,10 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
     elements = [t.element_type for t in types] if external is None else external[0]
     fitted: list[np.ndarray[Any, Any]] = []
     for name, type_, element, array in zip(names, types, elements, given, strict=False):
-        wanted = numpy_dtype(element)
+        try:
+            wanted = numpy_dtype(element)
+        except TypeError as error:
+            raise ValueError(f"argument {name} of @main: {error}") from None
         array = as_array(array, f"argument {name} of @main")
         array = converted(array, wanted, f"argument {name} of @main")
         have = array_type(array)

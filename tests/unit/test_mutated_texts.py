@@ -42,6 +42,16 @@ def test_faults_are_told_from_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.startswith("verify: KeyError: 'lost'")
 
 
+def test_gradients_that_are_known_better_than_arguments() -> None:
+    text = (
+        "func.func @main(%x: tensor<3x7xf32>, %i: tensor<?x3xi64>, %z: tensor<3x?xf32>) -> tensor<3x7xf32> {\n"
+        "  %y = tenon.put_along_axis %x, %i, %z : tensor<3x7xf32>, tensor<?x3xi64>, tensor<3x?xf32> "
+        "-> tensor<3x7xf32>\n"
+        "  func.return %y : tensor<3x7xf32>\n}\n"
+    )
+    assert fault(Case(text, ("differentiate",), is_run=False)) is None
+
+
 def context() -> Context:
     made = new_context()
     made.load_dialect(Cf)
