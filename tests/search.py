@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -54,15 +55,32 @@ class Worker:
         self.answers.put("")
 
     def _answer(self, seconds: float) -> dict[str, Any]:
-        try:
-            line = self.answers.get(timeout=seconds)
-        except queue.Empty:
+        line = self._line(seconds)
+        if line is None:
             self.end()
             return {"status": "hung", "report": f"no answer after {seconds:.0f} seconds"}
         if line:
             return json.loads(line)
         code = self.process.wait()
         return {"status": "crashed", "report": f"exit status {code}\n{self.errors.read_text()[-3000:]}"}
+
+    def _line(self, seconds: float) -> str | None:
+        """The next line, unless the process works for so many seconds without one, or takes ten times as long."""
+        start, end = self._worked(), time.monotonic() + 10 * seconds
+        while self._worked() - start < seconds and time.monotonic() < end:
+            try:
+                return self.answers.get(timeout=0.2)
+            except queue.Empty:
+                continue
+        return None
+
+    def _worked(self) -> float:
+        """Seconds of a processor that the process had, where that is told; elsewhere those of a clock."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return time.monotonic()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def ask(self, **question: Any) -> dict[str, Any]:
         """What is known about a case, and whether it passes."""
@@ -213,7 +231,7 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, help="the number of the first one")
     parser.add_argument("--seed", type=int, default=None, help="by which they are drawn; a new one without it")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes check")
-    parser.add_argument("--limit", type=float, default=120, help="seconds after which a case is said to hang")
+    parser.add_argument("--limit", type=float, default=120, help="seconds of work after which a case is said to hang")
     parser.add_argument("--start-limit", type=float, default=120, help="seconds more for what a process imports first")
     parser.add_argument("--shrink", type=float, default=60, help="seconds to look for a smaller one that fails")
     parser.add_argument("--write", default="build/search-failures.txt", help="the file to which failures are added")

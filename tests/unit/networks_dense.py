@@ -293,7 +293,7 @@ class Branches(Layer):
 
     def result(self, shape: Shape) -> Shape:
         left, right = result_of(self.left, shape), result_of(self.right, shape)
-        need(len(left) > 0 and left[1:] == right[1:] and len(left) == len(right), "branches of different shapes")
+        need(left[1:] == right[1:] and len(left) == len(right) > 0, "branches of different shapes")
         need(not self.added or left == right, "branches of different shapes")
         return left if self.added else (left[0] + right[0], *left[1:])
 

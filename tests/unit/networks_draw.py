@@ -141,8 +141,9 @@ class Draw:
         return self.after()
 
     def convolution(self, shape: Shape, channels: int) -> Conv:
-        kernel = self.choose((1, 2, 3, 3, 3, 5, 7) if len(shape) < 4 else (1, 2, 3))
-        groups = self.choose([g for g in (1, 1, 1, 2, 4, 8) if shape[0] % g == channels % g == 0])
+        given, *image = shape
+        kernel = self.choose((1, 2, 3) if len(image) == 3 else (1, 2, 3, 3, 3, 5, 7))
+        groups = self.choose([g for g in (1, 1, 1, 2, 4, 8) if given % g == channels % g == 0])
         stride, dilation = self.choose((1, 1, 2, 3)), self.choose((1, 1, 1, 2, 3))
         depthwise = self.chance(0.2)
         padding = self.choose((0, kernel // 2, dilation * (kernel // 2)))

@@ -136,7 +136,7 @@ class Pool(Layer):
         _rank(shape)
         need(self.window <= 4 and self.padding <= self.window // 2, "a window of padding alone")
         sizes = tuple((n + 2 * self.padding - self.window) // self.stride + 1 for n in shape[1:])
-        need(min(sizes) > 0, "an image smaller than the window")
+        need(min(sizes) > 0 and min(shape[1:]) >= self.window, "an image smaller than the window")
         return (shape[0], *sizes)
 
     def work(self, shape: Shape) -> int:
