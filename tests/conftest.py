@@ -69,9 +69,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     )
     if part is None:
         return (yield)
-    function: Any = getattr(item.obj, "__func__", item.obj)
+    test: Any = item
+    function = getattr(test.obj, "__func__", test.obj)
     usual = function._hypothesis_internal_use_settings
-    known = {"derandomize": True, "database": None} if part == "known" else {}
+    known: dict[str, Any] = {"derandomize": True, "database": None} if part == "known" else {}
     function._hypothesis_internal_use_settings = hypothesis.settings(
         usual, max_examples=(usual.max_examples + 1) // 2, **known
     )

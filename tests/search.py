@@ -20,6 +20,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -167,8 +168,8 @@ def shrunk_apart(arguments: argparse.Namespace, case: str, status: str) -> str:
     if arguments.kind != "networks":
         return case
     sys.path.insert(0, str(TESTS / "unit"))
-    from networks_shrink import shrunk
-    from test_networks import network_of
+    shrunk: Any = import_module("networks_shrink").shrunk
+    network_of: Any = import_module("test_networks").network_of
 
     def fails(network: Any) -> bool:
         worker = Worker(arguments)
@@ -185,8 +186,6 @@ def shrunk_apart(arguments: argparse.Namespace, case: str, status: str) -> str:
 def answer_questions(kind: str) -> None:
     """Read a question a line, and write what the case is, and whether it passes."""
     sys.path.insert(0, str(TESTS / "unit"))
-    from importlib import import_module
-
     source: Any = import_module(
         {"networks": "test_networks", "onnx": "test_onnx_graphs", "programs": "search_programs"}[kind]
     )

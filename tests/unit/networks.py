@@ -200,8 +200,8 @@ class Network(Printed):
         """Raise `Invalid` for what cannot be."""
         need(min((*self.shape, self.batch)) > 0 and len(self.layers) > 0, "empty")
         result = result_of(self.layers, self.shape)
-        need(not self.vocabulary or type(self.layers[0]).__name__ == "Embedding", "tokens are embedded first")
-        need(self.vocabulary > 0 or type(self.layers[0]).__name__ != "Embedding", "only tokens are embedded")
+        embeds = [type(layer).__name__ == "Embedding" for layer in self.layers]
+        need(embeds[:1] == [self.vocabulary > 0], "tokens are embedded first, and nothing else is")
         classes = self.loss in ("cross_entropy", "smoothed", "ignoring", "kl")
         need(not classes or (len(result) > 0 and result[-1] > 1), "classes need a dimension")
         learned = leaves(weights_of(self.layers, self.shape))

@@ -256,7 +256,7 @@ def expected_of(network: Network, data: Data, dtype: torch.dtype, oracle: Oracle
         case "hvp":
             slopes = torch.autograd.grad(loss(x, targets), flat, create_graph=True, materialize_grads=True)
             along = [tensor(d) for d in leaves(data.direction)]
-            product = sum((s * d).sum() for s, d in zip(slopes, along, strict=True))
+            product: Any = sum((s * d).sum() for s, d in zip(slopes, along, strict=True))
             constant = not isinstance(product, torch.Tensor) or not product.requires_grad
             found = [torch.zeros_like(w) for w in flat] if constant else list(
                 torch.autograd.grad(product, flat, materialize_grads=True)

@@ -112,11 +112,14 @@ def test_a_failure_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "message"),
-    [("__import__('os').abort()", "crashed exit status -6"), ("exec('while True: pass')", "hung no answer after")],
+    ("case", "seconds", "message"),
+    [
+        ("__import__('os').abort()", 60, "crashed exit status -6"),
+        ("exec('while True: pass')", 4, "hung no answer after"),
+    ],
 )
-def test_a_search_survives_what_it_finds(case: str, message: str) -> None:
-    command = [sys.executable, str(SEARCH), "--start-limit", "30", "--limit", "1", "--case", case]
+def test_a_search_survives_what_it_finds(case: str, seconds: int, message: str) -> None:
+    command = [sys.executable, str(SEARCH), "--start-limit", str(seconds), "--limit", "1", "--case", case]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 1
     assert result.stdout.startswith(message), result.stderr
