@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tenon.dialects.size import Size
 from tenon.dialects.size_values import size_arguments
 from tenon.lowering.emit_llvm_aliasing import PointerFacts
-from tenon.lowering.emit_llvm_types import LlvmType, llvm_type, strides_of
+from tenon.lowering.emit_llvm_types import LlvmType, UnsupportedTypeError, llvm_type, strides_of
 
 Handler: TypeAlias = "Callable[[FunctionWriter, Operation], None]"
 
@@ -171,7 +171,10 @@ class FunctionWriter:
                 if op is last and op.name in TERMINATORS:
                     return op
                 raise ValueError(f"emit_llvm: {op.name} in {self.name} has no lowering to LLVM")
-            handler(self, op)
+            try:
+                handler(self, op)
+            except UnsupportedTypeError as error:
+                raise ValueError(f"emit_llvm: {op.name} in {self.name}: {error}") from None
         return None
 
     def address(self, memref: SSAValue, indices: Sequence[SSAValue], *, inbounds: bool = True) -> str:

@@ -91,13 +91,21 @@ I1 = LlvmType("i1", 1)
 I64 = LlvmType("i64", 64)
 
 
+MOST_LANES = 4096
+"""How many elements a vector may have, 256 registers of f32. LLVM ends the process over much larger ones."""
+
+
+class UnsupportedTypeError(ValueError):
+    """A type that the CPU target has no values of; the message says which and why."""
+
+
 # By identity, since many values have one type, and to compare types walks all of them.
 _known: dict[int, tuple[Attribute, LlvmType]] = {}
 _MOST_KNOWN = 1024
 
 
 def llvm_type(value_type: Attribute) -> LlvmType:
-    """The LLVM type of values of an IR type; raises `ValueError` for a type the CPU target has no values of."""
+    """The LLVM type of values of an IR type; raises `UnsupportedTypeError` if the CPU target has none."""
     known = _known.get(id(value_type))
     if known is None:
         if len(_known) >= _MOST_KNOWN:
@@ -123,12 +131,13 @@ def _llvm_type(value_type: Attribute) -> LlvmType:
         case MemRefType():
             return POINTER
         case VectorType() if value_type.get_num_dims() <= 2 and not any(value_type.get_scalable_dims()):
-            element = llvm_type(value_type.element_type)
-            return LlvmType(element.element, element.bits, prod(value_type.get_shape()), element.half)
+            element, lanes = llvm_type(value_type.element_type), prod(value_type.get_shape())
+            if lanes > MOST_LANES:
+                raise UnsupportedTypeError(f"{value_type} has {lanes} elements, and vectors at most {MOST_LANES}")
+            return LlvmType(element.element, element.bits, lanes, element.half)
         case _:
-            raise ValueError(
-                f"emit_llvm: {value_type} has no LLVM type, expected a scalar, a vector of one or two dimensions, or a "
-                "memref"
+            raise UnsupportedTypeError(
+                f"{value_type} has no LLVM type, expected a scalar, a vector of one or two dimensions, or a memref"
             )
 
 

@@ -458,7 +458,12 @@ ERRORS = [
     ),
     (
         "func.func @main(%x: memref<2xf32>) { %c = arith.constant dense<0.0> : vector<2x2x2xf32>\nfunc.return }",
-        "vector<2x2x2xf32> has no LLVM type, expected a scalar, a vector of one or two dimensions, or a memref",
+        "arith.constant in main: vector<2x2x2xf32> has no LLVM type, expected a scalar, a vector of one or two "
+        "dimensions, or a memref",
+    ),
+    (
+        "func.func @main(%x: memref<2xf32>) { %c = arith.constant dense<0.0> : vector<50x100xf32>\nfunc.return }",
+        "arith.constant in main: vector<50x100xf32> has 5000 elements, and vectors at most 4096",
     ),
     (
         "func.func @main(%x: memref<?xf32>) { %c = arith.constant 0 : index\n"
