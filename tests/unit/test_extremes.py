@@ -119,7 +119,7 @@ UNARY: dict[str, Callable[[Array], Any]] = {
     "shrink": lambda x: _beyond(x, 0.0),
     "hardshrink": lambda x: _beyond(x, 0.0),
     "softshrink": lambda x: _beyond(x, 0.5),
-    "tanhshrink": lambda x: x - np.tanh(x),
+    "tanhshrink": lambda x: np.where(np.abs(x) < 1e-5, x**3 / 3, x - np.tanh(x)),
     "softsign": lambda x: x / (1 + np.abs(x)),
     "sigmoid": lambda x: np.where(x < 0, np.exp(np.minimum(x, 0)), 1) / (1 + np.exp(-np.abs(x))),
     "hard_sigmoid": lambda x: _limited(0.2 * x + 0.5, 0.0, 1.0),
