@@ -19,8 +19,9 @@ import networks_sequence
 import pytest
 from networks import Network
 from networks_check import Undecided, check
-from networks_dense import Activation, Linear, Residual
+from networks_dense import Activation, Experts, Linear, Residual
 from networks_draw import draw
+from networks_image import Conv
 from networks_shrink import shrunk
 from seeds import run_seed
 from torch.nn import functional as F
@@ -81,7 +82,10 @@ def test_a_random_network_agrees_with_torch(number: int) -> None:
 
 
 FAILED_ONCE: list[Any] = [
-    Network(shape=(7,), layers=(Linear(size=3), Activation(kind="softmax")), mode="gradient", batch=4),
+    Network(shape=(4,), layers=(Experts(count=4, kind="one_hot"),), mode="gradient", batch=4),
+    Network(shape=(4,), layers=(Linear(size=3),), mode="adam", dtype="f64", batch=4),
+    Network(shape=(64,), layers=(Linear(size=256), Activation(), Linear(size=64)), mode="gradient", batch=512),
+    Network(shape=(64, 8, 8), layers=(Conv(channels=64, kernel=3),), call="constant", equal=True),
 ]
 
 
