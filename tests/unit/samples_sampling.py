@@ -263,7 +263,7 @@ def fourier(x: Array, axis: int, length: int | None, inverse: bool, onesided: bo
     axis = axis % x.ndim
     if onesided:
         return (
-            np.fft.irfft(values, length, axis)[..., None] if inverse else pairs(np.fft.rfft(values.real, length, axis))
+            np.fft.irfft(values, length, axis)[..., None] if inverse else pairs(np.fft.rfft(x[..., 0], length, axis))
         )
     return pairs((np.fft.ifft if inverse else np.fft.fft)(values, length, axis))
 

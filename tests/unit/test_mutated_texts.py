@@ -12,8 +12,8 @@ from xdsl.dialects.cf import Cf
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from tenon.dialects.module_parser import ModuleParser
-from tenon.tools.verification import verify_module
 from tenon.runtime.lower import new_context
+from tenon.tools.verification import verify_module
 
 COUNT = 300
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import FunctionType, ModuleOp, SymbolRefAttr, f32, f64
+from xdsl.dialects.builtin import FunctionType, IntegerAttr, ModuleOp, SymbolRefAttr, f32, f64
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.passes import ModulePass
@@ -50,7 +50,7 @@ def other_type(module: ModuleOp) -> None:
 
 def other_setting(module: ModuleOp) -> None:
     reduction = ops_of(module)[2]
-    reduction.properties["keepdims"] = type(reduction.properties["keepdims"])(0, 1)
+    reduction.properties["keepdims"] = IntegerAttr.from_bool(False)
 
 
 def erased_operand(module: ModuleOp) -> None:
