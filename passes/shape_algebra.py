@@ -154,13 +154,13 @@ class ElementwiseBeforeReshape(RewritePattern):
         ]
         if None in shapes or source == target:
             return
+        given = [operand if inner is None else inner.x for operand, inner in zip(op.operands, reshaped, strict=True)]
         changed = [
             None if shape_of(operand.type) == shape else ReshapeOp.build_from([operand], {"shape": shape})
-            for operand, shape in zip(op.operands, shapes, strict=True)
+            for operand, shape in zip(given, shapes, strict=True)
         ]
         operands = [
-            operand if change is None else change.results[0]
-            for operand, change in zip(op.operands, changed, strict=True)
+            operand if change is None else change.results[0] for operand, change in zip(given, changed, strict=True)
         ]
         moved = type(op).build_from(op.group(operands, op.properties), op.settings)
         last = ReshapeOp.build_from([moved.results[0]], {"shape": target})
