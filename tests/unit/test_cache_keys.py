@@ -79,6 +79,7 @@ SAME_CODE: dict[str, Any] = {
     "cache_limit_mb": 1,
     "result_pool_mb": 1,
     "check_memory": True,
+    "verify": True,
     "num_threads": 1,
     "reproducible": True,
 }
