@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import ParamSpec, TypeVar
@@ -79,3 +80,11 @@ def _joined(frames: list[TracebackType]) -> TracebackType | None:
     for kept in reversed(frames):
         joined = TracebackType(joined, kept.tb_frame, kept.tb_lasti, kept.tb_lineno)
     return joined
+
+
+def user_stacklevel() -> int:
+    """The `stacklevel` with which a warning of the caller points at the innermost line that is not Tenon's own."""
+    level, frame = 1, sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tenon":
+        level, frame = level + 1, frame.f_back
+    return level

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from tenon.dialects.types import (
     shape_of,
     tensor_type,
 )
+from tenon.dialects.user_traceback import user_stacklevel
 from tenon.dialects.value import TracedValueError, Value, insertion_point
 from tenon.runtime.tree import Structure, UnnoticedChangeError, flatten, paths, static_key
 
@@ -101,14 +101,6 @@ def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
         except TypeError as error:
             raise TypeError(f"{name}: {error}") from None
     return array
-
-
-def user_stacklevel() -> int:
-    """The `stacklevel` with which a warning of the caller points at the innermost line that is not Tenon's own."""
-    level, frame = 1, sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tenon":
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 class Static:

@@ -30,6 +30,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+from tenon.dialects.user_traceback import user_stacklevel
 from tenon.runtime.files import new_file
 from tenon.runtime.knobs import knobs
 
@@ -238,7 +239,9 @@ def _remove(path: Path, why: str) -> None:
         message = f"tenon: cache entry {path} {why}, and cannot be removed ({error.strerror})"
         _report_once(path.parent, "in the way", message)
     else:
-        warnings.warn(f"tenon: cache entry {path} {why}, it is removed and made again", CacheWarning, stacklevel=4)
+        warnings.warn(
+            f"tenon: cache entry {path} {why}, it is removed and made again", CacheWarning, stacklevel=user_stacklevel()
+        )
 
 
 def clear(*, directory: Path | None = None) -> int:
@@ -252,7 +255,7 @@ def clear(*, directory: Path | None = None) -> int:
             removed += 1
     except OSError as error:
         message = f"tenon: cannot clear the cache {directory} ({error.strerror})"
-        warnings.warn(message, CacheWarning, stacklevel=2)
+        warnings.warn(message, CacheWarning, stacklevel=user_stacklevel())
     return removed
 
 
@@ -368,4 +371,4 @@ def _unpack(key: str, data: bytes) -> dict[str, bytes] | None:
 def _report_once(directory: Path | None, about: str, message: str) -> None:
     if (directory, about) not in _reported:
         _reported.add((directory, about))
-        warnings.warn(message, CacheWarning, stacklevel=4)
+        warnings.warn(message, CacheWarning, stacklevel=user_stacklevel())

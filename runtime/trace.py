@@ -23,10 +23,10 @@ from tenon.dialects.frozen_arguments import freeze
 from tenon.dialects.location import at_line
 from tenon.dialects.promotion import forget_exact, weak_float
 from tenon.dialects.types import AnyTensor, array_type
-from tenon.dialects.user_traceback import show_all_frames_if
+from tenon.dialects.user_traceback import show_all_frames_if, user_stacklevel
 from tenon.dialects.value import InsertionPoint, TracedValueError, Value, inserting, insertion_point
 from tenon.passes.named_shapes import record_shapes
-from tenon.runtime.arguments import WideFloat, as_array, is_array, user_stacklevel
+from tenon.runtime.arguments import WideFloat, as_array, is_array
 from tenon.runtime.knobs import knobs
 from tenon.runtime.tree import Structure, flatten, paths, unflatten
 from tenon.runtime.watch import Watch, watching

@@ -262,9 +262,7 @@ def fourier(x: Array, axis: int, length: int | None, inverse: bool, onesided: bo
     values = x[..., 0] + (1j * x[..., 1] if x.shape[-1] == 2 else 0)
     axis = axis % x.ndim
     if onesided:
-        return (
-            np.fft.irfft(values, length, axis)[..., None] if inverse else pairs(np.fft.rfft(x[..., 0], length, axis))
-        )
+        return np.fft.irfft(values, length, axis)[..., None] if inverse else pairs(np.fft.rfft(x[..., 0], length, axis))
     return pairs((np.fft.ifft if inverse else np.fft.fft)(values, length, axis))
 
 

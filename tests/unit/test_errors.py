@@ -152,7 +152,7 @@ def test_messages_of_ops(function: Any, arguments: Any, message: str, jitted: bo
         ),
         (
             lambda x: tenon.sum(tenon.sort(tenon.broadcast_to(x, (1 << 22, 1 << 20)), axis=0)),
-            "what the program computes on the way to its results takes 35184372088832 bytes at once, which cannot be",
+            "the arena of <lambda> takes 35184372088832 bytes at once, which cannot be",
         ),
         (
             lambda x: tenon.broadcast_to(x, (1 << 31, 1 << 31)),
