@@ -50,9 +50,12 @@ def infer_shapes(module: ModuleOp) -> None:
         return
     called = {name for function in functions for name in referenced_symbols(function)}
     inference = ShapeInference(module)
-    for function in functions:
-        if not is_private(function) or function.sym_name.data not in called:
-            inference.function(function)
+    try:
+        for function in functions:
+            if not is_private(function) or function.sym_name.data not in called:
+                inference.function(function)
+    except RecursionError:
+        raise ValueError("regions are nested, or functions call themselves with other shapes, too deeply") from None
     inference.finish()
 
 
@@ -152,6 +155,8 @@ class ShapeInference:
         copy.sym_name = StringAttr(f"{name}_{number}")
         copy.sym_visibility = StringAttr("private")
         self._module.body.block.insert_op_after(copy, callee)
+        # What is copied once more may already call this copy.
+        self._functions[copy.sym_name.data] = callee
         return copy
 
 

@@ -174,3 +174,40 @@ func.func @public(%x: tensor<?xf32>) -> tensor<?xf32> {
 // CHECK:         func.call @public_0(%y) : (tensor<4xf32>) -> tensor<4xf32>
 // CHECK-LABEL: func.func @public(%x: tensor<?xf32>) -> tensor<?xf32>
 // CHECK:       func.func private @public_0(%x: tensor<4xf32>) -> tensor<4xf32>
+
+// -----
+
+// A function whose own calls were taken care of is copied with them, and they are inferred again.
+func.func private @inner(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %y = tenon.exp %x : tensor<?x?xf32> -> tensor<?x?xf32>
+  func.return %y : tensor<?x?xf32>
+}
+func.func @calls_and_is_called(%x: tensor<?x4xf32>) -> tensor<?x?xf32> {
+  %y = tenon.exp %x : tensor<?x4xf32> -> tensor<?x?xf32>
+  %z = func.call @inner(%y) : (tensor<?x?xf32>) -> tensor<?x?xf32>
+  func.return %z : tensor<?x?xf32>
+}
+func.func @call_of_what_calls(%x: tensor<3x4xf32>) -> tensor<?x?xf32> {
+  %y = tenon.exp %x : tensor<3x4xf32> -> tensor<?x4xf32>
+  %z = func.call @calls_and_is_called(%y) : (tensor<?x4xf32>) -> tensor<?x?xf32>
+  func.return %z : tensor<?x?xf32>
+}
+// CHECK-LABEL: func.func @calls_and_is_called(%x: tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK:         func.call @inner_0(%y) : (tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK-LABEL: func.func private @calls_and_is_called_0(%x: tensor<3x4xf32>) -> tensor<3x4xf32>
+// CHECK:         func.call @inner_1(%y) : (tensor<3x4xf32>) -> tensor<3x4xf32>
+// CHECK-LABEL: func.func @call_of_what_calls(%x: tensor<3x4xf32>) -> tensor<3x4xf32>
+
+// -----
+
+func.func @shapes_without_end(%x: tensor<1xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
+  %a = tenon.concatenate [%x, %x] {axis = 0} : [tensor<1xf32>, tensor<1xf32>] -> tensor<?xf32>
+  %b = func.call @longer(%x, %a) : (tensor<1xf32>, tensor<?xf32>) -> tensor<?xf32>
+  func.return %b : tensor<?xf32>
+}
+func.func private @longer(%x: tensor<1xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
+  %a = tenon.concatenate [%x, %y] {axis = 0} : [tensor<1xf32>, tensor<?xf32>] -> tensor<?xf32>
+  %b = func.call @longer(%x, %a) : (tensor<1xf32>, tensor<?xf32>) -> tensor<?xf32>
+  func.return %b : tensor<?xf32>
+}
+// CHECK: regions are nested, or functions call themselves with other shapes, too deeply
