@@ -12,7 +12,7 @@ from tenon.runtime.arguments import Parameters, as_array, is_array
 from tenon.runtime.collection import collection_paused
 from tenon.runtime.executables import executable
 from tenon.runtime.trace import Captures, trace
-from tenon.runtime.tree import flatten, unflatten
+from tenon.runtime.tree import unflatten
 
 
 class TracedCall:
@@ -26,7 +26,7 @@ class TracedCall:
     ) -> None:
         """Trace the call. With `holds`, its arguments are copied, so that it can be run later."""
         self.name = parameters.name
-        leaves, structure = flatten((args, dict(kwargs)))
+        leaves, structure = parameters.take_apart(args, dict(kwargs))
         names = parameters.leaf_names(structure)
         arrays = [
             as_array(leaf, f"{self.name}: argument {name}") if is_array(leaf) else None

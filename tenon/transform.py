@@ -259,8 +259,9 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
         sources: list[Value] = []
         directions: list[Value | None] = []
         for (values, floats, tree), tangent in zip(groups, tangents, strict=True):
-            given = _matching(tangent, values, tree, "jvp: tangent")
-            sources += [v for v, wanted in zip(values, floats, strict=True) if wanted]
+            moved = list(map(exact, values))
+            given = _matching(tangent, moved, tree, "jvp: tangent")
+            sources += [v for v, wanted in zip(moved, floats, strict=True) if wanted]
             directions += [d for d, wanted in zip(given, floats, strict=True) if wanted]
         moving = [v for v in outputs if is_float(v.element_type)]
         # Any cotangent would do; of 0 some rules are linear only in value, as those that take its logarithm.

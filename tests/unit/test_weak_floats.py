@@ -35,6 +35,31 @@ def test_is_exact(name: str) -> None:
     np.testing.assert_allclose(tenon.jit(lambda u: function(u, 0.1))(U), np.full(3, exact), rtol=4e-16)
 
 
+@pytest.mark.parametrize("within", [lambda f: f, tenon.jit], ids=["outside of a trace", "in a trace"])
+def test_is_exact_in_transformations(within: Any) -> None:
+    """Also where they compile and run at once, and with respect to the float itself."""
+
+    def product(k: Any, u: Any) -> Any:
+        return (k * u).sum()
+
+    def results(k: Any, u: Any) -> Any:
+        return (
+            tenon.value_and_grad(product, 0)(k, u),
+            tenon.value_and_grad(product, 1)(k, u)[0],
+            tenon.vjp(product, k, u, cotangent=1.0)[0],
+            tenon.jvp(product, (k, u), (0.3, np.zeros(3))),
+            tenon.vmap(lambda v, c: v * c, in_axes=(0, None))(u, k).sum(),
+            tenon.cond(True, product, lambda k, u: u[0], k, u),
+            tenon.checkpoint(product)(k, u),
+        )
+
+    (value, slope), *values, pushed, mapped, chosen, kept = within(results)(0.1, U)
+    values += [value, pushed[0], mapped, chosen, kept]
+    np.testing.assert_allclose(values, np.full(len(values), 0.3), rtol=4e-16)
+    assert slope == 3
+    np.testing.assert_allclose(pushed[1], 0.9, rtol=4e-16)
+
+
 def test_changes_no_dtype() -> None:
     def function(x: Any, u: Any, k: float) -> Any:
         return x * k, u * k, k, k + 1
