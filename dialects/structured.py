@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from tenon.dialects.scalar import convert, emit_scalar, scalar_constant
 from tenon.dialects.size import Size, is_at_most
@@ -68,8 +68,10 @@ def generic(
     """A `linalg.generic`: `body(elements of inputs, elements of outputs so far)` gives the new elements of outputs.
 
     `reductions` says for each loop whether it is a reduction. The body's results are converted to the outputs' element
-    types.
+    types. Where a loop has no steps, the outputs stay as they are.
     """
+    if any(_has_no_steps(value, places) for value, places in (*inputs, *outputs)):
+        return [value for value, _ in outputs]
     elements = [element_of(v.type) for v, _ in (*inputs, *outputs)]
     block = Block(arg_types=elements)
     with inserting(InsertionPoint(block, scalar=True)):
@@ -88,6 +90,12 @@ def generic(
         regions=[Region(block)],
     )
     return list(emit(op).results)
+
+
+def _has_no_steps(value: SSAValue, places: AffineMap) -> bool:
+    """Whether a dimension of no elements says that a loop has no steps. MLIR takes one to have a step at its start."""
+    shape = shape_of(value.type)
+    return any(size == 0 and isinstance(p, AffineDimExpr) for size, p in zip(shape or (), places.results, strict=False))
 
 
 def elementwise(

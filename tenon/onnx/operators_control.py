@@ -124,7 +124,7 @@ def _scanned(node: Node, body: Any, size: int, initial: Sequence[Any]) -> Any:
         return _identical(results[: len(initial)]), _identical(results[len(initial) :])
 
     try:
-        carry, outputs = scan(step, _identical(initial), ops.iota(shape=(size,)))
+        carry, outputs = scan(step, _identical(initial), ops.iota(shape=(min(size, _MOST_STEPS),)))
     except TypeError:
         return None
     if size > _MOST_STEPS:
