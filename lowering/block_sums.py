@@ -59,8 +59,8 @@ class BlockSumsPass(FunctionPass):
     tile_limit: int = 512
 
     def change(self, module: ModuleOp) -> Change:
-        if self.limit < 1 or self.tile_limit < 1:
-            raise ValueError(f"block-sums: limit is {self.limit}, tile-limit {self.tile_limit}, expected at least 1")
+        if self.limit < 2 or self.tile_limit < 2:
+            raise ValueError(f"block-sums: limit is {self.limit}, tile-limit {self.tile_limit}, expected at least 2")
         return self._block_all
 
     def _block_all(self, function: func.FuncOp) -> None:

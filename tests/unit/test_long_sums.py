@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 import tenon
+from tenon.lowering.block_sums import BlockSumsPass
 
 N = 1 << 20
 PART = np.float32(0.1)
@@ -51,3 +53,10 @@ def test_bits_do_not_depend_on_threads() -> None:
             results.append(total(x))
     for one, two in zip(*results, strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+def test_blocks_of_one_are_refused() -> None:
+    """A sum of sums of one number is as long as the sum."""
+    for limits in ({"limit": 1}, {"tile_limit": 1}):
+        with pytest.raises(ValueError, match=r"block-sums: .*, expected at least 2"):
+            BlockSumsPass(**limits).change(ModuleOp([]))
