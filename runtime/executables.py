@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
+import tenon.runtime.llvm_lock  # noqa: F401  # pyright: ignore[reportUnusedImport]  before others import what compiles
 from tenon.dialects.bounded_cache import BoundedCache
 from tenon.dialects.frozen_arguments import PREPARE
 from tenon.dialects.registry import generation

@@ -1,15 +1,19 @@
-"""Who is inside of LLVM: nobody, while a process forks.
+"""Who is inside of LLVM, or imports what compiles: nobody, while a process forks.
 
 llvmlite lets one thread at a time into LLVM; what takes long, others do without its lock. A child of `os.fork` has one
 thread: what the others held would stay held in it, llvmlite's lock or one within LLVM, and as soon as something of
-theirs is freed it would wait for ever. So `os.fork` waits until all are out, and lets nobody in meanwhile.
+theirs is freed it would wait for ever. So `os.fork` waits until all are out, and lets nobody in meanwhile. So
+it is with modules that others import, most of them while they compile for the first time.
 """
 
 from __future__ import annotations
 
+import _imp  # what `import` itself locks; there is no other name for it
+import importlib
 import os
 import sys
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -39,8 +43,30 @@ def beside_others() -> Generator[None]:
             _gate.notify_all()
 
 
+_IMPORTED = {*("tenon", "xdsl", "llvmlite", "numpy", "ml_dtypes"), *sys.stdlib_module_names}
+"""Packages that Tenon imports. Those of users are not waited for: their import may be all that a program does."""
+
+
+_PATIENCE = 10
+"""How often a thread that has a lock of a module, and does not hold it, may go on and acquire it."""
+
+
+def _importing() -> set[int | None]:
+    """Threads that import what Tenon needs, but for this one; `None` stands for those that are about to."""
+    references = importlib._bootstrap._module_locks  # pyright: ignore[reportAttributeAccessIssue]
+    locks = [reference() for name, reference in list(references.items()) if name.partition(".")[0] in _IMPORTED]
+    return {lock.owner for lock in locks if lock is not None} - {threading.get_ident()}
+
+
 def _before() -> None:
     global _forking
+    tries = 0
+    _imp.acquire_lock()
+    while (threads := _importing()) and (threads != {None} or tries < _PATIENCE):
+        _imp.release_lock()
+        time.sleep(0.001)
+        tries += 1
+        _imp.acquire_lock()
     _gate.acquire()
     _forking += 1
     while any(thread != threading.get_ident() for thread in _inside):
@@ -60,6 +86,7 @@ def _after_in_parent() -> None:
     _forking -= 1
     _gate.notify_all()
     _gate.release()
+    _imp.release_lock()
 
 
 def _after_in_child() -> None:

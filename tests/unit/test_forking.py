@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -128,6 +130,25 @@ def test_what_others_are_in_llvm_for_is_done_before_the_fork() -> None:
         with another_thread_in(block, seconds=0.3):
             assert in_child(check) == "right"
         assert time.monotonic() - started >= 0.29
+
+
+def test_imports_of_others_are_done_before_the_fork() -> None:
+    lock: Any = vars(importlib)["_bootstrap"]._ModuleLockManager
+
+    def check() -> bool:
+        with lock("tenon.slow"):
+            return True
+
+    started = time.monotonic()
+    with another_thread_in(lock("tenon.slow"), seconds=0.3):
+        assert in_child(check) == "right"
+    assert time.monotonic() - started >= 0.29
+    # what users import may take as long as the program
+    with another_thread_in(lock("a_module_of_users")):
+        assert in_child(lambda: True) == "right"
+    # and who forks may import
+    with lock("tenon.slow"):
+        assert in_child(lambda: True) == "right"
 
 
 def test_settings_of_blocks_that_others_are_in_have_ended() -> None:
