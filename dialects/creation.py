@@ -22,6 +22,8 @@ def full(shape: Sequence[int] | int, value: Any, dtype: object = "f32") -> Any:
 
     >>> tenon.full((2, 3), 7, dtype="i32")
     """
+    if isinstance(shape, Value) or (isinstance(shape, Sequence) and any(isinstance(size, Value) for size in shape)):
+        raise TypeError("the shape of a new tensor is a traced value; name what decides it in static= of jit")
     size = (shape,) if isinstance(shape, int | np.integer | Size) else tuple(shape)
     if isinstance(dtype, int | np.integer) and not isinstance(dtype, bool):
         raise TypeError(f"the dtype of a new tensor is {dtype}; sizes go into one tuple, such as {(*size, dtype)}")

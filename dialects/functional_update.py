@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from tenon.dialects.inference import InferenceError
 from tenon.dialects.subscript import places_of, subscript
 from tenon.dialects.value import Value, ops
 
@@ -58,7 +59,14 @@ class PartUpdates:
     def _updated(self, values: Any, reduction: str) -> Value:
         x = self.x
         places = places_of(x.shape, self.key)
-        updates = ops.broadcast_to(ops.asarray(values, x.element_type), shape=places.shape)
+        given = ops.asarray(values, x.element_type)
+        try:
+            updates = ops.broadcast_to(given, shape=places.shape)
+        except InferenceError:
+            raise InferenceError(
+                f"x.at[key]: values have shape {given.shape}, which does not broadcast to "
+                f"{places.shape}, that of x[key]"
+            ) from None
         flat = ops.scatter_elements(
             ops.reshape(x, shape=(prod(x.shape),)),
             ops.reshape(places, shape=(prod(places.shape),)),

@@ -22,7 +22,7 @@ from tenon.dialects.forking import new_lock
 from tenon.dialects.inference import InferenceError
 from tenon.dialects.registry import find_function, function_names
 from tenon.dialects.suggestion import did_you_mean
-from tenon.dialects.types import element_type, numpy_dtype, shape_of
+from tenon.dialects.types import element_type, is_float, numpy_dtype, shape_of
 
 if TYPE_CHECKING:
     from tenon.dialects.functional_update import Updates
@@ -233,12 +233,12 @@ class Value:
         except InferenceError:
             raise
         except TypeError:
-            self._refuse(function.__name__)
+            self._refuse(function.__name__, function.__module__)
 
-    def _refuse(self, name: str) -> NoReturn:
+    def _refuse(self, name: str, module: str = "numpy") -> NoReturn:
         own = ops.find(_UFUNC_OPS.get(name, name))
         instead = "the functions of tenon" if own is None else f"tenon.{own.__name__}"
-        raise TracedValueError(f"numpy.{name} cannot be traced (argument {self.ssa.type}); use {instead}") from None
+        raise TracedValueError(f"{module}.{name} cannot be traced (argument {self.ssa.type}); use {instead}") from None
 
     def _no_number(self, *_: object, **__: object) -> Any:
         raise TracedValueError(
@@ -246,7 +246,22 @@ class Value:
             "compute on it with tenon functions, or return it and convert the result"
         )
 
-    __float__ = __int__ = __index__ = __complex__ = __array__ = __reduce__ = _no_number
+    __float__ = __int__ = __complex__ = __reduce__ = _no_number
+
+    def __array__(self, *_: object, **__: object) -> Any:
+        if not is_float(self.element_type):  # most often the index of an array from around the function
+            raise TracedValueError(
+                f"the elements of a traced value ({self.ssa.type}) are not known while tracing, and NumPy asks for "
+                "them; where they index a NumPy array, index tenon.asarray(array) instead"
+            )
+        return self._no_number()
+
+    def __index__(self) -> int:
+        raise TracedValueError(
+            f"the elements of a traced value ({self.ssa.type}) are not known while tracing, and Python needs an "
+            "integer; name an argument that decides shapes or counts loops in static= of jit, and use "
+            "tenon.dynamic_slice for a slice that begins at it"
+        )
 
     def __format__(self, specification: str) -> str:
         return self._no_number() if specification else repr(self)

@@ -18,7 +18,7 @@ from tenon.passes.batch import batch
 from tenon.runtime.arguments import is_array
 from tenon.runtime.trace import traced, tracing_inside
 from tenon.runtime.tree import Structure, flatten, paths, unflatten
-from tenon.transform import at_once, name_of, trees
+from tenon.transform import at_once, check_functions, name_of, trees
 
 
 def vmap(
@@ -34,6 +34,7 @@ def vmap(
 
     Raises `ValueError` naming the arguments where their numbers of examples differ, or where axes do not fit.
     """
+    check_functions("vmap", function)
 
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:

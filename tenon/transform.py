@@ -138,6 +138,7 @@ def value_and_grad(
     that are not floating point. With `has_aux`, `function` returns `(value, aux)` and the result is `((value, aux),
     gradient)`.
     """
+    check_functions("grad", function)
 
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
@@ -182,6 +183,7 @@ def vjp(function: Callable[..., Any], *primals: Any, cotangent: Any = None) -> A
     at the primals and whatever else `function` reads as they are now. With it: `(value, gradients)`. A cotangent has
     the tree, shapes and dtypes of the value.
     """
+    check_functions("vjp", function)
 
     def linearized(*arguments: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
         result, groups = _linearized(function, arguments, range(len(arguments)), "vjp")
@@ -252,6 +254,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
 
     The reverse rules give it: a pull-back is linear in its cotangent, so pulling back the pull-back pushes forward.
     """
+    check_functions("jvp", function)
 
     def transformed(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         result, groups = _linearized(function, primals, range(len(primals)), "jvp")
@@ -280,6 +283,13 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
 def name_of(function: Callable[..., Any]) -> str:
     """What errors call `function`."""
     return getattr(function, "__name__", repr(function))
+
+
+def check_functions(where: str, *functions: object) -> None:
+    """Raise `TypeError` for what cannot be called."""
+    for function in functions:
+        if not callable(function):
+            raise TypeError(f"{where}: a {type(function).__name__} is given where a function is needed")
 
 
 # --- control flow ---------------------------------------------------------------------------------
@@ -317,8 +327,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     the price of computing `function` twice. Arguments and results are trees; checkpoints may be nested. Raises
     `TypeError` if `function` cannot be called, or returns leaves that are no arrays.
     """
-    if not callable(function):
-        raise TypeError(f"checkpoint: a {type(function).__name__} is given where a function is needed")
+    check_functions("checkpoint", function)
 
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
@@ -335,6 +344,7 @@ def cond(predicate: Any, then: Callable[..., Any], otherwise: Callable[..., Any]
 
     Both must return the same tree of shapes and dtypes.
     """
+    check_functions("cond", then, otherwise)
 
     def transformed(predicate: Any, *operands: Any) -> Any:
         test = to_value(predicate if isinstance(predicate, Value) else as_array(predicate, "cond: predicate"), i1)
@@ -358,6 +368,7 @@ def cond(predicate: Any, then: Callable[..., Any], otherwise: Callable[..., Any]
 
 def while_loop(condition: Callable[[Any], Any], body: Callable[[Any], Any], initial: Any) -> Any:
     """`initial`, replaced by `body(value)` for as long as `condition(value)` is true."""
+    check_functions("while_loop", condition, body)
 
     def transformed(initial: Any) -> Any:
         start, structure = trees(initial, "while_loop")
@@ -394,6 +405,7 @@ def scan(
     `length` is needed when there are no sequences. With `reverse`, the last slices come first (outputs keep their
     places).
     """
+    check_functions("scan", body)
 
     def transformed(initial: Any, sequences: Any) -> tuple[Any, Any]:
         start, carried = trees(initial, "scan")

@@ -21,6 +21,8 @@ def floats(*shape: int) -> np.ndarray:
 
 USE_CONTROL_FLOW = "use tenon.cond, tenon.select or tenon.while_loop"
 USE_FUNCTIONS = "compute on it with tenon functions"
+NAME_STATIC = "name an argument that decides shapes or counts loops in static= of jit"
+INDEX_ASARRAY = r"where they index a NumPy array, index tenon\.asarray\(array\) instead"
 
 
 def branch(x: Any) -> Any:
@@ -42,10 +44,11 @@ def repeat(x: Any) -> Any:
         (repeat, USE_CONTROL_FLOW),
         (lambda x: x > 0 and x < 1, USE_CONTROL_FLOW),
         (lambda x: not x, USE_CONTROL_FLOW),
-        (lambda x: [0, 1][x], USE_FUNCTIONS),
-        (lambda x: range(x), USE_FUNCTIONS),
+        (lambda x: [0, 1][x], NAME_STATIC),
+        (lambda x: range(x), NAME_STATIC),
         (lambda x: float(x), USE_FUNCTIONS),
-        (lambda x: np.asarray(x), USE_FUNCTIONS),
+        (lambda x: np.asarray(x), INDEX_ASARRAY),
+        (lambda x: np.arange(3)[x], INDEX_ASARRAY),
         (lambda x: f"{x:.2f}", "elements of a traced value"),
     ],
 )

@@ -28,6 +28,21 @@ MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: tenon.grad(lambda x: x, argnums="x")(1.0), TypeError, "grad: argnums is 'x' where the position of"),
     (lambda: tenon.tensor_op(lambda x: x), TypeError, "tensor_op: <lambda> is no class of a family of ops"),
     (lambda: tenon.zeros(2, 3), TypeError, "the dtype of a new tensor is 3; sizes go into one tuple, such as (2, 3)"),
+    (lambda: tenon.jit(lambda n: tenon.zeros((2, n)))(3), TypeError, "the shape of a new tensor is a traced value"),
+    (lambda: tenon.jit(lambda n: tenon.ones(n))(3), TypeError, "the shape of a new tensor is a traced value"),
+    (lambda: tenon.jit(lambda n: range(n))(3), TypeError, "counts loops in static= of jit"),
+    (lambda: tenon.jit(lambda i: X[:, i])(3), TypeError, "index tenon.asarray(array) instead"),
+    (lambda: tenon.jit(lambda x: np.asarray(x))(X), TypeError, "compute on it with tenon functions"),
+    (lambda: tenon.jit(lambda x: np.linalg.inv(x))(X), TypeError, "numpy.linalg.inv cannot be traced"),
+    (lambda: tenon.jit(lambda x: x.at[0].set(X[:2]))(X), ValueError, "values have shape (2, 4), which does not "
+     "broadcast to (4,), that of x[key]"),
+    (lambda: tenon.cond(np.array(True), X, X), TypeError, "cond: a ndarray is given where a function is needed"),
+    (lambda: tenon.while_loop(True, abs, X), TypeError, "while_loop: a bool is given where a function"),  # pyright: ignore
+    (lambda: tenon.scan(X, X), TypeError, "scan: a ndarray is given where a function is needed"),  # pyright: ignore
+    (lambda: tenon.vmap(X), TypeError, "vmap: a ndarray is given where a function is needed"),  # pyright: ignore
+    (lambda: tenon.grad(X), TypeError, "grad: a ndarray is given where a function is needed"),  # pyright: ignore
+    (lambda: tenon.vjp(X, X), TypeError, "vjp: a ndarray is given where a function is needed"),  # pyright: ignore
+    (lambda: tenon.jvp(X, (X,), (X,)), TypeError, "jvp: a ndarray is given where a function"),  # pyright: ignore
     (lambda: tenon.full((2,), None), TypeError, "the value of a new tensor is None where a number is needed"),
     (lambda: nn.Conv2d(1, 4, 3)(X[None]), ValueError, "rank of x (n, channels, ...image) is 3 and rank of weight"),
 ]  # fmt: skip
