@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, i32
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, TensorType, UnrankedTensorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, traits_def
 from xdsl.parser import Parser
@@ -203,6 +203,9 @@ class TensorOp(IRDLOperation, ABC):
     @classmethod
     def check_results(cls, types: Sequence[AnyTensor]) -> None:
         """Raise unless there are as many result types as results are declared, each of a dtype that is."""
+        for type_ in types:
+            if not isinstance(type_, TensorType | UnrankedTensorType):
+                raise TypeError(f"{cls.name}: infer returns a {type(type_).__name__} where a tensor type is needed")
         declared = cls.SIGNATURE.declared_results
         needed = sum(result.arity == "one" for result in declared)
         if len(types) < needed or (len(types) > len(declared) and not cls.SIGNATURE.variadic_results):
@@ -471,6 +474,8 @@ def to_scalar(value: Any, element: Attribute, where: str) -> Value:
     """`value` (a scalar value or a number) as a scalar of type `element` at the current insertion point."""
     if isinstance(value, Value):
         return convert(value, element)
+    if not isinstance(value, bool | int | float | np.generic | np.ndarray):
+        raise TypeError(f"{where} is a {type(value).__name__} where a value or a number is needed")
     return scalar_constant(adopted(value, element, where), element)
 
 

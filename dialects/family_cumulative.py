@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from tenon.dialects.along_axis import AlongAxis, KeepsType
+from tenon.dialects.base import to_scalar
 from tenon.dialects.family import StructuredOp, require_hooks
 from tenon.dialects.inference import normalize_axis
 from tenon.dialects.scalar import convert, to_compute
@@ -53,7 +54,11 @@ class CumulativeOp(KeepsType, AlongAxis, StructuredOp):
         (x,) = operands
         accumulator = compute_type(element_of(x.type))
         start = self.initial(accumulator)
-        return self.scan(x, [(accumulator, start)], lambda states, value, _: [self.scalar(states[0], value)])
+
+        def step(states: Sequence[Value], value: Value, _: object) -> list[Value]:
+            return [to_scalar(self.scalar(states[0], value), accumulator, f"{self.name}: the result of scalar")]
+
+        return self.scan(x, [(accumulator, start)], step)
 
     def scan(self, x: SSAValue, states: Sequence[tuple[Attribute, float]], step: Step) -> list[SSAValue]:
         """All steps of `step(states, element, place)`, one result per state (type, start); `place()` is the index along

@@ -90,6 +90,8 @@ class ElementwiseOp(StructuredOp):
             hooks = [None if v is None else next(arguments) for v in operands]
             results = as_tuple(self.scalar(*hooks, **self.settings))
             where = f"{self.name}: the result of scalar"
+            if len(results) != len(self.results):
+                raise TypeError(f"{where} is {len(results)} values where {len(self.results)} are declared")
             return [
                 to_scalar(r, compute_type(element_of(t.type)), where)
                 for r, t in zip(results, self.results, strict=True)

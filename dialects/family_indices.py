@@ -53,7 +53,9 @@ class IndexMapOp(StructuredOp):
         Raises `UndecidedSizeError` where the map depends on a size that is known at launch only.
         """
         dims = tuple([AffineExpr.dimension(i) for i in range(rank)])
-        source = tuple(cls.source(dims, shape, **settings))
+        source = cls.source(dims, shape, **settings)
+        if not isinstance(source, tuple | list):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"{cls.name}: source returns a {type(source).__name__} where an index is needed")
         if any(isinstance(part, Size) for expr in source for part in _parts(expr)):
             raise UndecidedSizeError(f"{cls.name}: the place of an element depends on a size of {show(shape)}")
         return AffineMap(rank, 0, source)

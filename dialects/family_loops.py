@@ -10,6 +10,7 @@ from typing import Any
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from tenon.dialects.base import to_scalar
 from tenon.dialects.batching import aligned_operands, example_shape
 from tenon.dialects.family import StructuredOp, require_hooks
 from tenon.dialects.inference import Shape
@@ -82,7 +83,13 @@ class LoopOp(StructuredOp):
         (reduced,) = self.accumulate_all(
             operands,
             [(accumulator, start)],
-            lambda values, accs, _: [combine(accs[0], *[convert(to_compute(v), accumulator) for v in values])],
+            lambda values, accs, _: [
+                to_scalar(
+                    combine(accs[0], *[convert(to_compute(v), accumulator) for v in values]),
+                    accumulator,
+                    f"{self.name}: the result of scalar",
+                )
+            ],
         )
         return converted(reduced, element)
 

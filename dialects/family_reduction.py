@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from tenon.dialects.along_axis import AlongAxis
+from tenon.dialects.base import to_scalar
 from tenon.dialects.batching import along_shifted_axis
 from tenon.dialects.family import StructuredOp, require_hooks
 from tenon.dialects.inference import InferenceError, Shape, normalize_axes, show
@@ -97,7 +98,8 @@ class ReductionOp(AlongAxis, StructuredOp):
         start = self.initial(compute_type(element))
 
         def body(values: list[Value], accumulators: list[Value]) -> Sequence[Value]:
-            return [self.scalar(accumulators[0], convert(to_compute(values[0]), accumulator))]
+            found = self.scalar(accumulators[0], convert(to_compute(values[0]), accumulator))
+            return [to_scalar(found, accumulator, f"{self.name}: the result of scalar")]
 
         (reduced,) = self.reduce(x, [(accumulator, start)], lambda values, accs, _: body(values, accs))
         return [self.finish(reduced)]

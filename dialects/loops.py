@@ -130,7 +130,10 @@ def _indices(
         for parameter in inspect.signature(indexing).parameters.values()
         if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
     ]
-    return [tuple(index) for index in indexing(*arguments, *loops, **settings)]
+    indices = indexing(*arguments, *loops, **settings)
+    if not isinstance(indices, tuple | list):
+        raise TypeError(f"indexing returns a {type(indices).__name__} where a tuple of indices is needed")
+    return [tuple(index) for index in indices]
 
 
 def has_batch(indexing: Callable[..., Any]) -> bool:

@@ -55,6 +55,48 @@ def test_messages(program: Callable[[], Any], kind: type[Exception], message: st
     assert message in str(raised.value)
 
 
+def nothing(*_: Any, **__: Any) -> None:
+    """A hook that lacks its return."""
+
+
+FORGOTTEN: list[tuple[type[tenon.TensorOp], dict[str, Any], str]] = [
+    (tenon.ElementwiseOp, {"scalar": nothing}, "the result of scalar is a NoneType where a value or a number"),
+    (tenon.ElementwiseOp, {"scalar": lambda x: (x, x)}, "the result of scalar is 2 values where 1 are declared"),
+    (tenon.ElementwiseOp, {"scalar": lambda x: "x"}, "the result of scalar is a str where a value or a number"),
+    (
+        tenon.ReductionOp,
+        {
+            "axis": tenon.setting(tuple, default=None),
+            "keepdims": tenon.setting(bool, default=False),
+            "initial": lambda element: 0.0,
+            "scalar": nothing,
+        },
+        "the result of scalar is a NoneType where a value or a number is needed",
+    ),
+    (
+        tenon.CumulativeOp,
+        {"axis": tenon.setting(int, default=0), "initial": lambda element: 0.0, "scalar": nothing},
+        "the result of scalar is a NoneType where a value or a number is needed",
+    ),
+    (tenon.CompositeOp, {"decompose": nothing}, "decompose returns (NoneType) where 1 traced values are needed"),
+    (tenon.IndexingOp, {"infer": lambda x: x, "element": nothing}, "the result of element is a NoneType where"),
+    (tenon.IndexMapOp, {"infer": nothing, "source": lambda index, shape, /: index}, "infer returns a NoneType where"),
+    (tenon.IndexMapOp, {"infer": lambda x: x, "source": nothing}, "source returns a NoneType where an index"),
+    (tenon.ContractionOp, {"indexing": lambda i, j: None}, "indexing returns a NoneType where a tuple of indices"),
+]
+
+
+@pytest.mark.parametrize(("family", "members", "message"), FORGOTTEN)
+def test_what_hooks_forget_to_return_is_named(family: type[Any], members: dict[str, Any], message: str) -> None:
+    hooks = {name: staticmethod(value) if callable(value) else value for name, value in members.items()}
+    declared = {"x": tenon.operand_def(tenon.FLOAT_TENSOR), "result": tenon.result_def(tenon.FLOAT_TENSOR)}
+    name = f"messages_test.forgotten_{FORGOTTEN.index((family, members, message))}"
+    op = tenon.tensor_op(type("Forgotten", (family,), {"name": name, "__module__": __name__, **declared, **hooks}))
+    with pytest.raises(TypeError) as raised:
+        op.apply(X)
+    assert message in str(raised.value)
+
+
 def product(x: Any) -> Any:
     return tenon.matmul(x, x)
 
