@@ -14,6 +14,12 @@ class Sequential(Module):
 
     def __init__(self, *layers: Any) -> None:
         super().__init__()
+        for position, layer in enumerate(layers):
+            if not callable(layer):
+                raise TypeError(
+                    f"Sequential: layer {position} is a {type(layer).__name__}, which cannot be called; "
+                    "give the layers one by one"
+                )
         self.layers = list(layers)
 
     def forward(self, x: Array) -> Array:

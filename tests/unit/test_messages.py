@@ -43,6 +43,8 @@ MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: tenon.grad(X), TypeError, "grad: a ndarray is given where a function is needed"),  # pyright: ignore
     (lambda: tenon.vjp(X, X), TypeError, "vjp: a ndarray is given where a function is needed"),  # pyright: ignore
     (lambda: tenon.jvp(X, (X,), (X,)), TypeError, "jvp: a ndarray is given where a function"),  # pyright: ignore
+    (lambda: tenon.zeros((2, -1)), ValueError, "the shape of a new tensor is (2, -1), which has a negative size"),
+    (lambda: nn.Sequential([nn.ReLU()]), TypeError, "Sequential: layer 0 is a list, which cannot be called"),  # pyright: ignore
     (lambda: tenon.full((2,), None), TypeError, "the value of a new tensor is None where a number is needed"),
     (lambda: nn.Conv2d(1, 4, 3)(X[None]), ValueError, "rank of x (n, channels, ...image) is 3 and rank of weight"),
 ]  # fmt: skip
