@@ -204,7 +204,7 @@ class TensorOp(IRDLOperation, ABC):
     def check_results(cls, types: Sequence[AnyTensor]) -> None:
         """Raise unless there are as many result types as results are declared, each of a dtype that is."""
         for type_ in types:
-            if not isinstance(type_, TensorType | UnrankedTensorType):
+            if not isinstance(type_, TensorType | UnrankedTensorType):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise TypeError(f"{cls.name}: infer returns a {type(type_).__name__} where a tensor type is needed")
         declared = cls.SIGNATURE.declared_results
         needed = sum(result.arity == "one" for result in declared)
@@ -476,7 +476,8 @@ def to_scalar(value: Any, element: Attribute, where: str) -> Value:
         return convert(value, element)
     if not isinstance(value, bool | int | float | np.generic | np.ndarray):
         raise TypeError(f"{where} is a {type(value).__name__} where a value or a number is needed")
-    return scalar_constant(adopted(value, element, where), element)
+    number: Any = value  # one of NumPy's converts like one of Python's
+    return scalar_constant(adopted(number, element, where), element)
 
 
 def scalar_operands(cls: type[TensorOp], operands: Sequence[Any]) -> list[Value]:

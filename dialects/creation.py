@@ -30,7 +30,7 @@ def full(shape: Sequence[int] | int, value: Any, dtype: object = "f32") -> Any:
     if value is None:
         raise TypeError("the value of a new tensor is None where a number is needed")
     number = np.asarray(value, numpy_dtype(element_type(dtype)))
-    if any(isinstance(extent, int | np.integer) and extent < 0 for extent in size):
+    if any(not isinstance(extent, Size) and extent < 0 for extent in size):
         raise ValueError(f"the shape of a new tensor is {size}, which has a negative size")
     if all(type(extent) is int and extent >= 0 for extent in size):
         try:
