@@ -58,7 +58,7 @@ class IndexMapOp(StructuredOp):
             raise TypeError(f"{cls.name}: source returns a {type(source).__name__} where an index is needed")
         if any(isinstance(part, Size) for expr in source for part in _parts(expr)):
             raise UndecidedSizeError(f"{cls.name}: the place of an element depends on a size of {show(shape)}")
-        return AffineMap(rank, 0, source)
+        return AffineMap(rank, 0, tuple(source))
 
     @classmethod
     def inferred_types(cls, operand_types: Sequence[Any], settings: dict[str, Any]) -> tuple[AnyTensor, ...]:

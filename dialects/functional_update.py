@@ -62,10 +62,11 @@ class PartUpdates:
         given = ops.asarray(values, x.element_type)
         try:
             updates = ops.broadcast_to(given, shape=places.shape)
-        except InferenceError:
+        except InferenceError as error:
             raise InferenceError(
                 f"x.at[key]: values have shape {given.shape}, which does not broadcast to "
-                f"{places.shape}, that of x[key]"
+                f"{places.shape}, that of x[key]",
+                error.sizes,
             ) from None
         flat = ops.scatter_elements(
             ops.reshape(x, shape=(prod(x.shape),)),
