@@ -12,7 +12,7 @@ from tenon.dialects.base import to_value
 from tenon.dialects.inference import InferenceError, check_addressable, normalize_axis
 from tenon.dialects.registry import tensor_function
 from tenon.dialects.size import Size
-from tenon.dialects.types import element_type, numpy_dtype, tensor_type
+from tenon.dialects.types import element_type, is_known, numpy_dtype, tensor_type
 from tenon.dialects.value import Value, insertion_point, ops
 
 
@@ -37,6 +37,8 @@ def full(shape: Sequence[int] | int, value: Any, dtype: object = "f32") -> Any:
             check_addressable(tensor_type(size, element_type(dtype)))
         except InferenceError as error:
             raise InferenceError(f"full: {error}") from None
+    if any(isinstance(extent, int | np.integer) and extent < 0 for extent in size):
+        raise InferenceError(f"full: shape is {size} where sizes of at least 0 are needed")
     if insertion_point() is None:
         return np.full(size, number)
     if any(isinstance(extent, Size) for extent in size):
@@ -69,6 +71,8 @@ def full_like(x: Any, value: float) -> Any:
     >>> tenon.full_like(np.array([[1, 2], [3, 4]]), 9)
     """
     if isinstance(x, Value):
+        if not is_known(x.type):
+            return ops.select(False, x, full((), value, x.element_type))
         return full(x.shape, value, x.element_type)
     array = np.asarray(x)
     return full(array.shape, value, array.dtype)

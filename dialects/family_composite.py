@@ -14,7 +14,8 @@ from tenon.dialects.family import as_tuple, require_hooks
 from tenon.dialects.inference import InferenceError
 from tenon.dialects.registry import generation
 from tenon.dialects.signature import flat, map_grouped
-from tenon.dialects.value import InsertionPoint, Value, inserting
+from tenon.dialects.size import UndecidedSizeError
+from tenon.dialects.value import InsertionPoint, TracedValueError, Value, inserting
 
 
 class CompositeOp(TensorOp):
@@ -63,8 +64,8 @@ class CompositeOp(TensorOp):
         """The results as values, computed from grouped values by other ops at the insertion point."""
         try:
             return as_tuple(self.decompose(*operands, **self.settings))
-        except InferenceError as error:
-            raise InferenceError(f"{self.name}: {error}") from None
+        except (InferenceError, UndecidedSizeError, TracedValueError) as error:
+            raise type(error)(f"{self.name}: {error}") from None
 
 
 _INFERRED: BoundedCache[Any] = BoundedCache(4096)

@@ -335,6 +335,8 @@ class SliceOp(IndexMapOp):
             raise InferenceError(f"x has rank {len(source)}, and starts {starts} has {len(starts)} entries")
         sizes: list[int] = []
         for axis, (start, limit, stride) in enumerate(zip(starts, limits, strides, strict=True)):
+            if stride > 0 and type(limit) is int and limit < 0:
+                raise InferenceError(f"limits is {limits} where sizes of at least 0 are needed for a stride above 0")
             size = max(-((start - limit) // stride), 0)
             sizes.append(size)
             extent = -1 if source is None else source[axis]

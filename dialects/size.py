@@ -225,6 +225,24 @@ class Size(_Number):
     __int__ = __index__ = __float__ = __array__ = bit_length = _no_number
 
 
+class UnknownDimension(int):
+    """The -1 of a dimension that nobody has told: it can be compared and passed on, and not computed with, since -1
+    times -1 would be taken for a size."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # arrays leave arithmetic to the methods below
+
+    def _no_number(self, *_: object) -> Any:
+        raise UndecidedSizeError("a size is ?, and one that is known is needed here")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _no_number
+    __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __mod__ = __rmod__ = _no_number
+    __divmod__ = __rdivmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _no_number
+
+
+UNKNOWN_DIMENSION = UnknownDimension(-1)
+
+
 def least(size: Any) -> float:
     """A number that `size` is never below."""
     if not isinstance(size, Size):

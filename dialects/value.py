@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tenon.dialects.forking import new_lock
 from tenon.dialects.inference import InferenceError
 from tenon.dialects.registry import find_function, function_names
+from tenon.dialects.size import UNKNOWN_DIMENSION
 from tenon.dialects.suggestion import did_you_mean
 from tenon.dialects.types import element_type, is_float, numpy_dtype, shape_of
 
@@ -163,13 +164,13 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes; -1 for an unknown dimension. Raises when the rank is unknown."""
+        """The sizes; for an unknown dimension a -1 that arithmetic refuses. Raises when the rank is unknown."""
         if not self.is_tensor:
             return ()
         shape = shape_of(self.ssa.type)
         if shape is None:
             raise TracedValueError(f"the rank of {self.ssa.type} is not known while tracing")
-        return shape
+        return tuple([UNKNOWN_DIMENSION if type(size) is int and size < 0 else size for size in shape])
 
     @property
     def ndim(self) -> int:

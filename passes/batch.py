@@ -140,6 +140,9 @@ class Batching:
 
     def _one_by_one(self, op: TensorOp) -> tuple[Value, ...]:
         sequences = [v for v in dict.fromkeys(op.operands) if v in self.batched]
+        for value in (*sequences, *op.results):
+            if shape_of(value.type) is None:
+                raise TypeError(f"{op.name}: runs example by example, and the rank of {value.type} is not known")
         block = Block(arg_types=[v.type for v in sequences])
         mapper = {v: self.get(v).ssa for v in op.operands}
         mapper.update(zip(sequences, block.args, strict=True))

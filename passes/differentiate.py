@@ -26,9 +26,10 @@ from tenon.dialects.frozen_arguments import freeze, frozen_positions
 from tenon.dialects.location import at_line
 from tenon.dialects.regions import used_values
 from tenon.dialects.signature import map_grouped
+from tenon.dialects.size import UndecidedSizeError
 from tenon.dialects.traits import GradientError, NoGradient
 from tenon.dialects.types import element_of, is_float, shape_of
-from tenon.dialects.value import InsertionPoint, Value, folding_literals, inserting, ops
+from tenon.dialects.value import InsertionPoint, TracedValueError, Value, folding_literals, inserting, ops
 
 
 def gradients(
@@ -127,9 +128,12 @@ def _pull_back(op: Operation, cotangents: list[Value | None]) -> Iterable[tuple[
         filled = [ops.zeros_like(Value(r)) if c is None else c for r, c in zip(op.results, cotangents, strict=True)]
         several = len(op.results) > 1
         results = tuple([Value(r) for r in op.results])
-        given = rule(
-            tuple(filled) if several else filled[0], results if several else results[0], *operands, **op.settings
-        )
+        try:
+            given = rule(
+                tuple(filled) if several else filled[0], results if several else results[0], *operands, **op.settings
+            )
+        except (UndecidedSizeError, TracedValueError) as error:
+            raise type(error)(f"{op.name}: no gradient follows: {error}{at_line(op)}") from None
         return _paired(op, given)
     if op.has_trait(NoGradient) or isinstance(op, PrimitiveOp) or not isinstance(op, ElementwiseOp | CompositeOp):
         raise GradientError(f"{op.name}: has no gradient{at_line(op)}")
