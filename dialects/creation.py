@@ -31,14 +31,12 @@ def full(shape: Sequence[int] | int, value: Any, dtype: object = "f32") -> Any:
         raise TypeError("the value of a new tensor is None where a number is needed")
     number = np.asarray(value, numpy_dtype(element_type(dtype)))
     if any(not isinstance(extent, Size) and extent < 0 for extent in size):
-        raise ValueError(f"the shape of a new tensor is {size}, which has a negative size")
+        raise InferenceError(f"the shape of a new tensor is {size}, which has a negative size")
     if all(type(extent) is int and extent >= 0 for extent in size):
         try:
             check_addressable(tensor_type(size, element_type(dtype)))
         except InferenceError as error:
             raise InferenceError(f"full: {error}") from None
-    if any(isinstance(extent, int | np.integer) and extent < 0 for extent in size):
-        raise InferenceError(f"full: shape is {size} where sizes of at least 0 are needed")
     if insertion_point() is None:
         return np.full(size, number)
     if any(isinstance(extent, Size) for extent in size):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Operation
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import VerifyException
@@ -22,6 +23,10 @@ _Description: TypeAlias = tuple[Any, ...]
 
 _valid_kinds: BoundedCache[bool] = BoundedCache(1 << 16)
 """Ops without regions that are valid, by all that their own `verify()` looks at."""
+
+
+_VERIFIED_BY_PARENT = (IndexOp,)
+"""Ops that are valid or not by what encloses them, wherever in their block they stand."""
 
 
 class Verification:
@@ -61,7 +66,7 @@ class Verification:
         attributes = (*op.properties.values(), *op.attributes.values())
         named = [attribute.root_reference.data for attribute in attributes if type(attribute) is SymbolRefAttr]
         # Whether the last op of a block is valid depends on what encloses it, and symbols are defined elsewhere.
-        depends = bool(named) or op.next_op is None
+        depends = bool(named) or op.next_op is None or type(op) in _VERIFIED_BY_PARENT
         changed |= self._former.get(op) != description
         if not changed and not depends:
             return False

@@ -137,3 +137,25 @@ def test_what_is_given_is_verified() -> None:
     use_before_definition(module)
     with pytest.raises(VerifyException, match=r"tenon\.add: operand 1 \(%c\) is used before"):
         pipeline.run_passes(new_context(), module, ["cse"])
+
+
+def test_ops_that_depend_on_what_encloses_them_are_verified_anew() -> None:
+    """A body is valid in one generic and not in the next one, which has fewer loops."""
+    text = """
+func.func @main(%x: tensor<{shape}xindex>) -> tensor<{shape}xindex> {{
+  %y = linalg.generic {{indexing_maps = [affine_map<({loops}) -> ({loops})>], iterator_types = [{kinds}]}}
+      outs(%x : tensor<{shape}xindex>) {{
+  ^bb0(%a: index):
+    %i = linalg.index 2 : index
+    %j = arith.addi %i, %a : index
+    linalg.yield %j : index
+  }} -> tensor<{shape}xindex>
+  func.return %y : tensor<{shape}xindex>
+}}"""
+    for _ in range(2):
+        kinds = ['"parallel"'] * 3
+        three = text.format(shape="2x3x4", loops="d0, d1, d2", kinds=", ".join(kinds))
+        Verification().check(Parser(new_context(), three).parse_module())
+        two = text.format(shape="2x3", loops="d0, d1", kinds=", ".join(kinds[:2]))
+        with pytest.raises(VerifyException, match=r"linalg\.index: there is no loop 2 among the 2"):
+            Verification().check(Parser(new_context(), two).parse_module())
