@@ -62,7 +62,6 @@ FOR_EACH_SIZE = frozenset(
         "max_pool_with_indices",
         "merge_runs",
         "roi_align",
-        "searchsorted",
         "sliding_windows",
         "sort",
         "space_to_depth",
