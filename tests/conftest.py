@@ -20,7 +20,13 @@ import pytest
 
 SEED = "TENON_TEST_SEED"
 
-hypothesis.settings.register_profile("tenon", deadline=None, print_blob=True)
+# How fast a machine draws says nothing, and the two parts of a test (below) have an instance of its class each.
+hypothesis.settings.register_profile(
+    "tenon",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.differing_executors],
+)
 hypothesis.settings.load_profile("tenon")
 
 
