@@ -6,6 +6,7 @@ large numbers that way (`dense<[0x7FC00000, 1.0]>`) but takes them for integers.
 - A dense literal is one number where all of its elements have the same bits. xDSL compares numbers, of which NaN is not
 equal to itself, and -0.0 is to 0.0.
 - Numbers of a type that it has no bytes for (`dense<1> : tensor<2xi128>`) are an error in the text, not in xDSL.
+- `arith` has no `remf`.
 - A `linalg.generic` of several results has their types in parentheses.
 - A string that does not end takes time that doubles with each character that might belong to it.
 - `linalg.index` has to name a loop of its `linalg.generic`, and a constant step of a loop of `scf` to be positive.
@@ -18,6 +19,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from xdsl.dialects import arith
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, IntegerAttr
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
@@ -27,6 +29,8 @@ from xdsl.parser import Parser
 from xdsl.parser.attribute_parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.mlir_lexer import MLIRLexer
+
+from tenon.dialects.float_remainder import RemFOp
 
 _Element = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
 _to_type = _Element.to_type
@@ -118,6 +122,8 @@ def correct_xdsl() -> None:
     AttrParser.parse_dense_int_or_fp_elements_attr = _parse_dense  # pyright: ignore[reportAttributeAccessIssue]
     for kind, verify in _VERIFIERS.items():
         kind.verify_ = verify  # pyright: ignore[reportAttributeAccessIssue]
+    if RemFOp not in arith.Arith.operations:
+        arith.Arith._operations.append(RemFOp)  # pyright: ignore[reportPrivateUsage]
     MLIRLexer._unescaped_characters_regex = _STRING  # pyright: ignore[reportPrivateUsage]
     AffineExpr.__rsub__ = _subtracted_from  # pyright: ignore[reportAttributeAccessIssue]
     GenericOp.parse = classmethod(_parse_generic_of_several_results)  # pyright: ignore[reportAttributeAccessIssue]

@@ -275,7 +275,7 @@ CmpiOp.traits = traits_def(Pure())
 
 VectorArith = Dialect(
     "arith",
-    [*(_WIDENED.get(op.name, op) for op in arith.Arith.operations), RemFOp],
+    [*(_WIDENED.get(op.name, op) for op in arith.Arith.operations if op is not RemFOp), RemFOp],
     list(arith.Arith.attributes),
     list(arith.Arith._interfaces),  # pyright: ignore[reportPrivateUsage]
 )

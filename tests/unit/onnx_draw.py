@@ -155,7 +155,8 @@ def product(m: Maker) -> None:
 def window(m: Maker) -> None:
     x, shape = m.float(3, 4)
     rank = len(shape) - 2
-    kernel = [m.choose((1, 2, 3)) for _ in range(rank)]
+    # onnxruntime gives a window that is larger than the image where the standard gives none.
+    kernel = [m.choose([k for k in (1, 2, 3) if k <= max(size, 1)]) for size in shape[2:]]
     settings: dict[str, Any] = {"kernel_shape": kernel, "strides": [m.choose((1, 1, 2)) for _ in range(rank)]}
     if m.random.random() < 0.2:
         settings["auto_pad"] = m.choose(("SAME_UPPER", "SAME_LOWER", "VALID"))
@@ -167,7 +168,8 @@ def window(m: Maker) -> None:
     match m.choose(("Conv", "Conv", "Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool")):
         case "Conv":
             if "auto_pad" not in settings:
-                settings["dilations"] = [m.choose((1, 1, 2)) for _ in range(rank)]
+                spans = zip(kernel, shape[2:], strict=True)
+                settings["dilations"] = [m.choose((1, 1, 2)) if 2 * k - 1 <= size else 1 for k, size in spans]
             m.add("Conv", x, Floats((channels, shape[1] // groups, *kernel)), *bias, group=groups, **settings)
         case "ConvTranspose":
             weight = Floats((shape[1], channels // groups, *kernel))
