@@ -156,7 +156,6 @@ class GridSampleOp(CompositeOp):
     >>> x = np.array([[[[1.0, 2.0], [3.0, 4.0]]]])
     >>> grid = np.array([[[[0.0, 0.0], [0.5, -0.5], [1.0, 1.0]]]])
     >>> tenon.grid_sample(x, grid)
-    >>> tenon.grid_sample(x, grid, mode="nearest", padding_mode="border")
     """
 
     name = "tenon.grid_sample"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import multiprocessing
 import pickle
 from collections.abc import Callable
@@ -31,6 +32,7 @@ def product(w: Any, x: Any) -> Any:
     return w @ x
 
 
+@dataclasses.dataclass(frozen=True)
 class Step:
     @tenon.jit
     def run(self, x: Any) -> Any:
@@ -85,10 +87,6 @@ def test_a_module_that_holds_functions_is_copied() -> None:
     np.testing.assert_array_equal(other(X), net(X))
     assert other.local is net.local
     assert other.linear.weight is not net.linear.weight
-    held = tenon.jit(net)
-    different = copy.deepcopy(held)
-    different.function.linear.weight[:] = 0
-    assert not np.array_equal(different(X), held(X))
 
 
 def test_functions_go_to_other_processes() -> None:

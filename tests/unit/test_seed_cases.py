@@ -522,8 +522,7 @@ def test_gradients_of_conv2d_are_slopes() -> None:
     arrays = [numbers(15, (1, 1, 3, 3)), conv.weight.astype(np.float64), conv.bias.astype(np.float64)]
 
     def applied(x: Any, weight: Any, bias: Any) -> Any:
-        conv.set_parameters({"weight": weight, "bias": bias})
-        return conv(x)
+        return tenon.optim.with_values(conv, {"weight": weight, "bias": bias})(x)
 
     assert_gradients(applied, arrays)
 
