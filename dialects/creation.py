@@ -32,7 +32,7 @@ def full(shape: Sequence[int] | int, value: Any, dtype: object = "f32") -> Any:
     number = np.asarray(value, numpy_dtype(element_type(dtype)))
     if any(not isinstance(extent, Size) and extent < 0 for extent in size):
         raise InferenceError(f"the shape of a new tensor is {size}, which has a negative size")
-    if all(type(extent) is int and extent >= 0 for extent in size):
+    if all(type(extent) is int for extent in size):
         try:
             check_addressable(tensor_type(size, element_type(dtype)))
         except InferenceError as error:
