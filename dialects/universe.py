@@ -7,11 +7,11 @@ from xdsl.ir import Dialect
 
 def tenon_dialect() -> Dialect:
     """The dialect of all ops that are registered under the name `tenon`, and of those that control flow adds."""
-    from tenon.dialects.checkpoint import CheckpointOp
-    from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp
-    from tenon.dialects.family_control_flow import YieldOp
-    from tenon.dialects.registry import registry
-    from tenon.dialects.size_values import SizesAttr
+    from tenon.dialects.definition.registry import registry
+    from tenon.dialects.families.control_flow import YieldOp
+    from tenon.dialects.ops.control.checkpoint import CheckpointOp
+    from tenon.dialects.ops.control.control_flow import CondOp, ScanOp, WhileLoopOp
+    from tenon.dialects.types.size_values import SizesAttr
 
     structural = [CondOp, WhileLoopOp, ScanOp, CheckpointOp, YieldOp]
     own = (op for name, op in registry().items() if name.startswith("tenon."))
@@ -20,14 +20,14 @@ def tenon_dialect() -> Dialect:
 
 def scalar_dialect() -> Dialect:
     """The dialect of what formulas on scalars take beyond `arith` and `math`."""
-    from tenon.dialects.scaling import ScaleOp
+    from tenon.dialects.upstream.scaling import ScaleOp
 
     return Dialect("scalar", [ScaleOp])
 
 
 def registered_dialects() -> list[Dialect]:
     """The tensor dialect, one for each other namespace that registered ops are named in, and `scalar`."""
-    from tenon.dialects.registry import registry
+    from tenon.dialects.definition.registry import registry
 
     dialects = [tenon_dialect(), scalar_dialect()]
     others = {name.partition(".")[0] for name in registry()} - {"tenon"}

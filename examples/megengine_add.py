@@ -12,7 +12,7 @@ import numpy as np
 
 import tenon
 from tenon import NUMERIC_TENSOR, ElementwiseOp, InferenceError, nn, operand_def, result_def, setting, tensor_op
-from tenon.dialects.inference import compatible
+from tenon.dialects.types.shapes import compatible
 
 
 class SameLayoutOp(ElementwiseOp):

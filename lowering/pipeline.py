@@ -11,8 +11,8 @@ from xdsl.dialects import func, linalg
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.passes import ModulePass
 
-from tenon.dialects.base import TensorOp
-from tenon.dialects.family_control_flow import ControlFlowOp
+from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.families.control_flow import ControlFlowOp
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.options import LoweringOptions
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
@@ -30,22 +30,22 @@ def _loader(module: str, name: str) -> Callable[[], type[ModulePass]]:
 
 
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
-    "convert-tensor-to-structured": _loader("convert_tensor_to_structured", "ConvertTensorToStructuredPass"),
-    "erase-narrow-types": _loader("erase_narrow_types", "EraseNarrowTypesPass"),
-    "bufferize": _loader("bufferize", "BufferizePass"),
-    "schedule": _loader("schedule", "SchedulePass"),
-    "skip-hidden": _loader("skip_hidden", "SkipHiddenPass"),
-    "convert-structured-to-loops": _loader("convert_structured_to_loops", "ConvertStructuredToLoopsPass"),
-    "vectorize-updates": _loader("vectorize_updates", "VectorizeUpdatesPass"),
-    "separate-rows": _loader("separate_rows", "SeparateRowsPass"),
-    "prefetch-rows": _loader("prefetch_rows", "PrefetchRowsPass"),
-    "stream-stores": _loader("stream_stores", "StreamStoresPass"),
-    "parallelize": _loader("parallelize", "ParallelizePass"),
-    "block-sums": _loader("block_sums", "BlockSumsPass"),
-    "expand-math": _loader("expand_math", "ExpandMathPass"),
-    "interleave-chains": _loader("interleave_chains", "InterleaveChainsPass"),
-    "mark-final": _loader("mark_final", "MarkFinalPass"),
-    "map-to-grid": _loader("map_to_grid", "MapToGridPass"),
+    "convert-tensor-to-structured": _loader("buffers.convert_tensor_to_structured", "ConvertTensorToStructuredPass"),
+    "erase-narrow-types": _loader("math.erase_narrow_types", "EraseNarrowTypesPass"),
+    "bufferize": _loader("buffers.bufferize", "BufferizePass"),
+    "schedule": _loader("schedules.schedule", "SchedulePass"),
+    "skip-hidden": _loader("schedules.skip_masked", "SkipHiddenPass"),
+    "convert-structured-to-loops": _loader("nests.convert_structured_to_loops", "ConvertStructuredToLoopsPass"),
+    "vectorize-updates": _loader("loop_passes.vectorize_updates", "VectorizeUpdatesPass"),
+    "separate-rows": _loader("loop_passes.separate_rows", "SeparateRowsPass"),
+    "prefetch-rows": _loader("loop_passes.prefetch_rows", "PrefetchRowsPass"),
+    "stream-stores": _loader("loop_passes.stream_stores", "StreamStoresPass"),
+    "parallelize": _loader("loop_passes.parallelize", "ParallelizePass"),
+    "block-sums": _loader("loop_passes.block_sums", "BlockSumsPass"),
+    "expand-math": _loader("math.expand_math", "ExpandMathPass"),
+    "interleave-chains": _loader("loop_passes.interleave_chains", "InterleaveChainsPass"),
+    "mark-final": _loader("loop_passes.mark_final", "MarkFinalPass"),
+    "map-to-grid": _loader("cuda.map_to_grid", "MapToGridPass"),
 }
 
 

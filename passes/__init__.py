@@ -1,1 +1,7 @@
+"""The passes on tensor IR, in rooms; each imports only those above it in this list, and `pipeline` puts them in order.
 
+`simplify`    the same function in fewer ops: canonicalize, fold, cse, dce, decompose, infer-shapes
+`layout`      the same sums in another order of axes
+`transform`   new functions from old ones: differentiate, batch, inline, specialize, freeze
+`fuse`        what runs together in one loop nest
+"""

@@ -20,21 +20,21 @@ def _loader(module: str, name: str) -> Callable[[], type[ModulePass]]:
 
 # Every pass of this folder by name; its module is imported when the pass is first asked for.
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
-    "differentiate": _loader("differentiate", "DifferentiatePass"),
-    "batch": _loader("batch", "BatchPass"),
-    "infer-shapes": _loader("infer_shapes", "InferShapesPass"),
-    "specialize": _loader("specialize", "SpecializePass"),
-    "name-sizes": _loader("name_sizes", "NameSizesPass"),
-    "inline": _loader("inline", "InlinePass"),
-    "decompose": _loader("decompose", "DecomposePass"),
-    "canonicalize": _loader("canonicalize", "CanonicalizePass"),
-    "cse": _loader("cse", "CommonSubexpressionEliminationPass"),
-    "dce": _loader("dce", "DeadCodeEliminationPass"),
-    "layout": _loader("layout", "LayoutPass"),
-    "split-frozen": _loader("split_frozen", "SplitFrozenPass"),
-    "recompute": _loader("recompute", "RecomputePass"),
-    "fuse": _loader("fuse", "FusePass"),
-    "fuse-structured": _loader("fuse_structured", "FuseStructuredPass"),
+    "differentiate": _loader("transform.differentiate", "DifferentiatePass"),
+    "batch": _loader("transform.batch", "BatchPass"),
+    "infer-shapes": _loader("simplify.infer_shapes", "InferShapesPass"),
+    "specialize": _loader("transform.specialize", "SpecializePass"),
+    "name-sizes": _loader("transform.name_sizes", "NameSizesPass"),
+    "inline": _loader("transform.inline", "InlinePass"),
+    "decompose": _loader("simplify.decompose", "DecomposePass"),
+    "canonicalize": _loader("simplify.canonicalize", "CanonicalizePass"),
+    "cse": _loader("simplify.cse", "CommonSubexpressionEliminationPass"),
+    "dce": _loader("simplify.dce", "DeadCodeEliminationPass"),
+    "layout": _loader("layout.layout", "LayoutPass"),
+    "split-frozen": _loader("transform.split_frozen", "SplitFrozenPass"),
+    "recompute": _loader("fuse.recompute", "RecomputePass"),
+    "fuse": _loader("fuse.fuse", "FusePass"),
+    "fuse-structured": _loader("fuse.fuse_structured", "FuseStructuredPass"),
 }
 
 TENSOR_PIPELINE: tuple[str, ...] = (

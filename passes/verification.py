@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
-from tenon.dialects.bounded_cache import BoundedCache
+from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.passes.dominance import check_dominance
 
 _Description: TypeAlias = tuple[Any, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ModuleOp
 
-from tenon.runtime.interface import Interface
+from tenon.runtime.arguments.interface import Interface
 from tenon.runtime.lower import dots, lower_module, map_to_grid
 
 
@@ -24,9 +24,9 @@ def build(module: ModuleOp, target: str) -> dict[str, bytes]:
 
 
 def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
-    from tenon.lowering.emit_llvm import emit_llvm
-    from tenon.runtime.device_cpu import compile_object, host_target
-    from tenon.runtime.thread_pool_code import PARALLEL_FOR, pool_source
+    from tenon.lowering.llvm.emit_llvm import emit_llvm
+    from tenon.runtime.cpu.compile import compile_object, host_target
+    from tenon.runtime.cpu.thread_pool import PARALLEL_FOR, pool_source
 
     lower_module(module, "cpu")
     target = host_target()
@@ -43,7 +43,7 @@ def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
 
 
 def _for_cuda(module: ModuleOp, architecture: str) -> dict[str, bytes]:
-    from tenon.runtime.device_cuda import compile_kernels
+    from tenon.runtime.cuda.device_cuda import compile_kernels
 
     lower_module(module, "cuda")
     map_to_grid(module)

@@ -8,13 +8,13 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
 
-from tenon.dialects.size import Size, UndecidedSizeError
-from tenon.dialects.types import is_static
-from tenon.runtime.arguments import LeafSizes, Parameters, Static, is_array
+from tenon.dialects.types.size import Size, UndecidedSizeError
+from tenon.dialects.types.types import is_static
+from tenon.runtime.arguments.arguments import LeafSizes, Parameters, Static, is_array
+from tenon.runtime.arguments.interface import Interface, input_names, main_function
+from tenon.runtime.arguments.tree import Structure
 from tenon.runtime.executables import Executable, executable
-from tenon.runtime.interface import Interface, input_names, main_function
 from tenon.runtime.knobs import knobs
-from tenon.runtime.tree import Structure
 
 DynamicAxes = Sequence[Any] | Mapping[int, Any]
 """The names of dimensions: an entry for each, `None` where it is compiled for, or entries by axis."""
@@ -91,7 +91,7 @@ def name_unknown_sizes(module: ModuleOp) -> None:
     Raises `InferenceError` where ops ask for sizes that cannot be told.
     """
     if has_unknown_sizes(module):
-        from tenon.passes.name_sizes import name_sizes
+        from tenon.passes.transform.name_sizes import name_sizes
 
         name_sizes(module)
 
@@ -123,7 +123,7 @@ def executable_for_all_sizes(
 
 
 def _check_declared_sizes(module: ModuleOp, shapes: Sequence[tuple[int, ...]]) -> None:
-    from tenon.passes.named_shapes import declared_shapes
+    from tenon.passes.transform.named_shapes import declared_shapes
 
     main = main_function(module)
     declared = zip(declared_shapes(main), shapes, strict=True)

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from tenon.dialects.base import TensorOp
-from tenon.dialects.bounded_cache import BoundedCache
-from tenon.dialects.promotion import adopted, is_literal
-from tenon.dialects.registry import generation, install_evaluator
-from tenon.dialects.signature import flat, map_grouped
-from tenon.dialects.types import array_type, numpy_dtype
-from tenon.runtime.arguments import as_array
+from tenon.dialects.definition.promotion import adopted, is_literal
+from tenon.dialects.definition.registry import generation, install_evaluator
+from tenon.dialects.definition.signature import flat, map_grouped
+from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.dialects.types.types import array_type, numpy_dtype
+from tenon.runtime.arguments.arguments import as_array
+from tenon.runtime.arguments.tree import flatten, paths, unflatten
 from tenon.runtime.knobs import knobs
 from tenon.runtime.stages import Compiled, Traced
-from tenon.runtime.trace import trace
-from tenon.runtime.tree import flatten, paths, unflatten
+from tenon.runtime.tracing.trace import trace
 
 _COMPILED: BoundedCache[Compiled] = BoundedCache(4096)
 

@@ -18,26 +18,27 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-import tenon.runtime.llvm_lock  # noqa: F401  # pyright: ignore[reportUnusedImport]  before others import what compiles
-from tenon.dialects.bounded_cache import BoundedCache
-from tenon.dialects.frozen_arguments import PREPARE
-from tenon.dialects.registry import generation
-from tenon.dialects.size import replaced
-from tenon.dialects.types import element_type, numpy_dtype
-from tenon.runtime import cache, lower
-from tenon.runtime.addresses import USABLE, addresses
+import tenon.runtime.cpu.llvm_lock  # noqa: F401  # pyright: ignore[reportUnusedImport]  before others import what compiles
+from tenon.dialects.definition.registry import generation
+from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.dialects.support.frozen_arguments import PREPARE
+from tenon.dialects.types.size import replaced
+from tenon.dialects.types.types import element_type, numpy_dtype
+from tenon.runtime import lower
+from tenon.runtime.arguments.interface import Interface, takes_buffers
+from tenon.runtime.arguments.outputs import sharing
 from tenon.runtime.background import in_background
+from tenon.runtime.call.launch import Launch
 from tenon.runtime.collection import collect_recent, collection_paused
-from tenon.runtime.digest import digest
-from tenon.runtime.interface import Interface, takes_buffers
+from tenon.runtime.cpu.addresses import USABLE, addresses
+from tenon.runtime.cpu.launch_memory import PLAIN, LaunchMemory
+from tenon.runtime.cpu.result_memory import empty
 from tenon.runtime.knobs import knobs
-from tenon.runtime.launch import Launch
-from tenon.runtime.launch_memory import PLAIN, LaunchMemory
-from tenon.runtime.outputs import sharing
-from tenon.runtime.result_memory import empty
+from tenon.runtime.store import cache
+from tenon.runtime.store.digest import digest
 
 if TYPE_CHECKING:
-    from tenon.runtime.parallel_code import Workers
+    from tenon.runtime.cpu.compile_parallel import Workers
 
 DEVICES = ("cpu", "cuda")
 
@@ -121,11 +122,11 @@ def _target_key(device: str) -> str:
     # what a tuning record says counts, not where it lies
     options = f"{replace(lower.options(device), tuning='')}{_tuning_key(device)}"
     if device == "cuda":
-        from tenon.runtime import nvrtc
-        from tenon.runtime.device_cuda import architecture
+        from tenon.runtime.cuda import nvrtc
+        from tenon.runtime.cuda.device_cuda import architecture
 
         return f"{architecture()} nvrtc {'.'.join(map(str, nvrtc.version()))} {options}"
-    from tenon.runtime.device_cpu import host_target
+    from tenon.runtime.cpu.compile import host_target
 
     target = host_target()
     return f"{target.triple} {target.cpu} {target.features} {options}"
@@ -134,7 +135,7 @@ def _target_key(device: str) -> str:
 def _tuning_key(device: str) -> str:
     if knobs.tuning is None:
         return ""
-    from tenon.runtime.tuning import digest
+    from tenon.runtime.cpu.tuning import digest
 
     return f" {digest(device)}"
 
@@ -177,7 +178,7 @@ class CpuExecutable:
         return str(self.lowered())
 
     def __post_init__(self) -> None:
-        from tenon.runtime.device_cpu import entry_point
+        from tenon.runtime.cpu.compile import entry_point
 
         self._launch = entry_point(self.address)
         given = zip(self.interface.outputs, self.interface.donations, strict=True)
@@ -189,7 +190,7 @@ class CpuExecutable:
         preparation = self.interface.preparation
         if preparation is None:
             return []
-        from tenon.runtime.device_cpu import entry_point
+        from tenon.runtime.cpu.compile import entry_point
 
         taken = [self._usable(frozen[position], position) for position in preparation.inputs]
         prepared = [self._aligned_array(shape, dtype) for shape, dtype in preparation.outputs]
@@ -286,14 +287,14 @@ _LARGE = 100
 
 def _load_runtime() -> None:
     """Load the native code that large programs use; a new installation compiles it first."""
-    from tenon.runtime.threads import pool_address
+    from tenon.runtime.cpu.threads import pool_address
 
     pool_address()
     addresses(())
 
 
 def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
-    from tenon.runtime.device_cpu import ENTRY, host_target, load_objects
+    from tenon.runtime.cpu.compile import ENTRY, host_target, load_objects
 
     target = host_target()
 
@@ -318,14 +319,14 @@ def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
 def _launch_memory() -> LaunchMemory:
     if not knobs.check_memory:
         return PLAIN
-    from tenon.runtime.guarded_memory import guarded
+    from tenon.runtime.cpu.guarded_memory import guarded
 
     return guarded()
 
 
 def _compile_for_cpu(module: ModuleOp, name: str) -> dict[str, bytes]:
-    from tenon.runtime.parallel_code import Workers
-    from tenon.runtime.threads import get_num_threads
+    from tenon.runtime.cpu.compile_parallel import Workers
+    from tenon.runtime.cpu.threads import get_num_threads
 
     threads = get_num_threads()
     is_large = sum(1 for _ in module.walk()) >= _LARGE
@@ -343,9 +344,9 @@ def _compile_for_cpu(module: ModuleOp, name: str) -> dict[str, bytes]:
 
 def _begin_for_cpu(module: ModuleOp, name: str, workers: Workers) -> Interface:
     """Lower `module` in place, and let `workers` compile it. Nothing needs it when this returns."""
-    from tenon.lowering.emit_llvm import ModuleEmitter
-    from tenon.runtime.device_cpu import host_target
-    from tenon.runtime.parallel_code import ObjectCompiler
+    from tenon.lowering.llvm.emit_llvm import ModuleEmitter
+    from tenon.runtime.cpu.compile import host_target
+    from tenon.runtime.cpu.compile_parallel import ObjectCompiler
 
     target = host_target()
     functions = lower.lower_by_function(module, "cpu", name)
@@ -388,7 +389,7 @@ class DeviceExecutable:
 def _cuda_executable(module: ModuleOp, key: str, name: str) -> DeviceExecutable:
     from xdsl.parser import Parser
 
-    from tenon.runtime.device_cuda import CudaProgram, architecture
+    from tenon.runtime.cuda.device_cuda import CudaProgram, architecture
 
     def compiled() -> Mapping[str, bytes]:
         _say_compiling(name, architecture())
@@ -404,7 +405,7 @@ def _cuda_executable(module: ModuleOp, key: str, name: str) -> DeviceExecutable:
 
 
 def _compile_for_cuda(mapped: ModuleOp, name: str) -> dict[str, bytes]:
-    from tenon.runtime.device_cuda import architecture, compile_kernels
+    from tenon.runtime.cuda.device_cuda import architecture, compile_kernels
 
     source, cubin = compile_kernels(mapped, architecture())
     if knobs.debug >= 3:
@@ -447,7 +448,7 @@ class InterpretedExecutable:
 
     @staticmethod
     def _results(module: ModuleOp, function: str, arguments: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-        from tenon.dialects.interpreter import Interpreter
+        from tenon.dialects.interpreter.interpreter import Interpreter
 
         return [np.asarray(result) for result in Interpreter().run(module, function, arguments)]
 
@@ -479,7 +480,7 @@ class InterpretedExecutable:
 
     def _bound(self, values: Mapping[str, int]) -> ModuleOp:
         """Tensor ops with numbers in the place of sizes, as structured ops."""
-        from tenon.passes.named_shapes import bind_sizes
+        from tenon.passes.transform.named_shapes import bind_sizes
 
         assert self._sized is not None
         return lower.structured(bind_sizes(self._sized, values))

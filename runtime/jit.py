@@ -9,25 +9,25 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
-from tenon.dialects.forking import new_lock
-from tenon.dialects.registry import generation, watch_generation
-from tenon.dialects.size import UndecidedSizeError
-from tenon.dialects.types import AnyTensor, element_of, shape_of, tensor_type
-from tenon.dialects.user_traceback import shows_user_frames
-from tenon.dialects.value import insertion_point
-from tenon.runtime.arguments import LeafSizes, Parameters, ShapeDtype, Signature, abstract, is_array
-from tenon.runtime.callable_class import native_class
+from tenon.dialects.definition.registry import generation, watch_generation
+from tenon.dialects.definition.value import insertion_point
+from tenon.dialects.support.forking import new_lock
+from tenon.dialects.support.user_traceback import shows_user_frames
+from tenon.dialects.types.size import UndecidedSizeError
+from tenon.dialects.types.types import AnyTensor, element_of, shape_of, tensor_type
+from tenon.runtime.arguments.arguments import LeafSizes, Parameters, ShapeDtype, Signature, abstract, is_array
+from tenon.runtime.arguments.frozen import NONE, FrozenArguments
+from tenon.runtime.arguments.interface import EmptySizeError
+from tenon.runtime.arguments.tree import Structure, flatten, is_node, paths, tell_by_identity
+from tenon.runtime.call.callable_class import native_class
+from tenon.runtime.call.entry import Dispatch
 from tenon.runtime.collection import collection_paused
 from tenon.runtime.dynamic import DynamicAxes, DynamicDimensions, say_why_specialized
-from tenon.runtime.entry import Dispatch
 from tenon.runtime.epoch import EPOCH, expire
 from tenon.runtime.executables import DEVICES
-from tenon.runtime.frozen import NONE, FrozenArguments
-from tenon.runtime.interface import EmptySizeError
 from tenon.runtime.knobs import knobs
 from tenon.runtime.stages import Compiled, Lowered, Traced
-from tenon.runtime.trace import trace
-from tenon.runtime.tree import Structure, flatten, is_node, paths, tell_by_identity
+from tenon.runtime.tracing.trace import trace
 
 watch_generation(expire)
 

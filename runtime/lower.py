@@ -16,22 +16,22 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from tenon.dialects.traits import DeviceOnly
+from tenon.dialects.definition.traits import DeviceOnly
 from tenon.lowering.options import LoweringOptions
-from tenon.runtime.files import write_file
+from tenon.runtime.cpu.processor_caches import last_level_cache
 from tenon.runtime.knobs import knobs
-from tenon.runtime.processor_caches import last_level_cache
+from tenon.runtime.store.files import write_file
 
 
 def new_context() -> Context:
     """A context that knows the dialects of every stage."""
     from xdsl.dialects import func, gpu, linalg, math, scf, tensor
 
-    from tenon.dialects.prefetch import MemRefWithPrefetch
     from tenon.dialects.universe import registered_dialects
-    from tenon.dialects.vector_contract import ContractingVector
-    from tenon.lowering.vector_arith import VectorArith
-    from tenon.runtime.resources import builtin_dialect
+    from tenon.dialects.upstream.prefetch import MemRefWithPrefetch
+    from tenon.dialects.upstream.vector_arith import VectorArith
+    from tenon.dialects.upstream.vector_contract import ContractingVector
+    from tenon.runtime.store.resources import builtin_dialect
 
     ctx = Context()
     upstream = (
@@ -55,7 +55,7 @@ def vector_bits(device: str) -> int:
         return 0
     if knobs.vector_bits is not None:
         return knobs.vector_bits
-    from tenon.runtime.device_cpu import host_target
+    from tenon.runtime.cpu.compile import host_target
 
     return host_target().vector_bits
 
@@ -78,7 +78,7 @@ def options(device: str) -> LoweringOptions:
 def _native_scaling(device: str) -> bool:
     if device == "cuda":
         return False
-    from tenon.runtime.device_cpu import host_target
+    from tenon.runtime.cpu.compile import host_target
 
     return host_target().native_scaling
 
@@ -86,7 +86,7 @@ def _native_scaling(device: str) -> bool:
 def _multiply_add(device: str) -> bool:
     if device == "cuda":
         return True
-    from tenon.runtime.device_cpu import host_target
+    from tenon.runtime.cpu.compile import host_target
 
     return host_target().multiply_add
 
@@ -95,7 +95,7 @@ def dots(device: str) -> tuple[str, ...]:
     """The elements of whose groups the device computes dot products, as far as `TENON_BF16_DOTS` leaves it so."""
     if device == "cuda":
         return ()
-    from tenon.runtime.device_cpu import host_target
+    from tenon.runtime.cpu.compile import host_target
 
     return tuple([name for name in host_target().dots if name != "bf16" or knobs.bf16_dots])
 
@@ -104,7 +104,7 @@ def tuning_options(device: str) -> str:
     """The options of `schedule` for the tuning record that is in use; empty without one."""
     if knobs.tuning is None:
         return ""
-    from tenon.runtime.tuning import options
+    from tenon.runtime.cpu.tuning import options
 
     return options(device)
 

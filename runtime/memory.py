@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
-from tenon.dialects.types import element_type, numpy_dtype
-from tenon.runtime.interface import Interface
+from tenon.dialects.types.types import element_type, numpy_dtype
+from tenon.runtime.arguments.interface import Interface
 
 if TYPE_CHECKING:
-    from tenon.lowering.memory_plan import PlannedBuffer
+    from tenon.lowering.buffers.memory_plan import PlannedBuffer
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Memory:
     @classmethod
     def of(cls, interface: Interface, lowered: ModuleOp) -> Memory:
         """The memory of the program with this interface, whose loop IR is `lowered`."""
-        from tenon.lowering.memory_report import memory_report
+        from tenon.lowering.buffers.memory_report import memory_report
 
         results = [_bytes(result) for result in interface.outputs]
         taken_over = [size for size, donor in zip(results, interface.donations, strict=True) if donor >= 0]

@@ -10,21 +10,21 @@ from typing import Any, NoReturn, Self
 
 from xdsl.dialects.builtin import ModuleOp
 
-from tenon.dialects.size import Size
-from tenon.dialects.types import element_type, numpy_dtype
-from tenon.runtime.arguments import WIDE_FLOAT, Signature
-from tenon.runtime.callable_class import native_class
+from tenon.dialects.types.size import Size
+from tenon.dialects.types.types import element_type, numpy_dtype
+from tenon.runtime.arguments.arguments import WIDE_FLOAT, Signature
+from tenon.runtime.arguments.frozen import held_once
+from tenon.runtime.arguments.interface import EmptySizeError, Interface, SizeMismatchError
+from tenon.runtime.arguments.outputs import given_outputs
+from tenon.runtime.arguments.tree import Structure, flatten, unflatten
+from tenon.runtime.call.callable_class import native_class
+from tenon.runtime.call.entry import Dispatch, entry
+from tenon.runtime.call.steps import IndescribableError
 from tenon.runtime.collection import collection_paused
-from tenon.runtime.entry import Dispatch, entry
-from tenon.runtime.entry_steps import IndescribableError
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.executables import CpuExecutable, Executable, executable
-from tenon.runtime.frozen import held_once
-from tenon.runtime.interface import EmptySizeError, Interface, SizeMismatchError
 from tenon.runtime.lower import lower_module
 from tenon.runtime.memory import Memory
-from tenon.runtime.outputs import given_outputs
-from tenon.runtime.tree import Structure, flatten, unflatten
 
 
 @dataclass

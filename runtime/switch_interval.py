@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from threading import get_ident
 
-from tenon.dialects.forking import new_lock
+from tenon.dialects.support.forking import new_lock
 
 SHORT = 2e-4
 """Seconds; far more than it takes to change threads."""

@@ -20,11 +20,11 @@ _WHERE: dict[str, str] = {
     ),
     **dict.fromkeys(("vmap",), "tenon.batching"),
     **dict.fromkeys(("Traced", "Lowered", "Compiled"), "tenon.runtime.stages"),
-    **dict.fromkeys(("ShapeDtype", "dim"), "tenon.runtime.arguments"),
-    **dict.fromkeys(("UndecidedSizeError",), "tenon.dialects.size"),
-    **dict.fromkeys(("SizeMismatchError",), "tenon.runtime.interface"),
+    **dict.fromkeys(("ShapeDtype", "dim"), "tenon.runtime.arguments.arguments"),
+    **dict.fromkeys(("UndecidedSizeError",), "tenon.dialects.types.size"),
+    **dict.fromkeys(("SizeMismatchError",), "tenon.runtime.arguments.interface"),
     **dict.fromkeys(("knobs",), "tenon.runtime.knobs"),
-    **dict.fromkeys(("get_num_threads", "set_num_threads", "num_threads"), "tenon.runtime.threads"),
+    **dict.fromkeys(("get_num_threads", "set_num_threads", "num_threads"), "tenon.runtime.cpu.threads"),
     **dict.fromkeys(
         (
             "ArgReductionOp",
@@ -41,14 +41,14 @@ _WHERE: dict[str, str] = {
         ),
         "tenon.dialects.families",
     ),
-    **dict.fromkeys(("OpaqueOp", "Kernel"), "tenon.dialects.opaque"),
-    **dict.fromkeys(("TensorOp", "tensor_op"), "tenon.dialects.base"),
-    **dict.fromkeys(("registry", "tensor_function"), "tenon.dialects.registry"),
-    **dict.fromkeys(("CpuOnly", "CudaOnly", "NoGradient"), "tenon.dialects.traits"),
-    **dict.fromkeys(("setting",), "tenon.dialects.settings"),
-    **dict.fromkeys(("InferenceError",), "tenon.dialects.inference"),
-    **dict.fromkeys(("GradientError",), "tenon.passes.differentiate"),
-    **dict.fromkeys(("Value", "TracedValueError"), "tenon.dialects.value"),
+    **dict.fromkeys(("OpaqueOp", "Kernel"), "tenon.dialects.families.opaque"),
+    **dict.fromkeys(("TensorOp", "tensor_op"), "tenon.dialects.definition.tensor_op"),
+    **dict.fromkeys(("registry", "tensor_function"), "tenon.dialects.definition.registry"),
+    **dict.fromkeys(("CpuOnly", "CudaOnly", "NoGradient"), "tenon.dialects.definition.traits"),
+    **dict.fromkeys(("setting",), "tenon.dialects.definition.settings"),
+    **dict.fromkeys(("InferenceError",), "tenon.dialects.types.shapes"),
+    **dict.fromkeys(("GradientError",), "tenon.passes.transform.differentiate"),
+    **dict.fromkeys(("Value", "TracedValueError"), "tenon.dialects.definition.value"),
     **dict.fromkeys(
         (
             "ANY_TENSOR",
@@ -63,7 +63,7 @@ _WHERE: dict[str, str] = {
             "shape_of",
             "tensor_type",
         ),
-        "tenon.dialects.types",
+        "tenon.dialects.types.types",
     ),
     **dict.fromkeys(
         (
@@ -108,10 +108,10 @@ def _find(name: str) -> Any:
     if not _FINDER:
         # Importing the runtime registers the ops and lets them run on arrays.
         import_module("tenon.runtime.evaluate")
-        _FINDER.append(import_module("tenon.dialects.registry").find_function)
+        _FINDER.append(import_module("tenon.dialects.definition.registry").find_function)
     function = _FINDER[0](name)
     if function is None:
-        from tenon.dialects.suggestion import did_you_mean
+        from tenon.dialects.support.suggestion import did_you_mean
 
         raise AttributeError(f"module 'tenon' has no attribute and no op {name!r}{did_you_mean(name, __dir__())}")
     return function
@@ -119,5 +119,5 @@ def _find(name: str) -> Any:
 
 def __dir__() -> list[str]:
     import_module("tenon.runtime.evaluate")
-    functions = import_module("tenon.dialects.registry").function_names()
+    functions = import_module("tenon.dialects.definition.registry").function_names()
     return sorted({*globals(), *_WHERE, *_MODULES, *functions})

@@ -10,14 +10,14 @@ from typing import Any
 
 from xdsl.ir import Block
 
-from tenon.dialects.batching import moved_axis, stacked
-from tenon.dialects.size import Size
-from tenon.dialects.types import element_of, tensor_type
-from tenon.dialects.value import Value, inserting
-from tenon.passes.batch import batch
-from tenon.runtime.arguments import is_array
-from tenon.runtime.trace import traced, tracing_inside
-from tenon.runtime.tree import Structure, flatten, paths, unflatten
+from tenon.dialects.definition.value import Value, inserting
+from tenon.dialects.families.batching import moved_axis, stacked
+from tenon.dialects.types.size import Size
+from tenon.dialects.types.types import element_of, tensor_type
+from tenon.passes.transform.batch import batch
+from tenon.runtime.arguments.arguments import is_array
+from tenon.runtime.arguments.tree import Structure, flatten, paths, unflatten
+from tenon.runtime.tracing.trace import traced, tracing_inside
 from tenon.transform import at_once, check_functions, name_of, trees
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 import tenon
-from tenon.dialects.types import element_type, is_float
-from tenon.dialects.value import Value, insertion_point
+from tenon.dialects.definition.value import Value, insertion_point
+from tenon.dialects.types.types import element_type, is_float
 from tenon.nn import Module
+from tenon.runtime.arguments.tree import copied, flatten, paths, static_field, unflatten
 from tenon.runtime.jit import JitFunction, jit
-from tenon.runtime.tree import copied, flatten, paths, static_field, unflatten
 
 Arrays = dict[str, Any]
 

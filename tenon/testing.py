@@ -13,12 +13,12 @@ from xdsl.parser import Parser
 from xdsl.traits import Pure
 
 from tenon.batching import vmap
-from tenon.dialects.base import TensorOp
-from tenon.dialects.signature import flat, map_grouped
-from tenon.dialects.traits import GradientError, NoGradient
-from tenon.dialects.types import array_type, element_type, f64, is_float
-from tenon.dialects.value import ops
-from tenon.runtime.arguments import as_array
+from tenon.dialects.definition.signature import flat, map_grouped
+from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.definition.traits import GradientError, NoGradient
+from tenon.dialects.definition.value import ops
+from tenon.dialects.types.types import array_type, element_type, f64, is_float
+from tenon.runtime.arguments.arguments import as_array
 from tenon.runtime.jit import jit
 from tenon.runtime.knobs import knobs
 from tenon.runtime.lower import new_context

@@ -13,21 +13,21 @@ from typing import Any
 
 from xdsl.ir import Block
 
-from tenon.dialects.base import to_value
-from tenon.dialects.checkpoint import CheckpointOp
-from tenon.dialects.control_flow import CondOp, ScanOp, WhileLoopOp
-from tenon.dialects.family_control_flow import YieldOp
-from tenon.dialects.promotion import exact, is_weak, weak_float, weakened
-from tenon.dialects.size import Size, UndecidedSizeError
-from tenon.dialects.types import element_of, element_type, i1, is_float, shape_of, tensor_type
-from tenon.dialects.user_traceback import shows_user_frames
-from tenon.dialects.value import Value, emit, inserting, insertion_point, ops
-from tenon.passes.differentiate import gradients
-from tenon.runtime.arguments import Parameters, as_array, is_array
-from tenon.runtime.retrace import TracedCall
-from tenon.runtime.trace import traced, tracing_inside
-from tenon.runtime.tree import Structure, describe, flatten, paths, unflatten
-from tenon.runtime.watch import watch
+from tenon.dialects.definition.promotion import exact, is_weak, weak_float, weakened
+from tenon.dialects.definition.tensor_op import to_value
+from tenon.dialects.definition.value import Value, emit, inserting, insertion_point, ops
+from tenon.dialects.families.control_flow import YieldOp
+from tenon.dialects.ops.control.checkpoint import CheckpointOp
+from tenon.dialects.ops.control.control_flow import CondOp, ScanOp, WhileLoopOp
+from tenon.dialects.support.user_traceback import shows_user_frames
+from tenon.dialects.types.size import Size, UndecidedSizeError
+from tenon.dialects.types.types import element_of, element_type, i1, is_float, shape_of, tensor_type
+from tenon.passes.transform.differentiate import gradients
+from tenon.runtime.arguments.arguments import Parameters, as_array, is_array
+from tenon.runtime.arguments.tree import Structure, describe, flatten, paths, unflatten
+from tenon.runtime.tracing.retrace import TracedCall
+from tenon.runtime.tracing.trace import traced, tracing_inside
+from tenon.runtime.tracing.watch import watch
 
 
 def _values(leaves: Sequence[Any], names: Sequence[str], what: str) -> list[Value]:

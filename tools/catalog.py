@@ -11,11 +11,11 @@ from typing import Any
 
 import tenon
 from tenon.dialects import families
-from tenon.dialects.base import TensorOp
-from tenon.dialects.family_control_flow import ControlFlowOp
-from tenon.dialects.opaque import OpaqueOp
-from tenon.dialects.registry import find_function, function_names, registry
-from tenon.dialects.suggestion import did_you_mean
+from tenon.dialects.definition.registry import find_function, function_names, registry
+from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.families.control_flow import ControlFlowOp
+from tenon.dialects.families.opaque import OpaqueOp
+from tenon.dialects.support.suggestion import did_you_mean
 
 _PROMPT = ">>>"
 

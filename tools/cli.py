@@ -65,7 +65,7 @@ def _message(error: Exception) -> str:
 
 def read_module(path: str, context: Any = None) -> Any:
     """The verified module in a file (`-` for standard input), parsed in `context`, by default a new one."""
-    from tenon.dialects.module_parser import ModuleParser
+    from tenon.dialects.upstream.module_parser import ModuleParser
     from tenon.runtime.lower import new_context
     from tenon.tools.verification import verify_module
 
@@ -111,7 +111,7 @@ def _loaded(path: Path) -> list[np.ndarray[Any, Any]]:
 
 
 def _generated(kind: str, text: str) -> np.ndarray[Any, Any]:
-    from tenon.dialects.types import element_type, numpy_dtype
+    from tenon.dialects.types.types import element_type, numpy_dtype
 
     text, _, seed = text.partition(":")
     *sizes, dtype = text.split("x")
@@ -171,10 +171,10 @@ def run(file: str, arguments: tuple[str, ...], output: Path | None, device: str,
     Arguments are .npy files, .npz files (every array in it, in order), numbers, or generated arrays: `random:4x3xf32`
     (`random:4x3xf32:7` for seed 7), `zeros:…`, `ones:…`, `iota:…`.
     """
-    from tenon.passes.dce import erase_unreachable_functions
+    from tenon.passes.simplify.dce import erase_unreachable_functions
+    from tenon.runtime.arguments.interface import takes_buffers
     from tenon.runtime.dynamic import executable_for_all_sizes
     from tenon.runtime.executables import executable
-    from tenon.runtime.interface import takes_buffers
     from tenon.runtime.knobs import knobs
     from tenon.runtime.lower import new_context
 
@@ -265,8 +265,8 @@ def check_count(output: Path | None, count: int) -> None:
 
 def with_resources(module: Any, context: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
     """`given` with the arrays that the module brings itself, which may be given as well."""
-    from tenon.runtime.interface import main_function
-    from tenon.runtime.resources import take_resources
+    from tenon.runtime.arguments.interface import main_function
+    from tenon.runtime.store.resources import take_resources
 
     own = take_resources(module, context)
     count = len(main_function(module).function_type.inputs)
@@ -281,7 +281,7 @@ def with_resources(module: Any, context: Any, given: Sequence[np.ndarray[Any, An
 def save(output: Path, results: Sequence[np.ndarray[Any, Any]]) -> None:
     """Write arrays to a .npy or .npz file (there `result0`, `result1`, …), in the dtypes that files have."""
     kept: list[Any] = [r.astype(stand_in(r.dtype), copy=False) for r in results]
-    from tenon.runtime.files import replacing
+    from tenon.runtime.store.files import replacing
 
     with replacing(output) as temporary:
         if output.suffix == ".npy":
@@ -292,7 +292,7 @@ def save(output: Path, results: Sequence[np.ndarray[Any, Any]]) -> None:
 
 def results_of(module: Any) -> int:
     """The number of results of `@main`, whatever the stage."""
-    from tenon.runtime.interface import main_function
+    from tenon.runtime.arguments.interface import main_function
 
     main = main_function(module)
     count: Any = main.attributes.get("num_outputs")
@@ -306,11 +306,11 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
     """
     from xdsl.dialects.builtin import IndexType
 
-    from tenon.dialects.frozen_arguments import prepare_function
-    from tenon.dialects.signedness import external_elements
-    from tenon.dialects.types import array_type, element_of, numpy_dtype
-    from tenon.runtime.arguments import as_array
-    from tenon.runtime.interface import Interface, main_function, takes_buffers
+    from tenon.dialects.definition.signedness import external_elements
+    from tenon.dialects.support.frozen_arguments import prepare_function
+    from tenon.dialects.types.types import array_type, element_of, numpy_dtype
+    from tenon.runtime.arguments.arguments import as_array
+    from tenon.runtime.arguments.interface import Interface, main_function, takes_buffers
 
     main = main_function(module)
     names = [a.name_hint or str(i) for i, a in enumerate(main.body.block.args)]
@@ -340,10 +340,10 @@ def fit_arguments(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[np
 
 def specialize_to(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> None:
     """Let unknown dimensions of a module on tensors take the sizes of the arguments."""
-    from tenon.dialects.types import array_type, is_static
-    from tenon.passes.dce import erase_unreachable_functions
-    from tenon.passes.specialize import specialize
-    from tenon.runtime.interface import main_function
+    from tenon.dialects.types.types import array_type, is_static
+    from tenon.passes.simplify.dce import erase_unreachable_functions
+    from tenon.passes.transform.specialize import specialize
+    from tenon.runtime.arguments.interface import main_function
 
     main = main_function(module)
     if "num_inputs" not in main.attributes and not all(is_static(t) for t in main.function_type.inputs):
@@ -353,7 +353,7 @@ def specialize_to(module: Any, given: Sequence[np.ndarray[Any, Any]]) -> None:
 
 
 def _fits(type_: Any, array: np.ndarray[Any, Any]) -> bool:
-    from tenon.dialects.types import shape_of
+    from tenon.dialects.types.types import shape_of
 
     shape = tuple(type_.get_shape()) if hasattr(type_, "layout") else shape_of(type_)
     return shape is None or (
@@ -373,7 +373,7 @@ def compile_(file: str, target: str, output: Path | None) -> None:
     """
     from tenon.runtime.build import build
     from tenon.runtime.dynamic import name_unknown_sizes
-    from tenon.runtime.files import replacing
+    from tenon.runtime.store.files import replacing
 
     if is_onnx(file):
         raise ValueError(f"{file} is an ONNX model; import it first: tenon import {file} -o {Path(file).stem}.mlir")
@@ -442,11 +442,11 @@ def tune_(file: str, output: Path | None, seconds: float) -> None:
 
     What the record says of other kernels and other processors stays in it. TENON_TUNING=RECORD uses it.
     """
-    from tenon.lowering.tuning_record import TuningRecord
-    from tenon.runtime.device_cpu import host_target
-    from tenon.runtime.files import write_file
+    from tenon.lowering.schedules.tuning_record import TuningRecord
+    from tenon.runtime.cpu.compile import host_target
+    from tenon.runtime.cpu.tuning import processor_name
     from tenon.runtime.lower import vector_bits
-    from tenon.runtime.tuning import processor_name
+    from tenon.runtime.store.files import write_file
     from tenon.tools.tune import Outcome, tune
 
     def report(outcome: Outcome) -> None:

@@ -11,16 +11,16 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from tenon.dialects.base import TensorOp
-from tenon.dialects.constant import ConstantOp
+from tenon.dialects.definition.settings import REQUIRED
+from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.definition.traits import NoGradient
+from tenon.dialects.definition.value import InsertionPoint, Value, inserting, ops
 from tenon.dialects.families import ElementwiseOp, PrimitiveOp, as_tuple
-from tenon.dialects.settings import REQUIRED
-from tenon.dialects.traits import NoGradient
-from tenon.dialects.types import f64, is_float, tensor_type
-from tenon.dialects.value import InsertionPoint, Value, inserting, ops
-from tenon.passes.canonicalize import CanonicalizePass
-from tenon.passes.cse import CommonSubexpressionEliminationPass
-from tenon.passes.differentiate import gradients
+from tenon.dialects.ops.elementwise.constant import ConstantOp
+from tenon.dialects.types.types import f64, is_float, tensor_type
+from tenon.passes.simplify.canonicalize import CanonicalizePass
+from tenon.passes.simplify.cse import CommonSubexpressionEliminationPass
+from tenon.passes.transform.differentiate import gradients
 
 # Infix forms as Python binds them: the symbol, how tightly it binds, and what that asks of the left and right operand.
 _INFIX = {

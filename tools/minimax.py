@@ -1,4 +1,4 @@
-"""Coefficients of the polynomials in `lowering/math_coefficients.py`: `python -m tenon.tools.minimax > FILE`.
+"""Coefficients of the polynomials in `lowering/math/coefficients.py`: `python -m tenon.tools.minimax > FILE`.
 
 Each polynomial has the least largest weighted error on its interval, by Remez' exchange algorithm in mpmath (which must
 be installed). The coefficients of the lowest powers are rounded to the format one by one, and the others fitted again.

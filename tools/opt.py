@@ -34,15 +34,15 @@ from xdsl.utils.exceptions import (
 )
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from tenon.dialects.module_parser import ModuleParser
-from tenon.dialects.suggestion import did_you_mean
-from tenon.dialects.xdsl_corrections import correct_xdsl
+from tenon.dialects.support.suggestion import did_you_mean
+from tenon.dialects.upstream.module_parser import ModuleParser
+from tenon.dialects.upstream.xdsl_corrections import correct_xdsl
 from tenon.lowering.pipeline import PASSES as LOWERING_PASSES
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
 from tenon.passes.verification import Verification
 from tenon.runtime.collection import collection_paused
-from tenon.runtime.files import write_file
 from tenon.runtime.knobs import knobs
+from tenon.runtime.store.files import write_file
 from tenon.tools.output import discard_output
 from tenon.tools.universe import TENON_UNIVERSE
 from tenon.tools.verification import verify_module
@@ -70,13 +70,13 @@ _REPORTED = (DiagnosticException, ValueError, NotImplementedError)
 
 
 def _vector_arith() -> Dialect:
-    from tenon.lowering.vector_arith import VectorArith
+    from tenon.dialects.upstream.vector_arith import VectorArith
 
     return VectorArith
 
 
 def _memref_with_prefetch() -> Dialect:
-    from tenon.dialects.prefetch import MemRefWithPrefetch
+    from tenon.dialects.upstream.prefetch import MemRefWithPrefetch
 
     return MemRefWithPrefetch
 

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 import tenon.runtime.evaluate  # pyright: ignore[reportUnusedImport]  runs the examples
-from tenon.dialects.base import TensorOp
+from tenon.dialects.definition.registry import registry
+from tenon.dialects.definition.settings import REQUIRED
+from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.families import CompositeOp, ElementwiseOp, PrimitiveOp
-from tenon.dialects.registry import registry
-from tenon.dialects.settings import REQUIRED
-from tenon.dialects.traits import NoGradient
-from tenon.dialects.types import BOOLS, FLOAT_TENSOR, FLOATS, INTEGERS, NARROW, TensorConstraint, is_float
+from tenon.dialects.types.types import BOOLS, FLOAT_TENSOR, FLOATS, INTEGERS, NARROW, TensorConstraint, is_float
 from tenon.runtime.knobs import knobs
 from tenon.tools.api_reference import api_index, api_pages
 from tenon.tools.catalog import Entry, catalog, family_of, section_of, shown, title_and_rest
@@ -33,7 +33,17 @@ _GROUPS = {"floats": FLOATS, "integers": INTEGERS, "i1": BOOLS, "narrow types": 
 _CHAPTERS: dict[str, tuple[str, ...]] = {
     "Element by element": ("arithmetic", "comparison", "elementary", "pairwise", "special", "piecewise", "activation"),
     "Making and converting": ("creation", "constant", "random", "sampling"),
-    "Moving elements": ("shape", "joining", "rearranging", "padding", "indexing", "band", "dynamic_slicing", "scatter"),
+    "Moving elements": (
+        "shape",
+        "joining",
+        "rearranging",
+        "padding",
+        "indexing",
+        "band",
+        "dynamic_slicing",
+        "scatter",
+        "grid_sampling",
+    ),
     "Reducing, scanning and sorting": (
         "reduction",
         "norms",
@@ -45,7 +55,7 @@ _CHAPTERS: dict[str, tuple[str, ...]] = {
     ),
     "Products and windows": (
         *("contraction", "einsum", "convolution", "transposed_convolution"),
-        *("sliding", "pooling", "global_pooling"),
+        *("sliding", "pooling", "global_pooling", "fourier", "matrix"),
     ),
     "Networks": ("normalization", "loss", "class_loss"),
     "Control": ("control_flow", "checkpoint", "identity"),
@@ -73,7 +83,7 @@ def plotted() -> list[type[TensorOp]]:
     return [
         cls
         for cls in registry().values()
-        if cls.__module__ in ("tenon.dialects.activation", "tenon.dialects.piecewise")
+        if cls.__module__ in ("tenon.dialects.ops.elementwise.activation", "tenon.dialects.ops.elementwise.piecewise")
         and issubclass(cls, ElementwiseOp)
         and len(cls.SIGNATURE.operands) == 1
         and cls.SIGNATURE.operands[0].constraint == FLOAT_TENSOR
@@ -82,7 +92,7 @@ def plotted() -> list[type[TensorOp]]:
 
 def write_pages(folder: Path, *, plots: bool = True) -> list[Path]:
     """Write the pages, and unless `plots` is false a plot `NAME.svg` for each activation, which needs matplotlib."""
-    from tenon.runtime.files import write_file
+    from tenon.runtime.store.files import write_file
 
     folder.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []

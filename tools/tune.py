@@ -19,16 +19,16 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import FunctionType, MemRefType, ModuleOp, i8
 from xdsl.ir import Block, Region
 
-from tenon.dialects.types import element_type, numpy_dtype
-from tenon.lowering.collapse_loops import collapse_loops
-from tenon.lowering.kernel_statements import Kernel, kernels_of, read_kernel
-from tenon.lowering.loop_schedule import Schedule
+from tenon.dialects.types.types import element_type, numpy_dtype
+from tenon.lowering.kernels.collapse_loops import collapse_loops
+from tenon.lowering.kernels.statement import Kernel, kernels_of, read_kernel
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stage_of, stages
-from tenon.lowering.schedule import decide
-from tenon.lowering.schedule_candidates import neighbours, other_strips
-from tenon.lowering.strips import write_strips
-from tenon.lowering.tuning_record import Decision, Decisions, described, kernel_key
+from tenon.lowering.schedules.candidates import neighbours, other_strips
+from tenon.lowering.schedules.schedule import decide
+from tenon.lowering.schedules.steps import Schedule
+from tenon.lowering.schedules.strips import write_strips
+from tenon.lowering.schedules.tuning_record import Decision, Decisions, described, kernel_key
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.knobs import knobs
 from tenon.runtime.lower import dots, new_context, vector_bits

@@ -9,11 +9,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from tenon.dialects.user_traceback import shows_user_frames
-from tenon.dialects.value import Value
+from tenon.dialects.definition.value import Value
+from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.nn.traced import watch_buffers, watch_foreign
-from tenon.runtime.tree import register_node
-from tenon.runtime.watch import watch
+from tenon.runtime.arguments.tree import register_node
+from tenon.runtime.tracing.watch import watch
 
 Array = Any
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tenon
-from tenon.dialects.size import Size
+from tenon.dialects.types.size import Size
 from tenon.nn.initialization import Seed, generator_of
 from tenon.nn.module import Array, Module
 

@@ -10,8 +10,8 @@ from typing import Any
 from xdsl.dialects import func
 from xdsl.ir import Block
 
-from tenon.dialects.value import Value
-from tenon.runtime.watch import Watch
+from tenon.dialects.definition.value import Value
+from tenon.runtime.tracing.watch import Watch
 
 
 def _containers(value: Any) -> Iterator[tuple[Any, Any]]:

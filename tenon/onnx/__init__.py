@@ -1,6 +1,6 @@
 """ONNX models: `load` reads a file and gives a model that runs, differentiates and prints as Tenon IR.
 
-Operators are defined in the modules `operators_*`, one function for each version of their meaning.
+Operators are defined in the modules of `operators`, one function for each version of their meaning.
 """
 
 from __future__ import annotations

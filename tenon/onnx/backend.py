@@ -76,7 +76,7 @@ class Backend(OnnxBackend):
     def supports_device(cls, device: str) -> bool:
         """Whether models run on `device`, such as `CPU` or `CUDA:0`."""
         if _device(device) == "cuda":
-            from tenon.runtime.device_cuda import why_unavailable
+            from tenon.runtime.cuda.device_cuda import why_unavailable
 
             return why_unavailable() is None
         return _device(device) == "cpu"

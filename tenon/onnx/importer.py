@@ -17,10 +17,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
-from tenon.dialects.base import to_value
-from tenon.dialects.inference import InferenceError
-from tenon.dialects.types import element_of, numpy_dtype, shape_of
-from tenon.dialects.value import Value, inserting
+from tenon.dialects.definition.tensor_op import to_value
+from tenon.dialects.definition.value import Value, inserting
+from tenon.dialects.types.shapes import InferenceError
+from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
 from tenon.onnx.functions import (
     Functions,
     check_attributes,
@@ -32,7 +32,7 @@ from tenon.onnx.functions import (
 from tenon.onnx.graph import AttributeReference, Function, Graph, GraphNode
 from tenon.onnx.node import LARGEST_ARRAY, TOO_DEEP, NeedsValue, Node, OnnxError, Operand, check_size
 from tenon.onnx.operators import OperatorFunction, find_operator
-from tenon.runtime.trace import TracingPoint
+from tenon.runtime.tracing.trace import TracingPoint
 
 Scope = dict[str, Operand]
 
@@ -229,7 +229,7 @@ class Importer:
         return steps, frozenset(inputs), is_closed
 
     def _interpreted(self, value: SSAValue, steps: Sequence[Operation]) -> np.ndarray[Any, Any]:
-        from tenon.dialects.interpreter import Interpreter
+        from tenon.dialects.interpreter.interpreter import Interpreter
         from tenon.runtime.lower import structured
 
         types: list[Attribute] = []

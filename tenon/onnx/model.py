@@ -15,28 +15,28 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 
-from tenon.dialects.base import to_value
-from tenon.dialects.bounded_cache import BoundedCache
-from tenon.dialects.forking import new_lock
-from tenon.dialects.types import element_type, is_float, numpy_dtype, tensor_type
-from tenon.dialects.value import Value, insertion_point
+from tenon.dialects.definition.tensor_op import to_value
+from tenon.dialects.definition.value import Value, insertion_point
+from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.dialects.support.forking import new_lock
+from tenon.dialects.types.types import element_type, is_float, numpy_dtype, tensor_type
 from tenon.onnx.functions import check_supported
 from tenon.onnx.graph import DEFAULT_DOMAIN, Graph, GraphNode, TensorInfo
 from tenon.onnx.importer import Importer
 from tenon.onnx.model_file import ModelFile, read_file
 from tenon.onnx.node import NeedsSizes, NeedsValue, OnnxError, Operand
-from tenon.passes.dce import Effects, erase_dead_ops
-from tenon.runtime.arguments import ShapeDtype, as_array
+from tenon.passes.simplify.dce import Effects, erase_dead_ops
+from tenon.runtime.arguments.arguments import ShapeDtype, as_array
+from tenon.runtime.arguments.interface import main_function
+from tenon.runtime.arguments.tree import flatten
 from tenon.runtime.collection import collection_paused
 from tenon.runtime.executables import DEVICES, Executable, executable
-from tenon.runtime.files import replacing
-from tenon.runtime.interface import main_function
 from tenon.runtime.jit import JitFunction
 from tenon.runtime.knobs import knobs
-from tenon.runtime.resources import attach_resources, write_module
 from tenon.runtime.stages import Traced
-from tenon.runtime.trace import trace
-from tenon.runtime.tree import flatten
+from tenon.runtime.store.files import replacing
+from tenon.runtime.store.resources import attach_resources, write_module
+from tenon.runtime.tracing.trace import trace
 
 # An initializer is a weight if it is floating point, or larger than what shapes, axes and paddings are made of.
 _LARGEST_CONSTANT = 256

@@ -7,7 +7,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tenon.dialects.types import (
+from tenon.dialects.definition.value import ops
+from tenon.dialects.types.types import (
     element_type,
     f8E8M0FNU,
     is_float,
@@ -16,7 +17,6 @@ from tenon.dialects.types import (
     numpy_dtype,
     significant_bits,
 )
-from tenon.dialects.value import ops
 from tenon.onnx.node import Node, OnnxError
 
 

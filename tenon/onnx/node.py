@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import ml_dtypes
 import numpy as np
 
-from tenon.dialects.value import Value
+from tenon.dialects.definition.value import Value
 
 Operand = Value | np.ndarray[Any, Any]
 """A tensor of the graph: traced, or an array that is known already."""

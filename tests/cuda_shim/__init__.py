@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from tenon.lowering.cuda_tables import PRELUDE
-from tenon.lowering.emit_cuda import emit_cuda
-from tenon.lowering.map_to_grid import MapToGridPass
-from tenon.runtime.device import DeviceBuffer
-from tenon.runtime.host_program import HostProgram
+from tenon.lowering.cuda.emit_cuda import emit_cuda
+from tenon.lowering.cuda.map_to_grid import MapToGridPass
+from tenon.lowering.cuda.tables import PRELUDE
+from tenon.runtime.cuda.device import DeviceBuffer
+from tenon.runtime.cuda.host_program import HostProgram
 
 IN_ORDER, WARPS_UP, WARPS_DOWN = SCHEDULES = (0, 1, 2)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import lit.formats
 
-from tenon.runtime.nvrtc import why_unavailable
+from tenon.runtime.cuda.nvrtc import why_unavailable
 
 config.name = "tenon"
 config.test_format = lit.formats.ShTest()

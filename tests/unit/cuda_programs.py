@@ -16,8 +16,8 @@ from xdsl.dialects import builtin, func, gpu, math, memref, scf, vector
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
-from tenon.lowering.map_to_grid import MapToGridPass
-from tenon.lowering.vector_arith import VectorArith
+from tenon.dialects.upstream.vector_arith import VectorArith
+from tenon.lowering.cuda.map_to_grid import MapToGridPass
 
 Array = NDArray[Any]
 RANDOM = generator(7)

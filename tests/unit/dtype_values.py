@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tenon.dialects.types import element_type, is_float, numpy_dtype
+from tenon.dialects.types.types import element_type, is_float, numpy_dtype
 
 Array = np.ndarray[Any, Any]
 

@@ -11,7 +11,7 @@ from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
-from tenon.dialects.interpreter import Interpreter
+from tenon.dialects.interpreter.interpreter import Interpreter
 from tenon.dialects.universe import scalar_dialect
 
 DTYPES = {

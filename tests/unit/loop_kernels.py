@@ -14,12 +14,12 @@ from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
-from tenon.dialects.interpreter import Interpreter
-from tenon.dialects.prefetch import MemRefWithPrefetch
-from tenon.dialects.vector_contract import ContractingVector
-from tenon.lowering.convert_structured_to_loops import ConvertStructuredToLoopsPass
-from tenon.lowering.schedule import SchedulePass
-from tenon.lowering.vector_arith import VectorArith
+from tenon.dialects.interpreter.interpreter import Interpreter
+from tenon.dialects.upstream.prefetch import MemRefWithPrefetch
+from tenon.dialects.upstream.vector_arith import VectorArith
+from tenon.dialects.upstream.vector_contract import ContractingVector
+from tenon.lowering.nests.convert_structured_to_loops import ConvertStructuredToLoopsPass
+from tenon.lowering.schedules.schedule import SchedulePass
 
 Array = NDArray[Any]
 

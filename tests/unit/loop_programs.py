@@ -21,12 +21,12 @@ from xdsl.dialects.vector import Vector
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from tenon.dialects.prefetch import MemRefWithPrefetch
 from tenon.dialects.universe import scalar_dialect
-from tenon.lowering.emit_llvm import emit_llvm
-from tenon.lowering.expand_math import ExpandMathPass
-from tenon.lowering.vector_arith import VectorArith
-from tenon.runtime.device_cpu import LoadedCode, compile_object, host_target, load_object
+from tenon.dialects.upstream.prefetch import MemRefWithPrefetch
+from tenon.dialects.upstream.vector_arith import VectorArith
+from tenon.lowering.llvm.emit_llvm import emit_llvm
+from tenon.lowering.math.expand_math import ExpandMathPass
+from tenon.runtime.cpu.compile import LoadedCode, compile_object, host_target, load_object
 
 MLIR_OPT = shutil.which("mlir-opt-22") or shutil.which("mlir-opt")
 

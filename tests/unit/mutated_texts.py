@@ -136,14 +136,14 @@ def _compile(case: Case, steps: list[str]) -> None:
 
 
 def _parsed(text: str) -> Any:
-    from tenon.dialects.module_parser import ModuleParser
+    from tenon.dialects.upstream.module_parser import ModuleParser
 
     return ModuleParser(_context(), text, "text.mlir").parse_module()
 
 
 @cache
 def _context() -> Any:
-    from tenon.dialects.xdsl_corrections import correct_xdsl
+    from tenon.dialects.upstream.xdsl_corrections import correct_xdsl
     from tenon.runtime.lower import new_context
 
     correct_xdsl()
@@ -164,10 +164,10 @@ def _run(module: Any) -> None:
     import numpy as np
     from xdsl.dialects.builtin import ShapedType, StringAttr
 
-    from tenon.dialects.types import element_of, numpy_dtype, shape_of
+    from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
     from tenon.lowering.pipeline import stage_of
+    from tenon.runtime.arguments.interface import main_function
     from tenon.runtime.executables import executable
-    from tenon.runtime.interface import main_function
     from tenon.tools.cli import fit_arguments, specialize_to
 
     if stage_of(module) != "tensor" or not any(

@@ -14,7 +14,7 @@ from dtype_values import converted, edge_values
 from sample import BF16, F16, F32, F64, INF, NAN, SPECIAL, Array, add, integers, numbers, truths
 from sample import FLOATS as FLOAT_DTYPES
 
-from tenon.dialects.types import (
+from tenon.dialects.types.types import (
     BOOLS,
     FLOATS,
     INTEGERS,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tenon
-from tenon.dialects.dlpack import from_dlpack
+from tenon.dialects.support.dlpack import from_dlpack
 
 Array = np.ndarray[Any, Any]
 

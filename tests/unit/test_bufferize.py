@@ -20,12 +20,12 @@ from xdsl.dialects.memref import CopyOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import PassFailedException
 
-from tenon.dialects.interpreter import Interpreter
-from tenon.dialects.types import numpy_dtype
-from tenon.dialects.xdsl_corrections import correct_xdsl
-from tenon.lowering.bufferize import bufferize
-from tenon.lowering.memory_plan import Lifetime, MemoryPlan, plan_memory
-from tenon.lowering.memory_report import memory_report
+from tenon.dialects.interpreter.interpreter import Interpreter
+from tenon.dialects.types.types import numpy_dtype
+from tenon.dialects.upstream.xdsl_corrections import correct_xdsl
+from tenon.lowering.buffers.bufferize import bufferize
+from tenon.lowering.buffers.memory_plan import Lifetime, MemoryPlan, plan_memory
+from tenon.lowering.buffers.memory_report import memory_report
 from tenon.passes.dominance import check_dominance
 
 Array = np.ndarray[Any, Any]

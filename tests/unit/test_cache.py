@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tenon.runtime import cache
-from tenon.runtime.files import replacing, write_file
 from tenon.runtime.knobs import knobs
+from tenon.runtime.store import cache
+from tenon.runtime.store.files import replacing, write_file
 
 FILES = {"object": b"\x7fELF" + bytes(range(256)) * 10, "main.ll": b"define void @main()", "empty": b""}
 
@@ -196,7 +196,7 @@ def test_a_failed_write_leaves_nothing_behind(directory, monkeypatch):
 WRITER = """
 import sys
 from tenon.runtime import cache
-from tenon.runtime.files import replacing, write_file
+from tenon.runtime.store.files import replacing, write_file
 key = sys.argv[1]
 for number in range(60):
     files = {"data": bytes([number]) * 50_000}

@@ -19,10 +19,11 @@ import numpy as np
 import pytest
 
 import tenon
-from tenon.runtime import cache, executables
+from tenon.runtime import executables
 from tenon.runtime.knobs import knobs
+from tenon.runtime.store import cache
 
-pytestmark = pytest.mark.filterwarnings("ignore::tenon.runtime.cache.CacheWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::tenon.runtime.store.cache.CacheWarning")
 
 X = np.arange(6, dtype=np.float32)
 PROGRAMS: dict[str, tuple[Callable[..., object], np.ndarray]] = {

@@ -11,9 +11,9 @@ import pytest
 
 import tenon
 from tenon.lowering.options import LoweringOptions
-from tenon.lowering.tuning_record import TuningRecord
+from tenon.lowering.schedules.tuning_record import TuningRecord
 from tenon.runtime import executables, lower
-from tenon.runtime.device_cpu import host_target
+from tenon.runtime.cpu.compile import host_target
 from tenon.runtime.knobs import Knobs, knobs
 
 MODULE = tenon.jit(lambda x: tenon.exp(x)).trace(np.zeros(8, np.float32)).module

@@ -18,11 +18,11 @@ import pytest
 
 import tenon
 from tenon import nn
-from tenon.runtime.callable_class import is_supported
-from tenon.runtime.entry import Dispatch, native_call
+from tenon.runtime.arguments.tree import flatten, static_field, unflatten
+from tenon.runtime.call.callable_class import is_supported
+from tenon.runtime.call.entry import Dispatch, native_call
 from tenon.runtime.jit import JitFunction
 from tenon.runtime.stages import Compiled
-from tenon.runtime.tree import flatten, static_field, unflatten
 
 pytestmark = pytest.mark.skipif(not is_supported(), reason="native calls need CPython with a global lock")
 

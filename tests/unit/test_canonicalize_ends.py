@@ -13,10 +13,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
 import tenon
-from tenon.dialects.types import element_type, tensor_type
-from tenon.dialects.value import InsertionPoint, Value, emit, inserting
-from tenon.passes import canonicalize
+from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserting
+from tenon.dialects.types.types import element_type, tensor_type
 from tenon.passes.pipeline import PASSES
+from tenon.passes.simplify import canonicalize
 
 SHAPES = ((), (1,), (1, 1), (3,), (1, 3), (3, 1), (3, 3))
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import tenon
-from tenon.runtime import nvrtc
+from tenon.runtime.cuda import nvrtc
 from tenon.tools import cli
 
 SUM = """\
@@ -260,7 +260,7 @@ def test_wrong_usage(module: Path) -> None:
 
 
 def test_gpu_that_is_not_there(module: Path) -> None:
-    from tenon.runtime import device_cuda
+    from tenon.runtime.cuda import device_cuda
 
     if device_cuda.why_unavailable() is None:
         pytest.skip("there is a CUDA device")

@@ -186,7 +186,7 @@ class TestDecisions:
         ],
     )
     def test_copies(self, operands: tuple[str, str], sizes: tuple[int, int, int], keys: set[str]) -> None:
-        from tenon.lowering.schedule import SchedulePass
+        from tenon.lowering.schedules.schedule import SchedulePass
 
         module = parse(Contraction({"b": 1, **dict(zip("mnk", sizes, strict=True))}, operands, filled=True).text(None))
         SchedulePass(512).apply(None, module)  # pyright: ignore[reportArgumentType]

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tenon
-from tenon.dialects.contraction import ContractOp
-from tenon.dialects.minimal_filtering import filtering_matrices
-from tenon.dialects.shape import TransposeOp
-from tenon.dialects.types import shape_of
+from tenon.dialects.ops.contract.contraction import ContractOp
+from tenon.dialects.ops.contract.minimal_filtering import filtering_matrices
+from tenon.dialects.ops.move.shape import TransposeOp
+from tenon.dialects.types.types import shape_of
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
 from tenon.passes.pipeline import TENSOR_PIPELINE
@@ -147,7 +147,7 @@ def test_filtering_along_rows(geometry: Geometry) -> None:
 
 @pytest.mark.parametrize("geometry", [FILTERED[1], FILTERED[3]])
 def test_large_filters_lie_together_by_point(geometry: Geometry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tenon.dialects.minimal_filtering.LARGE_FILTERS", 0)
+    monkeypatch.setattr("tenon.dialects.ops.contract.minimal_filtering.LARGE_FILTERS", 0)
     x, weight, _ = arrays = geometry.arrays()
     module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
     run_passes(new_context(), module, ["decompose", "canonicalize"])

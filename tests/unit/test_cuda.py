@@ -20,12 +20,13 @@ from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, TensorTyp
 from xdsl.utils.exceptions import PassFailedException
 
 import tenon
-from tenon.dialects.bounded_cache import BoundedCache
-from tenon.lowering.emit_cuda import EmissionError, emit_cuda
-from tenon.lowering.map_to_grid import MapToGridPass
-from tenon.runtime import device_cuda, lower, nvrtc
+from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.lowering.cuda.emit_cuda import EmissionError, emit_cuda
+from tenon.lowering.cuda.map_to_grid import MapToGridPass
 from tenon.runtime import executables as executables_module
-from tenon.runtime.device import DeviceBuffer, HostProgramError
+from tenon.runtime import lower
+from tenon.runtime.cuda import device_cuda, nvrtc
+from tenon.runtime.cuda.device import DeviceBuffer, HostProgramError
 from tenon.runtime.knobs import knobs
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")

@@ -13,7 +13,7 @@ from cuda_programs import parallel, parse, program
 from cuda_shim import COMPILER, run_on_shim
 from xdsl.dialects import arith, math
 
-from tenon.lowering.cuda_tables import FLOAT_EXPRESSIONS
+from tenon.lowering.cuda.tables import FLOAT_EXPRESSIONS
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 

@@ -16,12 +16,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 import tenon
-from tenon.dialects.registry import registry
-from tenon.lowering.emit_cuda import emit_cuda
-from tenon.lowering.map_to_grid import MapToGridPass
+from tenon.dialects.definition.registry import registry
+from tenon.lowering.cuda.emit_cuda import emit_cuda
+from tenon.lowering.cuda.map_to_grid import MapToGridPass
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import lower
-from tenon.runtime import nvrtc
+from tenon.runtime.cuda import nvrtc
 from tenon.runtime.lower import new_context
 
 OPS = [name for name in registry() if name.startswith("tenon.")]

@@ -10,8 +10,8 @@ from xdsl.parser import Parser
 import tenon
 from tenon.lowering.options import LoweringOptions
 from tenon.runtime import executables, lower
-from tenon.runtime.digest import digest
 from tenon.runtime.lower import new_context
+from tenon.runtime.store.digest import digest
 
 KERNEL = """
 builtin.module {

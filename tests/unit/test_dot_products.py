@@ -16,8 +16,8 @@ from loop_kernels import Array, interpret, parse, to_loops
 from numpy.typing import NDArray
 
 import tenon
-from tenon.lowering.emit_llvm import emit_llvm
-from tenon.runtime.device_cpu import host_target, native_assembly
+from tenon.lowering.llvm.emit_llvm import emit_llvm
+from tenon.runtime.cpu.compile import host_target, native_assembly
 from tenon.runtime.lower import dots
 
 BF16 = np.dtype(ml_dtypes.bfloat16)

@@ -14,10 +14,10 @@ from dtype_values import converted, edge_values
 from xdsl.parser import Parser
 
 import tenon
-from tenon.dialects.inference import InferenceError
-from tenon.dialects.types import BOOLS, FLOATS, INTEGERS, element_type, numpy_dtype, promote
+from tenon.dialects.types.shapes import InferenceError
+from tenon.dialects.types.types import BOOLS, FLOATS, INTEGERS, element_type, numpy_dtype, promote
 from tenon.lowering.pipeline import run_passes
-from tenon.passes.fold import MOST_RESULT_ELEMENTS
+from tenon.passes.simplify.fold import MOST_RESULT_ELEMENTS
 from tenon.runtime.knobs import knobs
 from tenon.runtime.lower import new_context
 from tenon.tools.cli import main

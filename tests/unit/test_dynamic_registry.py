@@ -12,9 +12,9 @@ from samples import Sample, samples_of
 
 import tenon
 import tenon.runtime.evaluate  # pyright: ignore[reportUnusedImport]  runs ops on arrays
-from tenon.dialects.inference import InferenceError
-from tenon.dialects.registry import registry
-from tenon.runtime.interface import EmptySizeError
+from tenon.dialects.definition.registry import registry
+from tenon.dialects.types.shapes import InferenceError
+from tenon.runtime.arguments.interface import EmptySizeError
 from tenon.runtime.stages import Compiled
 
 # What the names stand for, in turn. No tensor gets so large that products depend on the order of their factors.

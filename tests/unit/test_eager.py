@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tenon
-from tenon.dialects.bounded_cache import BoundedCache
+from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.runtime import evaluate
 from tenon.runtime.jit import JitFunction
 

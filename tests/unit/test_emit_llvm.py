@@ -22,9 +22,9 @@ from random_numbers import generator
 from xdsl.dialects.builtin import VectorType, f32
 from xdsl.utils.exceptions import VerifyException
 
-from tenon.lowering.emit_llvm import emit_llvm
-from tenon.lowering.emit_llvm_types import llvm_type
-from tenon.runtime.device_cpu import compile_object, host_target, load_object, native_assembly
+from tenon.lowering.llvm.emit_llvm import emit_llvm
+from tenon.lowering.llvm.types import llvm_type
+from tenon.runtime.cpu.compile import compile_object, host_target, load_object, native_assembly
 
 RANDOM = generator()
 
@@ -480,7 +480,7 @@ def test_what_is_not_supported_is_named(text, message):
     from xdsl.dialects.test import Test
     from xdsl.parser import Parser
 
-    from tenon.lowering.vector_arith import VectorArith
+    from tenon.dialects.upstream.vector_arith import VectorArith
 
     context = Context()
     for dialect in (builtin.Builtin, func.Func, memref.MemRef, VectorArith, Test):
@@ -507,7 +507,7 @@ def test_object_code_loads_in_another_process(tmp_path):
     (tmp_path / "code.o").write_bytes(compile_object(text))
     program = """
 import ctypes, sys, numpy as np
-from tenon.runtime.device_cpu import entry_point, load_object
+from tenon.runtime.cpu.compile import entry_point, load_object
 code = load_object(open(sys.argv[1], "rb").read())
 x = np.linspace(-1, 1, 16, dtype=np.float32); y = np.zeros_like(x)
 entry_point(code.entry())((ctypes.c_void_p * 3)(x.ctypes.data, y.ctypes.data, y.ctypes.data))

@@ -17,8 +17,8 @@ from loop_programs import (
 )
 from random_numbers import generator
 
-from tenon.lowering.emit_llvm import emit_llvm
-from tenon.runtime.device_cpu import host_target, native_assembly
+from tenon.lowering.llvm.emit_llvm import emit_llvm
+from tenon.runtime.cpu.compile import host_target, native_assembly
 
 LANES = [None, 16]
 RANDOM = generator()

@@ -20,12 +20,12 @@ from samples_random import threefry
 from test_ops_structured import blurred, traced
 
 import tenon
-from tenon.dialects.base import TensorOp
+from tenon.dialects.definition.registry import registry
+from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.families import ElementwiseOp
-from tenon.dialects.inference import compatible
-from tenon.dialects.registry import registry
-from tenon.dialects.types import FLOATS as FLOAT_ELEMENTS
-from tenon.dialects.types import (
+from tenon.dialects.types.shapes import compatible
+from tenon.dialects.types.types import FLOATS as FLOAT_ELEMENTS
+from tenon.dialects.types.types import (
     INTEGERS,
     ElementType,
     element_of,

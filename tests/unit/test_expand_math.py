@@ -12,9 +12,9 @@ from xdsl.context import Context
 from xdsl.transforms.canonicalize import CanonicalizePass
 
 import tenon
-from tenon.lowering.emit_llvm import emit_llvm
-from tenon.lowering.expand_math import ExpandMathPass
-from tenon.runtime.device_cpu import host_target, native_assembly
+from tenon.lowering.llvm.emit_llvm import emit_llvm
+from tenon.lowering.math.expand_math import ExpandMathPass
+from tenon.runtime.cpu.compile import host_target, native_assembly
 from tenon.runtime.knobs import knobs
 
 SPECIAL = np.array(

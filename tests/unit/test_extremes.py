@@ -18,9 +18,9 @@ import scipy.special
 from sample import BF16, F16, F32, F64
 
 import tenon
+from tenon.dialects.definition.registry import registry
 from tenon.dialects.families import ElementwiseOp
-from tenon.dialects.registry import registry
-from tenon.dialects.types import f32
+from tenon.dialects.types.types import f32
 
 Array = np.ndarray[Any, Any]
 INF, NAN = np.inf, np.nan

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 import tenon
-from tenon.dialects.forking import new_lock
-from tenon.dialects.value import TRACES_IN_PROGRESS, InsertionPoint, inserting
+from tenon.dialects.definition.value import TRACES_IN_PROGRESS, InsertionPoint, inserting
+from tenon.dialects.support.forking import new_lock
 from tenon.runtime.collection import collection_paused
-from tenon.runtime.device_cpu import compile_object, load_object
-from tenon.runtime.llvm_lock import LINKING, beside_others
+from tenon.runtime.cpu.compile import compile_object, load_object
+from tenon.runtime.cpu.llvm_lock import LINKING, beside_others
 from tenon.runtime.switch_interval import quick_switches
 
 pytestmark = [

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tenon
-from tenon.dialects.bounded_cache import BoundedCache
+from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.runtime import executables
 from tenon.runtime.executables import CpuExecutable
 

@@ -18,10 +18,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg.ops import FillOp, GenericOp, IndexOp
 from xdsl.parser import Parser
 
-from tenon.dialects.interpreter import Interpreter
-from tenon.dialects.xdsl_corrections import correct_xdsl
+from tenon.dialects.interpreter.interpreter import Interpreter
+from tenon.dialects.upstream.xdsl_corrections import correct_xdsl
 from tenon.passes.dominance import check_dominance
-from tenon.passes.fuse_structured import FuseStructuredPass
+from tenon.passes.fuse.fuse_structured import FuseStructuredPass
 
 Shape = tuple[int, ...]
 EXTENTS = {"i": 4, "j": 3, "k": 5}

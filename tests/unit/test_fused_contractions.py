@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import tenon
-from tenon.lowering.bufferize import bufferize
+from tenon.lowering.buffers.bufferize import bufferize
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
 from tenon.runtime.lower import new_context

@@ -16,10 +16,10 @@ from test_random_programs import assert_agrees, compiled, examples
 
 import tenon
 from tenon.runtime import executables
-from tenon.runtime.addresses import addresses
-from tenon.runtime.device_cpu import compile_object, entry_point, load_objects
+from tenon.runtime.cpu.addresses import addresses
+from tenon.runtime.cpu.compile import compile_object, entry_point, load_objects
+from tenon.runtime.cpu.guarded_memory import GuardedMemory, MemoryCheckError, guarded
 from tenon.runtime.executables import CpuExecutable
-from tenon.runtime.guarded_memory import GuardedMemory, MemoryCheckError, guarded
 from tenon.runtime.knobs import knobs
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="errors end the process there")

@@ -12,10 +12,10 @@ from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 
 import tenon
-from tenon.lowering.hidden_values import Band, band_of, oriented
+from tenon.lowering.kernels.masked_range import VISIBLE
+from tenon.lowering.kernels.masked_values import Band, band_of, oriented
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
-from tenon.lowering.visible import VISIBLE
 from tenon.runtime.lower import new_context
 
 Array = NDArray[Any]

@@ -11,7 +11,7 @@ from xdsl.context import Context
 from xdsl.dialects import vector
 
 import tenon
-from tenon.lowering.interleave_chains import InterleaveChainsPass
+from tenon.lowering.loop_passes.interleave_chains import InterleaveChainsPass
 
 TWICE = """
 func.func private @twice(%x: memref<64xf32>, %p: vector<16xf32>, %o: memref<64xf32>) attributes {{kernel}} {{

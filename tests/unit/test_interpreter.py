@@ -12,8 +12,8 @@ from xdsl.dialects import test
 from xdsl.dialects.arith import NegfOp
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, f32, i1
 
-from tenon.dialects.interpreter import Interpreter, InterpreterError, constant_value, implements, register
-from tenon.dialects.types import numpy_dtype
+from tenon.dialects.interpreter.interpreter import Interpreter, InterpreterError, constant_value, implements, register
+from tenon.dialects.types.types import numpy_dtype
 
 RANDOM = generator()
 

@@ -11,7 +11,7 @@ import pytest
 from interpreting import DTYPES, parse, run
 from random_numbers import generator
 
-from tenon.dialects.interpreter import Interpreter, InterpreterError
+from tenon.dialects.interpreter.interpreter import Interpreter, InterpreterError
 
 RANDOM = generator()
 

@@ -7,7 +7,7 @@ import pytest
 from interpreting import DTYPES, run
 from random_numbers import generator
 
-from tenon.dialects.interpreter import InterpreterError
+from tenon.dialects.interpreter.interpreter import InterpreterError
 
 RANDOM = generator()
 

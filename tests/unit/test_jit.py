@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import tenon
-from tenon.dialects.bounded_cache import BoundedCache
-from tenon.runtime import addresses as addresses_module
+from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.runtime import executables
-from tenon.runtime.addresses import ALIGNED, C_CONTIGUOUS, addresses
+from tenon.runtime.cpu import addresses as addresses_module
+from tenon.runtime.cpu.addresses import ALIGNED, C_CONTIGUOUS, addresses
 from tenon.runtime.jit import JitFunction
 from tenon.runtime.lower import structured
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tenon
-from tenon.dialects.known_results import KnownResults
-from tenon.dialects.registry import tensor_function
+from tenon.dialects.definition.memo import KnownResults
+from tenon.dialects.definition.registry import tensor_function
 
 X = np.ones((2, 3), np.float32)
 

@@ -13,12 +13,12 @@ import pytest
 from loop_programs import parse
 
 import tenon
-from tenon.lowering.emit_llvm import ModuleEmitter, emit_llvm
-from tenon.runtime import parallel_code
-from tenon.runtime.device_cpu import entry_point, host_target, load_objects, native_assembly
-from tenon.runtime.llvm_parts import split
+from tenon.lowering.llvm.emit_llvm import ModuleEmitter, emit_llvm
+from tenon.runtime.cpu import compile_parallel as parallel_code
+from tenon.runtime.cpu.compile import entry_point, host_target, load_objects, native_assembly
+from tenon.runtime.cpu.compile_parallel import ObjectCompiler, Workers
+from tenon.runtime.cpu.llvm_parts import split
 from tenon.runtime.lower import dots, lower_by_function
-from tenon.runtime.parallel_code import ObjectCompiler, Workers
 
 
 def _mixed(x, y):

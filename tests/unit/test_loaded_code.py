@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tenon.runtime import addresses as addresses_module
-from tenon.runtime.addresses import addresses
-from tenon.runtime.device_cpu import compile_object, entry_point, load_object
+from tenon.runtime.cpu import addresses as addresses_module
+from tenon.runtime.cpu.addresses import addresses
+from tenon.runtime.cpu.compile import compile_object, entry_point, load_object
 
 STORE = """
 define void @main(ptr %buffers) {

@@ -10,7 +10,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import tenon
-from tenon.lowering.block_sums import BlockSumsPass
+from tenon.lowering.loop_passes.block_sums import BlockSumsPass
 
 N = 1 << 20
 PART = np.float32(0.1)

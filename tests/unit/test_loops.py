@@ -17,8 +17,8 @@ from xdsl.dialects import linalg, math, memref, scf, vector
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from tenon.lowering.kernel_statements import LoopKind, kernels_of, read_kernel, vector_obstacle
-from tenon.lowering.schedule import SchedulePass
+from tenon.lowering.kernels.statement import LoopKind, kernels_of, read_kernel, vector_obstacle
+from tenon.lowering.schedules.schedule import SchedulePass
 
 VECTOR_BITS = st.sampled_from([0, 128, 256, 512])
 
@@ -482,8 +482,8 @@ class TestNumbers:
 class TestCompiled:
     @pytest.mark.parametrize("vector_bits", [0, 512])
     def test_kernels_compiled_together(self, vector_bits: int) -> None:
-        from tenon.lowering.emit_llvm import emit_llvm
-        from tenon.runtime.device_cpu import compile_object, load_object
+        from tenon.lowering.llvm.emit_llvm import emit_llvm
+        from tenon.runtime.cpu.compile import compile_object, load_object
 
         names = [name for name in CASES if name != "empty"]
         module = to_loops(parse("".join(KERNELS) + self.main(names)), vector_bits)

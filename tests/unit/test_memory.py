@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import tenon
-from tenon.lowering.memory_plan import Lifetime, plan_memory
+from tenon.lowering.buffers.memory_plan import Lifetime, plan_memory
 
 
 def _step(weight, mean, x, y):

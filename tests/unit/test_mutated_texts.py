@@ -11,7 +11,7 @@ from xdsl.context import Context
 from xdsl.dialects.cf import Cf
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
-from tenon.dialects.module_parser import ModuleParser
+from tenon.dialects.upstream.module_parser import ModuleParser
 from tenon.runtime.lower import new_context
 from tenon.tools.verification import verify_module
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tenon
-from tenon.dialects.types import NARROW, NARROW_FLOATS, NARROW_INTEGERS, numpy_dtype
+from tenon.dialects.types.types import NARROW, NARROW_FLOATS, NARROW_INTEGERS, numpy_dtype
 from tenon.runtime.knobs import knobs
 
 Array = np.ndarray[Any, Any]

@@ -10,7 +10,7 @@ import pytest
 
 import tenon
 from tenon import nn
-from tenon.runtime.tree import flatten, paths
+from tenon.runtime.arguments.tree import flatten, paths
 
 
 def floats(*shape: int, seed: int = 0) -> np.ndarray:

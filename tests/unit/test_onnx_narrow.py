@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tenon.dialects.types import NARROW, numpy_dtype
+from tenon.dialects.types.types import NARROW, numpy_dtype
 from tenon.onnx import OnnxError, load
 
 Array = np.ndarray[Any, Any]

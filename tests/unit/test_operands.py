@@ -169,7 +169,9 @@ def test_an_op_defined_with_the_front_door_alone_runs_on_arrays() -> None:
 
 def test_without_the_runtime_an_op_on_arrays_says_what_to_import() -> None:
     script = IMPORTS.format(
-        source="tenon.dialects.base", families="tenon.dialects.families", types="tenon.dialects.types"
+        source="tenon.dialects.definition.tensor_op",
+        families="tenon.dialects.families",
+        types="tenon.dialects.types.types",
     )
     completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     wanted = "RuntimeError: operands_test.twice: nothing runs ops on arrays yet; import tenon.runtime.evaluate"

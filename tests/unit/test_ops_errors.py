@@ -13,13 +13,13 @@ from xdsl.ir import Block
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 import tenon
+from tenon.dialects.definition.signature import map_grouped
+from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserting, ops
 from tenon.dialects.families import CompositeOp, StructuredOp
-from tenon.dialects.inference import InferenceError
-from tenon.dialects.interpreter import Interpreter
-from tenon.dialects.loops import reduction_loops
-from tenon.dialects.signature import map_grouped
-from tenon.dialects.types import array_type, f32, i64, tensor_type
-from tenon.dialects.value import InsertionPoint, Value, emit, inserting, ops
+from tenon.dialects.families.indexing import reduction_loops
+from tenon.dialects.interpreter.interpreter import Interpreter
+from tenon.dialects.types.shapes import InferenceError
+from tenon.dialects.types.types import array_type, f32, i64, tensor_type
 
 
 def computed(function: Callable[..., Any], *arrays: Any) -> Any:

@@ -17,16 +17,16 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from tenon.dialects import signedness
-from tenon.dialects.base import TensorOp
-from tenon.dialects.inference import compatible
-from tenon.dialects.interpreter import Interpreter
-from tenon.dialects.registry import registry
-from tenon.dialects.types import array_type, element_of, shape_of, tensor_type
+from tenon.dialects.definition import signedness
+from tenon.dialects.definition.registry import registry
+from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserting
+from tenon.dialects.interpreter.interpreter import Interpreter
+from tenon.dialects.types.shapes import compatible
+from tenon.dialects.types.types import array_type, element_of, shape_of, tensor_type
 from tenon.dialects.universe import registered_dialects
-from tenon.dialects.value import InsertionPoint, Value, emit, inserting
-from tenon.lowering.convert_tensor_to_structured import convert_block
-from tenon.passes.decompose import decompose
+from tenon.lowering.buffers.convert_tensor_to_structured import convert_block
+from tenon.passes.simplify.decompose import decompose
 
 
 def traced(sample: Sample, name: str = "main") -> func.FuncOp:

@@ -18,20 +18,20 @@ from xdsl.irdl import operand_def, result_def
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.utils.exceptions import PassFailedException
 
-from tenon.dialects.arithmetic import AddOp, MultiplyOp
-from tenon.dialects.base import tensor_op
-from tenon.dialects.constant import ConstantOp
-from tenon.dialects.control_flow import CondOp, ScanOp
+from tenon.dialects.definition.tensor_op import tensor_op
+from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserting, ops
 from tenon.dialects.families import CompositeOp, ElementwiseOp, IndexMapOp
-from tenon.dialects.family_control_flow import YieldOp
-from tenon.dialects.interpreter import Interpreter
-from tenon.dialects.types import FLOAT_TENSOR, f16, f32, f64, i1, i32, tensor_type
-from tenon.dialects.value import InsertionPoint, Value, emit, inserting, ops
-from tenon.lowering.convert_tensor_to_structured import ConvertTensorToStructuredPass
-from tenon.passes import canonicalize
+from tenon.dialects.families.control_flow import YieldOp
+from tenon.dialects.interpreter.interpreter import Interpreter
+from tenon.dialects.ops.control.control_flow import CondOp, ScanOp
+from tenon.dialects.ops.elementwise.arithmetic import AddOp, MultiplyOp
+from tenon.dialects.ops.elementwise.constant import ConstantOp
+from tenon.dialects.types.types import FLOAT_TENSOR, f16, f32, f64, i1, i32, tensor_type
+from tenon.lowering.buffers.convert_tensor_to_structured import ConvertTensorToStructuredPass
 from tenon.passes.dominance import check_dominance
 from tenon.passes.pipeline import PASSES, TENSOR_PIPELINE
-from tenon.passes.specialize import specialize
+from tenon.passes.simplify import canonicalize
+from tenon.passes.transform.specialize import specialize
 
 HERE = FileLineColLoc(StringAttr("model.py"), IntAttr(7), IntAttr(0))
 

@@ -9,8 +9,8 @@ import pytest
 
 import tenon
 from tenon import FLOAT_TENSOR, CompositeOp, ElementwiseOp, TensorOp, operand_def, result_def, tensor_op
-from tenon.dialects.bounded_cache import BoundedCache
-from tenon.dialects.registry import generation
+from tenon.dialects.definition.registry import generation
+from tenon.dialects.support.bounded_cache import BoundedCache
 
 X = np.array([1.0, 2.0], np.float32)
 

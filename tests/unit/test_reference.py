@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 import tenon
-from tenon.dialects import registry as registry_module
-from tenon.dialects.registry import registry
-from tenon.dialects.value import Value
+from tenon.dialects.definition import registry as registry_module
+from tenon.dialects.definition.registry import registry
+from tenon.dialects.definition.value import Value
 from tenon.tools import reference
 from tenon.tools.api_reference import api_pages
 from tenon.tools.catalog import Entry, catalog, find_entry

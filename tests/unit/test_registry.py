@@ -14,8 +14,8 @@ from sample import Sample, widened
 from samples import SAMPLES
 
 import tenon
+from tenon.dialects.definition.registry import registry
 from tenon.dialects.families import ElementwiseOp
-from tenon.dialects.registry import registry
 from tenon.runtime.knobs import knobs
 
 SMOOTH = [sample for sample in SAMPLES if sample.differentiable]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tenon
-from tenon.runtime.result_memory import LEAST, empty, is_large, pool
+from tenon.runtime.cpu.result_memory import LEAST, empty, is_large, pool
 
 COUNT = LEAST // 4
 
@@ -119,7 +119,7 @@ def test_arrays_may_outlive_the_interpreter() -> None:
 
 
 def test_without_a_pool_memory_is_numpys() -> None:
-    code = "from tenon.runtime.result_memory import pool; assert pool() is None"
+    code = "from tenon.runtime.cpu.result_memory import pool; assert pool() is None"
     subprocess.run(
         [sys.executable, "-c", code], check=True, env={**os.environ, "TENON_RESULT_POOL_MB": "0"}, timeout=100
     )

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 import tenon
-from tenon.runtime import threads
-from tenon.runtime.device_cpu import host_target
+from tenon.runtime.cpu import threads
+from tenon.runtime.cpu.compile import host_target
 
 Array = NDArray[Any]
 EPS = 1e-5

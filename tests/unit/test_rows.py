@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tenon
-from tenon.runtime.device_cpu import host_target
+from tenon.runtime.cpu.compile import host_target
 
 SHAPES = [(5000, 64, 777), (3000, 100, 500), (70_000, 7, 99), (40_000, 16, 1), (300, 1000, 3), (1, 1, 5), (9000, 33, 1)]
 DTYPES = [np.float16, np.float32, np.float64, np.int8, np.int64]

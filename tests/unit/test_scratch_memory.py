@@ -11,7 +11,7 @@ from threading import Thread
 import numpy as np
 
 import tenon
-from tenon.runtime.scratch_memory import LARGEST, SLOTS, scratch_functions
+from tenon.runtime.cpu.scratch_memory import LARGEST, SLOTS, scratch_functions
 
 _allocate = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t)(scratch_functions()["aligned_alloc"])
 _free = ctypes.CFUNCTYPE(None, ctypes.c_size_t)(scratch_functions()["free"])

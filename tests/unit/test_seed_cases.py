@@ -20,10 +20,10 @@ from xdsl.utils.exceptions import VerifyException
 
 import tenon
 from tenon import InferenceError
-from tenon.dialects.types import FLOATS, INTEGERS, f32, i1, numpy_dtype, tensor_type
-from tenon.lowering.emit_cuda import emit_cuda
-from tenon.lowering.emit_llvm import emit_llvm
-from tenon.lowering.map_to_grid import MapToGridPass
+from tenon.dialects.types.types import FLOATS, INTEGERS, f32, i1, numpy_dtype, tensor_type
+from tenon.lowering.cuda.emit_cuda import emit_cuda
+from tenon.lowering.cuda.map_to_grid import MapToGridPass
+from tenon.lowering.llvm.emit_llvm import emit_llvm
 from tenon.runtime.executables import executable
 from tenon.runtime.knobs import knobs
 from tenon.runtime.lower import new_context

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
-from tenon.dialects.size import Size, UndecidedSizeError, estimate, is_at_most, least, replaced
+from tenon.dialects.types.size import Size, UndecidedSizeError, estimate, is_at_most, least, replaced
 
 N, M = Size.named("n"), Size.named("m")
 NUMBERS = st.integers(0, 300)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import tenon
-from tenon.lowering.emit_llvm import emit_llvm
+from tenon.lowering.llvm.emit_llvm import emit_llvm
 from tenon.runtime import lower
-from tenon.runtime.device_cpu import host_target, native_assembly
-from tenon.runtime.processor_caches import last_level_cache
+from tenon.runtime.cpu.compile import host_target, native_assembly
+from tenon.runtime.cpu.processor_caches import last_level_cache
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 import tenon
-from tenon.lowering.emit_llvm import emit_llvm
-from tenon.runtime.device_cpu import host_target, native_assembly
+from tenon.lowering.llvm.emit_llvm import emit_llvm
+from tenon.runtime.cpu.compile import host_target, native_assembly
 
 Array = NDArray[Any]
 

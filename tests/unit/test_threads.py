@@ -17,14 +17,14 @@ import pytest
 from loop_programs import aligned_arena, call, check_with_upstream, load, parse
 
 import tenon
-from tenon.dialects.interpreter import Interpreter
+from tenon.dialects.interpreter.interpreter import Interpreter
 from tenon.lowering import pipeline
-from tenon.lowering.parallelize import ParallelizePass
-from tenon.runtime import threads
-from tenon.runtime.device_cpu import host_target
+from tenon.lowering.loop_passes.parallelize import ParallelizePass
+from tenon.runtime.cpu import threads
+from tenon.runtime.cpu.compile import host_target
+from tenon.runtime.cpu.native_code import load_native
+from tenon.runtime.cpu.thread_pool import PARALLEL_FOR, pool_source
 from tenon.runtime.knobs import knobs
-from tenon.runtime.native_code import load_native
-from tenon.runtime.thread_pool_code import PARALLEL_FOR, pool_source
 
 Array = np.ndarray[Any, Any]
 

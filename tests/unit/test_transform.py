@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tenon
-from tenon.runtime.tree import static_field
+from tenon.runtime.arguments.tree import static_field
 
 
 def doubles(*shape: int, seed: int = 0) -> np.ndarray:

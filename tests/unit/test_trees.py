@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tenon
-from tenon.runtime.tree import LEAF, copied, describe, flatten, paths, static_field, static_key, unflatten
+from tenon.runtime.arguments.tree import LEAF, copied, describe, flatten, paths, static_field, static_key, unflatten
 
 
 class Point(NamedTuple):

@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 import tenon
-from tenon.lowering.kernel_statements import read_kernel
-from tenon.lowering.schedule import decide
-from tenon.lowering.schedule_candidates import neighbours, other_strips
-from tenon.lowering.tuning_record import Decision, TuningRecord
-from tenon.runtime.device_cpu import host_target
+from tenon.lowering.kernels.statement import read_kernel
+from tenon.lowering.schedules.candidates import neighbours, other_strips
+from tenon.lowering.schedules.schedule import decide
+from tenon.lowering.schedules.tuning_record import Decision, TuningRecord
+from tenon.runtime.cpu.compile import host_target
+from tenon.runtime.cpu.tuning import processor_name
 from tenon.runtime.lower import vector_bits
-from tenon.runtime.tuning import processor_name
 from tenon.tools import cli, tune
 
 A = np.random.default_rng(0).standard_normal((20, 33), np.float32)

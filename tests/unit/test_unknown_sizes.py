@@ -15,12 +15,12 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import PassFailedException
 
 import tenon
-from tenon.dialects.inference import InferenceError
-from tenon.dialects.registry import registry
-from tenon.dialects.size import UNKNOWN_DIMENSION, UndecidedSizeError
-from tenon.dialects.traits import GradientError
-from tenon.dialects.types import element_type, tensor_type
-from tenon.dialects.value import InsertionPoint, TracedValueError, Value, emit, inserting
+from tenon.dialects.definition.registry import registry
+from tenon.dialects.definition.traits import GradientError
+from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Value, emit, inserting
+from tenon.dialects.types.shapes import InferenceError
+from tenon.dialects.types.size import UNKNOWN_DIMENSION, UndecidedSizeError
+from tenon.dialects.types.types import element_type, tensor_type
 from tenon.passes.pipeline import PASSES
 from tenon.passes.verification import Verification
 

@@ -10,7 +10,7 @@ from samples import samples_of
 from xdsl.parser import Parser
 
 import tenon
-from tenon.dialects.registry import registry
+from tenon.dialects.definition.registry import registry
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
 from tenon.runtime.lower import new_context

@@ -14,7 +14,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 import tenon
-from tenon.dialects.types import tensor_type
+from tenon.dialects.types.types import tensor_type
 from tenon.lowering import pipeline
 from tenon.passes.verification import Verification
 from tenon.runtime.knobs import knobs

@@ -16,8 +16,8 @@ from sample import TOLERANCE, Array, Sample, codes, widened
 from samples import SAMPLES
 
 import tenon
-from tenon.dialects.base import TensorOp
-from tenon.dialects.control_flow import ScanOp
+from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.ops.control.control_flow import ScanOp
 from tenon.runtime.knobs import knobs
 
 

@@ -79,7 +79,7 @@ def texts() -> tuple[str, ...]:
 @cache
 def op_names() -> dict[str, tuple[str, ...]]:
     """The names of ops in the texts, by dialect, with those of the tensor dialect that no text has."""
-    from tenon.dialects.registry import registry
+    from tenon.dialects.definition.registry import registry
 
     names = {name for text in texts() for name in re.findall(r"\b(?:[a-z]+\.)[a-z_0-9.]+\b", text)} | {*registry()}
     dialects: dict[str, list[str]] = {}

@@ -1,0 +1,162 @@
+"""The text form of tensor ops: `tenon.name %a, [%b, %c], none {setting = 1} : types of operands -> types of results`.
+
+A variadic operand stands in brackets, an absent optional one is `none`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i32
+from xdsl.ir import Attribute
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+from tenon.dialects.definition.location import location_at
+from tenon.dialects.definition.settings import REQUIRED, SettingConstraint
+from tenon.dialects.definition.signature import Operand
+
+if TYPE_CHECKING:
+    from tenon.dialects.definition.tensor_op import TensorOp
+
+TensorOpT = TypeVar("TensorOpT", bound="TensorOp")
+
+
+def print_op(op: TensorOp, printer: Printer) -> None:
+    """Print what follows the op's name: operands, settings that differ from their defaults, types."""
+    declared = op.SIGNATURE.operands
+    if declared:
+        printer.print_string(" ")
+        grouped = op.grouped_operands()
+        printer.print_list(
+            list(zip(declared, grouped, strict=True)),
+            lambda pair: _print_group(printer, pair[0], pair[1], printer.print_ssa_value),
+        )
+    _print_settings(op, printer)
+    printer.print_string(" : ")
+    if declared:
+        printer.print_list(
+            list(zip(declared, op.grouped_operands(), strict=True)),
+            lambda pair: _print_group(printer, pair[0], pair[1], lambda v: printer.print_attribute(v.type)),
+        )
+        printer.print_string(" -> ")
+    types = [r.type for r in op.results]
+    if len(types) == 1:
+        printer.print_attribute(types[0])
+    else:
+        printer.print_string("(")
+        printer.print_list(types, printer.print_attribute)
+        printer.print_string(")")
+
+
+def _print_settings(op: TensorOp, printer: Printer) -> None:
+    entries: list[tuple[str, SettingConstraint | None, Attribute]] = []
+    for name, constraint in op.SIGNATURE.settings.items():
+        attribute = op.properties.get(name)
+        if attribute is None:
+            continue
+        default = constraint.default
+        if default is not REQUIRED and default is not None and attribute == constraint.attribute(default):
+            continue
+        entries.append((name, constraint, attribute))
+    entries += [(name, None, attribute) for name, attribute in op.attributes.items()]
+    if not entries:
+        return
+
+    def print_entry(entry: tuple[str, SettingConstraint | None, Attribute]) -> None:
+        name, constraint, attribute = entry
+        printer.print_string(name)
+        if constraint is not None:
+            printer.print_string(" = ")
+            constraint.kind.print(printer, attribute)
+        elif not isinstance(attribute, UnitAttr):
+            printer.print_string(" = ")
+            printer.print_attribute(attribute)
+
+    printer.print_string(" {")
+    printer.print_list(entries, print_entry)
+    printer.print_string("}")
+
+
+def parse_op(cls: type[TensorOpT], parser: Parser) -> TensorOpT:
+    """Parse what `print_op` printed."""
+    declared = cls.SIGNATURE.operands
+    start = parser.pos
+    groups: list[list[Any]] = []
+    for position, operand in enumerate(declared):
+        if position:
+            parser.parse_punctuation(",")
+        groups.append(_parse_group(parser, operand, parser.parse_unresolved_operand))
+    properties, attributes = _parse_settings(cls, parser)
+    parser.parse_punctuation(":")
+    types: list[Attribute] = []
+    for position, operand in enumerate(declared):
+        if position:
+            parser.parse_punctuation(",")
+        parsed = _parse_group(parser, operand, parser.parse_type)
+        if len(parsed) != len(groups[position]):
+            parser.raise_error(f"{cls.name}: {operand.name} has {len(groups[position])} values and {len(parsed)} types")
+        types.extend(parsed)
+    if declared:
+        parser.parse_punctuation("->")
+    results = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+    if results is None:
+        results = [parser.parse_type()]
+    operands = parser.resolve_operands([v for group in groups for v in group], types, parser.pos)
+    if cls.SIGNATURE.has_segments:
+        properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, [len(g) for g in groups])
+    op = cls.create(operands=operands, result_types=results, properties=properties, attributes=attributes)
+    op.location = location_at(parser, start)
+    return op
+
+
+def _parse_settings(cls: type[TensorOp], parser: Parser) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
+    properties: dict[str, Attribute] = {}
+    attributes: dict[str, Attribute] = {}
+
+    def parse_entry() -> None:
+        position = parser.pos
+        name = parser.parse_identifier()
+        if name in properties or name in attributes:
+            parser.raise_error(f"{cls.name}: {name!r} is given twice", position)
+        constraint = cls.SIGNATURE.settings.get(name)
+        if constraint is None:
+            # Attributes of others carry their dialect's name, so that a misspelled setting is no silent attribute.
+            if "." not in name:
+                parser.raise_error(cls.SIGNATURE.unknown_setting(cls.name, name), position)
+            has_value = parser.parse_optional_punctuation("=") is not None
+            attributes[name] = parser.parse_attribute() if has_value else UnitAttr()
+            return
+        parser.parse_punctuation("=")
+        properties[name] = constraint.kind.parse(parser)
+
+    position = parser.pos
+    parser.parse_optional_comma_separated_list(parser.Delimiter.BRACES, parse_entry)
+    for name, constraint in cls.SIGNATURE.settings.items():
+        if name in properties or constraint.default is None:
+            continue
+        if constraint.default is REQUIRED:
+            parser.raise_error(f"{cls.name}: setting {name!r} is missing", position)
+        properties[name] = constraint.attribute(constraint.default)
+    return properties, attributes
+
+
+def _print_group(printer: Printer, operand: Operand, group: Any, print_one: Callable[[Any], object]) -> None:
+    if operand.arity == "variadic":
+        printer.print_string("[")
+        printer.print_list(group, print_one)
+        printer.print_string("]")
+    elif group is None:
+        printer.print_string("none")
+    else:
+        print_one(group)
+
+
+def _parse_group(parser: Parser, operand: Operand, parse_one: Callable[[], Any]) -> list[Any]:
+    if operand.arity == "variadic":
+        return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_one)
+    # `none` is also the name of a builtin type, so it is looked for first.
+    if operand.arity == "optional" and parser.parse_optional_keyword("none") is not None:
+        return []
+    return [parse_one()]

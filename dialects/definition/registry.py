@@ -1,0 +1,126 @@
+"""The ops that are defined, and the functions that hooks and users find by name."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tenon.dialects.definition.tensor_op import TensorOp
+
+Evaluator = Callable[["type[TensorOp]", tuple[Any, ...], dict[str, Any]], Any]
+
+_REGISTRY: dict[str, type[TensorOp]] = {}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+_EVALUATOR: list[Evaluator] = []
+_GENERATION: list[int] = [0]
+_WATCHING: list[Callable[[], None]] = []
+_LOADED: list[bool] = []
+
+
+def registry() -> dict[str, type[TensorOp]]:
+    """The registered op classes by IR name, in order of definition."""
+    _load_library()
+    return _REGISTRY
+
+
+def find_function(name: str) -> Callable[..., Any] | None:
+    """The function of the op called `name` without its dialect (`exp`), or of one of its aliases."""
+    _load_library()
+    return _FUNCTIONS.get(name)
+
+
+def _load_library() -> None:
+    # Ops call each other by name, so that the library is needed by the time of the first call, and not before. Every
+    # look-up loads it, because a user's op must not be found under the name of one of Tenon's.
+    if not _LOADED:
+        library = import_module("tenon.dialects.ops.library")
+        # Ops look each other up while the library is being loaded, too; its list of names comes last.
+        if hasattr(library, "__all__"):
+            _LOADED.append(True)
+
+
+def function_names() -> list[str]:
+    """The names that `find_function` knows."""
+    _load_library()
+    return list(_FUNCTIONS)
+
+
+def generation() -> int:
+    """How often an op or a function has taken the place of another one of its name.
+
+    What was computed from ops is stale when this has changed, whatever the op: ops call each other by name.
+    """
+    return _GENERATION[0]
+
+
+def watch_generation(changed: Callable[[], None]) -> None:
+    """Have `changed` called after each change of `generation`."""
+    _WATCHING.append(changed)
+
+
+def _start_generation() -> None:
+    _GENERATION[0] += 1
+    for changed in _WATCHING:
+        changed()
+
+
+def tensor_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a plain function of values part of the functions that ops and users find by name.
+
+    Defined again, it replaces the former one. A user's function never takes over the name of one of Tenon's, which a
+    warning tells: Tenon's ops call each other by name, too.
+    """
+    name = function.__name__
+    existing = _FUNCTIONS.get(name)
+    if existing is not None and _is_own(existing) and not _is_own(function):
+        warnings.warn(f"tenon.{name} stays the function of Tenon's own", stacklevel=2)
+        return function
+    _FUNCTIONS[name] = function
+    if existing is not None:
+        _start_generation()
+    return function
+
+
+def _is_own(function: Callable[..., Any]) -> bool:
+    """Whether what `_FUNCTIONS` has is Tenon's own: an op's function, or a plain one."""
+    return str(getattr(getattr(function, "op", function), "__module__", "")).startswith("tenon.")
+
+
+def install_evaluator(evaluator: Evaluator) -> None:
+    """Set what runs ops on concrete arrays, outside of any trace."""
+    _EVALUATOR[:] = [evaluator]
+
+
+def evaluate(cls: type[TensorOp], operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """Run op `cls` on concrete arrays, by what the runtime installed."""
+    if not _EVALUATOR:
+        raise RuntimeError(f"{cls.name}: nothing runs ops on arrays yet; import tenon.runtime.evaluate")
+    return _EVALUATOR[0](cls, operands, settings)
+
+
+def register(cls: type[TensorOp], function: Callable[..., Any]) -> None:
+    """Add an op and its function, under the op's name and its aliases.
+
+    An op defined again in the same module replaces the former one, as when a notebook cell is run again; of another
+    module it is an error. A user's op never takes over the name of one of Tenon's functions, which a warning tells.
+    """
+    previous = _REGISTRY.get(cls.name)
+    if previous is not None and previous.__module__ != cls.__module__:
+        raise ValueError(f"{cls.name}: already defined by {previous.__module__}.{previous.__qualname__}")
+    _REGISTRY[cls.name] = cls
+    is_new = previous is None
+    for name in (cls.name.rpartition(".")[2], *cls.ALIASES):
+        existing = _FUNCTIONS.get(name)
+        op = getattr(existing, "op", None)
+        if existing is not None and _is_own(existing) and (op is None or op.name != cls.name):
+            warnings.warn(
+                f"{cls.name}: tenon.{name} stays the function of Tenon's own; call {cls.__name__}.apply", stacklevel=3
+            )
+            continue
+        is_new = is_new and existing is None
+        _FUNCTIONS[name] = function
+    if not is_new:
+        _start_generation()

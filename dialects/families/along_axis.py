@@ -1,0 +1,33 @@
+"""What ops share that work along the setting `axis`: one axis, several, or all for `None`.
+
+Classes to inherit from beside a family, and before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tenon.dialects.families.batching import along_shifted_axis
+from tenon.dialects.types.shapes import normalize_axes
+from tenon.dialects.types.types import shape_of
+
+
+class KeepsType:
+    """An op whose result has the type of its first operand, which has the axes `axis`."""
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        x, axis = operands[0], settings["axis"]
+        shape = shape_of(x)
+        if shape is not None:
+            normalize_axes((axis,) if isinstance(axis, int) else axis, len(shape))
+        return x
+
+
+class AlongAxis:
+    """An op of one operand, of which each example is treated alike along the axes `axis`."""
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        return along_shifted_axis(cls, operands[0], settings)

@@ -1,0 +1,71 @@
+"""The family of ops that are written in terms of other ops."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.ir import Block
+
+from tenon.dialects.definition.registry import generation
+from tenon.dialects.definition.signature import flat, map_grouped
+from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Value, inserting
+from tenon.dialects.families.structured_op import as_tuple, require_hooks
+from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.dialects.types.shapes import InferenceError
+from tenon.dialects.types.size import UndecidedSizeError
+
+
+class CompositeOp(TensorOp):
+    """An op written in terms of other ops."""
+
+    @staticmethod
+    @abstractmethod
+    def decompose(*operands: Any, **settings: Any) -> Any:
+        """The result (a tuple for several), computed with other ops."""
+
+    @classmethod
+    def check_family(cls) -> None:
+        require_hooks(cls, "decompose")
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        key = (cls, operands, tuple(settings.items()), generation())
+        try:
+            known = _INFERRED.get(key)
+        except TypeError:  # a setting that does not hash, such as an array
+            return cls._infer_by_tracing(operands, settings)
+        if known is None:
+            known = _INFERRED[key] = cls._infer_by_tracing(operands, settings)
+        return known
+
+    @classmethod
+    def _infer_by_tracing(cls, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
+        block = Block(arg_types=flat(operands))
+        arguments = iter(block.args)
+        grouped = map_grouped(lambda _: Value(next(arguments)), operands)
+        with inserting(InsertionPoint(block)):
+            values = as_tuple(cls.decompose(*grouped, **settings))
+        needed = len(cls.SIGNATURE.results)
+        counts = len(values) == needed or cls.SIGNATURE.variadic_results
+        if not counts or not all(isinstance(v, Value) for v in values):
+            given = ", ".join(type(v).__name__ for v in values)
+            raise TypeError(f"{cls.name}: decompose returns ({given}) where {needed} traced values are needed")
+        types = [value.type for value in values]
+        return types[0] if len(types) == 1 else tuple(types)
+
+    @classmethod
+    def apply_to_scalars(cls, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
+        return cls.decompose(*operands, **cls.python_settings(cls.setting_attributes(settings)))
+
+    def decomposed(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """The results as values, computed from grouped values by other ops at the insertion point."""
+        try:
+            return as_tuple(self.decompose(*operands, **self.settings))
+        except (InferenceError, UndecidedSizeError, TracedValueError) as error:
+            raise type(error)(f"{self.name}: {error}") from None
+
+
+_INFERRED: BoundedCache[Any] = BoundedCache(4096)

@@ -1,0 +1,83 @@
+"""The control-flow family: ops with regions that end with `tenon.yield`, and what their definitions share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.utils import AbstractYieldOperation
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, traits_def
+from xdsl.traits import IsTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tenon.dialects.definition.value import Value
+from tenon.dialects.types.shapes import compatible
+from tenon.dialects.types.types import element_of, is_float
+
+Gradients = Callable[[Sequence[Value], Sequence[Value | None], Sequence[Value]], list[Value | None]]
+Contributions = list[tuple[SSAValue, Value | None]]
+
+
+@irdl_op_definition
+class YieldOp(AbstractYieldOperation[Attribute]):
+    """Ends a region of a control-flow op with the values that the region gives."""
+
+    name = "tenon.yield"
+    traits = traits_def(IsTerminator(), Pure())
+
+
+def yielded(region: Region) -> list[SSAValue]:
+    """The values that a region gives."""
+    terminator = region.block.last_op
+    assert isinstance(terminator, YieldOp)
+    return list(terminator.operands)
+
+
+def check_yield(op: IRDLOperation, region: Region, types: Sequence[Attribute], what: str) -> None:
+    """Raise `VerifyException` unless `region`, which errors call `what`, gives values of these types."""
+    terminator = region.block.last_op
+    if not isinstance(terminator, YieldOp):
+        raise VerifyException(f"{op.name}: {what} does not end with tenon.yield")
+    given = [v.type for v in terminator.operands]
+    if len(given) != len(types):
+        raise VerifyException(f"{op.name}: {what} yields {len(given)} values where {len(types)} are needed")
+    for position, (have, want) in enumerate(zip(given, types, strict=True)):
+        if not compatible(want, have):
+            raise VerifyException(f"{op.name}: {what} yields {have} as value {position} where {want} is needed")
+
+
+def check_arguments(op: IRDLOperation, region: Region, types: Sequence[Attribute], what: str) -> None:
+    """Raise `VerifyException` unless `region`, which errors call `what`, takes values of these types."""
+    given = [a.type for a in region.block.args]
+    if len(given) != len(types) or not all(map(compatible, types, given)):
+        raise VerifyException(
+            f"{op.name}: {what} takes ({', '.join(map(str, given))}) where ({', '.join(map(str, types))}) is needed"
+        )
+
+
+def clone_into(region: Region, block: Block, arguments: Sequence[SSAValue]) -> list[Value]:
+    """Copy the ops of a one-block region to the end of `block`, its arguments replaced; returns what it yields."""
+    mapper: dict[SSAValue, SSAValue] = dict(zip(region.block.args, arguments, strict=True))
+    for op in region.block.ops:
+        if isinstance(op, YieldOp):
+            return [Value(mapper.get(v, v)) for v in op.operands]
+        block.add_op(op.clone(mapper))
+    raise AssertionError("a region without tenon.yield")
+
+
+def float_values(values: Sequence[SSAValue]) -> list[SSAValue]:
+    """Those of `values` that are floating-point."""
+    return [v for v in values if is_float(element_of(v.type))]
+
+
+class ControlFlowOp(IRDLOperation, ABC):
+    """An op with regions."""
+
+    @abstractmethod
+    def pull_back(self, cotangents: list[Value | None], gradients: Gradients) -> Contributions:
+        """Pairs of a value that the op uses and a contribution to its cotangent, given those of the results."""
+
+    @abstractmethod
+    def structured(self) -> Sequence[SSAValue]:
+        """Build the op as `scf` at the insertion point, from its own regions, which it loses; its new results."""

@@ -1,0 +1,140 @@
+"""The families of ops that treat every element alike."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from tenon.dialects.definition.scalar import ScalarForms, convert, to_compute
+from tenon.dialects.definition.tensor_op import scalar_operands, to_scalar
+from tenon.dialects.definition.value import Value
+from tenon.dialects.families.batching import aligned_operands
+from tenon.dialects.families.linalg_builders import (
+    elementwise,
+    static_shape,
+)
+from tenon.dialects.families.structured_op import StructuredOp, as_tuple, require_hooks
+from tenon.dialects.types.shapes import broadcast
+from tenon.dialects.types.types import (
+    compute_type,
+    element_of,
+    promote,
+    shape_of,
+    tensor_type,
+)
+
+
+def broadcast_map(shape: Sequence[int], rank: int, result: Sequence[int]) -> AffineMap:
+    """The map that reads an operand of `shape` while looping over `result`: its dimensions of size 1 stay at index
+    0."""
+    offset = rank - len(shape)
+    results: list[AffineExpr] = [
+        AffineExpr.constant(0) if size == 1 and result[offset + i] != 1 else AffineExpr.dimension(offset + i)
+        for i, size in enumerate(shape)
+    ]
+    return AffineMap(rank, 0, tuple(results))
+
+
+class ElementwiseOp(StructuredOp):
+    """The same `scalar` function of every element, operands broadcast against each other."""
+
+    KEEPS_WEAK: ClassVar[bool] = True
+
+    @staticmethod
+    @abstractmethod
+    def scalar(*operands: Any, **settings: Any) -> Any:
+        """The result for one element (a tuple for several results); f16 and bf16 arrive and are computed as f32."""
+
+    @classmethod
+    def check_family(cls) -> None:
+        require_hooks(cls, "scalar")
+
+    @classmethod
+    def result_element(cls, *elements: Attribute | None, **settings: Any) -> Attribute:
+        """The results' dtype: by default that in which the promoted operands (`None` where absent) meet."""
+        names = [o.name for o in cls.SIGNATURE.operands]
+        return promote(
+            element
+            for name, element in zip(names, elements, strict=True)
+            if element is not None and (cls.PROMOTED is None or name in cls.PROMOTED)
+        )
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        present = [(o.name, t) for o, t in zip(cls.SIGNATURE.operands, operands, strict=True) if t is not None]
+        shape = broadcast((name, shape_of(t)) for name, t in present)
+        element = cls.result_element(*[None if t is None else element_of(t) for t in operands], **settings)
+        result, count = tensor_type(shape, element), len(cls.SIGNATURE.results)
+        return (result,) * count if count > 1 else result
+
+    @classmethod
+    def apply_to_scalars(cls, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
+        return cls.scalar(*scalar_operands(cls, operands), **cls.python_settings(cls.setting_attributes(settings)))
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        return cls.apply(*aligned_operands(batched, operands), **settings)
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        shape = static_shape(self.results[0])
+        rank = len(shape)
+        present = [v for v in operands if v is not None]
+        inputs = [(v, broadcast_map(static_shape(v), rank, shape)) for v in present]
+
+        def body(values: list[Value]) -> Sequence[Value]:
+            arguments = iter([to_compute(v) for v in values])
+            hooks = [None if v is None else next(arguments) for v in operands]
+            results = as_tuple(self.scalar(*hooks, **self.settings))
+            where = f"{self.name}: the result of scalar"
+            if len(results) != len(self.results):
+                raise TypeError(f"{where} is {len(results)} values where {len(self.results)} are declared")
+            return [
+                to_scalar(r, compute_type(element_of(t.type)), where)
+                for r, t in zip(results, self.results, strict=True)
+            ]
+
+        return elementwise(inputs, shape, [element_of(r.type) for r in self.results], body)
+
+
+class PrimitiveOp(ElementwiseOp):
+    """An elementwise op that is one op of `arith` or `math`, per kind of element."""
+
+    SCALAR: ClassVar[ScalarForms]
+
+    @classmethod
+    def check_family(cls) -> None:
+        if cls.scalar is PrimitiveOp.scalar and not hasattr(cls, "SCALAR"):
+            raise TypeError(f"{cls.__name__} ({cls.name}) must define `SCALAR` or `scalar`")
+
+    @staticmethod
+    def scalar(*operands: Any, **settings: Any) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def apply_to_scalars(cls, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
+        values = scalar_operands(cls, operands)
+        return cls.on_scalars(values, cls.python_settings(cls.setting_attributes(settings)))
+
+    @classmethod
+    def on_scalars(cls, values: Sequence[Value], settings: dict[str, Any]) -> Any:
+        """The primitive on scalar values of agreeing types."""
+        if cls.scalar is not PrimitiveOp.scalar:
+            return cls.scalar(*values, **settings)
+        result = cls.SCALAR.build(*values)
+        if result is None:
+            raise TypeError(f"{cls.name}: has no meaning on {values[0].type}")
+        return result
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        shape = static_shape(self.results[0])
+        inputs = [(v, broadcast_map(static_shape(v), len(shape), shape)) for v in operands]
+
+        def body(values: list[Value]) -> Sequence[Value]:
+            result = self.on_scalars([to_compute(v) for v in values], self.settings)
+            return [convert(result, compute_type(element_of(self.results[0].type)))]
+
+        return elementwise(inputs, shape, [element_of(self.results[0].type)], body)

@@ -1,0 +1,233 @@
+"""The families of ops that move elements: from an affine index, from any index, and to any index."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineDimExpr, AffineExpr, AffineMap
+
+from tenon.dialects.definition.scalar import as_index, to_compute
+from tenon.dialects.definition.signature import map_grouped
+from tenon.dialects.definition.tensor_op import to_scalar
+from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.families.indexing import least_value, linear, span
+from tenon.dialects.families.linalg_builders import (
+    LoopIndex,
+    Reader,
+    clamp,
+    converted,
+    counted_loops,
+    elementwise,
+    filled,
+    inserted,
+    inside,
+    is_known_inside,
+    static_shape,
+)
+from tenon.dialects.families.structured_op import StructuredOp, require_hooks
+from tenon.dialects.types.shapes import InferenceError, show
+from tenon.dialects.types.size import Size, UndecidedSizeError
+from tenon.dialects.types.types import AnyTensor, compute_type, element_of, is_static, shape_of
+
+
+class IndexMapOp(StructuredOp):
+    """Each result element is the operand's element at an affine function of the result's index."""
+
+    @staticmethod
+    @abstractmethod
+    def source(index: tuple[AffineExpr, ...], shape: tuple[int, ...], /, **settings: Any) -> tuple[AffineExpr, ...]:
+        """The operand index (operand of `shape`) for result `index`."""
+
+    @classmethod
+    def check_family(cls) -> None:
+        require_hooks(cls, "infer", "source")
+
+    @classmethod
+    def source_map(cls, shape: tuple[int, ...], rank: int, settings: dict[str, Any]) -> AffineMap:
+        """`source` as a map from result indices (of `rank`) to indices of an operand of `shape`.
+
+        Raises `UndecidedSizeError` where the map depends on a size that is known at launch only.
+        """
+        dims = tuple([AffineExpr.dimension(i) for i in range(rank)])
+        source = cls.source(dims, shape, **settings)
+        if not isinstance(source, tuple | list):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"{cls.name}: source returns a {type(source).__name__} where an index is needed")
+        if any(isinstance(part, Size) for expr in source for part in _parts(expr)):
+            raise UndecidedSizeError(f"{cls.name}: the place of an element depends on a size of {show(shape)}")
+        return AffineMap(rank, 0, tuple(source))
+
+    @classmethod
+    def inferred_types(cls, operand_types: Sequence[Any], settings: dict[str, Any]) -> tuple[AnyTensor, ...]:
+        """The result types; raises `InferenceError` where `source` leaves the operand."""
+        types = super().inferred_types(operand_types, settings)
+        if is_static(types[0]) and is_static(operand_types[0]):
+            cls._check_source(shape_of(operand_types[0]) or (), shape_of(types[0]) or (), settings)
+        return types
+
+    @classmethod
+    def _check_source(cls, shape: tuple[int, ...], result: tuple[int, ...], settings: dict[str, Any]) -> None:
+        """Raise unless all elements of a `result` come from places inside of an operand of `shape`."""
+        source = cls.source_map(shape, len(result), settings)
+        if len(source.results) != len(shape):
+            raise InferenceError(f"{cls.name}: source gives {len(source.results)} indices for rank {len(shape)}")
+        if 0 in result:
+            return
+        for axis, (expr, size) in enumerate(zip(source.results, shape, strict=True)):
+            try:
+                form = linear(expr)
+            except ValueError as error:
+                raise InferenceError(f"{cls.name}: source: index {axis}: {error}") from None
+            least, end = least_value(form, result), span(form, result)
+            if least < 0 or end > size:
+                raise InferenceError(
+                    f"{cls.name}: source reads places {least} to {end - 1} of dimension {axis}, which has size {size}"
+                )
+
+    @staticmethod
+    def is_indexing_map(source: AffineMap, shape: Sequence[int], result: Sequence[int]) -> bool:
+        """Whether linalg takes `source` as it is: a loop that is an index by itself must run over the whole dimension.
+
+        Otherwise the operand is read element by element, and nothing that computes it can be fused into the op.
+        """
+        return all(
+            result[e.position] == size
+            for e, size in zip(source.results, shape, strict=True)
+            if isinstance(e, AffineDimExpr)
+        )
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        (x,) = operands
+        result = self.results[0]
+        shape = static_shape(result)
+        elements = [element_of(result.type)]
+        if 0 in shape:
+            return [filled(shape, elements[0], 0)]
+        try:
+            source = self.source_map(static_shape(x), len(shape), self.settings)
+        except UndecidedSizeError:
+            return elementwise([], shape, elements, lambda _: [self._element_of(Reader(x), shape)])
+        if self.is_indexing_map(source, static_shape(x), shape):
+            return elementwise([(x, source)], shape, elements, lambda values: values)
+        return elementwise([], shape, elements, lambda _: [Reader(x).read_inside(*_evaluated(source, shape))])
+
+    def _element_of(self, x: Reader, shape: Sequence[int]) -> Value:
+        """The element of `x` for the current result index, which is computed from sizes."""
+        index: Any = tuple([LoopIndex(i, size) for i, size in enumerate(shape)])
+        return x.read_inside(*self.source(index, x.shape, **self.settings))  # pyright: ignore[reportArgumentType]
+
+    @classmethod
+    def vjp(cls, g: Value, out: Value, x: Value, **settings: Any) -> tuple[Any, ...]:
+        """Each element of `g` goes back to where its result element came from; elements read twice get the sum."""
+        source = cls.source_map(x.shape, g.ndim, settings)
+        # A loop that is an index by itself runs over a whole dimension; what lies behind it is padded.
+        reached = tuple(
+            [
+                g.shape[e.position] if isinstance(e, AffineDimExpr) else size
+                for e, size in zip(source.results, x.shape, strict=True)
+            ]
+        )
+        total = ops.contract((g,), maps=(AffineMap.identity(g.ndim), source), extents=g.shape, shape=reached)
+        if reached == x.shape:
+            return (total,)
+        behind = tuple([size - part for size, part in zip(x.shape, reached, strict=True)])
+        return (ops.pad(total, low=(0,) * x.ndim, high=behind),)
+
+
+def _parts(expr: AffineExpr) -> Iterator[Any]:
+    yield expr
+    if isinstance(expr, AffineBinaryOpExpr):
+        yield from _parts(expr.lhs)
+        yield from _parts(expr.rhs)
+
+
+def _evaluated(source: AffineMap, shape: Sequence[int]) -> list[Value | int]:
+    """The results of `source` for the indices of the loops over `shape`."""
+    indices = [LoopIndex(i, size) for i, size in enumerate(shape)]
+    results: list[Value | int] = []
+    for expr in source.results:
+        terms, constant = linear(expr)
+        place: Value | int = constant
+        for loop, coefficient in terms.items():
+            part = indices[loop] if coefficient == 1 else indices[loop] * coefficient
+            place = part if isinstance(place, int) and place == 0 else part + place
+        results.append(place)
+    return results
+
+
+class IndexingOp(StructuredOp):
+    """Each result element is computed from operand elements at indices that may depend on data."""
+
+    @staticmethod
+    @abstractmethod
+    def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:
+        """The element at `index`; operands are readers: `x.read(i, j)`."""
+
+    @classmethod
+    def check_family(cls) -> None:
+        require_hooks(cls, "infer", "element")
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        result = self.results[0]
+        shape = static_shape(result)
+        readers = map_grouped(Reader, operands)
+
+        def body(_: list[Value]) -> Sequence[Value]:
+            index = tuple([LoopIndex(i, size) for i, size in enumerate(shape)])
+            element = self.element(index, *readers, **self.settings)
+            return [to_scalar(element, element_of(result.type), f"{self.name}: the result of element")]
+
+        return elementwise([], shape, [element_of(result.type)], body)
+
+
+class ScatterOp(StructuredOp):
+    """The first operand with each element of the operand `UPDATES` combined into one place of it.
+
+    Updates are applied in order of their index. Those whose target lies outside are dropped.
+    """
+
+    UPDATES: ClassVar[str] = "updates"
+
+    @staticmethod
+    @abstractmethod
+    def target(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> tuple[Value, ...]:
+        """Where the update at `index` goes."""
+
+    @staticmethod
+    @abstractmethod
+    def combine(old: Any, new: Any, **settings: Any) -> Any:
+        """The element after an update `new`."""
+
+    @classmethod
+    def check_family(cls) -> None:
+        require_hooks(cls, "target", "combine")
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        return operands[0]
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        names = [o.name for o in self.SIGNATURE.operands]
+        updates = operands[names.index(self.UPDATES)]
+        element = element_of(self.results[0].type)
+        start = converted(operands[0], compute_type(element))
+        shape = static_shape(start)
+        if 0 in shape:
+            return [converted(start, element)]
+        readers = [Reader(v) for v in operands]
+
+        def body(index: list[Value], current: SSAValue) -> SSAValue:
+            place = [as_index(i) for i in self.target(tuple(index), *readers, **self.settings)]
+            kept = [inside(i, size) for i, size in zip(place, shape, strict=True) if not is_known_inside(i, size)]
+            clamped = [clamp(i, size) for i, size in zip(place, shape, strict=True)]
+            target = Reader(current)
+            old = target.read(*clamped)
+            new = to_compute(Reader(updates).read(*index))
+            value = self.combine(old, new, **self.settings)
+            for condition in kept:
+                value = ops.select(condition, value, old)
+            return inserted(current, value, clamped)
+
+        return [converted(counted_loops(static_shape(updates), start, body), element)]

@@ -1,0 +1,236 @@
+"""Loop structures read off an `indexing` hook: maps, extents, and the rule that sizes of one loop must agree."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from types import MappingProxyType
+from typing import Any
+
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+)
+
+from tenon.dialects.types.shapes import InferenceError, Shape
+
+
+@dataclass(frozen=True)
+class LoopStructure:
+    """Loops with their extents (-1 where unknown), and the index of each operand and of the result in terms of them."""
+
+    names: tuple[str, ...]
+    extents: tuple[int, ...]
+    operand_maps: tuple[AffineMap, ...]
+    result_map: AffineMap
+    hidden: tuple[int, ...]
+    """Loops that index no operand by themselves, in any operand."""
+
+    @property
+    def reductions(self) -> tuple[bool, ...]:
+        """For each loop whether the result is combined over it."""
+        return reduction_loops(self.result_map)
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        return tuple([span(linear(e), self.extents) for e in self.result_map.results])
+
+
+def reduction_loops(result_map: AffineMap) -> tuple[bool, ...]:
+    """The loops that do not index the result as one plain dimension, so that it is read and updated.
+
+    Several of them may meet in one element; a loop that indexes two dimensions leaves out what is off the diagonal.
+    """
+    plain = [e.position for e in result_map.results if isinstance(e, AffineDimExpr)]
+    return tuple([plain.count(i) != 1 for i in range(result_map.num_dims)])
+
+
+def linear(expr: AffineExpr) -> tuple[dict[int, int], int]:
+    """An affine expression as coefficients by loop, and a constant."""
+    match expr:
+        case AffineDimExpr():
+            return {expr.position: 1}, 0
+        case AffineConstantExpr():
+            return {}, expr.value
+        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Add):
+            left, left_constant = linear(expr.lhs)
+            right, right_constant = linear(expr.rhs)
+            total = dict(left)
+            for loop, coefficient in right.items():
+                total[loop] = total.get(loop, 0) + coefficient
+            return total, left_constant + right_constant
+        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Mul):
+            left, left_constant = linear(expr.lhs)
+            right, right_constant = linear(expr.rhs)
+            if left and right:
+                raise ValueError(f"{expr} is not affine")
+            factor = left_constant if right else right_constant
+            terms = right or left
+            constant = (right_constant if right else left_constant) * factor
+            return {loop: coefficient * factor for loop, coefficient in terms.items()}, constant
+        case _:
+            raise ValueError(f"{expr} is not a sum of multiples of loops")
+
+
+def behind_examples(index: AffineMap, is_batched: bool) -> AffineMap:
+    """`index` with a loop over examples before its loops, which is the first index of what is batched."""
+    count = index.num_dims + 1
+    examples, *loops = [AffineExpr.dimension(i) for i in range(count)]
+    results = [expr.replace_dims_and_symbols(loops, ()) for expr in index.results]
+    return AffineMap(count, 0, (examples, *results) if is_batched else tuple(results))
+
+
+def span(form: tuple[dict[int, int], int], extents: Sequence[int]) -> int:
+    """One more than the largest value of a linear form; -1 when an extent is unknown."""
+    terms, constant = form
+    if any(extents[loop] < 0 for loop in terms):
+        return -1
+    if any(extents[loop] == 0 for loop in terms):
+        return 0
+    return constant + 1 + sum(c * (extents[loop] - 1) for loop, c in terms.items() if c > 0)
+
+
+def least_value(form: tuple[dict[int, int], int], extents: Sequence[Any]) -> int:
+    """The smallest value of a linear form; 0 when there is none, or an extent that it depends on is not a number."""
+    terms, constant = form
+    falling = {loop: c for loop, c in terms.items() if c < 0}
+    if any(not isinstance(extents[loop], int) or extents[loop] < 0 for loop in falling):
+        return 0
+    if any(isinstance(extents[loop], int) and extents[loop] == 0 for loop in terms):
+        return 0
+    return constant + sum(c * (extents[loop] - 1) for loop, c in falling.items())
+
+
+def _loop_names(indexing: Callable[..., Any], batch: int, ranks: Mapping[str, int]) -> list[str]:
+    names: list[str] = []
+    trailing: list[str] = []
+    for parameter in inspect.signature(indexing).parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            names = [f"{parameter.name}{i}" for i in range(batch)]
+        elif parameter.name in ranks:
+            trailing.extend([f"{parameter.name}{i}" for i in range(ranks[parameter.name])])
+        elif parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            trailing.append(parameter.name)
+    return [*trailing, *names]
+
+
+def _indices(
+    indexing: Callable[..., Any], count: int, ranks: Mapping[str, int], settings: dict[str, Any]
+) -> list[tuple[AffineExpr, ...]]:
+    """What `indexing` returns for `count` loops; a parameter in `ranks` gets that many of them as a tuple."""
+    loops = iter([AffineExpr.dimension(i) for i in range(count)])
+    arguments = [
+        tuple(islice(loops, ranks[parameter.name])) if parameter.name in ranks else next(loops)
+        for parameter in inspect.signature(indexing).parameters.values()
+        if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    ]
+    indices = indexing(*arguments, *loops, **settings)
+    if not isinstance(indices, tuple | list):
+        raise TypeError(f"indexing returns a {type(indices).__name__} where a tuple of indices is needed")
+    return [tuple(index) for index in indices]
+
+
+def has_batch(indexing: Callable[..., Any]) -> bool:
+    """Whether operands of `indexing` may have any number of leading dimensions."""
+    return any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in inspect.signature(indexing).parameters.values())
+
+
+def loop_structure(
+    indexing: Callable[..., Any],
+    given: dict[str, int],
+    operand_names: Sequence[str],
+    shapes: Sequence[Shape],
+    settings: dict[str, Any],
+    ranks: Mapping[str, int] = MappingProxyType({}),
+) -> LoopStructure:
+    """The loops of `indexing` for operands of known rank. Raises `InferenceError` naming loop, sizes and operands.
+
+    A parameter that `ranks` names stands for that many loops, `name0` to `nameN`.
+    """
+    batch = 0
+    if has_batch(indexing):
+        plain = _indices(indexing, len(_loop_names(indexing, 0, ranks)), ranks, settings)
+        batch = max([0, *[len(shape or ()) - len(index) for shape, index in zip(shapes, plain, strict=False)]])
+    names = _loop_names(indexing, batch, ranks)
+    indices = _indices(indexing, len(names), ranks, settings)
+    if len(indices) != len(operand_names) + 1:
+        raise TypeError(
+            f"indexing returns {len(indices)} indices where one for each operand ({', '.join(operand_names)}) "
+            "and one for the result are needed"
+        )
+    first_batch = len(names) - batch
+    extents = [-2] * len(names)
+    origin = [""] * len(names)
+    for name, extent in given.items():
+        extents[names.index(name)], origin[names.index(name)] = extent, "the settings"
+    operand_indices: list[list[AffineExpr]] = []
+    deferred: list[tuple[AffineExpr, int, str]] = []
+    broadcast: list[tuple[list[AffineExpr], int, int]] = []
+    for operand, shape, index in zip(operand_names, shapes, indices, strict=False):
+        assert shape is not None
+        missing = len(index) - len(shape)
+        if missing < 0 or missing > batch:
+            needed = f"{len(index) - batch}" + (" or more" if has_batch(indexing) else "")
+            raise InferenceError(f"rank of {operand} is {len(shape)} where {needed} is needed")
+        own = list(index[missing:])
+        operand_indices.append(own)
+        for position, (expr, size) in enumerate(zip(own, shape, strict=True)):
+            if not isinstance(expr, AffineDimExpr):
+                deferred.append((expr, size, operand))
+                continue
+            loop = expr.position
+            known, is_batch = extents[loop], loop >= first_batch
+            if is_batch and size == 1:
+                broadcast.append((own, position, loop))
+            if known < 0 or (is_batch and known == 1):
+                extents[loop], origin[loop] = size, operand
+            elif size >= 0 and size != known and not (is_batch and size == 1):
+                message = f"dimension {names[loop]} is {known} in {origin[loop]} and {size} in {operand}"
+                raise InferenceError(message, (known, size))
+    for expr, size, operand in deferred:
+        _solve(expr, size, operand, names, extents)
+    for own, position, loop in broadcast:
+        if extents[loop] != 1:
+            own[position] = AffineExpr.constant(0)
+    visible = {e.position for own in operand_indices for e in own if isinstance(e, AffineDimExpr)}
+    count = len(names)
+    return LoopStructure(
+        tuple(names),
+        tuple([max(e, -1) for e in extents]),
+        tuple([AffineMap(count, 0, tuple(own)) for own in operand_indices]),
+        AffineMap(count, 0, indices[-1]),
+        tuple([i for i in range(count) if i not in visible and names[i] in given]),
+    )
+
+
+def _solve(expr: AffineExpr, size: int, operand: str, names: Sequence[str], extents: list[int]) -> None:
+    """Find the extent of the one loop in `expr` that is not known yet, from the size that the expression spans."""
+    terms, constant = linear(expr)
+    unknown = [loop for loop in terms if extents[loop] == -2]
+    text = " + ".join(names[loop] if c == 1 else f"{names[loop]}*{c}" for loop, c in terms.items())
+    if constant < 0 or any(c < 0 for c in terms.values()):
+        raise InferenceError(
+            f"the index {text} + {constant} of {operand} counts down or begins below 0, where a sum of multiples of "
+            "loops is needed; flip or slice the operand instead"
+        )
+    if len(unknown) > 1:
+        for loop in unknown:
+            extents[loop] = -1
+        return
+    others = [loop for loop in terms if loop not in unknown]
+    if size < 0 or any(extents[loop] < 0 for loop in others):
+        for loop in unknown:
+            extents[loop] = -1
+        return
+    # A window without elements reaches over none, however far apart they would be.
+    room = size - 1 - constant - sum(max(terms[loop] * (extents[loop] - 1), -1) for loop in others)
+    if room < 0:
+        raise InferenceError(f"{operand} has size {size} along {text}, where {size - room} or more is needed")
+    for loop in unknown:
+        extents[loop] = room // terms[loop] + 1

@@ -1,0 +1,165 @@
+"""Opaque ops: named kernels given as target code, for what loops cannot say (a library call, hand-written assembly).
+
+    @tenon.tensor_op
+    class HypotOp(tenon.OpaqueOp):
+        name = "my.hypot"
+        ...
+        KERNELS = (Kernel("libm", "llvm", hypot_llvm, is_f64, "f64 of one shape"),)
+
+In IR an opaque op becomes a call of a kernel without a body, whose attributes say all there is to know: per target
+either `<target>_kernel` and `<target>_source`, or `<target>_refused`, why no kernel was taken; `reference` and
+`settings`, with which the interpreter computes it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, UnitAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tenon.dialects.definition.registry import registry
+from tenon.dialects.definition.signature import flat
+from tenon.dialects.definition.value import emit, insertion_point
+from tenon.dialects.families import StructuredOp, as_tuple, require_hooks
+
+Target = Literal["llvm", "cuda"]
+TARGETS: tuple[Target, ...] = ("llvm", "cuda")
+
+
+def _any_types(types: Sequence[Any], settings: dict[str, Any]) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Target code of an opaque op.
+
+    `source(symbol, operand_types, result_types, settings)` gives the text: LLVM IR that defines `void @symbol(ptr, …)`
+    for `target="llvm"`, or CUDA C++ that defines `extern "C" __global__ void symbol(…)`, run by one block of 256
+    threads, for `target="cuda"`. Parameters are the operands' and then the results' memory, row-major; no result
+    overlaps another argument. LLVM text may declare and call what is in the process, such as the C library, and defines
+    nothing else at the top level whose name could be taken. `accepts(operand_types, settings)` says for what the kernel
+    is right, and `why` puts that into words.
+    """
+
+    name: str
+    target: Target
+    source: Callable[[str, Sequence[Any], Sequence[Any], dict[str, Any]], str]
+    accepts: Callable[[Sequence[Any], dict[str, Any]], bool] = _any_types
+    why: str = "any operands"
+
+
+class OpaqueOp(StructuredOp):
+    """An op whose kernels Tenon does not look into; it has no gradient unless it defines `vjp`.
+
+    The first kernel of a target that accepts operands and settings is taken.
+    """
+
+    KERNELS: ClassVar[tuple[Kernel, ...]] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        # xDSL takes an attribute without annotation for a field of the op.
+        cls.__annotations__ = {**vars(cls).get("__annotations__", {}), "KERNELS": ClassVar[tuple[Kernel, ...]]}
+        super().__init_subclass__(**options)
+
+    @staticmethod
+    @abstractmethod
+    def reference(*operands: np.ndarray[Any, Any], **settings: Any) -> Any:
+        """The result on NumPy arrays (a tuple for several): what the kernels are tested against."""
+
+    @classmethod
+    def check_family(cls) -> None:
+        if not cls.KERNELS:
+            raise TypeError(f"{cls.__name__} ({cls.name}) must define `KERNELS`")
+        require_hooks(cls, "infer", "reference")
+
+    @classmethod
+    def choose(cls, target: Target, types: Sequence[Any], settings: dict[str, Any]) -> Kernel | str:
+        """The kernel for `target`, or why there is none: each candidate with what it takes."""
+        candidates = [kernel for kernel in cls.KERNELS if kernel.target == target]
+        for kernel in candidates:
+            if kernel.accepts(types, settings):
+                return kernel
+        given = ", ".join(map(str, types))
+        refusals = "; ".join(f"{k.name} takes {k.why}" for k in candidates)
+        return f"no kernel for {target} takes ({given}): {refusals}" if refusals else f"has no kernel for {target}"
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        values, types = flat(operands), [r.type for r in self.results]
+        symbol = _declared(_module(), self, [v.type for v in values], types)
+        return list(emit(func.CallOp(symbol, values, types)).results)
+
+    def kernel_attributes(self, symbol: str, types: Sequence[Any], results: Sequence[Any]) -> dict[str, Attribute]:
+        """What a declaration says about the op: kernels or refusals, and what the interpreter needs."""
+        attributes: dict[str, Attribute] = {"kernel": UnitAttr()}
+        for target in TARGETS:
+            chosen = self.choose(target, types, self.settings)
+            if isinstance(chosen, str):
+                attributes[f"{target}_refused"] = StringAttr(f"{self.name}: {chosen}")
+                continue
+            source = chosen.source(symbol, types, results, self.settings)
+            if symbol not in source:
+                raise ValueError(f"kernel {chosen.name!r} for {target}: its source does not define {symbol}")
+            attributes[f"{target}_kernel"] = StringAttr(chosen.name)
+            attributes[f"{target}_source"] = StringAttr(source)
+        attributes["reference"] = StringAttr(self.name)
+        attributes["settings"] = DictionaryAttr(
+            {k: v for k, v in self.properties.items() if k in self.SIGNATURE.settings}
+        )
+        return attributes
+
+
+def evaluate_reference(declaration: func.FuncOp, arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """The results of the kernel that `declaration` stands for, by the op's `reference`.
+
+    Where results are arguments, too (after bufferization), they are written and nothing is returned. Raises
+    `ValueError` when the declaration names no op.
+    """
+    name: Any = declaration.attributes.get("reference")
+    op = registry().get(name.data) if isinstance(name, StringAttr) else None
+    if op is None or not issubclass(op, OpaqueOp):
+        raise ValueError(f"function @{declaration.sym_name.data} has no body and no reference among the registered ops")
+    settings: Any = declaration.attributes["settings"]
+    count: Any = declaration.attributes.get("num_inputs")
+    inputs = list(arguments) if count is None else list(arguments[: count.value.data])
+    properties: dict[str, Attribute] = dict(settings.data)
+    results = as_tuple(op.reference(*op.group(inputs, properties), **op.python_settings(properties)))
+    if count is None:
+        return results
+    for target, result in zip(arguments[len(inputs) :], results, strict=True):
+        target[...] = result
+    return ()
+
+
+def _module() -> ModuleOp:
+    point = insertion_point()
+    assert point is not None
+    parent: Operation | None = point.block.parent_op()
+    while parent is not None and not isinstance(parent, ModuleOp):
+        parent = parent.parent_op()
+    assert isinstance(parent, ModuleOp), "an opaque op outside of a module"
+    return parent
+
+
+def _declared(module: ModuleOp, op: OpaqueOp, types: Sequence[Any], results: Sequence[Any]) -> str:
+    """The symbol of the kernel for `op`; a declaration that says the same is used again."""
+    known = {f.sym_name.data: f for f in module.ops if isinstance(f, func.FuncOp)}
+    number = 0
+    while True:
+        symbol = f"opaque_{op.name.rpartition('.')[2]}_{number}"
+        declaration = func.FuncOp.external(symbol, list(types), list(results))
+        declaration.attributes.update(op.kernel_attributes(symbol, types, results))
+        existing = known.get(symbol)
+        if existing is None:
+            break
+        if existing.attributes == declaration.attributes and existing.function_type == declaration.function_type:
+            return symbol
+        number += 1
+    module.body.block.add_op(declaration)
+    return symbol

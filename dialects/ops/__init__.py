@@ -1,0 +1,1 @@
+"""The ops, one class each; `library` loads them all."""

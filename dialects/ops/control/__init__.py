@@ -1,0 +1,1 @@
+"""Ops with regions: conditions, loops, scans, checkpoints."""

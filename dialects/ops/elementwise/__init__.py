@@ -1,0 +1,1 @@
+"""Ops that apply a scalar function to each element."""

@@ -1,0 +1,365 @@
+"""Comparisons, logic on truth values and bits, and the choice between two values."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import operand_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tenon.dialects.definition.scalar import OpBuilder, ScalarForms, emit_scalar, scalar_constant
+from tenon.dialects.definition.settings import setting
+from tenon.dialects.definition.tensor_op import tensor_op
+from tenon.dialects.definition.traits import NoGradient
+from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.families import ElementwiseOp, PrimitiveOp
+from tenon.dialects.types.types import (
+    ANY_TENSOR,
+    BOOL_TENSOR,
+    FLOAT_TENSOR,
+    INTEGRAL_TENSOR,
+    STORED_TENSOR,
+    i1,
+    is_bool,
+)
+
+
+def _compare_floats(predicate: str) -> OpBuilder:
+    def build(x: SSAValue, y: SSAValue) -> Operation:
+        return arith.CmpfOp(x, y, predicate)
+
+    return build
+
+
+def _compare_integers(predicate: str) -> OpBuilder:
+    def build(x: SSAValue, y: SSAValue) -> Operation:
+        return arith.CmpiOp(x, y, predicate)
+
+    return build
+
+
+def _comparison(on_floats: str, on_integers: str, on_unsigned: str) -> ScalarForms:
+    """False is below True, as with unsigned integers."""
+    unsigned = _compare_integers(on_unsigned)
+    return ScalarForms(_compare_floats(on_floats), _compare_integers(on_integers), unsigned, unsigned)
+
+
+class TruthOp(PrimitiveOp):
+    """A primitive whose result is a truth value; it has no gradient."""
+
+    traits = traits_def(Pure(), NoGradient())
+
+    @classmethod
+    def result_element(cls, *elements: Attribute | None, **settings: Any) -> Attribute:
+        return i1
+
+
+class ComparisonOp(TruthOp):
+    """How each element of `x` compares to that of `y`."""
+
+    x = operand_def(ANY_TENSOR)
+    y = operand_def(ANY_TENSOR)
+    result = result_def(BOOL_TENSOR)
+
+
+@tensor_op
+class EqualOp(ComparisonOp):
+    """Whether `x` and `y` are equal. NaN equals nothing.
+
+    >>> tenon.equal(np.array([1.0, 2.0, np.nan]), np.array([1.0, 3.0, np.nan]))
+    """
+
+    name = "tenon.equal"
+    SCALAR: ClassVar[ScalarForms] = _comparison("oeq", "eq", "eq")
+    ALIASES: ClassVar[tuple[str, ...]] = ("eq",)
+
+
+@tensor_op
+class NotEqualOp(ComparisonOp):
+    """Whether `x` and `y` differ. NaN differs from everything.
+
+    >>> tenon.not_equal(np.array([1.0, 2.0, np.nan]), np.array([1.0, 3.0, np.nan]))
+    """
+
+    name = "tenon.not_equal"
+    SCALAR: ClassVar[ScalarForms] = _comparison("une", "ne", "ne")
+    ALIASES: ClassVar[tuple[str, ...]] = ("ne",)
+
+
+@tensor_op
+class LessOp(ComparisonOp):
+    """Whether `x` is below `y`; false for NaN, and False is below True.
+
+    >>> tenon.less(np.array([1.0, 2.0, 3.0, np.nan]), 2.0)
+    """
+
+    name = "tenon.less"
+    SCALAR: ClassVar[ScalarForms] = _comparison("olt", "slt", "ult")
+    ALIASES: ClassVar[tuple[str, ...]] = ("lt",)
+
+
+@tensor_op
+class LessEqualOp(ComparisonOp):
+    """Whether `x` is `y` or below; false for NaN.
+
+    >>> tenon.less_equal(np.array([1.0, 2.0, 3.0, np.nan]), 2.0)
+    """
+
+    name = "tenon.less_equal"
+    SCALAR: ClassVar[ScalarForms] = _comparison("ole", "sle", "ule")
+    ALIASES: ClassVar[tuple[str, ...]] = ("le",)
+
+
+@tensor_op
+class GreaterOp(ComparisonOp):
+    """Whether `x` is above `y`; false for NaN, and True is above False.
+
+    >>> tenon.greater(np.array([1.0, 2.0, 3.0, np.nan]), 2.0)
+    """
+
+    name = "tenon.greater"
+    SCALAR: ClassVar[ScalarForms] = _comparison("ogt", "sgt", "ugt")
+    ALIASES: ClassVar[tuple[str, ...]] = ("gt",)
+
+
+@tensor_op
+class GreaterEqualOp(ComparisonOp):
+    """Whether `x` is `y` or above; false for NaN.
+
+    >>> tenon.greater_equal(np.array([1.0, 2.0, 3.0, np.nan]), 2.0)
+    """
+
+    name = "tenon.greater_equal"
+    SCALAR: ClassVar[ScalarForms] = _comparison("oge", "sge", "uge")
+    ALIASES: ClassVar[tuple[str, ...]] = ("ge",)
+
+
+@tensor_op
+class IsNanOp(TruthOp):
+    """Whether `x` is NaN.
+
+    >>> tenon.isnan(np.array([1.0, np.inf, np.nan]))
+    """
+
+    name = "tenon.isnan"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(BOOL_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        return emit_scalar(_compare_floats("uno"), x, x)
+
+
+@tensor_op
+class IsInfOp(TruthOp):
+    """Whether `x` is infinite: negative (unless not `detect_negative`) or positive (unless not `detect_positive`).
+
+    >>> x = np.array([-np.inf, 0.0, np.inf, np.nan])
+    >>> tenon.isinf(x)
+    >>> tenon.isinf(x, detect_negative=False)
+    """
+
+    name = "tenon.isinf"
+    x = operand_def(FLOAT_TENSOR)
+    detect_negative = setting(bool, default=True)
+    detect_positive = setting(bool, default=True)
+    result = result_def(BOOL_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value, *, detect_negative: bool, detect_positive: bool) -> Value:
+        if detect_negative and detect_positive:
+            return abs(x) == inf
+        if detect_negative == detect_positive:
+            return (x == inf) & (x == -inf)  # neither
+        return x == (inf if detect_positive else -inf)
+
+
+@tensor_op
+class IsFiniteOp(TruthOp):
+    """Whether `x` is neither infinite nor NaN.
+
+    >>> tenon.isfinite(np.array([1.0, -np.inf, np.nan]))
+    """
+
+    name = "tenon.isfinite"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(BOOL_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        return abs(x) < inf
+
+
+class LogicalOp(ElementwiseOp):
+    """Logic on the truth of elements of any dtype: what is not zero is true."""
+
+    traits = traits_def(Pure(), NoGradient())
+    PROMOTED: ClassVar[tuple[str, ...] | None] = ()
+
+    @classmethod
+    def result_element(cls, *elements: Attribute | None, **settings: Any) -> Attribute:
+        return i1
+
+
+def _truth(x: Value | float) -> Value:
+    return ops.cast(x, dtype=np.bool_)
+
+
+@tensor_op
+class LogicalAndOp(LogicalOp):
+    """Whether both `x` and `y` are true (not zero).
+
+    >>> tenon.logical_and(np.array([True, True, False]), np.array([True, False, False]))
+    >>> tenon.logical_and(np.array([1, 2, 0]), np.array([2, 0, 0]))
+    """
+
+    name = "tenon.logical_and"
+    x = operand_def(ANY_TENSOR)
+    y = operand_def(ANY_TENSOR)
+    result = result_def(BOOL_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value, y: Value) -> Value:
+        return _truth(x) & _truth(y)
+
+
+@tensor_op
+class LogicalOrOp(LogicalOp):
+    """Whether `x` or `y` is true (not zero).
+
+    >>> tenon.logical_or(np.array([True, True, False]), np.array([True, False, False]))
+    """
+
+    name = "tenon.logical_or"
+    x = operand_def(ANY_TENSOR)
+    y = operand_def(ANY_TENSOR)
+    result = result_def(BOOL_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value, y: Value) -> Value:
+        return _truth(x) | _truth(y)
+
+
+@tensor_op
+class LogicalXorOp(LogicalOp):
+    """Whether one of `x` and `y` is true (not zero) and the other is not.
+
+    >>> tenon.logical_xor(np.array([True, True, False]), np.array([True, False, False]))
+    """
+
+    name = "tenon.logical_xor"
+    x = operand_def(ANY_TENSOR)
+    y = operand_def(ANY_TENSOR)
+    result = result_def(BOOL_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value, y: Value) -> Value:
+        return _truth(x) ^ _truth(y)
+
+
+@tensor_op
+class LogicalNotOp(LogicalOp):
+    """Whether `x` is false (zero).
+
+    >>> tenon.logical_not(np.array([True, False]))
+    >>> tenon.logical_not(np.array([0.0, 0.5]))
+    """
+
+    name = "tenon.logical_not"
+    x = operand_def(ANY_TENSOR)
+    result = result_def(BOOL_TENSOR)
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        return ~_truth(x)
+
+
+@tensor_op
+class BitwiseAndOp(PrimitiveOp):
+    """The bits set in both `x` and `y`; on truth values, whether both are true.
+
+    >>> tenon.bitwise_and(np.array([0b1100, 6]), np.array([0b1010, 3]))
+    """
+
+    name = "tenon.bitwise_and"
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(INTEGRAL_TENSOR)
+    y = operand_def(INTEGRAL_TENSOR)
+    result = result_def(INTEGRAL_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(None, arith.AndIOp, arith.AndIOp)
+
+
+@tensor_op
+class BitwiseOrOp(PrimitiveOp):
+    """The bits set in `x` or `y`; on truth values, whether one is true.
+
+    >>> tenon.bitwise_or(np.array([0b1100, 6]), np.array([0b1010, 3]))
+    """
+
+    name = "tenon.bitwise_or"
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(INTEGRAL_TENSOR)
+    y = operand_def(INTEGRAL_TENSOR)
+    result = result_def(INTEGRAL_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(None, arith.OrIOp, arith.OrIOp)
+
+
+@tensor_op
+class BitwiseXorOp(PrimitiveOp):
+    """The bits in which `x` and `y` differ; on truth values, whether they differ.
+
+    >>> tenon.bitwise_xor(np.array([0b1100, 6]), np.array([0b1010, 3]))
+    """
+
+    name = "tenon.bitwise_xor"
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(INTEGRAL_TENSOR)
+    y = operand_def(INTEGRAL_TENSOR)
+    result = result_def(INTEGRAL_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(None, arith.XOrIOp, arith.XOrIOp)
+
+
+@tensor_op
+class BitwiseNotOp(PrimitiveOp):
+    """`x` with every bit flipped; the opposite of a truth value.
+
+    >>> tenon.bitwise_not(np.array([0, 5, -1]))
+    >>> tenon.bitwise_not(np.array([0, 5], np.uint8))
+    """
+
+    name = "tenon.bitwise_not"
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(INTEGRAL_TENSOR)
+    result = result_def(INTEGRAL_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("invert",)
+
+    @staticmethod
+    def scalar(x: Value) -> Value:
+        ones = scalar_constant(1 if is_bool(x.type) else -1, x.type)
+        return emit_scalar(arith.XOrIOp, x, ones)
+
+
+@tensor_op
+class SelectOp(PrimitiveOp):
+    """`x` where `condition` is true, else `y`. The branch that is not taken gets no gradient, whatever it is.
+
+    >>> x = np.array([-1.0, 2.0, -3.0])
+    >>> tenon.select(x > 0, x, 0.1 * x)
+    """
+
+    name = "tenon.select"
+    condition = operand_def(BOOL_TENSOR)
+    x = operand_def(STORED_TENSOR)
+    y = operand_def(STORED_TENSOR)
+    result = result_def(STORED_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(on_bools=arith.SelectOp)
+    PROMOTED: ClassVar[tuple[str, ...] | None] = ("x", "y")
+    ALIASES: ClassVar[tuple[str, ...]] = ("where",)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, condition: Value, x: Value, y: Value) -> tuple[Any, ...]:
+        return None, ops.select(condition, g, 0.0), ops.select(condition, 0.0, g)

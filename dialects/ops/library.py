@@ -1,0 +1,74 @@
+"""All op modules of the tensor dialect: importing this module registers every op, in this order."""
+
+from tenon.dialects.ops.elementwise import constant  # isort: split
+
+from tenon.dialects.ops.elementwise import arithmetic, comparison, elementary, pairwise, special  # isort: split
+
+from tenon.dialects.ops.elementwise import activation, piecewise  # isort: split
+
+from tenon.dialects.ops.move import band, indexing, joining, shape  # isort: split
+
+from tenon.dialects.ops.reduce import reduction  # isort: split
+
+from tenon.dialects.ops.contract import (
+    contraction,
+    convolution,
+    einsum,
+    fourier,
+    global_pooling,
+    matrix,
+    pooling,
+    sliding,
+    transposed_convolution,
+)
+from tenon.dialects.ops.control import checkpoint, control_flow, identity
+from tenon.dialects.ops.move import creation, dynamic_slicing, grid_sampling, padding, rearranging, scatter, subscript
+from tenon.dialects.ops.order import radix_sorting, row_selection, searching, sorting
+from tenon.dialects.ops.random import random, sampling
+from tenon.dialects.ops.reduce import class_loss, cumulative, loss, normalization, norms
+
+__all__ = [
+    "activation",
+    "arithmetic",
+    "band",
+    "checkpoint",
+    "class_loss",
+    "comparison",
+    "constant",
+    "contraction",
+    "control_flow",
+    "convolution",
+    "creation",
+    "cumulative",
+    "dynamic_slicing",
+    "einsum",
+    "elementary",
+    "fourier",
+    "global_pooling",
+    "grid_sampling",
+    "identity",
+    "indexing",
+    "joining",
+    "loss",
+    "matrix",
+    "normalization",
+    "norms",
+    "padding",
+    "pairwise",
+    "piecewise",
+    "pooling",
+    "radix_sorting",
+    "random",
+    "rearranging",
+    "reduction",
+    "row_selection",
+    "sampling",
+    "scatter",
+    "searching",
+    "shape",
+    "sliding",
+    "sorting",
+    "special",
+    "subscript",
+    "transposed_convolution",
+]

@@ -1,0 +1,205 @@
+"""Functions that make tensors of known contents: a `constant` inside of a trace, a NumPy array outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.definition.registry import tensor_function
+from tenon.dialects.definition.tensor_op import to_value
+from tenon.dialects.definition.value import Value, insertion_point, ops
+from tenon.dialects.types.shapes import InferenceError, check_addressable, normalize_axis
+from tenon.dialects.types.size import Size
+from tenon.dialects.types.types import element_type, is_known, numpy_dtype, tensor_type
+
+
+@tensor_function
+def full(shape: Sequence[int] | int, value: Any, dtype: object = "f32") -> Any:
+    """A tensor of `shape` and `dtype` whose elements are all `value`.
+
+    >>> tenon.full((2, 3), 7, dtype="i32")
+    """
+    if isinstance(shape, Value) or (isinstance(shape, Sequence) and any(isinstance(size, Value) for size in shape)):
+        raise TypeError("the shape of a new tensor is a traced value; name what decides it in static= of jit")
+    size = (shape,) if isinstance(shape, int | np.integer | Size) else tuple(shape)
+    if isinstance(dtype, int | np.integer) and not isinstance(dtype, bool):
+        raise TypeError(f"the dtype of a new tensor is {dtype}; sizes go into one tuple, such as {(*size, dtype)}")
+    if value is None:
+        raise TypeError("the value of a new tensor is None where a number is needed")
+    number = np.asarray(value, numpy_dtype(element_type(dtype)))
+    if any(not isinstance(extent, Size) and extent < 0 for extent in size):
+        raise InferenceError(f"the shape of a new tensor is {size}, which has a negative size")
+    if all(type(extent) is int for extent in size):
+        try:
+            check_addressable(tensor_type(size, element_type(dtype)))
+        except InferenceError as error:
+            raise InferenceError(f"full: {error}") from None
+    if insertion_point() is None:
+        return np.full(size, number)
+    if any(isinstance(extent, Size) for extent in size):
+        return ops.broadcast_to(ops.constant(value=number), shape=size)
+    return ops.constant(value=np.broadcast_to(number, size))
+
+
+@tensor_function
+def zeros(shape: Sequence[int] | int, dtype: object = "f32") -> Any:
+    """A tensor of zeros.
+
+    >>> tenon.zeros((2, 3))
+    """
+    return full(shape, 0, dtype)
+
+
+@tensor_function
+def ones(shape: Sequence[int] | int, dtype: object = "f32") -> Any:
+    """A tensor of ones.
+
+    >>> tenon.ones((2, 3), dtype="i1")
+    """
+    return full(shape, 1, dtype)
+
+
+@tensor_function
+def full_like(x: Any, value: float) -> Any:
+    """A tensor of `x`'s shape and dtype whose elements are all `value`.
+
+    >>> tenon.full_like(np.array([[1, 2], [3, 4]]), 9)
+    """
+    if isinstance(x, Value):
+        if not is_known(x.type):
+            return ops.select(False, x, full((), value, x.element_type))
+        return full(x.shape, value, x.element_type)
+    array = np.asarray(x)
+    return full(array.shape, value, array.dtype)
+
+
+@tensor_function
+def zeros_like(x: Any) -> Any:
+    """Zeros of `x`'s shape and dtype.
+
+    >>> tenon.zeros_like(np.array([[1, 2], [3, 4]]))
+    """
+    return full_like(x, 0)
+
+
+@tensor_function
+def ones_like(x: Any) -> Any:
+    """Ones of `x`'s shape and dtype.
+
+    >>> tenon.ones_like(np.array([1.5, 2.5]))
+    """
+    return full_like(x, 1)
+
+
+@tensor_function
+def asarray(x: Any, dtype: object = None) -> Any:
+    """`x` (traced, an array or nested numbers) as a tensor of `dtype`: by default its own, f32 for Python's floats.
+
+    >>> tenon.asarray([[1, 2], [3, 4]], dtype="f32")
+    """
+    element = None if dtype is None else element_type(dtype)
+    if isinstance(x, Value):
+        return to_value(x, element)
+    if element is None and not hasattr(x, "dtype"):
+        found = np.asarray(x).dtype
+        element = element_type("f32" if found == np.float64 else found)
+    array = np.asarray(x, None if element is None else numpy_dtype(element))
+    return array if insertion_point() is None else to_value(array)
+
+
+@tensor_function
+def eye(n: int, m: int | None = None, k: int = 0, dtype: object = "f32") -> Any:
+    """A matrix (`n`, `m`) of zeros, square unless `m` is given, with ones on diagonal `k`.
+
+    >>> tenon.eye(2, 3, k=1)
+    """
+    if insertion_point() is None:
+        return np.eye(n, m, k, numpy_dtype(element_type(dtype)))
+    columns = n if m is None else m
+    row, column = ops.iota(shape=(n, 1)), ops.iota(shape=(1, columns), axis=1)
+    return ops.cast(column - row == k, dtype=dtype)
+
+
+@tensor_function
+def arange(start: float, stop: float | None = None, step: float = 1, dtype: object = None) -> Any:
+    """The numbers from `start` to before `stop` in steps of `step`; with one number, from 0 to before it.
+
+    By default i64 if all are integers, else f32.
+
+    >>> tenon.arange(4)
+    >>> tenon.arange(1, 2, 0.25)
+    """
+    if step == 0:
+        raise ValueError("arange: step is 0")
+    given = (0, start, step) if stop is None else (start, stop, step)
+    element = dtype or ("i64" if all(isinstance(number, int | np.integer) for number in given) else "f32")
+    return _known(np.arange(*given).astype(numpy_dtype(element_type(element))))
+
+
+@tensor_function
+def linspace(start: float, stop: float, num: int = 50, *, endpoint: bool = True, dtype: object = "f32") -> Any:
+    """`num` numbers at equal distances from `start` to `stop`, the last one left out unless `endpoint`.
+
+    >>> tenon.linspace(0.0, 1.0, 5)
+    >>> tenon.linspace(0.0, 1.0, 5, endpoint=False)
+    """
+    return _known(np.linspace(start, stop, num, endpoint=endpoint).astype(numpy_dtype(element_type(dtype))))
+
+
+def _known(array: np.ndarray[Any, Any]) -> Any:
+    """`array` itself, or in a trace a constant."""
+    return array if insertion_point() is None else to_value(array)
+
+
+@tensor_function
+def meshgrid(*xs: Any, indexing: str = "xy") -> Any:
+    """Each of the vectors `xs` along an axis of its own, repeated along those of the others.
+
+    As in NumPy, `indexing` xy gives the first vector axis 1 and the second axis 0; with ij axes are in order.
+
+    >>> tenon.meshgrid(np.array([1, 2, 3]), np.array([10, 20]))
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid: indexing is {indexing!r} where 'xy' or 'ij' is needed")
+    vectors = [x if isinstance(x, Value) else np.asarray(x) for x in xs]
+    if any(x.ndim > 1 for x in vectors):
+        raise ValueError(f"meshgrid: shapes are {[x.shape for x in vectors]} where vectors are needed")
+    sizes = [x.shape[0] if x.ndim else 1 for x in vectors]
+    axes = list(range(len(vectors)))
+    if indexing == "xy":
+        axes[:2] = reversed(axes[:2])
+    shape = tuple([sizes[axes.index(axis)] for axis in range(len(sizes))])
+    grids: list[Any] = []
+    for x, size, axis in zip(vectors, sizes, axes, strict=True):
+        alone = tuple([size if i == axis else 1 for i in range(len(sizes))])
+        grids.append(ops.broadcast_to(ops.reshape(x, shape=alone), shape=shape))
+    return tuple(grids)
+
+
+@tensor_function
+def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
+    """The elements of `x` along `axis` for which `condition` (n,) is true; without `axis`, of all in row-major order.
+
+    The condition must be known while tracing, since the size of the result depends on it. Raises `TypeError` for a
+    traced one, and `ValueError` for one that is true where `x` has no elements.
+
+    >>> tenon.compress(np.array([True, False, True]), np.array([[1, 2, 3], [4, 5, 6]]), axis=1)
+    """
+    if isinstance(condition, Value):
+        raise TypeError(
+            "compress: the condition is traced, so the size of the result is not known; "
+            "use tenon.nonzero(condition, size=...) with tenon.gather, or tenon.select"
+        )
+    chosen = np.asarray(condition)
+    if chosen.ndim != 1:
+        raise ValueError(f"compress: the condition has shape {chosen.shape} where one of rank 1 is needed")
+    tensor = x if isinstance(x, Value) else np.asarray(x)
+    if axis is None:
+        tensor, axis = ops.reshape(tensor, shape=(prod(tensor.shape),)), 0
+    size, places = tensor.shape[normalize_axis(axis, tensor.ndim)], np.flatnonzero(chosen)
+    if places.size and places[-1] >= size:
+        raise ValueError(f"compress: condition {places[-1]} is true, and x has {size} elements along axis {axis}")
+    return ops.gather(tensor, places, axis=axis)

@@ -1,0 +1,245 @@
+"""Ops that join tensors and cut them apart: concatenate, stack, split, unstack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, ClassVar
+
+from xdsl.dialects import func
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.irdl import operand_def, result_def, var_operand_def, var_result_def
+
+from tenon.dialects.definition.registry import tensor_function
+from tenon.dialects.definition.settings import setting
+from tenon.dialects.definition.tensor_op import tensor_op
+from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.families import CompositeOp, IndexingOp
+from tenon.dialects.families.batching import all_batched, shifted_axes
+from tenon.dialects.families.linalg_builders import Reader, converted, empty, generic, static_shape
+from tenon.dialects.support.plain_arrays import plain_array
+from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis, refine
+from tenon.dialects.types.size import Size
+from tenon.dialects.types.types import STORED_TENSOR, element_of, shape_of, tensor_type
+
+MOST_PARTS = 16
+"""Tensors that each have loops of their own."""
+
+SHORTEST_RUN = 16
+"""Elements that are worth such loops."""
+
+
+@tensor_op
+class ConcatenateOp(IndexingOp):
+    """The `tensors` one behind the other along `axis`. They have one rank and agree in all other sizes.
+
+    >>> tenon.concatenate((np.array([[1, 2]]), np.array([[3, 4], [5, 6]])))
+    >>> tenon.concatenate((np.array([[1, 2]]), np.array([[3]])), axis=1)
+    """
+
+    name = "tenon.concatenate"
+    tensors = var_operand_def(STORED_TENSOR)
+    axis = setting(int, default=0)
+    result = result_def(STORED_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("concat",)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (tensors,) = operands
+        if not tensors:
+            raise InferenceError("tensors is empty where one tensor or more is needed")
+        element = element_of(tensors[0])
+        shapes = [shape_of(t) for t in tensors]
+        known = [(position, shape) for position, shape in enumerate(shapes) if shape is not None]
+        if not known:
+            return tensor_type(None, element)
+        rank = len(known[0][1])
+        axis = normalize_axis(settings["axis"], rank)
+        common: Shape = (-1,) * rank
+        for position, shape in known:
+            try:
+                common = refine(common, tuple([-1 if i == axis else size for i, size in enumerate(shape)]))
+            except InferenceError as error:
+                message = f"tensors[{position}] does not fit those before it: {error}"
+                raise InferenceError(message, error.sizes) from None
+        assert common is not None
+        sizes = [-1 if shape is None else shape[axis] for shape in shapes]
+        total = -1 if -1 in sizes else sum(sizes)
+        return tensor_type(tuple([total if i == axis else size for i, size in enumerate(common)]), element)
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        """Where the result leaves the kernel, each tensor goes to its place, and no element asks where it is from."""
+        (tensors,) = operands
+        shape, element = static_shape(self.results[0]), element_of(self.results[0].type)
+        axis = normalize_axis(self.settings["axis"], len(shape))
+        sizes = [static_shape(x)[axis] for x in tensors]
+        is_returned = all(isinstance(use.operation, func.ReturnOp) for use in self.results[0].uses)
+        is_known = not any(isinstance(size, Size) for size in shape)
+        shortest = min(sizes) * prod(shape[axis + 1 :]) if is_known else 0
+        if not is_returned or len(tensors) > MOST_PARTS or shortest < SHORTEST_RUN or 0 in shape:
+            return super().structured(operands)
+        joined = empty(shape, element)
+        start = 0
+        for x, size in zip(tensors, sizes, strict=True):
+            joined = _put(x, joined, axis, start) if size < shape[axis] else converted(x, element)
+            start += size
+        return [joined]
+
+    @staticmethod
+    def element(index: tuple[Value, ...], *operands: Any, **settings: Any) -> Any:
+        (tensors,) = operands
+        axis = normalize_axis(settings["axis"], len(index))
+        parts: list[tuple[int, Reader]] = []
+        offset = 0
+        for reader in tensors:
+            if reader.shape[axis] != 0:
+                parts.append((offset, reader))
+            offset += reader.shape[axis]
+        along = index[axis]
+        result: Value | None = None
+        for start, reader in reversed(parts or [(0, tensors[0])]):
+            place = along - start if start != 0 else along
+            read = reader.read(*index[:axis], place, *index[axis + 1 :])
+            result = read if result is None else ops.select(along < start + reader.shape[axis], read, result)
+        return result
+
+    @staticmethod
+    def vjp(g: Value, out: Value, tensors: tuple[Value, ...], *, axis: int) -> tuple[Any, ...]:
+        axis = normalize_axis(axis, g.ndim)
+        gradients: list[Value] = []
+        start = 0
+        for x in tensors:
+            limit = start + x.shape[axis]
+            starts = tuple([start if i == axis else 0 for i in range(g.ndim)])
+            limits = tuple([limit if i == axis else size for i, size in enumerate(g.shape)])
+            gradients.append(ops.slice(g, starts=starts, limits=limits))
+            start = limit
+        return (tuple(gradients),)
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        tensors = all_batched(size, batched[0], operands[0])
+        return ops.concatenate(tensors, axis=shifted_axes(settings["axis"], tensors[0].ndim - 1))
+
+
+def _put(x: SSAValue, joined: SSAValue, axis: int, start: int) -> SSAValue:
+    """`joined` with `x` from place `start` of `axis` on."""
+    rank = len(static_shape(x))
+    dims = [AffineExpr.dimension(i) for i in range(rank)]
+    # A loop that is an index by itself runs over the whole dimension, so one of a single iteration is added to it.
+    once = empty([1], element_of(x.type)), AffineMap(rank + 1, 0, (AffineExpr.dimension(rank),))
+    place = [*dims[:axis], dims[axis] + AffineExpr.dimension(rank) + start, *dims[axis + 1 :]]
+    inputs = [(x, AffineMap(rank + 1, 0, tuple(dims))), once]
+    outputs = [(joined, AffineMap(rank + 1, 0, tuple(place)))]
+    (joined,) = generic(inputs, outputs, [False] * (rank + 1), lambda values, _: values[:1])
+    return joined
+
+
+@tensor_op
+class StackOp(CompositeOp):
+    """The `tensors`, all of one shape, along a new axis at position `axis` of the result.
+
+    >>> tenon.stack((np.array([1, 2]), np.array([3, 4])))
+    >>> tenon.stack((np.array([1, 2]), np.array([3, 4])), axis=1)
+    """
+
+    name = "tenon.stack"
+    tensors = var_operand_def(STORED_TENSOR)
+    axis = setting(int, default=0)
+    result = result_def(STORED_TENSOR)
+
+    @staticmethod
+    def decompose(tensors: tuple[Value, ...], *, axis: int) -> Value:
+        return ops.concatenate([ops.expand_dims(x, axis=axis) for x in tensors], axis=axis)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (tensors,) = operands
+        if not tensors:
+            raise InferenceError("tensors is empty where one tensor or more is needed")
+        common = shape_of(tensors[0])
+        for position, type_ in enumerate(tensors):
+            try:
+                common = refine(common, shape_of(type_))
+            except InferenceError as error:
+                message = f"tensors[{position}] does not fit those before it: {error}"
+                raise InferenceError(message, error.sizes) from None
+        element = element_of(tensors[0])
+        if common is None:
+            return tensor_type(None, element)
+        axis = normalize_axis(settings["axis"], len(common) + 1)
+        return tensor_type((*common[:axis], len(tensors), *common[axis:]), element)
+
+
+@tensor_op
+class SplitOp(CompositeOp):
+    """`x` cut along `axis` into `sections` parts of equal size, or into parts of the given `sizes`.
+
+    >>> tenon.split(np.array([1, 2, 3, 4, 5, 6]), 3)
+    >>> tenon.split(np.array([1, 2, 3, 4, 5, 6]), sizes=(1, 5))
+    """
+
+    name = "tenon.split"
+    x = operand_def(STORED_TENSOR)
+    sections = setting(int, default=None)
+    axis = setting(int, default=0)
+    sizes = setting(tuple, default=None)
+    parts = var_result_def(STORED_TENSOR)
+
+    @staticmethod
+    def check(**settings: Any) -> None:
+        sections, sizes = settings["sections"], settings["sizes"]
+        if (sections is None) == (sizes is None):
+            raise InferenceError("either sections or sizes is needed, and not both")
+        if sections is not None and sections < 1:
+            raise InferenceError(f"sections is {sections} where 1 or more is needed")
+        if sizes is not None and (not sizes or min(sizes) < 0):
+            raise InferenceError(f"sizes is {sizes} where one size or more of at least 0 is needed")
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        sections, sizes, shape = settings["sections"], settings["sizes"], shape_of(x)
+        if shape is None:
+            return (tensor_type(None, element_of(x)),) * (len(sizes) if sections is None else sections)
+        axis = normalize_axis(settings["axis"], len(shape))
+        parts = part_sizes(shape[axis], axis, sections, sizes)
+        return tuple([tensor_type((*shape[:axis], size, *shape[axis + 1 :]), element_of(x)) for size in parts])
+
+    @staticmethod
+    def decompose(x: Value, *, sections: int | None, axis: int, sizes: tuple[int, ...] | None) -> tuple[Value, ...]:
+        axis = normalize_axis(axis, x.ndim)
+        parts: list[Value] = []
+        start = 0
+        for size in part_sizes(x.shape[axis], axis, sections, sizes):
+            starts = tuple([start if i == axis else 0 for i in range(x.ndim)])
+            limits = tuple([start + size if i == axis else extent for i, extent in enumerate(x.shape)])
+            parts.append(ops.slice(x, starts=starts, limits=limits))
+            start += size
+        return tuple(parts)
+
+
+def part_sizes(size: int, axis: int, sections: int | None, sizes: tuple[int, ...] | None) -> tuple[int, ...]:
+    """The sizes of the parts of an axis of `size` elements, which may be unknown."""
+    if sizes is not None:
+        if size >= 0 and sum(sizes) != size:
+            raise InferenceError(f"sizes {sizes} add up to {sum(sizes)}, and dimension {axis} of x is {size}")
+        return sizes
+    assert sections is not None
+    if size >= 0 and size % sections:
+        raise InferenceError(f"dimension {axis} of x is {size}, which is no multiple of sections {sections}")
+    return (-1 if size < 0 else size // sections,) * sections
+
+
+@tensor_function
+def unstack(x: Any, axis: int = 0) -> Any:
+    """The parts of `x` at each index of `axis`, without that axis.
+
+    >>> tenon.unstack(np.array([[1, 2], [3, 4]]), axis=1)
+    """
+    tensor = x if isinstance(x, Value) else plain_array(x, "unstack: x")
+    count = tensor.shape[normalize_axis(axis, tensor.ndim, "unstack: axis")]
+    return tuple(
+        [ops.squeeze(part, axis=axis) for part in ops.split(tensor, sections=count, axis=axis)] if count else []
+    )

@@ -1,0 +1,424 @@
+"""Ops that repeat, rotate and pick out elements: tile, repeat, roll, diagonals, triangles, space to depth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, ClassVar
+
+from xdsl.ir.affine import AffineExpr
+from xdsl.irdl import operand_def, result_def
+
+from tenon.dialects.definition.settings import setting
+from tenon.dialects.definition.tensor_op import tensor_op
+from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.families import CompositeOp, IndexMapOp
+from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis, show
+from tenon.dialects.types.types import NUMERIC_TENSOR, STORED_TENSOR, element_of, shape_of, tensor_type
+
+
+def _scaled(size: int, factor: int) -> int:
+    return -1 if size < 0 else size * factor
+
+
+def _replaced(shape: tuple[int, ...], axis: int, *sizes: int) -> tuple[int, ...]:
+    return (*shape[:axis], *sizes, *shape[axis + 1 :])
+
+
+@tensor_op
+class TileOp(CompositeOp):
+    """`x` repeated `repeats[i]` times along axis i, all of it after all of it. What is shorter, the shape of `x` or
+    `repeats`, is continued by ones at the front.
+
+    >>> tenon.tile(np.array([[1, 2]]), (2, 2))
+    >>> tenon.tile(np.array([1, 2]), (3,))
+    """
+
+    name = "tenon.tile"
+    x = operand_def(STORED_TENSOR)
+    repeats = setting(tuple)
+    result = result_def(STORED_TENSOR)
+
+    @staticmethod
+    def check(**settings: Any) -> None:
+        if any(count < 0 for count in settings["repeats"]):
+            raise InferenceError(f"repeats is {settings['repeats']} where numbers of at least 0 are needed")
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        shape = shape_of(x)
+        if shape is None:
+            return tensor_type(None, element_of(x))
+        padded, counts = cls.aligned(shape, settings["repeats"])
+        return tensor_type(tuple(map(_scaled, padded, counts)), element_of(x))
+
+    @staticmethod
+    def aligned(shape: tuple[int, ...], repeats: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """A shape and counts of one rank."""
+        rank = max(len(shape), len(repeats))
+        return (1,) * (rank - len(shape)) + shape, (1,) * (rank - len(repeats)) + repeats
+
+    @staticmethod
+    def decompose(x: Value, *, repeats: tuple[int, ...]) -> Value:
+        shape, counts = TileOp.aligned(x.shape, repeats)
+        apart = [part for count, size in zip(counts, shape, strict=True) for part in (count, size)]
+        alone = [part for size in shape for part in (1, size)]
+        whole = tuple([count * size for count, size in zip(counts, shape, strict=True)])
+        return ops.reshape(ops.broadcast_to(ops.reshape(x, shape=tuple(alone)), shape=tuple(apart)), shape=whole)
+
+
+@tensor_op
+class RepeatOp(CompositeOp):
+    """`x` with each element repeated `repeats` times along `axis`; without `axis`, of all elements in row-major order.
+
+    PyTorch calls this `repeat_interleave`, and `tile` repeat.
+
+    >>> tenon.repeat(np.array([[1, 2], [3, 4]]), 2)
+    >>> tenon.repeat(np.array([[1, 2], [3, 4]]), 2, axis=1)
+    """
+
+    name = "tenon.repeat"
+    x = operand_def(STORED_TENSOR)
+    repeats = setting(int)
+    axis = setting(int, default=None)
+    result = result_def(STORED_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("repeat_interleave",)
+
+    @staticmethod
+    def check(**settings: Any) -> None:
+        if settings["repeats"] < 0:
+            raise InferenceError(f"repeats is {settings['repeats']} where a number of at least 0 is needed")
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        shape, axis, repeats = shape_of(x), settings["axis"], settings["repeats"]
+        if axis is None:
+            count = -1 if shape is None or -1 in shape else prod(shape)
+            return tensor_type((_scaled(count, repeats),), element_of(x))
+        if shape is None:
+            return tensor_type(None, element_of(x))
+        axis = normalize_axis(axis, len(shape))
+        return tensor_type(_replaced(shape, axis, _scaled(shape[axis], repeats)), element_of(x))
+
+    @staticmethod
+    def decompose(x: Value, *, repeats: int, axis: int | None) -> Value:
+        if axis is None:
+            x = ops.reshape(x, shape=(prod(x.shape),))
+        along = normalize_axis(axis or 0, x.ndim)
+        size = x.shape[along]
+        apart = ops.broadcast_to(ops.expand_dims(x, axis=along + 1), shape=_replaced(x.shape, along, size, repeats))
+        return ops.reshape(apart, shape=_replaced(x.shape, along, size * repeats))
+
+
+@tensor_op
+class RollOp(CompositeOp):
+    """`x` moved by `shift` places along `axis`, what leaves at one end coming in at the other.
+
+    With several axes there is a shift for each of them, or one for all; without `axis` it is all elements in row-major
+    order that move.
+
+    >>> tenon.roll(np.array([1, 2, 3, 4]), 1)
+    >>> tenon.roll(np.array([[1, 2], [3, 4], [5, 6]]), (-1, 1), axis=(0, 1))
+    """
+
+    name = "tenon.roll"
+    x = operand_def(STORED_TENSOR)
+    shift = setting(tuple)
+    axis = setting(tuple, default=None)
+    result = result_def(STORED_TENSOR)
+
+    @staticmethod
+    def check(**settings: Any) -> None:
+        shift, axis = settings["shift"], settings["axis"]
+        if len(shift) not in (1, 1 if axis is None else len(axis)):
+            raise InferenceError(f"shift {shift} has {len(shift)} entries for axis {axis}")
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        shape = shape_of(x)
+        if shape is not None:
+            for axis in settings["axis"] or ():
+                normalize_axis(axis, len(shape))
+        return x
+
+    @staticmethod
+    def decompose(x: Value, *, shift: tuple[int, ...], axis: tuple[int, ...] | None) -> Value:
+        if 0 in x.shape:
+            return x
+        if axis is None:
+            flat = ops.reshape(x, shape=(prod(x.shape),))
+            return ops.reshape(_rolled(flat, shift[0], 0), shape=x.shape)
+        for places, along in zip(shift * len(axis) if len(shift) == 1 else shift, axis, strict=True):
+            x = _rolled(x, places, normalize_axis(along, x.ndim))
+        return x
+
+
+def _rolled(x: Value, shift: int, axis: int) -> Value:
+    size = x.shape[axis]
+    cut = -shift % size
+    if cut == 0:
+        return x
+    zeros = (0,) * x.ndim
+    front = ops.slice(x, starts=zeros, limits=_replaced(x.shape, axis, cut))
+    back = ops.slice(x, starts=_replaced(zeros, axis, cut), limits=x.shape)
+    return ops.concatenate([back, front], axis=axis)
+
+
+@tensor_op
+class DiagonalOp(IndexMapOp):
+    """The elements of `x` whose index along `axis2` is `offset` more than that along `axis1`, along a new last axis.
+
+    >>> tenon.diagonal(np.array([[1, 2, 3], [4, 5, 6]]), offset=1)
+    """
+
+    name = "tenon.diagonal"
+    x = operand_def(STORED_TENSOR)
+    offset = setting(int, default=0)
+    axis1 = setting(int, default=0)
+    axis2 = setting(int, default=1)
+    result = result_def(STORED_TENSOR)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        shape = shape_of(x)
+        if shape is None:
+            return tensor_type(None, element_of(x))
+        first, second = cls.axes(len(shape), settings)
+        others = tuple([size for axis, size in enumerate(shape) if axis not in (first, second)])
+        rows, columns, offset = shape[first], shape[second], settings["offset"]
+        size = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0) if min(rows, columns) >= 0 else -1
+        return tensor_type((*others, size), element_of(x))
+
+    @staticmethod
+    def axes(rank: int, settings: dict[str, Any]) -> tuple[int, int]:
+        """The two axes, counted from the front."""
+        first = normalize_axis(settings["axis1"], rank, "axis1")
+        second = normalize_axis(settings["axis2"], rank, "axis2")
+        if first == second:
+            raise InferenceError(f"axis1 and axis2 are both {first}")
+        return first, second
+
+    @staticmethod
+    def source(index: tuple[AffineExpr, ...], shape: tuple[int, ...], /, **settings: Any) -> tuple[AffineExpr, ...]:
+        first, second = DiagonalOp.axes(len(shape), settings)
+        *others, along = index
+        places = {first: max(-settings["offset"], 0), second: max(settings["offset"], 0)}
+        rest = iter(others)
+        moved = {axis: along + start if start else along for axis, start in places.items()}
+        return tuple([moved[axis] if axis in moved else next(rest) for axis in range(len(shape))])
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        first, second = cls.axes(operands[0].ndim - 1, settings)
+        return cls.apply(*operands, **{**settings, "axis1": first + 1, "axis2": second + 1})
+
+
+@tensor_op
+class DiagOp(CompositeOp):
+    """The matrix with `x` (n,) on its diagonal `k` and zeros elsewhere, or diagonal `k` of a matrix `x`.
+
+    >>> tenon.diag(np.array([1, 2]), k=1)
+    >>> tenon.diag(np.array([[1, 2], [3, 4]]))
+    """
+
+    name = "tenon.diag"
+    x = operand_def(STORED_TENSOR)
+    k = setting(int, default=0)
+    result = result_def(STORED_TENSOR)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        shape = shape_of(x)
+        if shape is None:
+            return tensor_type(None, element_of(x))
+        if len(shape) == 2:
+            return DiagonalOp.infer(x, offset=settings["k"], axis1=0, axis2=1)
+        if len(shape) != 1:
+            raise InferenceError(f"x has shape {show(shape)} where rank 1 or 2 is needed")
+        size = -1 if shape[0] < 0 else shape[0] + abs(settings["k"])
+        return tensor_type((size, size), element_of(x))
+
+    @staticmethod
+    def decompose(x: Value, *, k: int) -> Value:
+        if x.ndim == 2:
+            return ops.diagonal(x, offset=k)
+        size = x.shape[0] + abs(k)
+        along_rows = ops.pad(x, low=(max(k, 0),), high=(max(-k, 0),))
+        return ops.select(_distances(size, size) == k, along_rows, ops.zeros((), x.element_type))
+
+
+def _distances(rows: int, columns: int) -> Value:
+    """How far each place of a matrix lies above the main diagonal."""
+    column, row = ops.iota(shape=(1, columns), axis=1), ops.iota(shape=(rows, 1), axis=0)
+    return column - row
+
+
+@tensor_op
+class TraceOp(CompositeOp):
+    """The sum of the elements of `x` whose index along `axis2` is `offset` more than that along `axis1`.
+
+    Integers keep their dtype (NumPy widens them).
+
+    >>> tenon.trace(np.array([[1, 2], [3, 4]]))
+    >>> tenon.trace(np.array([[1, 2], [3, 4]]), offset=1)
+    """
+
+    name = "tenon.trace"
+    x = operand_def(NUMERIC_TENSOR)
+    offset = setting(int, default=0)
+    axis1 = setting(int, default=0)
+    axis2 = setting(int, default=1)
+    result = result_def(NUMERIC_TENSOR)
+
+    @staticmethod
+    def decompose(x: Value, *, offset: int, axis1: int, axis2: int) -> Value:
+        return ops.sum(ops.diagonal(x, offset=offset, axis1=axis1, axis2=axis2), axis=-1)
+
+
+class TriangleOp(CompositeOp):
+    """A triangle of the matrices in the last two axes, zeros elsewhere."""
+
+    x = operand_def(STORED_TENSOR)
+    k = setting(int, default=0)
+    result = result_def(STORED_TENSOR)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        shape = shape_of(x)
+        if shape is not None and len(shape) < 2:
+            raise InferenceError(f"x has shape {show(shape)} where rank 2 or more is needed")
+        return x
+
+
+@tensor_op
+class TrilOp(TriangleOp):
+    """The elements of `x` (..., rows, columns) on diagonal `k` and below, zeros above.
+
+    >>> tenon.tril(np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]]))
+    >>> tenon.tril(np.array([[1, 2], [3, 4]]), k=-1)
+    """
+
+    name = "tenon.tril"
+
+    @staticmethod
+    def decompose(x: Value, *, k: int) -> Value:
+        return ops.select(_distances(*x.shape[-2:]) <= k, x, ops.zeros((), x.element_type))
+
+
+@tensor_op
+class TriuOp(TriangleOp):
+    """The elements of `x` (..., rows, columns) on diagonal `k` and above, zeros below.
+
+    >>> tenon.triu(np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]]))
+    >>> tenon.triu(np.array([[1, 2], [3, 4]]), k=1)
+    """
+
+    name = "tenon.triu"
+
+    @staticmethod
+    def decompose(x: Value, *, k: int) -> Value:
+        return ops.select(_distances(*x.shape[-2:]) >= k, x, ops.zeros((), x.element_type))
+
+
+class BlockOp(CompositeOp):
+    """Channels exchanged for squares of pixels, of images (..., channels, height, width)."""
+
+    x = operand_def(STORED_TENSOR)
+    block = setting(int)
+    mode = setting(str, default="DCR", choices=("DCR", "CRD"))
+    result = result_def(STORED_TENSOR)
+
+    @staticmethod
+    def check(**settings: Any) -> None:
+        if settings["block"] < 1:
+            raise InferenceError(f"block is {settings['block']} where 1 or more is needed")
+
+
+def _image(shape: Shape) -> tuple[tuple[int, ...], int, int, int] | None:
+    """A shape as that of images: leading sizes, channels, height, width."""
+    if shape is None:
+        return None
+    if len(shape) < 3:
+        raise InferenceError(f"x has shape {show(shape)} where (..., channels, height, width) is needed")
+    return shape[:-3], shape[-3], shape[-2], shape[-1]
+
+
+def _divided(size: int, divisor: int, what: str) -> int:
+    if size >= 0 and size % divisor:
+        raise InferenceError(f"{what} is {size}, which is no multiple of {divisor}")
+    return -1 if size < 0 else size // divisor
+
+
+def _permuted(x: Value, shape: Sequence[int], order: Sequence[int], result: Sequence[int]) -> Value:
+    """`x` with its last axes cut into `shape`, put into `order` and made `result`."""
+    leading = x.shape[:-3]
+    apart = ops.reshape(x, shape=(*leading, *shape))
+    moved = ops.transpose(apart, permutation=(*range(len(leading)), *[len(leading) + i for i in order]))
+    return ops.reshape(moved, shape=(*leading, *result))
+
+
+@tensor_op
+class DepthToSpaceOp(BlockOp):
+    """`x` (..., c, h, w) with `block` times `block` channels made squares of pixels: (..., c / block², h block,
+    w block).
+
+    In `mode` DCR the channels are ordered by place in the square, then by channel of the result; in CRD the other way
+    round, as PyTorch's `pixel_shuffle` has it (Shi et al., arXiv:1609.05158).
+
+    >>> tenon.depth_to_space(np.array([[[1, 10]], [[2, 20]], [[3, 30]], [[4, 40]]]), 2)
+    """
+
+    name = "tenon.depth_to_space"
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        image, block = _image(shape_of(x)), settings["block"]
+        if image is None:
+            return tensor_type(None, element_of(x))
+        leading, channels, height, width = image
+        depth = _divided(channels, block * block, "the number of channels")
+        return tensor_type((*leading, depth, _scaled(height, block), _scaled(width, block)), element_of(x))
+
+    @staticmethod
+    def decompose(x: Value, *, block: int, mode: str) -> Value:
+        channels, height, width = x.shape[-3:]
+        depth = channels // (block * block)
+        result = (depth, height * block, width * block)
+        if mode == "DCR":
+            return _permuted(x, (block, block, depth, height, width), (2, 3, 0, 4, 1), result)
+        return _permuted(x, (depth, block, block, height, width), (0, 3, 1, 4, 2), result)
+
+
+@tensor_op
+class SpaceToDepthOp(BlockOp):
+    """`x` (..., c, h, w) with squares of `block` times `block` pixels made channels: (..., c block², h / block, w /
+    block). It undoes `depth_to_space` of the same `mode`.
+
+    >>> tenon.space_to_depth(np.array([[[1, 2, 10, 20], [3, 4, 30, 40]]]), 2)[:, 0]
+    """
+
+    name = "tenon.space_to_depth"
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        image, block = _image(shape_of(x)), settings["block"]
+        if image is None:
+            return tensor_type(None, element_of(x))
+        leading, channels, height, width = image
+        sizes = _divided(height, block, "the height"), _divided(width, block, "the width")
+        return tensor_type((*leading, _scaled(channels, block * block), *sizes), element_of(x))
+
+    @staticmethod
+    def decompose(x: Value, *, block: int, mode: str) -> Value:
+        channels, height, width = x.shape[-3:]
+        apart = (channels, height // block, block, width // block, block)
+        result = (channels * block * block, height // block, width // block)
+        return _permuted(x, apart, (2, 4, 0, 1, 3) if mode == "DCR" else (0, 2, 4, 1, 3), result)

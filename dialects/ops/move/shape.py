@@ -1,0 +1,422 @@
+"""Ops that rearrange elements: reshape, transpose, broadcast, slice, flip and relatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, ClassVar
+
+from xdsl.dialects import tensor
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.irdl import operand_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tenon.dialects.definition.scalar import as_index
+from tenon.dialects.definition.settings import setting
+from tenon.dialects.definition.tensor_op import tensor_op
+from tenon.dialects.definition.traits import NoGradient
+from tenon.dialects.definition.value import Value, emit, ops
+from tenon.dialects.families import CompositeOp, IndexingOp, IndexMapOp, StructuredOp
+from tenon.dialects.families.along_axis import AlongAxis, KeepsType
+from tenon.dialects.families.batching import aligned
+from tenon.dialects.families.linalg_builders import Reader, size_vector, static_shape
+from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axes, normalize_axis, show
+from tenon.dialects.types.size import Size, UndecidedSizeError
+from tenon.dialects.types.size_values import current_sizes
+from tenon.dialects.types.types import ANY_TENSOR, STORED_TENSOR, element_of, i64, shape_of, tensor_type
+
+Index = tuple[AffineExpr, ...]
+
+
+@tensor_op
+class ReshapeOp(StructuredOp):
+    """The elements of `x` in row-major order in a new `shape`, of which one size may be -1 and is then computed.
+
+    >>> tenon.reshape(np.array([1, 2, 3, 4, 5, 6]), (2, -1))
+    """
+
+    name = "tenon.reshape"
+    x = operand_def(STORED_TENSOR)
+    shape = setting(tuple)
+    result = result_def(STORED_TENSOR)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        return tensor_type(_reshaped(shape_of(x), settings["shape"]), element_of(x))
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        (x,) = operands
+        shape = static_shape(self.results[0])
+        if static_shape(x) == shape:
+            return [x]
+        op = tensor.ReshapeOp.create(operands=[x, size_vector(shape)], result_types=[self.results[0].type])
+        return [emit(op).results[0]]
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, *, shape: tuple[int, ...]) -> tuple[Any, ...]:
+        return (ops.reshape(g, shape=x.shape),)
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        return ops.reshape(x, shape=(size, *_reshaped(x.shape[1:], settings["shape"])))
+
+
+def _reshaped(source: Shape, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """`shape` with -1 computed from the number of elements, where that is known."""
+    if any(size < -1 for size in shape) or shape.count(-1) > 1:
+        raise InferenceError(f"shape is {show_sizes(shape)} where sizes and at most one -1 are needed")
+    if source is None or any(size < 0 for size in source):
+        return shape
+    count, known = prod(source), prod(size for size in shape if size >= 0)
+    if -1 not in shape and count != known:
+        raise InferenceError(f"x has {count} elements, and shape {show_sizes(shape)} has {known}")
+    if -1 in shape and (known == 0 or count % known):
+        raise InferenceError(f"the {count} elements of x do not fill a shape {show_sizes(shape)}")
+    return tuple([count // known if size < 0 else size for size in shape])
+
+
+def show_sizes(shape: tuple[int, ...]) -> str:
+    """A shape as it was given, -1 included."""
+    return str(tuple(shape))
+
+
+@tensor_op
+class SizeOp(IndexingOp):
+    """The product of the sizes `value`, as an i64 of rank 0: what is known at launch only, as a tensor to compute with.
+
+    Where a size takes the place of an operand (`x / x.shape[0]`) this op is understood.
+
+    >>> tenon.size(value=(4, 3))
+    """
+
+    name = "tenon.size"
+    value = setting(tuple)
+    result = result_def(ANY_TENSOR)
+    traits = traits_def(Pure(), NoGradient())
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        return tensor_type((), i64)
+
+    @staticmethod
+    def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:
+        return as_index(prod(settings["value"]))
+
+
+@tensor_op
+class TransposeOp(IndexMapOp):
+    """`x` with its axes reordered: axis i of the result is axis `permutation[i]` of `x`, or reversed without it.
+
+    >>> tenon.transpose(np.array([[1, 2, 3], [4, 5, 6]]))
+    >>> tenon.transpose(np.zeros((2, 3, 4)), (1, 2, 0)).shape
+    """
+
+    name = "tenon.transpose"
+    x = operand_def(STORED_TENSOR)
+    permutation = setting(tuple, default=None)
+    result = result_def(STORED_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("permute",)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        shape = shape_of(x)
+        if shape is None:
+            permutation = settings["permutation"]
+            return tensor_type(None if permutation is None else (-1,) * len(permutation), element_of(x))
+        return tensor_type(tuple([shape[i] for i in cls.order(len(shape), settings["permutation"])]), element_of(x))
+
+    @staticmethod
+    def order(rank: int, permutation: tuple[int, ...] | None) -> tuple[int, ...]:
+        """The axis of the operand for each axis of the result."""
+        if permutation is None:
+            return tuple(reversed(range(rank)))
+        if len(permutation) != rank:
+            raise InferenceError(f"permutation {permutation} has {len(permutation)} axes and x has {rank}")
+        order = tuple([normalize_axis(axis, rank, "an entry of permutation") for axis in permutation])
+        if len(set(order)) != rank:
+            raise InferenceError(f"permutation {permutation} names an axis twice")
+        return order
+
+    @staticmethod
+    def source(index: Index, shape: tuple[int, ...], /, **settings: Any) -> Index:
+        order = TransposeOp.order(len(shape), settings["permutation"])
+        return tuple([index[order.index(axis)] for axis in range(len(shape))])
+
+    @staticmethod
+    def vjp(  # pyright: ignore[reportIncompatibleMethodOverride]
+        g: Value, out: Value, x: Value, *, permutation: tuple[int, ...] | None
+    ) -> tuple[Any, ...]:
+        order = TransposeOp.order(x.ndim, permutation)
+        return (ops.transpose(g, permutation=tuple([order.index(axis) for axis in range(x.ndim)])),)
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        order = cls.order(x.ndim - 1, settings["permutation"])
+        return ops.transpose(x, permutation=(0, *[axis + 1 for axis in order]))
+
+
+@tensor_op
+class BroadcastToOp(IndexMapOp):
+    """`x` repeated along its axes of size 1, and along new leading axes, up to `shape`; -1 keeps the size of `x`.
+
+    >>> tenon.broadcast_to(np.array([1, 2, 3]), (2, 3))
+    >>> tenon.broadcast_to(np.array([[1], [2]]), (-1, 3))
+    """
+
+    name = "tenon.broadcast_to"
+    x = operand_def(STORED_TENSOR)
+    shape = setting(tuple)
+    result = result_def(STORED_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("expand",)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        shape, source = settings["shape"], shape_of(x)
+        if any(size < -1 for size in shape):
+            raise InferenceError(f"shape is {show_sizes(shape)} where sizes, or -1, are needed")
+        if source is None:
+            return tensor_type(shape, element_of(x))
+        new = len(shape) - len(source)
+        if new < 0:
+            raise InferenceError(f"x has rank {len(source)}, and shape {show_sizes(shape)} has {len(shape)}")
+        if any(size < 0 for size in shape[:new]):
+            raise InferenceError(
+                f"shape is {show_sizes(shape)}, and -1 stands before the axes of x, of shape {show(source)}"
+            )
+        result = list(shape)
+        for axis, size in enumerate(source, start=new):
+            if shape[axis] < 0:
+                result[axis] = size
+            elif size not in (1, -1, shape[axis]):
+                message = f"dimension {axis - new} of x is {size} and cannot be repeated to {shape[axis]}"
+                raise InferenceError(message, (size, shape[axis]))
+        return tensor_type(tuple(result), element_of(x))
+
+    @staticmethod
+    def source(index: Index, shape: tuple[int, ...], /, **settings: Any) -> Index:
+        target = settings["shape"]
+        new = len(index) - len(shape)
+        return tuple(
+            [
+                AffineExpr.constant(0) if size == 1 and target[new + axis] not in (1, -1) else index[new + axis]
+                for axis, size in enumerate(shape)
+            ]
+        )
+
+    @staticmethod
+    def vjp(  # pyright: ignore[reportIncompatibleMethodOverride]
+        g: Value, out: Value, x: Value, *, shape: tuple[int, ...]
+    ) -> tuple[Any, ...]:
+        new = g.ndim - x.ndim
+        repeated = [new + i for i, size in enumerate(x.shape) if size == 1 and g.shape[new + i] != 1]
+        return (ops.reshape(ops.sum(g, axis=(*range(new), *repeated)), shape=x.shape),)
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        (x,), shape = operands, settings["shape"]
+        return ops.broadcast_to(aligned(x, True, len(shape)), shape=(size, *shape))
+
+
+@tensor_op
+class ExpandDimsOp(CompositeOp):
+    """`x` with a new axis of size 1 at each position `axis` of the result.
+
+    >>> tenon.expand_dims(np.array([1, 2, 3]), -1)
+    >>> tenon.expand_dims(np.zeros((2, 3)), (0, 2)).shape
+    """
+
+    name = "tenon.expand_dims"
+    x = operand_def(STORED_TENSOR)
+    axis = setting(tuple)
+    result = result_def(STORED_TENSOR)
+    ALIASES: ClassVar[tuple[str, ...]] = ("unsqueeze",)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        return tensor_type(cls.expanded(shape_of(x), settings["axis"]), element_of(x))
+
+    @staticmethod
+    def expanded(shape: Shape, axis: tuple[int, ...]) -> Shape:
+        """The shape of the result."""
+        if shape is None:
+            return None
+        rank = len(shape) + len(axis)
+        axes = normalize_axes(axis, rank)
+        sizes = iter(shape)
+        return tuple([1 if i in axes else next(sizes) for i in range(rank)])
+
+    @staticmethod
+    def decompose(x: Value, *, axis: tuple[int, ...]) -> Value:
+        return ops.reshape(x, shape=ExpandDimsOp.expanded(x.shape, axis))
+
+
+@tensor_op
+class SqueezeOp(CompositeOp):
+    """`x` without its axes `axis`, which must have size 1; without `axis`, without all axes of size 1.
+
+    >>> tenon.squeeze(np.array([[[1], [2]]]))
+    >>> tenon.squeeze(np.zeros((1, 2, 1)), 0).shape
+    """
+
+    name = "tenon.squeeze"
+    x = operand_def(STORED_TENSOR)
+    axis = setting(tuple, default=None)
+    result = result_def(STORED_TENSOR)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        return tensor_type(cls.squeezed(shape_of(x), settings["axis"]), element_of(x))
+
+    @staticmethod
+    def squeezed(shape: Shape, axis: tuple[int, ...] | None) -> Shape:
+        """The shape of the result."""
+        if shape is None or (axis is None and -1 in shape):
+            return None
+        if axis is None:
+            if open_sizes := [size for size in shape if isinstance(size, Size)]:
+                raise UndecidedSizeError(
+                    f"whether the size {open_sizes[0]} is 1 is not known before launch; name the axes"
+                )
+            return tuple([size for size in shape if size != 1])
+        axes = normalize_axes(axis, len(shape))
+        for i in axes:
+            if shape[i] not in (1, -1):
+                raise InferenceError(f"dimension {i} of x is {shape[i]} where 1 is needed to drop it")
+        return tuple([size for i, size in enumerate(shape) if i not in axes])
+
+    @staticmethod
+    def decompose(x: Value, *, axis: tuple[int, ...] | None) -> Value:
+        shape = SqueezeOp.squeezed(x.shape, axis)
+        if shape is None:
+            raise InferenceError(f"which dimensions of {x.type} are 1 must be known")
+        return ops.reshape(x, shape=shape)
+
+
+@tensor_op
+class SliceOp(IndexMapOp):
+    """The elements of `x` from `starts` to before `limits` in steps of `strides` (1 unless given), an entry per axis.
+
+    All count from the front. With a negative stride the limit lies before the start, and -1 is before the first
+    element.
+
+    >>> x = np.array([0, 1, 2, 3, 4, 5])
+    >>> tenon.slice(x, starts=(1,), limits=(6,), strides=(2,))
+    >>> tenon.slice(x, starts=(5,), limits=(-1,), strides=(-2,))
+    """
+
+    name = "tenon.slice"
+    x = operand_def(STORED_TENSOR)
+    starts = setting(tuple)
+    limits = setting(tuple)
+    strides = setting(tuple, default=None)
+    result = result_def(STORED_TENSOR)
+
+    @staticmethod
+    def check(**settings: Any) -> None:
+        starts, limits, strides = settings["starts"], settings["limits"], settings["strides"]
+        if len(starts) != len(limits) or (strides is not None and len(strides) != len(starts)):
+            raise InferenceError(f"starts {starts}, limits {limits} and strides {strides} differ in length")
+        if strides is not None and 0 in strides:
+            raise InferenceError(f"strides {strides} contains 0")
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        (x,) = operands
+        starts, limits, source = settings["starts"], settings["limits"], shape_of(x)
+        strides = settings["strides"] or (1,) * len(starts)
+        if source is not None and len(source) != len(starts):
+            raise InferenceError(f"x has rank {len(source)}, and starts {starts} has {len(starts)} entries")
+        sizes: list[int] = []
+        for axis, (start, limit, stride) in enumerate(zip(starts, limits, strides, strict=True)):
+            if stride > 0 and type(limit) is int and limit < 0:
+                raise InferenceError(f"limits is {limits} where sizes of at least 0 are needed for a stride above 0")
+            size = max(-((start - limit) // stride), 0)
+            sizes.append(size)
+            extent = -1 if source is None else source[axis]
+            last = start + (size - 1) * stride
+            if isinstance(extent, Size) and stride > 0 and (isinstance(start, Size) or start >= 0):
+                continue  # whether it ends inside is known at launch, and asked for by `structured`
+            if size != 0 and (min(start, last) < 0 or 0 <= extent <= max(start, last)):
+                whole = "?" if extent < 0 else extent
+                raise InferenceError(
+                    f"slice {start}:{limit}:{stride} of axis {axis} leaves x, whose size there is {whole}"
+                )
+        return tensor_type(tuple(sizes), element_of(x))
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        starts, strides = self.settings["starts"], self.settings["strides"] or (1,) * len(self.settings["starts"])
+        sizes = zip(static_shape(operands[0]), static_shape(self.results[0]), starts, strides, strict=True)
+        for extent, size, start, stride in sizes:
+            last = start + (size - 1) * stride
+            if isinstance(extent, Size) and size != 0:
+                current_sizes().require_positive(extent - last)
+                current_sizes().require_positive(start + 1)
+        return super().structured(operands)
+
+    @staticmethod
+    def source(index: Index, shape: tuple[int, ...], /, **settings: Any) -> Index:
+        strides = settings["strides"] or (1,) * len(index)
+        stepped = [i if stride == 1 else i * stride for i, stride in zip(index, strides, strict=True)]
+        return tuple([i + start if start != 0 else i for i, start in zip(stepped, settings["starts"], strict=True)])
+
+    @classmethod
+    def vjp(cls, g: Value, out: Value, x: Value, **settings: Any) -> tuple[Any, ...]:
+        starts, strides = settings["starts"], settings["strides"] or (1,) * g.ndim
+        if 0 in g.shape:
+            return (ops.zeros_like(x),)
+        if any(stride != 1 for stride in strides):
+            # Axes in steps of 1 are left to pad.
+            step = [stride != 1 for stride in strides]
+            shape = tuple([whole if s else part for s, whole, part in zip(step, x.shape, g.shape, strict=True)])
+            first = tuple([start if s else 0 for s, start in zip(step, starts, strict=True)])
+            dims = tuple([AffineExpr.dimension(i) for i in range(g.ndim)])
+            places = AffineMap(g.ndim, 0, cls.source(dims, shape, starts=first, strides=strides))
+            g = ops.contract((g,), maps=(AffineMap.identity(g.ndim), places), extents=g.shape, shape=shape)
+            starts = tuple([0 if s else start for s, start in zip(step, starts, strict=True)])
+        high = tuple([whole - start - part for whole, start, part in zip(x.shape, starts, g.shape, strict=True)])
+        return (ops.pad(g, low=starts, high=high) if any(size != 0 for size in (*starts, *high)) else g,)
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        strides = settings["strides"]
+        return ops.slice(
+            operands[0],
+            starts=(0, *settings["starts"]),
+            limits=(size, *settings["limits"]),
+            strides=None if strides is None else (1, *strides),
+        )
+
+
+@tensor_op
+class FlipOp(KeepsType, AlongAxis, IndexMapOp):
+    """`x` in reverse order along `axis`; without it, along all axes.
+
+    >>> tenon.flip(np.array([[1, 2], [3, 4]]))
+    >>> tenon.flip(np.array([[1, 2], [3, 4]]), axis=1)
+    """
+
+    name = "tenon.flip"
+    x = operand_def(STORED_TENSOR)
+    axis = setting(tuple, default=None)
+    result = result_def(STORED_TENSOR)
+
+    @staticmethod
+    def source(index: Index, shape: tuple[int, ...], /, **settings: Any) -> Index:
+        axes = normalize_axes(settings["axis"], len(shape))
+        return tuple(
+            [i * -1 + (size - 1) if a in axes else i for a, (i, size) in enumerate(zip(index, shape, strict=True))]
+        )
+
+    @staticmethod
+    def vjp(  # pyright: ignore[reportIncompatibleMethodOverride]
+        g: Value, out: Value, x: Value, *, axis: tuple[int, ...] | None
+    ) -> tuple[Any, ...]:
+        return (ops.flip(g, axis=axis),)

@@ -1,0 +1,215 @@
+"""`x[key]`: NumPy's indexing by integers, slices, `None` and `...`, and by arrays of integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from operator import index as exact_integer
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.support.plain_arrays import plain_array
+from tenon.dialects.types.size import Size, UndecidedSizeError
+from tenon.dialects.types.types import i64, is_integer
+
+
+def subscript(x: Value, key: Any) -> Value:
+    """The part of `x` that NumPy's `x[key]` selects.
+
+    Arrays of integers broadcast against each other, and their dimensions take the place of the first one, or come first
+    where a slice, `None` or `...` lies between them. Raises `IndexError` for a known index outside of `x` (others are
+    moved to the nearest element) and `TypeError` for arrays of truth values, whose result has no known shape.
+    """
+    written = key if isinstance(key, tuple) else (key,)
+    for entry in written:
+        _check_entry(entry)
+    selection = _Selection(x)
+    for entry in _with_ellipsis(written, x.ndim):
+        selection.add(entry)
+    return selection.moved(selection.taken(selection.part()), _are_apart(written))
+
+
+def places_of(shape: tuple[int, ...], key: Any) -> Value:
+    """For each element that `x[key]` selects of a tensor of `shape`, its place in row-major order; for traced indices
+    outside of it one that no element has.
+    """
+    written = key if isinstance(key, tuple) else (key,)
+    count = prod(shape)
+    places = ops.reshape(ops.iota(shape=(count,)), shape=shape)
+    entries: list[Any] = []
+    axis = 0
+    for position, entry in enumerate(written):
+        if entry is Ellipsis:
+            axis = len(shape) - sum(later is not None for later in written[position + 1 :])
+        elif isinstance(entry, Value):
+            _check_entry(entry)
+            index, size = ops.cast(entry, dtype=i64), shape[axis]
+            place = ops.select(index < 0, index + size, index)
+            entry = ops.select(ops.bitwise_and(place >= 0, place < size), place, size)
+            # behind the last element of the axis is one that stands for all outside
+            places = ops.pad(places, low=_at(axis, 0, len(shape)), high=_at(axis, 1, len(shape)), value=count)
+        entries.append(entry)
+        axis += entry is not None and entry is not Ellipsis
+    return subscript(places, tuple(entries))
+
+
+def _at(axis: int, number: int, rank: int) -> tuple[int, ...]:
+    return tuple([number if position == axis else 0 for position in range(rank)])
+
+
+@dataclass
+class _Selection:
+    """What a key selects of `x`, axis by axis."""
+
+    x: Value
+    starts: list[int] = field(default_factory=list[int])
+    limits: list[int] = field(default_factory=list[int])
+    strides: list[int] = field(default_factory=list[int])
+    shape: list[int] = field(default_factory=list[int])
+    arrays: dict[int, Any] = field(default_factory=dict[int, Any])
+    """The arrays, by the dimension of `shape` that they index."""
+
+    def add(self, entry: Any) -> None:
+        """Take the next axis, or a new one, as `entry` says."""
+        if entry is None:
+            self.shape.append(1)
+            return
+        axis = len(self.starts)
+        size = self.x.shape[axis]
+        if isinstance(size, Size) and isinstance(entry, slice):
+            start, limit, stride = _of_size(entry, size)
+            self.shape.append(size if limit is size else len(range(start, limit, stride)))
+        elif isinstance(entry, slice):
+            selected = range(size)[_plain(entry)]
+            start, limit, stride = selected.start, selected.stop, selected.step
+            self.shape.append(len(selected))
+        elif _is_array(entry):
+            start, limit, stride = 0, size, 1
+            self.arrays[len(self.shape)] = _within(entry, axis, size)
+            self.shape.append(size)
+        else:
+            position = exact_integer(entry)
+            if isinstance(size, Size):
+                start, stride = position if position >= 0 else size + position, 1  # launch tells whether that is inside
+            elif -size <= position < size:
+                start, stride = position % size, 1
+            else:
+                raise IndexError(f"index {position} is out of bounds for axis {axis} of size {size}")
+            limit = start + 1
+        self.starts.append(start)
+        self.limits.append(limit)
+        self.strides.append(stride)
+
+    def part(self) -> Value:
+        """What integers, slices and `None` select, the axes of arrays left whole."""
+        x, strides = self.x, self.strides
+        if self.starts != [0] * x.ndim or tuple(self.limits) != x.shape or strides != [1] * x.ndim:
+            steps = None if strides == [1] * x.ndim else tuple(strides)
+            x = ops.slice(x, starts=tuple(self.starts), limits=tuple(self.limits), strides=steps)
+        return x if x.shape == tuple(self.shape) else ops.reshape(x, shape=tuple(self.shape))
+
+    def taken(self, part: Value) -> Value:
+        """What the arrays select of `part`; their dimensions take the place of the first one."""
+        if not self.arrays:
+            return part
+        first, *_ = self.arrays
+        if len(self.arrays) == 1:
+            return ops.gather(part, self.arrays[first], axis=first)
+        common = self.common_shape()
+        others = [dim for dim in range(part.ndim) if dim not in self.arrays]
+        indices = [ops.broadcast_to(ops.cast(array, dtype=i64), shape=common) for array in self.arrays.values()]
+        leading = ops.transpose(part, permutation=(*self.arrays, *others))
+        return _moved(ops.gather_nd(leading, ops.stack(indices, axis=-1)), 0, first, len(common))
+
+    def moved(self, taken: Value, to_front: bool) -> Value:
+        """`taken` with the dimensions of the arrays at the front if that is where they belong."""
+        return _moved(taken, next(iter(self.arrays)), 0, len(self.common_shape())) if to_front else taken
+
+    def common_shape(self) -> tuple[int, ...]:
+        """The shape of the arrays broadcast against each other."""
+        shapes = [np.shape(array) if not isinstance(array, Value) else array.shape for array in self.arrays.values()]
+        try:
+            return np.broadcast_shapes(*shapes)
+        except ValueError:
+            listed = ", ".join(map(str, shapes))
+            raise IndexError(f"arrays of shapes {listed} index together, and do not broadcast") from None
+
+
+def _moved(x: Value, start: int, target: int, count: int) -> Value:
+    """`x` with the `count` axes from `start` moved to begin at `target`."""
+    group = list(range(start, start + count))
+    others = [axis for axis in range(x.ndim) if axis not in group]
+    order = (*others[:target], *group, *others[target:])
+    return x if order == tuple(range(x.ndim)) else ops.transpose(x, permutation=order)
+
+
+def _with_ellipsis(key: tuple[Any, ...], rank: int) -> list[Any]:
+    """`key` with an entry for every axis: `...`, or what is missing at the end, written out as whole slices."""
+    taken = sum(entry is not None and entry is not Ellipsis for entry in key)
+    if taken > rank:
+        raise IndexError(f"{taken} indices for a tensor of rank {rank}")
+    ellipses = [position for position, entry in enumerate(key) if entry is Ellipsis]
+    if len(ellipses) > 1:
+        raise IndexError("an index has more than one ellipsis")
+    where = ellipses[0] if ellipses else len(key)
+    return [*key[:where], *[slice(None)] * (rank - taken), *key[where + 1 :]]
+
+
+def _are_apart(key: tuple[Any, ...]) -> bool:
+    """Whether arrays and integers stand apart, which in NumPy brings the dimensions of the arrays to the front."""
+    if not any(map(_is_array, key)):
+        return False
+    places = [i for i, entry in enumerate(key) if not (entry is None or entry is Ellipsis or isinstance(entry, slice))]
+    return places[-1] - places[0] + 1 != len(places)
+
+
+def _is_array(entry: Any) -> bool:
+    return isinstance(entry, Value | list) or (isinstance(entry, np.ndarray) and entry.ndim > 0)
+
+
+def _check_entry(entry: Any) -> None:
+    """Raise `TypeError` for truth values and for arrays that are not of integers."""
+    if isinstance(entry, bool | np.bool_):
+        raise TypeError("an index is a truth value; use tenon.select to choose by truth values")
+    if not _is_array(entry):
+        return
+    if isinstance(entry, Value):
+        integral = is_integer(entry.element_type)
+    else:
+        array = plain_array(entry, "an index")
+        integral = array.dtype.kind in "iu" or (array.size == 0 and isinstance(entry, list))
+    if not integral:
+        raise TypeError(
+            "an index is an array of truth values or floats; only integer arrays can index. Choose by truth values "
+            "with tenon.select(mask, x, y), or find their places with tenon.nonzero(mask, size=...)"
+        )
+
+
+def _within(entry: Any, axis: int, size: int) -> Any:
+    """The array `entry`; raises `IndexError` where it is known to leave an axis of `size`."""
+    if isinstance(entry, Value):
+        return entry
+    array = plain_array(entry, "an index")
+    array = array if array.size else array.astype(np.int64)
+    outside = array[(array < -size) | (array >= size)]
+    if outside.size:
+        raise IndexError(f"index {outside.flat[0]} is out of bounds for axis {axis} of size {size}")
+    return array
+
+
+def _of_size(key: slice, size: Any) -> tuple[Any, Any, int]:
+    """Start, limit and stride of a slice of a dimension that may have any size: at launch, at least the limit."""
+    plain = _plain(key)
+    if plain == slice(None) or plain == slice(0, None, 1):
+        return 0, size, 1
+    if plain.stop is None or min(plain.start or 0, plain.stop) < 0 or (plain.step or 1) < 1:
+        raise UndecidedSizeError(f"how much the slice {key.start}:{key.stop}:{key.step} takes of the size {size}")
+    return plain.start or 0, max(plain.stop, plain.start or 0), plain.step or 1
+
+
+def _plain(key: slice) -> slice:
+    """A slice whose bounds are Python integers."""
+    parts = (None if part is None else exact_integer(part) for part in (key.start, key.stop, key.step))
+    return slice(*parts)

@@ -1,0 +1,1 @@
+"""Ops that order elements: sorting, selection, searching."""

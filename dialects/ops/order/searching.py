@@ -1,0 +1,186 @@
+"""Finding places: in sorted sequences, and of elements that are not zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.irdl import operand_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tenon.dialects.definition.registry import tensor_function
+from tenon.dialects.definition.scalar import emit_scalar, index_constant
+from tenon.dialects.definition.settings import setting
+from tenon.dialects.definition.tensor_op import tensor_op
+from tenon.dialects.definition.traits import NoGradient
+from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.families import CompositeOp, IndexingOp, ReductionOp
+from tenon.dialects.families.batching import all_batched
+from tenon.dialects.families.linalg_builders import Reader, repeated
+from tenon.dialects.ops.order.ordering import goes_before
+from tenon.dialects.types.shapes import InferenceError, refine, show
+from tenon.dialects.types.types import ANY_TENSOR, INTEGER_TENSOR, i64, shape_of, tensor_type
+
+
+@tensor_op
+class SearchsortedOp(IndexingOp):
+    """The index (i64) in `x`, which is sorted along its last axis, where each of `values` keeps it sorted.
+
+    `x` is one sequence (n,), or one for each row of `values`: (rows..., n) for (rows..., m). Of several such places it
+    is the first (`side` left) or the last (right). NaN is larger than every number.
+
+    >>> x, values = np.array([1, 3, 3, 5]), np.array([0, 3, 9])
+    >>> tenon.searchsorted(x, values)
+    >>> tenon.searchsorted(x, values, side="right")
+    """
+
+    name = "tenon.searchsorted"
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(ANY_TENSOR)
+    values = operand_def(ANY_TENSOR)
+    side = setting(str, default="left", choices=("left", "right"))
+    result = result_def(INTEGER_TENSOR)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        shape, values = (shape_of(operand) for operand in operands)
+        if shape is not None and not shape:
+            raise InferenceError("x has rank 0 where a sequence (n,) is needed")
+        if shape is not None and len(shape) > 1 and values is not None:
+            try:
+                refine(shape[:-1], values[:-1])
+            except InferenceError:
+                raise InferenceError(
+                    f"values has shape {show(values)} where rows as in x of shape {show(shape)} are needed"
+                ) from None
+        return tensor_type(values, i64)
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        x, values = all_batched(size, batched, operands)
+        if operands[0].ndim - batched[0] > 1:
+            return cls.apply(x, values, **settings)
+        if not batched[0]:
+            return cls.apply(operands[0], values, **settings)
+        # One sequence for each example is one for each row of values.
+        rows = ops.reshape(values, shape=(size, prod(values.shape[1:])))
+        return ops.reshape(cls.apply(x, rows, **settings), shape=values.shape)
+
+    @staticmethod
+    def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:
+        x, values = operands
+        size = x.shape[-1]
+        if size == 0:
+            return 0
+        row = index[:-1] if x.ndim > 1 else ()
+        value = values.read_inside(*index)
+
+        def halve(bounds: list[Value]) -> tuple[Value, Value]:
+            low, high = bounds
+            middle = emit_scalar(arith.ShRUIOp, low + high, index_constant(1))
+            found = x.read(*row, middle)
+            before = (
+                goes_before(found, value, descending=False)
+                if settings["side"] == "left"
+                else ops.logical_not(goes_before(value, found, descending=False))
+            )
+            is_open = low < high
+            return (
+                ops.select(is_open & before, middle + 1, low),
+                ops.select(is_open & ops.logical_not(before), middle, high),
+            )
+
+        return repeated(size.bit_length(), [index_constant(0), index_constant(size)], halve)[0]
+
+
+@tensor_op
+class CountNonzeroOp(CompositeOp):
+    """How many elements (i64) of `x` along `axis` are not zero.
+
+    >>> tenon.count_nonzero(np.array([[0, 1, 2], [0, 0, 3]]), axis=1)
+    """
+
+    name = "tenon.count_nonzero"
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(ANY_TENSOR)
+    axis = setting(tuple, default=None)
+    keepdims = setting(bool, default=False)
+    result = result_def(INTEGER_TENSOR)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        return tensor_type(ReductionOp.reduced_shape(shape_of(operands[0]), settings), i64)
+
+    @staticmethod
+    def decompose(x: Value, *, axis: tuple[int, ...] | None, keepdims: bool) -> Value:
+        return ops.sum(ops.cast(_is_nonzero(x), dtype=i64), axis=axis, keepdims=keepdims)
+
+
+def _is_nonzero(x: Value) -> Value:
+    return x != ops.zeros((), x.element_type)
+
+
+@tensor_op
+class ArgwhereOp(CompositeOp):
+    """The indices (`size`, rank of `x`; i64) of the elements of `x` that are not zero, in row-major order.
+
+    A shape cannot depend on data: there are `size` rows. What is too much is left out, and rows that lack hold
+    `fill_value`, one for all axes or one for each.
+
+    >>> tenon.argwhere(np.array([[0, 5], [6, 0]]), size=3, fill_value=-1)
+    """
+
+    name = "tenon.argwhere"
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(ANY_TENSOR)
+    size = setting(int)
+    fill_value = setting(tuple, default=(0,))
+    result = result_def(INTEGER_TENSOR)
+
+    @staticmethod
+    def check(**settings: Any) -> None:
+        if settings["size"] < 0:
+            raise InferenceError(f"size is {settings['size']} where a number of at least 0 is needed")
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        shape = shape_of(operands[0])
+        if shape is not None:
+            cls.fills(len(shape), settings["fill_value"])
+        return tensor_type((settings["size"], -1 if shape is None else len(shape)), i64)
+
+    @staticmethod
+    def fills(rank: int, fill_value: tuple[int, ...]) -> tuple[int, ...]:
+        """A fill for each axis."""
+        if len(fill_value) not in (1, rank):
+            raise InferenceError(f"fill_value {fill_value} has {len(fill_value)} entries, and x has rank {rank}")
+        return fill_value * rank if len(fill_value) == 1 else fill_value
+
+    @staticmethod
+    def decompose(x: Value, *, size: int, fill_value: tuple[int, ...]) -> Value:
+        if size == 0 or x.ndim == 0:
+            return ops.zeros((size, x.ndim), i64)
+        fills = ops.constant(value=np.array(ArgwhereOp.fills(x.ndim, fill_value), np.int64))
+        if 0 in x.shape:
+            return ops.broadcast_to(fills, shape=(size, x.ndim))
+        count = ops.cumsum(ops.reshape(ops.cast(_is_nonzero(x), dtype=i64), shape=(prod(x.shape),)))
+        number = ops.iota(shape=(size, 1))
+        # The place of an element that is not zero is where the count first reaches its number.
+        place = ops.searchsorted(count, number + 1)
+        strides = np.array([prod(x.shape[axis + 1 :]) for axis in range(x.ndim)])
+        indices = ops.remainder(ops.floor_divide(place, strides), np.array(x.shape))
+        return ops.select(number < count[-1:], indices, fills)
+
+
+@tensor_function
+def nonzero(x: Any, size: int, fill_value: int | tuple[int, ...] = 0) -> Any:
+    """For each axis of `x` the indices (`size`,) of the elements that are not zero: the columns of `argwhere`.
+
+    >>> tenon.nonzero(np.array([[0, 5], [6, 0]]), size=3, fill_value=-1)
+    """
+    rank = x.ndim if isinstance(x, Value) else np.ndim(x)
+    places = ops.argwhere(x, size=size, fill_value=fill_value)
+    return tuple([places[:, axis] for axis in range(rank)])

@@ -1,0 +1,1 @@
+"""Ops that draw random numbers from keys and counters."""

@@ -1,0 +1,80 @@
+"""Arrays of any library, and what is like an array, as arrays of NumPy. What they mean beyond their elements must not
+get lost: arrays with a mask, with units or with another multiplication are refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.support.dlpack import from_dlpack
+
+_NUMBERS = (bool, int, float, np.generic)
+# What instances of a class met so far are; classes are asked since looking attributes up takes long.
+_KINDS: dict[type, str] = {np.ndarray: "plain"}
+
+
+def _kind(kind: type) -> str:
+    known = _KINDS.get(kind)
+    if known is None:
+        known = _KINDS[kind] = _found_kind(kind)
+    return known
+
+
+def _found_kind(kind: type) -> str:
+    if issubclass(kind, np.ndarray):
+        if issubclass(kind, np.ma.MaskedArray):
+            return "its mask would be ignored; fill it (x.filled(value)), and pass the mask as an array of its own"
+        if issubclass(kind, np.matrix):
+            return "its * is a product of matrices, which here it would not be; pass np.asarray(x), and write @"
+        if kind.__array_ufunc__ is not np.ndarray.__array_ufunc__:
+            return "its arithmetic is its own (__array_ufunc__) and would be lost; pass np.asarray(x)"
+        return "subclass"
+    if hasattr(kind, "toarray") and hasattr(kind, "nnz"):
+        return "it is sparse; pass x.toarray()"
+    if hasattr(kind, "__dlpack_device__"):
+        return "library"
+    return "like" if hasattr(kind, "__array__") or hasattr(kind, "__array_interface__") else "other"
+
+
+def is_like_array(kind: type) -> bool:
+    """Whether instances of a class are arrays, of NumPy or of another library, or give one (`__array__`)."""
+    return _kind(kind) != "other"
+
+
+def plain_array(value: Any, where: str = "value") -> np.ndarray[Any, Any]:
+    """A number, an array of any library, what gives an array, or nested lists of these, as a NumPy array.
+
+    Memory is shared where it can be. Raises `TypeError`, which begins with `where`, for what is none of these, for an
+    array of another device, and for one that means more than its elements.
+    """
+    kind = _kind(type(value))
+    if kind == "plain":
+        return value
+    if kind == "subclass":
+        return value.view(np.ndarray)
+    if isinstance(value, _NUMBERS):
+        return np.asarray(value)
+    if kind == "library":
+        try:
+            return from_dlpack(value)
+        except TypeError as error:
+            raise TypeError(f"{where}: {error}") from None
+    if kind == "like":
+        return np.asarray(value)
+    if isinstance(value, list | tuple):
+        return np.asarray([plain_array(item, where) if _has_meaning(item) else item for item in value])
+    if kind == "other":
+        if isinstance(value, range):
+            return np.asarray(value)
+        raise TypeError(f"{where}: a {type(value).__name__} is neither a number nor an array")
+    raise TypeError(f"{where} is a {type(value).__name__}: {kind}")
+
+
+def _has_meaning(item: Any) -> bool:
+    """Whether NumPy should not be asked alone what an item of a list is."""
+    return isinstance(item, list | tuple) or not (isinstance(item, _NUMBERS) or type(item) is np.ndarray)
+
+
+__all__ = ["is_like_array", "plain_array"]

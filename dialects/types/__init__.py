@@ -1,0 +1,1 @@
+"""Element types, shapes, and sizes that are known or not."""

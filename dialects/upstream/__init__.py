@@ -1,0 +1,1 @@
+"""What xDSL lacks or has wrong, kept here until it is there."""

@@ -1,0 +1,129 @@
+"""What xDSL 0.74 gets wrong: text that it does not read back as it printed it, or never ends to read, ops that it
+does not verify, and a difference.
+
+- A hexadecimal number in a dense float literal is the bits of a float, as in MLIR. xDSL prints infinities, NaN and some
+large numbers that way (`dense<[0x7FC00000, 1.0]>`) but takes them for integers.
+- A dense literal is one number where all of its elements have the same bits. xDSL compares numbers, of which NaN is not
+equal to itself, and -0.0 is to 0.0.
+- Numbers of a type that it has no bytes for (`dense<1> : tensor<2xi128>`) are an error in the text, not in xDSL.
+- `arith` has no `remf`.
+- A `linalg.generic` of several results has their types in parentheses.
+- A string that does not end takes time that doubles with each character that might belong to it.
+- `linalg.index` has to name a loop of its `linalg.generic`, and a constant step of a loop of `scf` to be positive.
+- A number less an affine expression is computed as the expression less the number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, IntegerAttr
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp
+from xdsl.dialects.scf import ForOp, ParallelOp
+from xdsl.ir.affine import AffineExpr
+from xdsl.parser import Parser
+from xdsl.parser.attribute_parser import AttrParser
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.mlir_lexer import MLIRLexer
+
+from tenon.dialects.upstream.float_remainder import RemFOp
+
+_Element = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
+_to_type = _Element.to_type
+_parse_dense_elements = AttrParser.parse_dense_int_or_fp_elements_attr
+_parse_generic = GenericOp.parse.__func__
+
+
+def _number_of_type(element: Any, parser: AttrParser, type_: Any) -> Any:
+    text = element.span.text
+    if not isinstance(type_, AnyFloat) or text[:2] not in ("0x", "0X"):
+        return _to_type(element, parser, type_)
+    bits = int(text, 16)
+    if bits >> (8 * type_.compile_time_size):
+        parser.raise_error(f"{text} has more bits than {type_}", at_position=element.span)
+    return next(iter(type_.iter_unpack(bits.to_bytes(type_.compile_time_size, "little"))))
+
+
+def _is_splat(attribute: DenseIntOrFPElementsAttr[Any]) -> bool:
+    data, size = attribute.data.data, attribute.get_element_type().compile_time_size
+    return data == data[:size] * (len(data) // size)
+
+
+def _parse_generic_of_several_results(cls: type[GenericOp], parser: Parser) -> GenericOp:
+    parse_list = parser.parse_comma_separated_list
+
+    def parse_types_in_parentheses(delimiter: Any, parse: Callable[[], Any], *context: str) -> Any:
+        if delimiter is parser.Delimiter.NONE and parse == parser.parse_attribute:
+            types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+            if types is not None:
+                return types
+        return parse_list(delimiter, parse, *context)
+
+    parser.parse_comma_separated_list = parse_types_in_parentheses  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        return _parse_generic(cls, parser)
+    finally:
+        parser.parse_comma_separated_list = parse_list
+
+
+# As in xDSL, but each character can be matched in one way only: what a group takes it does not give back.
+_STRING = re.compile(r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+
+def _parse_dense(parser: AttrParser, type: Any) -> Any:
+    start = parser.pos
+    try:
+        return _parse_dense_elements(parser, type)
+    except NotImplementedError:
+        parser.raise_error("dense: the numbers are of a type that has no form in memory", start, parser.pos)
+
+
+def _verify_index(op: IndexOp) -> None:
+    parent, number = op.parent_op(), op.dim.value.data
+    loops = len(parent.iterator_types) if isinstance(parent, GenericOp) else 0
+    if not 0 <= number < loops:
+        raise VerifyException(f"linalg.index: there is no loop {number} among the {loops} of linalg.generic")
+
+
+def _verify_steps(op: ForOp | ParallelOp) -> None:
+    for step in (op.step,) if isinstance(op, ForOp) else op.step:
+        owner = step.owner
+        value = owner.value if isinstance(owner, ConstantOp) else None
+        if isinstance(value, IntegerAttr) and value.value.data <= 0:
+            raise VerifyException(f"{op.name}: step is {value.value.data} where a positive number is needed")
+
+
+def _verified_by(verify: Callable[[Any], None], check: Callable[[Any], None]) -> Callable[[Any], None]:
+    def verify_(op: Any) -> None:
+        verify(op)
+        check(op)
+
+    return verify_
+
+
+_VERIFIERS = {
+    kind: _verified_by(kind.verify_, check)
+    for kind, check in ((IndexOp, _verify_index), (ForOp, _verify_steps), (ParallelOp, _verify_steps))
+}
+
+
+def _subtracted_from(expression: AffineExpr, other: AffineExpr | int) -> AffineExpr:
+    return expression * -1 + other
+
+
+def correct_xdsl() -> None:
+    """Install the corrections; doing so again changes nothing."""
+    _Element.to_type = _number_of_type  # pyright: ignore[reportAttributeAccessIssue]
+    DenseIntOrFPElementsAttr.is_splat = _is_splat  # pyright: ignore[reportAttributeAccessIssue]
+    AttrParser.parse_dense_int_or_fp_elements_attr = _parse_dense  # pyright: ignore[reportAttributeAccessIssue]
+    for kind, verify in _VERIFIERS.items():
+        kind.verify_ = verify  # pyright: ignore[reportAttributeAccessIssue]
+    if RemFOp not in arith.Arith.operations:
+        arith.Arith._operations.append(RemFOp)  # pyright: ignore[reportPrivateUsage]
+    MLIRLexer._unescaped_characters_regex = _STRING  # pyright: ignore[reportPrivateUsage]
+    AffineExpr.__rsub__ = _subtracted_from  # pyright: ignore[reportAttributeAccessIssue]
+    GenericOp.parse = classmethod(_parse_generic_of_several_results)  # pyright: ignore[reportAttributeAccessIssue]

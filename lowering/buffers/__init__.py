@@ -1,0 +1,1 @@
+"""Tensors to buffers in one arena."""

@@ -1,0 +1,1 @@
+"""What a kernel computes: its statements and their accesses; no decision."""

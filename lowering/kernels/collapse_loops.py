@@ -1,0 +1,264 @@
+"""Collapse neighbouring loops that all operands of a kernel index contiguously into one.
+
+Before: a kernel of the buffered stage. After: the same kernel with fewer loops; arguments are seen through
+`memref.collapse_shape`, intermediates have the collapsed shape. Small inner dimensions (8x16x8x8) would otherwise
+leave vectors half empty.
+
+Two loops collapse where every operand either ignores both or has them as neighbouring indices. All statements must
+agree on which dimensions of a buffer they see as one, so the set shrinks until they do. Dimensions of size 1 do not
+separate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+
+from xdsl.dialects import arith, func, linalg, memref
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, IndexType, IntegerAttr, MemRefType, i32, i64
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+
+from tenon.dialects.types.size import Size
+from tenon.dialects.types.size_values import SizeValues, size_arguments
+from tenon.dialects.types.types import dimensions
+from tenon.lowering.kernels.statement import (
+    Access,
+    LoopKind,
+    Statement,
+    buffer_shape,
+    element_type,
+    read_kernel,
+    root_of,
+    touched_buffers,
+)
+from tenon.lowering.loop_ir.combiners import combining_kind
+
+Pair = tuple[int, int]
+"""Two neighbouring loops of a statement, or dimensions of a buffer; those of size 1 in between do not count."""
+
+
+def collapse_loops(function: func.FuncOp) -> None:
+    """Collapse what can be collapsed in a kernel whose items are all generics."""
+    kernel = read_kernel(function)
+    if not kernel.statements:
+        return
+    fixed = {root_of(load.memref) for statement in kernel.statements for load in statement.body_loads()}
+    for item in kernel.items:
+        if isinstance(item, Operation):
+            fixed |= touched_buffers(item)
+        elif _needs_its_unit_loops(item):
+            fixed |= {access.buffer for access in item.accesses}
+    loops = [_collapsible_loops(statement) for statement in kernel.statements]
+    dims = _agree(kernel.statements, loops, fixed)
+    views = {buffer: _collapse_buffer(buffer, merged, function) for buffer, merged in dims.items()}
+    for statement, pairs in zip(kernel.statements, loops, strict=True):
+        _rewrite(statement, pairs, views)
+
+
+def _collapsible_loops(statement: Statement) -> set[Pair]:
+    """The neighbouring loops that each operand of `statement` alone would allow to collapse."""
+    counted = {op.dim.value.data for op in statement.body.walk() if isinstance(op, linalg.ops.IndexOp)}
+    loops = [loop for loop, extent in enumerate(statement.extents) if extent != 1]
+    iterators = statement.op.iterator_types.data
+    return {
+        (outer, inner)
+        for access in statement.accesses
+        for outer, inner in _neighbours(access, statement)
+        if outer in loops and inner in loops and not {outer, inner} & counted
+        if outer != inner  # as they are in the index of a diagonal
+        if iterators[outer] == iterators[inner] and _keeps_order(statement, outer, inner)
+        if all(_allows(a, (outer, inner), statement) for a in statement.accesses)
+    }
+
+
+def _keeps_order(statement: Statement, outer: int, inner: int) -> bool:
+    """Whether reductions still meet their elements in the same order, if it matters: ties in an argmax depend on it."""
+    if statement.kinds[outer] is LoopKind.PARALLEL or all(
+        combining_kind(statement.body, accumulator) is not None for accumulator in statement.accumulators
+    ):
+        return True
+    between = range(outer + 1, inner)
+    return outer < inner and all(
+        statement.kinds[loop] is LoopKind.PARALLEL or statement.extents[loop] == 1 for loop in between
+    )
+
+
+def _neighbours(access: Access, statement: Statement) -> dict[Pair, Pair]:
+    """The pairs of loops that are neighbouring indices of `access`, with the dimensions where they are."""
+    dims = [dim for dim, size in enumerate(access.shape) if size != 1]
+    plain = [_only_loop(access, dim, statement) for dim in dims]
+    return {
+        (outer, inner): (dims[k], dims[k + 1])
+        for k, (outer, inner) in enumerate(pairwise(plain))
+        if outer is not None and inner is not None
+    }
+
+
+def _only_loop(access: Access, dim: int, statement: Statement) -> int | None:
+    """The loop that index `dim` is, apart from loops of one iteration, if it runs over the whole dimension."""
+    loop = _remaining_loop(access, dim, statement)
+    return loop if loop is not None and statement.extents[loop] == access.shape[dim] else None
+
+
+def _remaining_loop(access: Access, dim: int, statement: Statement) -> int | None:
+    """The loop that index `dim` becomes without loops of one iteration, if it becomes one."""
+    subscript = access.subscripts[dim]
+    loops = [(loop, factor) for loop, factor in subscript.factors.items() if statement.extents[loop] != 1]
+    return loops[0][0] if len(loops) == 1 and loops[0][1] == 1 and subscript.constant == 0 else None
+
+
+def _needs_its_unit_loops(statement: Statement) -> bool:
+    """Whether an index would become a loop that does not run over the whole dimension, contradicting its extent."""
+    return any(
+        (loop := _remaining_loop(access, dim, statement)) is not None
+        and access.subscripts[dim].plain_loop() is None
+        and statement.extents[loop] != access.shape[dim]
+        for access in statement.accesses
+        for dim in range(len(access.subscripts))
+    )
+
+
+def _allows(access: Access, pair: Pair, statement: Statement) -> bool:
+    uses = [loop for subscript in access.subscripts for loop in subscript.factors if loop in pair]
+    return not uses or (len(uses) == 2 and pair in _neighbours(access, statement))
+
+
+def _agree(
+    statements: Sequence[Statement], loops: Sequence[set[Pair]], fixed: set[SSAValue]
+) -> dict[SSAValue, set[Pair]]:
+    """Reduce `loops` until all statements collapse the same dimensions of each buffer; return those dimensions."""
+    while True:
+        dims: dict[SSAValue, set[Pair]] = {}
+        for statement, pairs in zip(statements, loops, strict=True):
+            for access in statement.accesses:
+                here = {dim for pair, dim in _neighbours(access, statement).items() if pair in pairs}
+                if access.buffer in fixed or not isinstance(access.buffer.owner, Block | memref.AllocOp):
+                    here = set()
+                dims[access.buffer] = dims.get(access.buffer, here) & here
+        before = sum(map(len, loops))
+        for statement, pairs in zip(statements, loops, strict=True):
+            for access in statement.accesses:
+                for pair, dim in _neighbours(access, statement).items():
+                    if dim not in dims[access.buffer]:
+                        pairs.discard(pair)
+        if sum(map(len, loops)) == before:
+            return {buffer: merged for buffer, merged in dims.items() if merged or _ends_in_one(buffer, fixed)}
+
+
+def _ends_in_one(buffer: SSAValue, fixed: set[SSAValue]) -> bool:
+    """Whether the last dimension hides the contiguous one."""
+    shape = buffer_shape(buffer)
+    known = isinstance(buffer.owner, Block | memref.AllocOp) and buffer not in fixed
+    return known and len(shape) > 1 and shape[-1] == 1 and any(size != 1 for size in shape)
+
+
+@dataclass(frozen=True)
+class _View:
+    """A collapsed buffer, and which of the old dimensions each new one consists of."""
+
+    buffer: SSAValue
+    groups: tuple[tuple[int, ...], ...]
+
+
+def _segments(alloc: memref.AllocOp, sizes: Sequence[int]) -> dict[str, Attribute]:
+    """The properties of `alloc` for another shape."""
+    count = sum(isinstance(size, Size) for size in sizes)
+    return {**alloc.properties, "operandSegmentSizes": DenseArrayBase.from_list(i32, [count, 0])}
+
+
+def _collapse_buffer(buffer: SSAValue, merged: set[Pair], function: func.FuncOp) -> _View:
+    entry = function.body.block
+    shape = buffer_shape(buffer)
+    groups: list[list[int]] = []
+    previous: int | None = None
+    leading: list[int] = []
+    for dim, size in enumerate(shape):
+        if size == 1:
+            (groups[-1] if groups else leading).append(dim)
+            continue
+        if previous is not None and (previous, dim) in merged:
+            groups[-1].append(dim)
+        else:
+            groups.append([*leading, dim])
+            leading = []
+        previous = dim
+    sizes = [prod(shape[dim] for dim in group) for group in groups]
+    view_type = MemRefType(element_type(buffer), dimensions(sizes))
+    if isinstance(old := buffer.owner, memref.AllocOp):
+        known = SizeValues(size_arguments(function), lambda op: entry.insert_op_before(op, old))
+        alloc = memref.AllocOp.create(
+            operands=[known.value(size) for size in sizes if isinstance(size, Size)],
+            result_types=(view_type,),
+            properties=_segments(buffer.owner, sizes),
+            location=buffer.owner.location,
+        )
+        entry.insert_op_before(alloc, buffer.owner)
+        buffer.replace_all_uses_with(alloc.memref)
+        entry.erase_op(buffer.owner)
+        return _View(alloc.memref, tuple(map(tuple, groups)))
+    assert isinstance(buffer, BlockArgument)
+    reassociation = ArrayAttr([ArrayAttr([IntegerAttr(dim, i64) for dim in group]) for group in groups])
+    collapse = memref.CollapseShapeOp.create(
+        operands=(buffer,), result_types=(view_type,), properties={"reassociation": reassociation}
+    )
+    assert entry.first_op is not None
+    entry.insert_op_before(collapse, entry.first_op)
+    return _View(collapse.results[0], tuple(map(tuple, groups)))
+
+
+def _rewrite(statement: Statement, pairs: set[Pair], views: dict[SSAValue, _View]) -> None:
+    """Give the generic its fewer loops."""
+    if not pairs and not any(access.buffer in views for access in statement.accesses):
+        return
+    renamed, count = _renamed_loops(statement, pairs)
+    expressions: list[AffineExpr] = [AffineConstantExpr(0) if new is None else AffineDimExpr(new) for new in renamed]
+    op, operands, maps = statement.op, [], []
+    for access, attribute in zip(statement.accesses, op.indexing_maps.data, strict=True):
+        view = views.get(access.buffer)
+        operands.append(access.buffer if view is None else view.buffer)
+        old = [expression.replace_dims_and_symbols(expressions, ()) for expression in attribute.data.results]
+        results = old if view is None else [_joined(old, access.shape, group) for group in view.groups]
+        maps.append(AffineMapAttr(AffineMap(count, 0, tuple(results))))
+    kept = [loop for loop, new in enumerate(renamed) if new is not None]
+    first = {renamed[loop]: op.iterator_types.data[loop] for loop in reversed(kept)}
+    op.operands = operands
+    op.properties["indexing_maps"] = ArrayAttr(maps)
+    op.properties["iterator_types"] = ArrayAttr([first[new] for new in range(count)])
+    for inner in list(op.body.walk()):
+        if not isinstance(inner, linalg.ops.IndexOp):
+            continue
+        loop = renamed[inner.dim.value.data]
+        if loop is None:
+            zero = arith.ConstantOp(IntegerAttr(0, IndexType()))
+            statement.body.insert_op_before(zero, inner)
+            inner.results[0].replace_all_uses_with(zero.result)
+            statement.body.erase_op(inner)
+        else:
+            inner.properties["dim"] = IntegerAttr(loop, i64)
+
+
+def _joined(expressions: Sequence[AffineExpr], shape: Sequence[int], group: Sequence[int]) -> AffineExpr:
+    """The index of a collapsed dimension: that of its first part that is not of size 1."""
+    return next((expressions[dim] for dim in group if shape[dim] != 1), AffineConstantExpr(0))
+
+
+def _renamed_loops(statement: Statement, pairs: set[Pair]) -> tuple[list[int | None], int]:
+    """The new loop of each old one, None for a loop of one iteration, and how many are new."""
+    outer_of = {inner: outer for outer, inner in pairs}
+    renamed: list[int | None] = [None] * len(statement.extents)
+    count = 0
+    for loop, extent in enumerate(statement.extents):
+        if loop in outer_of or extent == 1:
+            continue
+        renamed[loop] = count
+        count += 1
+    for loop in range(len(renamed)):
+        head = loop
+        while head in outer_of:
+            head = outer_of[head]
+        if head != loop:
+            renamed[loop] = renamed[head]
+    return renamed, count

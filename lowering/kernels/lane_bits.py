@@ -1,0 +1,57 @@
+"""How wide the lanes of a statement's vectors must be."""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith, linalg, memref
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tenon.lowering.kernels.statement import Statement, Stride, is_index_of
+
+
+def compute_bits(statement: Statement, loop: int | None = None) -> int:
+    """The width of the widest element that the statement loads, computes with or stores in lanes along `loop`; an
+    i1 is a byte in memory."""
+    selection = None if loop is None else statement.selection(loop)
+    if selection is not None:
+        return max(32, *(_bits(v.type) for v in (selection.new, *statement.body.args[: len(statement.inputs)])))
+    places = set[SSAValue]() if loop is None else _scalar_places(statement, loop)
+    values = [
+        *statement.body.args,
+        *(result for op in statement.body.ops if not is_only_cast(op) for result in op.results),
+    ]
+    return max(max((_bits(value.type) for value in values if value not in places), default=32), 8)
+
+
+def _scalar_places(statement: Statement, loop: int) -> set[SSAValue]:
+    """The numbers of type `index` that are one for all lanes along `loop`, or only say where a vector begins."""
+    pairs = zip(statement.body.args, statement.accesses, strict=True)
+    varying: set[SSAValue] = {argument for argument, access in pairs if access.stride(loop) is not Stride.INVARIANT}
+    places: set[SSAValue] = set()
+    for op in statement.body.ops:
+        for value in op.results:
+            if is_index_of(value, loop):
+                varying.add(value)
+                is_place = all(
+                    isinstance(use.operation, memref.LoadOp) and use.index == len(use.operation.operands) - 1
+                    for use in value.uses
+                )
+            elif any(operand in varying for operand in op.operands):
+                varying.add(value)
+                is_place = False
+            else:
+                is_place = isinstance(value.type, IndexType)
+            if is_place:
+                places.add(value)
+    return places
+
+
+def is_only_cast(op: Operation) -> bool:
+    """Whether `op` is an index of which lanes are only made in another type."""
+    return isinstance(op, linalg.ops.IndexOp) and all(
+        isinstance(u.operation, arith.IndexCastOp) for u in op.result.uses
+    )
+
+
+def _bits(value_type: Attribute) -> int:
+    return 64 if isinstance(value_type, IndexType) else getattr(value_type, "bitwidth", 32)

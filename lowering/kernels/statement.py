@@ -1,0 +1,489 @@
+"""What a kernel of the buffered stage does, as statements over loops.
+
+`read_kernel` first rewrites each `linalg.fill` and `memref.copy` as a `linalg.generic`, except the fills that only
+give a reduction its initial value: those become `Statement.initial`. What it returns describes the kernel; the IR
+is the kernel's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from xdsl.dialects import arith, func, linalg, memref
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, MemRefType, i1, i32
+from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+)
+
+from tenon.dialects.types.size import Size
+from tenon.lowering.kernels.selection import Selection, selection_of
+from tenon.lowering.loop_ir.combiners import combining_kind
+
+DIVISIONS = (
+    arith.DivSIOp,
+    arith.DivUIOp,
+    arith.RemSIOp,
+    arith.RemUIOp,
+    arith.FloorDivSIOp,
+    arith.CeilDivSIOp,
+    arith.CeilDivUIOp,
+)
+"""Ops on integers that some operands make trap."""
+
+
+class LoopKind(Enum):
+    """How the iterations of a loop depend on each other."""
+
+    PARALLEL = "parallel"  # each writes its own elements
+    SEQUENTIAL = "sequential"  # part of an output's index, yet several iterations reach one element
+    REDUCTION = "reduction"  # in no output's index
+
+
+LARGEST_STEP = 4
+"""How far apart the elements of a vector may be for neighbours to be loaded and the others left out."""
+
+
+class Stride(Enum):
+    """How an access moves in memory from one iteration of a loop to the next."""
+
+    INVARIANT = 0
+    UNIT = 1
+    STEPPED = 2  # by 2 up to `LARGEST_STEP` elements
+    OTHER = 3
+
+
+@dataclass(frozen=True)
+class Subscript:
+    """One index of an access: the sum of `factors[loop] * loop`, plus `constant`."""
+
+    factors: dict[int, int]
+    constant: int
+
+    def plain_loop(self) -> int | None:
+        """The loop that this index is, if it is just that."""
+        if self.constant == 0 and len(self.factors) == 1:
+            loop, factor = next(iter(self.factors.items()))
+            return loop if factor == 1 else None
+        return None
+
+
+@dataclass(frozen=True)
+class Access:
+    """A buffer, and which element of it an iteration reads or writes; or would, were it not there for the extents of
+    loops alone (`is_used`)."""
+
+    buffer: SSAValue
+    subscripts: tuple[Subscript, ...]
+    is_used: bool = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return buffer_shape(self.buffer)
+
+    def loops(self) -> set[int]:
+        """The loops that the index depends on."""
+        return {loop for subscript in self.subscripts for loop in subscript.factors}
+
+    def stride(self, loop: int) -> Stride:
+        """How this access moves along `loop`: only the last index may count for neighbours.
+
+        One that is not used stays where it is, so that nothing of it is copied or fetched ahead.
+        """
+        if not self.is_used:
+            return Stride.INVARIANT
+        dims = [dim for dim, subscript in enumerate(self.subscripts) if loop in subscript.factors]
+        if not dims:
+            return Stride.INVARIANT
+        step = self.step(loop)
+        if dims != [len(self.subscripts) - 1] or not 1 <= step <= LARGEST_STEP:
+            return Stride.OTHER
+        return Stride.UNIT if step == 1 else Stride.STEPPED
+
+    def step(self, loop: int) -> int:
+        """How many elements of the last dimension lie between one iteration of `loop` and the next."""
+        return self.subscripts[-1].factors.get(loop, 0) if self.subscripts else 0
+
+    def advances(self, loop: int, single: Collection[int] = ()) -> bool:
+        """Whether some index depends on `loop` alone, so that each iteration is at an element of its own. Those of one
+        iteration, `single`, do not count."""
+        return any(
+            subscript.factors.get(loop) and all(other == loop or other in single for other in subscript.factors)
+            for subscript in self.subscripts
+        )
+
+    def plain_loops(self) -> tuple[int | None, ...]:
+        """For each index the loop that it is, or None."""
+        return tuple(subscript.plain_loop() for subscript in self.subscripts)
+
+
+@dataclass
+class Statement:
+    """A `linalg.generic` on memrefs. `initial` holds the values of absorbed fills, one entry per output."""
+
+    op: linalg.ops.GenericOp
+    inputs: tuple[Access, ...]
+    outputs: tuple[Access, ...]
+    extents: tuple[int, ...]
+    kinds: tuple[LoopKind, ...]
+    initial: list[SSAValue | None] = field(default_factory=list)
+
+    @property
+    def body(self) -> Block:
+        return self.op.body.block
+
+    @property
+    def accumulators(self) -> tuple[BlockArgument, ...]:
+        """The block arguments that stand for the outputs so far."""
+        return self.body.args[len(self.inputs) :]
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        return self.inputs + self.outputs
+
+    def loops(self, kind: LoopKind) -> list[int]:
+        """The loops of one kind, outermost first."""
+        return [loop for loop, k in enumerate(self.kinds) if k is kind]
+
+    def reads_output(self, position: int) -> bool:
+        """Whether what an output holds before matters: the body asks for it, or a reduction loop may be empty."""
+        return self.accumulators[position].first_use is not None or LoopKind.REDUCTION in self.kinds
+
+    def body_loads(self) -> list[memref.LoadOp]:
+        """The reads at computed indices."""
+        return [op for op in self.body.walk() if isinstance(op, memref.LoadOp)]
+
+    def selection(self, loop: int) -> Selection | None:
+        """The selection of the best iteration of `loop`, if that is the only reduction and all that the body does."""
+        reductions = [known for known in self.loops(LoopKind.REDUCTION) if known == loop or self.extents[known] != 1]
+        if reductions != [loop] or isinstance(self.extents[loop], Size) or self.loops(LoopKind.SEQUENTIAL):
+            return None
+        return selection_of(self.body, self.accumulators)
+
+    def divides_integers(self) -> bool:
+        """Whether lanes that are masked off could trap."""
+        return any(isinstance(op, DIVISIONS) for op in self.body.ops)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function: statements and other ops (scatter loops) in order, and the buffers that live inside it.
+
+    Scalars and views of arguments are no items: they precede everything."""
+
+    function: func.FuncOp
+    items: list[Statement | Operation]
+    intermediates: list[memref.AllocOp]
+
+    @property
+    def name(self) -> str:
+        return self.function.sym_name.data
+
+    @property
+    def statements(self) -> list[Statement]:
+        return [item for item in self.items if isinstance(item, Statement)]
+
+    def runs_together(self) -> bool:
+        """Whether loops that the statements share are worth one nest: there are several statements, or intermediates,
+        which it keeps small."""
+        statements = self.statements
+        return (len(statements) > 1 or bool(self.intermediates)) and len(statements) == len(self.items)
+
+
+def kernels_of(module: Operation) -> list[func.FuncOp]:
+    """The kernel functions of a module that have a body."""
+    return [
+        op
+        for region in module.regions
+        for op in region.block.ops
+        if isinstance(op, func.FuncOp) and "kernel" in op.attributes and op.body.blocks
+    ]
+
+
+def buffer_shape(buffer: SSAValue) -> tuple[int, ...]:
+    """The shape of a memref."""
+    assert isinstance(buffer.type, MemRefType)
+    return buffer.type.get_shape()
+
+
+def element_type(buffer: SSAValue) -> Attribute:
+    """The element type of a memref."""
+    assert isinstance(buffer.type, MemRefType)
+    return buffer.type.element_type
+
+
+def root_of(buffer: SSAValue) -> SSAValue:
+    """The buffer that `buffer` is a view of."""
+    while isinstance(owner := buffer.owner, memref.CollapseShapeOp):
+        buffer = owner.src
+    return buffer
+
+
+def read_kernel(function: func.FuncOp) -> Kernel:
+    """The statements of `function`, whose fills and copies become generics or initial values."""
+    items: list[Statement | Operation] = []
+    intermediates: list[memref.AllocOp] = []
+    fills: dict[SSAValue, linalg.ops.FillOp] = {}
+    preamble: set[SSAValue] = set(function.body.block.args)
+    for op in list(function.body.block.ops):
+        match op:
+            case linalg.ops.FillOp():
+                fills[root_of(op.outputs[0])] = op
+                items.append(op)
+            case memref.CopyOp():
+                _touch(op, fills)
+                items.append(read_statement(_copy_as_generic(op)))
+            case linalg.ops.GenericOp():
+                statement = read_statement(op)
+                absorbed = _absorb_fills(statement, fills)
+                items = [item for item in items if item not in absorbed]
+                items.append(statement)
+            case memref.AllocOp():
+                intermediates.append(op)
+            case func.ReturnOp() | memref.DeallocOp():
+                pass
+            case _ if _is_preamble(op, preamble):
+                preamble.update(op.results)
+            case _:
+                _touch(op, fills)
+                items.append(op)
+    items = [read_statement(_fill_as_generic(i)) if isinstance(i, linalg.ops.FillOp) else i for i in items]
+    return Kernel(function, items, intermediates)
+
+
+def _is_preamble(op: Operation, preamble: set[SSAValue]) -> bool:
+    """Whether `op` is a scalar or a view that depends on nothing but arguments and constants."""
+    movable = op.name.startswith("arith.") or isinstance(op, memref.CollapseShapeOp)
+    return movable and all(operand in preamble for operand in op.operands)
+
+
+def touched_buffers(op: Operation) -> set[SSAValue]:
+    """The buffers that `op` or an op inside it uses."""
+    return {root_of(v) for inner in op.walk() for v in inner.operands if isinstance(v.type, MemRefType)}
+
+
+def _touch(op: Operation, fills: dict[SSAValue, linalg.ops.FillOp]) -> None:
+    for buffer in touched_buffers(op):
+        fills.pop(buffer, None)
+
+
+def _absorb_fills(statement: Statement, fills: dict[SSAValue, linalg.ops.FillOp]) -> list[linalg.ops.FillOp]:
+    """Take the values of pending fills that `statement` overwrites as a whole; forget those of what it touches."""
+    taken: list[linalg.ops.FillOp] = []
+    read = {root_of(a.buffer) for a in statement.inputs} | {root_of(op.memref) for op in statement.body_loads()}
+    for position, output in enumerate(statement.outputs):
+        fill = fills.get(root_of(output.buffer))
+        if fill is not None and root_of(output.buffer) not in read and _covers(statement, output):
+            statement.initial[position] = fill.inputs[0]
+            taken.append(fill)
+    _touch(statement.op, fills)
+    return taken
+
+
+def _covers(statement: Statement, output: Access) -> bool:
+    if LoopKind.SEQUENTIAL in statement.kinds:
+        return False
+    return all(
+        size == 1 or (loop is not None and statement.extents[loop] == size)
+        for size, loop in zip(output.shape, output.plain_loops(), strict=True)
+    )
+
+
+def read_statement(op: linalg.ops.GenericOp) -> Statement:
+    """Describe a generic. Raises `ValueError` where a loop has no extent, or two."""
+    count = len(op.inputs)
+    is_used = [argument.first_use is not None or n >= count for n, argument in enumerate(op.body.block.args)]
+    accesses = [
+        Access(operand, tuple(subscript_of(expression) for expression in attribute.data.results), used)
+        for operand, attribute, used in zip(op.operands, op.indexing_maps.data, is_used, strict=True)
+    ]
+    extents = _extents(op, accesses)
+    inputs, outputs = tuple(accesses[:count]), tuple(accesses[count:])
+    single = [loop for loop, extent in enumerate(extents) if extent == 1]
+    kinds = tuple(
+        _kind(loop, iterator.data, extents, outputs, single) for loop, iterator in enumerate(op.iterator_types.data)
+    )
+    return Statement(op, inputs, outputs, extents, kinds, [None] * len(outputs))
+
+
+def _extents(op: linalg.ops.GenericOp, accesses: Sequence[Access]) -> tuple[int, ...]:
+    extents: list[int | None] = [None] * len(op.iterator_types.data)
+    for access in accesses:
+        for size, loop in zip(access.shape, access.plain_loops(), strict=True):
+            if loop is None:
+                continue
+            if extents[loop] not in (None, size):
+                raise ValueError(f"linalg.generic: loop d{loop} has extent {extents[loop]} and {size}")
+            extents[loop] = size
+    known = tuple(extent for extent in extents if extent is not None)
+    if len(known) != len(extents):
+        raise ValueError(f"linalg.generic: loop d{extents.index(None)} is no index of any operand, so it has no extent")
+    return known
+
+
+def _kind(
+    loop: int, iterator: IteratorType, extents: Sequence[int], outputs: Sequence[Access], single: Collection[int]
+) -> LoopKind:
+    if extents[loop] == 1 and iterator is IteratorType.PARALLEL:
+        return LoopKind.PARALLEL
+    if iterator is IteratorType.PARALLEL and all(output.advances(loop, single) for output in outputs):
+        return LoopKind.PARALLEL
+    if any(loop in output.loops() for output in outputs):
+        return LoopKind.SEQUENTIAL
+    return LoopKind.REDUCTION
+
+
+def subscript_of(expression: AffineExpr) -> Subscript:
+    """The index that `expression` is. Raises `ValueError` if it is no sum of loops times constants."""
+    factors: dict[int, int] = {}
+
+    def add(part: AffineExpr, factor: int) -> int:
+        match part:
+            case AffineDimExpr():
+                factors[part.position] = factors.get(part.position, 0) + factor
+                return 0
+            case AffineConstantExpr():
+                return part.value * factor
+            case AffineBinaryOpExpr(AffineBinaryOpKind.Add, lhs, rhs):
+                return add(lhs, factor) + add(rhs, factor)
+            case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, lhs, AffineConstantExpr() as rhs):
+                return add(lhs, factor * rhs.value)
+            case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, AffineConstantExpr() as lhs, rhs):
+                return add(rhs, factor * lhs.value)
+            case _:
+                raise ValueError(f"linalg.generic: index {expression} is no sum of loops times constants")
+
+    return Subscript(factors, add(expression, 1))
+
+
+def _as_generic(
+    op: Operation, inputs: Sequence[SSAValue], output: SSAValue, stored: SSAValue | None
+) -> linalg.ops.GenericOp:
+    generic = _elementwise(inputs, output, stored)
+    generic.location = op.location
+    assert op.parent is not None
+    op.parent.insert_op_before(generic, op)
+    op.detach()
+    op.erase()
+    return generic
+
+
+def _elementwise(inputs: Sequence[SSAValue], output: SSAValue, stored: SSAValue | None) -> linalg.ops.GenericOp:
+    rank = len(buffer_shape(output))
+    identity = AffineMapAttr(AffineMap.identity(rank))
+    body = Block(arg_types=[element_type(v) for v in (*inputs, output)])
+    body.add_op(linalg.ops.YieldOp(body.args[0] if stored is None else stored))
+    return linalg.ops.GenericOp.create(
+        operands=[*inputs, output],
+        properties={
+            "indexing_maps": ArrayAttr([identity] * (len(inputs) + 1)),
+            "iterator_types": ArrayAttr([IteratorTypeAttr(IteratorType.PARALLEL)] * rank),
+            "operandSegmentSizes": DenseArrayBase.from_list(i32, [len(inputs), 1]),
+        },
+        regions=[Region(body)],
+    )
+
+
+def filling(output: SSAValue, stored: SSAValue) -> Statement:
+    """A statement, in no block, that writes `stored` to each element of `output`."""
+    return read_statement(_elementwise((), output, stored))
+
+
+def adding(output: SSAValue, other: SSAValue) -> Statement:
+    """A statement, in no block, that adds the elements of `other`, floats, to those of `output`."""
+    op = _elementwise((other,), output, None)
+    body = op.body.block
+    yielded = body.last_op
+    assert yielded is not None
+    total = arith.AddfOp(body.args[1], body.args[0])
+    body.insert_op_before(total, yielded)
+    yielded.operands = [total.result]
+    return read_statement(op)
+
+
+def _fill_as_generic(op: linalg.ops.FillOp) -> linalg.ops.GenericOp:
+    return _as_generic(op, (), op.outputs[0], op.inputs[0])
+
+
+def _copy_as_generic(op: memref.CopyOp) -> linalg.ops.GenericOp:
+    return _as_generic(op, (op.source,), op.destination, None)
+
+
+def lies_across(access: Access, vector: int, across: int | None) -> bool:
+    """Whether an access has unit stride along `across` and none along `vector`: a tile of it can be transposed."""
+    return across is not None and access.stride(vector) is Stride.OTHER and access.stride(across) is Stride.UNIT
+
+
+def vector_obstacle(
+    statement: Statement, loop: int, across: int | None = None, packed: Collection[int] = ()
+) -> str | None:
+    """Why the iterations of `loop` cannot be the lanes of vectors; None if they can.
+
+    Inputs that have unit stride along `across` instead, a parallel loop, are no obstacle, nor are those at the
+    positions `packed`, which are copied to where they are contiguous.
+    """
+    kind = statement.kinds[loop]
+    for number, access in enumerate(statement.accesses):
+        if number in packed:
+            continue
+        stride = access.stride(loop)
+        if access in statement.inputs and lies_across(access, loop, across):
+            if isinstance(statement.extents[loop], Size) or LoopKind.REDUCTION in statement.kinds:
+                return f"tiles of {access.buffer.type} are not transposed where sizes are open or loops reduce"
+            stride = Stride.UNIT
+        if stride is Stride.OTHER:
+            return f"an access to {access.buffer.type} has no unit stride along it"
+        if stride is Stride.STEPPED and isinstance(statement.extents[loop], Size):
+            return f"an access to {access.buffer.type} steps over elements, as often as only the launch tells"
+        if stride is Stride.STEPPED and element_type(access.buffer) == i1:
+            return "an i1 element is a byte in memory and a bit in a vector"
+    if kind is LoopKind.REDUCTION:
+        for accumulator in () if statement.selection(loop) else statement.accumulators:
+            if combining_kind(statement.body, accumulator) is None:
+                return "an output is not combined by one associative op"
+    elif any(output.stride(loop) is not Stride.UNIT for output in statement.outputs):
+        return "an output does not advance along it"
+    written = {root_of(output.buffer): output.subscripts for output in statement.outputs}
+    if any(written.get(root_of(a.buffer), a.subscripts) != a.subscripts for a in statement.inputs):
+        return "the op reads a buffer that it writes at another index"
+    return _body_obstacle(statement, loop)
+
+
+def _body_obstacle(statement: Statement, loop: int) -> str | None:
+    varying: set[SSAValue] = {
+        argument
+        for argument, access in zip(statement.body.args, statement.accesses, strict=True)
+        if access.stride(loop) is not Stride.INVARIANT
+    }
+    if statement.kinds[loop] is LoopKind.REDUCTION:
+        varying.update(statement.accumulators)
+    for op in statement.body.ops:
+        depends = any(operand in varying for operand in op.operands)
+        match op:
+            case linalg.ops.YieldOp():
+                continue
+            case linalg.ops.IndexOp():
+                depends = op.dim.value.data == loop
+            case memref.LoadOp():
+                last = op.indices[-1] if op.indices else None
+                if any(i in varying for i in op.indices[:-1]) or (last in varying and not is_index_of(last, loop)):
+                    return "the body reads at an index that varies along it"
+            case _:
+                if op.regions or op.name.partition(".")[0] not in ("arith", "math"):
+                    return f"the body contains {op.name}"
+        if depends:
+            varying.update(op.results)
+    return None
+
+
+def is_index_of(value: SSAValue | None, loop: int) -> bool:
+    """Whether `value` is the `linalg.index` of `loop`."""
+    return value is not None and isinstance(value.owner, linalg.ops.IndexOp) and value.owner.dim.value.data == loop

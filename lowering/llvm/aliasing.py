@@ -1,0 +1,149 @@
+"""What the calls of a module promise about a function's pointer arguments: `noalias`, alignment and size.
+
+An argument is `noalias` unless some call passes memory that may overlap with another argument of the same call. Two
+arguments of `main` are different memory, except for an output and the input whose buffer it may be given (`donations`).
+Two views of the arena overlap when their byte ranges do. An operand that cannot be traced to one buffer (a block
+argument other than those of `main`, the result of control flow) may overlap with every other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, ModuleOp, SymbolRefAttr
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.dialects.memref import AllocaOp, AllocOp, GetGlobalOp, ViewOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from tenon.dialects.types.size import Size, is_at_most
+from tenon.lowering.llvm.types import byte_size, llvm_type
+
+BUFFER_ALIGNMENT = 64
+"""Alignment in bytes of the arena, of constants and of stack slots."""
+
+_KEEPS_START = frozenset({"memref.cast", "memref.collapse_shape", "memref.expand_shape", "memref.assume_alignment"})
+_MOVES = frozenset({"memref.reinterpret_cast", "memref.subview"})
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A part of a buffer: bytes `start` to `end` of `root`; `root` None may be any memory at all."""
+
+    root: object
+    start: int
+    end: int
+    alignment: int
+
+    def overlaps(self, other: Memory) -> bool:
+        """Whether the two may share a byte."""
+        if self.start == self.end or other.start == other.end:
+            return False
+        if self.root is None or other.root is None:
+            return True
+        if self.root != other.root:
+            return False
+        return not is_at_most(other.end, self.start) and not is_at_most(self.end, other.start)
+
+
+@dataclass(slots=True)
+class PointerFacts:
+    """What holds for one pointer argument in every call of its function."""
+
+    noalias: bool
+    alignment: int
+
+
+def pointer_facts(module: ModuleOp, entries: Sequence[FuncOp]) -> dict[tuple[str, int], PointerFacts]:
+    """The facts for each pointer argument of each function that is called, by function name and argument number;
+    `entries` are called from outside."""
+    roots = {argument: root for entry in entries for argument, root in _roots_of_arguments(entry).items()}
+    facts: dict[tuple[str, int], PointerFacts] = {}
+    for function in module.ops:
+        if not isinstance(function, FuncOp) or not function.body.blocks:
+            continue
+        for op in function.walk():
+            if isinstance(op, CallOp):
+                _add_call(facts, op, roots)
+    return facts
+
+
+def pointer_attributes(memref_type: MemRefType, facts: PointerFacts | None) -> str:
+    """What a pointer parameter of this type is declared to be."""
+    natural = llvm_type(memref_type.element_type).bytes
+    alignment = max(natural, facts.alignment) if facts is not None else natural
+    noalias = "noalias " if facts is not None and facts.noalias else ""
+    size = _reachable_bytes(memref_type)
+    dereferenceable = f"dereferenceable({size}) " if not isinstance(size, Size) and size else ""
+    return f"{noalias}align {alignment} {dereferenceable}"
+
+
+def _reachable_bytes(memref_type: MemRefType) -> int:
+    """Bytes from the first to the last element of a dense memref; none are claimed for a strided view."""
+    return byte_size(memref_type) if memref_type.layout.name == "none" else 0
+
+
+def _add_call(facts: dict[tuple[str, int], PointerFacts], call: CallOp, roots: dict[SSAValue, object]) -> None:
+    callee: SymbolRefAttr = call.callee
+    memories = {
+        number: memory_of(operand, roots)
+        for number, operand in enumerate(call.operands)
+        if isinstance(operand.type, MemRefType)
+    }
+    for number, memory in memories.items():
+        overlaps = any(memory.overlaps(other) for rival, other in memories.items() if rival != number)
+        key = (callee.root_reference.data, number)
+        known = facts.setdefault(key, PointerFacts(True, BUFFER_ALIGNMENT))
+        known.noalias = known.noalias and not overlaps
+        known.alignment = gcd(known.alignment, memory.alignment)
+
+
+def _roots_of_arguments(entry: FuncOp) -> dict[SSAValue, object]:
+    """The buffer behind each argument of an entry: its number, or that of the input that is donated to it."""
+    arguments = entry.body.block.args
+    roots: dict[SSAValue, object] = {argument: argument.index for argument in arguments}
+    donations, inputs = entry.attributes.get("donations"), entry.attributes.get("num_inputs")
+    if isinstance(donations, DenseArrayBase) and isinstance(inputs, IntegerAttr):
+        for output, donor in enumerate(donations.get_values()):
+            if donor >= 0:
+                roots[arguments[inputs.value.data + output]] = int(donor)
+    return roots
+
+
+def memory_of(value: SSAValue, roots: dict[SSAValue, object]) -> Memory:
+    """The memory that a memref value can reach, as far as it can be traced."""
+    assert isinstance(value.type, MemRefType)
+    natural = llvm_type(value.type.element_type).bytes
+    owner = value.owner
+    if isinstance(value, BlockArgument):
+        is_arena = value in roots and value.type.element_type.name == "integer_type" and _is_last_argument(value)
+        size = byte_size(value.type) if value in roots else 1
+        return Memory(roots.get(value), 0, size, BUFFER_ALIGNMENT if is_arena else natural)
+    assert isinstance(owner, Operation)
+    if isinstance(owner, ViewOp):
+        return _memory_of_view(owner, memory_of(owner.source, roots), natural)
+    if owner.name in _KEEPS_START:
+        return memory_of(owner.operands[0], roots)
+    if owner.name in _MOVES:
+        source = memory_of(owner.operands[0], roots)
+        return Memory(source.root, source.start, source.end, gcd(source.alignment, natural))
+    if isinstance(owner, GetGlobalOp):
+        return Memory(owner.name_.root_reference.data, 0, byte_size(value.type), BUFFER_ALIGNMENT)
+    if isinstance(owner, AllocOp | AllocaOp):
+        return Memory(owner, 0, byte_size(value.type), BUFFER_ALIGNMENT)
+    return Memory(None, 0, 1, natural)
+
+
+def _is_last_argument(argument: BlockArgument) -> bool:
+    return argument.index == len(argument.block.args) - 1
+
+
+def _memory_of_view(view: ViewOp, source: Memory, natural: int) -> Memory:
+    shift = view.byte_shift.owner
+    value = shift.properties.get("value") if isinstance(shift, Operation) else None
+    if not isinstance(value, IntegerAttr):
+        return Memory(source.root, source.start, source.end, natural)
+    start = source.start + value.value.data
+    assert isinstance(view.result.type, MemRefType)
+    return Memory(source.root, start, start + byte_size(view.result.type), gcd(source.alignment, value.value.data))

@@ -1,0 +1,209 @@
+"""Parallel loops with the attribute `threads`: each of their iterations is a chunk that some thread runs.
+
+The body becomes a function of its own, `@kernel_0_chunk1`, which takes the values of the function around it that it
+uses and the number of its chunk; a second one, `@kernel_0_part1(ptr %context, i64 %chunk)`, takes these values out of a
+structure on the stack and calls it. So what is known of pointers stays known: they are parameters again, `noalias`
+where no other captured pointer reaches their memory. Stack slots of the body are of each chunk. The loop itself is a
+call of `void @tenon_parallel_for(ptr function, ptr context, i64 chunks)`, which returns when all chunks are done; it is
+left to the process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from tenon.lowering.llvm.aliasing import BUFFER_ALIGNMENT, PointerFacts, memory_of, pointer_attributes
+from tenon.lowering.llvm.control import CONTROL_HANDLERS
+from tenon.lowering.llvm.function import FunctionWriter, Handler, braces
+from tenon.lowering.llvm.types import I64, POINTER, LlvmType
+from tenon.lowering.loop_passes.cut_loops import THREADS
+
+_PARALLEL_FOR = "tenon_parallel_for"
+_serial_loop = CONTROL_HANDLERS["scf.parallel"]
+
+
+def _parallel(writer: FunctionWriter, op: Operation) -> None:
+    assert isinstance(op, scf.ParallelOp)
+    if THREADS not in op.attributes:
+        _serial_loop(writer, op)
+        return
+    if op.results:
+        raise ValueError(f"emit_llvm: scf.parallel in {writer.name} has {len(op.results)} results and threads")
+    captured = _Captured.of(writer, op)
+    context = captured.store(writer)
+    chunks = "1"
+    for count in _counts(writer, op):
+        chunks = _product(writer, chunks, count)
+    number = writer.fresh("")
+    chunk, part = f"{writer.name}_chunk{number}", f"{writer.name}_part{number}"
+    writer.declare(f"declare void @{_PARALLEL_FOR}(ptr, ptr, i64)")
+    writer.effect(f"call void @{_PARALLEL_FOR}(ptr @{part}, ptr {context}, i64 {chunks})")
+    writer.module.functions += [
+        _chunk_function(writer, op, chunk, captured),
+        captured.load_and_call(part, chunk, writer.attributes),
+    ]
+
+
+THREAD_HANDLERS: dict[str, Handler] = {"scf.parallel": _parallel}
+
+
+@dataclass(frozen=True, slots=True)
+class _Captured:
+    """The values from around a loop that it uses, without constants: types and operands, in the order of use."""
+
+    values: dict[str, SSAValue | None]
+    """By the LLVM operand; several values may be one operand. None: a size."""
+    types: dict[str, LlvmType]
+    free: list[SSAValue]
+    """All values from around the loop, constants as well."""
+
+    @staticmethod
+    def of(writer: FunctionWriter, loop: scf.ParallelOp) -> _Captured:
+        found = _Captured({}, {}, _free_values(loop))
+        for value in found.free:
+            text = writer.values[value]
+            if text.startswith("%"):
+                found.values.setdefault(text, value)
+                found.types[text] = writer.type_of(value)
+        for text in writer.sizes.values():
+            found.values.setdefault(text, None)
+            found.types[text] = I64
+        return found
+
+    def offsets(self) -> list[int]:
+        """Where each value lies in the structure, and how long that is."""
+        offsets, end = [], 0
+        for value_type in self.types.values():
+            alignment = _alignment(value_type)
+            start = -(-end // alignment) * alignment
+            offsets.append(start)
+            end = start + _bytes(value_type)
+        return [*offsets, max(end, 1)]
+
+    def store(self, writer: FunctionWriter) -> str:
+        """Put the values into a structure on the stack; its pointer."""
+        *offsets, size = self.offsets()
+        context = writer.stack_slot(size)
+        for offset, (text, value_type) in zip(offsets, self.types.items(), strict=True):
+            slot = writer.offset_pointer(context, str(offset), "i8")
+            writer.effect(f"store {value_type.text} {text}, ptr {slot}, align {_alignment(value_type)}")
+        return context
+
+    def load_and_call(self, part: str, chunk: str, attributes: str) -> str:
+        """The function that the pool calls."""
+        lines, arguments = [], []
+        for number, (offset, value_type) in enumerate(zip(self.offsets()[:-1], self.types.values(), strict=True)):
+            text = value_type.text
+            lines.append(f"  %p{number} = getelementptr inbounds i8, ptr %context, i64 {offset}")
+            lines.append(f"  %a{number} = load {text}, ptr %p{number}, align {_alignment(value_type)}")
+            arguments.append(f"{text} %a{number}")
+        call = f"  call void @{chunk}({', '.join([*arguments, 'i64 %chunk'])})"
+        return braces(
+            f"define internal void @{part}(ptr noalias readonly %context, i64 %chunk) {attributes} {{",
+            [*lines, call, "  ret void"],
+        )
+
+
+def _bytes(value_type: LlvmType) -> int:
+    """What a store writes; masks are whole bytes."""
+    return -(-value_type.bits * (value_type.lanes or 1) // 8)
+
+
+def _alignment(value_type: LlvmType) -> int:
+    return min(1 << (_bytes(value_type) - 1).bit_length(), BUFFER_ALIGNMENT)
+
+
+def _free_values(loop: scf.ParallelOp) -> list[SSAValue]:
+    """The values that `loop` uses and that are computed outside of it, each once."""
+    inside: set[SSAValue] = set()
+    free: dict[SSAValue, None] = {}
+    for op in loop.walk():
+        free.update((operand, None) for operand in op.operands if operand not in inside)
+        if op is not loop:
+            inside.update(op.results)
+        for region in op.regions:
+            for block in region.blocks:
+                inside.update(block.args)
+    return list(free)
+
+
+def _counts(writer: FunctionWriter, loop: scf.ParallelOp) -> list[str]:
+    """How often each dimension runs."""
+    counts: list[str] = []
+    for bounds in zip(loop.lowerBound, loop.upperBound, loop.step, strict=True):
+        lower, upper, step = (writer.values[bound] for bound in bounds)
+        if not any(text.startswith("%") for text in (lower, upper, step)):
+            counts.append(str(max(0, -((int(lower) - int(upper)) // int(step)))))
+            continue
+        distance = writer.emit(f"sub i64 {upper}, {lower}")
+        positive = writer.call_intrinsic("smax.i64", I64, [(I64, distance), (I64, "0")])
+        beyond = writer.emit(f"add i64 {positive}, {step}")
+        counts.append(writer.emit(f"udiv i64 {writer.emit(f'sub i64 {beyond}, 1')}, {step}"))
+    return counts
+
+
+def _product(writer: FunctionWriter, left: str, right: str) -> str:
+    if left.startswith("%") or right.startswith("%"):
+        return right if left == "1" else writer.emit(f"mul nsw i64 {left}, {right}")
+    return str(int(left) * int(right))
+
+
+def _chunk_function(outer: FunctionWriter, loop: scf.ParallelOp, name: str, captured: _Captured) -> str:
+    """The body of `loop` for one chunk, as a function of the captured values and the number of the chunk."""
+    writer = FunctionWriter(name, outer.handlers, outer.module, outer.attributes)
+    names = {text: f"%a{number}" for number, text in enumerate(captured.types)}
+    facts = _pointer_facts(outer, captured)
+    for value in captured.free:
+        text = outer.values[value]
+        writer.values[value] = names.get(text, text)
+        if value in outer.integers:
+            writer.integers[value] = outer.integers[value]
+        if text in facts:
+            writer.pointer_facts[value] = facts[text]
+    writer.sizes = {size: names[text] for size, text in outer.sizes.items()}
+    parameters = []
+    for text, value in captured.values.items():
+        attributes = ""
+        if value is not None and isinstance(value.type, MemRefType):
+            attributes = pointer_attributes(value.type, facts[text])
+        parameters.append(f"{captured.types[text].text} {attributes}{names[text]}")
+    _bind_indices(writer, loop)
+    writer.operations(loop.body.block)
+    header = f"define internal void @{name}({', '.join([*parameters, 'i64 %chunk'])}) {writer.attributes} {{"
+    return braces(header, [*writer.finish(), "  ret void"])
+
+
+def _bind_indices(writer: FunctionWriter, loop: scf.ParallelOp) -> None:
+    """The indices of chunk `%chunk`, in row-major order."""
+    left = "%chunk"
+    positions: list[str] = []
+    for count in reversed(_counts(writer, loop)[1:]):
+        positions.append(writer.emit(f"urem i64 {left}, {count}"))
+        left = writer.emit(f"udiv i64 {left}, {count}")
+    indices = zip(loop.body.block.args, [left, *reversed(positions)], loop.lowerBound, loop.step, strict=True)
+    for argument, position, lower, step in indices:
+        index = writer.emit(f"mul nsw i64 {position}, {writer.values[step]}")
+        writer.values[argument] = writer.emit(f"add nsw i64 {index}, {writer.values[lower]}")
+
+
+def _pointer_facts(writer: FunctionWriter, captured: _Captured) -> dict[str, PointerFacts]:
+    """What holds for each captured pointer, by its operand: it is `noalias` if no other one reaches its memory."""
+    roots: dict[SSAValue, object] = {value: value for value, facts in writer.pointer_facts.items() if facts.noalias}
+    memories = {
+        text: memory_of(value, roots)
+        for text, value in captured.values.items()
+        if value is not None and captured.types[text] is POINTER
+    }
+    facts: dict[str, PointerFacts] = {}
+    for text, memory in memories.items():
+        value = captured.values[text]
+        overlaps = any(memory.overlaps(other) for rival, other in memories.items() if rival != text)
+        alignment = memory.alignment
+        if isinstance(value, BlockArgument):
+            alignment = writer.pointer_facts[value].alignment if value in writer.pointer_facts else 1
+        facts[text] = PointerFacts(memory.root is not None and not overlaps, alignment)
+    return facts

@@ -1,0 +1,1 @@
+"""The IR of loops: how it is built and read."""

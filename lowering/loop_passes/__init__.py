@@ -1,0 +1,1 @@
+"""Passes from loops to better loops: threads, streamed stores, prefetches, chains."""

@@ -1,0 +1,171 @@
+"""`vectorize-updates`: loops that update rows at loaded numbers (scatter) do so in vectors.
+
+Before: the loop stage. After: the same, where an innermost loop that updates one row from another is over vectors of
+`vector_bits`, and over single elements only behind the last whole one. What is the same for all of the row (its number,
+whether it lies inside) is computed in front of that loop, once per row.
+
+    scf.for %j = %c0 to %c64 step %c1 {          %p = memref.load %rows[%i]
+      %p = memref.load %rows[%i]                 scf.for %j = %c0 to %c64 step %c16 {
+      %a = memref.load %o[%p, %j]                  %a = vector.load %o[%p, %j]
+      %b = memref.load %u[%i, %j]                  %b = vector.load %u[%i, %j]
+      %c = arith.addf %a, %b                       %c = arith.addf %a, %b
+      memref.store %c, %o[%p, %j]                  vector.store %c, %o[%p, %j]
+
+The loop has constant bounds, a step of one, no values that it carries, arithmetic, loads, and one store as its last op.
+What depends on the loop's index is read and written at just that index in the last dimension, so that lanes meet
+different elements, and in the order of the elements nothing changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.dialects import func, memref, scf, vector
+from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType, i1
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from tenon.lowering.function_pass import Change, FunctionPass
+from tenon.lowering.kernels.statement import DIVISIONS, element_type, root_of
+from tenon.lowering.loop_ir.builder import vector_op, vector_type
+from tenon.lowering.loop_ir.nests import constant_int, index_constant
+
+
+@dataclass(frozen=True)
+class VectorizeUpdatesPass(FunctionPass):
+    """Make vectors of `vector_bits` of the loops that update rows; 0: of none."""
+
+    name = "vectorize-updates"
+
+    vector_bits: int = 512
+
+    def change(self, module: ModuleOp) -> Change:
+        bits = self.vector_bits
+        if bits < 0 or bits & (bits - 1):
+            raise ValueError(f"vectorize-updates: vector-bits is {bits}, neither 0 nor a power of two")
+        return self._vectorize
+
+    def _vectorize(self, function: func.FuncOp) -> None:
+        for loop in [inner for inner in function.walk() if isinstance(inner, scf.ForOp)]:
+            update = _Update.of(loop)
+            if update is not None:
+                update.hoist()
+                update.vectorize(self.vector_bits)
+
+
+@dataclass(frozen=True)
+class _Update:
+    """A loop over one row, its body without the terminator, and which of the ops change along it."""
+
+    loop: scf.ForOp
+    ops: tuple[Operation, ...]
+    changing: frozenset[Operation]
+
+    @staticmethod
+    def of(loop: scf.ForOp) -> _Update | None:
+        """The update that `loop` is, if it is one at an index that is data."""
+        *ops, _ = loop.body.block.ops
+        if loop.iter_args or constant_int(loop.step) != 1 or not ops or not isinstance(ops[-1], memref.StoreOp):
+            return None
+        store, index = ops[-1], loop.body.block.args[0]
+        assert isinstance(store, memref.StoreOp)
+        if not store.indices or store.indices[-1] is not index or not isinstance(loop.parent_op(), scf.ForOp):
+            return None
+        values: set[SSAValue] = {index}
+        changing: set[Operation] = set()
+        for op in ops:
+            if not _is_simple(op, store):
+                return None
+            if any(operand in values for operand in op.operands):
+                if not _follows(op, index, values):
+                    return None
+                changing.add(op)
+                values.update(op.results)
+            elif isinstance(op, memref.LoadOp) and root_of(op.memref) is root_of(store.memref):
+                return None
+        if any(place in values for place in store.indices[:-1]):
+            return None
+        return _Update(loop, tuple(ops), frozenset(changing))
+
+    def hoist(self) -> None:
+        """Move what is the same for all of the row in front of the loop."""
+        block = self.loop.parent
+        assert isinstance(block, Block)
+        for op in self.ops:
+            if op not in self.changing:
+                op.detach()
+                block.insert_op_before(op, self.loop)
+
+    def vectorize(self, bits: int) -> None:
+        """Put a loop over vectors in front of the loop, which is left with what does not fill one."""
+        start, end = constant_int(self.loop.lb), constant_int(self.loop.ub)
+        widest = max((_bits(result) for op in self.changing for result in op.results), default=0)
+        if start is None or end is None or not widest or bits < 2 * widest:
+            return
+        width = bits // widest
+        whole = (end - start) // width * width
+        if whole == 0:
+            return
+        builder = Builder(InsertPoint.before(self.loop))
+        middle = index_constant(builder, start + whole)
+        block = Block(arg_types=[IndexType()])
+        inside = Builder(InsertPoint.at_end(block))
+        values: dict[SSAValue, SSAValue] = {self.loop.body.block.args[0]: block.args[0]}
+        for op in self.ops:
+            if op in self.changing:
+                _add_wide(inside, op, values, width)
+        inside.insert(scf.YieldOp())
+        builder.insert(scf.ForOp(self.loop.lb, middle, index_constant(builder, width), [], Region(block)))
+        if start + whole == end:
+            self.loop.detach()
+            self.loop.erase()
+        else:
+            self.loop.operands[0] = middle
+
+
+def _bits(value: SSAValue) -> int:
+    return 8 if value.type == i1 else getattr(value.type, "bitwidth", 64)
+
+
+def _is_simple(op: Operation, store: Operation) -> bool:
+    if op is store or isinstance(op, memref.LoadOp):
+        return True
+    return op.name.startswith("arith.") and not isinstance(op, DIVISIONS) and not op.regions
+
+
+def _follows(op: Operation, index: SSAValue, values: set[SSAValue]) -> bool:
+    """Whether `op` can be done for neighbouring iterations at once."""
+    if isinstance(op, memref.LoadOp | memref.StoreOp):
+        *outer, last = op.indices
+        return last is index and not any(place in values for place in outer)
+    return index not in op.operands and len(op.results) == 1
+
+
+def _add_wide(builder: Builder, op: Operation, values: dict[SSAValue, SSAValue], width: int) -> None:
+    """Add what `op` is for `width` iterations."""
+
+    def wide(value: SSAValue) -> SSAValue:
+        known = values.get(value, value)
+        if isinstance(known.type, VectorType):
+            return known
+        return builder.insert(vector.BroadcastOp(known, vector_type(known.type, width))).vector
+
+    match op:
+        case memref.LoadOp():
+            places = [values.get(place, place) for place in op.indices]
+            kind = vector_type(element_type(op.memref), width)
+            made = vector.LoadOp.create(operands=[op.memref, *places], result_types=[kind])
+        case memref.StoreOp():
+            places = [values.get(place, place) for place in op.indices]
+            made = vector.StoreOp.create(operands=[wide(op.value), op.memref, *places])
+        case _:
+            made = vector_op(type(op)).create(
+                operands=[wide(operand) for operand in op.operands],
+                result_types=[vector_type(result.type, width) for result in op.results],
+                properties=op.properties.copy(),
+                attributes=op.attributes.copy(),
+                location=op.location,
+            )
+    builder.insert(made)
+    values.update(zip(op.results, made.results, strict=True))

@@ -1,0 +1,1 @@
+"""Functions as arithmetic, and the elements of narrow types as bytes."""

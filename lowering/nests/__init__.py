@@ -1,0 +1,1 @@
+"""The loops of a kernel, as its schedule says."""

@@ -1,0 +1,164 @@
+"""Blocks around the register tiles of one statement, and the panels that they share.
+
+    parallel over loops that a packed input depends on, blocks of `jam`, and, unless `pack_jam`, tiles of `vector`:
+      for blocks of the outermost reduction loop:
+        copy the block of input `pack_jam` to a panel
+        for tiles of `vector`, if `pack_jam`:
+          copy the tile of input `pack` to a panel
+          the register tiles of `statement_loops` over what is left
+
+Between blocks of a reduction the outputs hold partial sums, so the initial values are stored first. Blocks that do not
+come out even have nests of their own, so that every bound is a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from xdsl.dialects import memref
+from xdsl.ir import SSAValue
+
+from tenon.lowering.kernels.dot_products import dot_product
+from tenon.lowering.kernels.statement import LoopKind, Statement
+from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps
+from tenon.lowering.nests.body import Buffer, Panel
+from tenon.lowering.nests.group_panels import GroupPanelLoops
+from tenon.lowering.nests.nest import emit_initial_values, emit_statement
+from tenon.lowering.nests.panels import PanelLoops
+from tenon.lowering.schedules.steps import Schedule
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """`steps` along `loop`, each of `size` iterations."""
+
+    loop: int
+    steps: Steps
+    size: int
+
+
+def emit_blocks(
+    builder: LoopBuilder,
+    statement: Statement,
+    schedule: Schedule | None,
+    spans: Sequence[Span],
+    buffers: dict[SSAValue, Buffer],
+) -> None:
+    """Append the loops of `statement` over `spans`, one per loop, to the current block."""
+    empty = any(spans[loop].extent == 0 for loop in statement.loops(LoopKind.REDUCTION))
+    if schedule is None or not schedule.blocked or empty:
+        emit_statement(builder, statement, schedule, spans, buffers)
+    else:
+        if any((place := buffers.get(output.buffer)) and place.memref is None for output in statement.outputs):
+            schedule = replace(schedule, block=None)  # a value in a register holds no partial sums
+        _BlockLoops(builder, statement, schedule, buffers).emit(spans)
+
+
+class _BlockLoops:
+    def __init__(
+        self, builder: LoopBuilder, statement: Statement, schedule: Schedule, buffers: dict[SSAValue, Buffer]
+    ) -> None:
+        self.builder = builder
+        self.statement = statement
+        self.schedule = schedule
+        self.buffers = buffers
+        self.reduction = statement.loops(LoopKind.REDUCTION)[0]
+
+    def emit(self, spans: Sequence[Span]) -> None:
+        schedule, statement = self.schedule, self.statement
+        used = {loop for number in schedule.packed for loop in statement.inputs[number].loops()}
+        outer = [loop for loop in statement.loops(LoopKind.PARALLEL) if loop in used - {schedule.vector, schedule.jam}]
+        around = [_Blocks(loop, Steps(0, spans[loop].extent), 1) for loop in outer]
+        tiles = [[]] if schedule.pack_jam is not None else self.tiles(spans)
+        blocks = [
+            [*around, *rows, *columns] for rows in _blocks(spans, schedule.jam, schedule.jam_block) for columns in tiles
+        ]
+        self.builder.side_by_side([partial(self.nest, block, spans, self.reduce) for block in blocks])
+
+    def tiles(self, spans: Sequence[Span]) -> list[list[_Blocks]]:
+        """The vector loop in tiles, if anything is shared by those along another loop."""
+        schedule = self.schedule
+        size = schedule.width * schedule.unroll if schedule.pack is not None else None
+        return _blocks(spans, schedule.vector, size)
+
+    def nest(self, blocks: Sequence[_Blocks], spans: Sequence[Span], leaf: Callable[[list[Span]], None]) -> None:
+        """Parallel loops over `blocks` around `leaf`, which is given what one iteration spans."""
+
+        def inside(positions: list[Position]) -> None:
+            inner = list(spans)
+            for block, position in zip(blocks, positions, strict=True):
+                inner[block.loop] = spans[block.loop].part(position, block.size)
+            leaf(inner)
+
+        self.builder.parallel([block.steps for block in blocks], inside)
+
+    def reduce(self, spans: list[Span]) -> None:
+        """All blocks of the reduction, in order."""
+        parts = [
+            part for (part,) in _blocks(spans, self.reduction, self.schedule.block or spans[self.reduction].extent)
+        ]
+        if len(parts) == 1 and parts[0].steps.count == 1:
+            self.pack_rows(self.statement, spans)
+            return
+        later = replace(self.statement, initial=[None] * len(self.statement.outputs))
+        if any(value is not None for value in self.statement.initial):
+            emit_initial_values(self.builder, self.statement, self.schedule, spans, self.buffers)
+        for part in parts:
+
+            def body(position: Position, _: list[SSAValue], size: int = part.size) -> Sequence[SSAValue]:
+                inner = list(spans)
+                inner[self.reduction] = spans[self.reduction].part(position, size)
+                self.pack_rows(later, inner)
+                return ()
+
+            self.builder.sequential(part.steps, (), body)
+
+    def pack_rows(self, statement: Statement, spans: list[Span]) -> None:
+        schedule = self.schedule
+        if schedule.pack_jam is None or schedule.jam is None:
+            self.pack_columns(statement, spans, {})
+            return
+        panel = self.pack(statement, schedule.pack_jam, schedule.jam, spans)
+        panels = {schedule.pack_jam: panel}
+
+        def columns_inside(inner: list[Span]) -> None:
+            self.pack_columns(statement, inner, panels)
+
+        self.builder.side_by_side([partial(self.nest, columns, spans, columns_inside) for columns in self.tiles(spans)])
+        self.release(panel)
+
+    def pack_columns(self, statement: Statement, spans: list[Span], panels: dict[int, Panel]) -> None:
+        number, loop = self.schedule.pack, self.schedule.vector
+        if number is None or loop is None:
+            emit_statement(self.builder, statement, self.schedule, spans, self.buffers, panels)
+            return
+        panel = self.pack(statement, number, loop, spans)
+        emit_statement(self.builder, statement, self.schedule, spans, self.buffers, {**panels, number: panel})
+        self.release(panel)
+
+    def pack(self, statement: Statement, number: int, loop: int, spans: Sequence[Span]) -> Panel:
+        width, is_row = self.schedule.width, loop == self.schedule.jam
+        if self.schedule.dot is None:
+            return PanelLoops(self.builder, statement, number, loop, width, spans, self.buffers, is_row=is_row).emit()
+        product, loops = dot_product(statement), (self.schedule.dot, loop)
+        assert product is not None
+        panel = GroupPanelLoops(
+            self.builder, statement, product, number, loops, width, spans, self.buffers, is_row=is_row
+        )
+        return panel.emit()
+
+    def release(self, panel: Panel) -> None:
+        for memory in (panel.memref, panel.corrections):
+            if memory is not None:
+                self.builder.add(memref.DeallocOp.create(operands=(memory,)))
+
+
+def _blocks(spans: Sequence[Span], loop: int | None, size: int | None) -> list[list[_Blocks]]:
+    """A loop in blocks of `size` and what is left of it, each to be a nest of its own; nothing without a size."""
+    if loop is None or size is None:
+        return [[]]
+    full, left = divmod(spans[loop].extent, size)
+    parts = [_Blocks(loop, Steps(0, full, size), size), _Blocks(loop, Steps(full * size, min(left, 1)), left)]
+    return [[part] for part in parts if part.steps.count]

@@ -1,0 +1,311 @@
+"""`convert-structured-to-loops`: structured kernels on memrefs become loops.
+
+Before: the buffered stage; generics may carry a `schedule` (see `loop_schedule`), which is obeyed.
+
+After: the loop stage. A kernel of several statements has one outermost `scf.parallel` over the loops that all of
+them share (`shared_loops`), or none; inside it, the statements' nests in order. A shared loop that some statement
+vectorizes or jams is cut into strips (`strips`), and each strip runs all statements; neighbouring statements without
+tiles along it do the iterations of a strip one by one. `memref.alloc`
+intermediates shrink to a `memref.alloca` of what one iteration of the outer loops needs, or to a scalar; what is too
+large for the stack stays a `memref.alloc`. Callers
+and scatter loops are unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby, product
+from math import lcm
+
+from xdsl.dialects import func, linalg, memref
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from tenon.dialects.types.size import Size
+from tenon.lowering.function_pass import Change, FunctionPass
+from tenon.lowering.kernels.intermediates import place_intermediates, release_intermediates
+from tenon.lowering.kernels.masked_range import read_visible, visible_limits
+from tenon.lowering.kernels.shared_loops import SharedLoop, is_accumulated, shared_loops
+from tenon.lowering.kernels.statement import Kernel, LoopKind, Statement, filling, read_kernel
+from tenon.lowering.loop_ir.builder import Limits, LoopBuilder, Position, Span, Steps
+from tenon.lowering.nests.blocks import emit_blocks
+from tenon.lowering.nests.body import Buffer
+from tenon.lowering.nests.partial_sums import PartialSums, read_block
+from tenon.lowering.schedules.steps import Schedule, read_schedule
+from tenon.lowering.schedules.strips import read_strips, tile_along
+
+
+@dataclass(frozen=True)
+class ConvertStructuredToLoopsPass(FunctionPass):
+    """Turn structured kernels into loops, as their schedules say."""
+
+    name = "convert-structured-to-loops"
+
+    def change(self, module: ModuleOp) -> Change:
+        return _convert_named
+
+
+def _convert_named(function: func.FuncOp) -> None:
+    try:
+        convert_kernel(function)
+    except ValueError as error:
+        raise ValueError(f"kernel @{function.sym_name.data}: {error}") from error
+
+
+def convert_kernel(function: func.FuncOp) -> None:
+    """Replace the statements of a kernel by loops. Raises `ValueError` for a schedule that cannot be obeyed."""
+    _KernelLoops(read_kernel(function)).convert()
+
+
+@dataclass(frozen=True)
+class _Strip:
+    """A range of a shared loop: `steps` of `extent` iterations each, which count from `origin`."""
+
+    steps: Steps
+    extent: int
+    origin: Position = field(default_factory=Position)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Neighbouring statements, the shared loops whose iterations they do one by one, and what flows only in there."""
+
+    statements: tuple[int, ...]
+    loops: frozenset[int]
+    intermediates: list[memref.AllocOp]
+
+
+class _KernelLoops:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.statements = kernel.statements
+        self.schedules = [read_schedule(statement) for statement in self.statements]
+        self.shared = shared_loops(self.statements) if kernel.runs_together() else []
+        self.builder = LoopBuilder(kernel.function.body.block)
+        self.sums: dict[SSAValue, Buffer] = {}
+        """What stands in the place of outputs that are added up to partial sums."""
+
+    def convert(self) -> None:
+        """Rewrite the function's block: what precedes the first statement stays, then come the loops."""
+        entry = self.kernel.function.body.block
+        returned = entry.last_op
+        assert isinstance(returned, func.ReturnOp)
+        replaced: list[Operation] = []
+        for op in list(entry.ops):
+            if isinstance(op, linalg.ops.GenericOp | linalg.ops.FillOp | memref.AllocOp | memref.DeallocOp):
+                op.detach()
+                replaced.append(op)
+        for op in (returned, *self.kernel.items):
+            if isinstance(op, Operation):
+                op.detach()
+        if self.shared:
+            self.emit_shared()
+        else:
+            self.emit_in_order()
+        entry.add_op(returned)
+        for op in reversed(replaced):
+            op.erase()
+
+    def emit_in_order(self) -> None:
+        """Nests without a common loop."""
+        buffers = place_intermediates(self.kernel, {}, self.builder)
+        schedules = iter(self.schedules)
+        for item in self.kernel.items:
+            if isinstance(item, Statement):
+                spans = [Span.whole(extent) for extent in item.extents]
+                emit_blocks(self.builder, item, next(schedules), spans, buffers)
+            else:
+                for source, buffer in buffers.items():
+                    if buffer.memref is not None:
+                        source.replace_uses_with_if(buffer.memref, lambda use, op=item: op.is_ancestor(use.operation))
+                self.builder.add(item)
+        release_intermediates(buffers, self.builder)
+
+    def emit_shared(self) -> None:
+        """One nest over the shared loops for each combination of strips along the parallel ones."""
+        lengths = read_strips(self.kernel.function, self.shared, self.schedules)
+        strips = [self.strips(loop, length) for loop, length in zip(self.shared, lengths, strict=True)]
+        count = sum(not is_accumulated(self.statements, loop) for loop in self.shared)
+        starts = self.take_initial_values()
+        block = read_block(self.kernel.function, self.statements, self.shared)
+        if block is not None:
+            self.emit_partial_sums(lengths, block, starts)
+            return
+
+        def run(combination: tuple[_Strip, ...]) -> None:
+            def inside(at: list[Position]) -> None:
+                spans = [Span(start, Position(), strip.extent) for strip, start in zip(combination, at, strict=True)]
+                if count == len(strips):
+                    self.emit_strip(spans)
+                    return
+                self.emit_initial_values(spans, starts)
+                self.emit_in_sequence(spans, strips[count:])
+
+            self.builder.parallel([strip.steps for strip in combination], inside)
+
+        self.builder.side_by_side([partial(run, combination) for combination in product(*strips[:count])])
+
+    def emit_partial_sums(
+        self, lengths: Sequence[int], block: int, starts: Sequence[tuple[int, int, SSAValue]]
+    ) -> None:
+        """All shared loops in order, but for the outermost: a nest for each `block` iterations of it."""
+        first, *others = self.shared
+        full, left = divmod(self.statements[0].extents[first[0]], block)
+        initial = {(number, output): value for number, output, value in starts}
+        outputs = [
+            (statement, output, initial.get((number, output)), self.schedules[number])
+            for number, statement in enumerate(self.statements)
+            if self.adds_up(number)
+            for output in range(len(statement.outputs))
+        ]
+        sums = PartialSums(self.builder, outputs, full + min(left, 1))
+        inner = [self.strips(loop, length) for loop, length in zip(others, lengths[1:], strict=True)]
+        for steps, rows in ((Steps(0, full), block), (Steps(full, min(left, 1)), left)):
+
+            def inside(at: list[Position], rows: int = rows) -> None:
+                (number,) = at
+                self.sums = sums.of_block(number)
+                sums.emit_start(self.sums)
+                strips = [replace(strip, origin=number.scaled(block)) for strip in self.strips(first, lengths[0], rows)]
+                self.emit_in_sequence((), [strips, *inner])
+
+            self.builder.parallel([steps], inside)
+        self.sums = {}
+        sums.emit_total()
+
+    def emit_in_sequence(self, spans: Sequence[Span], remaining: Sequence[Sequence[_Strip]]) -> None:
+        """All strips along accumulated loops, in order."""
+        if not remaining:
+            self.emit_strip(spans)
+            return
+        for strip in remaining[0]:
+
+            def inside(at: Position, _: list[SSAValue], strip: _Strip = strip) -> Sequence[SSAValue]:
+                self.emit_in_sequence([*spans, Span(strip.origin + at, Position(), strip.extent)], remaining[1:])
+                return ()
+
+            self.builder.sequential(strip.steps, (), inside)
+
+    def take_initial_values(self) -> list[tuple[int, int, SSAValue]]:
+        """What the outputs start from that are added up strip by strip: statement, output and value."""
+        starts: list[tuple[int, int, SSAValue]] = []
+        for number, statement in enumerate(self.statements):
+            if self.adds_up(number):
+                starts += [
+                    (number, output, value) for output, value in enumerate(statement.initial) if value is not None
+                ]
+                statement.initial = [None] * len(statement.initial)
+        return starts
+
+    def emit_initial_values(self, spans: Sequence[Span], starts: Sequence[tuple[int, int, SSAValue]]) -> None:
+        """Store what the outputs start from that are added up strip by strip."""
+        for number, position, value in starts:
+            output = self.statements[number].outputs[position]
+            fill = filling(output.buffer, value)
+            whole = [Span.whole(extent) for extent in fill.extents]
+            for known, span in zip(self.shared, spans, strict=False):
+                whole[output.plain_loops().index(known[number])] = span
+            emit_blocks(self.builder, fill, _along_last(fill, self.schedules[number]), whole, {})
+            fill.op.erase()
+
+    def adds_up(self, number: int) -> bool:
+        """Whether a statement adds up over a shared loop."""
+        return any(self.statements[number].kinds[loop[number]] is LoopKind.REDUCTION for loop in self.shared)
+
+    def strips(self, loop: SharedLoop, size: int, extent: int | None = None) -> list[_Strip]:
+        """The iterations of a shared loop, or `extent` of them, in strips of `size`, and the rest."""
+        extent = self.statements[0].extents[loop[0]] if extent is None else extent
+        full, left = divmod(extent, size)
+        rest = (
+            _Strip(Steps(full * size, left), 1)
+            if isinstance(left, Size)
+            else _Strip(Steps(full * size, min(left, 1)), left)
+        )
+        return [strip for strip in (_Strip(Steps(0, full, size), size), rest) if strip.steps.count != 0]
+
+    def emit_strip(self, spans: Sequence[Span]) -> None:
+        """All statements for one iteration of the outer loops."""
+        runs = self.runs(spans)
+        limits = self.limits(spans)
+        inner = {alloc for run in runs for alloc in run.intermediates}
+        outer = [alloc for alloc in self.kernel.intermediates if alloc not in inner]
+        buffers = place_intermediates(self.kernel, self.lengths(spans), self.builder, outer)
+        for run in runs:
+            self.emit_run(run, spans, limits, buffers | self.sums)
+        release_intermediates(buffers, self.builder)
+
+    def runs(self, spans: Sequence[Span]) -> list[_Run]:
+        """The statements in order; neighbours that have no tiles along a shared loop run its iterations one by one."""
+        single = [
+            frozenset(
+                position
+                for position, (loop, span) in enumerate(zip(self.shared, spans, strict=True))
+                if span.extent != 1 and tile_along(schedule, loop[number]) == 1 and not self.adds_up(number)
+            )
+            for number, schedule in enumerate(self.schedules)
+        ]
+        runs: list[_Run] = []
+        for loops, members in groupby(range(len(single)), key=single.__getitem__):
+            numbers = tuple(members)
+            runs.append(_Run(numbers, loops if len(numbers) > 1 else frozenset(), self.only_in(numbers)))
+        return runs
+
+    def only_in(self, numbers: Sequence[int]) -> list[memref.AllocOp]:
+        """The intermediates that only these statements use."""
+        if len(numbers) < 2:
+            return []
+        inside = {self.statements[number].op for number in numbers}
+        return [
+            alloc
+            for alloc in self.kernel.intermediates
+            if all(use.operation in inside or isinstance(use.operation, linalg.ops.FillOp) for use in alloc.memref.uses)
+        ]
+
+    def limits(self, spans: Sequence[Span]) -> dict[int, Limits]:
+        """For each statement the columns that the rows of a strip see, in whole tiles of all statements."""
+        visible = {number: seen for number, seen in enumerate(map(read_visible, self.statements)) if seen is not None}
+        tile = lcm(*(tile_along(self.schedules[number], seen.loop) for number, seen in visible.items()))
+        found: dict[int, Limits] = {}
+        for number, seen in visible.items():
+            rows = next((span for loop, span in zip(self.shared, spans, strict=True) if loop[number] == seen.row), None)
+            if rows is None:
+                raise ValueError(f"visible: the bounds depend on loop {seen.row}, which the statements do not share")
+            columns = self.statements[number].extents[seen.loop]
+            found[number] = visible_limits(self.builder, seen, rows, columns, tile)
+        return found
+
+    def emit_run(
+        self, run: _Run, spans: Sequence[Span], limits: Mapping[int, Limits], buffers: dict[SSAValue, Buffer]
+    ) -> None:
+        """The statements of `run`, inside of loops over what they do one by one."""
+
+        def inside(positions: list[Position]) -> None:
+            narrowed = list(spans)
+            for position, at in zip(run.loops, positions, strict=True):
+                narrowed[position] = Span(spans[position].start + at, spans[position].local + at, 1)
+            own = place_intermediates(self.kernel, self.lengths(narrowed), self.builder, run.intermediates)
+            for number in run.statements:
+                statement = self.statements[number]
+                whole = [Span.whole(extent) for extent in statement.extents]
+                for known, span in zip(self.shared, narrowed, strict=True):
+                    whole[known[number]] = span
+                if (seen := read_visible(statement)) is not None:
+                    whole[seen.loop] = replace(whole[seen.loop], limits=limits[number])
+                emit_blocks(self.builder, statement, self.schedules[number], whole, buffers | own)
+            release_intermediates(own, self.builder)
+
+        self.builder.parallel([Steps(0, spans[position].extent) for position in run.loops], inside)
+
+    def lengths(self, spans: Sequence[Span]) -> dict[SharedLoop, int]:
+        """How many iterations of each shared loop run together."""
+        return {loop: span.extent for loop, span in zip(self.shared, spans, strict=True)}
+
+
+def _along_last(fill: Statement, schedule: Schedule | None) -> Schedule | None:
+    """Vectors as wide as those of `schedule` along the last dimension of what is filled."""
+    last = len(fill.extents) - 1
+    if schedule is None or schedule.vector is None or fill.extents[last] < schedule.width:
+        return None
+    return Schedule(last, schedule.width)

@@ -1,0 +1,162 @@
+"""Copies of what a block of iterations reads of an input, in the order in which the register tiles read it.
+
+A panel is a `memref.alloc` with a dimension for each reduction loop of the input and one for the iterations that share
+it. Vectors of columns are read along these, so they come last; of rows one element is read at a time, step by step, so
+the reduction comes last: a tile reads as many streams as it has rows, and no lines or pages beside them. The last
+dimension is padded to whole vectors. How a panel is filled depends on what is contiguous in the input:
+
+- neighbours along the last loop of the panel: rows of vectors are copied;
+- neighbours along another one: squares of `width` vectors are transposed in registers;
+- neither: elements are copied one by one.
+
+Lanes that pad the last vector hold anything: what is computed with them is not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects import memref, vector
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, VectorType, i32
+from xdsl.ir import SSAValue
+
+from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride, element_type
+from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps
+from tenon.lowering.nests.body import ONE_LANE, BodyEmitter, Buffer, Lanes, Panel, Point
+from tenon.lowering.nests.transposed_tiles import transposed
+from tenon.lowering.schedules.rows import CACHE_BYTES, batch_bytes
+
+LARGEST_ROW = 8
+"""Vectors of a row that are copied without a loop."""
+ROWS_AHEAD = 16
+"""Rows between what is copied and what is fetched from an input that outgrows the cache: its rows lie apart, which the
+processor does not foresee across pages."""
+
+
+class PanelLoops:
+    """The loops that copy input `number` for `spans` to a panel of the iterations of `loop`: rows, or columns."""
+
+    def __init__(
+        self,
+        builder: LoopBuilder,
+        statement: Statement,
+        number: int,
+        loop: int,
+        width: int,
+        spans: Sequence[Span],
+        buffers: Mapping[SSAValue, Buffer],
+        *,
+        is_row: bool,
+    ) -> None:
+        self.builder = builder
+        self.body = BodyEmitter(builder, statement, dict(buffers), fuse_products=False)
+        self.statement = statement
+        self.access: Access = statement.inputs[number]
+        self.width = width
+        self.spans = spans
+        self.origin = Point(tuple(s.start for s in spans), tuple(s.local for s in spans))
+        used = self.access.loops()
+        reductions = [r for r in statement.loops(LoopKind.REDUCTION) if r in used]
+        self.loops = (loop, *reductions) if is_row else (*reductions, loop)
+        *self.outer, self.last = self.loops
+        self.is_far = width > 1 and batch_bytes(statement, self.access) > CACHE_BYTES
+
+    def emit(self) -> Panel:
+        """Allocate the panel and fill it."""
+        padded = -(-self.spans[self.last].extent // self.width) * self.width
+        shape = [*(self.spans[loop].extent for loop in self.outer), padded]
+        alloc = memref.AllocOp.create(
+            result_types=(MemRefType(element_type(self.access.buffer), shape),),
+            properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])},
+        )
+        self.panel = Panel(self.builder.value(alloc), self.loops, tuple(self.spans[loop].start for loop in self.loops))
+        contiguous = next((loop for loop in self.outer if self.access.stride(loop) is Stride.UNIT), None)
+        if self.access.stride(self.last) is not Stride.OTHER:
+            self.copy_rows()
+        elif contiguous is not None and self.width > 1:
+            self.copy_squares(contiguous)
+        else:
+            self.copy_elements()
+        return self.panel
+
+    def at(self, distances: Mapping[int, Position]) -> Point:
+        """The point at `distances` from the start of the panel."""
+        point = self.origin
+        for loop, distance in distances.items():
+            span = self.spans[loop]
+            point = point.at(loop, span.start + distance, span.local + distance)
+        return point
+
+    def store(self, value: SSAValue, distances: Mapping[int, Position]) -> None:
+        """Write an element, or a vector along the panel's last loop."""
+        indices = [self.builder.index(distances[loop]) for loop in self.panel.loops]
+        op = vector.StoreOp if isinstance(value.type, VectorType) else memref.StoreOp
+        self.builder.add(op.create(operands=(value, self.panel.memref, *indices)))
+
+    def over(self, loops: Sequence[int]) -> list[Steps]:
+        """All iterations of `loops`."""
+        return [Steps(0, self.spans[loop].extent) for loop in loops]
+
+    def vectors(self, loop: int) -> list[tuple[Steps, int]]:
+        """The iterations of `loop` as vectors: where they start, and how many of their lanes there are."""
+        full, rest = divmod(self.spans[loop].extent, self.width)
+        parts = [(Steps(0, full, self.width), self.width), (Steps(full * self.width, min(rest, 1)), rest)]
+        return [(steps, lanes) for steps, lanes in parts if steps.count]
+
+    # Neighbours along the panel's last loop
+
+    def copy_rows(self) -> None:
+        parts = self.vectors(self.last)
+        extent = self.spans[self.last].extent
+        if extent <= LARGEST_ROW * self.width:
+            parts = [(Steps(s.start + n * s.step, 1), lanes) for s, lanes in parts for n in range(s.count)]
+
+        def row(positions: list[Position]) -> None:
+            distances = dict(zip(self.outer, positions, strict=True))
+            if self.is_far and self.outer and extent <= LARGEST_ROW * self.width:
+                later = self.at(distances).moved(self.outer[-1], ROWS_AHEAD)
+                starts = [later.moved(self.last, lane) for lane in range(0, extent, self.width)]
+                self.body.prefetch(self.access, starts, Lanes(self.last, self.width))
+            for steps, lanes in parts:
+                self.builder.parallel([steps], lambda at, n=lanes: self.copy_vector(distances, at[0], n))
+
+        self.builder.parallel(self.over(self.outer), row)
+
+    def copy_vector(self, distances: Mapping[int, Position], start: Position, active: int) -> None:
+        lanes = Lanes(self.last, self.width, None if active == self.width else active)
+        where = {**distances, self.last: start}
+        self.store(self.body.load(self.access, self.at(where), lanes, {}), where)
+
+    # Neighbours along another loop
+
+    def copy_squares(self, contiguous: int) -> None:
+        others = [loop for loop in self.outer if loop != contiguous]
+        for along, rows in self.vectors(contiguous):
+            for across, columns in self.vectors(self.last):
+
+                def square(positions: list[Position], rows: int = rows, columns: int = columns) -> None:
+                    *outer, column, row = positions
+                    distances = dict(zip(others, outer, strict=True))
+                    self.copy_square({**distances, self.last: column, contiguous: row}, contiguous, columns, rows)
+
+                self.builder.parallel([*self.over(others), across, along], square)
+
+    def copy_square(self, start: Mapping[int, Position], contiguous: int, columns: int, rows: int) -> None:
+        """Vectors along `contiguous`, one per column, become vectors along the columns, one per row."""
+        lanes = Lanes(contiguous, self.width, None if rows == self.width else rows)
+        points = [self.at({**start, self.last: start[self.last] + column}) for column in range(columns)]
+        for point in points if self.is_far else ():
+            self.body.prefetch(self.access, [point.moved(self.last, self.width)], lanes)
+        loaded = [self.body.load(self.access, point, lanes, {}) for point in points]
+        loaded += loaded[-1:] * (self.width - columns)
+        for row, value in enumerate(transposed(self.builder, loaded)[:rows]):
+            self.store(value, {**start, contiguous: start[contiguous] + row})
+
+    # Neither
+
+    def copy_elements(self) -> None:
+        def element(positions: list[Position]) -> None:
+            distances = dict(zip(self.panel.loops, positions, strict=True))
+            self.store(self.body.load(self.access, self.at(distances), ONE_LANE, {}), distances)
+
+        self.builder.parallel(self.over(self.panel.loops), element)

@@ -1,0 +1,173 @@
+"""Sums over the rows that a kernel's statements share, in blocks of rows that threads take.
+
+A loop that adds up rows in memory runs in order. The attribute `sum_block` of the kernel, `64 : i64`, cuts it into
+blocks of as many rows: each adds up in a row of its own, and behind them these are combined in their order, so that the
+result does not depend on threads.
+
+    partial = alloc(blocks x columns)
+    parallel over blocks:
+      partial[block] = neutral
+      for each row of the block: all statements, with partial[block] in the place of the sums
+    sums = initial + partial[0] + partial[1] + ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects import func, linalg, memref
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, IntegerAttr, MemRefType, i32, i64
+from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from tenon.dialects.types.size import Size
+from tenon.lowering.kernels.shared_loops import SharedLoop, is_accumulated
+from tenon.lowering.kernels.statement import (
+    LoopKind,
+    Statement,
+    buffer_shape,
+    element_type,
+    filling,
+    read_statement,
+)
+from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span
+from tenon.lowering.loop_ir.combiners import CombiningKind, combining_kind
+from tenon.lowering.nests.blocks import emit_blocks
+from tenon.lowering.nests.body import Buffer
+from tenon.lowering.schedules.steps import Schedule
+
+MOST_BLOCKS = 64
+"""As many chunks as `parallelize` makes at most: enough to keep threads equally busy."""
+FEWEST_ROWS = 16
+"""Of a block: combining its sums with those of others costs about as much as a row does."""
+LEAST_ELEMENTS = 1 << 14
+"""Of all rows of a block: less is not worth a thread."""
+
+
+def decide_block(statements: Sequence[Statement], shared: Sequence[SharedLoop]) -> int | None:
+    """How many rows a block has; None where all rows are one, or other loops keep threads busy."""
+    rows = _blocked(statements, shared)
+    if rows is None:
+        return None
+    extent = statements[0].extents[rows[0]]
+    summing = next(s for s, loop in zip(statements, rows, strict=True) if s.kinds[loop] is LoopKind.REDUCTION)
+    row = prod(summing.extents) // max(extent, 1)
+    block = max(-(-extent // MOST_BLOCKS), FEWEST_ROWS, -(-LEAST_ELEMENTS // max(row, 1)))
+    return block if 2 * block <= extent else None
+
+
+def _blocked(statements: Sequence[Statement], shared: Sequence[SharedLoop]) -> SharedLoop | None:
+    """The outermost shared loop, if none of them is parallel and partial sums can be combined."""
+    if not shared or not all(is_accumulated(statements, loop) for loop in shared):
+        return None
+    rows = shared[0]
+    if isinstance(statements[0].extents[rows[0]], Size):
+        return None
+    adding = [s for s, loop in zip(statements, rows, strict=True) if s.kinds[loop] is LoopKind.REDUCTION]
+    return rows if all(combining_kind(s.body, a) for s in adding for a in s.accumulators) else None
+
+
+def write_block(function: func.FuncOp, block: int) -> None:
+    """Set the attribute `sum_block`."""
+    function.attributes["sum_block"] = IntegerAttr(block, i64)
+
+
+def read_block(function: func.FuncOp, statements: Sequence[Statement], shared: Sequence[SharedLoop]) -> int | None:
+    """The rows of a block; None for all of them. Raises `ValueError` where the attribute is no such number."""
+    attribute = function.attributes.get("sum_block")
+    if attribute is None:
+        return None
+    if not isinstance(attribute, IntegerAttr) or attribute.value.data < 1:
+        raise ValueError(f"sum_block: {attribute} is not a positive integer")
+    rows = _blocked(statements, shared)
+    if rows is None:
+        raise ValueError("sum_block: there is no shared loop, or a parallel one, or one of unknown length")
+    block = attribute.value.data
+    return block if block < statements[0].extents[rows[0]] else None
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """An output that rows are added up to: how, what it starts from, and where its partial sums are."""
+
+    output: SSAValue
+    kind: CombiningKind
+    initial: SSAValue | None
+    partial: SSAValue
+    schedule: Schedule | None
+
+
+class PartialSums:
+    """The partial sums of all `outputs`: (statement, output, initial value, schedule)."""
+
+    def __init__(
+        self,
+        builder: LoopBuilder,
+        outputs: Sequence[tuple[Statement, int, SSAValue | None, Schedule | None]],
+        blocks: int,
+    ) -> None:
+        self._builder = builder
+        self._sums: list[_Sum] = []
+        for statement, position, initial, schedule in outputs:
+            kind = combining_kind(statement.body, statement.accumulators[position])
+            assert kind is not None, "what cannot be combined is not cut into blocks"
+            output = statement.outputs[position].buffer
+            shape = [blocks, *buffer_shape(output)]
+            op = memref.AllocOp.create(
+                result_types=(MemRefType(element_type(output), shape),),
+                properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])},
+            )
+            self._sums.append(_Sum(output, kind, initial, builder.value(op), schedule))
+
+    def of_block(self, block: Position) -> dict[SSAValue, Buffer]:
+        """What stands in the place of the outputs in a block, for the statements there."""
+        return {
+            known.output: Buffer(known.partial, tuple(range(len(buffer_shape(known.output)))), row=block)
+            for known in self._sums
+        }
+
+    def emit_start(self, buffers: Mapping[SSAValue, Buffer]) -> None:
+        """Store what changes nothing to the sums of a block."""
+        for known in self._sums:
+            element = element_type(known.output)
+            neutral = self._builder.constant(known.kind.neutral_attribute(element), element)
+            self._emit(filling(known.output, neutral), known.schedule, dict(buffers))
+
+    def emit_total(self) -> None:
+        """Combine the sums of all blocks, in their order."""
+        for known in self._sums:
+            total = _combining(known)
+            total.initial = [known.initial]
+            self._emit(total, known.schedule, {})
+            self._builder.add(memref.DeallocOp.create(operands=(known.partial,)))
+
+    def _emit(self, statement: Statement, schedule: Schedule | None, buffers: dict[SSAValue, Buffer]) -> None:
+        last = len(statement.extents) - 1
+        wide = schedule is not None and schedule.vector is not None and statement.extents[last] >= schedule.width
+        plain = Schedule(last, schedule.width, schedule.unroll) if schedule is not None and wide else None
+        emit_blocks(self._builder, statement, plain, [Span.whole(extent) for extent in statement.extents], buffers)
+        statement.op.erase()
+
+
+def _combining(known: _Sum) -> Statement:
+    """A statement, in no block, that combines partial sums along their first dimension."""
+    rank = len(buffer_shape(known.partial))
+    element = element_type(known.output)
+    body = Block(arg_types=[element, element])
+    combined = known.kind.op_type.create(operands=(body.args[1], body.args[0]), result_types=(element,))
+    body.add_ops([combined, linalg.ops.YieldOp(combined.results[0])])
+    kept = AffineMap(rank, 0, tuple(AffineExpr.dimension(dim) for dim in range(1, rank)))
+    kinds = [IteratorType.REDUCTION, *[IteratorType.PARALLEL] * (rank - 1)]
+    op = linalg.ops.GenericOp.create(
+        operands=[known.partial, known.output],
+        properties={
+            "indexing_maps": ArrayAttr([AffineMapAttr(AffineMap.identity(rank)), AffineMapAttr(kept)]),
+            "iterator_types": ArrayAttr([IteratorTypeAttr(kind) for kind in kinds]),
+            "operandSegmentSizes": DenseArrayBase.from_list(i32, [1, 1]),
+        },
+        regions=[Region(body)],
+    )
+    return read_statement(op)

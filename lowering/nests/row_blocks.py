@@ -1,0 +1,158 @@
+"""Reductions down the columns of long rows, a few rows at a time.
+
+With the reduction innermost, each register tile reads a short piece of every row: the pieces lie a row apart, and the
+processor neither fetches ahead nor finds their pages. A schedule with `rows` turns the nest around:
+
+    for each strip of columns                  `strip` iterations of the vector loop; accumulators stay in the L1 cache
+      for each block of rows                   `rows` iterations of the reduction
+        for each register tile of the strip
+          load accumulators; for each row of the block: combine; store accumulators
+
+so that `rows` rows are read in order. With a jammed loop, all its iterations share a block.
+
+Long sums of floats are added up in groups of blocks, each in accumulators of its own that begin with nothing, so that
+errors stay small (see `block_sums`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from math import isqrt
+
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i32
+from xdsl.ir import SSAValue
+
+from tenon.lowering.kernels.statement import LoopKind, Statement, adding, buffer_shape, element_type
+from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps
+from tenon.lowering.loop_ir.combiners import COMBINING_KINDS, combining_kind
+from tenon.lowering.nests.body import Buffer
+from tenon.lowering.schedules.steps import Schedule
+
+Places = Mapping[SSAValue, Buffer]
+EmitStatement = Callable[[Statement, Schedule, Sequence[Span], Places], None]
+
+LONG_SUM = 1024
+"""Additions to one accumulator from which on they are done in groups."""
+_APART = 64
+"""Rows of a block from which on their sum begins with nothing (`block_sums`), and is one addition."""
+
+
+def emit_row_blocks(
+    builder: LoopBuilder,
+    statement: Statement,
+    schedule: Schedule,
+    spans: Sequence[Span],
+    emit: EmitStatement,
+    placed: Collection[SSAValue] = (),
+) -> None:
+    """Append the nest of a schedule with `rows`; `emit` appends that of a part without, with some buffers in the
+    place of others. Those that are `placed` have one already."""
+    assert schedule.vector is not None
+    assert schedule.rows is not None
+    columns, strip = schedule.vector, schedule.strip or spans[schedule.vector].extent
+    others = [loop for loop in statement.loops(LoopKind.PARALLEL) if loop not in (columns, schedule.jam)]
+    full, left = divmod(spans[columns].extent, strip)
+    group = _group(statement, schedule, spans, placed)
+    partial = [] if group is None else [_alike(builder, output.buffer) for output in statement.outputs]
+    for steps, extent in ((Steps(0, full, strip), strip), (Steps(full * strip, min(left, 1)), left)):
+        ranges = [*(Steps(0, spans[loop].extent) for loop in others), steps]
+
+        def part(positions: list[Position], extent: int = extent) -> None:
+            inside = list(spans)
+            for loop, position in zip((*others, columns), positions, strict=True):
+                inside[loop] = spans[loop].part(position, extent if loop == columns else 1)
+            _emit_blocks(builder, statement, schedule, inside, emit, group or 0, partial)
+
+        builder.parallel(ranges, part)
+    for memory in partial:
+        builder.add(memref.DeallocOp.create(operands=(memory,)))
+
+
+def _group(statement: Statement, schedule: Schedule, spans: Sequence[Span], placed: Collection[SSAValue]) -> int | None:
+    """How many blocks are added up apart from others; None where sums are short, or something else than sums."""
+    rows, total = schedule.rows or 1, spans[row_loop(statement)].extent
+    additions, per_block = (total // rows, 1) if rows >= _APART else (total, rows)
+    kinds = [combining_kind(statement.body, accumulator) for accumulator in statement.accumulators]
+    is_whole = all(spans[loop].extent == statement.extents[loop] for loop in statement.loops(LoopKind.PARALLEL))
+    is_own = all(output.buffer not in placed for output in statement.outputs)
+    is_plain = all(None not in output.plain_loops() for output in statement.outputs)
+    if additions <= LONG_SUM or not (is_whole and is_own and is_plain):
+        return None
+    if any(kind is not COMBINING_KINDS[arith.AddfOp] for kind in kinds):
+        return None
+    return max(isqrt(additions) // per_block, 2)
+
+
+def _alike(builder: LoopBuilder, buffer: SSAValue) -> SSAValue:
+    """Memory for as many elements as `buffer` has."""
+    result = MemRefType(element_type(buffer), buffer_shape(buffer))
+    properties = {"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])}
+    return builder.value(memref.AllocOp.create(result_types=(result,), properties=properties))
+
+
+def _emit_blocks(
+    builder: LoopBuilder,
+    statement: Statement,
+    schedule: Schedule,
+    spans: Sequence[Span],
+    emit: EmitStatement,
+    group: int,
+    partial: Sequence[SSAValue],
+) -> None:
+    """The blocks of rows in order: the first begins with the initial values, the others with what is stored. Behind
+    them come groups of blocks, if there are any, which are added up in `partial` first."""
+    reduction, rows = row_loop(statement), schedule.rows or 1
+    plain = replace(schedule, rows=None, strip=None)
+    total = spans[reduction].extent
+    first = total % rows or rows
+    stored = replace(statement, initial=[None] * len(statement.outputs))
+    buffers = [output.buffer for output in statement.outputs]
+    apart = {
+        buffer: Buffer(memory, tuple(range(len(buffer_shape(buffer)))))
+        for buffer, memory in zip(buffers, partial, strict=bool(partial))
+    }
+
+    def block(of: Statement, position: Position, extent: int, places: Places) -> None:
+        inside: list[Span] = list(spans)
+        inside[reduction] = spans[reduction].part(position, extent)
+        emit(of, plain, inside, places)
+
+    def following(position: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
+        block(stored, position, rows, {})
+        return ()
+
+    def grouped(position: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
+        block(replace(statement, initial=_nothing(builder, buffers)), position, rows, apart)
+
+        def next_one(distance: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
+            block(stored, position + distance, rows, apart)
+            return ()
+
+        builder.sequential(Steps(rows, group - 1, rows), (), next_one)
+        for output, memory in zip(statement.outputs, partial, strict=True):
+            total = adding(output.buffer, memory)
+            loops = [loop for loop in output.plain_loops() if loop is not None]
+            last = len(loops) - 1
+            wide = replace(plain, vector=last, jam=None, jam_count=1, ahead=None, fetch_jam=None, taps=None)
+            emit(total, wide if loops[last] == schedule.vector else Schedule(), [spans[loop] for loop in loops], {})
+            total.op.erase()
+        return ()
+
+    blocks = (total - first) // rows
+    groups, single = divmod(blocks, group) if group else (0, blocks)
+    block(statement, Position(), first, {})
+    builder.sequential(Steps(first, single, rows), (), following)
+    builder.sequential(Steps(first + single * rows, groups, group * rows), (), grouped)
+
+
+def _nothing(builder: LoopBuilder, buffers: Sequence[SSAValue]) -> list[SSAValue | None]:
+    """What changes no sum, for each of the `buffers`."""
+    elements = map(element_type, buffers)
+    return [builder.constant(COMBINING_KINDS[arith.AddfOp].neutral_attribute(e), e) for e in elements]
+
+
+def row_loop(statement: Statement) -> int:
+    """The reduction loop whose iterations are blocked: the outermost one."""
+    return statement.loops(LoopKind.REDUCTION)[0]

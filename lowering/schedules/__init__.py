@@ -1,0 +1,1 @@
+"""How a kernel's loops are to run: decides, and emits nothing."""

@@ -1,0 +1,182 @@
+"""The blocks and panels of a contraction: which operands of a sum of products are worth a copy.
+
+The loops of a contraction are its columns (lanes; they index one operand, which is contiguous along them or is copied
+so), its rows (jammed; they index the other), its reductions, and batches, which index both. A copy of an operand costs
+what a few rows of products do, so it pays
+
+- for the columns where they are not contiguous (A times B transposed): vectors of them can be had in no other way. It
+  takes `LEAST_ROWS` rows to beat lanes along the reduction;
+- for the columns where the operand outgrows `CACHE_BYTES` and `MANY_ROWS` rows share it: its rows lie on pages of their
+  own, and where a power of two separates them they compete for the same lines of the cache;
+- for the rows where the reduction does not run along memory (A transposed times B) and the operand outgrows
+  `CACHE_BYTES`: each step would touch another page for a few elements. Columns that outgrow the cache as well are
+  copied too, once per block of rows, and a block has as many rows as `FAR_BYTES` hold: tiles read them in streams, as
+  they would A. Columns that do not are read as they are, and a block has as many rows as leave them their place: as
+  three eighths of the cache hold.
+
+A panel of columns that outgrows half the cache is cut along the reduction.
+
+Rows that are read where they are, and that do not stay near, are fetched a tile ahead.
+
+Without a copy, tiles go down the rows, whose operand is streamed past the same columns. Where the result is the larger
+one they go along its rows, a block of one tile at a time, so that it is written in the order of memory.
+
+Where the target has dot products of what is multiplied (`dot_products`), lanes take groups of the reduction: twice or
+four times the products per step are worth the copy of the columns that this takes from `LEAST_ROWS` rows on. Rows are
+copied only where their groups are not in memory as they are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from math import prod
+
+from tenon.dialects.types.size import Size
+from tenon.lowering.kernels.dot_products import dot_product, groups_obstacle, has_groups
+from tenon.lowering.kernels.statement import LoopKind, Statement, Stride, vector_obstacle
+from tenon.lowering.loop_ir.combiners import combining_op
+from tenon.lowering.nests.prefetch_tile import next_rows_obstacle
+from tenon.lowering.schedules.rows import CACHE_BYTES, FAR_BYTES, MANY_ROWS, batch_bytes, element_bytes, sharing_rows
+from tenon.lowering.schedules.steps import Schedule
+
+LEAST_ROWS = 8
+LEAST_DOT_LANES = 4
+"""Of the shortest register."""
+LEAST_FETCHED_BYTES = CACHE_BYTES // 8
+"""Of rows below which they stay near whatever else is read."""
+LEAST_COLUMN_TILES = 4
+"""Tiles along the columns that a copy of rows has to serve."""
+
+
+def column_operands(statement: Statement, loop: int) -> list[int]:
+    """The input to pack so that `loop` can be the lanes of a contraction; none where it need not or cannot be."""
+    if statement.kinds[loop] is not LoopKind.PARALLEL or not may_have_panels(statement):
+        return []
+    strided = [n for n, access in enumerate(statement.inputs) if access.stride(loop) is Stride.OTHER]
+    if len(strided) != 1 or vector_obstacle(statement, loop, packed=strided) is not None:
+        return []
+    return strided if sharing_rows(statement, statement.inputs[strided[0]], loop) >= LEAST_ROWS else []
+
+
+def may_have_panels(statement: Statement) -> bool:
+    """Whether a statement sums into one output over loops of known extents, without windows in the output."""
+    return (
+        len(statement.outputs) == 1
+        and LoopKind.REDUCTION in statement.kinds
+        and LoopKind.SEQUENTIAL not in statement.kinds
+        and not any(isinstance(extent, Size) for extent in statement.extents)
+        and combining_op(statement.body, statement.accumulators[0]) is not None
+    )
+
+
+def with_panels(statement: Statement, schedule: Schedule) -> Schedule:
+    """`schedule`, a register tile of lanes along a parallel loop, with the copies that pay."""
+    vector, jam = schedule.vector, schedule.jam
+    if vector is None or statement.kinds[vector] is LoopKind.REDUCTION or not may_have_panels(statement):
+        return schedule
+    if jam is None or schedule.rows is not None or schedule.dot is not None:
+        return schedule
+    columns = _only_operand(statement, vector, jam)
+    rows = _only_operand(statement, jam, vector)
+    tile = schedule.width * schedule.unroll
+    if rows is not None and statement.extents[vector] >= LEAST_COLUMN_TILES * tile:
+        access = statement.inputs[rows]
+        along = any(access.stride(loop) is Stride.UNIT for loop in statement.loops(LoopKind.REDUCTION))
+        if not along and batch_bytes(statement, access) > CACHE_BYTES:
+            if columns is None or batch_bytes(statement, statement.inputs[columns]) <= CACHE_BYTES:
+                return _with_packed_rows(statement, schedule, jam, rows, CACHE_BYTES * 3 // 8)
+            schedule = with_cut_panel(statement, replace(schedule, pack=columns))
+            return _with_packed_rows(statement, schedule, jam, rows, FAR_BYTES)
+    if schedule.pack is None and columns is not None:
+        access = statement.inputs[columns]
+        if batch_bytes(statement, access) > CACHE_BYTES and sharing_rows(statement, access, vector) >= MANY_ROWS:
+            schedule = replace(schedule, pack=columns)
+    if schedule.pack is None and columns is not None and _writes_more_than_it_reads(statement, columns):
+        return replace(schedule, jam_block=schedule.jam_count)
+    return with_cut_panel(statement, schedule)
+
+
+def with_dots(statement: Statement, schedule: Schedule, dots: Collection[str]) -> Schedule:
+    """`schedule`, a register tile, with groups and their copies, if that pays and the target has `dots` of them."""
+    vector, jam, product = schedule.vector, schedule.jam, dot_product(statement)
+    if product is None or product.name not in dots or not may_have_panels(statement) or vector is None or jam is None:
+        return schedule
+    if statement.kinds[vector] is LoopKind.REDUCTION or schedule.width < LEAST_DOT_LANES:
+        return schedule
+    columns, rows = _only_operand(statement, vector, jam), _only_operand(statement, jam, vector)
+    if columns is None or rows is None or sharing_rows(statement, statement.inputs[columns], vector) < LEAST_ROWS:
+        return schedule
+    access = statement.inputs[rows]
+    loop = max(
+        statement.loops(LoopKind.REDUCTION), key=lambda loop: (has_groups(access, loop), statement.extents[loop])
+    )
+    if statement.extents[loop] < product.depth:
+        return schedule
+    grouped = replace(schedule, pack=columns, dot=loop, depth=product.depth)
+    grouped = with_cut_panel(statement, grouped)
+    if product.flips or not has_groups(access, loop):
+        grouped = _with_packed_rows(statement, grouped, jam, rows, FAR_BYTES)
+    return schedule if groups_obstacle(statement, loop, product.depth, vector, grouped.packed) else grouped
+
+
+def with_next_rows(statement: Statement, schedule: Schedule) -> Schedule:
+    """`schedule`, where the rows of the next register tile are fetched while one is computed if they come from afar."""
+    if schedule.vector is None or statement.kinds[schedule.vector] is LoopKind.REDUCTION:
+        return schedule
+    others = (schedule.pack_jam, schedule.block, schedule.rows, schedule.taps, schedule.dot)
+    if not may_have_panels(statement) or any(other is not None for other in others):
+        return schedule
+    for number, access in enumerate(statement.inputs):
+        if next_rows_obstacle(statement, number, schedule.jam, schedule.vector) is None:
+            far = batch_bytes(statement, access) >= LEAST_FETCHED_BYTES
+            return replace(schedule, fetch_jam=number) if far else schedule
+    return schedule
+
+
+def with_cut_panel(statement: Statement, schedule: Schedule) -> Schedule:
+    """`schedule` with blocks of the reduction, if a panel of columns would be too large without."""
+    if schedule.pack is None or schedule.vector is None:
+        return schedule
+    panel = _panel_bytes(statement, schedule.pack, schedule.vector, schedule.width * schedule.unroll)
+    return _cut_reduction(statement, schedule, panel, CACHE_BYTES // 2)
+
+
+def _with_packed_rows(statement: Statement, schedule: Schedule, jam: int, rows: int, room: int) -> Schedule:
+    """Even blocks of as many rows as `room` holds."""
+    count, extent = schedule.jam_count, statement.extents[jam]
+    size = _panel_bytes(statement, rows, jam, count)
+    if schedule.block is not None:
+        size = size * schedule.block // statement.extents[statement.loops(LoopKind.REDUCTION)[0]]
+    fitting = -(-room // max(size, 1)) * count
+    blocks = max(-(-extent // fitting), 1)
+    return replace(schedule, pack_jam=rows, jam_block=max(-(-extent // (blocks * count)), 1) * count)
+
+
+def _writes_more_than_it_reads(statement: Statement, columns: int) -> bool:
+    """Whether the one matrix that is written outgrows the cache in which the columns stay."""
+    matrix = [loop for loop in statement.loops(LoopKind.PARALLEL) if statement.extents[loop] != 1]
+    written, read = (batch_bytes(statement, access) for access in (statement.outputs[0], statement.inputs[columns]))
+    return len(matrix) == 2 and written > CACHE_BYTES and read <= CACHE_BYTES // 2
+
+
+def _cut_reduction(statement: Statement, schedule: Schedule, panel: int, room: int) -> Schedule:
+    """Blocks of the outermost reduction, so that a panel of `panel` bytes becomes one that fits into `room`."""
+    parts = -(-panel // room)
+    if parts <= 1:
+        return schedule
+    (first, *_) = statement.loops(LoopKind.REDUCTION)
+    block, depth = -(-statement.extents[first] // parts), schedule.depth if first == schedule.dot else 1
+    return replace(schedule, block=-(-block // depth) * depth)
+
+
+def _only_operand(statement: Statement, loop: int, other: int) -> int | None:
+    """The one input that `loop` indexes, if `other` does not."""
+    found = [n for n, access in enumerate(statement.inputs) if access.stride(loop) is not Stride.INVARIANT]
+    return found[0] if len(found) == 1 and other not in statement.inputs[found[0]].loops() else None
+
+
+def _panel_bytes(statement: Statement, number: int, loop: int, columns: int) -> int:
+    access = statement.inputs[number]
+    depth = prod(statement.extents[r] for r in statement.loops(LoopKind.REDUCTION) if r in access.loops())
+    return depth * min(columns, statement.extents[loop]) * element_bytes(access)

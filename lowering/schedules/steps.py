@@ -1,0 +1,270 @@
+"""A schedule: how the loops of one `linalg.generic` become vectors and register tiles.
+
+It is the attribute `schedule` of the op, a dictionary of integers:
+
+| key         | meaning                                                                          | without it |
+|-------------|----------------------------------------------------------------------------------|------------|
+| `vector`    | the loop whose iterations are the lanes of vectors                               | no vectors |
+| `width`     | lanes of a vector, a power of two                                                | 1          |
+| `unroll`    | vectors along the `vector` loop that are computed together                       | 1          |
+| `jam`       | a parallel loop of which several iterations are computed together                | none       |
+| `jam_count` | how many                                                                         | 1          |
+| `pack`      | an input that is copied, tile by tile of the `vector` loop, to a panel           | none       |
+| `pack_jam`  | an input that is copied, block by block of the `jam` loop, to a panel            | none       |
+| `jam_block` | iterations of the `jam` loop in a block, which share the panels                  | all        |
+| `block`     | iterations of the outermost reduction loop whose partial sums are stored between | all        |
+| `rows`      | iterations of the outermost reduction loop in a block, outside of the tiles      | all inside |
+| `strip`     | iterations of the vector loop in a strip, outside of the blocks of `rows`        | all        |
+| `ahead`     | iterations of the outermost reduction loop by which vectors are fetched ahead    | none       |
+| `fetch_jam` | an input of which a tile fetches what the next one along the `jam` loop reads    | none       |
+| `taps`      | a reduction loop that is written out inside of all others                        | none       |
+| `dot`       | a reduction loop of which each lane takes several iterations at once             | none       |
+| `depth`     | how many (`dot_products`)                                                        | 1          |
+
+A panel is scratch memory `[reduction loops][iterations of the tile]`, of rows `[iterations of the block][reduction
+loops]`: what the register tile reads from it is contiguous, whatever it was in the input. Blocks of `jam` are
+outermost, then tiles of `vector`, then blocks of the reduction, then the copies, and inside of those the register
+tiles.
+
+Iterations of `taps` that read the same elements as the next iteration of `jam` share a load: elements of windows that
+overlap.
+
+Inputs may have their unit stride along `jam` in place of `vector` if `jam_count` is `width`: square tiles of them are
+transposed in registers (`transposed_tiles`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, i1, i64
+
+from tenon.dialects.types.size import Size
+from tenon.lowering.kernels.dot_products import groups_obstacle
+from tenon.lowering.kernels.statement import (
+    LoopKind,
+    Statement,
+    Stride,
+    element_type,
+    lies_across,
+    root_of,
+    vector_obstacle,
+)
+from tenon.lowering.nests.prefetch_tile import next_rows_obstacle
+
+LARGEST_WIDTH = 128
+LARGEST_TILE = 64
+"""Vectors in a tile; beyond this the code only grows."""
+MOST_TAPS = 16
+"""Iterations of a loop that is written out."""
+
+_TILE_KEYS = ("vector", "width", "unroll", "jam", "jam_count")
+_BLOCK_KEYS = ("pack", "pack_jam", "jam_block", "block", "rows", "strip", "ahead", "fetch_jam", "taps")
+_KEYS = (*_TILE_KEYS, *_BLOCK_KEYS, "dot", "depth")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """See the module docstring. `vector` and `jam` are positions of loops, `pack` and `pack_jam` of inputs."""
+
+    vector: int | None = None
+    width: int = 1
+    unroll: int = 1
+    jam: int | None = None
+    jam_count: int = 1
+    pack: int | None = None
+    pack_jam: int | None = None
+    jam_block: int | None = None
+    block: int | None = None
+    rows: int | None = None
+    strip: int | None = None
+    ahead: int | None = None
+    fetch_jam: int | None = None
+    taps: int | None = None
+    dot: int | None = None
+    depth: int = 1
+
+    @property
+    def blocked(self) -> bool:
+        """Whether there is more to the nest than register tiles."""
+        return any(part is not None for part in (self.pack, self.pack_jam, self.jam_block, self.block))
+
+    @property
+    def packed(self) -> dict[int, int]:
+        """The inputs that are copied to panels, each with the loop whose iterations are contiguous there."""
+        pairs = ((self.pack, self.vector), (self.pack_jam, self.jam))
+        return {number: loop for number, loop in pairs if number is not None and loop is not None}
+
+    def attribute(self) -> DictionaryAttr:
+        """The attribute `schedule` that says this."""
+        entries: dict[str, int] = {}
+        if self.vector is not None:
+            entries |= {"vector": self.vector, "width": self.width, "unroll": self.unroll}
+        if self.jam is not None:
+            entries |= {"jam": self.jam, "jam_count": self.jam_count}
+        for key in _BLOCK_KEYS:
+            number = getattr(self, key)
+            if number is not None:
+                entries[key] = number
+        if self.dot is not None:
+            entries |= {"dot": self.dot, "depth": self.depth}
+        return DictionaryAttr({key: IntegerAttr(number, i64) for key, number in entries.items()})
+
+
+def read_schedule(statement: Statement) -> Schedule | None:
+    """The schedule of a statement, or None. Raises `ValueError` for one that cannot be obeyed."""
+    attribute = statement.op.attributes.get("schedule")
+    if attribute is None:
+        return None
+    if not isinstance(attribute, DictionaryAttr):
+        raise ValueError(f"schedule: {attribute} is not a dictionary of integers")
+    entries: dict[str, int] = {}
+    for key, entry in attribute.data.items():
+        if key not in _KEYS:
+            raise ValueError(f"schedule: key {key!r} is not one of {', '.join(_KEYS)}")
+        if not isinstance(entry, IntegerAttr):
+            raise ValueError(f"schedule: {key} is {entry}, not an integer")
+        entries[key] = entry.value.data
+    schedule = Schedule(**entries)
+    check_schedule(statement, schedule)
+    return schedule
+
+
+def check_schedule(statement: Statement, schedule: Schedule) -> None:
+    """Raise `ValueError` if `schedule` cannot be obeyed."""
+    count = len(statement.extents)
+    for key, loop in (("vector", schedule.vector), ("jam", schedule.jam)):
+        if loop is not None and not 0 <= loop < count:
+            raise ValueError(f"schedule: {key} is loop {loop}, but the op has {count} loops")
+    width, tile = schedule.width, schedule.unroll * schedule.jam_count
+    if not 1 <= width <= LARGEST_WIDTH or width & (width - 1):
+        raise ValueError(f"schedule: width is {width}, not a power of two up to {LARGEST_WIDTH}")
+    if schedule.unroll < 1 or schedule.jam_count < 1 or tile > LARGEST_TILE:
+        raise ValueError(
+            f"schedule: unroll is {schedule.unroll} and jam_count {schedule.jam_count}; "
+            f"both must be at least 1 and their product at most {LARGEST_TILE}"
+        )
+    if schedule.vector is None and (width > 1 or schedule.unroll > 1):
+        raise ValueError("schedule: width and unroll need a vector loop")
+    if schedule.jam is None and schedule.jam_count > 1:
+        raise ValueError("schedule: jam_count needs a jam loop")
+    if schedule.jam is not None:
+        if schedule.jam == schedule.vector:
+            raise ValueError(f"schedule: vector and jam are both loop {schedule.jam}")
+        if statement.kinds[schedule.jam] is not LoopKind.PARALLEL:
+            raise ValueError(f"schedule: jam is loop {schedule.jam}, which is not parallel")
+    if schedule.blocked:
+        _check_blocks(statement, schedule)
+    if schedule.rows is not None or schedule.strip is not None:
+        _check_rows(statement, schedule)
+    if schedule.ahead is not None:
+        _check_ahead(statement, schedule, schedule.ahead)
+    if schedule.fetch_jam is not None:
+        obstacle = next_rows_obstacle(statement, schedule.fetch_jam, schedule.jam, schedule.vector)
+        if obstacle is not None:
+            raise ValueError(f"schedule: fetch_jam is {schedule.fetch_jam}, but {obstacle}")
+    if schedule.taps is not None:
+        _check_taps(statement, schedule, schedule.taps)
+    if schedule.dot is not None or schedule.depth != 1:
+        _check_dot(statement, schedule)
+    if schedule.vector is not None:
+        _check_vector(statement, schedule, schedule.vector)
+
+
+def _check_taps(statement: Statement, schedule: Schedule, loop: int) -> None:
+    if loop not in statement.loops(LoopKind.REDUCTION) or loop == schedule.vector:
+        raise ValueError(f"schedule: taps is loop {loop}, which is no reduction loop beside the vectors")
+    extent = statement.extents[loop]
+    if isinstance(extent, Size) or extent > MOST_TAPS:
+        raise ValueError(
+            f"schedule: taps is loop {loop} of {extent} iterations, and at most {MOST_TAPS} are written out"
+        )
+    combined = schedule.vector is not None and statement.kinds[schedule.vector] is LoopKind.REDUCTION
+    if schedule.blocked or schedule.rows is not None or combined:
+        raise ValueError("schedule: taps goes with lanes along a parallel loop, and not with blocks")
+
+
+def _check_blocks(statement: Statement, schedule: Schedule) -> None:
+    reductions = statement.loops(LoopKind.REDUCTION)
+    if not reductions or statement.loops(LoopKind.SEQUENTIAL) or schedule.vector in reductions:
+        raise ValueError("schedule: blocks need lanes along a parallel loop, a reduction, and no sequential loop")
+    if schedule.pack is not None and schedule.vector is None:
+        raise ValueError("schedule: pack needs a vector loop")
+    if schedule.jam is None and (schedule.pack_jam is not None or schedule.jam_block is not None):
+        raise ValueError("schedule: pack_jam and jam_block need a jam loop")
+    if schedule.jam_block is not None and (schedule.jam_block < 1 or schedule.jam_block % schedule.jam_count):
+        raise ValueError(f"schedule: jam_block is {schedule.jam_block}, no multiple of jam_count {schedule.jam_count}")
+    if schedule.block is not None and schedule.block < 1:
+        raise ValueError(f"schedule: block is {schedule.block}, not at least 1")
+    loops = [*reductions, *(loop for loop in (schedule.vector, schedule.jam) if loop is not None)]
+    for loop in loops:
+        if isinstance(statement.extents[loop], Size):
+            raise ValueError(
+                f"schedule: loop {loop} has {statement.extents[loop]} iterations, and blocks need a number"
+            )
+    for number, loop in (schedule.packed).items():
+        _check_packed(statement, number, loop, schedule.jam if loop == schedule.vector else schedule.vector)
+
+
+def _check_packed(statement: Statement, number: int, loop: int, other: int | None) -> None:
+    if not 0 <= number < len(statement.inputs):
+        raise ValueError(f"schedule: input {number} cannot be packed, the op has {len(statement.inputs)} inputs")
+    access = statement.inputs[number]
+    if access.stride(loop) is Stride.INVARIANT or (other is not None and other in access.loops()):
+        raise ValueError(f"schedule: input {number} cannot be packed along loop {loop}: others could not share a panel")
+    if element_type(access.buffer) == i1 or root_of(access.buffer) in {root_of(o.buffer) for o in statement.outputs}:
+        raise ValueError(f"schedule: input {number} cannot be packed: it holds i1, or is written")
+
+
+def _check_rows(statement: Statement, schedule: Schedule) -> None:
+    reductions = statement.loops(LoopKind.REDUCTION)
+    if schedule.rows is None or schedule.vector is None or not reductions or statement.loops(LoopKind.SEQUENTIAL):
+        raise ValueError("schedule: rows and strip need a vector loop, a reduction loop and no sequential loop")
+    if statement.kinds[schedule.vector] is not LoopKind.PARALLEL:
+        raise ValueError(f"schedule: rows needs vectors along a parallel loop, and loop {schedule.vector} is none")
+    if schedule.blocked:
+        raise ValueError("schedule: rows and strip do not go with panels and blocks")
+    if schedule.rows < 1 or (schedule.strip is not None and schedule.strip < 1):
+        raise ValueError(f"schedule: rows is {schedule.rows} and strip {schedule.strip}; both must be at least 1")
+    for loop in (reductions[0], schedule.vector):
+        if isinstance(statement.extents[loop], Size) or statement.extents[loop] == 0:
+            raise ValueError(f"schedule: loop {loop} has {statement.extents[loop]} iterations, which makes no blocks")
+
+
+def _check_ahead(statement: Statement, schedule: Schedule, ahead: int) -> None:
+    if schedule.vector is None or statement.kinds[schedule.vector] is LoopKind.REDUCTION or ahead < 1:
+        raise ValueError(f"schedule: ahead is {ahead}; it needs lanes along a loop that is not reduced, and at least 1")
+    if not statement.loops(LoopKind.REDUCTION):
+        raise ValueError("schedule: ahead needs a reduction loop")
+
+
+def _check_dot(statement: Statement, schedule: Schedule) -> None:
+    if schedule.dot is None or schedule.vector is None or schedule.width == 1:
+        raise ValueError("schedule: depth needs a dot loop, and dot needs vectors")
+    obstacle = groups_obstacle(statement, schedule.dot, schedule.depth, schedule.vector, schedule.packed)
+    if obstacle:
+        raise ValueError(f"schedule: depth is {schedule.depth} and dot loop {schedule.dot}, but {obstacle}")
+    (first, *_) = statement.loops(LoopKind.REDUCTION)
+    if schedule.block is not None and schedule.dot == first and schedule.block % schedule.depth:
+        raise ValueError(f"schedule: block is {schedule.block}, no multiple of depth {schedule.depth}")
+
+
+def _check_vector(statement: Statement, schedule: Schedule, loop: int) -> None:
+    width = schedule.width
+    obstacle = vector_obstacle(
+        statement, loop, schedule.jam, [n for n, along in schedule.packed.items() if along == loop]
+    )
+    if obstacle is not None:
+        raise ValueError(f"schedule: loop {loop} cannot be vectorized: {obstacle}")
+    transposed = [a for a in statement.inputs if lies_across(a, loop, schedule.jam)]
+    if transposed and schedule.jam_count != width:
+        raise ValueError(
+            f"schedule: jam_count is {schedule.jam_count} and width {width}, but tiles of {transposed[0].buffer.type} "
+            "are transposed, which takes both to be equal"
+        )
+    reduction = statement.kinds[loop] is LoopKind.REDUCTION
+    if reduction and statement.divides_integers() and statement.extents[loop] % width != 0:
+        raise ValueError(
+            f"schedule: loop {loop} has {statement.extents[loop]} iterations, no multiple of width {width}, "
+            "and lanes of an integer division cannot be masked"
+        )

@@ -1,0 +1,148 @@
+"""Strips: how many iterations of each loop that the statements of a kernel share run together.
+
+A contraction is fast in register tiles, and faster where tiles share what they load; a kernel that holds one together
+with other statements therefore cuts the loops that all of them share into strips: ranges of several tiles. Each strip
+runs all statements, and what flows between them stays in a cache.
+
+A strip is as wide as the vectors of a tile, and along the other loop of the tile as long as `MOST_ROWS` and
+`STRIP_BYTES` of intermediates allow. Rows that a band masks have strips as long as a tile of columns is wide, or a half
+or a quarter of that: where they end whole tiles of columns do, so that fewer are computed that no row sees. Where other
+statements stream operands that outgrow the cache (the moments of an optimizer), a strip is as wide as can be, up to
+`MOST_COLUMNS`, so that these are read in long pieces.
+
+The attribute `strips` of the kernel, `array<i64: ...>`, has the length along each shared loop, in the order of the
+indices of the first statement's output, but loops that a statement adds up over come last. Without it, a strip is as
+long as the longest tile of a statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from math import lcm, prod
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, i64
+
+from tenon.dialects.types.size import estimate
+from tenon.lowering.kernels.intermediates import intermediate_bytes
+from tenon.lowering.kernels.masked_columns import columns_of, masks
+from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction
+from tenon.lowering.kernels.statement import Kernel, Statement
+from tenon.lowering.schedules.contraction import with_next_rows
+from tenon.lowering.schedules.rows import CACHE_BYTES, element_bytes
+from tenon.lowering.schedules.steps import Schedule
+
+STRIP_BYTES = 256 * 1024
+"""Of intermediates in one strip: a quarter of a cache of 1 MiB, the rest of which holds operands."""
+MOST_COLUMNS = 4096
+MOST_ROWS = 96
+"""Iterations of the jammed loop in a strip; more would not reuse the other operand noticeably better."""
+MOST_SHARING_ROWS = 4 * MOST_ROWS
+"""The same where the other operand is copied for each strip."""
+
+Decide = Callable[[Statement, Collection[int]], tuple[Schedule | None, float]]
+"""The best schedule of a statement that vectorizes and jams only some loops, and its cost."""
+
+
+def decide_strips(
+    kernel: Kernel, shared: Sequence[SharedLoop], decide: Decide
+) -> tuple[list[Schedule | None], list[int]] | None:
+    """Schedules for all statements and the lengths of strips; None where no contraction has a tile along the loops."""
+    statements = kernel.statements
+    chosen: list[Schedule | None] = [None] * len(statements)
+    for number, statement in enumerate(statements):
+        if is_contraction(statement):
+            tile, _ = decide(statement, range(len(statement.extents)))
+            chosen[number] = tile and with_next_rows(statement, tile)
+    lengths = [lcm(*map(tile_along, chosen, loop)) for loop in shared]
+    if all(length == 1 for length in lengths):
+        return None
+    vectors = [
+        loop for loop in shared if any(s is not None and s.vector == own for s, own in zip(chosen, loop, strict=True))
+    ]
+    for number, statement in enumerate(statements):
+        if chosen[number] is None:
+            used = {loop[number] for loop in shared if loop not in vectors}
+            own = [loop for loop in range(len(statement.extents)) if loop not in used]
+            chosen[number], _ = decide(statement, own)
+    room = STRIP_BYTES
+    has_copies = any(s is not None and s.pack is not None for s in chosen)
+    if len(shared) == 2 and len(vectors) == 1 and not has_copies and _streamed_bytes(kernel, shared) > CACHE_BYTES:
+        room //= 2
+        position = shared.index(vectors[0])
+        lengths[position] = _longest(kernel, shared, lengths, position, room, MOST_COLUMNS)
+    for position, loop in enumerate(shared):
+        if lengths[position] > 1 and loop not in vectors:
+            copies = any(
+                s is not None and s.pack is not None and s.jam == own for s, own in zip(chosen, loop, strict=True)
+            )
+            most = MOST_SHARING_ROWS if copies else MOST_ROWS
+            lengths[position] = _longest(kernel, shared, lengths, position, room, most)
+    for rows, number, band in masks(statements, shared):
+        columns = columns_of(kernel, rows, number, band.column) or {}
+        tile = max([tile_along(chosen[position], loop) for position, loop in columns.items()], default=1)
+        position = shared.index(rows)
+        if rows not in vectors and tile > 1:
+            lengths[position] = _part_of_tile(lengths[position], tile)
+    return chosen, lengths
+
+
+def _part_of_tile(length: int, tile: int) -> int:
+    """The largest of a tile, its half and its quarter up to `length`; `length` if none is."""
+    return next((part for part in (tile, tile // 2, tile // 4) if part <= length), length)
+
+
+def _streamed_bytes(kernel: Kernel, shared: Sequence[SharedLoop]) -> int:
+    """What statements other than contractions read, element by element, that is not made in the kernel."""
+    made = {alloc.memref for alloc in kernel.intermediates}
+    read = {
+        access.buffer: prod(map(estimate, access.shape)) * element_bytes(access)
+        for number, statement in enumerate(kernel.statements)
+        if not is_contraction(statement)
+        for access in statement.inputs
+        if access.buffer not in made and {loop[number] for loop in shared} <= access.loops()
+    }
+    return sum(read.values())
+
+
+def _longest(
+    kernel: Kernel, shared: Sequence[SharedLoop], lengths: Sequence[int], position: int, room: int, limit: int
+) -> int:
+    """The largest multiple of a length, up to `limit`, that strips of equal length can have with intermediates of up to
+    `room` bytes."""
+    unit, extent = lengths[position], estimate(kernel.statements[0].extents[shared[position][0]])
+
+    def fits(length: int) -> bool:
+        tried = [*lengths[:position], length, *lengths[position + 1 :]]
+        return intermediate_bytes(kernel, dict(zip(shared, tried, strict=True))) <= room
+
+    most = next(filter(fits, reversed(range(unit, limit + 1, unit))), unit)
+    parts = -(-extent // most)
+    return min(-(-extent // (parts * unit)) * unit, most) if parts else unit
+
+
+def tile_along(schedule: Schedule | None, loop: int) -> int:
+    """How many iterations of `loop` a tile of `schedule` takes."""
+    if schedule is None:
+        return 1
+    if loop == schedule.vector:
+        return schedule.width * schedule.unroll
+    return schedule.jam_count if loop == schedule.jam else 1
+
+
+def write_strips(function: func.FuncOp, lengths: Sequence[int]) -> None:
+    """Set the attribute `strips`."""
+    function.attributes["strips"] = DenseArrayBase.from_list(i64, list(lengths))
+
+
+def read_strips(function: func.FuncOp, shared: Sequence[SharedLoop], schedules: Sequence[Schedule | None]) -> list[int]:
+    """The length of a strip along each shared loop. Raises `ValueError` where the attribute does not fit the loops."""
+    attribute = function.attributes.get("strips")
+    if attribute is None:
+        return [max(map(tile_along, schedules, loop)) for loop in shared]
+    if not isinstance(attribute, DenseArrayBase):
+        raise ValueError(f"strips: {attribute} is not an array of integers")
+    lengths = [int(length) for length in attribute.get_values()]
+    if len(lengths) != len(shared) or any(length < 1 for length in lengths):
+        raise ValueError(f"strips: {lengths} is not one positive length for each of the {len(shared)} shared loops")
+    return lengths

@@ -1,0 +1,139 @@
+"""A tuning record: schedules that were measured to be faster than those that the cost model chooses.
+
+A record is a JSON file that can be committed: per processor, per kernel, one decision.
+
+    {"processors": {"znver4 512 1f0c…": {"6d07…": {
+        "kernel": "parallel 64, parallel 48, reduction 32 f32",
+        "schedules": [{"vector": 1, "width": 16, "unroll": 3, "jam": 0, "jam_count": 8}],
+        "strips": null,
+        "gain": 1.12}}}}
+
+A kernel is told by its structure: ops, shapes and dtypes, as they are when `schedule` comes to it with loops collapsed
+already; names do not count. `schedules` has an entry for each generic, `null` for one that stays scalar; `strips` are
+those of the kernel (see `strips`). `gain` and `kernel` are for readers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xdsl.dialects import func
+from xdsl.ir import Operation, Region, SSAValue
+
+from tenon.lowering.kernels.statement import Kernel, element_type
+from tenon.lowering.schedules.steps import Schedule
+
+KEY_LENGTH = 16
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How a kernel is scheduled; what `decide` gives, read from a record."""
+
+    kernel: str
+    schedules: tuple[Mapping[str, int] | None, ...]
+    strips: tuple[int, ...] | None = None
+    gain: float = 1.0
+
+    def of(self, kernel: Kernel) -> tuple[list[Schedule | None], list[int] | None]:
+        """The schedules and strips for a kernel. Raises `ValueError` where the decision is not for such a kernel."""
+        if len(self.schedules) != len(kernel.statements):
+            raise ValueError(
+                f"tuning record: {len(self.schedules)} schedules for a kernel of {len(kernel.statements)} generics"
+            )
+        try:
+            schedules = [None if entries is None else Schedule(**entries) for entries in self.schedules]
+        except TypeError as error:
+            raise ValueError(f"tuning record: {self.kernel}: {error}") from None
+        return schedules, None if self.strips is None else list(self.strips)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "kernel": self.kernel,
+            "schedules": list(self.schedules),
+            "strips": None if self.strips is None else list(self.strips),
+            "gain": self.gain,
+        }
+
+
+Decisions = dict[str, Decision]
+"""By the key of the kernel."""
+
+
+@dataclass
+class TuningRecord:
+    """What a file holds: decisions by processor."""
+
+    processors: dict[str, Decisions] = field(default_factory=dict)
+
+    @staticmethod
+    def read(path: Path) -> TuningRecord:
+        """The record in a file. Raises `ValueError` for text that is none."""
+        try:
+            data = json.loads(path.read_text())
+            processors = {
+                processor: {
+                    key: Decision(
+                        entry["kernel"],
+                        tuple(entry["schedules"]),
+                        None if entry["strips"] is None else tuple(entry["strips"]),
+                        entry["gain"],
+                    )
+                    for key, entry in decisions.items()
+                }
+                for processor, decisions in data["processors"].items()
+            }
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path}: is no tuning record: {type(error).__name__}: {error}") from None
+        return TuningRecord(processors)
+
+    def text(self) -> str:
+        """The file's text: the same for the same decisions, in whatever order they were found."""
+        processors = {
+            processor: {key: decisions[key].to_json() for key in sorted(decisions)}
+            for processor, decisions in sorted(self.processors.items())
+        }
+        return json.dumps({"processors": processors}, indent=1) + "\n"
+
+
+def kernel_key(function: func.FuncOp) -> str:
+    """What tells kernels of one structure: a digest of ops, attributes and types. Schedules do not count."""
+    numbers: dict[SSAValue, int] = {}
+    lines: list[str] = []
+    _describe_region(function.body, numbers, lines)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:KEY_LENGTH]
+
+
+def _describe_region(region: Region, numbers: dict[SSAValue, int], lines: list[str]) -> None:
+    for block in region.blocks:
+        for argument in block.args:
+            numbers[argument] = len(numbers)
+        lines.append(f"block {', '.join(str(argument.type) for argument in block.args)}")
+        for op in block.ops:
+            _describe_op(op, numbers, lines)
+
+
+def _describe_op(op: Operation, numbers: dict[SSAValue, int], lines: list[str]) -> None:
+    known = {name: str(value) for name, value in (op.properties | op.attributes).items() if name != "schedule"}
+    operands = [numbers[operand] for operand in op.operands]
+    for result in op.results:
+        numbers[result] = len(numbers)
+    results = ", ".join(str(result.type) for result in op.results)
+    lines.append(f"{op.name} {operands} {sorted(known.items())} {results}")
+    for region in op.regions:
+        _describe_region(region, numbers, lines)
+
+
+def described(kernel: Kernel) -> str:
+    """The generics of a kernel for readers: loops, extents and the element type of the result."""
+    parts: list[str] = []
+    for statement in kernel.statements:
+        loops = ", ".join(f"{k.name.lower()} {e}" for k, e in zip(statement.kinds, statement.extents, strict=True))
+        parts.append(f"{loops} {element_type(statement.op.outputs[0])}")
+    return "; ".join(parts)

@@ -1,0 +1,1 @@
+"""What runs together in one loop nest, and what is computed again rather than kept."""

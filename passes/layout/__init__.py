@@ -1,0 +1,1 @@
+"""The same sums in another order of axes."""

@@ -1,0 +1,110 @@
+"""Operands that a contraction would read across memory, in the order of its result.
+
+A contraction inside of strips runs many times with the same operand. Its vectors go along the last dimension of its
+result, so an operand that has this dimension further out, as the keys of an attention, S[i, j] += Q[i, d] * K[j, d],
+is transposed once before: S[i, j] += Q[i, d] * T[d, j].
+
+A long sum over two large operands whose rows are read across memory, such as the gradient of a weight,
+W[m, n] += X[k, m] * Y[k, n], is fast with both copied to panels, which takes all of its loops: it shares them with no
+other op (see `lowering.contraction_schedule`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.families import ContractionOp
+from tenon.dialects.ops.contract.contraction import ContractOp
+from tenon.dialects.types.size import Size, estimate
+from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
+from tenon.passes.fuse.iteration import Iteration, iteration_of
+
+FEWEST_REUSES = 32
+"""How often an element must be read for a pass over memory to pay that only changes its place."""
+LONG_SUM = 512
+"""Terms of an element of the result beside which one more pass over that element costs little."""
+MOST_NEAR_BYTES = 1 << 20
+"""Bytes of an operand that stay in the cache that a core has to itself."""
+
+
+@dataclass(frozen=True)
+class TransposedOperand:
+    """The operand `index` of a contraction, and the order of its axes that puts the result's last loop last."""
+
+    index: int
+    operand: SSAValue
+    order: tuple[int, ...]
+
+
+def operand_to_transpose(op: ContractionOp) -> TransposedOperand | None:
+    """The operand of `op` that should be transposed, if there is one."""
+    iteration = iteration_of(op)
+    if iteration is None:
+        return None
+    along = _last_loop(iteration.results[0])
+    if along is None:
+        return None
+    for index, access in enumerate(iteration.operands):
+        if access is None or along not in access:
+            continue
+        last = _last_loop(access)
+        if last == along or last is None or iteration.parallel[last] or _reuses(iteration, index) < FEWEST_REUSES:
+            return None
+        moved = access.index(along)
+        order = (*[axis for axis in range(len(access)) if axis != moved], moved)
+        return TransposedOperand(index, op.operands[index], order)
+    return None
+
+
+def _last_loop(access: tuple[int | None, ...]) -> int | None:
+    return next((loop for loop in reversed(access) if loop is not None), None)
+
+
+def _reuses(iteration: Iteration, index: int) -> int:
+    """How often a contraction reads an element of an operand."""
+    access = iteration.operands[index]
+    assert access is not None
+    return estimate(prod([extent for loop, extent in enumerate(iteration.extents) if loop not in access]))
+
+
+def with_transposed(op: ContractionOp, transposed: TransposedOperand, value: SSAValue) -> TensorOp:
+    """`op` with `value` in the place of the operand that it is the transpose of."""
+    structure = type(op).loops([shape_of(operand.type) for operand in op.operands], op.settings)
+    maps = list(structure.operand_maps)
+    index = maps[transposed.index]
+    results = tuple([index.results[axis] for axis in transposed.order])
+    maps[transposed.index] = AffineMap(index.num_dims, index.num_symbols, results)
+    factors = [value if number == transposed.index else factor for number, factor in enumerate(op.operands)]
+    settings = {
+        "maps": (*maps, structure.result_map),
+        "extents": structure.extents,
+        "shape": shape_of(op.results[0].type),
+    }
+    return ContractOp.build_from([tuple(factors)], settings)
+
+
+def wants_panels(op: Operation) -> bool:
+    """Whether `op` sums for long over operands that outgrow a cache, one of them across the order of its memory."""
+    iteration = iteration_of(op)
+    if iteration is None or len(iteration.operands) != 2 or any(isinstance(size, Size) for size in iteration.extents):
+        return False
+    loops = zip(iteration.extents, iteration.parallel, strict=True)
+    terms = prod([extent for extent, parallel in loops if not parallel])
+    if terms < LONG_SUM or any(_is_near(op, iteration, index) for index in range(2)):
+        return False
+    along = _last_loop(iteration.results[0])
+    rows = [_last_loop(access) for access in iteration.operands if access is not None and along not in access]
+    return len(rows) == 1 and rows[0] is not None and iteration.parallel[rows[0]]
+
+
+def _is_near(op: Operation, iteration: Iteration, index: int) -> bool:
+    """Whether what one batch reads of an operand stays in a cache."""
+    batch = set(iteration.results[0]).intersection(*[access or () for access in iteration.operands])
+    loops = {loop for loop in iteration.operands[index] or () if loop is not None} - batch
+    itemsize = numpy_dtype(element_of(op.operands[index].type)).itemsize
+    return prod([iteration.extents[loop] for loop in loops]) * itemsize <= MOST_NEAR_BYTES

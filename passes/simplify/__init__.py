@@ -1,0 +1,1 @@
+"""The same function in fewer and simpler ops."""

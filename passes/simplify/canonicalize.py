@@ -1,0 +1,161 @@
+"""Simplifies: algebra, constants, dead ops.
+
+Before: a verified module of any stage. After: the same results with fewer or cheaper ops; result types are as they
+were. Numbers may differ where an equation in `algebra` says so: zeros may change their sign; and in rounding where
+`normalized_products` does.
+
+An op class may state equations of its own, as the hook `canonicalize`."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, UnknownLoc
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.traits import HasCanonicalizationPatternsTrait, IsTerminator
+from xdsl.utils.exceptions import PassFailedException
+
+from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.ops.contract.minimal_filtering import filtering_rows
+from tenon.passes.simplify.dce import Effects, erase_unreachable_functions
+from tenon.passes.simplify.equations_arithmetic import EQUATIONS
+from tenon.passes.simplify.equations_bands import BAND_EQUATIONS
+from tenon.passes.simplify.equations_products import NORMALIZED_PRODUCTS
+from tenon.passes.simplify.equations_shape import SHAPE_EQUATIONS
+from tenon.passes.simplify.fold import fold
+
+Rewrite = Callable[[Any, PatternRewriter], object]
+Equations = Mapping[type, Sequence[RewritePattern]]
+"""Patterns by the class of the op at which they match; a class also has those of its base classes."""
+
+
+MOST_REWRITES = 100
+"""How many rewrites there may be for each op, and how many ops more there may be than at first."""
+
+
+@dataclass(frozen=True)
+class CanonicalizePass(ModulePass):
+    """Apply the equations of the algebra, compute what is constant and drop what is dead. With `filtering`,
+    convolutions may become ones by minimal filtering, where an infinity or a NaN reaches a few rows more."""
+
+    name = "canonicalize"
+    filtering: bool = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        tables = (EQUATIONS, SHAPE_EQUATIONS, BAND_EQUATIONS, NORMALIZED_PRODUCTS)
+        keys = dict.fromkeys(key for table in tables for key in table)
+        equations = {key: [pattern for table in tables for pattern in table.get(key, ())] for key in keys}
+        with filtering_rows(self.filtering):
+            Canonicalizer(Effects(op), equations).run(op)
+        erase_unreachable_functions(op)
+
+
+class Canonicalizer:
+    """A worklist of ops that may be simplified; each is looked at with the rewrites of its class only."""
+
+    def __init__(self, effects: Effects, equations: Equations) -> None:
+        self._effects = effects
+        self._equations = equations
+        self._pending: dict[Operation, None] = {}
+        self._rewrites: dict[type[Operation], tuple[Rewrite, ...]] = {}
+        self._current: Operation | None = None
+
+    def run(self, root: Operation) -> None:
+        """Simplify all ops inside of `root` until nothing changes."""
+        self._pending = dict.fromkeys([op for op in root.walk(reverse=True, region_first=True) if op is not root])
+        most = MOST_REWRITES * (len(self._pending) + MOST_REWRITES)
+        latest: deque[str] = deque(maxlen=MOST_REWRITES)
+        rewrites = 0
+        while self._pending:
+            op, _ = self._pending.popitem()
+            if op.parent is None:
+                continue
+            self._current = op
+            name, rule = op.name, self._visit(op)
+            if rule is None:
+                continue
+            rewrites += 1
+            latest.append(f"{rule} of {name}")
+            if rewrites > most:
+                rules = ", ".join(sorted(set(latest)))
+                raise PassFailedException(f"canonicalize: no end after {rewrites} rewrites; in turn: {rules}")
+
+    def _visit(self, op: Operation) -> str | None:
+        """Simplify `op` by the first rule that applies; which one that is."""
+        if op.results and self._is_dead(op):
+            self._rewriter(op).erase(op)
+            return None
+        if (constants := fold(op)) is not None:
+            self._rewriter(op).replace(op, constants, [constant.results[0] for constant in constants])
+            return "fold"
+        rewriter: PatternRewriter | None = None
+        for rewrite in self._rewrites_of(type(op)):
+            rewriter = rewriter or self._rewriter(op)
+            try:
+                rewrite(op, rewriter)
+            except OverflowError:
+                # xDSL folds scalar arithmetic in double precision and fails where the result does not fit its type.
+                rewriter = None
+                continue
+            if rewriter.has_done_action:
+                return _name(rewrite)
+        return None
+
+    def _is_dead(self, op: Operation) -> bool:
+        if any(result.first_use is not None for result in op.results):
+            return False
+        return self._effects.is_pure(op) and not op.has_trait(IsTerminator)
+
+    def _rewriter(self, op: Operation) -> PatternRewriter:
+        rewriter = PatternRewriter(op)
+        rewriter.operation_insertion_handler.append(self._on_insertion)
+        rewriter.operation_modification_handler.append(self._push)
+        rewriter.operation_removal_handler.append(self._on_removal)
+        return rewriter
+
+    def _push(self, op: Operation) -> None:
+        self._pending.pop(op, None)
+        self._pending[op] = None
+
+    def _on_insertion(self, op: Operation) -> None:
+        if isinstance(op.location, UnknownLoc) and self._current is not None:
+            op.location = self._current.location
+        self._push(op)
+
+    def _on_removal(self, op: Operation) -> None:
+        for inner in op.walk():
+            self._pending.pop(inner, None)
+            for operand in inner.operands:
+                if isinstance(operand.owner, Operation):
+                    self._push(operand.owner)
+        self._pending.pop(op, None)
+
+    def _rewrites_of(self, op_type: type[Operation]) -> Sequence[Rewrite]:
+        rewrites = self._rewrites.get(op_type)
+        if rewrites is None:
+            rewrites = self._rewrites[op_type] = _collect(op_type, self._equations)
+        return rewrites
+
+
+def _name(rewrite: Rewrite) -> str:
+    pattern = getattr(rewrite, "__self__", None)
+    return type(pattern).__name__ if isinstance(pattern, RewritePattern) else "canonicalize"
+
+
+def _collect(op_type: type[Operation], equations: Equations) -> tuple[Rewrite, ...]:
+    """The rewrites of a class: its own, the equations for it and its base classes, and those that xDSL knows."""
+    rewrites: list[Rewrite] = []
+    if issubclass(op_type, TensorOp) and op_type.canonicalize is not TensorOp.canonicalize:
+        rewrites.append(op_type.canonicalize)
+    patterns: list[RewritePattern] = []
+    for base in op_type.__mro__:
+        patterns += equations.get(base, ())
+    for trait in op_type.get_traits_of_type(HasCanonicalizationPatternsTrait):
+        patterns += trait.get_patterns(op_type)
+    return (*rewrites, *[pattern.match_and_rewrite for pattern in patterns])

@@ -1,0 +1,91 @@
+"""Which values differ among examples: those that depend on a value that does.
+
+What control flow gives differs when what it chooses from does, or the choice itself; what loops carry does as soon as
+it does in one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xdsl.dialects import func
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import is_side_effect_free
+
+from tenon.dialects.definition.location import at_line
+from tenon.dialects.families.control_flow import YieldOp, yielded
+from tenon.dialects.ops.control.checkpoint import CheckpointOp
+from tenon.dialects.ops.control.control_flow import CondOp, ScanOp, WhileLoopOp
+
+
+def spread(ops: Iterable[Operation], batched: set[SSAValue]) -> None:
+    """Add to `batched` the results of `ops`, and the values in their regions, that depend on values in it.
+
+    Raises `TypeError` for an op with effects, which cannot be had once for all examples.
+    """
+    for op in ops:
+        match op:
+            case CondOp():
+                _cond(op, batched)
+            case WhileLoopOp():
+                _while_loop(op, batched)
+            case ScanOp():
+                _scan(op, batched)
+            case CheckpointOp():
+                _along([op.inputs], op.body.block.args, batched)
+                spread(op.body.block.ops, batched)
+                _along([yielded(op.body)], op.results, batched)
+            case YieldOp() | func.ReturnOp():
+                pass
+            case func.CallOp():
+                raise TypeError(f"func.call: functions are batched one by one; run inline first{at_line(op)}")
+            case _:
+                if not is_side_effect_free(op):
+                    raise TypeError(
+                        f"{op.name}: has effects, so it cannot be computed for all examples at once{at_line(op)}"
+                    )
+                if any(operand in batched for operand in op.operands):
+                    batched.update(op.results)
+
+
+def _cond(op: CondOp, batched: set[SSAValue]) -> None:
+    for region in (op.then, op.otherwise):
+        spread(region.block.ops, batched)
+        _along([yielded(region)], op.results, batched)
+    if op.predicate in batched:
+        batched.update(op.results)
+
+
+def _while_loop(op: WhileLoopOp, batched: set[SSAValue]) -> None:
+    carried = [*op.condition.block.args, *op.body.block.args, *op.results]
+    parts = (op.condition.block.args, op.body.block.args, op.results)
+    known = -1
+    while known != len(batched):
+        known = len(batched)
+        for part in parts:
+            _along([op.initial, yielded(op.body)], part, batched)
+        spread(op.condition.block.ops, batched)
+        spread(op.body.block.ops, batched)
+        if yielded(op.condition)[0] in batched:
+            # Each example ends with values of its own.
+            batched.update(carried)
+
+
+def _scan(op: ScanOp, batched: set[SSAValue]) -> None:
+    count = len(op.initial)
+    arguments = op.body.block.args
+    _along([op.sequences], arguments[count:], batched)
+    known = -1
+    while known != len(batched):
+        known = len(batched)
+        _along([op.initial, yielded(op.body)[:count]], arguments[:count], batched)
+        spread(op.body.block.ops, batched)
+    _along([op.initial, yielded(op.body)[:count]], op.results[:count], batched)
+    _along([yielded(op.body)[count:]], op.results[count:], batched)
+
+
+def _along(sources: Sequence[Sequence[SSAValue]], targets: Sequence[SSAValue], batched: set[SSAValue]) -> None:
+    """Add each of `targets` to `batched` for which one of `sources` has a value there that is in it."""
+    for position, target in enumerate(targets):
+        if any(source[position] in batched for source in sources):
+            batched.add(target)

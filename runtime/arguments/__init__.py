@@ -1,0 +1,1 @@
+"""Trees of arrays to leaves, and back."""

@@ -1,0 +1,413 @@
+"""The arguments of a call: which leaves are data, and the signature that decides what is compiled."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tenon.dialects.definition.value import TracedValueError, Value, insertion_point
+from tenon.dialects.support.forking import cached_property
+from tenon.dialects.support.plain_arrays import is_like_array, plain_array
+from tenon.dialects.support.user_traceback import user_stacklevel
+from tenon.dialects.types.size import Size
+from tenon.dialects.types.types import (
+    STORED_TENSOR,
+    AnyTensor,
+    array_type,
+    element_of,
+    element_type,
+    numpy_dtype,
+    shape_of,
+    tensor_type,
+)
+from tenon.runtime.arguments.tree import Structure, UnnoticedChangeError, flatten, paths, static_key
+
+if TYPE_CHECKING:
+    from tenon.runtime.arguments.frozen import FrozenArguments
+
+Parameter = inspect.Parameter
+_STORED = frozenset(map(numpy_dtype, STORED_TENSOR.elements))
+# Whether instances of a class met so far are data.
+_IS_ARRAY: dict[type, bool] = {}
+
+
+def is_array(leaf: Any) -> bool:
+    """Whether a leaf is a number, an array, of NumPy or of another library, or gives an array."""
+    kind = type(leaf)
+    known = _IS_ARRAY.get(kind)
+    if known is None:
+        known = _IS_ARRAY[kind] = isinstance(leaf, np.generic | bool | int | float | Value) or is_like_array(kind)
+    return known
+
+
+class WideFloat(float):
+    """A float of Python's in a call with f64 arrays: as it is where it meets f64, and rounded to f32 elsewhere."""
+
+    __slots__ = ()
+
+
+WIDE_FLOAT = object()
+"""What signatures have in the place of the dtype of a `WideFloat`."""
+
+
+def _with_wide_floats(leaves: list[Any]) -> list[Any]:
+    """The leaves of a call, its floats in the class `WideFloat` where one of the others is f64."""
+    if float not in map(type, leaves):
+        return leaves
+    if not any(str(getattr(leaf, "dtype", "")).endswith("float64") for leaf in leaves):
+        return leaves
+    return [WideFloat(leaf) if type(leaf) is float else leaf for leaf in leaves]
+
+
+def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
+    """A number or an array of any library as a NumPy array of native byte order; Python floats are f32, integers i64.
+
+    A `WideFloat` is f64.
+
+    Raises `TypeError` naming the argument for a dtype that Tenon does not store, for an array of another device, and
+    for one that means more than its elements (a mask, units), `OverflowError` for an integer beyond i64.
+    """
+    if isinstance(leaf, Value):
+        problem = (
+            "is used after its trace ended; return it instead"
+            if insertion_point() is None
+            else "is no array; in a trace, call the function itself, not what was compiled of it"
+        )
+        raise TracedValueError(f"{name}: a traced value ({leaf.type}) {problem}")
+    if type(leaf) is np.ndarray:
+        array = leaf
+    elif isinstance(leaf, float) and not isinstance(leaf, np.generic):
+        array = np.asarray(leaf, np.float64 if isinstance(leaf, WideFloat) else np.float32)
+    elif isinstance(leaf, int) and not isinstance(leaf, bool | np.generic):
+        if not -(2**63) <= leaf < 2**63:
+            raise OverflowError(f"{name}: {leaf} does not fit into i64")
+        array = np.asarray(leaf, np.int64)
+    else:
+        array = plain_array(leaf, name)
+    if array.dtype not in _STORED:
+        if not array.dtype.isnative:
+            warnings.warn(
+                f"{name} is of the other byte order ({array.dtype.str}) and converted at every call",
+                stacklevel=user_stacklevel(),
+            )
+            array = array.astype(array.dtype.newbyteorder("="))
+        try:
+            element_type(array.dtype)
+        except TypeError as error:
+            raise TypeError(f"{name}: {error}") from None
+    return array
+
+
+class Static:
+    """An argument that is part of the signature instead of the data."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _names(function: str, setting: str, names: Any) -> frozenset[str]:
+    given = (names,) if isinstance(names, str) else names
+    if not isinstance(given, Iterable) or not all(isinstance(name, str) for name in given):
+        raise TypeError(f"{function}: {setting} is {names!r} where names of arguments are needed, like ('x',)")
+    return frozenset(given)
+
+
+class Parameters:
+    """The parameters of a function: which of them are static, and the memory of which is given away."""
+
+    def __init__(
+        self, function: Callable[..., Any], static: Sequence[str] | str = (), donated: Sequence[str] | str = ()
+    ) -> None:
+        self.function = function
+        self.name = getattr(function, "__name__", type(function).__name__)
+        self.static = _names(self.name, "static", static)
+        self.donated = _names(self.name, "donate", donated)
+        if self.static or self.donated:
+            self._check()
+        self._static_positions = (
+            [i for i, name in enumerate(self.positional) if name in self.static] if self.static else []
+        )
+
+    @cached_property
+    def _signature(self) -> inspect.Signature | None:
+        try:
+            return inspect.signature(self.function)
+        except (TypeError, ValueError):  # built-in functions may not tell
+            return None
+
+    @cached_property
+    def _kinds(self) -> dict[str, Any]:
+        return {} if self._signature is None else {n: p.kind for n, p in self._signature.parameters.items()}
+
+    @cached_property
+    def positional(self) -> list[str]:
+        """The names of the parameters that are given by position."""
+        return [n for n, k in self._kinds.items() if k in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]
+
+    def _collecting(self, kind: Any) -> str | None:
+        return next((name for name, k in self._kinds.items() if k is kind), None)
+
+    def _check(self) -> None:
+        if unknown := sorted((self.static | self.donated) - self._kinds.keys()):
+            known = ", ".join(self._kinds) or "none"
+            raise ValueError(f"{self.name}: no argument is named {', '.join(unknown)} (arguments: {known})")
+        if both := sorted(self.static & self.donated):
+            raise ValueError(f"{self.name}: {', '.join(both)} cannot be both static and donated")
+        several = {self._collecting(Parameter.VAR_POSITIONAL), self._collecting(Parameter.VAR_KEYWORD)}
+        if collected := sorted(self.static & several):  # pyright: ignore[reportArgumentType]
+            raise ValueError(
+                f"{self.name}: {', '.join(collected)} stands for several arguments, which cannot be static"
+            )
+
+    def check_given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Raise `TypeError` for arguments that no call of the function has, whatever is given beside them."""
+        if self._signature is None:
+            return
+        try:
+            self._signature.bind_partial(*args, **kwargs)
+        except TypeError as error:
+            known = ", ".join(self._kinds) or "none"
+            raise TypeError(f"{self.name}: {error} (arguments: {known})") from None
+
+    @cached_property
+    def take_out(self) -> bool:
+        """Whether a keyword argument `out` is none of the function's own."""
+        return "out" not in self._kinds and self._collecting(Parameter.VAR_KEYWORD) is None
+
+    def take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
+        """The leaves of `(args, kwargs)` and their structure; static arguments are leaves of class `Static`."""
+        leaves, structure = flatten(self.marked(args, kwargs))
+        return _with_wide_floats(leaves), structure
+
+    def marked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with static ones in the class `Static`."""
+        if self.static:
+            positional = list(args)
+            for position in self._static_positions:
+                if position < len(positional):
+                    positional[position] = Static(positional[position])
+            args = tuple(positional)
+            kwargs = {k: Static(v) if k in self.static else v for k, v in kwargs.items()}
+        return args, kwargs
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The function's result, static arguments taken out of their wrapping."""
+        if self.static:
+            args = tuple([a.value if isinstance(a, Static) else a for a in args])
+            kwargs = {k: v.value if isinstance(v, Static) else v for k, v in kwargs.items()}
+        return self.function(*args, **kwargs)
+
+    def _parameter(self, position: int) -> str | None:
+        if position < len(self.positional):
+            return self.positional[position]
+        return self._collecting(Parameter.VAR_POSITIONAL)
+
+    def donations(self, structure: Structure) -> list[bool]:
+        """For each leaf whether its memory is given away."""
+        positional, keywords = structure.children
+        given: list[bool] = []
+        for position, child in enumerate(positional.children):
+            given += [self._parameter(position) in self.donated] * child.size
+        rest = self._collecting(Parameter.VAR_KEYWORD)
+        for name, child in zip(keywords.names, keywords.children, strict=True):
+            given += [(name if name in self._kinds else rest) in self.donated] * child.size
+        return given
+
+    def leaf_names(self, structure: Structure) -> list[str]:
+        """The leaves' names in errors and in IR, such as `x`, `params.weight` or, of collected arguments, `rest.0`."""
+        positional, keywords = structure.children
+        names: list[str] = []
+        for position, child in enumerate(positional.children):
+            name = self._parameter(position) or str(position)
+            if position >= len(self.positional) and self._kinds:
+                name = f"{name}.{position - len(self.positional)}"
+            names += paths(child, name)
+        for name, child in zip(keywords.names, keywords.children, strict=True):
+            names += paths(child, name)
+        return names
+
+    def signature(
+        self,
+        leaves: Sequence[Any],
+        structure: Structure,
+        keep: Callable[[Any], bool] | None = None,
+        sizes: LeafSizes | None = None,
+    ) -> tuple[tuple[Any, ...], list[Any]]:
+        """What decides which executable a call takes (hashable), and the data: arrays of stored dtypes.
+
+        Leaves for which `keep` holds are data as they are; dimensions in `sizes` may have any size. Raises `TypeError`
+        naming a leaf that is neither data nor hashable.
+        """
+        arrays: list[Any] = []
+        key: list[Any] = [structure]
+        for position, leaf in enumerate(leaves):
+            if type(leaf) is np.ndarray and leaf.dtype in _STORED:
+                array = leaf
+            elif type(leaf) is not Static and is_array(leaf):
+                array = leaf if keep is not None and keep(leaf) else self._as_array(leaf, structure, position)
+            else:
+                key.append(self._static_signature(leaf, structure, position))
+                continue
+            arrays.append(array)
+            key.append(WIDE_FLOAT if type(leaf) is WideFloat else array.dtype)
+            key.append(array.shape if sizes is None else sizes.shape(position, array.shape))
+        return tuple(key), arrays
+
+    def _where(self, structure: Structure, position: int) -> str:
+        return f"{self.name}: argument {self.leaf_names(structure)[position]}"
+
+    def _as_array(self, leaf: Any, structure: Structure, position: int) -> np.ndarray[Any, Any]:
+        try:
+            return as_array(leaf)
+        except (TypeError, OverflowError, BufferError):
+            return as_array(leaf, self._where(structure, position))
+
+    def _static_signature(self, leaf: Any, structure: Structure, position: int) -> Any:
+        value = leaf.value if isinstance(leaf, Static) else leaf
+        if isinstance(value, ShapeDtype):
+            raise TypeError(
+                f"{self._where(structure, position)} is a ShapeDtype, which has no elements; "
+                "pass it to .trace, .lower or .compile"
+            )
+        try:
+            return static_key(value, is_trusted=isinstance(leaf, Static))
+        except UnnoticedChangeError as error:
+            raise TypeError(
+                f"{self._where(structure, position)} (a {type(value).__name__}) {error}; make it a dataclass or a "
+                "tenon.nn.Module, whose arrays are data, or name it in static= if it never changes"
+            ) from None
+        except TypeError:
+            kind = type(value).__name__
+            what = "is static, but not hashable" if isinstance(leaf, Static) else "is neither an array nor hashable"
+            raise TypeError(f"{self._where(structure, position)} (a {kind}) {what}") from None
+
+    def described(self, leaves: Sequence[Any], structure: Structure, sizes: LeafSizes | None = None) -> dict[str, str]:
+        """What a signature is made of, in words: `{"x": "f32[4, 3]", "mode": "'fast'"}`."""
+        parts: dict[str, str] = {}
+        for position, (name, leaf) in enumerate(zip(self.leaf_names(structure), leaves, strict=True)):
+            type_ = None if isinstance(leaf, Static) else abstract(leaf)
+            if type_ is None:
+                parts[name] = repr(leaf.value if isinstance(leaf, Static) else leaf)
+                continue
+            if type(leaf) is WideFloat:
+                parts[name] = "float"
+                continue
+            shape = shape_of(type_) or ()
+            shape = shape if sizes is None else sizes.shape(position, shape)
+            parts[name] = f"{element_of(type_)}{list(shape)}"
+        return parts
+
+
+class LeafSizes:
+    """Which dimensions of which leaves may have any size, and what these sizes are called."""
+
+    def __init__(self, by_position: Mapping[int, Mapping[int, Any]]) -> None:
+        self.by_position = by_position
+
+    def shape(self, position: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
+        """The `shape` of the leaf at `position`, with names in the place of sizes that may differ."""
+        named = self.by_position.get(position)
+        return shape if named is None else tuple([named.get(axis, size) for axis, size in enumerate(shape)])
+
+
+def dim(name: str) -> Any:
+    """A dimension that may have any size, for shapes: `tenon.ShapeDtype((tenon.dim("n"), 768))`.
+
+    Dimensions of one name have one size, which is checked when the program is called. Sums, products and quotients of
+    such dimensions are dimensions, too; each name must be that of some dimension by itself.
+    """
+    return Size.named(name)
+
+
+class ShapeDtype:
+    """Stands for an array of a shape and dtype where only these matter: `jit(f).lower(ShapeDtype((4, 3), "f32"))`.
+
+    With dimensions made by `dim`, what is compiled takes arrays of all sizes there.
+    """
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: Sequence[int] | int, dtype: Any = "f32") -> None:
+        sizes = (shape,) if isinstance(shape, int | Size) else shape
+        self.shape = tuple([size if isinstance(size, Size) else int(size) for size in sizes])
+        self.dtype = element_type(dtype)
+
+    def placeholder(self) -> np.ndarray[Any, Any]:
+        """An array of this shape and dtype that takes no memory; dimensions of any size have size 1."""
+        shape = [1 if isinstance(size, Size) else size for size in self.shape]
+        return np.broadcast_to(np.zeros((), numpy_dtype(self.dtype)), shape)
+
+    def sizes(self) -> dict[int, Any]:
+        """The dimensions of any size, by axis."""
+        return {axis: size for axis, size in enumerate(self.shape) if isinstance(size, Size)}
+
+    def __repr__(self) -> str:
+        return f"ShapeDtype({self.shape}, {str(self.dtype)!r})"
+
+
+def abstract(leaf: Any, name: str = "argument") -> AnyTensor | None:
+    """The tensor type that a leaf is traced as, `None` for one that stays as it is."""
+    if hasattr(leaf, "__cuda_array_interface__"):
+        return tensor_type(tuple(leaf.shape), element_type(leaf.dtype))
+    return array_type(as_array(leaf, name)) if is_array(leaf) else None
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a program was compiled for: the parameters of its function, the key of the call, and the call in words.
+
+    `names` are those of the leaves that are data.
+    """
+
+    parameters: Parameters
+    key: tuple[Any, ...]
+    described: dict[str, str]
+    names: tuple[str, ...]
+    sizes: LeafSizes | None = None
+    frozen: FrozenArguments | None = None
+    """The arguments that calls do not give."""
+
+    def joined(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """All arguments of a call that gives these, keywords in the order of the call compiled for."""
+        if self.frozen is not None:
+            args, kwargs = self.frozen.joined(self.parameters.name, args, kwargs)
+        _, keywords = self.key[0].children
+        if kwargs.keys() == set(keywords.names):
+            kwargs = {name: kwargs[name] for name in keywords.names}
+        return args, kwargs
+
+    def arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The data of all arguments of a call that must be like the one compiled for; raises `TypeError` naming what
+        differs."""
+        leaves, structure = self.parameters.take_apart(args, kwargs)
+        key, arrays = self.parameters.signature(leaves, structure, None, self.sizes)
+        if key != self.key and WIDE_FLOAT in key and WIDE_FLOAT not in self.key:
+            leaves = [float(leaf) if type(leaf) is WideFloat else leaf for leaf in leaves]
+            key, arrays = self.parameters.signature(leaves, structure, None, self.sizes)
+        if key != self.key:
+            given = self.parameters.described(leaves, structure, self.sizes)
+            names = [name for name in {**self.described, **given} if self.described.get(name) != given.get(name)]
+            shown = self.parameters.described(leaves, structure)
+            differences = [
+                f"{n} is {shown.get(n, 'absent')} where {self.described.get(n, 'nothing')} is needed" for n in names
+            ]
+            given_as, compiled_for = _call_form(structure), _call_form(self.key[0])
+            if not differences and given_as != compiled_for:
+                differences = [f"arguments are given as {given_as} where {compiled_for} is needed"]
+            raise TypeError(
+                f"{self.parameters.name}: {', '.join(differences) or 'the arguments have another structure'}"
+            )
+        return arrays
+
+
+def _call_form(structure: Structure) -> str:
+    """How a call gives its arguments: by position and by keyword."""
+    positional, keywords = structure.children
+    return f"({', '.join(['_'] * len(positional.children) + [f'{name}=_' for name in keywords.names])})"

@@ -1,0 +1,75 @@
+"""Memory for results that the caller gives: `out=` of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.support.plain_arrays import plain_array
+from tenon.dialects.types.size import replaced
+from tenon.dialects.types.types import element_type, numpy_dtype
+from tenon.runtime.arguments.interface import Interface
+from tenon.runtime.arguments.tree import Structure, describe, flatten, paths
+
+
+def given_outputs(
+    function: str, out: Any, result: Structure, interface: Interface, inputs: Sequence[Any]
+) -> list[np.ndarray[Any, Any]]:
+    """The arrays in `out`, in order, checked to be what the results of a call can be written to.
+
+    Raises `TypeError` where `out` has another structure than the result, or an array another dtype, and `ValueError`
+    for another shape and for memory that is not contiguous, not aligned, read-only, or that of an input or of another
+    result.
+    """
+    leaves, structure = flatten(out)
+    if structure is not result:
+        needed = "an array" if result.kind is None else f"{result.kind.__name__}({', '.join(paths(result))})"
+        raise TypeError(f"{function}: out is {describe(out)} where the result is {needed}")
+    names = list(paths(result, "out"))
+    values = interface.bind([array.shape for array in inputs]) if interface.sizes else {}
+    for leaf, name, (shape, dtype) in zip(leaves, names, interface.outputs, strict=True):
+        sizes = tuple([replaced(size, values) for size in shape]) if values else shape
+        _check(f"{function}: {name}", leaf, sizes, numpy_dtype(element_type(dtype)))
+    _check_apart(function, leaves, names, inputs)
+    return leaves
+
+
+def _check(where: str, leaf: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    if not isinstance(leaf, np.ndarray):
+        raise TypeError(f"{where} is of type {type(leaf).__name__} where a NumPy array is needed")
+    plain_array(leaf, where)  # one with a mask is refused
+    if leaf.dtype != dtype:
+        raise TypeError(f"{where} is of dtype {leaf.dtype} where the result is of dtype {dtype}")
+    if leaf.shape != shape:
+        raise ValueError(f"{where} has shape {list(leaf.shape)} where the result has shape {list(shape)}")
+    if not leaf.flags.c_contiguous:
+        raise ValueError(f"{where} has strides {leaf.strides}, but must be contiguous in row-major order")
+    if not leaf.flags.aligned:
+        raise ValueError(f"{where} is not aligned to its elements")
+    if not leaf.flags.writeable:
+        raise ValueError(f"{where} is read-only")
+
+
+def _check_apart(function: str, outputs: Sequence[Any], names: Sequence[str], inputs: Sequence[Any]) -> None:
+    shared = sharing([*outputs, *inputs])
+    for position, name in enumerate(names):
+        if position in shared:
+            other = shared[position]
+            whose = names[other] if other < len(names) else f"input {other - len(names)}"
+            raise ValueError(f"{function}: {name} shares memory with {whose}")
+
+
+def sharing(arrays: Sequence[Any]) -> dict[int, int]:
+    """The positions of arrays that share memory with another one, and the position of that one."""
+    ranges = sorted([(a.ctypes.data, a.nbytes, i) for i, a in enumerate(arrays) if a.nbytes])
+    shared: dict[int, int] = {}
+    end, last = 0, -1
+    for start, size, i in ranges:
+        if start < end:
+            shared[i] = last
+            shared.setdefault(last, i)
+        if start + size > end:
+            end, last = start + size, i
+    return shared

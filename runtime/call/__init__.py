@@ -1,0 +1,1 @@
+"""A call without Python: native code that checks arguments, launches and wraps results."""

@@ -1,0 +1,231 @@
+"""Native calls of compiled functions: what a call looks like is written down once, and calls like it stay out of
+Python.
+
+A `Dispatch` belongs to one callable and keeps its entries, those used last first. The native code of `entry_code` is
+compiled once per machine; where it does not apply (another Python, an unknown layout of arrays), there are no entries,
+and every call takes the general way.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.definition.value import TRACES_IN_PROGRESS
+from tenon.dialects.support.forking import new_lock
+from tenon.runtime.arguments.tree import Structure
+from tenon.runtime.call.callable_class import is_supported, set_vector_call
+from tenon.runtime.call.entry_code import EXPORTS, SOURCE
+from tenon.runtime.call.entry_words import Place, Words
+from tenon.runtime.call.launch import Launch
+from tenon.runtime.call.layout import ENTRY, FUNCTIONS, VALUES
+from tenon.runtime.call.steps import Arguments, Building
+from tenon.runtime.cpu.native_code import load_native
+from tenon.runtime.cpu.result_memory import is_large, numpy_functions, pool
+from tenon.runtime.epoch import EPOCH
+
+ACTIVE, MADE = 16, 256
+"""How many entries of a callable are looked through, and how many are ever made."""
+LARGE = -2
+"""In place of a leaf whose memory is taken over: that of a new result comes from the pool."""
+_NUMPY_FUNCTIONS = {"PyArray_Empty": 184, "PyDataMem_SetHandler": 304}
+"""Their places in NumPy's table."""
+
+
+class Entry:
+    """One way to call: words for native code, and the objects that they point to."""
+
+    def __init__(self, words: Words, description: Mapping[str, int | Place], kept: Sequence[Any]) -> None:
+        start = words.add([description[name] for name in ENTRY]).index
+        self._kept = (words.kept, kept)
+        self._memory, address = words.finished()
+        self._epoch = start + ENTRY.index("epoch")
+        self.address = address + 8 * start
+
+    def renew(self, epoch: int) -> None:
+        """Make the entry hold in this epoch."""
+        self._memory[self._epoch] = epoch
+
+
+def entry(
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    structure: Structure,
+    result: Structure,
+    launch: Launch,
+    out: str | None = None,
+    *,
+    wide: bool = False,
+) -> Entry:
+    """The entry for calls like `(args, kwargs)`, whose structure is given, as is that of the result.
+
+    With `out`, the keyword argument of this name has arrays that the results are written to. Floats of Python's are
+    f64 if they are `wide`. Raises
+    `IndescribableError` where native code could not tell such calls from others.
+    """
+    words = Words()
+    leaf_of = [-1] * len(launch.inputs)
+    given = [position for position, held in enumerate(launch.inputs) if held is None]
+    for leaf, position in enumerate(given):
+        leaf_of[position] = leaf
+    donors = [leaf_of[donor] if donor >= 0 else -1 for donor, _, _ in launch.results]
+    taken = donors if out is None else list(range(len(given), len(given) + len(donors)))
+    arguments = Arguments(words, len(args) + len(kwargs), taken, wide=wide)
+    positional, keywords = structure.children
+    for register, (value, child) in enumerate(zip(args, positional.children, strict=True)):
+        arguments.open(register, value, child)
+    children = dict(zip(keywords.names, keywords.children, strict=True))
+    for register, (name, value) in enumerate(kwargs.items(), len(args)):
+        if name != out:
+            arguments.open(register, value, children[name])
+    building = Building(words)
+    if out is None:
+        building.tree(result)
+    else:
+        register = len(args) + list(kwargs).index(out)
+        arguments.open(register, kwargs[out], result)
+        building.register(register)
+    results: list[int | Place] = []
+    for leaf, (_, dtype, shape) in zip(taken, launch.results, strict=True):
+        if leaf < 0 and is_large(shape, dtype):
+            leaf = LARGE
+        results += [leaf, words.keep(dtype), len(shape), words.add(shape)]
+    description: dict[str, int | Place] = {
+        "epoch": -1,
+        "positional": len(args),
+        "keywords": len(kwargs),
+        "names": words.objects(list(kwargs)),
+        "registers": arguments.registers,
+        "step_count": arguments.count,
+        "steps": arguments.finished(),
+        "input_count": len(launch.inputs),
+        "held": words.add([0 if held is None else held.ctypes.data for held in launch.inputs]),
+        "held_ends": words.add([0 if held is None else held.ctypes.data + held.nbytes for held in launch.inputs]),
+        "leaf_count": arguments.leaves,
+        "result_count": len(launch.results),
+        "results": words.add(results),
+        "building_count": building.count,
+        "building": building.finished(),
+        "stack": building.stack,
+        "main": launch.main,
+        "arena": launch.arena.ctypes.data,
+        "takes_arena": int(launch.arena.nbytes > 0),
+        "releases": int(launch.is_long),
+        "takes_over": int(any(leaf >= 0 for leaf in taken)),
+    }
+    return Entry(words, description, (launch, structure, result))
+
+
+class Dispatch:
+    """The entries of a callable. One thread at a time changes them; native code of all threads reads the table."""
+
+    def __init__(self, general: Callable[..., Any]) -> None:
+        self._general = general
+        # A call from a finalizer may come while the same thread is in here.
+        self._lock = new_lock()
+        self._entries: dict[Any, Entry] = {}
+        self._active: list[Entry] = []
+        self._met: set[Any] = set()
+        self._table = np.array([id(general), 0] + [0] * ACTIVE, np.int64)
+
+    def wants(self, key: Any, epoch: int) -> bool:
+        """Whether an entry should be made for calls of this kind, one of which was made in this epoch.
+
+        Not for the first one, since most kinds of calls come once; and an entry that is there already holds again.
+        """
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None:
+                self._use(entry, epoch)
+                return False
+            is_met = key in self._met
+            if not is_met and len(self._met) < 4 * MADE:
+                self._met.add(key)
+        return is_met and len(self._entries) < MADE and native_call() is not None
+
+    def add(self, function: Any, key: Any, entry: Entry, epoch: int) -> None:
+        """Let calls of `function`, an instance of a `native_class`, go by `entry` from now on.
+
+        Where another thread was faster, by the entry that is there: one in use must never go.
+        """
+        native = native_call()
+        with self._lock:
+            entry = self._entries.setdefault(key, entry)
+            if native is not None and set_vector_call(function, native, self._table.ctypes.data):
+                self._use(entry, epoch)
+
+    def _use(self, entry: Entry, epoch: int) -> None:
+        entry.renew(epoch)
+        active = self._active = [entry, *[other for other in self._active if other is not entry]][:ACTIVE]
+        # With the count at 0 meanwhile, native code never sees an entry that is not there.
+        self._table[1] = 0
+        self._table[2 : 2 + len(active)] = [used.address for used in active]
+        self._table[1] = len(active)
+
+
+# --- the native code ------------------------------------------------------------------------------
+
+
+@cache
+def native_call() -> int | None:
+    """The address of the vector call of all callables; `None` where native calls do not work."""
+    if not is_supported():
+        return None
+    try:
+        code = load_native("entry", SOURCE, EXPORTS)
+        _fill(code.entry("tenon_addresses"))
+    except (AttributeError, ImportError, KeyError, RuntimeError, ValueError):
+        return None
+    _KEPT.append(code)
+    fits = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(code.entry("tenon_fits"))
+    return code.entry("tenon_call") if _agrees(fits) else None
+
+
+_KEPT: list[Any] = []
+
+
+def _fill(table: int) -> None:
+    """Tell the native code where the functions and objects are that it uses."""
+    found = {name: _address_of(name) for name in FUNCTIONS}
+    values = (np.ndarray, float, int, str, True, (), getattr(pool(), "capsule", None))
+    found |= dict(zip(VALUES, [*map(id, values), TRACES_IN_PROGRESS.ctypes.data, EPOCH.ctypes.data], strict=True))
+    _KEPT.append(values)
+    addresses = (ctypes.c_size_t * len(found)).from_address(table)
+    addresses[:] = list(found.values())
+
+
+def _address_of(name: str) -> int:
+    if name in _NUMPY_FUNCTIONS:
+        return numpy_functions()[_NUMPY_FUNCTIONS[name]]
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+
+
+def _agrees(fits: Callable[[Any, int], int]) -> bool:
+    """Whether native code sees arrays of every kind as they are."""
+    whole = np.arange(12.0).reshape(3, 4)
+    odd = np.frombuffer(bytes(17), np.uint8)[1:].view(np.float64)
+    read_only = np.zeros(3)
+    read_only.flags.writeable = False
+    arrays: Sequence[Any] = (whole, whole[1:], whole.T, whole[:, ::2], odd, np.zeros((), np.int8), read_only, [1.0])
+    for expected in arrays[:-1]:
+        for written in ((), (0,)):
+            arguments = Arguments(Words(), 1, written)
+            arguments.array(0, expected.dtype, expected.shape)
+            step = arguments.finished().index
+            memory, address = arguments.words.finished()
+            for given in arrays:
+                is_fit = (
+                    isinstance(given, np.ndarray)
+                    and (given.dtype, given.shape) == (expected.dtype, expected.shape)
+                    and given.flags.c_contiguous
+                    and given.flags.aligned
+                    and (given.flags.writeable or not written)
+                )
+                if bool(fits(given, address + 8 * step)) != is_fit:
+                    return False
+            del memory
+    return True

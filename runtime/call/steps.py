@@ -1,0 +1,217 @@
+"""What an entry says about the arguments and the result of a call, in the words that `entry_code` reads.
+
+Arguments are described as one call gave them: nodes by class and keys, arrays by dtype and shape, numbers by class, and
+what is static by the object itself, provided that an object that is the same, or equal, can be nothing else.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Collection, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from tenon.runtime.arguments.arguments import Static, is_array
+from tenon.runtime.arguments.tree import Structure, layout
+from tenon.runtime.call.entry_words import Place, Words
+from tenon.runtime.call.layout import BUILDING, STEPS
+from tenon.runtime.cpu.addresses import USABLE
+
+WRITEABLE = 0x400
+_NUMBERS: dict[type, str] = {float: "float", int: "int", bool: "bool"}
+_WIDE_NUMBERS = {**_NUMBERS, float: "double"}
+# Objects of these classes are what they are as long as they live.
+_UNCHANGING = (
+    *(bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type, Enum, np.dtype, np.number, np.bool_),
+    *(types.FunctionType, types.BuiltinFunctionType),
+)
+
+
+class IndescribableError(Exception):
+    """A call that native code cannot tell from all others."""
+
+
+class Arguments:
+    """The steps that compare arguments with those of one call, and take them apart."""
+
+    def __init__(self, words: Words, given: int, written: Collection[int] = (), *, wide: bool = False) -> None:
+        """For arguments in the first `given` registers; the leaves in `written` must be arrays to write to. Floats of
+        Python's are f32, or f64 if they are `wide`."""
+        self.words = words
+        self._numbers = _WIDE_NUMBERS if wide else _NUMBERS
+        self.registers = given
+        self.leaves = 0
+        self._written = written
+        self._steps: list[int | Place] = []
+        self.count = 0
+
+    def finished(self) -> Place:
+        """Where the steps lie."""
+        return self.words.add(self._steps)
+
+    def open(self, register: int, value: Any, structure: Structure) -> None:
+        """Compare and take apart the tree in a register, whose leaves are numbered on."""
+        kind = type(value)
+        if structure.kind is None:
+            self._leaf(register, value)
+            return
+        match layout(kind):
+            case "constant":
+                self._constant(register, value)
+            case "tuple" | "list" as operation:
+                self._open(operation, register, kind, len(value), 0, list(zip(value, structure.children, strict=True)))
+            case "dict":
+                self._keyed("dict", register, kind, dict(zip(value, structure.children, strict=True)), value)
+            case "attributes":
+                children = dict(zip(structure.names, structure.children, strict=True))
+                self._keyed("attributes", register, kind, children, vars(value))
+            case "fields":
+                children = dict(zip(structure.names, structure.children, strict=True))
+                fields = {name: getattr(value, name) for name in (*structure.names, *structure.static)}
+                self._keyed("fields", register, kind, children, fields)
+            case _:
+                raise IndescribableError
+
+    def _step(self, operation: str, register: int, *words: int | Place) -> None:
+        self._steps += [STEPS.index(operation), register, *words, *[0] * (6 - len(words))]
+        self.count += 1
+
+    def _keyed(
+        self, operation: str, register: int, kind: type, children: dict[Any, Structure], values: dict[Any, Any]
+    ) -> None:
+        keys = self.words.objects(list(values))
+        items = [(value, children.get(key)) for key, value in values.items()]
+        self._open(operation, register, kind, len(items), keys, items)
+
+    def _open(
+        self,
+        operation: str,
+        register: int,
+        kind: type,
+        count: int,
+        keys: int | Place,
+        items: Sequence[tuple[Any, Structure | None]],
+    ) -> None:
+        first = self.registers
+        self.registers += count
+        self._step(operation, register, first, count, keys, self.words.keep(kind))
+        for inner, (value, structure) in enumerate(items, first):
+            if structure is None:
+                self._constant(inner, value)
+            else:
+                self.open(inner, value, structure)
+
+    def _leaf(self, register: int, leaf: Any) -> None:
+        kind = type(leaf)
+        if kind is Static:
+            self._constant(register, leaf.value)
+        elif kind is np.ndarray:
+            self.array(register, leaf.dtype, leaf.shape)
+        elif kind in self._numbers and self.leaves not in self._written:
+            self._step(self._numbers[kind], register, self.leaves)
+            self.leaves += 1
+        elif is_array(leaf):
+            raise IndescribableError
+        else:
+            self._constant(register, leaf)
+
+    def array(self, register: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        """Expect an array, the next leaf."""
+        usual = np.dtype(dtype.type)
+        if usual != dtype:
+            raise IndescribableError
+        size = int(np.prod(shape, dtype=np.int64)) * usual.itemsize
+        place = self.words.add(shape)
+        flags = USABLE | WRITEABLE if self.leaves in self._written else USABLE
+        words = (self.leaves, self.words.keep(usual), len(shape), place, flags, size)
+        self._step("array", register, *words)
+        self.leaves += 1
+
+    def _constant(self, register: int, value: Any) -> None:
+        kind = type(value)
+        if kind is tuple or kind is list:
+            self._open(kind.__name__, register, kind, len(value), 0, [(inner, None) for inner in value])
+        elif kind is dict:
+            self._keyed("dict", register, kind, {}, value)
+        elif isinstance(value, _UNCHANGING) or (
+            kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__  # pyright: ignore[reportUnknownMemberType]
+        ):
+            self._step("same", register, 0, self.words.keep(value))
+        else:
+            raise IndescribableError
+
+
+class Building:
+    """The instructions that put a result together from its leaves."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.count = 0
+        self.stack = 0
+        self._height = 0
+        self._instructions: list[int | Place] = []
+
+    def finished(self) -> Place:
+        """Where the instructions lie."""
+        return self.words.add(self._instructions)
+
+    def register(self, register: int) -> None:
+        """Push what is in a register."""
+        self._push("register", 0, register)
+
+    def tree(self, structure: Structure) -> None:
+        """Push a tree, whose leaves are the next results."""
+        kind = structure.kind
+        match None if kind is None else layout(kind):
+            case None if kind is None:
+                self._push("result", 0)
+            case "constant":
+                self._push("constant", 0, self.words.keep(structure.static[0] if structure.static else None))
+            case "tuple" | "list" as operation if kind is tuple or kind is list:
+                self._children(structure)
+                self._push(operation, len(structure.children))
+            case "dict":
+                self._children(structure)
+                self._push("dict", len(structure.children), self.words.objects(structure.static[0]))
+            case "attributes" | "fields" as operation if structure.is_shareable and _is_made_by_object(kind):
+                for value in structure.static.values():
+                    self._push("constant", 0, self.words.keep(value))
+                self._children(structure)
+                names = [*structure.static, *structure.names]
+                self._push(operation, len(names), self.words.objects(names), self.words.keep(kind))
+            case _:
+                self._children(structure)
+                self._push("call", len(structure.children), self.words.keep(_Rebuilt(structure)))
+
+    def _children(self, structure: Structure) -> None:
+        for child in structure.children:
+            self.tree(child)
+
+    def _push(self, operation: str, taken: int, *words: int | Place) -> None:
+        self._instructions += [BUILDING.index(operation), taken, *words, *[0] * (2 - len(words))]
+        self.count += 1
+        self._height += 1 - taken
+        self.stack = max(self.stack, self._height)
+
+
+class _Rebuilt:
+    """A node from the list of its children."""
+
+    def __init__(self, structure: Structure) -> None:
+        self._structure = structure
+
+    def __call__(self, values: list[Any]) -> Any:
+        node = self._structure
+        assert node.kind is not None
+        assert node.rebuild is not None
+        return tuple(values) if node.kind is tuple else node.rebuild(node.kind, node.names, values, node.static)
+
+
+_HEAP_TYPE, _ABSTRACT = 1 << 9, 1 << 20
+
+
+def _is_made_by_object(kind: Any) -> bool:
+    """Whether instances of a class are made as `object.__new__` makes them."""
+    return not kind.__flags__ & _ABSTRACT and all(base.__flags__ & _HEAP_TYPE for base in kind.__mro__[:-1])

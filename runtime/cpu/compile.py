@@ -1,0 +1,358 @@
+"""The CPU as a device: LLVM IR text to object code, object code to an address, an address to a call.
+
+Object code depends only on the text and the `Target`, and names what it needs of the C library, so that another process
+on a CPU with the same features loads it without compiling. llvmlite is imported when the first of these functions needs
+it, and holds one lock for the whole process, which `parallel_code` does without.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from tenon.runtime.cpu.llvm_lock import LINKING
+from tenon.runtime.cpu.llvm_parts import split
+from tenon.runtime.cpu.target_check import check_target
+from tenon.runtime.knobs import knobs
+
+if TYPE_CHECKING:
+    from llvmlite.binding import LLJIT, ContextRef, ModuleRef, PassBuilder, ResourceTracker, TargetMachine
+
+# The entry that `emit_llvm` defines; not imported from there, because code from the cache needs no emitter.
+ENTRY = "main"
+
+_F16_FEATURES = ("f16c", "zfh")
+_SCALING_FEATURES = ("avx512f", "avx512vl")
+_DOT_FEATURES = {"bf16": "avx512bf16", "i8": "avx512vnni"}
+
+_code_numbers = itertools.count()
+
+_PROGRAMS_OF_A_LINKER = 64
+"""To make a linker takes as long as to link four programs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What object code is compiled for: LLVM's triple, CPU name and features, the width of its vector registers,
+    whether it has fused multiply-adds (`expand-math`), and the elements of whose groups it has dot products in all
+    widths (the argument of `emit_llvm`)."""
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bits: int
+    multiply_add: bool = True
+    dots: tuple[str, ...] = ()
+
+    @property
+    def native_f16(self) -> bool:
+        """Whether the hardware converts between f16 and f32 (the argument of `emit_llvm`)."""
+        enabled = _enabled(self.features)
+        return self.triple.startswith(("aarch64", "arm64")) or any(enabled.get(name) for name in _F16_FEATURES)
+
+    @property
+    def native_scaling(self) -> bool:
+        """Whether one instruction multiplies floats in registers of any width by powers of two (`expand-math`)."""
+        enabled = _enabled(self.features)
+        return self.vector_bits == 512 and all(enabled.get(name) for name in _SCALING_FEATURES)
+
+
+def host_target() -> Target:
+    """This machine's CPU with all its features, as far as `TENON_TARGET_CPU` and `TENON_TARGET_FEATURES` leave it so.
+
+    Features that are set are added to those of the machine, or of the CPU that is named. Raises `ValueError` for what
+    LLVM does not know.
+    """
+    return _target(knobs.target_cpu, knobs.target_features)
+
+
+@cache
+def _target(cpu: str | None, changes: str | None) -> Target:
+    from llvmlite import binding
+
+    triple = binding.get_default_triple()
+    known = binding.get_host_cpu_features()
+    # LLVM ends the process over a name that it does not know, unless that mode is on
+    mode = "+64bit" if cpu is not None and triple.startswith("x86_64") else ""
+    own = known.flatten() if cpu is None else mode
+    features = ",".join(filter(None, (own, changes)))
+    if cpu is not None or changes is not None:
+        check_target(triple, cpu or binding.get_host_cpu_name(), own, changes, tuple(known))
+    if cpu is None:
+        enabled = _enabled(features)
+        vector_bits = 512 if enabled.get("avx512f") else 256 if enabled.get("avx") else 128
+        multiply_add = enabled.get("fma", not triple.startswith("x86_64"))
+        target = Target(triple, binding.get_host_cpu_name(), features, vector_bits, multiply_add)
+        if changes is not None:
+            return _measured(target)
+        dots = [name for name, feature in _DOT_FEATURES.items() if enabled.get(feature) and enabled.get("avx512vl")]
+        return replace(target, dots=tuple(dots))
+    return _measured(Target(triple, cpu, features, 0))
+
+
+def _measured(target: Target) -> Target:
+    """The target with what the assembly of `_probe_assembly` says of its instructions: what turns a feature off turns
+    off those that imply it as well, so that without multiply-adds there is no AVX-512."""
+    assembly = _probe_assembly(target)
+    vector_bits = 512 if "zmm" in assembly else 256 if "ymm" in assembly else 128
+    dots = _measured_dots(assembly, vector_bits)
+    return replace(target, vector_bits=vector_bits, multiply_add="fmadd" in assembly, dots=dots)
+
+
+def _enabled(features: str) -> dict[str, bool]:
+    """What a feature list turns on and off; the last word on a feature counts."""
+    return {change[1:]: change[0] == "+" for change in features.split(",") if change}
+
+
+def _probe_assembly(target: Target) -> str:
+    """What LLVM makes of a long vector, of a multiply-add, and of what it can do by the instructions that come with dot
+    products: a CPU's name does not say which features it implies, and LLVM ends the process over an intrinsic that is
+    missing."""
+    text = """
+define void @double(ptr %x) {
+  %a = load <16 x float>, ptr %x
+  %b = fadd <16 x float> %a, %a
+  store <16 x float> %b, ptr %x
+  ret void
+}
+declare double @llvm.fma.f64(double, double, double)
+define double @multiply_add(double %a, double %b, double %c) {
+  %d = call double @llvm.fma.f64(double %a, double %b, double %c)
+  ret double %d
+}
+"""
+    for lanes in (8, 16) if target.triple.startswith("x86_64") else ():
+        groups = f"<{4 * lanes} x i8>"
+        wide = f"<{4 * lanes} x i32>"
+        text += f"""
+define void @narrow{lanes}(ptr %x) {{
+  %a = load <{lanes} x float>, ptr %x
+  %b = fptrunc <{lanes} x float> %a to <{lanes} x bfloat>
+  store <{lanes} x bfloat> %b, ptr %x
+  ret void
+}}
+declare i32 @llvm.vector.reduce.add.v{4 * lanes}i32({wide})
+define i32 @dot{lanes}({groups} %a, {groups} %b) {{
+  %c = zext {groups} %a to {wide}
+  %d = sext {groups} %b to {wide}
+  %e = mul {wide} %c, %d
+  %r = call i32 @llvm.vector.reduce.add.v{4 * lanes}i32({wide} %e)
+  ret i32 %r
+}}
+"""
+    return native_assembly(text, target, optimization=0)
+
+
+def _measured_dots(assembly: str, vector_bits: int) -> tuple[str, ...]:
+    """The elements of dot products, by the instructions in the assembly of `_probe_assembly`."""
+
+    def has(instruction: str, *results: str) -> bool:
+        return all(
+            re.search(rf"^\t(?:{{vex}}\t)?{instruction}\w*\t.*%{result}\d+$", assembly, re.MULTILINE)
+            for result in results
+        )
+
+    if vector_bits < 512:
+        return ()
+    # Sixteen floats become half a register of bf16, eight a quarter.
+    found = {"bf16": has("vcvtneps2bf16", "ymm", "xmm"), "i8": has("vpdpbusd", "zmm", "ymm")}
+    return tuple([name for name, is_found in found.items() if is_found])
+
+
+class _Machines(threading.local):
+    """The machines of a thread: one serves one thread at a time, and takes longer to make than to use for a kernel."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[Target, int], TargetMachine] = {}
+
+
+_machines = _Machines()
+
+
+def target_machine(target: Target, optimization: int = 2) -> TargetMachine:
+    """What generates code for `target` in this thread."""
+    machine = _machines.known.get((target, optimization))
+    if machine is None:
+        machine = _machines.known[target, optimization] = _new_machine(target, optimization)
+    return machine
+
+
+def _new_machine(target: Target, optimization: int) -> TargetMachine:
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    # 'pic' and 'small': with other settings the process aborts once external symbols are involved
+    return binding.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=optimization, reloc="pic", codemodel="small"
+    )
+
+
+def parsed(llvm_ir: str, target: Target, machine: TargetMachine, context: ContextRef | None = None) -> ModuleRef:
+    """The IR in `context`; raises `ValueError` with LLVM's message for text that it refuses."""
+    from llvmlite import binding
+
+    try:
+        module = binding.parse_assembly(llvm_ir, context)
+        # LLVM ends the process over IR that is not valid; verifying costs a hundredth of compiling
+        module.verify()
+    except RuntimeError as error:
+        raise ValueError(f"tenon: LLVM refused the IR: {error}") from None
+    module.triple = target.triple
+    module.data_layout = str(machine.target_data)
+    return module
+
+
+def pass_builder(machine: TargetMachine, optimization: int = 2) -> PassBuilder:
+    """What runs LLVM's passes for a machine."""
+    from llvmlite import binding
+
+    tuning = binding.create_pipeline_tuning_options(speed_level=optimization)
+    # loops come with explicit vectors; packing what is left never paid for its compile time
+    tuning.slp_vectorization = False
+    tuning.loop_vectorization = True
+    tuning.loop_interleaving = True
+    return binding.create_pass_builder(machine, tuning)
+
+
+def _optimized(llvm_ir: str, target: Target, optimization: int) -> tuple[ModuleRef, TargetMachine]:
+    """The IR after LLVM's passes, which are not run on the functions that are final."""
+    machine = target_machine(target, max(optimization, 1))
+    return optimized(llvm_ir, target, machine, optimization), machine
+
+
+def optimized(
+    llvm_ir: str, target: Target, machine: TargetMachine, optimization: int = 2, context: ContextRef | None = None
+) -> ModuleRef:
+    """The IR in `context` (by default the one that all share) after LLVM's passes, which are not run on the functions
+    that are final. Raises `ValueError` with LLVM's message for text that it refuses."""
+    changeable, final = split(llvm_ir) if optimization > 0 else ("", llvm_ir)
+    modules = [parsed(text, target, machine, context) for text in (changeable, final) if text]
+    if changeable:
+        builder = pass_builder(machine, optimization)
+        builder.getModulePassManager().run(modules[0], builder)
+    for other in modules[1:]:
+        modules[0].link_in(other)
+    return modules[0]
+
+
+def compile_object(llvm_ir: str, target: Target | None = None, *, optimization: int = 2) -> bytes:
+    """Object code of the IR for `target` (by default this machine).
+
+    `optimization` is 0 (code generation only, for kernels that are already scheduled), 1, 2 or 3. Raises `ValueError`
+    with LLVM's message for text that it refuses.
+    """
+    module, machine = _optimized(llvm_ir, target or host_target(), optimization)
+    return machine.emit_object(module)
+
+
+def native_assembly(llvm_ir: str, target: Target | None = None, *, optimization: int = 2) -> str:
+    """The assembly of what `compile_object` gives, to be read."""
+    module, machine = _optimized(llvm_ir, target or host_target(), optimization)
+    return machine.emit_assembly(module)
+
+
+class LoadedCode:
+    """Object code in this process; it is unloaded when this object goes."""
+
+    def __init__(self, linker: LLJIT, tracker: ResourceTracker) -> None:
+        self._tracker = tracker
+        self._linker = linker
+
+    def entry(self, name: str = ENTRY) -> int:
+        """The address of an external function; raises `KeyError` for a name that the code does not export."""
+        return self._tracker[name]
+
+
+class _Linkers:
+    """LLVM's linkers for a target, one after the other. Each keeps some 9 KB of every program that it linked until it
+    goes itself, which is when it has linked its share and all of these programs are unloaded."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._newest: LLJIT | None = None
+        self._linked = 0
+
+    def next(self) -> LLJIT:
+        """The linker for one more program; one thread at a time may ask."""
+        from llvmlite import binding
+
+        if self._newest is None or self._linked == _PROGRAMS_OF_A_LINKER:
+            self._newest = binding.create_lljit_compiler(_new_machine(self._target, 2), use_jit_link=True)
+            self._linked = 0
+        self._linked += 1
+        return self._newest
+
+
+@cache
+def _linkers(target: Target) -> _Linkers:
+    from llvmlite import binding
+
+    if not hasattr(ctypes.CDLL(None), "expf"):
+        from ctypes.util import find_library
+
+        if library := find_library("m"):
+            binding.load_library_permanently(library)
+    return _Linkers(target)
+
+
+def load_object(code: bytes, target: Target | None = None, *, exports: Sequence[str] = (ENTRY,)) -> LoadedCode:
+    """Link object code into this process, as `load_objects` does."""
+    return load_objects((code,), target, exports=exports)
+
+
+def load_objects(
+    codes: Sequence[bytes],
+    target: Target | None = None,
+    *,
+    exports: Sequence[str] = (ENTRY,),
+    scratch: Mapping[str, int] | None = None,
+) -> LoadedCode:
+    """Link object codes, which may use each other, into this process, with the names in `exports` to be looked up.
+
+    Symbols that the code does not define are taken from the process, the pool of threads among them; the scratch of
+    programs comes from `scratch_memory`, or from the functions that `scratch` has by name. Raises `RuntimeError` with
+    LLVM's message if a symbol is missing or the code is damaged.
+    """
+    from llvmlite import binding
+
+    from tenon.runtime.cpu.scratch_memory import scratch_functions
+    from tenon.runtime.cpu.thread_pool import PARALLEL_FOR
+    from tenon.runtime.cpu.threads import pool_address
+
+    linkers = _linkers(target or host_target())
+    builder = binding.JITLibraryBuilder().add_current_process()
+    for code in codes:
+        builder.add_object_img(code)
+    for name in exports:
+        builder.export_symbol(name)
+    if any(PARALLEL_FOR.encode() in code for code in codes) and PARALLEL_FOR not in exports:
+        builder.import_symbol(PARALLEL_FOR, pool_address())
+    if ENTRY in exports and any(b"aligned_alloc" in code for code in codes):
+        for name, address in (scratch or scratch_functions()).items():
+            builder.import_symbol(name, address)
+    with LINKING:
+        linker = linkers.next()
+        try:
+            tracker = builder.link(linker, f"tenon.{next(_code_numbers)}")
+        except RuntimeError as error:
+            # LLVM itself writes the names of missing symbols to stderr
+            raise RuntimeError(f"tenon: object code cannot be linked: {error}") from None
+    return LoadedCode(linker, tracker)
+
+
+_entry_type = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+def entry_point(address: int) -> Callable[[ctypes.Array[ctypes.c_void_p]], None]:
+    """The entry at `address` as a function of a C array of buffer addresses, in order of the arguments of `main`.
+
+    The GIL is released meanwhile. The code and the buffers must stay alive; nothing about them is checked.
+    """
+    return _entry_type(address)

@@ -1,0 +1,251 @@
+"""Object code of a module whose functions come one by one, by several threads, which begin before the last one came.
+
+Functions are compiled in parts of some length: those that are final, and those that LLVM's passes are run on. What is
+in a part depends on the functions and their order alone, so that object code is the same at any number of threads. A
+module that is shorter than a part is compiled as a whole.
+
+A thread has an LLVM context and a target machine of its own, as LLVM asks for. llvmlite lets one thread at a time into
+LLVM; where passes run and code is generated, which takes most of the time, this module calls LLVM without its lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import cache, partial
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Self
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from tenon.lowering.llvm.emit_llvm import EmittedFunction, ModuleEmitter, module_text
+from tenon.runtime.cpu.compile import Target, optimized, parsed, pass_builder, target_machine
+from tenon.runtime.cpu.llvm_lock import beside_others
+from tenon.runtime.cpu.llvm_parts import hidden, references
+from tenon.runtime.switch_interval import quick_switches
+
+if TYPE_CHECKING:
+    from llvmlite.binding import ModuleRef, TargetMachine
+
+LINES_OF_A_PART = 500
+"""About 25 ms of code generation."""
+
+OPTIMIZED = 3
+"""How many lines take as long as one that LLVM's passes are run on."""
+
+
+@dataclass
+class _Part:
+    """Functions that are compiled together, and how long that takes, in lines."""
+
+    is_final: bool
+    functions: dict[FuncOp, EmittedFunction] = field(default_factory=dict[FuncOp, EmittedFunction])
+    length: int = 0
+
+    def add(self, op: FuncOp, function: EmittedFunction) -> None:
+        self.functions[op] = function
+        self.length += sum(text.count("\n") for text in function.texts) * (1 if self.is_final else OPTIMIZED)
+
+
+class ObjectCompiler:
+    """Compiles the functions of a module as they are added: what `workers` give are its object codes, which are to be
+    linked together. Text that LLVM refuses is a `ValueError` with its message."""
+
+    def __init__(
+        self, module: ModuleOp, emitter: ModuleEmitter, target: Target, workers: Workers, lines: int = LINES_OF_A_PART
+    ) -> None:
+        self._module = module
+        self._emitter = emitter
+        self._target = target
+        self._lines = lines
+        self._variables = emitter.variables()
+        self._functions: dict[FuncOp, EmittedFunction] = {}
+        self._final, self._changeable = _Part(is_final=True), _Part(is_final=False)
+        self._readers: dict[FuncOp, EmittedFunction] = {}
+        """The functions that read variables of the module: compiled where these are defined, at the end."""
+        self._workers = workers
+
+    def add(self, op: FuncOp) -> None:
+        """Compile a function that has a body: now, or with others that are added later."""
+        function = self._functions[op] = self._emitter.function(op)
+        if self._variables and any(references(text) & self._variables.keys() for text in function.texts):
+            self._readers[op] = function
+            return
+        part = self._final if function.is_final else self._changeable
+        part.add(op, function)
+        if part.length >= self._lines:
+            self._begin(part, {})
+            if part.is_final:
+                self._final = _Part(is_final=True)
+            else:
+                self._changeable = _Part(is_final=False)
+
+    def finish(self) -> None:
+        """Begin what is left, once all functions have been added."""
+        if not self._workers.begun:
+            self._workers.begin(partial(_compiled, self.text(), self._target))
+            return
+        for op, function in self._readers.items():
+            self._changeable.add(op, function)
+        if self._changeable.functions:
+            self._begin(self._changeable, self._variables if self._readers else {})
+        if self._final.functions:
+            self._begin(self._final, {})
+
+    def text(self) -> str:
+        """The whole module as LLVM IR, once all functions have been added."""
+        declared = [op for op in self._module.ops if isinstance(op, FuncOp) and op not in self._functions]
+        return self._emitter.joined(self._functions | {op: self._emitter.function(op) for op in declared})
+
+    def _begin(self, part: _Part, variables: dict[str, str]) -> None:
+        text = self._part_text(part, variables)
+        self._workers.begin(partial(_compiled_part, text, self._target, is_final=part.is_final))
+
+    def _part_text(self, part: _Part, variables: dict[str, str]) -> str:
+        """The part as a module of its own; modules see each other's functions, nobody else does."""
+        called = {name for function in part.functions.values() for text in function.texts for name in references(text)}
+        declarations = [
+            self._emitter.declaration(op)
+            for op in self._module.ops
+            if isinstance(op, FuncOp) and op.sym_name.data in called and op not in part.functions
+        ]
+        texts = [function.text for function in part.functions.values()]
+        parts = [function.parts for function in part.functions.values()]
+        return hidden(module_text([*variables.values(), *declarations, *texts], parts))
+
+
+class Workers:
+    """Up to `threads - 1` threads that do jobs while this one makes more, and this one in the end. Executors of Python
+    refuse work once the main thread has ended, though other threads and exit handlers still run.
+
+    To be used in a `with` statement: after an exception nothing more is begun, and no thread is left.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.begun = 0
+        self._most = threads - 1
+        self._pending: SimpleQueue[tuple[int, Callable[[], bytes]] | None] = SimpleQueue()
+        self._found: dict[int, bytes | Exception] = {}
+        self._helpers: list[Thread] = []
+        self._while_working = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop()
+
+    @property
+    def are_busy(self) -> bool:
+        """Whether another thread does something, or has something to do."""
+        return bool(self._helpers) and len(self._found) < self.begun
+
+    def begin(self, job: Callable[[], bytes]) -> None:
+        """Do `job` soon."""
+        self._pending.put((self.begun, job))
+        self.begun += 1
+        if len(self._helpers) < self._most:
+            helper = Thread(target=self._work, name="tenon-compile")
+            # Where no thread can be started, this one does the work.
+            with suppress(RuntimeError):
+                helper.start()
+                if not self._helpers:
+                    self._while_working.enter_context(quick_switches())
+                self._helpers.append(helper)
+
+    def _work(self) -> None:
+        while (given := self._pending.get()) is not None:
+            self._do(*given)
+        # The end is there for all, also for a thread whose start was interrupted.
+        self._pending.put(None)
+
+    def _do(self, number: int, job: Callable[[], bytes]) -> None:
+        try:
+            self._found[number] = job()
+        except Exception as error:
+            self._found[number] = error
+
+    def results(self) -> list[bytes]:
+        """What the jobs gave, in the order in which they were begun; raises what the first that failed raised."""
+        with suppress(Empty):
+            while (given := self._pending.get_nowait()) is not None:
+                self._do(*given)
+        self._stop()
+        results: list[bytes] = []
+        for _, found in sorted(self._found.items()):
+            if isinstance(found, Exception):
+                raise found
+            results.append(found)
+        return results
+
+    def _stop(self) -> None:
+        """Begin nothing more, and wait for what was begun."""
+        with self._while_working:
+            with suppress(Empty):
+                while True:
+                    self._pending.get_nowait()
+            self._pending.put(None)
+            for helper in self._helpers:
+                helper.join()
+            self._helpers.clear()
+
+
+def _compiled(text: str, target: Target) -> bytes:
+    """The object code of a whole module."""
+    from llvmlite import binding
+
+    machine = target_machine(target)
+    return _emit(machine, optimized(text, target, machine, context=binding.create_context()))
+
+
+def _compiled_part(text: str, target: Target, *, is_final: bool) -> bytes:
+    from llvmlite import binding
+
+    machine = target_machine(target)
+    module = parsed(text, target, machine, binding.create_context())
+    if not is_final:
+        builder = pass_builder(machine)
+        manager = builder.getModulePassManager()
+        with beside_others():
+            _library().LLVMPY_RunNewModulePassManager(manager, module, builder)
+    return _emit(machine, module)
+
+
+def _emit(machine: TargetMachine, module: ModuleRef) -> bytes:
+    """What `machine.emit_object(module)` gives."""
+    library = _library()
+    message = ctypes.c_char_p()
+    with beside_others():
+        buffer = library.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, ctypes.byref(message))
+        if not buffer:
+            raise RuntimeError((message.value or b"").decode())
+        try:
+            return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
+        finally:
+            library.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+_UNLOCKED = (
+    "RunNewModulePassManager",
+    "TargetMachineEmitToMemory",
+    "GetBufferStart",
+    "GetBufferSize",
+    "DisposeMemoryBuffer",
+)
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    """llvmlite's library, functions of which are called without its lock."""
+    from llvmlite.binding import ffi
+
+    library = ctypes.CDLL(ffi.lib._name)  # pyright: ignore[reportPrivateUsage]
+    for name in _UNLOCKED:
+        known = getattr(ffi.lib, f"LLVMPY_{name}")
+        function = getattr(library, f"LLVMPY_{name}")
+        function.argtypes, function.restype = known.argtypes, known.restype
+    return library

@@ -1,0 +1,45 @@
+"""The runtime's own native code: LLVM IR text that is compiled once for a machine and kept in the disk cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tenon.runtime.store import cache as disk
+
+if TYPE_CHECKING:
+    from tenon.runtime.cpu.compile import LoadedCode
+
+
+LOCK = """
+@lock = internal global i32 0
+define internal i1 @locked() {
+  %pair = cmpxchg ptr @lock, i32 0, i32 1 acquire monotonic
+  %taken = extractvalue { i32, i1 } %pair, 1
+  ret i1 %taken
+}
+define internal void @unlock() {
+  store atomic i32 0, ptr @lock release, align 4
+  ret void
+}
+"""
+"""The lock of a module: `@locked` takes it unless somebody has it, and says whether it did."""
+
+
+def load_native(name: str, source: str, exports: Sequence[str]) -> LoadedCode:
+    """The code of `source` in this process, with the names in `exports` to be looked up.
+
+    `name` tells the entries of the disk cache apart. Raises `ValueError` for text that LLVM refuses and
+    `RuntimeError` for symbols that are missing.
+    """
+    # LLVM is loaded when code is, not when the runtime is imported
+    from tenon.runtime.cpu.compile import compile_object, host_target, load_object
+
+    target = host_target()
+    key = disk.key(name, source, f"{target.triple} {target.cpu} {target.features}")
+    # it waits in line with the first call of a new installation, and more passes do not make it faster
+    return disk.made(
+        key,
+        lambda: {"object": compile_object(source, target, optimization=1)},
+        lambda files: load_object(files["object"], target, exports=exports),
+    )

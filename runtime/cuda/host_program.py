@@ -1,0 +1,99 @@
+"""The host's part of a grid-mapped module: `main`, run op by op against a device.
+
+`HostProgram` translates `main` into a list of steps once, so a call does no dispatch on ops. What a device must be able
+to do is the protocol `Backend`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func, memref, scf
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from tenon.dialects.definition import signedness
+from tenon.dialects.types.types import numpy_dtype
+from tenon.runtime.cuda.device import Backend, DeviceBuffer, HostProgramError, static_array
+from tenon.runtime.cuda.host_translations import TRANSLATIONS, Environment, Step, run_steps
+
+
+class HostProgram:
+    """`main` of a grid-mapped module, ready to run: a call takes input buffers and returns output buffers."""
+
+    def __init__(self, module: ModuleOp, backend: Backend) -> None:
+        functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
+        if "main" not in functions:
+            raise HostProgramError("the module has no function main")
+        main = functions["main"]
+        self.backend = backend
+        self.launches = {name: function for name, function in functions.items() if "kernel" in function.attributes}
+        self.globals = {op.sym_name.data: op for op in module.ops if isinstance(op, memref.GlobalOp)}
+        self.slots: dict[SSAValue, int] = {}
+        self.initial: Environment = []
+        arguments = main.body.block.args
+        types = [argument.type for argument in arguments]
+        counts = [main.attributes.get(name) for name in ("num_inputs", "num_outputs")]
+        inputs, outputs = (count.value.data if isinstance(count, IntegerAttr) else -1 for count in counts)
+        if inputs < 0 or outputs < 0 or inputs + outputs + 1 != len(types):
+            raise HostProgramError(f"main: {len(types)} arguments are not the inputs, the outputs and the arena")
+        self.inputs = [static_array(element) for element in types[:inputs]]
+        self.outputs = [static_array(element) for element in types[inputs : inputs + outputs]]
+        self.arena = static_array(types[-1])
+        if (external := signedness.external_elements(main)) is not None:
+            self.inputs, self.outputs = [
+                [(shape, numpy_dtype(element)) for (shape, _), element in zip(arrays, elements, strict=True)]
+                for arrays, elements in zip((self.inputs, self.outputs), external, strict=True)
+            ]
+        for argument in arguments:
+            self.slot(argument)
+        self.steps = self.block(main.body.block)
+
+    def __call__(self, inputs: Sequence[DeviceBuffer]) -> list[DeviceBuffer]:
+        """Run on `inputs`, whose shapes and types must be those of `self.inputs`."""
+        outputs = [self.allocate(shape, dtype) for shape, dtype in self.outputs]
+        environment = self.initial.copy()
+        environment[: len(inputs) + len(outputs) + 1] = [*inputs, *outputs, self.allocate(*self.arena)]
+        run_steps(self.steps, environment)
+        return outputs
+
+    def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceBuffer:
+        """New memory on the device for an array."""
+        address, owner = self.backend.allocate(prod(shape) * dtype.itemsize)
+        return DeviceBuffer(address, shape, dtype, owner)
+
+    # ---------------------------------------------------------------------------------------------- translation
+
+    def slot(self, value: SSAValue, initial: Any = None) -> int:
+        """The place of a new value in the environment."""
+        number = self.slots[value] = len(self.initial)
+        self.initial.append(initial)
+        return number
+
+    def block(self, block: Block) -> list[Step]:
+        """The steps of a block but its terminator."""
+        steps: list[Step] = []
+        for op in block.ops:
+            if isinstance(op, func.ReturnOp | scf.YieldOp | scf.ConditionOp | memref.DeallocOp):
+                continue
+            step = self._step(op)
+            if step is not None:
+                steps.append(step)
+        return steps
+
+    def _step(self, op: Operation) -> Step | None:
+        translate = TRANSLATIONS.get(op.name)
+        if translate is None:
+            raise HostProgramError(f"main: {op.name} does not run on the host")
+        return translate(self, op)
+
+    def sources(self, values: Sequence[SSAValue]) -> list[int]:
+        """The places of values that are there already."""
+        return [self.slots[value] for value in values]
+
+    def targets(self, values: Sequence[SSAValue]) -> list[int]:
+        """Places for new values."""
+        return [self.slot(value) for value in values]

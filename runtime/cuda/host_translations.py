@@ -1,0 +1,419 @@
+"""Ops of a host program as steps: what each op of `main` that the host runs does when the program is called.
+
+`TRANSLATIONS` has a function for every such op. It takes the program and the op, gives the op's results their places in
+the environment, and returns the step, or `None` for an op that has done its work by then.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+)
+from xdsl.ir import Attribute, Block, Operation
+
+from tenon.runtime.cuda.device import DeviceBuffer, HostProgramError, element_dtype, static_array
+
+if TYPE_CHECKING:
+    from tenon.runtime.cuda.host_program import HostProgram
+
+Environment: TypeAlias = list[Any]
+Step: TypeAlias = Callable[[Environment], None]
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """How a kernel is launched."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+
+    @staticmethod
+    def of(function: func.FuncOp) -> _Launch:
+        shapes: list[tuple[int, int, int]] = []
+        for name in ("grid", "block"):
+            shape = function.attributes.get(name)
+            if not isinstance(shape, DenseArrayBase):
+                raise HostProgramError(f"main: @{function.sym_name.data} has no {name}; run map-to-grid first")
+            x, y, z = (int(value) for value in shape.get_values())
+            shapes.append((x, y, z))
+        return _Launch(function.sym_name.data, *shapes)
+
+
+def _wrapped(value: int, element: Attribute) -> int:
+    """`value` in two's complement, with the bits of an integer type."""
+    width = element.width.data if isinstance(element, IntegerType) else 64
+    if width == 1:
+        return value & 1
+    return (value + (1 << (width - 1))) % (1 << width) - (1 << (width - 1))
+
+
+def _unsigned(value: int, element: Attribute) -> int:
+    """`value` with the bits of an integer type read as an unsigned number."""
+    return value % (1 << (element.width.data if isinstance(element, IntegerType) else 64))
+
+
+def _quotient(a: int, b: int) -> int:
+    """Division toward zero; division by zero is zero."""
+    return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    arith.AddiOp.name: operator.add,
+    arith.SubiOp.name: operator.sub,
+    arith.MuliOp.name: operator.mul,
+    arith.DivSIOp.name: _quotient,
+    arith.RemSIOp.name: lambda a, b: a - b * _quotient(a, b) if b else 0,
+    arith.FloorDivSIOp.name: lambda a, b: a // b if b else 0,
+    arith.CeilDivSIOp.name: lambda a, b: -(-a // b) if b else 0,
+    arith.AndIOp.name: operator.and_,
+    arith.OrIOp.name: operator.or_,
+    arith.XOrIOp.name: operator.xor,
+    arith.MaxSIOp.name: max,
+    arith.MinSIOp.name: min,
+}
+_COMPARISONS: tuple[Callable[[int, int], bool], ...] = (
+    operator.eq,
+    operator.ne,
+    operator.lt,
+    operator.le,
+    operator.gt,
+    operator.ge,
+)
+_CASTS = frozenset(kind.name for kind in (arith.IndexCastOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp))
+_RESHAPES = frozenset(kind.name for kind in (memref.CastOp, memref.CollapseShapeOp, memref.ExpandShapeOp))
+
+
+def run_steps(steps: list[Step], environment: Environment) -> None:
+    """Run a list of steps once."""
+    for step in steps:
+        step(environment)
+
+
+def _move(environment: Environment, targets: list[int], sources: list[int]) -> None:
+    """Give the targets the values of the sources, all at once."""
+    values = [environment[source] for source in sources]
+    for target, value in zip(targets, values, strict=True):
+        environment[target] = value
+
+
+def _translate_constant(program: HostProgram, op: arith.ConstantOp) -> None:
+    if not isinstance(op.value, IntegerAttr | FloatAttr):
+        raise HostProgramError(f"main: {op.name} of type {op.result.type} should be a memref.global")
+    value = op.value.value.data
+    program.slot(op.result, _wrapped(value, op.result.type) if isinstance(value, int) else value)
+
+
+def _translate_arithmetic(program: HostProgram, op: Operation) -> Step:
+    compute, (left, right), element = _ARITHMETIC[op.name], program.sources(op.operands), op.results[0].type
+    result = program.slot(op.results[0])
+
+    def step(environment: Environment) -> None:
+        environment[result] = _wrapped(compute(environment[left], environment[right]), element)
+
+    return step
+
+
+def _translate_comparison(program: HostProgram, op: arith.CmpiOp) -> Step:
+    predicate, (left, right), element = op.predicate.value.data, program.sources(op.operands), op.lhs.type
+    convert = _unsigned if predicate >= len(_COMPARISONS) else _wrapped
+    compare = _COMPARISONS[predicate if predicate < len(_COMPARISONS) else predicate - 4]
+    result = program.slot(op.result)
+
+    def step(environment: Environment) -> None:
+        environment[result] = int(compare(convert(environment[left], element), convert(environment[right], element)))
+
+    return step
+
+
+def _translate_select(program: HostProgram, op: arith.SelectOp) -> Step:
+    condition, first, second = program.sources(op.operands)
+    result = program.slot(op.result)
+
+    def step(environment: Environment) -> None:
+        environment[result] = environment[first if environment[condition] else second]
+
+    return step
+
+
+def _translate_cast(program: HostProgram, op: Operation) -> Step:
+    source, before, after = program.slots[op.operands[0]], op.operands[0].type, op.results[0].type
+    is_signed = not isinstance(op, arith.ExtUIOp)
+    result = program.slot(op.results[0])
+
+    def step(environment: Environment) -> None:
+        value = environment[source] if is_signed else _unsigned(environment[source], before)
+        environment[result] = _wrapped(-value if is_signed and before == IntegerType(1) else value, after)
+
+    return step
+
+
+def _translate_view(program: HostProgram, op: memref.ViewOp) -> Step:
+    source, shift = program.slots[op.source], program.slots[op.byte_shift]
+    shape, dtype = static_array(op.result.type)
+    result = program.slot(op.result)
+
+    def step(environment: Environment) -> None:
+        buffer = environment[source]
+        environment[result] = DeviceBuffer(buffer.address + environment[shift], shape, dtype, buffer.owner)
+
+    return step
+
+
+def _translate_reshape(program: HostProgram, op: Operation) -> Step:
+    """Another type for the same memory."""
+    source = program.slots[op.operands[0]]
+    shape, dtype = static_array(op.results[0].type)
+    result = program.slot(op.results[0])
+
+    def step(environment: Environment) -> None:
+        buffer = environment[source]
+        environment[result] = DeviceBuffer(buffer.address, shape, dtype, buffer.owner)
+
+    return step
+
+
+def _translate_slice(program: HostProgram, op: memref.ReinterpretCastOp | memref.SubviewOp) -> Step:
+    """Part of the memory of another buffer, from an offset that may be computed."""
+    outer, inner = op.source.type, op.result.type
+    assert isinstance(outer, MemRefType)
+    assert isinstance(inner, MemRefType)
+    shape, dtype = static_array(inner)
+    strides = inner.get_strides()
+    if op.sizes or op.strides or strides is None or any(stride is None for stride in strides):
+        raise HostProgramError(f"main: {op.name} with sizes or strides that are not static")
+    factors = outer.get_strides() if isinstance(op, memref.SubviewOp) else (1,)
+    dynamic = iter(program.sources(op.offsets))
+    terms: list[tuple[int, int]] = []
+    fixed = 0
+    for offset, factor in zip(op.static_offsets.get_values(), factors or (), strict=True):
+        if offset == DYNAMIC_INDEX:
+            terms.append((next(dynamic), (factor or 0) * dtype.itemsize))
+        else:
+            fixed += offset * (factor or 0) * dtype.itemsize
+    gaps = None if _is_contiguous(inner) else tuple(stride or 0 for stride in strides)
+    source, result = program.slots[op.source], program.slot(op.result)
+
+    def step(environment: Environment) -> None:
+        buffer = environment[source]
+        address = buffer.address + fixed + sum(environment[slot] * factor for slot, factor in terms)
+        environment[result] = DeviceBuffer(address, shape, dtype, buffer.owner, gaps)
+
+    return step
+
+
+def _is_contiguous(buffer: MemRefType) -> bool:
+    strides = buffer.get_strides()
+    return strides is not None and _dense_dimensions(buffer.get_shape(), strides) == len(buffer.get_shape())
+
+
+def _dense_dimensions(shape: Sequence[int], strides: Sequence[int | None]) -> int:
+    """How many of the last dimensions lie in memory without gaps."""
+    expected, count = 1, 0
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1 and stride != expected:
+            break
+        expected *= extent
+        count += 1
+    return count
+
+
+def _translate_get_global(program: HostProgram, op: memref.GetGlobalOp) -> None:
+    """Constants are uploaded while the program is translated."""
+    source = program.globals[op.name_.string_value()]
+    if not isinstance(source.initial_value, DenseIntOrFPElementsAttr):
+        raise HostProgramError(f"main: memref.global @{source.sym_name.data} has no value")
+    shape, dtype = static_array(op.memref.type)
+    data = source.initial_value.data.data
+    if dtype == np.dtype(bool):
+        data = (np.frombuffer(data, np.uint8) & 1).tobytes()
+    buffer = program.allocate(shape, dtype)
+    # One element stands for all of them.
+    program.backend.write(buffer.address, data * (buffer.byte_count // len(data)) if data else data)
+    program.slot(op.memref, buffer)
+
+
+def _translate_alloc(program: HostProgram, op: memref.AllocOp) -> Step:
+    shape, dtype = static_array(op.memref.type)
+    result = program.slot(op.memref)
+
+    def step(environment: Environment) -> None:
+        environment[result] = program.allocate(shape, dtype)
+
+    return step
+
+
+def _translate_copy(program: HostProgram, op: memref.CopyOp) -> Step:
+    """One copy for each part that has no gaps on either side."""
+    source, destination = program.sources(op.operands)
+    dense = min(_dense_dimensions(*_shape_and_strides(operand.type)) for operand in op.operands)
+
+    def step(environment: Environment) -> None:
+        first, second = environment[source], environment[destination]
+        outer = len(first.shape) - dense
+        byte_count = prod(first.shape[outer:]) * first.dtype.itemsize
+        for position in np.ndindex(*first.shape[:outer]):
+            program.backend.copy(_element_address(second, position), _element_address(first, position), byte_count)
+
+    return step
+
+
+def _shape_and_strides(buffer: Attribute) -> tuple[tuple[int, ...], Sequence[int | None]]:
+    assert isinstance(buffer, MemRefType)
+    return buffer.get_shape(), buffer.get_strides() or ()
+
+
+def _element_address(buffer: DeviceBuffer, indices: Sequence[int]) -> int:
+    """The address of an element, or of a slice if only the leading indices are given."""
+    number = 0
+    for dimension, index in enumerate(indices):
+        stride = buffer.strides[dimension] if buffer.strides else prod(buffer.shape[dimension + 1 :])
+        number += index * stride
+    return buffer.address + number * buffer.dtype.itemsize
+
+
+def _translate_load(program: HostProgram, op: memref.LoadOp) -> Step:
+    source, indices = program.slots[op.memref], program.sources(op.indices)
+    result = program.slot(op.res)
+
+    def step(environment: Environment) -> None:
+        buffer = environment[source]
+        address = _element_address(buffer, [environment[index] for index in indices])
+        data = program.backend.read(address, buffer.dtype.itemsize)
+        environment[result] = np.frombuffer(data, buffer.dtype)[0].item()
+
+    return step
+
+
+def _translate_store(program: HostProgram, op: memref.StoreOp) -> Step:
+    value, target, indices = program.slots[op.value], program.slots[op.memref], program.sources(op.indices)
+
+    def step(environment: Environment) -> None:
+        buffer = environment[target]
+        address = _element_address(buffer, [environment[index] for index in indices])
+        program.backend.write(address, np.array(environment[value]).astype(buffer.dtype).tobytes())
+
+    return step
+
+
+def _translate_call(program: HostProgram, op: func.CallOp) -> Step | None:
+    name = op.callee.string_value()
+    if name not in program.launches:
+        raise HostProgramError(f"main: func.call of @{name}, which is not a kernel")
+    launch = _Launch.of(program.launches[name])
+    arguments = [
+        (slot, np.uint64 if isinstance(operand.type, MemRefType) else element_dtype(operand.type).type)
+        for slot, operand in zip(program.sources(op.operands), op.operands, strict=True)
+    ]
+    if 0 in launch.grid:
+        return None
+
+    def step(environment: Environment) -> None:
+        values = [
+            kind(value.address if isinstance(value := environment[slot], DeviceBuffer) else value)
+            for slot, kind in arguments
+        ]
+        program.backend.launch(launch.kernel, launch.grid, launch.block, values)
+
+    return step
+
+
+def _translate_if(program: HostProgram, op: scf.IfOp) -> Step:
+    condition = program.slots[op.cond]
+    branches = [_translate_region(program, region.blocks.first) for region in (op.true_region, op.false_region)]
+    results = program.targets(op.results)
+
+    def step(environment: Environment) -> None:
+        steps, yielded = branches[0 if environment[condition] else 1]
+        run_steps(steps, environment)
+        _move(environment, results, yielded)
+
+    return step
+
+
+def _translate_region(program: HostProgram, block: Block | None) -> tuple[list[Step], list[int]]:
+    """The steps of a block, and where the values are that it passes on."""
+    if block is None or block.last_op is None:
+        return [], []
+    steps = program.block(block)
+    terminator = block.last_op
+    return steps, program.sources(terminator.args if isinstance(terminator, scf.ConditionOp) else terminator.operands)
+
+
+def _translate_for(program: HostProgram, op: scf.ForOp) -> Step:
+    lower, upper, by = program.sources((op.lb, op.ub, op.step))
+    initial = program.sources(op.iter_args)
+    variable, *carried = program.targets(op.body.block.args)
+    steps, yielded = _translate_region(program, op.body.block)
+    results = program.targets(op.results)
+
+    def step(environment: Environment) -> None:
+        _move(environment, carried, initial)
+        for number in range(environment[lower], environment[upper], environment[by]):
+            environment[variable] = number
+            run_steps(steps, environment)
+            _move(environment, carried, yielded)
+        _move(environment, results, carried)
+
+    return step
+
+
+def _translate_while(program: HostProgram, op: scf.WhileOp) -> Step:
+    initial = program.sources(op.arguments)
+    before_arguments = program.targets(op.before_region.block.args)
+    before, passed = _translate_region(program, op.before_region.block)
+    terminator = op.before_region.block.last_op
+    assert isinstance(terminator, scf.ConditionOp)
+    condition = program.slots[terminator.condition]
+    after_arguments = program.targets(op.after_region.block.args)
+    after, yielded = _translate_region(program, op.after_region.block)
+    results = program.targets(op.results)
+
+    def step(environment: Environment) -> None:
+        _move(environment, before_arguments, initial)
+        run_steps(before, environment)
+        while environment[condition]:
+            _move(environment, after_arguments, passed)
+            run_steps(after, environment)
+            _move(environment, before_arguments, yielded)
+            run_steps(before, environment)
+        _move(environment, results, passed)
+
+    return step
+
+
+TRANSLATIONS: dict[str, Callable[[HostProgram, Any], Step | None]] = {
+    arith.ConstantOp.name: _translate_constant,
+    arith.CmpiOp.name: _translate_comparison,
+    arith.SelectOp.name: _translate_select,
+    memref.ViewOp.name: _translate_view,
+    memref.SubviewOp.name: _translate_slice,
+    memref.ReinterpretCastOp.name: _translate_slice,
+    memref.GetGlobalOp.name: _translate_get_global,
+    memref.AllocOp.name: _translate_alloc,
+    memref.AllocaOp.name: _translate_alloc,
+    memref.CopyOp.name: _translate_copy,
+    memref.LoadOp.name: _translate_load,
+    memref.StoreOp.name: _translate_store,
+    func.CallOp.name: _translate_call,
+    scf.IfOp.name: _translate_if,
+    scf.ForOp.name: _translate_for,
+    scf.WhileOp.name: _translate_while,
+    **dict.fromkeys(_ARITHMETIC, _translate_arithmetic),
+    **dict.fromkeys(_CASTS, _translate_cast),
+    **dict.fromkeys(_RESHAPES, _translate_reshape),
+}

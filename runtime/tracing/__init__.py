@@ -1,0 +1,1 @@
+"""Functions run on symbols, and what a trace may leave behind."""

@@ -1,0 +1,45 @@
+"""Calls that are traced each time, as those of `grad` outside of a trace: only compiled code is kept between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.types.types import array_type
+from tenon.runtime.arguments.arguments import Parameters, as_array, is_array
+from tenon.runtime.arguments.tree import unflatten
+from tenon.runtime.collection import collection_paused
+from tenon.runtime.executables import executable
+from tenon.runtime.tracing.trace import Captures, trace
+
+
+class TracedCall:
+    """One call of a function, traced: a program, and the arrays that it is run on.
+
+    Arrays that the function takes from around it are inputs of the program, so that other ones need no other code.
+    """
+
+    def __init__(
+        self, parameters: Parameters, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, holds: bool = False
+    ) -> None:
+        """Trace the call. With `holds`, its arguments are copied, so that it can be run later."""
+        self.name = parameters.name
+        leaves, structure = parameters.take_apart(args, dict(kwargs))
+        names = parameters.leaf_names(structure)
+        arrays = [
+            as_array(leaf, f"{self.name}: argument {name}") if is_array(leaf) else None
+            for leaf, name in zip(leaves, names, strict=True)
+        ]
+        types = [None if array is None else array_type(array) for array in arrays]
+        captures = Captures()
+        with collection_paused():
+            self._trace = trace(parameters.call, structure, leaves, types, names, captures=captures)
+        given = [array for array in arrays if array is not None]
+        self._arrays = [*([np.array(array, order="C") for array in given] if holds else given), *captures.arrays]
+
+    def run(self, first: Sequence[Any] = ()) -> Any:
+        """The result, with `first` in the place of as many arguments."""
+        made = executable(self._trace.module, "cpu", self.name)
+        return unflatten(self._trace.result, made.run([*first, *self._arrays[len(first) :]]))

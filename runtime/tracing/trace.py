@@ -1,0 +1,248 @@
+"""From a Python function to tensor IR: arguments become traced values, and what is computed with them is recorded.
+
+Each recorded op carries the user's file and line as its location.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, IntAttr, ModuleOp, StringAttr, i64
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+import tenon.dialects.ops.library  # noqa: F401  # pyright: ignore[reportUnusedImport]  registers the ops
+from tenon.dialects.definition.location import at_line
+from tenon.dialects.definition.promotion import forget_exact, weak_float
+from tenon.dialects.definition.tensor_op import to_value
+from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Value, inserting, insertion_point
+from tenon.dialects.support.frozen_arguments import freeze
+from tenon.dialects.support.user_traceback import show_all_frames_if, user_stacklevel
+from tenon.dialects.types.types import AnyTensor, array_type
+from tenon.passes.transform.named_shapes import record_shapes
+from tenon.runtime.arguments.arguments import WideFloat, as_array, is_array
+from tenon.runtime.arguments.tree import Structure, flatten, paths, unflatten
+from tenon.runtime.knobs import knobs
+from tenon.runtime.tracing.watch import Watch, watching
+
+show_all_frames_if(lambda: knobs.debug >= 1)
+
+
+@lru_cache(maxsize=4096)
+def _location(file: str, line: int) -> FileLineColLoc:
+    return FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(1))
+
+
+# The identities of the globals of Tenon's modules, which live as long as the process.
+_OWN_GLOBALS: set[int] = set()
+
+
+def user_location() -> FileLineColLoc | None:
+    """The innermost line being run that is not Tenon's own."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        names = frame.f_globals
+        if id(names) not in _OWN_GLOBALS:
+            name = names.get("__name__", "")
+            if not (name == "tenon" or name.startswith("tenon.")):
+                return _location(frame.f_code.co_filename, frame.f_lineno)
+            if names is getattr(sys.modules.get(name), "__dict__", None):
+                _OWN_GLOBALS.add(id(names))
+        frame = frame.f_back
+    return None
+
+
+class Captures:
+    """The arrays that a traced function takes from around it, as inputs of its program behind those that it declares.
+
+    An array that is met again is the same input, unless it was written to meanwhile: its elements count as they were.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: list[np.ndarray[Any, Any]] = []
+        self._block: Block | None = None
+        # with the arrays themselves, so that no other one gets their identity
+        self._known: dict[int, list[tuple[Any, np.ndarray[Any, Any], Value]]] = {}
+
+    def begin(self, block: Block) -> None:
+        """Make arguments of `block` of what is captured from now on."""
+        self._block = block
+
+    def value_of(self, array: np.ndarray[Any, Any]) -> Value:
+        """The input for `array`, which is copied."""
+        assert self._block is not None
+        same = self._known.setdefault(id(array), [])
+        for _, held, value in same:
+            if held.dtype == array.dtype and held.shape == array.shape and held.tobytes() == array.tobytes():
+                return value
+        held = np.array(array, order="C")
+        value = Value(self._block.insert_arg(array_type(held), len(self._block.args)))
+        self.arrays.append(held)
+        same.append((array, held, value))
+        return value
+
+
+class TracingPoint(InsertionPoint):
+    """The end of a block of the function being traced; ops get the user's line as location."""
+
+    __slots__ = ("captures",)
+
+    def __init__(self, block: Block, captures: Captures | None = None) -> None:
+        super().__init__(block)
+        self.captures = captures
+
+    def insert(self, op: Operation) -> None:
+        self.block.add_op(op)
+        location = user_location()
+        if location is not None:
+            op.location = location
+
+    def captured(self, array: np.ndarray[Any, Any]) -> Value | None:
+        return None if self.captures is None else self.captures.value_of(array)
+
+
+def tracing_inside(block: Block) -> TracingPoint:
+    """The end of `block`, which becomes a region of what is being traced, or is batched into it."""
+    point = insertion_point()
+    return TracingPoint(block, point.captures if isinstance(point, TracingPoint) else None)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A traced function: a module with `@main`, and how results are put together."""
+
+    module: ModuleOp
+    result: Structure
+
+
+def trace(
+    function: Callable[[Any, Any], Any],
+    structure: Structure,
+    leaves: Sequence[Any],
+    types: Sequence[AnyTensor | None],
+    names: Sequence[str],
+    donated: Sequence[bool] = (),
+    frozen: Sequence[bool] = (),
+    captures: Captures | None = None,
+) -> Trace:
+    """Run `function(args, kwargs)` on traced values.
+
+    `structure` is that of `(args, kwargs)`; its leaves become traced values of `types`, or stay `leaves` where a type
+    is `None`. A result whose type is that of a donated argument takes over its memory; arguments that are frozen are
+    the same at every call. With `captures`, which then has them, arrays that `function` takes from around it are inputs
+    behind the arguments; without, they are constants. Raises `TracedValueError` where a traced value is used outside of
+    the function, branch or step that computed it.
+    """
+    inputs: list[Attribute] = [t for t in types if t is not None]
+    main = func.FuncOp("main", (inputs, []))
+    block = main.body.block
+    data = [name for name, type_ in zip(names, types, strict=True) if type_ is not None]
+    for argument, name in zip(block.args, data, strict=True):
+        argument.name_hint = _identifier(name)
+    arguments = iter(block.args)
+    if captures is not None:
+        captures.begin(block)
+    with watching(TracedValueError) as watch, inserting(TracingPoint(block, captures)):
+        given = [leaf if t is None else _argument(leaf, next(arguments)) for leaf, t in zip(leaves, types, strict=True)]
+        _note_places(watch, leaves, given, names)
+        args, kwargs = unflatten(structure, given)
+        outputs, result = flatten(function(args, kwargs))
+        values = [_result(leaf, name) for leaf, name in zip(outputs, paths(result), strict=True)]
+        block.add_op(func.ReturnOp(*[v.ssa for v in values]))
+    forget_exact(main)
+    for lost in dict.fromkeys(watch.reports()):
+        warnings.warn(lost, stacklevel=user_stacklevel())
+    main.update_function_type()
+    record_shapes(main)
+    if any(frozen):
+        data = [is_frozen for is_frozen, type_ in zip(frozen, types, strict=True) if type_ is not None]
+        freeze(main, [i for i, is_frozen in enumerate(data) if is_frozen])
+    module = ModuleOp([main])
+    check_scopes(module)
+    if any(donated):
+        data = [d for d, type_ in zip(donated, types, strict=True) if type_ is not None]
+        main.attributes["donations"] = DenseArrayBase.from_list(i64, _donations(main, inputs, data))
+    return Trace(module, result)
+
+
+def _argument(leaf: Any, argument: SSAValue) -> Value:
+    value = Value(argument)
+    return weak_float(value) if type(leaf) is WideFloat else value
+
+
+def traced(leaf: Any, name: str = "argument") -> Value:
+    """A number or an array as a traced value; a float of Python's is f32 that loses nothing where it meets f64."""
+    if isinstance(leaf, Value):
+        return leaf
+    if type(leaf) in (float, WideFloat):
+        return weak_float(to_value(np.asarray(leaf, np.float64)))
+    return to_value(as_array(leaf, name))
+
+
+def _note_places(watch: Watch, leaves: Sequence[Any], given: Sequence[Any], names: Sequence[str]) -> None:
+    """Note which of the values `given` for `leaves` stand for one array."""
+    found: dict[int, list[int]] = {}
+    for position, (leaf, value) in enumerate(zip(leaves, given, strict=True)):
+        if value is not leaf:
+            found.setdefault(id(leaf), []).append(position)
+    for positions in found.values():
+        if len(positions) > 1:
+            for position in positions:
+                watch.is_at(given[position], tuple([names[other] for other in positions]))
+
+
+def _identifier(path: str) -> str | None:
+    words = [word for word in path.split(".") if word.isascii()]
+    name = "_".join(words)
+    return name if name.replace("_", "a").isalnum() and not name[0].isdigit() else None
+
+
+def _result(leaf: Any, name: str) -> Value:
+    if isinstance(leaf, Value):
+        return leaf
+    if not is_array(leaf):
+        raise TypeError(f"result {name} is a {type(leaf).__name__}, which is neither a tensor nor a number")
+    return to_value(as_array(leaf, f"result {name}"))
+
+
+def check_scopes(module: ModuleOp) -> None:
+    """Raise `TracedValueError` for an op on a value of another trace, or of a branch or step that has ended."""
+    visible: set[Any] = set()
+
+    def check(op: Operation) -> None:
+        for operand in op.operands:
+            if operand not in visible:
+                raise TracedValueError(
+                    f"{op.name}: an operand ({operand.type}) was traced in another function, branch or step, "
+                    f"which has ended; pass it in as an argument or return it from there{at_line(op)}"
+                )
+        for region in op.regions:
+            for block in region.blocks:
+                visible.update(block.args)
+                inside: list[Any] = []
+                for inner in block.ops:
+                    check(inner)
+                    visible.update(inner.results)
+                    inside.extend(inner.results)
+                visible.difference_update(inside)
+                visible.difference_update(block.args)
+
+    check(module)
+
+
+def _donations(main: func.FuncOp, inputs: Sequence[Attribute], donated: Sequence[bool]) -> list[int]:
+    """For each result the donated argument of the same type that gives its memory, or -1; each is given once."""
+    free = [i for i, given in enumerate(donated) if given]
+    choices: list[int] = []
+    for type_ in main.function_type.outputs:
+        match = next((i for i in free if inputs[i] == type_), -1)
+        if match >= 0:
+            free.remove(match)
+        choices.append(match)
+    return choices
