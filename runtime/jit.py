@@ -242,14 +242,25 @@ def _check_holds_no_arrays(function: Callable[..., Any]) -> None:
     if insertion_point() is not None or not is_node(type(holder)):
         return
     leaves, structure = flatten(holder)
-    arrays = [path for path, leaf in zip(paths(structure), leaves, strict=True) if is_array(leaf)]
-    if arrays:
+    arrays = {path: leaf for path, leaf in zip(paths(structure), leaves, strict=True) if is_array(leaf)}
+    if arrays and not (_is_value(holder) and all(isinstance(leaf, int | float) for leaf in arrays.values())):
         kind = type(holder).__name__
-        shown = ", ".join(arrays[:3]) + (", ..." if len(arrays) > 3 else "")
+        shown = ", ".join([*arrays][:3]) + (", ..." if len(arrays) > 3 else "")
         raise TypeError(
             f"jit: what this {kind} holds ({shown}) would be constant, so that later changes do not reach it; compile "
             "a function that takes it, as jit(lambda model, x: model(x)), and .freeze(model) that if it stays as it is"
         )
+
+
+def _is_value(holder: Any) -> bool:
+    """Whether an object is told apart by what it holds, as frozen dataclasses are: what such a one holds stays."""
+    if type(holder).__hash__ in (None, object.__hash__):
+        return False
+    try:
+        hash(holder)
+    except TypeError:  # it holds what can change
+        return False
+    return True
 
 
 def _named(module: str, name: str) -> Any:
@@ -291,7 +302,8 @@ def jit(
     A tree is named by its argument, which stands for all its leaves, or leaf by leaf (`params.weight`). What cannot be
     compiled for all sizes is compiled for those of each call; `TENON_LOG_COMPILES=1` says why.
 
-    Raises `TypeError` for a module, and for a bound method of a tree with arrays, which would be constants.
+    Raises `TypeError` for a module, and for a bound method of a tree with arrays, which would be constants. (A frozen
+    dataclass of numbers cannot change, and is taken.)
 
     What `function` reads besides its arguments counts as it was when it was traced: arrays and numbers of closures and
     globals are constants, which later changes do not reach. An object whose class does not define

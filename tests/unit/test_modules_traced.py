@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,22 @@ def test_a_module_by_itself_is_not_compiled() -> None:
     x = np.ones(3, np.float32)
     np.testing.assert_allclose(tenon.jit(lambda layer, x: tenon.jit(layer)(x))(layer, x), layer(x), rtol=1e-6)
     np.testing.assert_array_equal(tenon.jit(nn.ReLU())(x), x)
+
+
+@dataclass(frozen=True)
+class Power:
+    """A setting of a user's program."""
+
+    exponent: Any
+
+    def of(self, x: Any) -> Any:
+        return tenon.power(x, self.exponent)
+
+
+def test_a_method_of_what_cannot_change_is_compiled() -> None:
+    np.testing.assert_allclose(tenon.jit(Power(3).of)(np.full(2, 2.0)), 8.0)
+    with pytest.raises(TypeError, match=r"jit: what this Power holds \(exponent\) would be constant"):
+        tenon.jit(Power(np.ones(2)).of)
 
 
 class Recorder(nn.Module):
