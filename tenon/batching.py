@@ -12,6 +12,7 @@ from xdsl.ir import Block
 
 from tenon.dialects.definition.value import Value, inserting
 from tenon.dialects.families.batching import moved_axis, stacked
+from tenon.dialects.support.user_traceback import call_user
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import element_of, tensor_type
 from tenon.passes.transform.batch import batch
@@ -52,7 +53,7 @@ def vmap(
         given = [leaf if x is None else next(arguments) for leaf, x in zip(leaves, examples, strict=True)]
         with inserting(tracing_inside(block)):
             own_args, own_kwargs = unflatten(structure, given)
-            outputs, results = trees(function(*own_args, **own_kwargs), f"vmap: {name_of(function)}")
+            outputs, results = trees(call_user(function, *own_args, **own_kwargs), f"vmap: {name_of(function)}")
         targets = _axes_of(out_axes, results, "vmap: out_axes")
         values, batched = batch(block, [x for x in examples if x is not None], [v.ssa for v in outputs], size)
         described = zip(values, batched, targets, paths(results), strict=True)

@@ -19,7 +19,7 @@ from tenon.dialects.definition.value import Value, emit, inserting, insertion_po
 from tenon.dialects.families.control_flow import YieldOp
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
 from tenon.dialects.ops.control.control_flow import CondOp, ScanOp, WhileLoopOp
-from tenon.dialects.support.user_traceback import shows_user_frames
+from tenon.dialects.support.user_traceback import call_user, shows_user_frames
 from tenon.dialects.types.size import Size, UndecidedSizeError
 from tenon.dialects.types.types import element_of, element_type, i1, is_float, shape_of, tensor_type
 from tenon.passes.transform.differentiate import gradients
@@ -74,7 +74,7 @@ def _linearized(
                 )
         arguments[position] = unflatten(structure, values)
         groups.append((values, floats, structure))
-    return function(*arguments), groups
+    return call_user(function, *arguments), groups
 
 
 def _own(value: Value) -> Value:
@@ -143,7 +143,7 @@ def value_and_grad(
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         wanted = _positions(argnums, len(args), "grad")
-        result, groups = _linearized(lambda *a: function(*a, **kwargs), args, wanted, "grad")
+        result, groups = _linearized(lambda *a: call_user(function, *a, **kwargs), args, wanted, "grad")
         value, aux = result if has_aux else (result, None)
         if not isinstance(value, Value):
             value = to_value(value) if is_array(value) else value
@@ -304,7 +304,9 @@ def _region(
     """A block that computes `function(*build(arguments), **keywords)`; what it gives, before it is ended."""
     block = Block(arg_types=types)
     with inserting(tracing_inside(block)):
-        outputs, structure = trees(function(*build([Value(a) for a in block.args]), **keywords), name_of(function))
+        outputs, structure = trees(
+            call_user(function, *build([Value(a) for a in block.args]), **keywords), name_of(function)
+        )
     return block, outputs, structure
 
 
@@ -418,7 +420,7 @@ def scan(
             return unflatten(carried, values[: len(start)]), unflatten(slices, values[len(start) :])
 
         def checked(carry: Any, item: Any) -> Any:
-            result = body(carry, item)
+            result = call_user(body, carry, item)
             if not isinstance(result, tuple) or len(result) != 2:
                 raise TypeError("scan: body must return (carry, output)")
             return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -38,7 +39,13 @@ class CompositeOp(TensorOp):
         except TypeError:  # a setting that does not hash, such as an array
             return cls._infer_by_tracing(operands, settings)
         if known is None:
-            known = _INFERRED[key] = cls._infer_by_tracing(operands, settings)
+            if key in _IN_PROGRESS.keys:
+                raise InferenceError(f"{cls.name}: decompose uses the op itself on operands of the same types")
+            _IN_PROGRESS.keys.add(key)
+            try:
+                known = _INFERRED[key] = cls._infer_by_tracing(operands, settings)
+            finally:
+                _IN_PROGRESS.keys.discard(key)
         return known
 
     @classmethod
@@ -68,4 +75,12 @@ class CompositeOp(TensorOp):
             raise type(error)(f"{self.name}: {error}") from None
 
 
+class _InProgress(threading.local):
+    """What a thread infers at the moment, ops inside of ops."""
+
+    def __init__(self) -> None:
+        self.keys: set[Any] = set()
+
+
 _INFERRED: BoundedCache[Any] = BoundedCache(4096)
+_IN_PROGRESS = _InProgress()

@@ -38,6 +38,16 @@ def shows_user_frames(function: Callable[P, R]) -> Callable[P, R]:
     return wrapper
 
 
+def call_user(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """`function(*args, **kwargs)`, where arguments that do not fit are the user's mistake and no defect of Tenon."""
+    try:
+        return function(*args, **kwargs)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # nothing of `function` ran
+            raise TypeError(*error.args) from None
+        raise
+
+
 def hide_own_frames(error: BaseException) -> None:
     """Take Tenon's own frames out of the tracebacks of `error` and of what it was raised from.
 

@@ -13,7 +13,7 @@ import numpy as np
 from tenon.dialects.definition.value import TracedValueError, Value, insertion_point
 from tenon.dialects.support.forking import cached_property
 from tenon.dialects.support.plain_arrays import is_like_array, plain_array
-from tenon.dialects.support.user_traceback import user_stacklevel
+from tenon.dialects.support.user_traceback import call_user, user_stacklevel
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import (
     STORED_TENSOR,
@@ -202,7 +202,7 @@ class Parameters:
         if self.static:
             args = tuple([a.value if isinstance(a, Static) else a for a in args])
             kwargs = {k: v.value if isinstance(v, Static) else v for k, v in kwargs.items()}
-        return self.function(*args, **kwargs)
+        return call_user(self.function, *args, **kwargs)
 
     def _parameter(self, position: int) -> str | None:
         if position < len(self.positional):

@@ -153,6 +153,26 @@ def test_users_own_errors_show_the_users_lines_alone() -> None:
     assert [frame.filename for frame in traceback.extract_tb(raised.value.__traceback__)] == [__file__, __file__]
 
 
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: tenon.jit(f),
+        lambda f: tenon.grad(f),
+        lambda f: tenon.vmap(f),
+        lambda f: tenon.jit(tenon.value_and_grad(f)),
+        lambda f: tenon.jit(tenon.checkpoint(f)),
+        lambda f: tenon.jit(lambda x: tenon.vjp(f, x, cotangent=x)),
+        lambda f: tenon.jit(lambda x: tenon.jvp(f, (x,), (x,))),
+        lambda f: tenon.jit(lambda x: tenon.cond(x.sum() > 0, f, f, x)),
+        lambda f: tenon.jit(lambda x: tenon.scan(lambda c: c, x, x)),
+    ],
+)
+def test_a_wrong_number_of_arguments_is_the_users_error(transform: Callable[..., Any]) -> None:
+    with pytest.raises(TypeError, match=r"(missing|takes) 1 (required )?positional argument") as raised:
+        transform(lambda x, y: x + y)(X)
+    assert {frame.filename for frame in traceback.extract_tb(raised.value.__traceback__)} == {__file__}
+
+
 def test_layers_of_tenon_are_named() -> None:
     with pytest.raises(ValueError, match="dimension k is 4 in x and 5 in y") as raised:
         nn.Sequential(nn.Linear(5, 2))(X)

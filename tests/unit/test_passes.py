@@ -26,6 +26,7 @@ from tenon.dialects.interpreter.interpreter import Interpreter
 from tenon.dialects.ops.control.control_flow import CondOp, ScanOp
 from tenon.dialects.ops.elementwise.arithmetic import AddOp, MultiplyOp
 from tenon.dialects.ops.elementwise.constant import ConstantOp
+from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.types import FLOAT_TENSOR, f16, f32, f64, i1, i32, tensor_type
 from tenon.lowering.buffers.convert_tensor_to_structured import ConvertTensorToStructuredPass
 from tenon.passes.dominance import check_dominance
@@ -386,6 +387,25 @@ def test_an_op_cannot_decompose_into_itself() -> None:
     module = trace(lambda x: ops.circular(x), VECTOR)
     with pytest.raises(PassFailedException, match=r"passes_test\.circular: still not decomposed"):
         run_pass(module, "decompose")
+
+
+@tensor_op
+class EndlessOp(CompositeOp):
+    """An op whose types follow from themselves."""
+
+    name = "passes_test.endless"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def decompose(x: Value) -> Value:
+        return ops.endless(x) + ops.endless(x * 2.0)
+
+
+def test_types_of_an_op_cannot_follow_from_themselves() -> None:
+    for _ in range(2):  # what is under way is forgotten with the error
+        with pytest.raises(InferenceError, match=r"passes_test\.endless: decompose uses the op itself on operands"):
+            trace(lambda x: ops.endless(x), VECTOR)
 
 
 def test_decomposition_reaches_into_regions_and_keeps_locations() -> None:
