@@ -23,6 +23,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,8 @@ import tenon
 from tenon.onnx import load
 
 HERE = Path(__file__).parent
-LISTS = {"core": HERE / "onnx_core_dev_tests.txt", "wide": HERE / "onnx_wide_dev_tests.txt"}
+LISTS = {"core": HERE / "onnx_core_dev_tests.txt", "wide": HERE / "onnx_wide_dev_tests.txt", "all": None}
+"""The lists by name; `None` stands for every test that the installed package has."""
 TIME_LIMIT = 60.0
 
 
@@ -139,6 +141,7 @@ def warm_up() -> None:
         load(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)]))(np.ones(1, np.float32))
 
 
+@cache
 def node_cases() -> dict[str, Any]:
     """The suite's node tests by name."""
     with warnings.catch_warnings():
@@ -149,7 +152,9 @@ def node_cases() -> dict[str, Any]:
 
 def listed(name: str) -> list[str]:
     """The tests of a list."""
-    return [line.strip() for line in LISTS[name].read_text().splitlines() if line.strip() and line[0] != "#"]
+    if (path := LISTS[name]) is None:
+        return sorted(node_cases())
+    return [line.strip() for line in path.read_text().splitlines() if line.strip() and line[0] != "#"]
 
 
 def _percentile(seconds: Sequence[float], fraction: float) -> float:

@@ -70,7 +70,8 @@ ACTIVATIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], bool]] 
     "relu6": (lambda x: tenon.relu6(x), F.relu6, True),
     "hardtanh": (lambda x: tenon.hardtanh(x), F.hardtanh, True),
     "hard_swish": (lambda x: tenon.hard_swish(x), F.hardswish, True),
-    "hard_sigmoid": (lambda x: tenon.hard_sigmoid(x, alpha=1 / 6), F.hardsigmoid, True),
+    # torch has no second derivative of its own `hardsigmoid`
+    "hard_sigmoid": (lambda x: tenon.hard_sigmoid(x, alpha=1 / 6), lambda x: torch.clamp(x / 6 + 0.5, 0, 1), True),
     "softsign": (lambda x: tenon.softsign(x), F.softsign, True),
     "tanhshrink": (lambda x: tenon.tanhshrink(x), F.tanhshrink, False),
     "log_sigmoid": (lambda x: tenon.log_sigmoid(x), F.logsigmoid, False),
