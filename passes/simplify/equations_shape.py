@@ -231,7 +231,10 @@ def _groups(source: tuple[int, ...], target: tuple[int, ...]) -> list[tuple[list
 
 
 class ReduceNothing(RewritePattern):
-    """sum(x) -> reshape(x), and likewise for prod, max, min, any and all, where each element is alone"""
+    """sum(x) -> reshape(x), and likewise for prod, max, min, any and all, where each element is alone
+
+    -0.0 stays what it is then, where a sum that begins with 0.0 gives 0.0.
+    """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(
