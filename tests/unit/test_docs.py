@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 
 import tenon
+from tenon.tools.architecture import picture
 
 ROOT = Path(__file__).parents[2]
 X = np.array([[1.0, -2.0, 3.0], [-4.0, 5.0, -6.0]])
@@ -99,3 +102,27 @@ def test_examples_of_whole_pages(page: str) -> None:
     assert found
     for block in found:
         exec(block, names)
+
+
+def test_what_a_page_shows_is_what_its_blocks_print() -> None:
+    command = [sys.executable, Path(__file__).with_name("literate.py"), "--check", ROOT / "docs/one-sitting.md"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stderr}\nto take it over: python tests/unit/literate.py docs/one-sitting.md"
+
+
+def test_the_picture_of_the_architecture_is_that_of_the_sources() -> None:
+    drawn = (ROOT / "docs/architecture.svg").read_text()
+    assert drawn == picture(), "run: python -m tenon.tools.architecture docs/architecture.svg"
+
+
+PAGES = ["README.md", "CONTRIBUTING.md", *[f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")]]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_pages_name_exist(page: str) -> None:
+    """A path such as `dialects/families` or `lowering/pipeline.py`, and links to other pages."""
+    text, folder = (ROOT / page).read_text(), (ROOT / page).parent
+    named = re.findall(r"`((?:dialects|passes|lowering|runtime|tools|tenon|tests|docs)/[\w/.]+)`", text)
+    linked = [link for link in re.findall(r"\]\(([\w/.-]+)[)#]", text) if "/" in link or "." in link]
+    missing = [name for name in named if not (ROOT / name).exists()]
+    assert not missing + [link for link in linked if not (folder / link).exists()]
