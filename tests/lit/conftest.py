@@ -1,16 +1,32 @@
-"""Every `.mlir` file below is a pytest test that lit runs, so that one command and one closing line cover them."""
+"""Every `.mlir` file below is a pytest test that lit runs, so that one command and one closing line cover them.
+
+lit and the commands that it runs come from a server that has imported them (`command_server.py`); `lit tests/lit` runs
+the installed ones.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_server import CommandServer
+
+SERVER = pytest.StashKey[CommandServer]()
+
+
+def _server(config: pytest.Config) -> CommandServer:
+    """The server of this process, started by its first test."""
+    if SERVER not in config.stash:
+        resources = ExitStack()
+        config.add_cleanup(resources.close)
+        config.stash[SERVER] = resources.enter_context(CommandServer())
+    return config.stash[SERVER]
 
 
 class LitFailure(Exception):
@@ -19,13 +35,14 @@ class LitFailure(Exception):
 
 class LitTest(pytest.Item):
     def runtest(self) -> None:
+        commands = _server(self.config).commands
         # An execution directory of its own: lit keeps a file of timings there that parallel runs would tear.
         with tempfile.TemporaryDirectory(prefix="tenon-lit-") as directory:
-            self.run_lit(Path(directory))
+            self.run_lit(commands, Path(directory))
 
-    def run_lit(self, directory: Path) -> None:
+    def run_lit(self, commands: Path, directory: Path) -> None:
         results = directory / "results.json"
-        command = [sys.executable, "-c", "from lit.main import main; main()", "--workers=1", "--quiet"]
+        command = [str(commands / "lit"), "--workers=1", "--quiet", f"--param=commands={commands}"]
         command += [f"--param=exec_root={directory}", f"--output={results}", str(self.path)]
         completed = subprocess.run(command, capture_output=True, text=True, check=False)
         if not results.exists():

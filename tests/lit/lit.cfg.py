@@ -1,9 +1,9 @@
 """Configuration of the lit tests: run them with `lit tests/lit`, or with `pytest tests/lit`, one test per file.
 
-RUN lines find `tenon-opt`, `tenon`, `xdsl-opt` and `filecheck` beside the Python that runs lit. After
-`// REQUIRES: mlir` they may use `%mlir_opt`, `%mlir_runner`, and what these take to go on from loop IR: `%mlir_to_llvm`
-lowers it to LLVM's dialect, `%mlir_entry` runs `@entry` with the library that prints. `// REQUIRES: nvrtc` is for what
-compiles for a GPU.
+RUN lines find `tenon-opt`, `tenon`, `xdsl-opt` and `filecheck` in the folder that the parameter `commands` names, or
+else beside the Python that runs lit. After `// REQUIRES: mlir` they may use `%mlir_opt`, `%mlir_runner`, and what these
+take to go on from loop IR: `%mlir_to_llvm` lowers it to LLVM's dialect, `%mlir_entry` runs `@entry` with the library
+that prints. `// REQUIRES: nvrtc` is for what compiles for a GPU.
 """
 
 import os
@@ -22,8 +22,8 @@ config.test_source_root = str(Path(__file__).parent)
 default_exec_root = Path(__file__).parents[2] / "build" / "lit"
 config.test_exec_root = lit_config.params.get("exec_root", str(default_exec_root))
 
-scripts = Path(sys.executable).parent
-config.environment["PATH"] = os.pathsep.join([str(scripts), config.environment["PATH"]])
+folders = [lit_config.params.get("commands", ""), str(Path(sys.executable).parent), config.environment["PATH"]]
+config.environment["PATH"] = os.pathsep.join(filter(None, folders))
 config.environment["TENON_VERIFY"] = "1"
 config.environment["TENON_CACHE_DIR"] = str(Path(config.test_exec_root) / "cache")
 
