@@ -13,7 +13,8 @@ import sysconfig
 from functools import cache
 from typing import Any, TypeVar
 
-from tenon.runtime.call.layout import PLACE_OF_CALL
+from tenon.runtime.call.layout import CALL_SLOT
+from tenon.runtime.cpu.python_objects import CLASS
 
 _T = TypeVar("_T")
 
@@ -66,14 +67,19 @@ def native_class(base: type[_T]) -> type[_T]:
     slots = (_Slot * 2)(_Slot(_TP_MEMBERS, ctypes.addressof(members)), _Slot())
     name = f"{base.__module__}.{base.__qualname__}".encode()
     flags = _HEAPTYPE | _BASETYPE | _HAVE_VECTORCALL
-    specification = _Specification(name, offset + 2 * ctypes.sizeof(ctypes.c_void_p), 0, flags, slots)
+    specification = _Specification(name, offset + CALL_SLOT.size, 0, flags, slots)
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object)(
         ("PyType_FromSpecWithBases", ctypes.pythonapi)
     )
     made: Any = make(ctypes.addressof(specification), (base,))
     made.__doc__ = base.__doc__
     _KEPT.append((members, slots, name, specification))
-    return made if ctypes.c_ssize_t.from_address(id(made) + PLACE_OF_CALL).value == offset else base
+    return made if _place_of_call(made) == offset else base
+
+
+def _place_of_call(class_: type) -> int:
+    """At which offset instances of a class have their vector call, if it is positive."""
+    return ctypes.c_ssize_t.from_address(id(class_) + CLASS.offsets["place_of_call"]).value
 
 
 # Some versions of Python go on reading what a class was made from.
@@ -82,10 +88,9 @@ _KEPT: list[Any] = []
 
 def set_vector_call(instance: Any, native: int, table: int) -> bool:
     """Give an instance its vector call and the table; `False` if its class has none."""
-    place = ctypes.c_ssize_t.from_address(id(type(instance)) + PLACE_OF_CALL).value if is_supported() else 0
+    place = _place_of_call(type(instance)) if is_supported() else 0
     if place <= 0:
         return False
-    words = (ctypes.c_size_t * 2).from_address(id(instance) + place)
-    words[1] = table
-    words[0] = native
+    for name, address in (("table", table), ("call", native)):
+        ctypes.c_size_t.from_address(id(instance) + place + CALL_SLOT.offsets[name]).value = address
     return True

@@ -19,10 +19,10 @@ from tenon.dialects.definition.value import TRACES_IN_PROGRESS
 from tenon.dialects.support.forking import new_lock
 from tenon.runtime.arguments.tree import Structure
 from tenon.runtime.call.callable_class import is_supported, set_vector_call
-from tenon.runtime.call.entry_code import EXPORTS, SOURCE
 from tenon.runtime.call.entry_words import Place, Words
 from tenon.runtime.call.launch import Launch
-from tenon.runtime.call.layout import ENTRY, FUNCTIONS, VALUES
+from tenon.runtime.call.layout import ENTRY, NEW_LARGE, PYTHON, RESULT, TABLE
+from tenon.runtime.call.native_call import code
 from tenon.runtime.call.steps import Arguments, Building
 from tenon.runtime.cpu.native_code import load_native
 from tenon.runtime.cpu.result_memory import is_large, numpy_functions, pool
@@ -30,8 +30,7 @@ from tenon.runtime.epoch import EPOCH
 
 ACTIVE, MADE = 16, 256
 """How many entries of a callable are looked through, and how many are ever made."""
-LARGE = -2
-"""In place of a leaf whose memory is taken over: that of a new result comes from the pool."""
+_COUNT, _FIRST_ENTRY = TABLE.word("count"), TABLE.word("entries")
 _NUMPY_FUNCTIONS = {"PyArray_Empty": 184, "PyDataMem_SetHandler": 304}
 """Their places in NumPy's table."""
 
@@ -40,10 +39,10 @@ class Entry:
     """One way to call: words for native code, and the objects that they point to."""
 
     def __init__(self, words: Words, description: Mapping[str, int | Place], kept: Sequence[Any]) -> None:
-        start = words.add([description[name] for name in ENTRY]).index
+        start = words.add(ENTRY.words(description)).index
         self._kept = (words.kept, kept)
         self._memory, address = words.finished()
-        self._epoch = start + ENTRY.index("epoch")
+        self._epoch = start + ENTRY.word("epoch")
         self.address = address + 8 * start
 
     def renew(self, epoch: int) -> None:
@@ -68,12 +67,7 @@ def entry(
     `IndescribableError` where native code could not tell such calls from others.
     """
     words = Words()
-    leaf_of = [-1] * len(launch.inputs)
-    given = [position for position, held in enumerate(launch.inputs) if held is None]
-    for leaf, position in enumerate(given):
-        leaf_of[position] = leaf
-    donors = [leaf_of[donor] if donor >= 0 else -1 for donor, _, _ in launch.results]
-    taken = donors if out is None else list(range(len(given), len(given) + len(donors)))
+    taken = _memory_of_results(launch, has_out=out is not None)
     arguments = Arguments(words, len(args) + len(kwargs), taken, wide=wide)
     positional, keywords = structure.children
     for register, (value, child) in enumerate(zip(args, positional.children, strict=True)):
@@ -89,11 +83,6 @@ def entry(
         register = len(args) + list(kwargs).index(out)
         arguments.open(register, kwargs[out], result)
         building.register(register)
-    results: list[int | Place] = []
-    for leaf, (_, dtype, shape) in zip(taken, launch.results, strict=True):
-        if leaf < 0 and is_large(shape, dtype):
-            leaf = LARGE
-        results += [leaf, words.keep(dtype), len(shape), words.add(shape)]
     description: dict[str, int | Place] = {
         "epoch": -1,
         "positional": len(args),
@@ -102,22 +91,45 @@ def entry(
         "registers": arguments.registers,
         "step_count": arguments.count,
         "steps": arguments.finished(),
-        "input_count": len(launch.inputs),
-        "held": words.add([0 if held is None else held.ctypes.data for held in launch.inputs]),
-        "held_ends": words.add([0 if held is None else held.ctypes.data + held.nbytes for held in launch.inputs]),
         "leaf_count": arguments.leaves,
-        "result_count": len(launch.results),
-        "results": words.add(results),
         "building_count": building.count,
         "building": building.finished(),
         "stack": building.stack,
+        "takes_over": int(any(leaf >= 0 for leaf in taken)),
+        **_description(words, launch, taken),
+    }
+    return Entry(words, description, (launch, structure, result))
+
+
+def _memory_of_results(launch: Launch, *, has_out: bool) -> list[int]:
+    """For each result the leaf whose memory it is written to, -1 for none; leaves of `out` come after all others."""
+    given = [position for position, held in enumerate(launch.inputs) if held is None]
+    if has_out:
+        return list(range(len(given), len(given) + len(launch.results)))
+    leaf_of = {position: leaf for leaf, position in enumerate(given)}
+    return [leaf_of.get(donor, -1) for donor, _, _ in launch.results]
+
+
+def _description(words: Words, launch: Launch, taken: Sequence[int]) -> dict[str, int | Place]:
+    """What is run."""
+    results: list[int | Place] = []
+    for leaf, (_, dtype, shape) in zip(taken, launch.results, strict=True):
+        memory = NEW_LARGE if leaf < 0 and is_large(shape, dtype) else leaf
+        place = {"leaf": memory, "dtype": words.keep(dtype), "rank": len(shape), "shape": words.add(shape)}
+        results += RESULT.words(place)
+    starts = [0 if held is None else held.ctypes.data for held in launch.inputs]
+    ends = [0 if held is None else held.ctypes.data + held.nbytes for held in launch.inputs]
+    return {
+        "input_count": len(launch.inputs),
+        "held": words.add(starts),
+        "held_ends": words.add(ends),
+        "result_count": len(launch.results),
+        "results": words.add(results),
         "main": launch.main,
         "arena": launch.arena.ctypes.data,
         "takes_arena": int(launch.arena.nbytes > 0),
         "releases": int(launch.is_long),
-        "takes_over": int(any(leaf >= 0 for leaf in taken)),
     }
-    return Entry(words, description, (launch, structure, result))
 
 
 class Dispatch:
@@ -130,7 +142,8 @@ class Dispatch:
         self._entries: dict[Any, Entry] = {}
         self._active: list[Entry] = []
         self._met: set[Any] = set()
-        self._table = np.array([id(general), 0] + [0] * ACTIVE, np.int64)
+        self._table = np.zeros(_FIRST_ENTRY + ACTIVE, np.int64)
+        self._table[TABLE.word("general")] = id(general)
 
     def wants(self, key: Any, epoch: int) -> bool:
         """Whether an entry should be made for calls of this kind, one of which was made in this epoch.
@@ -162,9 +175,9 @@ class Dispatch:
         entry.renew(epoch)
         active = self._active = [entry, *[other for other in self._active if other is not entry]][:ACTIVE]
         # With the count at 0 meanwhile, native code never sees an entry that is not there.
-        self._table[1] = 0
-        self._table[2 : 2 + len(active)] = [used.address for used in active]
-        self._table[1] = len(active)
+        self._table[_COUNT] = 0
+        self._table[_FIRST_ENTRY : _FIRST_ENTRY + len(active)] = [used.address for used in active]
+        self._table[_COUNT] = len(active)
 
 
 # --- the native code ------------------------------------------------------------------------------
@@ -176,13 +189,13 @@ def native_call() -> int | None:
     if not is_supported():
         return None
     try:
-        code = load_native("entry", SOURCE, EXPORTS)
-        _fill(code.entry("tenon_addresses"))
+        loaded = load_native("entry", code.text, code.exports)
+        _fill(loaded.entry("tenon_addresses"))
     except (AttributeError, ImportError, KeyError, RuntimeError, ValueError):
         return None
-    _KEPT.append(code)
-    fits = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(code.entry("tenon_fits"))
-    return code.entry("tenon_call") if _agrees(fits) else None
+    _KEPT.append(loaded)
+    fits = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(loaded.entry("tenon_fits"))
+    return loaded.entry("tenon_call") if _agrees(fits) else None
 
 
 _KEPT: list[Any] = []
@@ -190,12 +203,21 @@ _KEPT: list[Any] = []
 
 def _fill(table: int) -> None:
     """Tell the native code where the functions and objects are that it uses."""
-    found = {name: _address_of(name) for name in FUNCTIONS}
-    values = (np.ndarray, float, int, str, True, (), getattr(pool(), "capsule", None))
-    found |= dict(zip(VALUES, [*map(id, values), TRACES_IN_PROGRESS.ctypes.data, EPOCH.ctypes.data], strict=True))
-    _KEPT.append(values)
+    objects = {
+        "ndarray": np.ndarray,
+        "float": float,
+        "int": int,
+        "str": str,
+        "true": True,
+        "no_arguments": (),
+        "result_memory": getattr(pool(), "capsule", None),
+    }
+    _KEPT.append(objects)
+    found = {name: id(value) for name, value in objects.items()}
+    found |= {"traces": TRACES_IN_PROGRESS.ctypes.data, "epoch": EPOCH.ctypes.data}
+    found |= {name: _address_of(name) for name in PYTHON.fields if name.startswith("Py")}
     addresses = (ctypes.c_size_t * len(found)).from_address(table)
-    addresses[:] = list(found.values())
+    addresses[:] = PYTHON.words(found)
 
 
 def _address_of(name: str) -> int:

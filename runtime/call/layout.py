@@ -1,111 +1,119 @@
-"""What entries look like in memory, and what their native code uses of Python and NumPy."""
+"""What entries look like in memory, for Python, which writes them, and for native code, which reads them; and the table
+of what native code uses of Python and NumPy. All words have 64 bits.
+"""
 
 from __future__ import annotations
 
-# PyObject: ..., type. PyArrayObject: header, `char *data`, `int nd`, dimensions, strides, base, descr, `int flags`.
-_HEADER = object.__basicsize__
-TYPE = _HEADER - 8
-DATA, RANK, SHAPE, DTYPE, FLAGS = [_HEADER + 8 * word for word in (0, 1, 2, 5, 6)]
+from enum import IntEnum
 
-PLACE_OF_CALL = _HEADER + 8 * 5
-"""Where a class says at which offset its instances have their vector call: `tp_vectorcall_offset`."""
+from tenon.runtime.cpu.ir_types import F64, I32, I64, PTR, VOID, Struct, Union, function_type, pointer
+from tenon.runtime.cpu.python_objects import OBJECT
 
-FUNCTIONS = {
-    "Py_IncRef": ("void", "ptr"),
-    "Py_DecRef": ("void", "ptr"),
-    "PyErr_Clear": ("void", ""),
-    "PyErr_Occurred": ("ptr", ""),
-    "PyEval_SaveThread": ("ptr", ""),
-    "PyEval_RestoreThread": ("void", "ptr"),
-    "PyTuple_Size": ("i64", "ptr"),
-    "PyTuple_GetItem": ("ptr", "ptr, i64"),
-    "PyTuple_New": ("ptr", "i64"),
-    "PyTuple_SetItem": ("i32", "ptr, i64, ptr"),
-    "PyList_Size": ("i64", "ptr"),
-    "PyList_GetItem": ("ptr", "ptr, i64"),
-    "PyList_New": ("ptr", "i64"),
-    "PyList_SetItem": ("i32", "ptr, i64, ptr"),
-    "PyDict_Size": ("i64", "ptr"),
-    "PyDict_Next": ("i32", "ptr, ptr, ptr, ptr"),
-    "PyDict_New": ("ptr", ""),
-    "PyDict_SetItem": ("i32", "ptr, ptr, ptr"),
-    "PyFloat_AsDouble": ("double", "ptr"),
-    "PyLong_AsLongLong": ("i64", "ptr"),
-    "PyObject_GetAttr": ("ptr", "ptr, ptr"),
-    "PyObject_GenericGetDict": ("ptr", "ptr, ptr"),
-    "PyObject_GenericSetAttr": ("i32", "ptr, ptr, ptr"),
-    "PyObject_RichCompareBool": ("i32", "ptr, ptr, i32"),
-    "PyObject_CallOneArg": ("ptr", "ptr, ptr"),
-    "PyObject_Vectorcall": ("ptr", "ptr, ptr, i64, ptr"),
-    "PyType_GenericNew": ("ptr", "ptr, ptr, ptr"),
-    "PyArray_Empty": ("ptr", "i32, ptr, ptr, i32"),
-    "PyDataMem_SetHandler": ("ptr", "ptr"),
-}
-"""The functions that are called, with the types of results and parameters."""
+REF = pointer(OBJECT)
+REFS = pointer(REF)
 
-VALUES = ("ndarray", "float", "int", "str", "true", "no_arguments", "result_memory", "traces", "epoch")
-"""Objects, and where two numbers lie: that of traces in progress, and what entries must have been made after."""
+# The types of functions that do the same for several classes.
+SIZE = function_type(I64, REF)
+ITEM = function_type(REF, REF, I64)
+MAKE = function_type(REF, I64)
+SET_ITEM = function_type(I32, REF, I64, REF)
+SET_KEY = function_type(I32, REF, REF, REF)
 
-ENTRY = (
-    *("epoch", "positional", "keywords", "names", "registers", "step_count", "steps", "input_count", "held"),
-    *("held_ends", "leaf_count", "result_count", "results", "building_count", "building", "stack", "main", "arena"),
-    *("takes_arena", "releases", "takes_over"),
+PYTHON = Struct(
+    # functions
+    Py_IncRef=function_type(VOID, REF),
+    Py_DecRef=function_type(VOID, REF),
+    PyErr_Clear=function_type(VOID),
+    PyErr_Occurred=function_type(REF),
+    PyEval_SaveThread=function_type(PTR),
+    PyEval_RestoreThread=function_type(VOID, PTR),
+    PyTuple_Size=SIZE,
+    PyTuple_GetItem=ITEM,
+    PyTuple_New=MAKE,
+    PyTuple_SetItem=SET_ITEM,
+    PyList_Size=SIZE,
+    PyList_GetItem=ITEM,
+    PyList_New=MAKE,
+    PyList_SetItem=SET_ITEM,
+    PyDict_Size=SIZE,
+    PyDict_Next=function_type(I32, REF, pointer(I64), REFS, REFS),
+    PyDict_New=function_type(REF),
+    PyDict_SetItem=SET_KEY,
+    PyFloat_AsDouble=function_type(F64, REF),
+    PyLong_AsLongLong=function_type(I64, REF),
+    PyObject_GetAttr=function_type(REF, REF, REF),
+    PyObject_GenericGetDict=function_type(REF, REF, PTR),
+    PyObject_GenericSetAttr=SET_KEY,
+    PyObject_RichCompareBool=function_type(I32, REF, REF, I32),
+    PyObject_CallOneArg=function_type(REF, REF, REF),
+    PyObject_Vectorcall=function_type(REF, REF, REFS, I64, REF),
+    PyType_GenericNew=function_type(REF, REF, REF, REF),
+    PyArray_Empty=function_type(REF, I32, pointer(I64), REF, I32),
+    PyDataMem_SetHandler=function_type(REF, REF),
+    # objects
+    ndarray=REF,
+    float=REF,
+    int=REF,
+    str=REF,
+    true=REF,
+    no_arguments=REF,
+    result_memory=REF,
+    # where two numbers lie: that of traces in progress, and what entries must have been made after
+    traces=pointer(I64),
+    epoch=pointer(I64),
 )
-"""The words of an entry."""
+"""What native code uses of Python and NumPy, by address."""
 
-# What a step of 8 words is: operation, register, and then for an array: leaf, dtype, rank, shape, flags, bytes; for a
-# number: leaf; for a constant: -, object; for a node: first register of what is in it, count, keys, class.
-STEPS = ("array", "float", "double", "int", "bool", "same", "tuple", "list", "dict", "attributes", "fields")
+Step = IntEnum("Step", "array float double int bool same tuple list dict attributes fields")
+"""What steps do."""
 
-# What an instruction of 4 words is: operation, count, object or keys, class.
-BUILDING = ("result", "constant", "tuple", "list", "dict", "attributes", "fields", "call", "register")
+STEP = Union(
+    head=Struct(operation=I64, register=I64),
+    array=Struct(operation=I64, register=I64, leaf=I64, dtype=REF, rank=I64, shape=pointer(I64), flags=I64, bytes=I64),
+    number=Struct(operation=I64, register=I64, leaf=I64),
+    same=Struct(operation=I64, register=I64, object=REF),
+    node=Struct(operation=I64, register=I64, first=I64, count=I64, keys=REFS, type=REF),
+)
+"""A step takes apart, or compares, what is in a register. What is in a node comes into registers from `first` on."""
 
-_ADDRESSES = (*FUNCTIONS, *VALUES)
-ADDRESS_COUNT = len(_ADDRESSES)
+Build = IntEnum("Build", "result constant tuple list dict attributes fields call register")
+"""What instructions push."""
 
+INSTRUCTION = Struct(operation=I64, taken=I64, object=REF, type=REF)
+"""An instruction takes so many objects off the stack and pushes one, which is made of them. `object` may be that of the
+keys, or the number of a register."""
 
-def _place(name: str) -> int:
-    """The place of a function or value in the table of addresses."""
-    return _ADDRESSES.index(name)
+NEW_LARGE = -2
+"""In place of a leaf whose memory is taken over: that of a new result comes from the pool (-1: from NumPy)."""
+RESULT = Struct(leaf=I64, dtype=REF, rank=I64, shape=pointer(I64))
 
+ENTRY = Struct(
+    epoch=I64,
+    positional=I64,
+    keywords=I64,
+    names=REFS,
+    registers=I64,
+    step_count=I64,
+    steps=pointer(STEP),
+    input_count=I64,
+    held=pointer(PTR),
+    held_ends=pointer(PTR),
+    leaf_count=I64,
+    result_count=I64,
+    results=pointer(RESULT),
+    building_count=I64,
+    building=pointer(INSTRUCTION),
+    stack=I64,
+    main=function_type(VOID, pointer(PTR)),
+    arena=PTR,
+    takes_arena=I64,
+    releases=I64,
+    takes_over=I64,
+)
+"""One way to call: what the arguments must look like, what is run, and what the result is."""
 
-def _loaded(name: str) -> str:
-    return f"getelementptr ([{ADDRESS_COUNT} x ptr], ptr @tenon_addresses, i64 0, i64 {_place(name)})"
+TABLE = Struct(general=REF, count=I64, entries=pointer(ENTRY))
+"""The Python function of a callable and its entries, `count` of them, of which `entries` is the first."""
 
-
-def function(name: str) -> str:
-    """A function that calls the one whose address is in the table."""
-    result, types = FUNCTIONS[name]
-    named = [f"{type_} %{i}" for i, type_ in enumerate(types.split(", ")) if type_]
-    parameters = ", ".join(named)
-    call = f"call {result} %f({parameters})"
-    body = f"{call}\n  ret void" if result == "void" else f"%r = {call}\n  ret {result} %r"
-    return (
-        f"define internal {result} @{name}({parameters}) alwaysinline {{\n"
-        f"  %f = load ptr, ptr {_loaded(name)}\n  {body}\n}}\n"
-    )
-
-
-def accessor(name: str, type_: str, offset: int) -> str:
-    return (
-        f"define internal {type_} @{name}(ptr %o) alwaysinline {{\n"
-        f"  %p = getelementptr i8, ptr %o, i64 {offset}\n  %v = load {type_}, ptr %p\n  ret {type_} %v\n}}\n"
-    )
-
-
-def value(name: str) -> str:
-    return (
-        f"define internal ptr @value_{name}() alwaysinline {{\n  %v = load ptr, ptr {_loaded(name)}\n  ret ptr %v\n}}\n"
-    )
-
-
-def field(name: str) -> str:
-    return (
-        f"define internal i64 @entry_{name}(ptr %entry) alwaysinline {{\n"
-        f"  %v = call i64 @word(ptr %entry, i64 {ENTRY.index(name)})\n  ret i64 %v\n}}\n"
-    )
-
-
-def switch(value: str, names: tuple[str, ...], otherwise: str) -> str:
-    cases = " ".join(f"i64 {number}, label %{name}" for number, name in enumerate(names))
-    return f"switch i64 {value}, label %{otherwise} [ {cases} ]"
+CALL_SLOT = Struct(call=PTR, table=pointer(TABLE))
+"""What an instance of a `native_class` ends with."""

@@ -1,351 +1,180 @@
-"""How native calls make results and put them together."""
+"""How native calls make results and put them together; see `entry_code`."""
 
 from __future__ import annotations
 
-from tenon.runtime.call.layout import BUILDING, switch
-
-# Whether memory that is to be written is nobody else's: of no other leaf, and not held from call to call.
-_ALONE = """
-define internal i64 @overlaps(i64 %start, i64 %stop, ptr %starts, ptr %ends, i64 %count) {
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %one ]
-  %found = phi i64 [ 0, %entry ], [ %found.next, %one ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %one, label %all
-one:
-  %other.start = call i64 @word(ptr %starts, i64 %i)
-  %other.stop = call i64 @word(ptr %ends, i64 %i)
-  %before = icmp ult i64 %other.start, %stop
-  %after = icmp ult i64 %start, %other.stop
-  %both = and i1 %before, %after
-  %one.more = zext i1 %both to i64
-  %found.next = add i64 %found, %one.more
-  %next = add i64 %i, 1
-  br label %loop
-all:
-  ret i64 %found
-}
-define internal i1 @alone(ptr %entry.words, ptr %data, ptr %ends) {
-entry:
-  %takes = call i64 @entry_takes_over(ptr %entry.words)
-  %any = icmp ne i64 %takes, 0
-  br i1 %any, label %check, label %yes
-check:
-  %leaves = call i64 @entry_leaf_count(ptr %entry.words)
-  %inputs = call i64 @entry_input_count(ptr %entry.words)
-  %held.word = call i64 @entry_held(ptr %entry.words)
-  %held = inttoptr i64 %held.word to ptr
-  %held.ends.word = call i64 @entry_held_ends(ptr %entry.words)
-  %held.ends = inttoptr i64 %held.ends.word to ptr
-  %results.word = call i64 @entry_results(ptr %entry.words)
-  %results = inttoptr i64 %results.word to ptr
-  %count = call i64 @entry_result_count(ptr %entry.words)
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %check ], [ %next, %continue ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %one, label %yes
-one:
-  %offset = shl i64 %i, 2
-  %result = getelementptr i64, ptr %results, i64 %offset
-  %leaf = call i64 @word(ptr %result, i64 0)
-  %next = add i64 %i, 1
-  %given = icmp sge i64 %leaf, 0
-  br i1 %given, label %compare, label %continue
-compare:
-  %start = call i64 @word(ptr %data, i64 %leaf)
-  %stop = call i64 @word(ptr %ends, i64 %leaf)
-  %by.leaves = call i64 @overlaps(i64 %start, i64 %stop, ptr %data, ptr %ends, i64 %leaves)
-  %by.held = call i64 @overlaps(i64 %start, i64 %stop, ptr %held, ptr %held.ends, i64 %inputs)
-  %shared = add i64 %by.leaves, %by.held
-  ; an array shares its memory with itself
-  %is.shared = icmp ugt i64 %shared, 1
-  br i1 %is.shared, label %no, label %continue
-continue:
-  br label %loop
-yes:
-  ret i1 true
-no:
-  ret i1 false
-}
-"""
-
-# Arrays for the results: those that are taken over, and new ones; null with an exception.
-_ALLOCATE = """
-define internal i1 @allocate(ptr %entry.words, ptr %objects, ptr %arrays) {
-entry:
-  %results.word = call i64 @entry_results(ptr %entry.words)
-  %results = inttoptr i64 %results.word to ptr
-  %count = call i64 @entry_result_count(ptr %entry.words)
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %store ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %one, label %yes
-one:
-  %offset = shl i64 %i, 2
-  %result = getelementptr i64, ptr %results, i64 %offset
-  %leaf = call i64 @word(ptr %result, i64 0)
-  %given = icmp sge i64 %leaf, 0
-  br i1 %given, label %take, label %make
-take:
-  %object = call ptr @pointer(ptr %objects, i64 %leaf)
-  call void @Py_IncRef(ptr %object)
-  br label %store
-make:
-  %dtype = call ptr @pointer(ptr %result, i64 1)
-  %rank = call i64 @word(ptr %result, i64 2)
-  %rank.32 = trunc i64 %rank to i32
-  %shape = call ptr @pointer(ptr %result, i64 3)
-  %is.large = icmp eq i64 %leaf, -2
-  br i1 %is.large, label %large, label %small
-small:
-  call void @Py_IncRef(ptr %dtype)
-  %made.small = call ptr @PyArray_Empty(i32 %rank.32, ptr %shape, ptr %dtype, i32 0)
-  br label %made
-large:
-  %ours = call ptr @value_result_memory()
-  %before = call ptr @PyDataMem_SetHandler(ptr %ours)
-  %is.set = icmp ne ptr %before, null
-  br i1 %is.set, label %pooled, label %no
-pooled:
-  call void @Py_IncRef(ptr %dtype)
-  %made.large = call ptr @PyArray_Empty(i32 %rank.32, ptr %shape, ptr %dtype, i32 0)
-  %set = call ptr @PyDataMem_SetHandler(ptr %before)
-  call void @Py_DecRef(ptr %before)
-  %is.reset = icmp ne ptr %set, null
-  br i1 %is.reset, label %reset, label %made
-reset:
-  call void @Py_DecRef(ptr %set)
-  br label %made
-made:
-  %new = phi ptr [ %made.small, %small ], [ %made.large, %pooled ], [ %made.large, %reset ]
-  %failed = icmp eq ptr %new, null
-  br i1 %failed, label %no, label %store
-store:
-  %array = phi ptr [ %object, %take ], [ %new, %made ]
-  call void @put(ptr %arrays, i64 %i, ptr %array)
-  %next = add i64 %i, 1
-  br label %loop
-yes:
-  ret i1 true
-no:
-  call void @release(ptr %arrays, i64 0, i64 %i)
-  ret i1 false
-}
-"""
+from tenon.runtime.call.entry_code import code, python, release
+from tenon.runtime.call.layout import ENTRY, MAKE, NEW_LARGE, REF, REFS, RESULT, SET_ITEM, SET_KEY, Build
+from tenon.runtime.cpu.ir_types import I1, I32, I64, U64, pointer
+from tenon.runtime.cpu.ir_values import Operand, Value
 
 
-def _fill(name: str, setter: str) -> str:
-    """A function that gives an object elements by their keys through `setter`; false with an exception."""
-    return f"""
-define internal i1 @{name}(ptr %object, ptr %keys, ptr %elements, i64 %count) {{
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %continue ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %one, label %yes
-one:
-  %key = call ptr @pointer(ptr %keys, i64 %i)
-  %element = call ptr @pointer(ptr %elements, i64 %i)
-  %status = call i32 @{setter}(ptr %object, ptr %key, ptr %element)
-  %failed = icmp ne i32 %status, 0
-  br i1 %failed, label %no, label %continue
-continue:
-  %next = add i64 %i, 1
-  br label %loop
-yes:
-  ret i1 true
-no:
-  ret i1 false
-}}
-"""
+@code.function(I64, start=U64, stop=U64, starts=pointer(U64), ends=pointer(U64), count=I64)
+def overlaps(start: Value, stop: Value, starts: Value, ends: Value, count: Value) -> Operand:
+    """How many pieces of memory overlap one."""
+    found = code.local(I64, 0)
+    with code.each(count) as i:
+        found.set(found + ((starts[i] < stop) & (start < ends[i])).to(I64))
+    return found
 
 
-# A node from the top of the stack, whose elements it takes; null with an exception, the elements released.
-_NODES = """
-define internal ptr @new_sequence(ptr %elements, i64 %count, i1 %is.tuple) {
-entry:
-  br i1 %is.tuple, label %make.tuple, label %make.list
-make.tuple:
-  %tuple = call ptr @PyTuple_New(i64 %count)
-  br label %made
-make.list:
-  %list = call ptr @PyList_New(i64 %count)
-  br label %made
-made:
-  %node = phi ptr [ %tuple, %make.tuple ], [ %list, %make.list ]
-  %failed = icmp eq ptr %node, null
-  br i1 %failed, label %no, label %loop
-loop:
-  %i = phi i64 [ 0, %made ], [ %next, %continue ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %one, label %yes
-one:
-  %element = call ptr @pointer(ptr %elements, i64 %i)
-  br i1 %is.tuple, label %put.tuple, label %put.list
-put.tuple:
-  %in.tuple = call i32 @PyTuple_SetItem(ptr %node, i64 %i, ptr %element)
-  br label %continue
-put.list:
-  %in.list = call i32 @PyList_SetItem(ptr %node, i64 %i, ptr %element)
-  br label %continue
-continue:
-  %next = add i64 %i, 1
-  br label %loop
-yes:
-  ret ptr %node
-no:
-  call void @release(ptr %elements, i64 0, i64 %count)
-  ret ptr null
-}
-define internal ptr @new_dict(ptr %keys, ptr %elements, i64 %count) {
-entry:
-  %dict = call ptr @PyDict_New()
-  %failed = icmp eq ptr %dict, null
-  br i1 %failed, label %no, label %fill
-fill:
-  %filled = call i1 @fill_dict(ptr %dict, ptr %keys, ptr %elements, i64 %count)
-  br i1 %filled, label %yes, label %drop
-drop:
-  call void @Py_DecRef(ptr %dict)
-  br label %no
-yes:
-  call void @release(ptr %elements, i64 0, i64 %count)
-  ret ptr %dict
-no:
-  call void @release(ptr %elements, i64 0, i64 %count)
-  ret ptr null
-}
-define internal ptr @new_object(ptr %class, ptr %names, ptr %elements, i64 %count, i1 %has.fields) {
-entry:
-  %none = call ptr @value_no_arguments()
-  %object = call ptr @PyType_GenericNew(ptr %class, ptr %none, ptr null)
-  %failed = icmp eq ptr %object, null
-  br i1 %failed, label %no, label %made
-made:
-  br i1 %has.fields, label %fields, label %attributes
-fields:
-  %set = call i1 @fill_fields(ptr %object, ptr %names, ptr %elements, i64 %count)
-  br i1 %set, label %yes, label %drop
-attributes:
-  %dict = call ptr @PyObject_GenericGetDict(ptr %object, ptr null)
-  %lacks = icmp eq ptr %dict, null
-  br i1 %lacks, label %drop, label %fill
-fill:
-  %filled = call i1 @fill_dict(ptr %dict, ptr %names, ptr %elements, i64 %count)
-  call void @Py_DecRef(ptr %dict)
-  br i1 %filled, label %yes, label %drop
-drop:
-  call void @Py_DecRef(ptr %object)
-  br label %no
-yes:
-  call void @release(ptr %elements, i64 0, i64 %count)
-  ret ptr %object
-no:
-  call void @release(ptr %elements, i64 0, i64 %count)
-  ret ptr null
-}
-define internal ptr @call_with_list(ptr %function, ptr %elements, i64 %count) {
-entry:
-  %list = call ptr @new_sequence(ptr %elements, i64 %count, i1 false)
-  %failed = icmp eq ptr %list, null
-  br i1 %failed, label %no, label %run
-run:
-  %made = call ptr @PyObject_CallOneArg(ptr %function, ptr %list)
-  call void @Py_DecRef(ptr %list)
-  ret ptr %made
-no:
-  ret ptr null
-}
-"""
+@code.function(I1, entry=pointer(ENTRY), data=pointer(U64), ends=pointer(U64))
+def alone(entry: Value, data: Value, ends: Value) -> Operand:
+    """Whether memory that is to be written is nobody else's: of no other leaf, and not held from call to call."""
+    code.return_if(entry.takes_over == 0, True)
+    results, held, held_ends = entry.results, entry.held, entry.held_ends
+    with code.each(entry.result_count) as i:
+        leaf = results[i].leaf
+        with code.if_(leaf >= 0):
+            start, stop = data[leaf], ends[leaf]
+            among_leaves = overlaps(start, stop, data, ends, entry.leaf_count)
+            among_held = overlaps(start, stop, held, held_ends, entry.input_count)
+            # an array shares its memory with itself
+            code.return_if(among_leaves + among_held > 1, False)
+    return True
 
-# The result of a call from its arrays, which it takes; null with an exception.
-_PUT_TOGETHER = f"""
-define internal ptr @put_together(ptr %entry.words, ptr %arrays, ptr %registers) {{
-entry:
-  %count = call i64 @entry_building_count(ptr %entry.words)
-  %building.word = call i64 @entry_building(ptr %entry.words)
-  %building = inttoptr i64 %building.word to ptr
-  %array.count = call i64 @entry_result_count(ptr %entry.words)
-  %room = call i64 @entry_stack(ptr %entry.words)
-  %stack = alloca ptr, i64 %room
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %push ]
-  %height = phi i64 [ 0, %entry ], [ %higher, %push ]
-  %used = phi i64 [ 0, %entry ], [ %used.next, %push ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %one, label %yes
-one:
-  %offset = shl i64 %i, 2
-  %step = getelementptr i64, ptr %building, i64 %offset
-  %operation = call i64 @word(ptr %step, i64 0)
-  %taken = call i64 @word(ptr %step, i64 1)
-  %first = call ptr @pointer(ptr %step, i64 2)
-  %class = call ptr @pointer(ptr %step, i64 3)
-  %rest = sub i64 %height, %taken
-  %elements = getelementptr ptr, ptr %stack, i64 %rest
-  {switch("%operation", BUILDING, "unreached")}
-result:
-  %array = call ptr @pointer(ptr %arrays, i64 %used)
-  %used.more = add i64 %used, 1
-  br label %check
-constant:
-  call void @Py_IncRef(ptr %first)
-  br label %check
-register:
-  %number = call i64 @word(ptr %step, i64 2)
-  %given = call ptr @pointer(ptr %registers, i64 %number)
-  call void @Py_IncRef(ptr %given)
-  br label %check
-tuple:
-  %tuple.made = call ptr @new_sequence(ptr %elements, i64 %taken, i1 true)
-  br label %check
-list:
-  %list.made = call ptr @new_sequence(ptr %elements, i64 %taken, i1 false)
-  br label %check
-dict:
-  %dict.made = call ptr @new_dict(ptr %first, ptr %elements, i64 %taken)
-  br label %check
-attributes:
-  %instance = call ptr @new_object(ptr %class, ptr %first, ptr %elements, i64 %taken, i1 false)
-  br label %check
-fields:
-  %record = call ptr @new_object(ptr %class, ptr %first, ptr %elements, i64 %taken, i1 true)
-  br label %check
-call:
-  %called = call ptr @call_with_list(ptr %first, ptr %elements, i64 %taken)
-  br label %check
-check:
-  %made = phi ptr [ %array, %result ], [ %first, %constant ], [ %given, %register ], [ %tuple.made, %tuple ],
-    [ %list.made, %list ], [ %dict.made, %dict ], [ %instance, %attributes ], [ %record, %fields ], [ %called, %call ]
-  %used.next = phi i64 [ %used.more, %result ], [ %used, %constant ], [ %used, %register ], [ %used, %tuple ],
-    [ %used, %list ], [ %used, %dict ], [ %used, %attributes ], [ %used, %fields ], [ %used, %call ]
-  %failed = icmp eq ptr %made, null
-  br i1 %failed, label %no, label %push
-push:
-  call void @put(ptr %stack, i64 %rest, ptr %made)
-  %higher = add i64 %rest, 1
-  %next = add i64 %i, 1
-  br label %loop
-yes:
-  call void @release(ptr %arrays, i64 %used, i64 %array.count)
-  %whole = load ptr, ptr %stack
-  ret ptr %whole
-no:
-  call void @release(ptr %stack, i64 0, i64 %rest)
-  call void @release(ptr %arrays, i64 %used.next, i64 %array.count)
-  ret ptr null
-unreached:
-  unreachable
-}}
-"""
 
-_FILLS = _fill("fill_dict", "PyDict_SetItem") + _fill("fill_fields", "PyObject_GenericSetAttr")
+@code.function(REF, result=pointer(RESULT))
+def new_array(result: Value) -> Operand:
+    """A new array for a result; null with an exception."""
 
-RESULTS = _ALONE + _ALLOCATE + _FILLS + _NODES + _PUT_TOGETHER
-"""LLVM IR; see `entry_code`."""
+    def allocated() -> Value:
+        python.Py_IncRef(result.dtype)
+        return python.PyArray_Empty(result.rank.to(I32), result.shape, result.dtype, 0)
+
+    with code.if_(result.leaf != NEW_LARGE):
+        code.return_(allocated())
+    before = python.PyDataMem_SetHandler(python.result_memory)
+    code.return_if(before.is_null, None)
+    made = allocated()
+    ours = python.PyDataMem_SetHandler(before)
+    python.Py_DecRef(before)
+    with code.if_(ours.is_not_null):
+        python.Py_DecRef(ours)
+    return made
+
+
+@code.function(I1, entry=pointer(ENTRY), objects=REFS, arrays=REFS)
+def allocate(entry: Value, objects: Value, arrays: Value) -> Operand:
+    """Arrays for the results: those that are taken over, and new ones; false with an exception."""
+    results = entry.results
+    with code.each(entry.result_count) as i:
+        result = results[i]
+        leaf = result.leaf
+        with code.if_(leaf >= 0):
+            taken = objects[leaf]
+            python.Py_IncRef(taken)
+            arrays[i] = taken
+        with code.else_():
+            made = new_array(result)
+            with code.if_(made.is_null):
+                release(arrays, 0, i)
+                code.return_(False)
+            arrays[i] = made
+    return True
+
+
+# Nodes take their elements from the top of the stack; null with an exception, the elements released.
+
+
+@code.function(REF, elements=REFS, count=I64, make=MAKE, put=SET_ITEM)
+def new_sequence(elements: Value, count: Value, make: Value, put: Value) -> Operand:
+    made = make(count)
+    with code.if_(made.is_null):
+        release(elements, 0, count)
+        code.return_(None)
+    with code.each(count) as i:
+        put(made, i, elements[i])
+    return made
+
+
+@code.function(I1, holder=REF, keys=REFS, elements=REFS, count=I64, put=SET_KEY)
+def fill(holder: Value, keys: Value, elements: Value, count: Value, put: Value) -> Operand:
+    """Give an object elements by their keys; false with an exception."""
+    with code.each(count) as i:
+        code.return_if(put(holder, keys[i], elements[i]) != 0, False)
+    return True
+
+
+@code.function(REF, made=REF, is_whole=I1, elements=REFS, count=I64)
+def finished(made: Value, is_whole: Value, elements: Value, count: Value) -> Operand:
+    """An object that its elements were given to; null, and it is released, if that failed."""
+    release(elements, 0, count)
+    code.return_if(is_whole, made)
+    with code.if_(made.is_not_null):
+        python.Py_DecRef(made)
+    return None
+
+
+@code.function(REF, keys=REFS, elements=REFS, count=I64)
+def new_dict(keys: Value, elements: Value, count: Value) -> Operand:
+    made = python.PyDict_New()
+    with code.if_(made.is_null):
+        code.return_(finished(made, False, elements, count))
+    return finished(made, fill(made, keys, elements, count, python.PyDict_SetItem), elements, count)
+
+
+@code.function(REF, class_=REF, names=REFS, elements=REFS, count=I64, has_fields=I1)
+def new_object(class_: Value, names: Value, elements: Value, count: Value, has_fields: Value) -> Operand:
+    made = python.PyType_GenericNew(class_, python.no_arguments, None)
+    is_whole = code.local(I1, False)
+    with code.if_(made.is_not_null):
+        with code.if_(has_fields):
+            is_whole.set(fill(made, names, elements, count, python.PyObject_GenericSetAttr))
+        with code.else_():
+            attributes = python.PyObject_GenericGetDict(made, None)
+            with code.if_(attributes.is_not_null):
+                is_whole.set(fill(attributes, names, elements, count, python.PyDict_SetItem))
+                python.Py_DecRef(attributes)
+    return finished(made, is_whole, elements, count)
+
+
+@code.function(REF, function=REF, elements=REFS, count=I64)
+def call_with_list(function: Value, elements: Value, count: Value) -> Operand:
+    values = new_sequence(elements, count, python.PyList_New, python.PyList_SetItem)
+    code.return_if(values.is_null, None)
+    made = python.PyObject_CallOneArg(function, values)
+    python.Py_DecRef(values)
+    return made
+
+
+@code.function(REF, entry=pointer(ENTRY), arrays=REFS, registers=REFS)
+def put_together(entry: Value, arrays: Value, registers: Value) -> Operand:
+    """The result of a call from its arrays, which it takes; null with an exception."""
+    building, array_count = entry.building, entry.result_count
+    stack = code.array(REF, entry.stack)
+    height, used, made = code.local(I64, 0), code.local(I64, 0), code.local(REF)
+    with code.each(entry.building_count) as i:
+        step = building[i]
+        count, keys = step.taken, step.object.to(REFS)
+        rest = height - count
+        elements = stack.at(rest)
+        with code.switch(step.operation) as case:
+            with case(Build.result):
+                made.set(arrays[used])
+                used.set(used + 1)
+            with case(Build.constant):
+                made.set(step.object)
+                python.Py_IncRef(made)
+            with case(Build.register):
+                made.set(registers[step.object.to(I64)])
+                python.Py_IncRef(made)
+            with case(Build.tuple):
+                made.set(new_sequence(elements, count, python.PyTuple_New, python.PyTuple_SetItem))
+            with case(Build.list):
+                made.set(new_sequence(elements, count, python.PyList_New, python.PyList_SetItem))
+            with case(Build.dict):
+                made.set(new_dict(keys, elements, count))
+            with case(Build.attributes):
+                made.set(new_object(step.type, keys, elements, count, False))
+            with case(Build.fields):
+                made.set(new_object(step.type, keys, elements, count, True))
+            with case(Build.call):
+                made.set(call_with_list(step.object, elements, count))
+        with code.if_(made.is_null):
+            release(stack, 0, rest)
+            release(arrays, used, array_count)
+            code.return_(None)
+        stack[rest] = made
+        height.set(rest + 1)
+    release(arrays, used, array_count)
+    return stack[0]

@@ -16,12 +16,12 @@ import numpy as np
 from tenon.runtime.arguments.arguments import Static, is_array
 from tenon.runtime.arguments.tree import Structure, layout
 from tenon.runtime.call.entry_words import Place, Words
-from tenon.runtime.call.layout import BUILDING, STEPS
+from tenon.runtime.call.layout import INSTRUCTION, STEP, Build, Step
 from tenon.runtime.cpu.addresses import USABLE
 
 WRITEABLE = 0x400
-_NUMBERS: dict[type, str] = {float: "float", int: "int", bool: "bool"}
-_WIDE_NUMBERS = {**_NUMBERS, float: "double"}
+_NUMBERS = {float: Step.float, int: Step.int, bool: Step.bool}
+_WIDE_NUMBERS = {**_NUMBERS, float: Step.double}
 # Objects of these classes are what they are as long as they live.
 _UNCHANGING = (
     *(bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type, Enum, np.dtype, np.number, np.bool_),
@@ -61,25 +61,26 @@ class Arguments:
             case "constant":
                 self._constant(register, value)
             case "tuple" | "list" as operation:
-                self._open(operation, register, kind, len(value), 0, list(zip(value, structure.children, strict=True)))
+                items = list(zip(value, structure.children, strict=True))
+                self._open(Step[operation], register, kind, len(value), 0, items)
             case "dict":
-                self._keyed("dict", register, kind, dict(zip(value, structure.children, strict=True)), value)
+                self._keyed(Step.dict, register, kind, dict(zip(value, structure.children, strict=True)), value)
             case "attributes":
                 children = dict(zip(structure.names, structure.children, strict=True))
-                self._keyed("attributes", register, kind, children, vars(value))
+                self._keyed(Step.attributes, register, kind, children, vars(value))
             case "fields":
                 children = dict(zip(structure.names, structure.children, strict=True))
                 fields = {name: getattr(value, name) for name in (*structure.names, *structure.static)}
-                self._keyed("fields", register, kind, children, fields)
+                self._keyed(Step.fields, register, kind, children, fields)
             case _:
                 raise IndescribableError
 
-    def _step(self, operation: str, register: int, *words: int | Place) -> None:
-        self._steps += [STEPS.index(operation), register, *words, *[0] * (6 - len(words))]
+    def _step(self, kind: str, operation: Step, register: int, **words: int | Place) -> None:
+        self._steps += STEP.words_of(kind, {"operation": int(operation), "register": register, **words})
         self.count += 1
 
     def _keyed(
-        self, operation: str, register: int, kind: type, children: dict[Any, Structure], values: dict[Any, Any]
+        self, operation: Step, register: int, kind: type, children: dict[Any, Structure], values: dict[Any, Any]
     ) -> None:
         keys = self.words.objects(list(values))
         items = [(value, children.get(key)) for key, value in values.items()]
@@ -87,7 +88,7 @@ class Arguments:
 
     def _open(
         self,
-        operation: str,
+        operation: Step,
         register: int,
         kind: type,
         count: int,
@@ -96,7 +97,7 @@ class Arguments:
     ) -> None:
         first = self.registers
         self.registers += count
-        self._step(operation, register, first, count, keys, self.words.keep(kind))
+        self._step("node", operation, register, first=first, count=count, keys=keys, type=self.words.keep(kind))
         for inner, (value, structure) in enumerate(items, first):
             if structure is None:
                 self._constant(inner, value)
@@ -110,7 +111,7 @@ class Arguments:
         elif kind is np.ndarray:
             self.array(register, leaf.dtype, leaf.shape)
         elif kind in self._numbers and self.leaves not in self._written:
-            self._step(self._numbers[kind], register, self.leaves)
+            self._step("number", self._numbers[kind], register, leaf=self.leaves)
             self.leaves += 1
         elif is_array(leaf):
             raise IndescribableError
@@ -123,22 +124,29 @@ class Arguments:
         if usual != dtype:
             raise IndescribableError
         size = int(np.prod(shape, dtype=np.int64)) * usual.itemsize
-        place = self.words.add(shape)
-        flags = USABLE | WRITEABLE if self.leaves in self._written else USABLE
-        words = (self.leaves, self.words.keep(usual), len(shape), place, flags, size)
-        self._step("array", register, *words)
+        self._step(
+            "array",
+            Step.array,
+            register,
+            leaf=self.leaves,
+            dtype=self.words.keep(usual),
+            rank=len(shape),
+            shape=self.words.add(shape),
+            flags=USABLE | WRITEABLE if self.leaves in self._written else USABLE,
+            bytes=size,
+        )
         self.leaves += 1
 
     def _constant(self, register: int, value: Any) -> None:
         kind = type(value)
         if kind is tuple or kind is list:
-            self._open(kind.__name__, register, kind, len(value), 0, [(inner, None) for inner in value])
+            self._open(Step[kind.__name__], register, kind, len(value), 0, [(inner, None) for inner in value])
         elif kind is dict:
-            self._keyed("dict", register, kind, {}, value)
+            self._keyed(Step.dict, register, kind, {}, value)
         elif isinstance(value, _UNCHANGING) or (
             kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__  # pyright: ignore[reportUnknownMemberType]
         ):
-            self._step("same", register, 0, self.words.keep(value))
+            self._step("same", Step.same, register, object=self.words.keep(value))
         else:
             raise IndescribableError
 
@@ -159,38 +167,39 @@ class Building:
 
     def register(self, register: int) -> None:
         """Push what is in a register."""
-        self._push("register", 0, register)
+        self._push(Build.register, 0, register)
 
     def tree(self, structure: Structure) -> None:
         """Push a tree, whose leaves are the next results."""
         kind = structure.kind
         match None if kind is None else layout(kind):
             case None if kind is None:
-                self._push("result", 0)
+                self._push(Build.result, 0)
             case "constant":
-                self._push("constant", 0, self.words.keep(structure.static[0] if structure.static else None))
+                self._push(Build.constant, 0, self.words.keep(structure.static[0] if structure.static else None))
             case "tuple" | "list" as operation if kind is tuple or kind is list:
                 self._children(structure)
-                self._push(operation, len(structure.children))
+                self._push(Build[operation], len(structure.children))
             case "dict":
                 self._children(structure)
-                self._push("dict", len(structure.children), self.words.objects(structure.static[0]))
+                self._push(Build.dict, len(structure.children), self.words.objects(structure.static[0]))
             case "attributes" | "fields" as operation if structure.is_shareable and _is_made_by_object(kind):
                 for value in structure.static.values():
-                    self._push("constant", 0, self.words.keep(value))
+                    self._push(Build.constant, 0, self.words.keep(value))
                 self._children(structure)
                 names = [*structure.static, *structure.names]
-                self._push(operation, len(names), self.words.objects(names), self.words.keep(kind))
+                self._push(Build[operation], len(names), self.words.objects(names), self.words.keep(kind))
             case _:
                 self._children(structure)
-                self._push("call", len(structure.children), self.words.keep(_Rebuilt(structure)))
+                self._push(Build.call, len(structure.children), self.words.keep(_Rebuilt(structure)))
 
     def _children(self, structure: Structure) -> None:
         for child in structure.children:
             self.tree(child)
 
-    def _push(self, operation: str, taken: int, *words: int | Place) -> None:
-        self._instructions += [BUILDING.index(operation), taken, *words, *[0] * (2 - len(words))]
+    def _push(self, operation: Build, taken: int, value: int | Place = 0, kind: int = 0) -> None:
+        words = {"operation": int(operation), "taken": taken, "object": value, "type": kind}
+        self._instructions += INSTRUCTION.words(words)
         self.count += 1
         self._height += 1 - taken
         self.stack = max(self.stack, self._height)

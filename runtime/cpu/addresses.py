@@ -70,7 +70,7 @@ def _asked(arrays: Sequence[np.ndarray[Any, Any]]) -> Addresses:
 def _reader() -> Callable[[Sequence[np.ndarray[Any, Any]]], Addresses]:
     from tenon.runtime.cpu.native_code import load_native
 
-    code = load_native("addresses", _SOURCE, ("addresses_of",))
+    code = load_native("addresses", lambda _: _SOURCE, ("addresses_of",))
     prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
     native = prototype(code.entry("addresses_of"))
 

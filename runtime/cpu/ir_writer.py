@@ -117,6 +117,10 @@ class Module(Writer):
 
     # --- values
 
+    def number(self, kind: Type, number: float) -> Value:
+        """A constant."""
+        return Value(self, kind, self.operand(number, kind))
+
     def select(self, condition: Value, first: Value, second: Operand) -> Value:
         """The first if the condition holds, else the second; both are computed."""
         kind = first.kind.text

@@ -1,8 +1,8 @@
-"""The runtime's own native code: LLVM IR text that is compiled once for a machine and kept in the disk cache."""
+"""The runtime's own native code: it is written and compiled once for a machine, and kept in the disk cache."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tenon.runtime.store import cache as disk
@@ -26,20 +26,21 @@ define internal void @unlock() {
 """The lock of a module: `@locked` takes it unless somebody has it, and says whether it did."""
 
 
-def load_native(name: str, source: str, exports: Sequence[str]) -> LoadedCode:
-    """The code of `source` in this process, with the names in `exports` to be looked up.
+def load_native(name: str, write: Callable[[str], str], exports: Sequence[str]) -> LoadedCode:
+    """Native code in this process, with the names in `exports` to be looked up.
 
-    `name` tells the entries of the disk cache apart. Raises `ValueError` for text that LLVM refuses and
-    `RuntimeError` for symbols that are missing.
+    `write` gives its LLVM IR for a target (`Module.text`). It is called where the disk cache has nothing under `name`:
+    the text must follow from the name, the target, the sources and the size of objects in Python. Raises `ValueError`
+    for text that LLVM refuses and `RuntimeError` for symbols that are missing.
     """
     # LLVM is loaded when code is, not when the runtime is imported
     from tenon.runtime.cpu.compile import compile_object, host_target, load_object
 
     target = host_target()
-    key = disk.key(name, source, f"{target.triple} {target.cpu} {target.features}")
+    key = disk.key(name, f"{target.triple} {target.cpu} {target.features} {object.__basicsize__}")
     # it waits in line with the first call of a new installation, and more passes do not make it faster
     return disk.made(
         key,
-        lambda: {"object": compile_object(source, target, optimization=1)},
+        lambda: {"object": compile_object(write(target.triple), target, optimization=1)},
         lambda files: load_object(files["object"], target, exports=exports),
     )

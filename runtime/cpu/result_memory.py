@@ -193,7 +193,7 @@ class _Pool:
     """The pool in native code, and the capsule that tells NumPy of it."""
 
     def __init__(self) -> None:
-        code = load_native("result memory", _SOURCE, _EXPORTS)
+        code = load_native("result memory", lambda _: _SOURCE, _EXPORTS)
         addresses = [code.entry(name) for name in _EXPORTS]
         self._limit = ctypes.c_int64.from_address(addresses[4])
         self._held = ctypes.c_int64.from_address(addresses[5])

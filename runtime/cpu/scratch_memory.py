@@ -164,7 +164,7 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 @cache
 def scratch_functions() -> dict[str, int]:
     """The addresses of the functions that stand in the place of the C library's, by its names."""
-    code = load_native("scratch memory", _SOURCE, _EXPORTS)
+    code = load_native("scratch memory", lambda _: _SOURCE, _EXPORTS)
     _loaded.append(code)
     allocate, free, forked = map(code.entry, _EXPORTS)
     os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(forked))

@@ -30,10 +30,8 @@ class _Pool:
     """The loaded pool."""
 
     def __init__(self) -> None:
-        from tenon.runtime.cpu.compile import host_target
-
         exports = (PARALLEL_FOR, "tenon_set_threads", "tenon_workers", "tenon_reset_threads")
-        code = load_native("threads", pool_source(host_target().triple), exports)
+        code = load_native("threads", pool_source, exports)
         # Workers are in this code until the process ends, so it must outlive the end of the interpreter.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
         self.address = code.entry(PARALLEL_FOR)

@@ -21,7 +21,6 @@ from tenon.dialects.interpreter.interpreter import Interpreter
 from tenon.lowering import pipeline
 from tenon.lowering.loop_passes.parallelize import ParallelizePass
 from tenon.runtime.cpu import threads
-from tenon.runtime.cpu.compile import host_target
 from tenon.runtime.cpu.native_code import load_native
 from tenon.runtime.cpu.thread_pool import PARALLEL_FOR, pool_source
 from tenon.runtime.knobs import knobs
@@ -361,8 +360,7 @@ define i32 @moved(i32 %of.caller) {
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the core is left on Linux only")
 def test_a_worker_leaves_the_core_of_its_caller_and_keeps_its_affinity() -> None:
-    source = pool_source(host_target().triple) + MOVED
-    code = load_native("threads", source, ("moved", PARALLEL_FOR))
+    code = load_native("threads that are moved", lambda triple: pool_source(triple) + MOVED, ("moved", PARALLEL_FOR))
     moved = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(code.entry("moved"))
     allowed = os.sched_getaffinity(0)
     if len(allowed) > 1:
