@@ -28,6 +28,7 @@ _WHERE: dict[str, str] = {
     **dict.fromkeys(
         (
             "ArgReductionOp",
+            "BinaryOp",
             "CompositeOp",
             "ContractionOp",
             "CumulativeOp",
@@ -37,6 +38,7 @@ _WHERE: dict[str, str] = {
             "PrimitiveOp",
             "ReductionOp",
             "ScatterOp",
+            "UnaryOp",
             "WindowOp",
         ),
         "tenon.dialects.families",

@@ -21,8 +21,9 @@ _JIT = (
 )
 _TRANSFORMS = ("grad", "value_and_grad", "vjp", "jvp", "vmap", "checkpoint", "cond", "while_loop", "scan")
 _DEFINITIONS = (
-    *("tensor_op", "TensorOp", "ElementwiseOp", "CompositeOp", "ReductionOp", "ArgReductionOp", "CumulativeOp"),
-    *("ContractionOp", "WindowOp", "IndexMapOp", "IndexingOp", "ScatterOp", "PrimitiveOp", "OpaqueOp", "Kernel"),
+    *("tensor_op", "TensorOp", "ElementwiseOp", "UnaryOp", "BinaryOp", "PrimitiveOp", "CompositeOp", "ReductionOp"),
+    *("ArgReductionOp", "CumulativeOp", "ContractionOp", "WindowOp", "IndexMapOp", "IndexingOp", "ScatterOp"),
+    *("OpaqueOp", "Kernel"),
     *("setting", "tensor_function", "NoGradient", "CpuOnly", "CudaOnly", "InferenceError", "GradientError"),
 )
 

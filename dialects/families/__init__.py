@@ -3,6 +3,7 @@
 | family          | hooks                           | meaning                                                       |
 |-----------------|---------------------------------|---------------------------------------------------------------|
 | `ElementwiseOp` | `scalar`                        | the same scalar function of every (broadcast) element         |
+| `UnaryOp`, `BinaryOp` | `scalar` | elementwise, of floats `x`, or `x` and `y`                     |
 | `CompositeOp`   | `decompose`                     | other ops                                                     |
 | `ReductionOp`   | `initial`, `scalar`             | elements along axes combined                                  |
 | `ContractionOp` | `indexing`                      | sums of products over loops                                   |
@@ -23,7 +24,14 @@ from __future__ import annotations
 from tenon.dialects.families.composite import CompositeOp
 from tenon.dialects.families.contraction_and_window import ContractionOp, LoopOp, WindowOp
 from tenon.dialects.families.cumulative import ArgCumulativeOp, CumulativeOp
-from tenon.dialects.families.elementwise import ElementwiseOp, PrimitiveOp
+from tenon.dialects.families.elementwise import (
+    BinaryOp,
+    ElementwiseOp,
+    NumericBinaryOp,
+    NumericUnaryOp,
+    PrimitiveOp,
+    UnaryOp,
+)
 from tenon.dialects.families.index_map_gather_scatter import IndexingOp, IndexMapOp, ScatterOp
 from tenon.dialects.families.reduction import ArgReductionOp, ReductionOp
 from tenon.dialects.families.structured_op import StructuredOp, as_tuple, require_hooks
@@ -31,6 +39,7 @@ from tenon.dialects.families.structured_op import StructuredOp, as_tuple, requir
 __all__ = [
     "ArgCumulativeOp",
     "ArgReductionOp",
+    "BinaryOp",
     "CompositeOp",
     "ContractionOp",
     "CumulativeOp",
@@ -38,10 +47,13 @@ __all__ = [
     "IndexMapOp",
     "IndexingOp",
     "LoopOp",
+    "NumericBinaryOp",
+    "NumericUnaryOp",
     "PrimitiveOp",
     "ReductionOp",
     "ScatterOp",
     "StructuredOp",
+    "UnaryOp",
     "WindowOp",
     "as_tuple",
     "require_hooks",

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.irdl import operand_def, result_def
 
 from tenon.dialects.definition.scalar import ScalarForms, convert, to_compute
 from tenon.dialects.definition.tensor_op import scalar_operands, to_scalar
@@ -20,6 +21,8 @@ from tenon.dialects.families.linalg_builders import (
 from tenon.dialects.families.structured_op import StructuredOp, as_tuple, require_hooks
 from tenon.dialects.types.shapes import broadcast
 from tenon.dialects.types.types import (
+    FLOAT_TENSOR,
+    NUMERIC_TENSOR,
     compute_type,
     element_of,
     promote,
@@ -98,6 +101,36 @@ class ElementwiseOp(StructuredOp):
             ]
 
         return elementwise(inputs, shape, [element_of(r.type) for r in self.results], body)
+
+
+class UnaryOp(ElementwiseOp):
+    """A function of one float `x`; integers are taken as f32."""
+
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+
+
+class BinaryOp(ElementwiseOp):
+    """A function of two floats `x` and `y`; integers are taken as f32."""
+
+    x = operand_def(FLOAT_TENSOR)
+    y = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+
+
+class NumericUnaryOp(ElementwiseOp):
+    """A function of one number `x`."""
+
+    x = operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
+
+
+class NumericBinaryOp(ElementwiseOp):
+    """A function of two numbers `x` and `y`."""
+
+    x = operand_def(NUMERIC_TENSOR)
+    y = operand_def(NUMERIC_TENSOR)
+    result = result_def(NUMERIC_TENSOR)
 
 
 class PrimitiveOp(ElementwiseOp):

@@ -9,7 +9,6 @@ from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import operand_def, result_def
 
 from tenon.dialects.definition.tensor_op import tensor_op
-from tenon.dialects.definition.value import Value
 from tenon.dialects.families import IndexMapOp
 from tenon.dialects.types.types import STORED_TENSOR
 
@@ -40,10 +39,7 @@ class IdentityOp(_SameOp):
     name = "tenon.identity"
     x = operand_def(STORED_TENSOR)
     result = result_def(STORED_TENSOR)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return (g,)
+    vjp = staticmethod(lambda g, out, x: g)  # pyright: ignore[reportAssignmentType]
 
 
 @tensor_op
@@ -58,7 +54,4 @@ class StopGradientOp(_SameOp):
     x = operand_def(STORED_TENSOR)
     result = result_def(STORED_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("detach",)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return (None,)
+    vjp = staticmethod(lambda g, out, x: (None,))  # pyright: ignore[reportAssignmentType]

@@ -13,22 +13,20 @@ from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.families import CompositeOp, ElementwiseOp
+from tenon.dialects.families import CompositeOp, UnaryOp
 from tenon.dialects.ops.elementwise.normal_tail import weighted_normal_tail
 from tenon.dialects.types.shapes import InferenceError, normalize_axis
 from tenon.dialects.types.types import FLOAT_TENSOR, element_of, shape_of, tensor_type
 
 
 @tensor_op
-class TanhshrinkOp(ElementwiseOp):
+class TanhshrinkOp(UnaryOp):
     """`x` less its hyperbolic tangent, accurate near 0. An infinity stays.
 
     >>> tenon.tanhshrink(np.array([-2.0, 0.0, 3.0, np.inf]))
     """
 
     name = "tenon.tanhshrink"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value) -> Value:
@@ -39,44 +37,36 @@ class TanhshrinkOp(ElementwiseOp):
         series = near * square * polynomial(square, _TANHSHRINK) / ops.cosh(near)
         return ops.select(is_near, series, x - ops.tanh(x))
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * ops.square(ops.tanh(x)),)
+    vjp = staticmethod(lambda g, out, x: g * ops.square(ops.tanh(x)))
 
 
 _TANHSHRINK = [2 * k / numbers.factorial(2 * k + 1) for k in range(10, 0, -1)]
 
 
 @tensor_op
-class SoftsignOp(ElementwiseOp):
+class SoftsignOp(UnaryOp):
     """`x` / (1 + |`x`|); NaN for an infinity, as in PyTorch.
 
     >>> tenon.softsign(np.array([-2.0, 0.0, 3.0]))
     """
 
     name = "tenon.softsign"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value) -> Value:
         return x / (1.0 + abs(x))
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g / ops.square(1.0 + abs(x)),)
+    vjp = staticmethod(lambda g, out, x: g / ops.square(1.0 + abs(x)))
 
 
 @tensor_op
-class SigmoidOp(ElementwiseOp):
+class SigmoidOp(UnaryOp):
     """The logistic function of `x`: 1 / (1 + exp(-x)), without overflow.
 
     >>> tenon.sigmoid(np.array([-1000.0, 0.0, 2.0]))
     """
 
     name = "tenon.sigmoid"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("expit",)
 
     @staticmethod
@@ -84,13 +74,11 @@ class SigmoidOp(ElementwiseOp):
         small = ops.exp(-abs(x))
         return ops.select(x < 0.0, small, 1.0) / (1.0 + small)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * out * (1.0 - out),)
+    vjp = staticmethod(lambda g, out, x: g * out * (1.0 - out))
 
 
 @tensor_op
-class SiluOp(ElementwiseOp):
+class SiluOp(UnaryOp):
     """`x` times the logistic function of `alpha` `x`, also called swish. NaN for -inf, as in PyTorch.
 
     Elfwing et al., arXiv:1702.03118; Ramachandran et al., arXiv:1710.05941.
@@ -99,9 +87,7 @@ class SiluOp(ElementwiseOp):
     """
 
     name = "tenon.silu"
-    x = operand_def(FLOAT_TENSOR)
     alpha = setting(float, default=1.0)
-    result = result_def(FLOAT_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("swish",)
 
     @staticmethod
@@ -110,16 +96,14 @@ class SiluOp(ElementwiseOp):
 
 
 @tensor_op
-class SoftplusOp(ElementwiseOp):
+class SoftplusOp(UnaryOp):
     """log(1 + exp(`beta` x)) / `beta`, without overflow and at full precision for all `x`.
 
     >>> tenon.softplus(np.array([-2.0, 0.0, 1000.0]))
     """
 
     name = "tenon.softplus"
-    x = operand_def(FLOAT_TENSOR)
     beta = setting(float, default=1.0)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value, *, beta: float) -> Value:
@@ -127,21 +111,17 @@ class SoftplusOp(ElementwiseOp):
         result = ops.maximum(scaled, 0.0) + ops.log1p(ops.exp(-abs(scaled)))
         return result if beta == 1.0 else result / beta
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, *, beta: float) -> tuple[Any, ...]:
-        return (g * ops.sigmoid(x if beta == 1.0 else beta * x),)
+    vjp = staticmethod(lambda g, out, x, *, beta: g * ops.sigmoid(x if beta == 1.0 else beta * x))
 
 
 @tensor_op
-class LogSigmoidOp(ElementwiseOp):
+class LogSigmoidOp(UnaryOp):
     """The logarithm of the logistic function of `x`, without overflow.
 
     >>> tenon.log_sigmoid(np.array([-1000.0, 0.0, 2.0]))
     """
 
     name = "tenon.log_sigmoid"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("logsigmoid",)
 
     @staticmethod
@@ -150,15 +130,13 @@ class LogSigmoidOp(ElementwiseOp):
 
 
 @tensor_op
-class MishOp(ElementwiseOp):
+class MishOp(UnaryOp):
     """`x` times the hyperbolic tangent of its softplus (Misra, arXiv:1908.08681). NaN for -inf, as in PyTorch.
 
     >>> tenon.mish(np.array([-2.0, 0.0, 3.0]))
     """
 
     name = "tenon.mish"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value) -> Value:
@@ -166,7 +144,7 @@ class MishOp(ElementwiseOp):
 
 
 @tensor_op
-class EluOp(ElementwiseOp):
+class EluOp(UnaryOp):
     """The positive entries of `x`, `alpha` times (exp(x) - 1) for the others. The gradient at 0 is `alpha`.
 
     Clevert, Unterthiner and Hochreiter, arXiv:1511.07289.
@@ -176,9 +154,7 @@ class EluOp(ElementwiseOp):
     """
 
     name = "tenon.elu"
-    x = operand_def(FLOAT_TENSOR)
     alpha = setting(float, default=1.0)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value, *, alpha: float) -> Value:
@@ -186,7 +162,7 @@ class EluOp(ElementwiseOp):
 
 
 @tensor_op
-class CeluOp(ElementwiseOp):
+class CeluOp(UnaryOp):
     """The positive entries of `x`, `alpha` times (exp(x / alpha) - 1) for the others (Barron, arXiv:1704.07483).
 
     The gradient at 0 is 1.
@@ -195,9 +171,7 @@ class CeluOp(ElementwiseOp):
     """
 
     name = "tenon.celu"
-    x = operand_def(FLOAT_TENSOR)
     alpha = setting(float, default=1.0)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def check(**settings: Any) -> None:
@@ -210,7 +184,7 @@ class CeluOp(ElementwiseOp):
 
 
 @tensor_op
-class SeluOp(ElementwiseOp):
+class SeluOp(UnaryOp):
     """`gamma` times the positive entries of `x`, `gamma` `alpha` times (exp(x) - 1) for the others.
 
     The defaults keep mean 0 and variance 1 (Klambauer et al., arXiv:1706.02515). The gradient at 0 is `gamma` `alpha`.
@@ -219,10 +193,8 @@ class SeluOp(ElementwiseOp):
     """
 
     name = "tenon.selu"
-    x = operand_def(FLOAT_TENSOR)
     alpha = setting(float, default=1.6732632423543772)
     gamma = setting(float, default=1.0507009873554805)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value, *, alpha: float, gamma: float) -> Value:
@@ -235,7 +207,7 @@ def _not_positive(x: Value) -> Value:
 
 
 @tensor_op
-class GeluOp(ElementwiseOp):
+class GeluOp(UnaryOp):
     """`x` times the probability that a standard normal variable is below `x` (Hendrycks and Gimpel, arXiv:1606.08415).
 
     It is exact in the lower tail, too, and -0.0 for -inf (PyTorch: NaN). `approximate="tanh"` uses their approximation
@@ -246,9 +218,7 @@ class GeluOp(ElementwiseOp):
     """
 
     name = "tenon.gelu"
-    x = operand_def(FLOAT_TENSOR)
     approximate = setting(str, default="none", choices=("none", "tanh"))
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value, *, approximate: str) -> Value:

@@ -11,13 +11,13 @@ from xdsl.irdl import operand_def, opt_operand_def, result_def
 from tenon.dialects.definition.scalar import ScalarForms, emit_scalar, scalar_constant
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.families import ElementwiseOp, PrimitiveOp
-from tenon.dialects.types.types import FLOAT_TENSOR, NUMERIC_TENSOR, is_float, is_unsigned
+from tenon.dialects.families import BinaryOp, ElementwiseOp, NumericBinaryOp, NumericUnaryOp, PrimitiveOp, UnaryOp
+from tenon.dialects.types.types import NUMERIC_TENSOR, is_float, is_unsigned
 from tenon.dialects.upstream.float_remainder import RemFOp
 
 
 @tensor_op
-class AddOp(PrimitiveOp):
+class AddOp(NumericBinaryOp, PrimitiveOp):
     """The sum of `x` and `y`. Integers wrap.
 
     >>> tenon.add(np.array([[1], [2]]), np.array([10, 20, 30]))
@@ -25,18 +25,12 @@ class AddOp(PrimitiveOp):
     """
 
     name = "tenon.add"
-    x = operand_def(NUMERIC_TENSOR)
-    y = operand_def(NUMERIC_TENSOR)
-    result = result_def(NUMERIC_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.AddfOp, arith.AddiOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
-        return g, g
+    vjp = staticmethod(lambda g, out, x, y: (g, g))
 
 
 @tensor_op
-class SubtractOp(PrimitiveOp):
+class SubtractOp(NumericBinaryOp, PrimitiveOp):
     """`x` less `y`. Integers wrap.
 
     >>> tenon.subtract(np.array([5.0, 1.5]), np.array([2.0, 2.0]))
@@ -44,19 +38,13 @@ class SubtractOp(PrimitiveOp):
     """
 
     name = "tenon.subtract"
-    x = operand_def(NUMERIC_TENSOR)
-    y = operand_def(NUMERIC_TENSOR)
-    result = result_def(NUMERIC_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.SubfOp, arith.SubiOp)
     ALIASES: ClassVar[tuple[str, ...]] = ("sub",)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
-        return g, -g
+    vjp = staticmethod(lambda g, out, x, y: (g, -g))
 
 
 @tensor_op
-class MultiplyOp(PrimitiveOp):
+class MultiplyOp(NumericBinaryOp, PrimitiveOp):
     """The product of `x` and `y`. Integers wrap.
 
     >>> tenon.multiply(np.array([2.0, -3.0]), np.array([4.0, 5.0]))
@@ -64,19 +52,13 @@ class MultiplyOp(PrimitiveOp):
     """
 
     name = "tenon.multiply"
-    x = operand_def(NUMERIC_TENSOR)
-    y = operand_def(NUMERIC_TENSOR)
-    result = result_def(NUMERIC_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.MulfOp, arith.MuliOp)
     ALIASES: ClassVar[tuple[str, ...]] = ("mul",)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
-        return g * y, g * x
+    vjp = staticmethod(lambda g, out, x, y: (g * y, g * x))
 
 
 @tensor_op
-class DivideOp(PrimitiveOp):
+class DivideOp(BinaryOp, PrimitiveOp):
     """The quotient of `x` and `y`. Integers are taken as f32 (NumPy takes them as f64).
 
     >>> tenon.divide(np.array([1.0, -1.0, 0.0]), np.array([4.0, 0.0, 0.0]))
@@ -84,15 +66,9 @@ class DivideOp(PrimitiveOp):
     """
 
     name = "tenon.divide"
-    x = operand_def(FLOAT_TENSOR)
-    y = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.DivfOp)
     ALIASES: ClassVar[tuple[str, ...]] = ("div", "true_divide")
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
-        return g / y, -g * out / y
+    vjp = staticmethod(lambda g, out, x, y: (g / y, -g * out / y))
 
 
 def _floored_remainder(x: Value, y: Value) -> tuple[Value, Value]:
@@ -110,7 +86,7 @@ def _nearly_whole(quotient: Value) -> Value:
 
 
 @tensor_op
-class FloorDivideOp(PrimitiveOp):
+class FloorDivideOp(NumericBinaryOp, PrimitiveOp):
     """The quotient of `x` and `y` rounded down, as Python's `//`.
 
     Integers divided by 0 give 0, and the least one divided by -1 gives itself, as in NumPy. Floats divided by 0 give
@@ -121,9 +97,6 @@ class FloorDivideOp(PrimitiveOp):
     """
 
     name = "tenon.floor_divide"
-    x = operand_def(NUMERIC_TENSOR)
-    y = operand_def(NUMERIC_TENSOR)
-    result = result_def(NUMERIC_TENSOR)
 
     @staticmethod
     def scalar(x: Value, y: Value) -> Value:
@@ -135,13 +108,11 @@ class FloorDivideOp(PrimitiveOp):
             return ops.select(y == 0, x / y, ops.select(quotient == 0, signed_zero, quotient))
         return emit_scalar(arith.DivUIOp if is_unsigned(x.type) else arith.FloorDivSIOp, x, y)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
-        return None, None
+    vjp = staticmethod(lambda g, out, x, y: (None, None))
 
 
 @tensor_op
-class RemainderOp(PrimitiveOp):
+class RemainderOp(NumericBinaryOp, PrimitiveOp):
     """What remains of `x` after division by `y`, with the sign of `y`, as Python's `%`. Integers modulo 0 give 0.
 
     That of floats is exact where `x` and `y` have one sign, else rounded once. A 0 has the sign of `y` as well.
@@ -150,9 +121,6 @@ class RemainderOp(PrimitiveOp):
     """
 
     name = "tenon.remainder"
-    x = operand_def(NUMERIC_TENSOR)
-    y = operand_def(NUMERIC_TENSOR)
-    result = result_def(NUMERIC_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("mod",)
 
     @staticmethod
@@ -164,13 +132,11 @@ class RemainderOp(PrimitiveOp):
         remainder = emit_scalar(arith.RemSIOp, x, y)
         return ops.select((remainder != 0) & ((remainder < 0) != (y < 0)), remainder + y, remainder)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
-        return g, -g * ops.floor_divide(x, y)
+    vjp = staticmethod(lambda g, out, x, y: (g, -g * ops.floor_divide(x, y)))
 
 
 @tensor_op
-class TruncateDivideOp(PrimitiveOp):
+class TruncateDivideOp(NumericBinaryOp, PrimitiveOp):
     """The quotient of `x` and `y` rounded toward zero, as C's `/` on integers.
 
     Integers divided by 0 give 0, and the least one divided by -1 gives itself.
@@ -179,9 +145,6 @@ class TruncateDivideOp(PrimitiveOp):
     """
 
     name = "tenon.truncate_divide"
-    x = operand_def(NUMERIC_TENSOR)
-    y = operand_def(NUMERIC_TENSOR)
-    result = result_def(NUMERIC_TENSOR)
 
     @staticmethod
     def scalar(x: Value, y: Value) -> Value:
@@ -193,13 +156,11 @@ class TruncateDivideOp(PrimitiveOp):
             return ops.select(remainder == remainder, exact, quotient)
         return emit_scalar(arith.DivUIOp if is_unsigned(x.type) else arith.DivSIOp, x, y)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
-        return None, None
+    vjp = staticmethod(lambda g, out, x, y: (None, None))
 
 
 @tensor_op
-class FmodOp(PrimitiveOp):
+class FmodOp(NumericBinaryOp, PrimitiveOp):
     """What remains of `x` after division by `y`, with the sign of `x`, as C's `fmod` and `%`. Integers modulo 0 give 0.
 
     That of floats is exact, however large the quotient is.
@@ -208,9 +169,6 @@ class FmodOp(PrimitiveOp):
     """
 
     name = "tenon.fmod"
-    x = operand_def(NUMERIC_TENSOR)
-    y = operand_def(NUMERIC_TENSOR)
-    result = result_def(NUMERIC_TENSOR)
 
     @staticmethod
     def scalar(x: Value, y: Value) -> Value:
@@ -218,13 +176,11 @@ class FmodOp(PrimitiveOp):
             return emit_scalar(RemFOp, x, y)
         return emit_scalar(arith.RemUIOp if is_unsigned(x.type) else arith.RemSIOp, x, y)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
-        return g, -g * ops.truncate_divide(x, y)
+    vjp = staticmethod(lambda g, out, x, y: (g, -g * ops.truncate_divide(x, y)))
 
 
 @tensor_op
-class PowerOp(PrimitiveOp):
+class PowerOp(NumericBinaryOp, PrimitiveOp):
     """`x` to the power `y`. A negative float to a fractional power is NaN. Integers wrap; negative powers of them round
     toward zero, and those of 0 are 0.
 
@@ -233,9 +189,6 @@ class PowerOp(PrimitiveOp):
     """
 
     name = "tenon.power"
-    x = operand_def(NUMERIC_TENSOR)
-    y = operand_def(NUMERIC_TENSOR)
-    result = result_def(NUMERIC_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("pow",)
 
     @staticmethod
@@ -257,7 +210,7 @@ class PowerOp(PrimitiveOp):
 
 
 @tensor_op
-class NegativeOp(PrimitiveOp):
+class NegativeOp(NumericUnaryOp, PrimitiveOp):
     """`x` with its sign changed. Integers wrap: the least one stays as it is, unsigned ones become 2^width - `x`.
 
     >>> tenon.negative(np.array([1.0, -2.0]))
@@ -266,8 +219,6 @@ class NegativeOp(PrimitiveOp):
     """
 
     name = "tenon.negative"
-    x = operand_def(NUMERIC_TENSOR)
-    result = result_def(NUMERIC_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("neg",)
 
     @staticmethod
@@ -276,13 +227,11 @@ class NegativeOp(PrimitiveOp):
             return emit_scalar(arith.NegfOp, x)
         return emit_scalar(arith.SubiOp, scalar_constant(0, x.type), x)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (-g,)
+    vjp = staticmethod(lambda g, out, x: -g)
 
 
 @tensor_op
-class AbsOp(PrimitiveOp):
+class AbsOp(NumericUnaryOp, PrimitiveOp):
     """The magnitude of `x`. The least integer stays as it is. The gradient at 0 is 0.
 
     >>> tenon.abs(np.array([-1.5, 2.0]))
@@ -290,8 +239,6 @@ class AbsOp(PrimitiveOp):
     """
 
     name = "tenon.abs"
-    x = operand_def(NUMERIC_TENSOR)
-    result = result_def(NUMERIC_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.AbsFOp, math.AbsIOp)
     ALIASES: ClassVar[tuple[str, ...]] = ("absolute",)
 
@@ -299,30 +246,24 @@ class AbsOp(PrimitiveOp):
     def on_scalars(cls, values: Sequence[Value], settings: dict[str, Any]) -> Any:
         return values[0] if is_unsigned(values[0].type) else super().on_scalars(values, settings)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * ops.sign(x),)
+    vjp = staticmethod(lambda g, out, x: g * ops.sign(x))
 
 
 @tensor_op
-class SignOp(ElementwiseOp):
+class SignOp(NumericUnaryOp):
     """-1, 0 or 1, as `x` is negative, zero or positive; NaN for NaN. The gradient is 0.
 
     >>> tenon.sign(np.array([-2.0, 0.0, 5.0, np.nan]))
     """
 
     name = "tenon.sign"
-    x = operand_def(NUMERIC_TENSOR)
-    result = result_def(NUMERIC_TENSOR)
 
     @staticmethod
     def scalar(x: Value) -> Value:
         negative_or_zero = x if is_unsigned(x.element_type) else ops.select(x < 0, -1, x)
         return ops.select(x > 0, 1, negative_or_zero)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (None,)
+    vjp = staticmethod(lambda g, out, x: (None,))
 
 
 def _shared(g: Value, x: Value, y: Value) -> tuple[Value, Value]:
@@ -332,51 +273,37 @@ def _shared(g: Value, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 @tensor_op
-class MaximumOp(PrimitiveOp):
+class MaximumOp(NumericBinaryOp, PrimitiveOp):
     """The larger of `x` and `y`; NaN if either is. Where they are equal, each gets half the gradient.
 
     >>> tenon.maximum(np.array([1.0, 5.0, np.nan]), np.array([2.0, 3.0, 4.0]))
     """
 
     name = "tenon.maximum"
-    x = operand_def(NUMERIC_TENSOR)
-    y = operand_def(NUMERIC_TENSOR)
-    result = result_def(NUMERIC_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.MaximumfOp, arith.MaxSIOp, on_unsigned=arith.MaxUIOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
-        return _shared(g, x, y)
+    vjp = staticmethod(lambda g, out, x, y: _shared(g, x, y))
 
 
 @tensor_op
-class MinimumOp(PrimitiveOp):
+class MinimumOp(NumericBinaryOp, PrimitiveOp):
     """The smaller of `x` and `y`; NaN if either is. Where they are equal, each gets half the gradient.
 
     >>> tenon.minimum(np.array([1.0, 5.0, np.nan]), np.array([2.0, 3.0, 4.0]))
     """
 
     name = "tenon.minimum"
-    x = operand_def(NUMERIC_TENSOR)
-    y = operand_def(NUMERIC_TENSOR)
-    result = result_def(NUMERIC_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.MinimumfOp, arith.MinSIOp, on_unsigned=arith.MinUIOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
-        return _shared(g, y, x)  # x is the smaller where y is the larger
+    vjp = staticmethod(lambda g, out, x, y: _shared(g, y, x))  # x is the smaller where y is the larger
 
 
 @tensor_op
-class SquareOp(ElementwiseOp):
+class SquareOp(NumericUnaryOp):
     """`x` times itself.
 
     >>> tenon.square(np.array([1.5, -3.0]))
     """
 
     name = "tenon.square"
-    x = operand_def(NUMERIC_TENSOR)
-    result = result_def(NUMERIC_TENSOR)
 
     @staticmethod
     def scalar(x: Value) -> Value:
@@ -384,15 +311,13 @@ class SquareOp(ElementwiseOp):
 
 
 @tensor_op
-class ReciprocalOp(ElementwiseOp):
+class ReciprocalOp(UnaryOp):
     """One divided by `x`. Integers are taken as f32 (NumPy divides them as integers).
 
     >>> tenon.reciprocal(np.array([4.0, -0.5, 0.0]))
     """
 
     name = "tenon.reciprocal"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value) -> Value:
@@ -434,19 +359,14 @@ class ClipOp(ElementwiseOp):
         return to_x, to_low, to_high
 
 
-class WholeNumberOp(PrimitiveOp):
+class WholeNumberOp(NumericUnaryOp, PrimitiveOp):
     """Floats rounded to whole numbers, which integers are already. The gradient is 0."""
-
-    x = operand_def(NUMERIC_TENSOR)
-    result = result_def(NUMERIC_TENSOR)
 
     @classmethod
     def on_scalars(cls, values: Sequence[Value], settings: dict[str, Any]) -> Any:
         return super().on_scalars(values, settings) if is_float(values[0].type) else values[0]
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (None,)
+    vjp = staticmethod(lambda g, out, x: (None,))
 
 
 @tensor_op

@@ -205,12 +205,20 @@ class LogicalOp(ElementwiseOp):
         return i1
 
 
+class LogicalPairOp(LogicalOp):
+    """Logic on the truth of two elements."""
+
+    x = operand_def(ANY_TENSOR)
+    y = operand_def(ANY_TENSOR)
+    result = result_def(BOOL_TENSOR)
+
+
 def _truth(x: Value | float) -> Value:
     return ops.cast(x, dtype=np.bool_)
 
 
 @tensor_op
-class LogicalAndOp(LogicalOp):
+class LogicalAndOp(LogicalPairOp):
     """Whether both `x` and `y` are true (not zero).
 
     >>> tenon.logical_and(np.array([True, True, False]), np.array([True, False, False]))
@@ -218,9 +226,6 @@ class LogicalAndOp(LogicalOp):
     """
 
     name = "tenon.logical_and"
-    x = operand_def(ANY_TENSOR)
-    y = operand_def(ANY_TENSOR)
-    result = result_def(BOOL_TENSOR)
 
     @staticmethod
     def scalar(x: Value, y: Value) -> Value:
@@ -228,16 +233,13 @@ class LogicalAndOp(LogicalOp):
 
 
 @tensor_op
-class LogicalOrOp(LogicalOp):
+class LogicalOrOp(LogicalPairOp):
     """Whether `x` or `y` is true (not zero).
 
     >>> tenon.logical_or(np.array([True, True, False]), np.array([True, False, False]))
     """
 
     name = "tenon.logical_or"
-    x = operand_def(ANY_TENSOR)
-    y = operand_def(ANY_TENSOR)
-    result = result_def(BOOL_TENSOR)
 
     @staticmethod
     def scalar(x: Value, y: Value) -> Value:
@@ -245,16 +247,13 @@ class LogicalOrOp(LogicalOp):
 
 
 @tensor_op
-class LogicalXorOp(LogicalOp):
+class LogicalXorOp(LogicalPairOp):
     """Whether one of `x` and `y` is true (not zero) and the other is not.
 
     >>> tenon.logical_xor(np.array([True, True, False]), np.array([True, False, False]))
     """
 
     name = "tenon.logical_xor"
-    x = operand_def(ANY_TENSOR)
-    y = operand_def(ANY_TENSOR)
-    result = result_def(BOOL_TENSOR)
 
     @staticmethod
     def scalar(x: Value, y: Value) -> Value:
@@ -278,48 +277,45 @@ class LogicalNotOp(LogicalOp):
         return ~_truth(x)
 
 
+class BitwiseOp(PrimitiveOp):
+    """Logic on the bits of two integers or truth values."""
+
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(INTEGRAL_TENSOR)
+    y = operand_def(INTEGRAL_TENSOR)
+    result = result_def(INTEGRAL_TENSOR)
+
+
 @tensor_op
-class BitwiseAndOp(PrimitiveOp):
+class BitwiseAndOp(BitwiseOp):
     """The bits set in both `x` and `y`; on truth values, whether both are true.
 
     >>> tenon.bitwise_and(np.array([0b1100, 6]), np.array([0b1010, 3]))
     """
 
     name = "tenon.bitwise_and"
-    traits = traits_def(Pure(), NoGradient())
-    x = operand_def(INTEGRAL_TENSOR)
-    y = operand_def(INTEGRAL_TENSOR)
-    result = result_def(INTEGRAL_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(None, arith.AndIOp, arith.AndIOp)
 
 
 @tensor_op
-class BitwiseOrOp(PrimitiveOp):
+class BitwiseOrOp(BitwiseOp):
     """The bits set in `x` or `y`; on truth values, whether one is true.
 
     >>> tenon.bitwise_or(np.array([0b1100, 6]), np.array([0b1010, 3]))
     """
 
     name = "tenon.bitwise_or"
-    traits = traits_def(Pure(), NoGradient())
-    x = operand_def(INTEGRAL_TENSOR)
-    y = operand_def(INTEGRAL_TENSOR)
-    result = result_def(INTEGRAL_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(None, arith.OrIOp, arith.OrIOp)
 
 
 @tensor_op
-class BitwiseXorOp(PrimitiveOp):
+class BitwiseXorOp(BitwiseOp):
     """The bits in which `x` and `y` differ; on truth values, whether they differ.
 
     >>> tenon.bitwise_xor(np.array([0b1100, 6]), np.array([0b1010, 3]))
     """
 
     name = "tenon.bitwise_xor"
-    traits = traits_def(Pure(), NoGradient())
-    x = operand_def(INTEGRAL_TENSOR)
-    y = operand_def(INTEGRAL_TENSOR)
-    result = result_def(INTEGRAL_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(None, arith.XOrIOp, arith.XOrIOp)
 
 
@@ -359,7 +355,4 @@ class SelectOp(PrimitiveOp):
     SCALAR: ClassVar[ScalarForms] = ScalarForms(on_bools=arith.SelectOp)
     PROMOTED: ClassVar[tuple[str, ...] | None] = ("x", "y")
     ALIASES: ClassVar[tuple[str, ...]] = ("where",)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, condition: Value, x: Value, y: Value) -> tuple[Any, ...]:
-        return None, ops.select(condition, g, 0.0), ops.select(condition, 0.0, g)
+    vjp = staticmethod(lambda g, out, c, x, y: (None, ops.select(c, g, 0.0), ops.select(c, 0.0, g)))

@@ -15,46 +15,36 @@ from xdsl.irdl import operand_def, result_def
 from tenon.dialects.definition.scalar import ScalarForms
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.families import PrimitiveOp
+from tenon.dialects.families import PrimitiveOp, UnaryOp
 from tenon.dialects.types.types import FLOAT_TENSOR
 
 
 @tensor_op
-class ExpOp(PrimitiveOp):
+class ExpOp(UnaryOp, PrimitiveOp):
     """e to the power `x`.
 
     >>> tenon.exp(np.array([0.0, 1.0, -np.inf]))
     """
 
     name = "tenon.exp"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.ExpOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * out,)
+    vjp = staticmethod(lambda g, out, x: g * out)
 
 
 @tensor_op
-class Exp2Op(PrimitiveOp):
+class Exp2Op(UnaryOp, PrimitiveOp):
     """2 to the power `x`.
 
     >>> tenon.exp2(np.array([0.0, 3.0, -1.0]))
     """
 
     name = "tenon.exp2"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.Exp2Op)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * out * numbers.log(2.0),)
+    vjp = staticmethod(lambda g, out, x: g * out * numbers.log(2.0))
 
 
 @tensor_op
-class Expm1Op(PrimitiveOp):
+class Expm1Op(UnaryOp, PrimitiveOp):
     """e to the power `x`, less one; accurate near 0.
 
     >>> tenon.expm1(np.array([0.0, 1.0, -np.inf]))
@@ -62,68 +52,48 @@ class Expm1Op(PrimitiveOp):
     """
 
     name = "tenon.expm1"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.ExpM1Op)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * ops.exp(x),)
+    vjp = staticmethod(lambda g, out, x: g * ops.exp(x))
 
 
 @tensor_op
-class LogOp(PrimitiveOp):
+class LogOp(UnaryOp, PrimitiveOp):
     """The natural logarithm of `x`: -inf at 0, NaN for negative numbers.
 
     >>> tenon.log(np.array([1.0, 10.0, 0.0, -1.0]))
     """
 
     name = "tenon.log"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.LogOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g / x,)
+    vjp = staticmethod(lambda g, out, x: g / x)
 
 
 @tensor_op
-class Log2Op(PrimitiveOp):
+class Log2Op(UnaryOp, PrimitiveOp):
     """The logarithm of `x` to base 2: -inf at 0, NaN for negative numbers.
 
     >>> tenon.log2(np.array([8.0, 0.5, 0.0, -1.0]))
     """
 
     name = "tenon.log2"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.Log2Op)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g / (x * numbers.log(2.0)),)
+    vjp = staticmethod(lambda g, out, x: g / (x * numbers.log(2.0)))
 
 
 @tensor_op
-class Log10Op(PrimitiveOp):
+class Log10Op(UnaryOp, PrimitiveOp):
     """The logarithm of `x` to base 10: -inf at 0, NaN for negative numbers.
 
     >>> tenon.log10(np.array([1000.0, 0.01, 0.0, -1.0]))
     """
 
     name = "tenon.log10"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.Log10Op)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g / (x * numbers.log(10.0)),)
+    vjp = staticmethod(lambda g, out, x: g / (x * numbers.log(10.0)))
 
 
 @tensor_op
-class Log1pOp(PrimitiveOp):
+class Log1pOp(UnaryOp, PrimitiveOp):
     """The natural logarithm of one plus `x`, accurate near 0: -inf at -1, NaN below.
 
     >>> tenon.log1p(np.array([0.0, 1.0, -1.0]))
@@ -131,274 +101,194 @@ class Log1pOp(PrimitiveOp):
     """
 
     name = "tenon.log1p"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.Log1pOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g / (x + 1.0),)
+    vjp = staticmethod(lambda g, out, x: g / (x + 1.0))
 
 
 @tensor_op
-class SqrtOp(PrimitiveOp):
+class SqrtOp(UnaryOp, PrimitiveOp):
     """The square root of `x`; NaN for negative numbers.
 
     >>> tenon.sqrt(np.array([9.0, 2.0, 0.0, -1.0]))
     """
 
     name = "tenon.sqrt"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.SqrtOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (0.5 * g / out,)
+    vjp = staticmethod(lambda g, out, x: 0.5 * g / out)
 
 
 @tensor_op
-class RsqrtOp(PrimitiveOp):
+class RsqrtOp(UnaryOp, PrimitiveOp):
     """One divided by the square root of `x`; NaN for negative numbers.
 
     >>> tenon.rsqrt(np.array([4.0, 2.0, 0.0, -1.0]))
     """
 
     name = "tenon.rsqrt"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.RsqrtOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (-0.5 * g * out / x,)
+    vjp = staticmethod(lambda g, out, x: -0.5 * g * out / x)
 
 
 @tensor_op
-class SinOp(PrimitiveOp):
+class SinOp(UnaryOp, PrimitiveOp):
     """The sine of `x` (in radians).
 
     >>> tenon.sin(np.array([0.0, np.pi / 6, np.pi / 2]))
     """
 
     name = "tenon.sin"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.SinOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * ops.cos(x),)
+    vjp = staticmethod(lambda g, out, x: g * ops.cos(x))
 
 
 @tensor_op
-class CosOp(PrimitiveOp):
+class CosOp(UnaryOp, PrimitiveOp):
     """The cosine of `x` (in radians).
 
     >>> tenon.cos(np.array([0.0, np.pi / 3, np.pi]))
     """
 
     name = "tenon.cos"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.CosOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (-g * ops.sin(x),)
+    vjp = staticmethod(lambda g, out, x: -g * ops.sin(x))
 
 
 @tensor_op
-class TanOp(PrimitiveOp):
+class TanOp(UnaryOp, PrimitiveOp):
     """The tangent of `x` (in radians).
 
     >>> tenon.tan(np.array([0.0, np.pi / 4, 1.0]))
     """
 
     name = "tenon.tan"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.TanOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * (1.0 + out * out),)
+    vjp = staticmethod(lambda g, out, x: g * (1.0 + out * out))
 
 
 @tensor_op
-class AsinOp(PrimitiveOp):
+class AsinOp(UnaryOp, PrimitiveOp):
     """The angle in [-pi/2, pi/2] whose sine is `x`; NaN outside of [-1, 1].
 
     >>> tenon.asin(np.array([0.0, 0.5, 1.0, 1.5]))
     """
 
     name = "tenon.asin"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.AsinOp)
     ALIASES: ClassVar[tuple[str, ...]] = ("arcsin",)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * ops.rsqrt((1.0 - x) * (1.0 + x)),)
+    vjp = staticmethod(lambda g, out, x: g * ops.rsqrt((1.0 - x) * (1.0 + x)))
 
 
 @tensor_op
-class AcosOp(PrimitiveOp):
+class AcosOp(UnaryOp, PrimitiveOp):
     """The angle in [0, pi] whose cosine is `x`; NaN outside of [-1, 1].
 
     >>> tenon.acos(np.array([1.0, 0.5, -1.0, 1.5]))
     """
 
     name = "tenon.acos"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.AcosOp)
     ALIASES: ClassVar[tuple[str, ...]] = ("arccos",)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (-g * ops.rsqrt((1.0 - x) * (1.0 + x)),)
+    vjp = staticmethod(lambda g, out, x: -g * ops.rsqrt((1.0 - x) * (1.0 + x)))
 
 
 @tensor_op
-class AtanOp(PrimitiveOp):
+class AtanOp(UnaryOp, PrimitiveOp):
     """The angle in [-pi/2, pi/2] whose tangent is `x`.
 
     >>> tenon.atan(np.array([0.0, 1.0, -np.inf]))
     """
 
     name = "tenon.atan"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.AtanOp)
     ALIASES: ClassVar[tuple[str, ...]] = ("arctan",)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g / (1.0 + x * x),)
+    vjp = staticmethod(lambda g, out, x: g / (1.0 + x * x))
 
 
 @tensor_op
-class SinhOp(PrimitiveOp):
+class SinhOp(UnaryOp, PrimitiveOp):
     """The hyperbolic sine of `x`.
 
     >>> tenon.sinh(np.array([0.0, 1.0, -1.0]))
     """
 
     name = "tenon.sinh"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.SinhOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * ops.cosh(x),)
+    vjp = staticmethod(lambda g, out, x: g * ops.cosh(x))
 
 
 @tensor_op
-class CoshOp(PrimitiveOp):
+class CoshOp(UnaryOp, PrimitiveOp):
     """The hyperbolic cosine of `x`.
 
     >>> tenon.cosh(np.array([0.0, 1.0, -1.0]))
     """
 
     name = "tenon.cosh"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.CoshOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * ops.sinh(x),)
+    vjp = staticmethod(lambda g, out, x: g * ops.sinh(x))
 
 
 @tensor_op
-class TanhOp(PrimitiveOp):
+class TanhOp(UnaryOp, PrimitiveOp):
     """The hyperbolic tangent of `x`.
 
     >>> tenon.tanh(np.array([0.0, 1.0, -100.0]))
     """
 
     name = "tenon.tanh"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.TanhOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * (1.0 - out * out),)
+    vjp = staticmethod(lambda g, out, x: g * (1.0 - out * out))
 
 
 @tensor_op
-class AsinhOp(PrimitiveOp):
+class AsinhOp(UnaryOp, PrimitiveOp):
     """The number whose hyperbolic sine is `x`.
 
     >>> tenon.asinh(np.array([0.0, 1.0, -10.0]))
     """
 
     name = "tenon.asinh"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.AsinhOp)
     ALIASES: ClassVar[tuple[str, ...]] = ("arcsinh",)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g / ops.hypot(x, 1.0),)
+    vjp = staticmethod(lambda g, out, x: g / ops.hypot(x, 1.0))
 
 
 @tensor_op
-class AcoshOp(PrimitiveOp):
+class AcoshOp(UnaryOp, PrimitiveOp):
     """The number >= 0 whose hyperbolic cosine is `x`; NaN below 1.
 
     >>> tenon.acosh(np.array([1.0, 10.0, 0.5]))
     """
 
     name = "tenon.acosh"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.AcoshOp)
     ALIASES: ClassVar[tuple[str, ...]] = ("arccosh",)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * (ops.rsqrt(x - 1.0) * ops.rsqrt(x + 1.0)),)
+    vjp = staticmethod(lambda g, out, x: g * (ops.rsqrt(x - 1.0) * ops.rsqrt(x + 1.0)))
 
 
 @tensor_op
-class AtanhOp(PrimitiveOp):
+class AtanhOp(UnaryOp, PrimitiveOp):
     """The number whose hyperbolic tangent is `x`; NaN outside of [-1, 1].
 
     >>> tenon.atanh(np.array([0.0, 0.5, 1.0, 2.0]))
     """
 
     name = "tenon.atanh"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.AtanhOp)
     ALIASES: ClassVar[tuple[str, ...]] = ("arctanh",)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g / ((1.0 - x) * (1.0 + x)),)
+    vjp = staticmethod(lambda g, out, x: g / ((1.0 - x) * (1.0 + x)))
 
 
 @tensor_op
-class ErfOp(PrimitiveOp):
+class ErfOp(UnaryOp, PrimitiveOp):
     """The error function of `x`: 2/sqrt(pi) times the integral of exp(-t^2) for t from 0 to `x`.
 
     >>> tenon.erf(np.array([0.0, 0.5, -1.0, np.inf]))
     """
 
     name = "tenon.erf"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.ErfOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * (2.0 / numbers.sqrt(numbers.pi)) * ops.exp(-(x * x)),)
+    vjp = staticmethod(lambda g, out, x: g * (2.0 / numbers.sqrt(numbers.pi)) * ops.exp(-(x * x)))
 
 
 @tensor_op

@@ -14,14 +14,14 @@ from tenon.dialects.definition.scalar import ScalarForms, convert
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value, emit, ops
-from tenon.dialects.families import ElementwiseOp, PrimitiveOp
+from tenon.dialects.families import BinaryOp, ElementwiseOp, PrimitiveOp
 from tenon.dialects.types.types import FLOAT_TENSOR, NUMERIC_TENSOR, TensorConstraint, f32, f64, i32, i64, is_float
 
 WIDE_FLOAT_TENSOR = TensorConstraint((f32, f64))
 
 
 @tensor_op
-class HypotOp(ElementwiseOp):
+class HypotOp(BinaryOp):
     """The distance of the point (`x`, `y`) from the origin, without overflow; inf if either is infinite.
 
     The gradient at the origin is 0.
@@ -30,9 +30,6 @@ class HypotOp(ElementwiseOp):
     """
 
     name = "tenon.hypot"
-    x = operand_def(FLOAT_TENSOR)
-    y = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value, y: Value) -> Value:
@@ -53,13 +50,10 @@ class HypotOp(ElementwiseOp):
         return scaled * x, scaled * y
 
 
-class LogAddOp(ElementwiseOp):
+class LogAddOp(BinaryOp):
     """The logarithm of the sum of two powers of one base."""
 
     BASE: ClassVar[float]
-    x = operand_def(FLOAT_TENSOR)
-    y = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
 
     @classmethod
     def vjp(cls, g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
@@ -103,16 +97,13 @@ class Logaddexp2Op(LogAddOp):
 
 
 @tensor_op
-class XlogyOp(ElementwiseOp):
+class XlogyOp(BinaryOp):
     """`x` log(`y`), and 0 where `x` is 0 unless `y` is NaN. The gradient there is 0 where log(`y`) is not finite.
 
     >>> tenon.xlogy(np.array([2.0, 0.0, 0.0]), np.array([np.e, 0.0, np.nan]))
     """
 
     name = "tenon.xlogy"
-    x = operand_def(FLOAT_TENSOR)
-    y = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value, y: Value) -> Value:
@@ -125,16 +116,13 @@ class XlogyOp(ElementwiseOp):
 
 
 @tensor_op
-class Xlog1pyOp(ElementwiseOp):
+class Xlog1pyOp(BinaryOp):
     """`x` log(1 + `y`), and 0 where `x` is 0 unless `y` is NaN. The gradient there is 0 where `y` is -1 or below.
 
     >>> tenon.xlog1py(np.array([2.0, 0.0, 0.0]), np.array([np.e - 1, -1.0, np.nan]))
     """
 
     name = "tenon.xlog1py"
-    x = operand_def(FLOAT_TENSOR)
-    y = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value, y: Value) -> Value:
@@ -147,21 +135,15 @@ class Xlog1pyOp(ElementwiseOp):
 
 
 @tensor_op
-class CopysignOp(PrimitiveOp):
+class CopysignOp(BinaryOp, PrimitiveOp):
     """The magnitude of `x` with the sign of `y`, of zeros, too. The gradient at 0 is 0, and none goes to `y`.
 
     >>> tenon.copysign(np.array([1.5, -2.0, 3.0]), np.array([-1.0, 1.0, -0.0]))
     """
 
     name = "tenon.copysign"
-    x = operand_def(FLOAT_TENSOR)
-    y = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.CopySignOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
-        return g * ops.sign(x) * ops.sign(out), None
+    vjp = staticmethod(lambda g, out, x, y: (g * ops.sign(x) * ops.sign(out), None))
 
 
 def _bitcast(value: Value, target: Attribute) -> Value:
@@ -231,6 +213,4 @@ class LerpOp(ElementwiseOp):
         from_end = end - (1.0 - weight) * (end - start)
         return ops.select(abs(weight) < 0.5, from_start, from_end)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, start: Value, end: Value, weight: Value) -> tuple[Any, ...]:
-        return g * (1.0 - weight), g * weight, g * (end - start)
+    vjp = staticmethod(lambda g, out, start, end, weight: (g * (1.0 - weight), g * weight, g * (end - start)))

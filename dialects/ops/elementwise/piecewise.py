@@ -9,32 +9,28 @@ from xdsl.irdl import operand_def, result_def
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.families import ElementwiseOp
+from tenon.dialects.families import ElementwiseOp, UnaryOp
 from tenon.dialects.types.types import FLOAT_TENSOR
 
 
 @tensor_op
-class ReluOp(ElementwiseOp):
+class ReluOp(UnaryOp):
     """The positive entries of `x`, zero for the others; NaN stays. The gradient at 0 is 0.
 
     >>> tenon.relu(np.array([-2.0, 0.0, 3.0, np.nan]))
     """
 
     name = "tenon.relu"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value) -> Value:
         return ops.maximum(x, 0.0)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (ops.select(x > 0.0, g, 0.0),)
+    vjp = staticmethod(lambda g, out, x: ops.select(x > 0.0, g, 0.0))
 
 
 @tensor_op
-class LeakyReluOp(ElementwiseOp):
+class LeakyReluOp(UnaryOp):
     """The positive entries of `x`, the others times `negative_slope`. The gradient at 0 is `negative_slope`.
 
     Maas, Hannun and Ng, "Rectifier nonlinearities improve neural network acoustic models" (2013).
@@ -43,9 +39,7 @@ class LeakyReluOp(ElementwiseOp):
     """
 
     name = "tenon.leaky_relu"
-    x = operand_def(FLOAT_TENSOR)
     negative_slope = setting(float, default=0.01)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value, *, negative_slope: float) -> Value:
@@ -53,7 +47,7 @@ class LeakyReluOp(ElementwiseOp):
 
 
 @tensor_op
-class HardtanhOp(ElementwiseOp):
+class HardtanhOp(UnaryOp):
     """`x` limited to [`min_val`, `max_val`]; NaN stays. The gradient on the bounds is 0.
 
     >>> tenon.hardtanh(np.array([-2.0, 0.0, 3.0]))
@@ -61,30 +55,24 @@ class HardtanhOp(ElementwiseOp):
     """
 
     name = "tenon.hardtanh"
-    x = operand_def(FLOAT_TENSOR)
     min_val = setting(float, default=-1.0)
     max_val = setting(float, default=1.0)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value, *, min_val: float, max_val: float) -> Value:
         return ops.minimum(ops.maximum(x, min_val), max_val)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, *, min_val: float, max_val: float) -> tuple[Any, ...]:
-        return (ops.select((x > min_val) & (x < max_val), g, 0.0),)
+    vjp = staticmethod(lambda g, out, x, *, min_val, max_val: ops.select((x > min_val) & (x < max_val), g, 0.0))
 
 
 @tensor_op
-class Relu6Op(ElementwiseOp):
+class Relu6Op(UnaryOp):
     """`x` limited to [0, 6]; NaN stays. The gradient on the bounds is 0.
 
     >>> tenon.relu6(np.array([-2.0, 3.0, 8.0]))
     """
 
     name = "tenon.relu6"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value) -> Value:
@@ -117,7 +105,7 @@ class PreluOp(ElementwiseOp):
 
 
 @tensor_op
-class ThresholdedReluOp(ElementwiseOp):
+class ThresholdedReluOp(UnaryOp):
     """The entries of `x` above `alpha`, `value` for the others; NaN stays. The gradient at `alpha` is 0.
 
     Konda, Memisevic and Krueger, arXiv:1402.3337.
@@ -127,10 +115,8 @@ class ThresholdedReluOp(ElementwiseOp):
     """
 
     name = "tenon.thresholded_relu"
-    x = operand_def(FLOAT_TENSOR)
     alpha = setting(float, default=1.0)
     value = setting(float, default=0.0)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value, *, alpha: float, value: float) -> Value:
@@ -138,7 +124,7 @@ class ThresholdedReluOp(ElementwiseOp):
 
 
 @tensor_op
-class ShrinkOp(ElementwiseOp):
+class ShrinkOp(UnaryOp):
     """`x` + `bias` below -`lambd`, `x` - `bias` above `lambd`, 0 between them, where the gradient is 0; NaN stays.
 
     With `bias` 0 it is also called hardshrink.
@@ -147,10 +133,8 @@ class ShrinkOp(ElementwiseOp):
     """
 
     name = "tenon.shrink"
-    x = operand_def(FLOAT_TENSOR)
     lambd = setting(float, default=0.5)
     bias = setting(float, default=0.0)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value, *, lambd: float, bias: float) -> Value:
@@ -158,12 +142,10 @@ class ShrinkOp(ElementwiseOp):
         return ops.select((x >= -lambd) & (x <= lambd), 0.0, moved)
 
 
-class ThresholdOp(ElementwiseOp):
+class ThresholdOp(UnaryOp):
     """Entries near 0 made 0, as `shrink` does."""
 
-    x = operand_def(FLOAT_TENSOR)
     lambd = setting(float, default=0.5)
-    result = result_def(FLOAT_TENSOR)
 
 
 @tensor_op
@@ -195,7 +177,7 @@ class SoftshrinkOp(ThresholdOp):
 
 
 @tensor_op
-class HardSigmoidOp(ElementwiseOp):
+class HardSigmoidOp(UnaryOp):
     """`alpha` `x` + `beta`, limited to [0, 1]; NaN stays. The gradient at the kinks is 0.
 
     The default slope is that of ONNX; PyTorch's is 1/6.
@@ -204,10 +186,8 @@ class HardSigmoidOp(ElementwiseOp):
     """
 
     name = "tenon.hard_sigmoid"
-    x = operand_def(FLOAT_TENSOR)
     alpha = setting(float, default=0.2)
     beta = setting(float, default=0.5)
-    result = result_def(FLOAT_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("hardsigmoid",)
 
     @staticmethod
@@ -216,7 +196,7 @@ class HardSigmoidOp(ElementwiseOp):
 
 
 @tensor_op
-class HardSwishOp(ElementwiseOp):
+class HardSwishOp(UnaryOp):
     """`x` times its hard sigmoid of slope 1/6: 0 up to -3, `x` from 3 on (Howard et al., arXiv:1905.02244).
 
     The gradient is 0 at -3 and 1 at 3. NaN for -inf, as in PyTorch.
@@ -225,14 +205,10 @@ class HardSwishOp(ElementwiseOp):
     """
 
     name = "tenon.hard_swish"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("hardswish",)
 
     @staticmethod
     def scalar(x: Value) -> Value:
         return x * (ops.hardtanh(x + 3.0, min_val=0.0, max_val=6.0) / 6.0)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * ops.select(x <= -3.0, 0.0, ops.select(x < 3.0, x / 3.0 + 0.5, 1.0)),)
+    vjp = staticmethod(lambda g, out, x: g * ops.select(x <= -3.0, 0.0, ops.select(x < 3.0, x / 3.0 + 0.5, 1.0)))

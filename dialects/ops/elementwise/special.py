@@ -18,11 +18,11 @@ from tenon.dialects.definition.scalar import ScalarForms, convert, emit_scalar, 
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.families import CompositeOp, ElementwiseOp, PrimitiveOp
+from tenon.dialects.families import CompositeOp, PrimitiveOp, UnaryOp
 from tenon.dialects.ops.elementwise import special_coefficients as coefficients
 from tenon.dialects.ops.elementwise.normal_tail import error_tail, normal_tail
 from tenon.dialects.types.shapes import InferenceError
-from tenon.dialects.types.types import FLOAT_TENSOR, NUMERIC_TENSOR, f64, is_float, numpy_dtype
+from tenon.dialects.types.types import NUMERIC_TENSOR, f64, is_float, numpy_dtype
 
 _SQRT_HALF = numbers.sqrt(0.5)
 
@@ -42,7 +42,7 @@ def _of_half_turns(function: Callable[[Value], Value], x: Value) -> Value:
 
 
 @tensor_op
-class ErfcOp(ElementwiseOp):
+class ErfcOp(UnaryOp):
     """The complementary error function of `x`: 1 - erf(x), exact where that is small, too.
 
     >>> tenon.erfc(np.array([0.0, 1.0, -1.0]))
@@ -50,42 +50,34 @@ class ErfcOp(ElementwiseOp):
     """
 
     name = "tenon.erfc"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value) -> Value:
         tail = error_tail(abs(x))
         return ops.select(x < 0.0, 2.0 - tail, tail)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * (-2.0 / numbers.sqrt(numbers.pi)) * ops.exp(-(x * x)),)
+    vjp = staticmethod(lambda g, out, x: g * (-2.0 / numbers.sqrt(numbers.pi)) * ops.exp(-(x * x)))
 
 
 @tensor_op
-class NdtrOp(ElementwiseOp):
+class NdtrOp(UnaryOp):
     """The probability that a standard normal variable is below `x`, exact in the lower tail.
 
     >>> tenon.ndtr(np.array([0.0, 1.0, -1.96]))
     """
 
     name = "tenon.ndtr"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value) -> Value:
         tail = normal_tail(abs(x))
         return ops.select(x < 0.0, tail, 1.0 - tail)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * numbers.sqrt(0.5 / numbers.pi) * ops.exp(-0.5 * x * x),)
+    vjp = staticmethod(lambda g, out, x: g * numbers.sqrt(0.5 / numbers.pi) * ops.exp(-0.5 * x * x))
 
 
 @tensor_op
-class ErfinvOp(ElementwiseOp):
+class ErfinvOp(UnaryOp):
     """The number whose error function is `x`: infinite at -1 and 1, NaN outside of [-1, 1].
 
     Wichura, Algorithm AS 241 (Applied Statistics 37, 1988).
@@ -94,8 +86,6 @@ class ErfinvOp(ElementwiseOp):
     """
 
     name = "tenon.erfinv"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value) -> Value:
@@ -113,9 +103,7 @@ class ErfinvOp(ElementwiseOp):
         result = ops.select(abs(y) == 1.0, numbers.inf * y, result)
         return convert(result, x.type)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * (0.5 * numbers.sqrt(numbers.pi)) * ops.exp(out * out),)
+    vjp = staticmethod(lambda g, out, x: g * (0.5 * numbers.sqrt(numbers.pi)) * ops.exp(out * out))
 
 
 _QUANTILE = coefficients.NORMAL_QUANTILE
@@ -160,7 +148,7 @@ def _positive_lgamma(x: Value) -> Value:
 
 
 @tensor_op
-class LgammaOp(ElementwiseOp):
+class LgammaOp(UnaryOp):
     """The logarithm of the magnitude of the gamma function of `x`; inf at 0 and at negative whole numbers.
 
     Between those it crosses 0: there, the error is small against 1, not against the result.
@@ -169,8 +157,6 @@ class LgammaOp(ElementwiseOp):
     """
 
     name = "tenon.lgamma"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("gammaln",)
 
     @staticmethod
@@ -187,9 +173,7 @@ class LgammaOp(ElementwiseOp):
         result = ops.select(pole | (magnitude == numbers.inf), numbers.inf, ops.select(wide < 0.0, reflected, positive))
         return convert(result, x.type)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * ops.digamma(x),)
+    vjp = staticmethod(lambda g, out, x: g * ops.digamma(x))
 
 
 def _positive_digamma(x: Value) -> Value:
@@ -210,7 +194,7 @@ def _positive_digamma(x: Value) -> Value:
 
 
 @tensor_op
-class DigammaOp(ElementwiseOp):
+class DigammaOp(UnaryOp):
     """The derivative of log Gamma at `x`; -inf at 0.0, inf at -0.0, NaN at negative whole numbers and -inf.
 
     Between those it crosses 0: there, the error is small against 1, not against the result.
@@ -219,8 +203,6 @@ class DigammaOp(ElementwiseOp):
     """
 
     name = "tenon.digamma"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value) -> Value:
@@ -233,9 +215,7 @@ class DigammaOp(ElementwiseOp):
         result = ops.select(wide == -numbers.inf, numbers.nan, result)
         return convert(ops.select(wide == 0.0, -1.0 / wide, result), x.type)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g * ops.polygamma(x, order=1),)
+    vjp = staticmethod(lambda g, out, x: g * ops.polygamma(x, order=1))
 
 
 def _cotangent_derivative(order: int) -> list[float]:
@@ -247,7 +227,7 @@ def _cotangent_derivative(order: int) -> list[float]:
 
 
 @tensor_op
-class PolygammaOp(ElementwiseOp):
+class PolygammaOp(UnaryOp):
     """The derivative of order `order` (1 to 20) of digamma at `x`.
 
     At 0 and negative whole numbers it is inf for odd orders and -inf for even ones, as in SciPy. Computed by Euler and
@@ -258,9 +238,7 @@ class PolygammaOp(ElementwiseOp):
     """
 
     name = "tenon.polygamma"
-    x = operand_def(FLOAT_TENSOR)
     order = setting(int, default=1)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def check(**settings: Any) -> None:
@@ -293,9 +271,7 @@ class PolygammaOp(ElementwiseOp):
         reflected = ops.select(whole == wide, sign * numbers.inf, reflected)
         return convert(ops.select(wide < 0.0, reflected, positive), x.type)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, *, order: int) -> tuple[Any, ...]:
-        return (g * ops.polygamma(x, order=order + 1),)
+    vjp = staticmethod(lambda g, out, x, *, order: g * ops.polygamma(x, order=order + 1))
 
 
 def _whole_power(x: Value, exponent: int) -> Value:
@@ -314,35 +290,28 @@ def _whole_power(x: Value, exponent: int) -> Value:
 
 
 @tensor_op
-class CbrtOp(PrimitiveOp):
+class CbrtOp(UnaryOp, PrimitiveOp):
     """The cube root of `x`, of negative numbers, too. The gradient at 0 is infinite.
 
     >>> tenon.cbrt(np.array([27.0, -8.0, 2.0]))
     """
 
     name = "tenon.cbrt"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.CbrtOp)
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
-        return (g / (3.0 * out * out),)
+    vjp = staticmethod(lambda g, out, x: g / (3.0 * out * out))
 
 
 _SINC_SLOPE = [(-1) ** k * 2 * k / numbers.factorial(2 * k + 1) for k in range(1, 12)]
 
 
 @tensor_op
-class SincOp(ElementwiseOp):
+class SincOp(UnaryOp):
     """sin(pi x) / (pi x), and 1 at 0. Exactly 0 at all other whole numbers, where NumPy gives about 1e-17.
 
     >>> tenon.sinc(np.array([0.0, 0.5, 1.5, 2.0]))
     """
 
     name = "tenon.sinc"
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value) -> Value:
@@ -362,7 +331,7 @@ class SincOp(ElementwiseOp):
 
 
 @tensor_op
-class LogitOp(ElementwiseOp):
+class LogitOp(UnaryOp):
     """The inverse of the logistic function: log(`x` / (1 - `x`)); NaN outside of [0, 1].
 
     With `eps`, `x` is limited to [`eps`, 1 - `eps`] before.
@@ -372,9 +341,7 @@ class LogitOp(ElementwiseOp):
     """
 
     name = "tenon.logit"
-    x = operand_def(FLOAT_TENSOR)
     eps = setting(float, default=None)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def scalar(x: Value, *, eps: float | None) -> Value:
@@ -393,11 +360,8 @@ class LogitOp(ElementwiseOp):
         return (ops.select(is_limited, 0.0, g / (inside * (1.0 - inside))),)
 
 
-class AngleOp(ElementwiseOp):
+class AngleOp(UnaryOp):
     """An angle in another unit."""
-
-    x = operand_def(FLOAT_TENSOR)
-    result = result_def(FLOAT_TENSOR)
 
 
 @tensor_op

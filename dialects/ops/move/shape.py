@@ -54,9 +54,7 @@ class ReshapeOp(StructuredOp):
         op = tensor.ReshapeOp.create(operands=[x, size_vector(shape)], result_types=[self.results[0].type])
         return [emit(op).results[0]]
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, *, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        return (ops.reshape(g, shape=x.shape),)
+    vjp = staticmethod(lambda g, out, x, *, shape: ops.reshape(g, shape=x.shape))
 
     @classmethod
     def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
@@ -415,8 +413,4 @@ class FlipOp(KeepsType, AlongAxis, IndexMapOp):
             [i * -1 + (size - 1) if a in axes else i for a, (i, size) in enumerate(zip(index, shape, strict=True))]
         )
 
-    @staticmethod
-    def vjp(  # pyright: ignore[reportIncompatibleMethodOverride]
-        g: Value, out: Value, x: Value, *, axis: tuple[int, ...] | None
-    ) -> tuple[Any, ...]:
-        return (ops.flip(g, axis=axis),)
+    vjp = staticmethod(lambda g, out, x, *, axis: ops.flip(g, axis=axis))  # pyright: ignore[reportAssignmentType]

@@ -59,9 +59,7 @@ class LogSoftmaxOp(KeepsType, AlongAxis, CompositeOp):
         shifted = exponent - _largest(exponent, axis)
         return (shifted - ops.log(ops.sum(ops.exp(shifted), axis=axis, keepdims=True))).astype(x.element_type)
 
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, *, axis: int) -> tuple[Any, ...]:
-        return (g - ops.exp(out) * ops.sum(g, axis=axis, keepdims=True),)
+    vjp = staticmethod(lambda g, out, x, *, axis: g - ops.exp(out) * ops.sum(g, axis=axis, keepdims=True))
 
 
 def _largest(x: Value, axis: int) -> Value:
