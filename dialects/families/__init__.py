@@ -15,6 +15,8 @@
 | `OpaqueOp`      | `infer`, `KERNELS`, `reference` | code that Tenon does not look into                            |
 | `ControlFlowOp` | `pull_back`, `structured`       | regions of ops, run under conditions or repeatedly            |
 
+An op's class has `initial` and `scalar` from `COMBINE` where they are a monoid's (`monoid`).
+
 Each family has one method `structured`, which builds its meaning in `linalg`, `tensor` and `scf` at the insertion
 point, from operands of static shape. Lowering, the interpreter and constant folding all use that method and no other.
 """

@@ -22,6 +22,7 @@ from tenon.dialects.families.linalg_builders import (
     generic,
     static_shape,
 )
+from tenon.dialects.families.monoid import CombiningOp
 from tenon.dialects.families.structured_op import StructuredOp, require_hooks
 from tenon.dialects.types.shapes import Shape
 from tenon.dialects.types.types import (
@@ -170,18 +171,8 @@ def _multiply_add(accumulator: Any, *factors: Any) -> Any:
     return accumulator + product
 
 
-class WindowOp(LoopOp):
-    """Elements of windows combined by `scalar(accumulator, x)`, starting from `initial`."""
-
-    @staticmethod
-    @abstractmethod
-    def initial(element: Attribute) -> float:
-        """The accumulator before the first element."""
-
-    @staticmethod
-    @abstractmethod
-    def scalar(accumulator: Any, x: Any) -> Any:
-        """The accumulator after element `x`."""
+class WindowOp(LoopOp, CombiningOp):
+    """Elements of windows combined by `scalar(accumulator, x)`, starting from `initial`; see `CombiningOp`."""
 
     @classmethod
     def check_family(cls) -> None:
@@ -195,5 +186,5 @@ class WindowOp(LoopOp):
         return cls.apply(*aligned_operands(batched, operands), **settings)
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
-        start = self.initial(compute_type(element_of(operands[0].type)))
+        start = self.initial(compute_type(element_of(self.results[0].type)))
         return [self.accumulate(operands, start, self.scalar)]

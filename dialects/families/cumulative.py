@@ -14,30 +14,21 @@ from tenon.dialects.definition.tensor_op import to_scalar
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.along_axis import AlongAxis, KeepsType
 from tenon.dialects.families.linalg_builders import LoopIndex, empty, filled, generic, static_shape
-from tenon.dialects.families.structured_op import StructuredOp, require_hooks
+from tenon.dialects.families.monoid import CombiningOp
+from tenon.dialects.families.structured_op import require_hooks
 from tenon.dialects.types.shapes import normalize_axis
 from tenon.dialects.types.types import compute_type, element_of, i64, shape_of, tensor_type
 
 Step = Callable[[list[Value], Value, Callable[[], Value]], Sequence[Value]]
 
 
-class CumulativeOp(KeepsType, AlongAxis, StructuredOp):
+class CumulativeOp(KeepsType, AlongAxis, CombiningOp):
     """Each result element is what `scalar(accumulator, x)` makes of the elements up to it along `axis`.
 
     The class declares one operand and the setting `axis`. With the setting `reverse`, where it is declared, elements
     are combined from the last to the first; with `exclusive` a result leaves out the element at its own place. The
-    accumulator starts from `initial`, and is kept in f32 for f16 and bf16.
+    accumulator starts from `initial`, and is kept in f32 for f16 and bf16; see `CombiningOp`.
     """
-
-    @staticmethod
-    @abstractmethod
-    def initial(element: Attribute) -> float:
-        """The accumulator before the first element, for elements of type `element`."""
-
-    @staticmethod
-    @abstractmethod
-    def scalar(accumulator: Any, x: Any) -> Any:
-        """The accumulator after element `x`."""
 
     @classmethod
     def check_family(cls) -> None:

@@ -16,7 +16,8 @@ from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.along_axis import AlongAxis
 from tenon.dialects.families.batching import along_shifted_axis
 from tenon.dialects.families.linalg_builders import LoopIndex, converted, elementwise, filled, generic, static_shape
-from tenon.dialects.families.structured_op import StructuredOp, require_hooks
+from tenon.dialects.families.monoid import CombiningOp
+from tenon.dialects.families.structured_op import require_hooks
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axes, show
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import current_sizes
@@ -29,27 +30,14 @@ from tenon.dialects.types.types import (
 )
 
 
-class ReductionOp(AlongAxis, StructuredOp):
-    """Elements along `axis` combined by `scalar(accumulator, x)`, starting from `initial`.
+class ReductionOp(AlongAxis, CombiningOp):
+    """Elements along `axis` combined by `scalar(accumulator, x)`, starting from `initial`; see `CombiningOp`.
 
     The class declares one operand and the settings `axis` and `keepdims`.
     """
 
     # Whether there is a result for no elements at all.
     HAS_IDENTITY: ClassVar[bool] = True
-
-    # Whether `scalar` combines results of parts as well as elements.
-    IS_ASSOCIATIVE: ClassVar[bool] = False
-
-    @staticmethod
-    @abstractmethod
-    def initial(element: Attribute) -> float:
-        """The accumulator before the first element, for elements of type `element`."""
-
-    @staticmethod
-    @abstractmethod
-    def scalar(accumulator: Any, x: Any) -> Any:
-        """The accumulator after element `x`."""
 
     @classmethod
     def check_family(cls) -> None:
@@ -85,9 +73,8 @@ class ReductionOp(AlongAxis, StructuredOp):
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         (x,) = operands
-        element = element_of(x.type)
-        accumulator = compute_type(self.result_element(element))
-        start = self.initial(compute_type(element))
+        accumulator = compute_type(self.result_element(element_of(x.type)))
+        start = self.initial(accumulator)
 
         def body(values: list[Value], accumulators: list[Value]) -> Sequence[Value]:
             found = self.scalar(accumulators[0], convert(to_compute(values[0]), accumulator))

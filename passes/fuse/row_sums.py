@@ -23,6 +23,8 @@ from tenon.passes.fuse.iteration import Iteration
 
 FEWEST_COLUMNS = 64
 """Elements of a row below which its vectors leave too much to the loop around."""
+COMBINED = ("add", "multiply")
+"""How rows are combined so: extremes were no faster with the rows that something else computes than by themselves."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class RowSum:
 
 def sum_of_rows(op: Operation, iteration: Iteration, loops: Sequence[int | None]) -> RowSum | None:
     """How `op`, whose loops are called `loops`, adds up rows; None if it does not, or not in the type of its result."""
-    if not isinstance(op, ReductionOp) or not op.IS_ASSOCIATIVE:
+    if not isinstance(op, ReductionOp) or op.COMBINE not in COMBINED:
         return None
     element = element_of(op.results[0].type)
     if not isinstance(element, AnyFloat) or element != compute_type(element):

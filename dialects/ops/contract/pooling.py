@@ -13,9 +13,10 @@ from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp
+from tenon.dialects.families.monoid import of_nothing
 from tenon.dialects.ops.contract.sliding import image_of
 from tenon.dialects.ops.contract.windows import Sizes, Windows, each
-from tenon.dialects.ops.reduce.reduction import in_compute_type, least
+from tenon.dialects.ops.reduce.reduction import in_compute_type
 from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.types import (
     FLOAT_TENSOR,
@@ -87,7 +88,7 @@ class MaxPoolingOp(PoolingOp):
 
 def _lowest(x: Value) -> float:
     """What is put around `x` so that it never is the largest."""
-    return float(least(compute_type(x.element_type)))
+    return float(of_nothing("maximum", compute_type(x.element_type)))
 
 
 @tensor_op

@@ -20,7 +20,7 @@ from tenon.dialects.families import CompositeOp, IndexMapOp, WindowOp
 from tenon.dialects.families.indexing import LoopStructure
 from tenon.dialects.families.linalg_builders import LoopIndex
 from tenon.dialects.ops.contract.windows import Sizes, Windows, check_padding, each, places
-from tenon.dialects.ops.reduce.reduction import ArgmaxOp, least
+from tenon.dialects.ops.reduce.reduction import ArgmaxOp
 from tenon.dialects.types.shapes import InferenceError, Shape, show
 from tenon.dialects.types.types import (
     INTEGER_TENSOR,
@@ -186,13 +186,7 @@ class SlidingOp(WindowOp):
 class LargestOp(SlidingOp):
     """What is said of the largest element of each window: NaN if there is any, otherwise the first of equal ones."""
 
-    @staticmethod
-    def initial(element: Attribute) -> float:
-        return least(element)
-
-    @staticmethod
-    def scalar(accumulator: Value, x: Value) -> Value:
-        return ops.maximum(accumulator, x)
+    COMBINE = "maximum"
 
 
 @tensor_op
@@ -259,14 +253,7 @@ class WindowSumOp(SlidingOp):
     """
 
     name = "tenon.window_sum"
-
-    @staticmethod
-    def initial(element: Attribute) -> float:
-        return 0
-
-    @staticmethod
-    def scalar(accumulator: Value, x: Value) -> Value:
-        return accumulator + x
+    COMBINE = "add"
 
     @classmethod
     def vjp(cls, g: Value, out: Value, x: Value, **settings: Any) -> tuple[Any, ...]:

@@ -35,7 +35,8 @@ from tenon.dialects.ops.move.index_places import (
 from tenon.dialects.types.shapes import InferenceError, Shape, broadcast, normalize_axis, refine, show
 from tenon.dialects.types.types import INTEGER_TENSOR, STORED_TENSOR, element_of, is_narrow, shape_of, tensor_type
 
-REDUCTIONS = ("none", "add", "mul", "min", "max")
+_COMBINING = {"add": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}
+REDUCTIONS = ("none", *_COMBINING)
 
 
 class UpdatesOp(ScatterOp):
@@ -80,17 +81,8 @@ class UpdatesOp(ScatterOp):
 
     @staticmethod
     def combine(old: Value, new: Value, **settings: Any) -> Value:
-        match settings["reduction"]:
-            case "add":
-                return old + new
-            case "mul":
-                return old * new
-            case "min":
-                return ops.minimum(old, new)
-            case "max":
-                return ops.maximum(old, new)
-            case _:
-                return new
+        combining = _COMBINING.get(settings["reduction"])
+        return new if combining is None else getattr(ops, combining)(old, new)
 
     @classmethod
     def vjp(

@@ -16,7 +16,7 @@ from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import ArgCumulativeOp, CumulativeOp
-from tenon.dialects.ops.reduce.reduction import greatest, least
+from tenon.dialects.families.monoid import of_nothing
 from tenon.dialects.types.types import FLOAT_TENSOR, INTEGER_TENSOR, NUMERIC_TENSOR, is_float
 
 
@@ -36,14 +36,7 @@ class CumsumOp(CumulativeOp):
     exclusive = setting(bool, default=False)
     reverse = setting(bool, default=False)
     result = result_def(NUMERIC_TENSOR)
-
-    @staticmethod
-    def initial(element: Attribute) -> float:
-        return 0
-
-    @staticmethod
-    def scalar(accumulator: Value, x: Value) -> Value:
-        return accumulator + x
+    COMBINE = "add"
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, *, axis: int, exclusive: bool, reverse: bool) -> tuple[Any, ...]:
@@ -65,14 +58,7 @@ class CumprodOp(CumulativeOp):
     exclusive = setting(bool, default=False)
     reverse = setting(bool, default=False)
     result = result_def(NUMERIC_TENSOR)
-
-    @staticmethod
-    def initial(element: Attribute) -> float:
-        return 1
-
-    @staticmethod
-    def scalar(accumulator: Value, x: Value) -> Value:
-        return accumulator * x
+    COMBINE = "multiply"
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, *, axis: int, exclusive: bool, reverse: bool) -> tuple[Any, ...]:
@@ -173,7 +159,7 @@ class CummaxOp(CumulativeExtremumOp):
 
     @staticmethod
     def initial(element: Attribute) -> float:
-        return least(element)
+        return of_nothing("maximum", element)
 
     @staticmethod
     def better(x: Value, best: Value) -> Value:
@@ -193,7 +179,7 @@ class CumminOp(CumulativeExtremumOp):
 
     @staticmethod
     def initial(element: Attribute) -> float:
-        return greatest(element)
+        return of_nothing("minimum", element)
 
     @staticmethod
     def better(x: Value, best: Value) -> Value:

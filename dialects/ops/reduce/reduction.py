@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from math import inf, isinf, prod
 from typing import Any, ClassVar
 
-import numpy as np
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.irdl import operand_def, result_def, traits_def
@@ -25,6 +24,7 @@ from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import ArgReductionOp, CompositeOp, ReductionOp
 from tenon.dialects.families.along_axis import AlongAxis
 from tenon.dialects.families.linalg_builders import elementwise, static_shape
+from tenon.dialects.families.monoid import of_nothing
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axes
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import (
@@ -36,26 +36,11 @@ from tenon.dialects.types.types import (
     element_of,
     i1,
     is_float,
-    numpy_dtype,
     shape_of,
     tensor_type,
 )
 
 Axes = tuple[int, ...] | None
-
-
-def least(element: Attribute) -> float:
-    """What no number of type `element` is below."""
-    return -inf if is_float(element) else _bounds(element).min
-
-
-def greatest(element: Attribute) -> float:
-    """What no number of type `element` is above."""
-    return inf if is_float(element) else _bounds(element).max
-
-
-def _bounds(element: Attribute) -> np.iinfo:
-    return np.iinfo(numpy_dtype(element))
 
 
 def with_axes(reduced: Value, x: Value, axis: Axes, keepdims: bool) -> Value:
@@ -95,16 +80,7 @@ class SumOp(ReductionOp):
     axis = setting(tuple, default=None)
     keepdims = setting(bool, default=False)
     result = result_def(NUMERIC_TENSOR)
-
-    IS_ASSOCIATIVE: ClassVar[bool] = True
-
-    @staticmethod
-    def initial(element: Attribute) -> float:
-        return 0
-
-    @staticmethod
-    def scalar(accumulator: Value, x: Value) -> Value:
-        return accumulator + x
+    COMBINE = "add"
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, *, axis: Axes, keepdims: bool) -> tuple[Any, ...]:
@@ -125,16 +101,7 @@ class ProdOp(ReductionOp):
     axis = setting(tuple, default=None)
     keepdims = setting(bool, default=False)
     result = result_def(NUMERIC_TENSOR)
-
-    IS_ASSOCIATIVE: ClassVar[bool] = True
-
-    @staticmethod
-    def initial(element: Attribute) -> float:
-        return 1
-
-    @staticmethod
-    def scalar(accumulator: Value, x: Value) -> Value:
-        return accumulator * x
+    COMBINE = "multiply"
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, *, axis: Axes, keepdims: bool) -> tuple[Any, ...]:
@@ -208,14 +175,7 @@ class MaxOp(ExtremumOp):
 
     name = "tenon.max"
     ALIASES: ClassVar[tuple[str, ...]] = ("amax",)
-
-    @staticmethod
-    def initial(element: Attribute) -> float:
-        return least(element)
-
-    @staticmethod
-    def scalar(accumulator: Value, x: Value) -> Value:
-        return ops.maximum(accumulator, x)
+    COMBINE = "maximum"
 
 
 @tensor_op
@@ -231,14 +191,7 @@ class MinOp(ExtremumOp):
 
     name = "tenon.min"
     ALIASES: ClassVar[tuple[str, ...]] = ("amin",)
-
-    @staticmethod
-    def initial(element: Attribute) -> float:
-        return greatest(element)
-
-    @staticmethod
-    def scalar(accumulator: Value, x: Value) -> Value:
-        return ops.minimum(accumulator, x)
+    COMBINE = "minimum"
 
 
 def _goes_first(x: Value, best: Value, is_better: Value) -> Value:
@@ -271,7 +224,7 @@ class ArgmaxOp(PlaceOp):
 
     @staticmethod
     def initial(element: Attribute) -> float:
-        return least(element)
+        return of_nothing("maximum", element)
 
     @staticmethod
     def better(x: Value, best: Value) -> Value:
@@ -292,7 +245,7 @@ class ArgminOp(PlaceOp):
 
     @staticmethod
     def initial(element: Attribute) -> float:
-        return greatest(element)
+        return of_nothing("minimum", element)
 
     @staticmethod
     def better(x: Value, best: Value) -> Value:
@@ -322,14 +275,7 @@ class AnyOp(QuantifierOp):
     """
 
     name = "tenon.any"
-
-    @staticmethod
-    def initial(element: Attribute) -> float:
-        return False
-
-    @staticmethod
-    def scalar(accumulator: Value, x: Value) -> Value:
-        return accumulator | x
+    COMBINE = "bitwise_or"
 
 
 @tensor_op
@@ -341,14 +287,7 @@ class AllOp(QuantifierOp):
     """
 
     name = "tenon.all"
-
-    @staticmethod
-    def initial(element: Attribute) -> float:
-        return True
-
-    @staticmethod
-    def scalar(accumulator: Value, x: Value) -> Value:
-        return accumulator & x
+    COMBINE = "bitwise_and"
 
 
 class StatisticOp(AlongAxis, CompositeOp):
