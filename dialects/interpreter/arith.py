@@ -71,17 +71,12 @@ def ceiling_quotient(a: Any, b: Any) -> Any:
 
 
 ADD_INTEGERS = signed(np.add)
-MULTIPLY_INTEGERS = signed(np.multiply)
-MAXIMUM_SIGNED = signed(np.maximum)
-MINIMUM_SIGNED = signed(np.minimum)
-MAXIMUM_UNSIGNED = unsigned(np.maximum)
-MINIMUM_UNSIGNED = unsigned(np.minimum)
 
 # NumPy's integer division already gives 0 for a divisor of 0 and wraps for -1.
-_BINARY: dict[type[Any], Function] = {
+BINARY: dict[type[Any], Function] = {
     arith.AddiOp: ADD_INTEGERS,
     arith.SubiOp: signed(np.subtract),
-    arith.MuliOp: MULTIPLY_INTEGERS,
+    arith.MuliOp: signed(np.multiply),
     arith.DivSIOp: signed(truncated_quotient),
     arith.DivUIOp: unsigned(np.floor_divide),
     arith.FloorDivSIOp: signed(np.floor_divide),
@@ -89,10 +84,10 @@ _BINARY: dict[type[Any], Function] = {
     arith.CeilDivUIOp: unsigned(ceiling_quotient),
     arith.RemSIOp: signed(np.fmod),
     arith.RemUIOp: unsigned(np.remainder),
-    arith.MaxSIOp: MAXIMUM_SIGNED,
-    arith.MinSIOp: MINIMUM_SIGNED,
-    arith.MaxUIOp: MAXIMUM_UNSIGNED,
-    arith.MinUIOp: MINIMUM_UNSIGNED,
+    arith.MaxSIOp: signed(np.maximum),
+    arith.MinSIOp: signed(np.minimum),
+    arith.MaxUIOp: unsigned(np.maximum),
+    arith.MinUIOp: unsigned(np.minimum),
     arith.AndIOp: np.bitwise_and,
     arith.OrIOp: np.bitwise_or,
     arith.XOrIOp: np.bitwise_xor,
@@ -110,7 +105,7 @@ _BINARY: dict[type[Any], Function] = {
     arith.NegfOp: np.negative,
     RemFOp: np.fmod,
 }
-for _op_type, _function in _BINARY.items():
+for _op_type, _function in BINARY.items():
     computes(_op_type)(_function)
 
 _COMPARE_INTEGERS: dict[str, Function] = {

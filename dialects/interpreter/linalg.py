@@ -28,26 +28,12 @@ from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineDimExpr, AffineExpr, AffineMap
 
+from tenon.dialects.families.monoid import combining_monoid, combining_op
 from tenon.dialects.interpreter.interpreter import Interpreter, InterpreterError, implements
 
 _TILE_POINTS = 1 << 18
 """Points that are evaluated at once: enough to hide Python, few enough for intermediate arrays to stay in cache."""
 
-_COMBINERS: dict[type[Operation], np.ufunc] = {
-    arith.AddfOp: np.add,
-    arith.MulfOp: np.multiply,
-    arith.MaximumfOp: np.maximum,
-    arith.MinimumfOp: np.minimum,
-    arith.MaxnumfOp: np.fmax,
-    arith.MinnumfOp: np.fmin,
-    arith.AddiOp: np.add,
-    arith.MuliOp: np.multiply,
-    arith.MaxSIOp: np.maximum,
-    arith.MinSIOp: np.minimum,
-    arith.AndIOp: np.bitwise_and,
-    arith.OrIOp: np.bitwise_or,
-    arith.XOrIOp: np.bitwise_xor,
-}
 _ON_BOOLS = (arith.AndIOp, arith.OrIOp, arith.XOrIOp)
 
 
@@ -189,19 +175,17 @@ def _combinations(
     assert block.last_op is not None
     found = []
     for accumulator, yielded, access in zip(block.args[num_inputs:], block.last_op.operands, outputs, strict=True):
-        combiner = yielded.owner
+        op, monoid = combining_op(block, accumulator), combining_monoid(block, accumulator)
         if accumulator.first_use is None and len(access.loops) == len(ranges):
             found.append(_Combination(None, None, yielded))
         elif (
-            isinstance(combiner, Operation)
-            and type(combiner) in _COMBINERS
-            and (type(combiner) in _ON_BOOLS or yielded.type != i1)
-            and accumulator.has_one_use()
-            and yielded.has_one_use()
-            and accumulator in combiner.operands
+            op is not None
+            and monoid is not None
+            and monoid.ufunc is not None
+            and (isinstance(op, _ON_BOOLS) or yielded.type != i1)
         ):
-            value = combiner.operands[1 if combiner.operands[0] is accumulator else 0]
-            found.append(_Combination(_COMBINERS[type(combiner)], combiner, value))
+            value = op.operands[1 if op.operands[0] is accumulator else 0]
+            found.append(_Combination(monoid.ufunc, op, value))
         else:
             return None
     return tuple(found)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
-from xdsl.dialects import memref
+from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType
+from xdsl.ir import Operation
 
 from tenon.dialects.interpreter.access import (
     check_cast,
@@ -25,14 +26,7 @@ from tenon.dialects.interpreter.access import (
     uninitialized,
     with_dynamic,
 )
-from tenon.dialects.interpreter.arith import (
-    ADD_INTEGERS,
-    MAXIMUM_SIGNED,
-    MAXIMUM_UNSIGNED,
-    MINIMUM_SIGNED,
-    MINIMUM_UNSIGNED,
-    MULTIPLY_INTEGERS,
-)
+from tenon.dialects.interpreter.arith import BINARY
 from tenon.dialects.interpreter.interpreter import (
     Interpreter,
     InterpreterError,
@@ -89,24 +83,24 @@ def _copy(interpreter: Interpreter, op: memref.CopyOp, source: Any, destination:
     return ()
 
 
-# The members of upstream's AtomicRMWKind, in the order of their numbers.
-_ATOMIC_KINDS: tuple[Callable[[Any, Any], Any], ...] = (
-    np.add,
-    ADD_INTEGERS,
-    lambda old, new: new,
-    np.maximum,
-    MAXIMUM_SIGNED,
-    MAXIMUM_UNSIGNED,
-    np.minimum,
-    MINIMUM_SIGNED,
-    MINIMUM_UNSIGNED,
-    np.multiply,
-    MULTIPLY_INTEGERS,
-    np.bitwise_or,
-    np.bitwise_and,
-    np.fmax,
-    np.fmin,
-    np.bitwise_xor,
+# The members of upstream's AtomicRMWKind, in the order of their numbers; None assigns.
+_ATOMIC_KINDS: tuple[type[Operation] | None, ...] = (
+    arith.AddfOp,
+    arith.AddiOp,
+    None,
+    arith.MaximumfOp,
+    arith.MaxSIOp,
+    arith.MaxUIOp,
+    arith.MinimumfOp,
+    arith.MinSIOp,
+    arith.MinUIOp,
+    arith.MulfOp,
+    arith.MuliOp,
+    arith.OrIOp,
+    arith.AndIOp,
+    arith.MaxnumfOp,
+    arith.MinnumfOp,
+    arith.XOrIOp,
 )
 
 
@@ -115,7 +109,8 @@ def _atomic_rmw(interpreter: Interpreter, op: memref.AtomicRMWOp, value: Any, ar
     refuse_vectorized(interpreter, op)
     check_index(op, index, array.shape)
     old = array[index]
-    array[index] = _ATOMIC_KINDS[op.kind.value.data](old, value)
+    kind = _ATOMIC_KINDS[op.kind.value.data]
+    array[index] = value if kind is None else BINARY[kind](old, value)
     return (old,)
 
 

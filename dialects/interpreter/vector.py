@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
 import numpy as np
 from xdsl.dialects import vector
-from xdsl.dialects.vector import CombiningKindFlag
 
+from tenon.dialects.families.monoid import MONOIDS
 from tenon.dialects.interpreter.access import check_index, out_of_bounds, runtime_shape, slice_view, with_dynamic
-from tenon.dialects.interpreter.arith import (
-    ADD_INTEGERS,
-    MAXIMUM_SIGNED,
-    MAXIMUM_UNSIGNED,
-    MINIMUM_SIGNED,
-    MINIMUM_UNSIGNED,
-    MULTIPLY_INTEGERS,
-)
+from tenon.dialects.interpreter.arith import BINARY
 from tenon.dialects.interpreter.interpreter import Interpreter, computes, element_dtype, implements
 from tenon.dialects.interpreter.math import in_float64, multiply_add
 from tenon.dialects.upstream.vector_contract import VectorContractOp
@@ -125,21 +118,8 @@ def _bitcast(interpreter: Interpreter, op: vector.BitcastOp, source: Any) -> Seq
     return (np.ascontiguousarray(source).view(element_dtype(op.result.type)).reshape(op.result.type.get_shape()),)
 
 
-_COMBINE: dict[CombiningKindFlag, Callable[[Any, Any], Any]] = {
-    CombiningKindFlag.ADD: ADD_INTEGERS,
-    CombiningKindFlag.MUL: MULTIPLY_INTEGERS,
-    CombiningKindFlag.MINSI: MINIMUM_SIGNED,
-    CombiningKindFlag.MINUI: MINIMUM_UNSIGNED,
-    CombiningKindFlag.MAXSI: MAXIMUM_SIGNED,
-    CombiningKindFlag.MAXUI: MAXIMUM_UNSIGNED,
-    CombiningKindFlag.MINNUMF: np.fmin,
-    CombiningKindFlag.MAXNUMF: np.fmax,
-    CombiningKindFlag.MINIMUMF: np.minimum,
-    CombiningKindFlag.MAXIMUMF: np.maximum,
-    CombiningKindFlag.AND: np.bitwise_and,
-    CombiningKindFlag.OR: np.bitwise_or,
-    CombiningKindFlag.XOR: np.bitwise_xor,
-}
+# Integers, whose monoids come last, are added as floats are where they are no truth values.
+_COMBINE = {monoid.kind: BINARY[monoid.op_type] for monoid in MONOIDS.values()}
 
 
 @implements(vector.ReductionOp)

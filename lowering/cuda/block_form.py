@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from xdsl.builder import Builder
 from xdsl.dialects import arith, func, gpu, memref, scf
 from xdsl.dialects.builtin import FunctionType, IntegerAttr, MemRefType, ModuleOp, i8, i64
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.irdl import IRDLOperation
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
+from tenon.dialects.families.monoid import Monoid
 from tenon.lowering.buffers.memory_plan import buffer_bytes
-from tenon.lowering.loop_ir.combiners import CombiningKind
 from tenon.lowering.loop_ir.nests import (
     INDEX,
     Reduction,
@@ -275,8 +274,8 @@ class BlockForm:
         builder = Builder(InsertPoint.before(outermost))
         types = outermost.result_types
         neutral = [
-            builder.insert(neutral_value(kind, element)).results[0]
-            for kind, element in zip(reduction.combiners, types, strict=True)
+            builder.insert(arith.ConstantOp(monoid.identity(element))).result
+            for monoid, element in zip(reduction.combiners, types, strict=True)
         ]
         yielded = reduction.loops[-1].body.block.last_op
         assert yielded is not None
@@ -289,23 +288,14 @@ class BlockForm:
         for loop, variable in zip(reduction.loops, variables, strict=True):
             inline_body(loop.body.block, [variable, *body.args[1:]], InsertPoint.at_end(body))
         body.add_op(terminator)
-        for kind, initial, value, result in zip(
+        for monoid, initial, value, result in zip(
             reduction.combiners, outermost.iter_args, partial.results, outermost.results, strict=True
         ):
-            total = builder.insert(all_reduce(kind, value)).result
-            result.replace_all_uses_with(builder.insert(combine(kind, initial, total)).results[0])
+            total = builder.insert(all_reduce(monoid, value)).result
+            result.replace_all_uses_with(builder.insert(monoid.combine(initial, total)).results[0])
         outermost.detach()
         for loop in reduction.loops:
             loop.erase()
-
-
-def neutral_value(kind: CombiningKind, element: Attribute) -> Operation:
-    return arith.ConstantOp.create(result_types=[element], properties={"value": kind.neutral_attribute(element)})
-
-
-def combine(kind: CombiningKind, first: SSAValue, second: SSAValue) -> Operation:
-    assert issubclass(kind.op_type, IRDLOperation)
-    return kind.op_type.build(operands=[first, second], result_types=[first.type])
 
 
 def move_to_shared(buffer: SSAValue) -> None:
@@ -318,9 +308,9 @@ def move_to_shared(buffer: SSAValue) -> None:
             move_to_shared(use.operation.results[0])
 
 
-def all_reduce(kind: CombiningKind, value: SSAValue) -> gpu.AllReduceOp:
+def all_reduce(monoid: Monoid, value: SSAValue) -> gpu.AllReduceOp:
     """The combination of the values of all threads, in all threads."""
     body = Block(arg_types=[value.type, value.type])
-    combined = combine(kind, *body.args)
+    combined = monoid.combine(*body.args)
     body.add_ops([combined, gpu.YieldOp([combined.results[0]])])
     return gpu.AllReduceOp.from_body(Region(body), value)

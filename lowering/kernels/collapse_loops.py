@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, Inde
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
+from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import SizeValues, size_arguments
 from tenon.dialects.types.types import dimensions
@@ -34,7 +35,6 @@ from tenon.lowering.kernels.statement import (
     root_of,
     touched_buffers,
 )
-from tenon.lowering.loop_ir.combiners import combining_kind
 
 Pair = tuple[int, int]
 """Two neighbouring loops of a statement, or dimensions of a buffer; those of size 1 in between do not count."""
@@ -77,7 +77,7 @@ def _collapsible_loops(statement: Statement) -> set[Pair]:
 def _keeps_order(statement: Statement, outer: int, inner: int) -> bool:
     """Whether reductions still meet their elements in the same order, if it matters: ties in an argmax depend on it."""
     if statement.kinds[outer] is LoopKind.PARALLEL or all(
-        combining_kind(statement.body, accumulator) is not None for accumulator in statement.accumulators
+        combining_monoid(statement.body, accumulator) is not None for accumulator in statement.accumulators
     ):
         return True
     between = range(outer + 1, inner)

@@ -23,9 +23,9 @@ from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import BFloat16Type, Float32Type, i8, i32
 from xdsl.ir import Attribute, BlockArgument, Operation
 
+from tenon.dialects.families.monoid import combining_op
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride, element_type
-from tenon.lowering.loop_ir.combiners import combining_op
 
 GROUP_BITS = 32
 ELEMENTS: dict[str, tuple[Attribute, Attribute]] = {"bf16": (BFloat16Type(), Float32Type()), "i8": (i8, i32)}

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 
 from xdsl.ir import SSAValue
 
+from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.dot_products import dot_product
 from tenon.lowering.kernels.statement import Access, LoopKind, Statement, root_of
-from tenon.lowering.loop_ir.combiners import combining_kind, product_of_sum
+from tenon.lowering.loop_ir.combiners import product_of_sum
 
 SharedLoop = tuple[int, ...]
 """For each statement, in order, its loop that is shared."""
@@ -104,7 +105,7 @@ def sums_rows(statement: Statement) -> bool:
     return (
         any(statement.extents[loop] != 1 for loop in columns)
         and not any(isinstance(statement.extents[loop], Size) for loop in reductions)
-        and all(combining_kind(statement.body, accumulator) for accumulator in statement.accumulators)
+        and all(combining_monoid(statement.body, accumulator) for accumulator in statement.accumulators)
     )
 
 

@@ -24,9 +24,9 @@ from xdsl.ir.affine import (
     AffineMap,
 )
 
+from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.selection import Selection, selection_of
-from tenon.lowering.loop_ir.combiners import combining_kind
 
 DIVISIONS = (
     arith.DivSIOp,
@@ -447,7 +447,7 @@ def vector_obstacle(
             return "an i1 element is a byte in memory and a bit in a vector"
     if kind is LoopKind.REDUCTION:
         for accumulator in () if statement.selection(loop) else statement.accumulators:
-            if combining_kind(statement.body, accumulator) is None:
+            if combining_monoid(statement.body, accumulator) is None:
                 return "an output is not combined by one associative op"
     elif any(output.stride(loop) is not Stride.UNIT for output in statement.outputs):
         return "an output does not advance along it"

@@ -17,6 +17,7 @@ from xdsl.dialects.vector import (
 from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineMap
 
+from tenon.dialects.families.monoid import MONOIDS
 from tenon.lowering.llvm.arith import define_float, fastmath_flags, float_operands
 from tenon.lowering.llvm.float16 import extend_to_float
 from tenon.lowering.llvm.function import FunctionWriter, Handler
@@ -210,7 +211,7 @@ def _reduce_floats(writer: FunctionWriter, op: Operation, kind: str) -> None:
     scalar = vector.scalar
     if kind in ("add", "mul"):
         # LLVM adds in order of the lanes unless the flags allow `reassoc`
-        neutral = scalar.constant(-0.0 if kind == "add" else 1.0)
+        neutral = scalar.constant(MONOIDS[f"arith.{kind}f"].neutral(0))
         start = values[1] if len(values) == 2 else neutral
         arguments = [(scalar, start), (vector, values[0])]
         result = writer.call_intrinsic(f"vector.reduce.f{kind}.{vector.suffix}", scalar, arguments, flags)

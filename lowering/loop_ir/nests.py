@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.builder import Builder
-from xdsl.dialects import arith, math, memref, scf, vector
-from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType, VectorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from tenon.lowering.loop_ir.combiners import COMBINING_KINDS, CombiningKind
+from tenon.dialects.families.monoid import Monoid
+from tenon.lowering.loop_ir.combiners import combiners_of
 
 INDEX = IndexType()
 
@@ -104,16 +105,13 @@ def serialize_all(block: Block) -> None:
         serialize(loop)
 
 
-_ASSOCIATIVE = {op_type.name: kind for op_type, kind in COMBINING_KINDS.items()}
-
-
 @dataclass(frozen=True)
 class Reduction:
     """A nest of `scf.for`, outermost first, that only combines values: one associative op for each result."""
 
     loops: tuple[scf.ForOp, ...]
     domain: Domain
-    combiners: tuple[CombiningKind, ...]
+    combiners: tuple[Monoid, ...]
 
     @staticmethod
     def match(loop: scf.ForOp) -> Reduction | None:
@@ -144,27 +142,3 @@ def perfectly_nested(loop: scf.ForOp) -> scf.ForOp | None:
     if tuple(inner.iter_args) != tuple(carried) or tuple(terminator.operands) != tuple(inner.results):
         return None
     return inner if all(value.has_one_use() for value in (*carried, *inner.results)) else None
-
-
-def combiners_of(loop: scf.ForOp) -> tuple[CombiningKind, ...] | None:
-    """How each carried value is combined with one that depends on no carried value, or None if one is not."""
-    terminator = loop.body.block.last_op
-    assert terminator is not None
-    found: list[CombiningKind] = []
-    for carried, yielded in zip(loop.body.block.args[1:], terminator.operands, strict=True):
-        combiner = yielded.owner
-        # A single use each rules out that one carried value reaches another's combiner.
-        if not isinstance(combiner, Operation) or carried.get_user_of_unique_use() is not combiner:
-            return None
-        if not yielded.has_one_use():
-            return None
-        kind = _ASSOCIATIVE.get(combiner.name)
-        if isinstance(combiner, math.FmaOp) and combiner.c is carried:
-            kind = COMBINING_KINDS[arith.AddfOp]
-        if isinstance(combiner, vector.FMAOp) and combiner.acc is carried:
-            kind = COMBINING_KINDS[arith.AddfOp]
-        element = carried.type.element_type if isinstance(carried.type, VectorType) else carried.type
-        if kind is None or not isinstance(element, IntegerType | AnyFloat):
-            return None
-        found.append(kind)
-    return tuple(found)

@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from tenon.dialects.families.monoid import ADD_FLOATS
 from tenon.dialects.upstream.vector_arith import element_type_of
 from tenon.dialects.upstream.vector_contract import VectorContractOp
 from tenon.lowering.function_pass import Change, FunctionPass
@@ -165,7 +166,7 @@ def _begin_with_nothing(loop: scf.ForOp, numbers: Iterable[int], constants: Cons
         initial, result = loop.iter_args[number], loop.results[number]
         if _is_constant(initial):
             continue
-        loop.operands[3 + number] = constants.get(-0.0, initial.type)
+        loop.operands[3 + number] = constants.get(ADD_FLOATS.neutral(0), initial.type)
         total = after.insert(arith.AddfOp(initial, result)).result
         result.replace_uses_with_if(total, lambda use, added=total.owner: use.operation is not added)
 

@@ -23,15 +23,16 @@ from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from tenon.lowering.loop_ir.builder import vector_op
-from tenon.lowering.loop_ir.combiners import CombiningKind
+from tenon.dialects.families.monoid import Monoid
+from tenon.dialects.upstream.vector_arith import element_type_of
+from tenon.lowering.loop_ir.combiners import combiners_of
 from tenon.lowering.loop_ir.launch_numbers import INDEX, Number, Numbers, known, product, smaller, total
-from tenon.lowering.loop_ir.nests import NOT_IN_REDUCTIONS, combiners_of, perfectly_nested
+from tenon.lowering.loop_ir.nests import NOT_IN_REDUCTIONS, perfectly_nested
 
 _STORES = (*NOT_IN_REDUCTIONS, vector.StoreOp, vector.MaskedStoreOp)
 
 
-def reduction_kinds(loop: scf.ForOp) -> tuple[CombiningKind, ...] | None:
+def reduction_kinds(loop: scf.ForOp) -> tuple[Monoid, ...] | None:
     """How each carried value is combined, if `loop` and those nested perfectly in it do nothing else; or None."""
     if not loop.results or any(isinstance(op, _STORES) for op in loop.walk()):
         return None
@@ -42,7 +43,7 @@ def reduction_kinds(loop: scf.ForOp) -> tuple[CombiningKind, ...] | None:
 
 
 def split_reduction(
-    loop: scf.ForOp, kinds: Sequence[CombiningKind], length: Number, count: Number, most: int
+    loop: scf.ForOp, monoids: Sequence[Monoid], length: Number, count: Number, most: int
 ) -> scf.ParallelOp:
     """Make `count` chunks, `most` at most, of `length` iterations each; returns the loop over them."""
     numbers = Numbers(loop)
@@ -50,7 +51,7 @@ def split_reduction(
     stride = numbers.value(product(length, known(loop.step)))
     zero, one, chunks = numbers.value(0), numbers.value(1), numbers.value(count)
     initial = list(loop.iter_args)
-    neutral = [_neutral(before, value.type, kind) for value, kind in zip(initial, kinds, strict=True)]
+    neutral = [_neutral(before, value.type, monoid) for value, monoid in zip(initial, monoids, strict=True)]
     partial = [_slots(before, value.type, most) for value in initial]
     block = Block(arg_types=[INDEX])
     chunked = before.insert(scf.ParallelOp([loop.lb], [loop.ub], [stride], Region(block)))
@@ -58,7 +59,7 @@ def split_reduction(
     combined = before.insert(scf.ForOp(zero, chunks, one, initial, results))
     for old, new in zip(loop.results, combined.results, strict=True):
         old.replace_all_uses_with(new)
-    _combine(results, kinds, partial, zero)
+    _combine(results, monoids, partial, zero)
     loop.detach()
     block.add_op(loop)
     start = block.args[0]
@@ -75,11 +76,9 @@ def split_reduction(
     return chunked
 
 
-def _neutral(builder: Builder, value_type: Attribute, kind: CombiningKind) -> SSAValue:
+def _neutral(builder: Builder, value_type: Attribute, monoid: Monoid) -> SSAValue:
     """The value that changes nothing."""
-    element = value_type.element_type if isinstance(value_type, VectorType) else value_type
-    value = {"value": kind.neutral_attribute(element)}
-    scalar = builder.insert(arith.ConstantOp.create(result_types=(element,), properties=value)).result
+    scalar = builder.insert(arith.ConstantOp(monoid.identity(element_type_of(value_type)))).result
     if not isinstance(value_type, VectorType):
         return scalar
     return builder.insert(vector.BroadcastOp.create(operands=(scalar,), result_types=(value_type,))).results[0]
@@ -98,16 +97,15 @@ def _rest(memory: SSAValue, zero: SSAValue) -> list[SSAValue]:
     return [zero] * (memory.type.get_num_dims() - 1)
 
 
-def _combine(block: Block, kinds: Sequence[CombiningKind], partial: Sequence[SSAValue], zero: SSAValue) -> None:
+def _combine(block: Block, monoids: Sequence[Monoid], partial: Sequence[SSAValue], zero: SSAValue) -> None:
     """Fill the loop that combines what the chunks gave with what is carried."""
     builder = Builder(InsertPoint.at_end(block))
     slot, *carried = block.args
     combined: list[SSAValue] = []
-    for value, kind, memory in zip(carried, kinds, partial, strict=True):
+    for value, monoid, memory in zip(carried, monoids, partial, strict=True):
         is_vector = isinstance(value.type, VectorType)
         load = vector.LoadOp if is_vector else memref.LoadOp
         operands = (memory, slot, *_rest(memory, zero))
         loaded = builder.insert(load.create(operands=operands, result_types=(value.type,))).results[0]
-        op_type = vector_op(kind.op_type) if is_vector else kind.op_type
-        combined.append(builder.insert(op_type.create(operands=(value, loaded), result_types=(value.type,))).results[0])
+        combined.append(builder.insert(monoid.combine(value, loaded)).results[0])
     builder.insert(scf.YieldOp(*combined))

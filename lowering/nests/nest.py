@@ -25,13 +25,14 @@ from typing import Any
 from xdsl.dialects import vector
 from xdsl.dialects.arith import SelectOp
 from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.vector import CombiningKindAttr, CombiningKindFlag
 from xdsl.ir import SSAValue
 
+from tenon.dialects.families.monoid import Monoid, combining_monoid
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.selection import Selection
 from tenon.lowering.kernels.statement import LoopKind, Statement, element_type, lies_across
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps, vector_op
-from tenon.lowering.loop_ir.combiners import CombiningKind, combining_kind
 from tenon.lowering.nests.argument_reduction import SelectedLanes
 from tenon.lowering.nests.body import ONE_LANE, BodyEmitter, Buffer, Lanes, Panel, Point, Reads
 from tenon.lowering.nests.dot_tiles import DotTile
@@ -413,10 +414,10 @@ class _StatementLoops:
 
     def combined_tile(self, point: Point, rows: int) -> None:
         """Accumulators are ordered by column of the tile, then row, then output."""
-        kinds = [combining_kind(self.statement.body, accumulator) for accumulator in self.statement.accumulators]
-        assert all(kinds), "a schedule that combines lanes has been checked for this"
-        group = rows * len(kinds)
-        neutral = [self.neutral(kind, output) for output, kind in enumerate(kinds) if kind is not None]
+        monoids = [combining_monoid(self.statement.body, accumulator) for accumulator in self.statement.accumulators]
+        assert all(monoids), "a schedule that combines lanes has been checked for this"
+        group = rows * len(monoids)
+        neutral = [self.neutral(monoid, output) for output, monoid in enumerate(monoids) if monoid is not None]
         tiles = self.vector_tiles()
         columns = max((tile.size for tile in tiles), default=1)
         outer = [loop for loop in self.reductions if loop != self.vector]
@@ -431,10 +432,10 @@ class _StatementLoops:
         for row in range(rows):
             at = point.moved(self.jam, row)
             results: list[SSAValue] = []
-            for output, kind in enumerate(kinds):
-                assert kind is not None
-                parts = lanes[row * len(kinds) + output :: group]
-                results.append(self.combine(kind, parts, self.initial(output, at, ONE_LANE)))
+            for output, monoid in enumerate(monoids):
+                assert monoid is not None
+                parts = lanes[row * len(monoids) + output :: group]
+                results.append(self.combine(monoid, parts, self.initial(output, at, ONE_LANE)))
             self.store(results, at, ONE_LANE)
 
     def combine_tiles(self, point: Point, tile: _Tiles, rows: int, carried: list[SSAValue]) -> list[SSAValue]:
@@ -467,20 +468,18 @@ class _StatementLoops:
         mask = self.builder.mask(lanes.active, lanes.count)
         return self.builder.value(vector_op(SelectOp).create(operands=(mask, new, old), result_types=(new.type,)))
 
-    def neutral(self, kind: CombiningKind, output: int) -> SSAValue:
+    def neutral(self, monoid: Monoid, output: int) -> SSAValue:
         """A vector that changes nothing when it is combined."""
         element = element_type(self.statement.outputs[output].buffer)
         # Not a dense constant: xDSL 0.74 reads the infinities in one as the number that their bits spell.
-        scalar = self.builder.constant(kind.neutral_attribute(element), element)
+        scalar = self.builder.constant(monoid.identity(element), element)
         return self.builder.broadcast(scalar, self.schedule.width)
 
-    def combine(self, kind: CombiningKind, parts: Sequence[SSAValue], initial: SSAValue) -> SSAValue:
+    def combine(self, monoid: Monoid, parts: Sequence[SSAValue], initial: SSAValue) -> SSAValue:
         """`initial` combined with every lane of `parts`."""
-        fastmath = kind.fastmath()
 
         def both(lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-            op = kind.op_type.create(operands=(lhs, rhs), result_types=(lhs.type,), properties=fastmath.copy())
-            return self.builder.value(op)
+            return self.builder.value(monoid.combine(lhs, rhs, reordered=True))
 
         parts = list(parts)
         while len(parts) > 1:
@@ -492,7 +491,7 @@ class _StatementLoops:
                 vector.ReductionOp.create(
                     operands=(total,),
                     result_types=(total.type.element_type,),
-                    properties={"kind": kind.attribute, **fastmath},
+                    properties={"kind": CombiningKindAttr(CombiningKindFlag(monoid.kind)), **monoid.flags()},
                 )
             )
         return both(initial, total)

@@ -23,6 +23,7 @@ from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from tenon.dialects.families.monoid import Monoid, combining_monoid
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_accumulated
 from tenon.lowering.kernels.statement import (
@@ -34,7 +35,6 @@ from tenon.lowering.kernels.statement import (
     read_statement,
 )
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span
-from tenon.lowering.loop_ir.combiners import CombiningKind, combining_kind
 from tenon.lowering.nests.blocks import emit_blocks
 from tenon.lowering.nests.body import Buffer
 from tenon.lowering.schedules.steps import Schedule
@@ -67,7 +67,7 @@ def _blocked(statements: Sequence[Statement], shared: Sequence[SharedLoop]) -> S
     if isinstance(statements[0].extents[rows[0]], Size):
         return None
     adding = [s for s, loop in zip(statements, rows, strict=True) if s.kinds[loop] is LoopKind.REDUCTION]
-    return rows if all(combining_kind(s.body, a) for s in adding for a in s.accumulators) else None
+    return rows if all(combining_monoid(s.body, a) for s in adding for a in s.accumulators) else None
 
 
 def write_block(function: func.FuncOp, block: int) -> None:
@@ -94,7 +94,7 @@ class _Sum:
     """An output that rows are added up to: how, what it starts from, and where its partial sums are."""
 
     output: SSAValue
-    kind: CombiningKind
+    monoid: Monoid
     initial: SSAValue | None
     partial: SSAValue
     schedule: Schedule | None
@@ -112,15 +112,15 @@ class PartialSums:
         self._builder = builder
         self._sums: list[_Sum] = []
         for statement, position, initial, schedule in outputs:
-            kind = combining_kind(statement.body, statement.accumulators[position])
-            assert kind is not None, "what cannot be combined is not cut into blocks"
+            monoid = combining_monoid(statement.body, statement.accumulators[position])
+            assert monoid is not None, "what cannot be combined is not cut into blocks"
             output = statement.outputs[position].buffer
             shape = [blocks, *buffer_shape(output)]
             op = memref.AllocOp.create(
                 result_types=(MemRefType(element_type(output), shape),),
                 properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])},
             )
-            self._sums.append(_Sum(output, kind, initial, builder.value(op), schedule))
+            self._sums.append(_Sum(output, monoid, initial, builder.value(op), schedule))
 
     def of_block(self, block: Position) -> dict[SSAValue, Buffer]:
         """What stands in the place of the outputs in a block, for the statements there."""
@@ -133,7 +133,7 @@ class PartialSums:
         """Store what changes nothing to the sums of a block."""
         for known in self._sums:
             element = element_type(known.output)
-            neutral = self._builder.constant(known.kind.neutral_attribute(element), element)
+            neutral = self._builder.constant(known.monoid.identity(element), element)
             self._emit(filling(known.output, neutral), known.schedule, dict(buffers))
 
     def emit_total(self) -> None:
@@ -157,7 +157,7 @@ def _combining(known: _Sum) -> Statement:
     rank = len(buffer_shape(known.partial))
     element = element_type(known.output)
     body = Block(arg_types=[element, element])
-    combined = known.kind.op_type.create(operands=(body.args[1], body.args[0]), result_types=(element,))
+    combined = known.monoid.combine(body.args[1], body.args[0])
     body.add_ops([combined, linalg.ops.YieldOp(combined.results[0])])
     kept = AffineMap(rank, 0, tuple(AffineExpr.dimension(dim) for dim in range(1, rank)))
     kinds = [IteratorType.REDUCTION, *[IteratorType.PARALLEL] * (rank - 1)]

@@ -20,13 +20,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from math import isqrt
 
-from xdsl.dialects import arith, memref
+from xdsl.dialects import memref
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i32
 from xdsl.ir import SSAValue
 
+from tenon.dialects.families.monoid import ADD_FLOATS, combining_monoid
 from tenon.lowering.kernels.statement import LoopKind, Statement, adding, buffer_shape, element_type
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps
-from tenon.lowering.loop_ir.combiners import COMBINING_KINDS, combining_kind
 from tenon.lowering.nests.body import Buffer
 from tenon.lowering.schedules.steps import Schedule
 
@@ -74,13 +74,13 @@ def _group(statement: Statement, schedule: Schedule, spans: Sequence[Span], plac
     """How many blocks are added up apart from others; None where sums are short, or something else than sums."""
     rows, total = schedule.rows or 1, spans[row_loop(statement)].extent
     additions, per_block = (total // rows, 1) if rows >= _APART else (total, rows)
-    kinds = [combining_kind(statement.body, accumulator) for accumulator in statement.accumulators]
+    monoids = [combining_monoid(statement.body, accumulator) for accumulator in statement.accumulators]
     is_whole = all(spans[loop].extent == statement.extents[loop] for loop in statement.loops(LoopKind.PARALLEL))
     is_own = all(output.buffer not in placed for output in statement.outputs)
     is_plain = all(None not in output.plain_loops() for output in statement.outputs)
     if additions <= LONG_SUM or not (is_whole and is_own and is_plain):
         return None
-    if any(kind is not COMBINING_KINDS[arith.AddfOp] for kind in kinds):
+    if any(monoid is not ADD_FLOATS for monoid in monoids):
         return None
     return max(isqrt(additions) // per_block, 2)
 
@@ -150,7 +150,7 @@ def _emit_blocks(
 def _nothing(builder: LoopBuilder, buffers: Sequence[SSAValue]) -> list[SSAValue | None]:
     """What changes no sum, for each of the `buffers`."""
     elements = map(element_type, buffers)
-    return [builder.constant(COMBINING_KINDS[arith.AddfOp].neutral_attribute(e), e) for e in elements]
+    return [builder.constant(ADD_FLOATS.identity(e), e) for e in elements]
 
 
 def row_loop(statement: Statement) -> int:

@@ -32,10 +32,10 @@ from collections.abc import Collection
 from dataclasses import replace
 from math import prod
 
+from tenon.dialects.families.monoid import combining_op
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.dot_products import dot_product, groups_obstacle, has_groups
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride, vector_obstacle
-from tenon.lowering.loop_ir.combiners import combining_op
 from tenon.lowering.nests.prefetch_tile import next_rows_obstacle
 from tenon.lowering.schedules.rows import CACHE_BYTES, FAR_BYTES, MANY_ROWS, batch_bytes, element_bytes, sharing_rows
 from tenon.lowering.schedules.steps import Schedule

@@ -30,13 +30,13 @@ from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import FloatAttr, ModuleOp
 from xdsl.ir import SSAValue
 
+from tenon.dialects.families.monoid import combining_monoid, combining_op
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.masked_columns import columns_of, masks
 from tenon.lowering.kernels.masked_range import VISIBLE, Visible, write_visible
 from tenon.lowering.kernels.masked_values import OF_ROW, Band, Hidden, hidden_values
 from tenon.lowering.kernels.shared_loops import SharedLoop, shared_loops
 from tenon.lowering.kernels.statement import Access, Kernel, LoopKind, Statement, element_type, read_kernel
-from tenon.lowering.loop_ir.combiners import combining_kind, combining_op
 from tenon.lowering.schedules.steps import read_schedule
 
 
@@ -132,9 +132,9 @@ def _hidden_element(access: Access, row: int, column: int, hidden: dict[SSAValue
 def _is_neutral(statement: Statement, output: int, values: dict[SSAValue, Hidden]) -> bool:
     """Whether what is hidden leaves an output that it is combined with as it is."""
     accumulator = statement.accumulators[output]
-    kind, op = combining_kind(statement.body, accumulator), combining_op(statement.body, accumulator)
-    if kind is None or op is None:
+    monoid, op = combining_monoid(statement.body, accumulator), combining_op(statement.body, accumulator)
+    if monoid is None or op is None:
         return False
-    neutral = kind.neutral_attribute(element_type(statement.outputs[output].buffer))
+    neutral = monoid.identity(element_type(statement.outputs[output].buffer))
     (combined,) = [operand for operand in op.operands if operand is not accumulator]
     return isinstance(neutral, FloatAttr) and values.get(combined) == neutral.value.data
