@@ -476,3 +476,49 @@ def test_integer_math(name, oracle):
 
 def test_upstream_accepts_the_vector_operations():
     check_with_upstream(parse(VECTOR_OPS.replace("ELT", "f32")))
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "lanes"),
+    [
+        *[("i32", "i16", 4), ("i32", "i16", 16), ("i32", "i8", 16), ("i16", "i8", 32)],
+        *[("i64", "i8", 8), ("i64", "i16", 2), ("i64", "i32", 8)],
+    ],
+)
+@pytest.mark.parametrize("count", [1, 3])
+def test_masked_stores_of_truncated_lanes_leave_their_neighbours_alone(
+    wide: str, narrow: str, lanes: int, count: int
+) -> None:
+    """For a constant mask, and for one that LLVM finds to be constant: a loop of few iterations."""
+    text = f"""
+func.func @main(%x: memref<{lanes}x{wide}>, %out0: memref<{4 * lanes}x{narrow}>, %arena: memref<0xi8>)
+    attributes {{num_inputs = 1 : i64, num_outputs = 1 : i64}} {{
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %count = arith.constant {count} : index
+  %lanes = arith.constant {lanes} : index
+  %all = arith.constant {4 * lanes} : index
+  %seven = arith.constant dense<7> : vector<{lanes}x{narrow}>
+  scf.for %i = %zero to %all step %lanes {{
+    vector.store %seven, %out0[%i] : memref<{4 * lanes}x{narrow}>, vector<{lanes}x{narrow}>
+  }}
+  %v = vector.load %x[%zero] : memref<{lanes}x{wide}>, vector<{lanes}x{wide}>
+  %t = arith.trunci %v : vector<{lanes}x{wide}> to vector<{lanes}x{narrow}>
+  %mask = vector.create_mask %count : vector<{lanes}xi1>
+  vector.maskedstore %out0[%zero], %mask, %t : memref<{4 * lanes}x{narrow}>, vector<{lanes}xi1>, vector<{lanes}x{narrow}>
+  scf.for %i = %one to %count step %one {{
+    %left = arith.subi %count, %i : index
+    %first = vector.create_mask %left : vector<{lanes}xi1>
+    %at = arith.muli %i, %lanes : index
+    vector.maskedstore %out0[%at], %first, %t : memref<{4 * lanes}x{narrow}>, vector<{lanes}xi1>, vector<{lanes}x{narrow}>
+  }}
+  func.return
+}}"""
+    x = np.arange(1, lanes + 1, dtype=f"i{int(wide[1:]) // 8}")
+    out = np.empty(4 * lanes, f"i{int(narrow[1:]) // 8}")
+    run(text, x, out, np.empty(0, np.int8))
+    wanted = np.full_like(out, 7)
+    wanted[: min(count, lanes)] = x[:count]
+    for i in range(1, count):
+        wanted[i * lanes : i * lanes + min(count - i, lanes)] = x[: count - i]
+    np.testing.assert_array_equal(out, wanted)
