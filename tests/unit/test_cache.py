@@ -195,7 +195,7 @@ def test_a_failed_write_leaves_nothing_behind(directory, monkeypatch):
 
 WRITER = """
 import sys
-from tenon.runtime import cache
+from tenon.runtime.store import cache
 from tenon.runtime.store.files import replacing, write_file
 key = sys.argv[1]
 for number in range(60):

@@ -315,7 +315,7 @@ IN_ANOTHER_PROCESS = """
 import os, sys
 import numpy as np
 import tenon
-from tenon.runtime import threads
+from tenon.runtime.cpu import threads
 
 x = np.arange(600 * 600, dtype=np.float32).reshape(600, 600)
 function = tenon.jit(lambda x: tenon.exp(tenon.sin(x)) * x)
