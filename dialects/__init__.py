@@ -8,3 +8,7 @@
 `ops`           the ops themselves
 `interpreter`   what IR of all stages means, on NumPy arrays; a file per dialect
 """
+
+from tenon.dialects.definition.registry import install_library
+
+install_library("tenon.dialects.ops.library")

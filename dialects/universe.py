@@ -10,7 +10,8 @@ def tenon_dialect() -> Dialect:
     from tenon.dialects.definition.registry import registry
     from tenon.dialects.families.control_flow import YieldOp
     from tenon.dialects.ops.control.checkpoint import CheckpointOp
-    from tenon.dialects.ops.control.control_flow import CondOp, ScanOp, WhileLoopOp
+    from tenon.dialects.ops.control.control_flow import CondOp, WhileLoopOp
+    from tenon.dialects.ops.control.scan import ScanOp
     from tenon.dialects.types.size_values import SizesAttr
 
     structural = [CondOp, WhileLoopOp, ScanOp, CheckpointOp, YieldOp]

@@ -13,12 +13,13 @@ from typing import Any
 
 from xdsl.ir import Block
 
+from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.promotion import exact, is_weak, weak_float, weakened
-from tenon.dialects.definition.tensor_op import to_value
 from tenon.dialects.definition.value import Value, emit, inserting, insertion_point, ops
 from tenon.dialects.families.control_flow import YieldOp
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
-from tenon.dialects.ops.control.control_flow import CondOp, ScanOp, WhileLoopOp
+from tenon.dialects.ops.control.control_flow import CondOp, WhileLoopOp
+from tenon.dialects.ops.control.scan import ScanOp
 from tenon.dialects.support.user_traceback import call_user, shows_user_frames
 from tenon.dialects.types.size import Size, UndecidedSizeError
 from tenon.dialects.types.types import element_of, element_type, i1, is_float, shape_of, tensor_type

@@ -6,7 +6,7 @@ A variadic operand stands in brackets, an absent optional one is `none`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i32
 from xdsl.ir import Attribute
@@ -14,16 +14,14 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tenon.dialects.definition.location import location_at
+from tenon.dialects.definition.operation import DeclaredOp
 from tenon.dialects.definition.settings import REQUIRED, SettingConstraint
 from tenon.dialects.definition.signature import Operand
 
-if TYPE_CHECKING:
-    from tenon.dialects.definition.tensor_op import TensorOp
-
-TensorOpT = TypeVar("TensorOpT", bound="TensorOp")
+OpT = TypeVar("OpT", bound=DeclaredOp)
 
 
-def print_op(op: TensorOp, printer: Printer) -> None:
+def print_op(op: DeclaredOp, printer: Printer) -> None:
     """Print what follows the op's name: operands, settings that differ from their defaults, types."""
     declared = op.SIGNATURE.operands
     if declared:
@@ -50,7 +48,7 @@ def print_op(op: TensorOp, printer: Printer) -> None:
         printer.print_string(")")
 
 
-def _print_settings(op: TensorOp, printer: Printer) -> None:
+def _print_settings(op: DeclaredOp, printer: Printer) -> None:
     entries: list[tuple[str, SettingConstraint | None, Attribute]] = []
     for name, constraint in op.SIGNATURE.settings.items():
         attribute = op.properties.get(name)
@@ -79,7 +77,7 @@ def _print_settings(op: TensorOp, printer: Printer) -> None:
     printer.print_string("}")
 
 
-def parse_op(cls: type[TensorOpT], parser: Parser) -> TensorOpT:
+def parse_op(cls: type[OpT], parser: Parser) -> OpT:
     """Parse what `print_op` printed."""
     declared = cls.SIGNATURE.operands
     start = parser.pos
@@ -111,7 +109,7 @@ def parse_op(cls: type[TensorOpT], parser: Parser) -> TensorOpT:
     return op
 
 
-def _parse_settings(cls: type[TensorOp], parser: Parser) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
+def _parse_settings(cls: type[DeclaredOp], parser: Parser) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
     properties: dict[str, Attribute] = {}
     attributes: dict[str, Attribute] = {}
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tenon.dialects.definition.tensor_op import TensorOp
+OpClass = type[Any]
+"""A class that `tensor_op` made an op. `TensorOp` itself calls its relatives by name, so that it comes after this."""
+Evaluator = Callable[[OpClass, tuple[Any, ...], dict[str, Any]], Any]
 
-Evaluator = Callable[["type[TensorOp]", tuple[Any, ...], dict[str, Any]], Any]
-
-_REGISTRY: dict[str, type[TensorOp]] = {}
+_REGISTRY: dict[str, OpClass] = {}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
+_METHODS: dict[str, Callable[..., Any]] = {}
 _EVALUATOR: list[Evaluator] = []
 _GENERATION: list[int] = [0]
 _WATCHING: list[Callable[[], None]] = []
+_LIBRARIES: list[str] = []
 _LOADED: list[bool] = []
 
 
-def registry() -> dict[str, type[TensorOp]]:
-    """The registered op classes by IR name, in order of definition."""
+def registry() -> dict[str, OpClass]:
+    """The registered op classes, subclasses of `TensorOp`, by IR name, in order of definition."""
     _load_library()
     return _REGISTRY
 
@@ -32,13 +33,21 @@ def find_function(name: str) -> Callable[..., Any] | None:
     return _FUNCTIONS.get(name)
 
 
+def install_library(module: str) -> None:
+    """Have `module`, whose import registers Tenon's own ops, imported by the first look-up of anything by its name.
+
+    Its last statement must define `__all__`.
+    """
+    _LIBRARIES[:] = [module]
+
+
 def _load_library() -> None:
     # Ops call each other by name, so that the library is needed by the time of the first call, and not before. Every
     # look-up loads it, because a user's op must not be found under the name of one of Tenon's.
     if not _LOADED:
-        library = import_module("tenon.dialects.ops.library")
+        libraries = [import_module(name) for name in _LIBRARIES]
         # Ops look each other up while the library is being loaded, too; its list of names comes last.
-        if hasattr(library, "__all__"):
+        if all(hasattr(library, "__all__") for library in libraries):
             _LOADED.append(True)
 
 
@@ -84,6 +93,18 @@ def tensor_function(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def value_method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a plain function of a value, and of what else it is given, something that `Value` does by its name."""
+    _METHODS[function.__name__] = function
+    return function
+
+
+def find_method(name: str) -> Callable[..., Any]:
+    """What `value_method` was given under `name`."""
+    _load_library()
+    return _METHODS[name]
+
+
 def _is_own(function: Callable[..., Any]) -> bool:
     """Whether what `_FUNCTIONS` has is Tenon's own: an op's function, or a plain one."""
     return str(getattr(getattr(function, "op", function), "__module__", "")).startswith("tenon.")
@@ -94,14 +115,14 @@ def install_evaluator(evaluator: Evaluator) -> None:
     _EVALUATOR[:] = [evaluator]
 
 
-def evaluate(cls: type[TensorOp], operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def evaluate(cls: OpClass, operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Run op `cls` on concrete arrays, by what the runtime installed."""
     if not _EVALUATOR:
         raise RuntimeError(f"{cls.name}: nothing runs ops on arrays yet; import tenon.runtime.evaluate")
     return _EVALUATOR[0](cls, operands, settings)
 
 
-def register(cls: type[TensorOp], function: Callable[..., Any]) -> None:
+def register(cls: OpClass, function: Callable[..., Any]) -> None:
     """Add an op and its function, under the op's name and its aliases.
 
     An op defined again in the same module replaces the former one, as when a notebook cell is run again; of another

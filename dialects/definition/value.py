@@ -12,21 +12,18 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from math import prod
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tenon.dialects.definition.registry import find_function, function_names
+from tenon.dialects.definition.registry import find_function, find_method, function_names
 from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.suggestion import did_you_mean
 from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.size import UNKNOWN_DIMENSION
 from tenon.dialects.types.types import element_type, is_float, numpy_dtype, shape_of
-
-if TYPE_CHECKING:
-    from tenon.dialects.ops.move.functional_update import Updates
 
 
 class InsertionPoint:
@@ -129,6 +126,29 @@ Literal = bool | int | float | np.generic | np.ndarray[Any, Any]
 _UFUNC_OPS = {"absolute": "abs", "arctan": "atan", "invert": "bitwise_not", "rint": "round", "mod": "remainder"}
 
 
+def _unary(name: str) -> Callable[[Value], Value]:
+    """What an operator of values does: the op called `name`."""
+
+    def operator(self: Value) -> Value:
+        return getattr(ops, name)(self)
+
+    return operator
+
+
+def _binary(name: str) -> Callable[[Value, Any], Value]:
+    def operator(self: Value, other: Any) -> Value:
+        return getattr(ops, name)(self, other)
+
+    return operator
+
+
+def _reflected(name: str) -> Callable[[Value, Any], Value]:
+    def operator(self: Value, other: Any) -> Value:
+        return getattr(ops, name)(other, self)
+
+    return operator
+
+
 class Value:
     """A tensor (or, inside a body, a scalar) whose elements are known when the program runs.
 
@@ -187,11 +207,9 @@ class Value:
         return ops.transpose(self)
 
     @property
-    def at(self) -> Updates:
+    def at(self) -> Any:
         """`x.at[key].set(values)` and relatives: `x` with the part `x[key]` replaced, or combined with `values`."""
-        from tenon.dialects.ops.move.functional_update import Updates
-
-        return Updates(self)
+        return find_method("at")(self)
 
     def astype(self, dtype: object) -> Value:
         """The elements converted to `dtype`."""
@@ -279,122 +297,55 @@ class Value:
         return lambda *args, **settings: function(self, *args, **settings)
 
     def __getitem__(self, key: Any) -> Value:
-        from tenon.dialects.ops.move.subscript import subscript
-
-        return subscript(self, key)
+        return find_method("subscript")(self, key)
 
     def __setitem__(self, key: Any, values: Any) -> None:
         raise TracedValueError(
             f"a traced value ({self.ssa.type}) cannot be changed; x.at[key].set(values) is one with a part replaced"
         )
 
-    def __add__(self, other: Any) -> Value:
-        return ops.add(self, other)
-
-    def __radd__(self, other: Any) -> Value:
-        return ops.add(other, self)
-
-    def __sub__(self, other: Any) -> Value:
-        return ops.subtract(self, other)
-
-    def __rsub__(self, other: Any) -> Value:
-        return ops.subtract(other, self)
-
-    def __mul__(self, other: Any) -> Value:
-        return ops.multiply(self, other)
-
-    def __rmul__(self, other: Any) -> Value:
-        return ops.multiply(other, self)
-
-    def __truediv__(self, other: Any) -> Value:
-        return ops.divide(self, other)
-
-    def __rtruediv__(self, other: Any) -> Value:
-        return ops.divide(other, self)
-
-    def __floordiv__(self, other: Any) -> Value:
-        return ops.floor_divide(self, other)
-
-    def __rfloordiv__(self, other: Any) -> Value:
-        return ops.floor_divide(other, self)
-
-    def __mod__(self, other: Any) -> Value:
-        return ops.remainder(self, other)
-
-    def __rmod__(self, other: Any) -> Value:
-        return ops.remainder(other, self)
-
-    def __pow__(self, other: Any) -> Value:
-        return ops.power(self, other)
-
-    def __rpow__(self, other: Any) -> Value:
-        return ops.power(other, self)
-
-    def __matmul__(self, other: Any) -> Value:
-        return ops.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Value:
-        return ops.matmul(other, self)
-
-    def __neg__(self) -> Value:
-        return ops.negative(self)
-
-    def __pos__(self) -> Value:
-        return self
-
-    def __abs__(self) -> Value:
-        return ops.abs(self)
-
-    def __invert__(self) -> Value:
-        return ops.bitwise_not(self)
-
-    def __and__(self, other: Any) -> Value:
-        return ops.bitwise_and(self, other)
-
-    def __rand__(self, other: Any) -> Value:
-        return ops.bitwise_and(other, self)
-
-    def __or__(self, other: Any) -> Value:
-        return ops.bitwise_or(self, other)
-
-    def __ror__(self, other: Any) -> Value:
-        return ops.bitwise_or(other, self)
-
-    def __xor__(self, other: Any) -> Value:
-        return ops.bitwise_xor(self, other)
-
-    def __rxor__(self, other: Any) -> Value:
-        return ops.bitwise_xor(other, self)
-
-    def __lshift__(self, other: Any) -> Value:
-        return ops.shift_left(self, other)
-
-    def __rlshift__(self, other: Any) -> Value:
-        return ops.shift_left(other, self)
-
-    def __rshift__(self, other: Any) -> Value:
-        return ops.shift_right(self, other)
-
-    def __rrshift__(self, other: Any) -> Value:
-        return ops.shift_right(other, self)
-
-    def __lt__(self, other: Any) -> Value:
-        return ops.less(self, other)
-
-    def __le__(self, other: Any) -> Value:
-        return ops.less_equal(self, other)
-
-    def __gt__(self, other: Any) -> Value:
-        return ops.greater(self, other)
-
-    def __ge__(self, other: Any) -> Value:
-        return ops.greater_equal(self, other)
+    __add__ = _binary("add")
+    __radd__ = _reflected("add")
+    __sub__ = _binary("subtract")
+    __rsub__ = _reflected("subtract")
+    __mul__ = _binary("multiply")
+    __rmul__ = _reflected("multiply")
+    __truediv__ = _binary("divide")
+    __rtruediv__ = _reflected("divide")
+    __floordiv__ = _binary("floor_divide")
+    __rfloordiv__ = _reflected("floor_divide")
+    __mod__ = _binary("remainder")
+    __rmod__ = _reflected("remainder")
+    __pow__ = _binary("power")
+    __rpow__ = _reflected("power")
+    __matmul__ = _binary("matmul")
+    __rmatmul__ = _reflected("matmul")
+    __neg__ = _unary("negative")
+    __abs__ = _unary("abs")
+    __invert__ = _unary("bitwise_not")
+    __and__ = _binary("bitwise_and")
+    __rand__ = _reflected("bitwise_and")
+    __or__ = _binary("bitwise_or")
+    __ror__ = _reflected("bitwise_or")
+    __xor__ = _binary("bitwise_xor")
+    __rxor__ = _reflected("bitwise_xor")
+    __lshift__ = _binary("shift_left")
+    __rlshift__ = _reflected("shift_left")
+    __rshift__ = _binary("shift_right")
+    __rrshift__ = _reflected("shift_right")
+    __lt__ = _binary("less")
+    __le__ = _binary("less_equal")
+    __gt__ = _binary("greater")
+    __ge__ = _binary("greater_equal")
 
     def __eq__(self, other: object) -> Value:  # pyright: ignore[reportIncompatibleMethodOverride]
         return ops.equal(self, other)
 
     def __ne__(self, other: object) -> Value:  # pyright: ignore[reportIncompatibleMethodOverride]
         return ops.not_equal(self, other)
+
+    def __pos__(self) -> Value:
+        return self
 
     __hash__ = object.__hash__
 

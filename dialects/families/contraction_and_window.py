@@ -10,8 +10,8 @@ from typing import Any
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from tenon.dialects.definition.operands import to_scalar
 from tenon.dialects.definition.scalar import convert, to_compute
-from tenon.dialects.definition.tensor_op import to_scalar
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.batching import aligned_operands, example_shape
 from tenon.dialects.families.indexing import LoopStructure, behind_examples, has_batch, loop_structure

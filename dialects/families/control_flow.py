@@ -11,7 +11,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, traits_def
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tenon.dialects.definition.value import Value
+from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.types.shapes import compatible
 from tenon.dialects.types.types import element_of, is_float
 
@@ -69,6 +69,11 @@ def clone_into(region: Region, block: Block, arguments: Sequence[SSAValue]) -> l
 def float_values(values: Sequence[SSAValue]) -> list[SSAValue]:
     """Those of `values` that are floating-point."""
     return [v for v in values if is_float(element_of(v.type))]
+
+
+def or_zeros(cotangents: Sequence[Value | None], like: Sequence[Value]) -> list[Value]:
+    """The cotangents of `like`, zeros where there is none."""
+    return [ops.zeros_like(v) if c is None else c for c, v in zip(cotangents, like, strict=True)]
 
 
 class ControlFlowOp(IRDLOperation, ABC):

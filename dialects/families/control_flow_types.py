@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Operation
@@ -13,9 +12,6 @@ from tenon.dialects.definition.type_inference import InfersTypes
 from tenon.dialects.families.control_flow import yielded
 from tenon.dialects.types.shapes import join
 from tenon.dialects.types.types import AnyTensor, element_of, shape_of, tensor_type
-
-if TYPE_CHECKING:
-    from tenon.dialects.ops.control.control_flow import ScanOp
 
 
 @dataclass(frozen=True)
@@ -43,25 +39,6 @@ class LoopTypes(InfersTypes):
 
 
 @dataclass(frozen=True)
-class ScanTypes(InfersTypes):
-    """Carried values have the types of their initial values; what else the body yields is stacked."""
-
-    def infer_return_types(self, op: Operation) -> Sequence[Attribute]:
-        scan: ScanOp = _any(op)
-        carried = [value.type for value in scan.initial]
-        return [*carried, *[stacked_type(value.type, scan.steps) for value in yielded(scan.body)[len(carried) :]]]
-
-    def infer_argument_types(self, op: Operation) -> Sequence[Sequence[Attribute]]:
-        scan: ScanOp = _any(op)
-        slices = [tensor_type((shape_of(v.type) or ())[1:], element_of(v.type)) for v in scan.sequences]
-        return ([*[value.type for value in scan.initial], *slices],)
-
-    def infer_yielded_types(self, op: Operation) -> Sequence[Sequence[Attribute]]:
-        scan: ScanOp = _any(op)
-        return ([value.type for value in scan.initial],)
-
-
-@dataclass(frozen=True)
 class BodyTypes(InfersTypes):
     """What the one region gives, whose arguments are the operands."""
 
@@ -81,7 +58,3 @@ def _joined(left: Attribute, right: Attribute, declared: Attribute) -> Attribute
     """What both branches have; where their ranks differ nothing is known, and what is declared stays."""
     shape = join(shape_of(left), shape_of(right))
     return declared if shape is None else tensor_type(shape, element_of(left))
-
-
-def _any(op: Any) -> Any:
-    return op

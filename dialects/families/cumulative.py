@@ -9,8 +9,8 @@ from typing import Any
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from tenon.dialects.definition.operands import to_scalar
 from tenon.dialects.definition.scalar import convert, to_compute
-from tenon.dialects.definition.tensor_op import to_scalar
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.along_axis import AlongAxis, KeepsType
 from tenon.dialects.families.linalg_builders import LoopIndex, empty, filled, generic, static_shape

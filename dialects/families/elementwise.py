@@ -10,8 +10,8 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import operand_def, result_def
 
+from tenon.dialects.definition.operands import scalar_operands, to_scalar
 from tenon.dialects.definition.scalar import ScalarForms, convert, to_compute
-from tenon.dialects.definition.tensor_op import scalar_operands, to_scalar
 from tenon.dialects.definition.value import Value
 from tenon.dialects.families.batching import aligned_operands
 from tenon.dialects.families.linalg_builders import (

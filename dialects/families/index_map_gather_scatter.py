@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineDimExpr, AffineExpr, AffineMap
 
+from tenon.dialects.definition.operands import to_scalar
 from tenon.dialects.definition.scalar import as_index, to_compute
 from tenon.dialects.definition.signature import map_grouped
-from tenon.dialects.definition.tensor_op import to_scalar
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.indexing import least_value, linear, span
 from tenon.dialects.families.linalg_builders import (

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from tenon.dialects.definition.operands import to_scalar
 from tenon.dialects.definition.scalar import convert, index_constant, to_compute
-from tenon.dialects.definition.tensor_op import to_scalar
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.along_axis import AlongAxis
 from tenon.dialects.families.batching import along_shifted_axis

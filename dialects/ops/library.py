@@ -21,8 +21,17 @@ from tenon.dialects.ops.contract import (
     sliding,
     transposed_convolution,
 )
-from tenon.dialects.ops.control import checkpoint, control_flow, identity
-from tenon.dialects.ops.move import creation, dynamic_slicing, grid_sampling, padding, rearranging, scatter, subscript
+from tenon.dialects.ops.control import checkpoint, control_flow, identity, scan
+from tenon.dialects.ops.move import (
+    creation,
+    dynamic_slicing,
+    functional_update,
+    grid_sampling,
+    padding,
+    rearranging,
+    scatter,
+    subscript,
+)
 from tenon.dialects.ops.order import radix_sorting, row_selection, searching, sorting
 from tenon.dialects.ops.random import random, sampling
 from tenon.dialects.ops.reduce import class_loss, cumulative, loss, normalization, norms
@@ -44,6 +53,7 @@ __all__ = [
     "einsum",
     "elementary",
     "fourier",
+    "functional_update",
     "global_pooling",
     "grid_sampling",
     "identity",
@@ -63,6 +73,7 @@ __all__ = [
     "reduction",
     "row_selection",
     "sampling",
+    "scan",
     "scatter",
     "searching",
     "shape",

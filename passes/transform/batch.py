@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import FileLineColLoc, LocationAttr, ModuleOp, TensorType, UnrankedTensorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnrankedTensorType
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
@@ -32,60 +31,22 @@ from tenon.dialects.families.batching import stacked
 from tenon.dialects.families.control_flow import YieldOp
 from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
-from tenon.dialects.ops.control.control_flow import CondOp, ScanOp, WhileLoopOp
+from tenon.dialects.ops.control.control_flow import CondOp, WhileLoopOp
+from tenon.dialects.ops.control.scan import ScanOp
 from tenon.dialects.types.shapes import compatible
-from tenon.dialects.types.types import RESOURCE, AnyTensor, element_of, shape_of, tensor_type
+from tenon.dialects.types.types import RESOURCE, shape_of
 from tenon.passes.simplify.dce import functions_by_name, referenced_symbols
 from tenon.passes.transform.batch_control_flow import batch_checkpoint, batch_cond, batch_scan, batch_while_loop
 from tenon.passes.transform.batch_spread import spread
+from tenon.passes.transform.batched_values import BatchedValues, stacked_type
 
 
-class Batching:
-    """Builds ops again for `size` examples at once.
-
-    `batched` has the values that differ among examples; those outside of what is batched are their own.
-    """
-
-    def __init__(self, size: int, location: LocationAttr | None = None) -> None:
-        self.size = size
-        self.batched: set[SSAValue] = set()
-        self._values: dict[SSAValue, SSAValue] = {}
-        self._outer = self._location = location
-
-    def inserting(self, block: Block, anchor: Operation | None = None) -> Any:
-        """Build ops in `block`, with the locations of those that they stand for."""
-        return inserting(_ExamplesPoint(self, block, anchor))
-
-    def set(self, values: Iterable[SSAValue], examples: Iterable[Value]) -> None:
-        """State what stands for `values`."""
-        for value, given in zip(values, examples, strict=True):
-            self._values[value] = given.ssa
-
-    def get(self, value: SSAValue) -> Value:
-        """What stands for `value`: all examples where it differs among them."""
-        return Value(self._values.get(value, value))
-
-    def get_batched(self, value: SSAValue) -> Value:
-        """What stands for `value`, for every example in any case."""
-        return self.get(value) if value in self.batched else stacked(self.get(value), self.size)
-
-    def get_as(self, value: SSAValue, target: SSAValue) -> Value:
-        """What stands for `value` where it becomes `target`."""
-        return self.get_batched(value) if target in self.batched else self.get(value)
-
-    def type_of(self, value: SSAValue) -> AnyTensor:
-        """The type of what stands for `value`."""
-        type_: Any = value.type
-        return stacked_type(type_, self.size) if value in self.batched else type_
-
-    def location_of(self, op: Operation) -> LocationAttr:
-        """The location of a new `op`: that of the op that it stands for."""
-        return op.location if self._location is None else self._location
+class Batching(BatchedValues):
+    """Builds ops again for `size` examples at once."""
 
     def build(self, ops: Iterable[Operation]) -> None:
-        """Build `ops` again at the insertion point; terminators are left out."""
         for op in ops:
-            self._location = op.location if isinstance(op.location, FileLineColLoc) else self._outer
+            self.build_for(op)
             if isinstance(op, YieldOp | func.ReturnOp):
                 continue
             if isinstance(op, CondOp | WhileLoopOp | ScanOp | CheckpointOp):
@@ -159,26 +120,6 @@ class Batching:
             if not compatible(needed, value.type):
                 raise TypeError(f"{op.name}: batch gives {value.type} where {needed} is needed{at_line(op)}")
         return values
-
-
-class _ExamplesPoint(InsertionPoint):
-    """Where batched ops go; they have the location of what they stand for."""
-
-    __slots__ = ("_batching",)
-
-    def __init__(self, batching: Batching, block: Block, anchor: Operation | None) -> None:
-        super().__init__(block, anchor)
-        self._batching = batching
-
-    def insert(self, op: Operation) -> None:
-        super().insert(op)
-        op.location = self._batching.location_of(op)
-
-
-def stacked_type(type_: Attribute, size: int) -> AnyTensor:
-    """The type of `size` values of `type_` along a new first dimension."""
-    shape = shape_of(type_)
-    return tensor_type(None if shape is None else (size, *shape), element_of(type_))
 
 
 def batch(

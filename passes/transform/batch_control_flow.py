@@ -7,7 +7,6 @@ steps goes on until the last example is done, the others keeping what they have.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from xdsl.ir import Block, Region, SSAValue
 
@@ -15,13 +14,12 @@ from tenon.dialects.definition.value import Value, emit, ops
 from tenon.dialects.families.batching import aligned, moved_axis
 from tenon.dialects.families.control_flow import YieldOp, yielded
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
-from tenon.dialects.ops.control.control_flow import CondOp, ScanOp, WhileLoopOp
+from tenon.dialects.ops.control.control_flow import CondOp, WhileLoopOp
+from tenon.dialects.ops.control.scan import ScanOp
+from tenon.passes.transform.batched_values import BatchedValues
 
-if TYPE_CHECKING:
-    from tenon.passes.transform.batch import Batching
 
-
-def batch_cond(batching: Batching, op: CondOp) -> None:
+def batch_cond(batching: BatchedValues, op: CondOp) -> None:
     """Build `op` for all examples; its results are set."""
     if op.predicate not in batching.batched:
         then, otherwise = Block(), Block()
@@ -37,7 +35,7 @@ def batch_cond(batching: Batching, op: CondOp) -> None:
     batching.set(op.results, [_chosen(predicate, x, y) for x, y in zip(*given, strict=True)])
 
 
-def batch_while_loop(batching: Batching, op: WhileLoopOp) -> None:
+def batch_while_loop(batching: BatchedValues, op: WhileLoopOp) -> None:
     """Build `op` for all examples; its results are set."""
     initial = [batching.get_as(v, r) for v, r in zip(op.initial, op.results, strict=True)]
     if yielded(op.condition)[0] in batching.batched:
@@ -53,7 +51,7 @@ def batch_while_loop(batching: Batching, op: WhileLoopOp) -> None:
     batching.set(op.results, [Value(r) for r in loop.results])
 
 
-def _until_all_are_done(batching: Batching, op: WhileLoopOp, initial: Sequence[Value]) -> None:
+def _until_all_are_done(batching: BatchedValues, op: WhileLoopOp, initial: Sequence[Value]) -> None:
     """Besides what `op` carries, carry for each example whether it goes on, so as to ask once in each step."""
 
     def goes_on(carried: Sequence[SSAValue]) -> Value:
@@ -74,7 +72,7 @@ def _until_all_are_done(batching: Batching, op: WhileLoopOp, initial: Sequence[V
     batching.set(op.results, [Value(r) for r in loop.results[:-1]])
 
 
-def batch_scan(batching: Batching, op: ScanOp) -> None:
+def batch_scan(batching: BatchedValues, op: ScanOp) -> None:
     """Build `op` for all examples; its results are set. Slices are taken, and stacked, before the examples."""
     count = len(op.initial)
     carried, stacked = op.results[:count], op.results[count:]
@@ -92,7 +90,7 @@ def batch_scan(batching: Batching, op: ScanOp) -> None:
     batching.set(stacked, [moved_axis(v, 1, 0) if r in batching.batched else v for v, r in outputs])
 
 
-def batch_checkpoint(batching: Batching, op: CheckpointOp) -> None:
+def batch_checkpoint(batching: BatchedValues, op: CheckpointOp) -> None:
     """Build `op` for all examples; its results are set."""
     inputs = [batching.get_as(v, a) for v, a in zip(op.inputs, op.body.block.args, strict=True)]
     block = Block(arg_types=[v.type for v in inputs])
@@ -104,7 +102,7 @@ def batch_checkpoint(batching: Batching, op: CheckpointOp) -> None:
 
 
 def _region(
-    batching: Batching, region: Region, arguments: Sequence[SSAValue], targets: Sequence[SSAValue]
+    batching: BatchedValues, region: Region, arguments: Sequence[SSAValue], targets: Sequence[SSAValue]
 ) -> list[Value]:
     """What `region` yields, computed at the insertion point, where it becomes `targets`."""
     batching.set(region.block.args, [Value(a) for a in arguments])

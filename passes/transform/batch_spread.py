@@ -15,7 +15,8 @@ from xdsl.traits import is_side_effect_free
 from tenon.dialects.definition.location import at_line
 from tenon.dialects.families.control_flow import YieldOp, yielded
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
-from tenon.dialects.ops.control.control_flow import CondOp, ScanOp, WhileLoopOp
+from tenon.dialects.ops.control.control_flow import CondOp, WhileLoopOp
+from tenon.dialects.ops.control.scan import ScanOp
 
 
 def spread(ops: Iterable[Operation], batched: set[SSAValue]) -> None:

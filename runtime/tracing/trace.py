@@ -19,8 +19,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 import tenon.dialects.ops.library  # noqa: F401  # pyright: ignore[reportUnusedImport]  registers the ops
 from tenon.dialects.definition.location import at_line
+from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.promotion import forget_exact, weak_float
-from tenon.dialects.definition.tensor_op import to_value
 from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Value, inserting, insertion_point
 from tenon.dialects.support.frozen_arguments import freeze
 from tenon.dialects.support.user_traceback import show_all_frames_if, user_stacklevel

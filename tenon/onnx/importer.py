@@ -17,7 +17,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
-from tenon.dialects.definition.tensor_op import to_value
+from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import Value, inserting
 from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 
-from tenon.dialects.definition.tensor_op import to_value
+from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import Value, insertion_point
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.support.forking import new_lock

@@ -24,7 +24,8 @@ from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserti
 from tenon.dialects.families import CompositeOp, ElementwiseOp, IndexMapOp
 from tenon.dialects.families.control_flow import YieldOp
 from tenon.dialects.interpreter.interpreter import Interpreter
-from tenon.dialects.ops.control.control_flow import CondOp, ScanOp
+from tenon.dialects.ops.control.control_flow import CondOp
+from tenon.dialects.ops.control.scan import ScanOp
 from tenon.dialects.ops.elementwise.arithmetic import AddOp, MultiplyOp
 from tenon.dialects.ops.elementwise.constant import ConstantOp
 from tenon.dialects.types.shapes import InferenceError

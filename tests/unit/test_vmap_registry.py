@@ -17,7 +17,7 @@ from samples import SAMPLES
 
 import tenon
 from tenon.dialects.definition.tensor_op import TensorOp
-from tenon.dialects.ops.control.control_flow import ScanOp
+from tenon.dialects.ops.control.scan import ScanOp
 from tenon.runtime.knobs import knobs
 
 

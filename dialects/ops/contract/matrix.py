@@ -11,7 +11,7 @@ from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserting, ops
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.families.control_flow import YieldOp
-from tenon.dialects.ops.control.control_flow import ScanOp
+from tenon.dialects.ops.control.scan import ScanOp
 from tenon.dialects.ops.reduce.reduction import in_compute_type
 from tenon.dialects.types.shapes import InferenceError, show
 from tenon.dialects.types.types import FLOAT_TENSOR, element_of, shape_of, tensor_type

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.registry import tensor_function
-from tenon.dialects.definition.tensor_op import to_value
 from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.types.shapes import InferenceError, check_addressable, normalize_axis
 from tenon.dialects.types.size import Size

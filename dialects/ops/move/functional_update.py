@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from tenon.dialects.definition.registry import value_method
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.move.subscript import places_of, subscript
 from tenon.dialects.types.shapes import InferenceError
@@ -19,6 +20,12 @@ class Updates:
 
     def __getitem__(self, key: Any) -> PartUpdates:
         return PartUpdates(self.x, key)
+
+
+@value_method
+def at(x: Value) -> Updates:
+    """The parts of `x` that can be updated."""
+    return Updates(x)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.registry import value_method
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.support.plain_arrays import plain_array
 from tenon.dialects.types.size import Size, UndecidedSizeError
 from tenon.dialects.types.types import i64, is_integer
 
 
+@value_method
 def subscript(x: Value, key: Any) -> Value:
     """The part of `x` that NumPy's `x[key]` selects.
 

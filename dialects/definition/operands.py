@@ -1,0 +1,130 @@
+"""What an op is given, as values of the dtypes that it takes: tensors in a trace, scalars in a body."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import Attribute
+
+from tenon.dialects.definition.operation import DeclaredOp
+from tenon.dialects.definition.promotion import (
+    adopted,
+    allowed_element,
+    common_element,
+    exact,
+    is_literal,
+    own_element,
+)
+from tenon.dialects.definition.scalar import convert, scalar_constant
+from tenon.dialects.definition.settings import array_attribute
+from tenon.dialects.definition.signature import flat
+from tenon.dialects.definition.value import Value, insertion_point, ops
+from tenon.dialects.support.plain_arrays import plain_array
+from tenon.dialects.types.types import numpy_dtype
+
+
+def operand_elements(cls: type[DeclaredOp], operands: Sequence[Any]) -> list[tuple[str, Attribute]]:
+    """For each value of the operands, how errors name it and the dtype that it is converted to: literals adopt their
+    peers', promoted operands meet, and what a constraint does not allow becomes what it allows for it."""
+    members = [
+        (
+            operand,
+            f"{cls.name}: {operand.name}[{i}]" if operand.arity == "variadic" else f"{cls.name}: {operand.name}",
+            value,
+        )
+        for operand, given in zip(cls.SIGNATURE.operands, operands, strict=True)
+        for i, value in enumerate(flat((given,)))
+    ]
+    own = [None if is_literal(value) else own_element(value, where) for _, where, value in members]
+    promoted = [cls.PROMOTED is None or operand.name in cls.PROMOTED for operand, _, _ in members]
+    group = [
+        (element, value) for element, in_group, (_, _, value) in zip(own, promoted, members, strict=True) if in_group
+    ]
+    try:
+        common = common_element([e for e, _ in group if e is not None], [v for e, v in group if e is None])
+    except TypeError as error:
+        raise TypeError(f"{cls.name}: {error}") from None
+    result: list[tuple[str, Attribute]] = []
+    for (operand, where, value), element, in_group in zip(members, own, promoted, strict=True):
+        target = common if in_group else common_element([], [value]) if element is None else element
+        assert target is not None
+        result.append((where, allowed_element(target, operand.constraint)))
+    return result
+
+
+def to_value(value: Any, element: Attribute | None = None) -> Value:
+    """`value` (traced, array or number) as a traced tensor of dtype `element` at the current insertion point."""
+    if not isinstance(value, Value):
+        array = plain_array(value)
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        if element is not None and array.ndim == 0:
+            array = array.astype(numpy_dtype(element))
+        point = insertion_point()
+        captured = None if point is None else point.captured(array)
+        value = ops.constant(value=array) if captured is None else captured
+    if element is not None and value.element_type != element:
+        wide = exact(value)
+        value = wide if wide.element_type == element else ops.cast(value, dtype=element)
+    return value
+
+
+def lifted(value: Any, element: Attribute, where: str) -> Value:
+    """An operand, which errors call `where`, as a tensor value of dtype `element`."""
+    if isinstance(value, Value):
+        return value if value.element_type is element else to_value(value, element)
+    if is_literal(value):
+        number = adopted(value, element, where)
+        return ops.constant(value=_number_attribute(type(number), repr(number), element))
+    return to_value(value, element)
+
+
+@lru_cache(maxsize=1024)
+def _number_attribute(kind: type[Any], text: str, element: Attribute) -> Attribute:
+    """The array of dtype `element` and rank 0 that holds the number of type `kind` that prints as `text`."""
+    number = text == "True" if kind is bool else kind(text)
+    return array_attribute(np.asarray(number).astype(numpy_dtype(element)))
+
+
+def to_scalar(value: Any, element: Attribute, where: str) -> Value:
+    """`value` (a scalar value or a number) as a scalar of type `element` at the current insertion point."""
+    if isinstance(value, Value):
+        return convert(value, element)
+    if not isinstance(value, bool | int | float | np.generic | np.ndarray):
+        raise TypeError(f"{where} is a {type(value).__name__} where a value or a number is needed")
+    number: Any = value  # one of NumPy's converts like one of Python's
+    return scalar_constant(adopted(number, element, where), element)
+
+
+def scalar_operands(cls: type[DeclaredOp], operands: Sequence[Any]) -> list[Value]:
+    """Operands inside a body as scalars that agree as the op's promotion rule asks."""
+    names = [f"{cls.name}: {operand.name}" for operand in cls.SIGNATURE.operands]
+    given = [v if isinstance(v, Value) else _number(v, name) for v, name in zip(operands, names, strict=True)]
+    promoted = [cls.PROMOTED is None or o.name in cls.PROMOTED for o in cls.SIGNATURE.operands]
+    strong = [v.element_type for v, p in zip(given, promoted, strict=True) if p and isinstance(v, Value)]
+    weak = [v for v, p in zip(given, promoted, strict=True) if p and not isinstance(v, Value)]
+    common = common_element(strong, weak)
+    result: list[Value] = []
+    for operand, value, name, in_group in zip(cls.SIGNATURE.operands, given, names, promoted, strict=True):
+        own = value.element_type if isinstance(value, Value) else common_element([], [value])
+        target = common if in_group else own
+        assert target is not None
+        if not isinstance(target, IndexType):
+            target = allowed_element(target, operand.constraint)
+        result.append(to_scalar(value, target, name))
+    return result
+
+
+def _number(value: Any, where: str) -> bool | int | float:
+    """What is known of a body's operand as a literal."""
+    if is_literal(value):
+        return value
+    own_element(value, where)
+    array = plain_array(value, where)
+    if array.ndim:
+        raise TypeError(f"{where} has shape {array.shape}, which a scalar body has no use for; index it there")
+    return array.item()
