@@ -137,7 +137,7 @@ def _tuning_key(device: str) -> str:
         return ""
     from tenon.runtime.cpu.tuning import digest
 
-    return f" {digest(device)}"
+    return f" {digest(device, lower.vector_bits(device))}"
 
 
 def _made(key: str, make: Callable[[], Mapping[str, bytes]], use: Callable[[Mapping[str, bytes]], _Made]) -> _Made:
@@ -178,7 +178,7 @@ class CpuExecutable:
         return str(self.lowered())
 
     def __post_init__(self) -> None:
-        from tenon.runtime.cpu.compile import entry_point
+        from tenon.runtime.cpu.load import entry_point
 
         self._launch = entry_point(self.address)
         given = zip(self.interface.outputs, self.interface.donations, strict=True)
@@ -190,7 +190,7 @@ class CpuExecutable:
         preparation = self.interface.preparation
         if preparation is None:
             return []
-        from tenon.runtime.cpu.compile import entry_point
+        from tenon.runtime.cpu.load import entry_point
 
         taken = [self._usable(frozen[position], position) for position in preparation.inputs]
         prepared = [self._aligned_array(shape, dtype) for shape, dtype in preparation.outputs]
@@ -294,7 +294,9 @@ def _load_runtime() -> None:
 
 
 def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
-    from tenon.runtime.cpu.compile import ENTRY, host_target, load_objects
+    from tenon.runtime.cpu.compile import host_target
+    from tenon.runtime.cpu.load import ENTRY
+    from tenon.runtime.cpu.program import load_program
 
     target = host_target()
 
@@ -307,7 +309,7 @@ def _cpu_executable(module: ModuleOp, key: str, name: str) -> CpuExecutable:
         exports = (ENTRY,) if interface.preparation is None else (ENTRY, PREPARE)
         objects = [data for name, data in entry.items() if name.startswith(_OBJECT)]
         memory = _launch_memory()
-        code = load_objects(objects, target, exports=exports, scratch=memory.scratch_functions())
+        code = load_program(objects, target, exports=exports, scratch=memory.scratch_functions())
         kind = SizedCpuExecutable if interface.sizes else CpuExecutable
         lowered = partial(lower.lowered_again, module, lower.options("cpu"))
         prepare = 0 if interface.preparation is None else code.entry(PREPARE)

@@ -15,9 +15,10 @@ from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import UndecidedSizeError
 from tenon.dialects.types.types import AnyTensor, element_of, shape_of, tensor_type
-from tenon.runtime.arguments.arguments import LeafSizes, Parameters, ShapeDtype, Signature, abstract, is_array
+from tenon.runtime.arguments.arguments import LeafSizes, Parameters, ShapeDtype, abstract, is_array
 from tenon.runtime.arguments.frozen import NONE, FrozenArguments
 from tenon.runtime.arguments.interface import EmptySizeError
+from tenon.runtime.arguments.signature import Signature
 from tenon.runtime.arguments.tree import Structure, flatten, is_node, paths, tell_by_identity
 from tenon.runtime.call.callable_class import native_class
 from tenon.runtime.call.entry import Dispatch

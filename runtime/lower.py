@@ -106,7 +106,7 @@ def tuning_options(device: str) -> str:
         return ""
     from tenon.runtime.cpu.tuning import options
 
-    return options(device)
+    return options(device, vector_bits(device))
 
 
 def check_device(module: ModuleOp, device: str) -> None:

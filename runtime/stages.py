@@ -12,10 +12,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import element_type, numpy_dtype
-from tenon.runtime.arguments.arguments import WIDE_FLOAT, Signature
+from tenon.runtime.arguments.arguments import WIDE_FLOAT
 from tenon.runtime.arguments.frozen import held_once
 from tenon.runtime.arguments.interface import EmptySizeError, Interface, SizeMismatchError
 from tenon.runtime.arguments.outputs import given_outputs
+from tenon.runtime.arguments.signature import Signature
 from tenon.runtime.arguments.tree import Structure, flatten, unflatten
 from tenon.runtime.call.callable_class import native_class
 from tenon.runtime.call.entry import Dispatch, entry

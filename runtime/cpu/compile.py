@@ -1,40 +1,28 @@
-"""The CPU as a device: LLVM IR text to object code, object code to an address, an address to a call.
+"""LLVM IR text to object code for a CPU.
 
 Object code depends only on the text and the `Target`, and names what it needs of the C library, so that another process
-on a CPU with the same features loads it without compiling. llvmlite is imported when the first of these functions needs
-it, and holds one lock for the whole process, which `parallel_code` does without.
+on a CPU with the same features loads it without compiling (`load`). llvmlite is imported when the first of these
+functions needs it, and holds one lock for the whole process, which `compile_parallel` does without.
 """
 
 from __future__ import annotations
 
-import ctypes
-import itertools
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from tenon.runtime.cpu.llvm_lock import LINKING
 from tenon.runtime.cpu.llvm_parts import split
 from tenon.runtime.cpu.target_check import check_target
 from tenon.runtime.knobs import knobs
 
 if TYPE_CHECKING:
-    from llvmlite.binding import LLJIT, ContextRef, ModuleRef, PassBuilder, ResourceTracker, TargetMachine
-
-# The entry that `emit_llvm` defines; not imported from there, because code from the cache needs no emitter.
-ENTRY = "main"
+    from llvmlite.binding import ContextRef, ModuleRef, PassBuilder, TargetMachine
 
 _F16_FEATURES = ("f16c", "zfh")
 _SCALING_FEATURES = ("avx512f", "avx512vl")
 _DOT_FEATURES = {"bf16": "avx512bf16", "i8": "avx512vnni"}
-
-_code_numbers = itertools.count()
-
-_PROGRAMS_OF_A_LINKER = 64
-"""To make a linker takes as long as to link four programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +167,12 @@ def target_machine(target: Target, optimization: int = 2) -> TargetMachine:
     """What generates code for `target` in this thread."""
     machine = _machines.known.get((target, optimization))
     if machine is None:
-        machine = _machines.known[target, optimization] = _new_machine(target, optimization)
+        machine = _machines.known[target, optimization] = new_machine(target, optimization)
     return machine
 
 
-def _new_machine(target: Target, optimization: int) -> TargetMachine:
+def new_machine(target: Target, optimization: int) -> TargetMachine:
+    """What generates code for `target`, for whoever asks."""
     from llvmlite import binding
 
     binding.initialize_native_target()
@@ -256,103 +245,3 @@ def native_assembly(llvm_ir: str, target: Target | None = None, *, optimization:
     """The assembly of what `compile_object` gives, to be read."""
     module, machine = _optimized(llvm_ir, target or host_target(), optimization)
     return machine.emit_assembly(module)
-
-
-class LoadedCode:
-    """Object code in this process; it is unloaded when this object goes."""
-
-    def __init__(self, linker: LLJIT, tracker: ResourceTracker) -> None:
-        self._tracker = tracker
-        self._linker = linker
-
-    def entry(self, name: str = ENTRY) -> int:
-        """The address of an external function; raises `KeyError` for a name that the code does not export."""
-        return self._tracker[name]
-
-
-class _Linkers:
-    """LLVM's linkers for a target, one after the other. Each keeps some 9 KB of every program that it linked until it
-    goes itself, which is when it has linked its share and all of these programs are unloaded."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._newest: LLJIT | None = None
-        self._linked = 0
-
-    def next(self) -> LLJIT:
-        """The linker for one more program; one thread at a time may ask."""
-        from llvmlite import binding
-
-        if self._newest is None or self._linked == _PROGRAMS_OF_A_LINKER:
-            self._newest = binding.create_lljit_compiler(_new_machine(self._target, 2), use_jit_link=True)
-            self._linked = 0
-        self._linked += 1
-        return self._newest
-
-
-@cache
-def _linkers(target: Target) -> _Linkers:
-    from llvmlite import binding
-
-    if not hasattr(ctypes.CDLL(None), "expf"):
-        from ctypes.util import find_library
-
-        if library := find_library("m"):
-            binding.load_library_permanently(library)
-    return _Linkers(target)
-
-
-def load_object(code: bytes, target: Target | None = None, *, exports: Sequence[str] = (ENTRY,)) -> LoadedCode:
-    """Link object code into this process, as `load_objects` does."""
-    return load_objects((code,), target, exports=exports)
-
-
-def load_objects(
-    codes: Sequence[bytes],
-    target: Target | None = None,
-    *,
-    exports: Sequence[str] = (ENTRY,),
-    scratch: Mapping[str, int] | None = None,
-) -> LoadedCode:
-    """Link object codes, which may use each other, into this process, with the names in `exports` to be looked up.
-
-    Symbols that the code does not define are taken from the process, the pool of threads among them; the scratch of
-    programs comes from `scratch_memory`, or from the functions that `scratch` has by name. Raises `RuntimeError` with
-    LLVM's message if a symbol is missing or the code is damaged.
-    """
-    from llvmlite import binding
-
-    from tenon.runtime.cpu.scratch_memory import scratch_functions
-    from tenon.runtime.cpu.thread_pool import PARALLEL_FOR
-    from tenon.runtime.cpu.threads import pool_address
-
-    linkers = _linkers(target or host_target())
-    builder = binding.JITLibraryBuilder().add_current_process()
-    for code in codes:
-        builder.add_object_img(code)
-    for name in exports:
-        builder.export_symbol(name)
-    if any(PARALLEL_FOR.encode() in code for code in codes) and PARALLEL_FOR not in exports:
-        builder.import_symbol(PARALLEL_FOR, pool_address())
-    if ENTRY in exports and any(b"aligned_alloc" in code for code in codes):
-        for name, address in (scratch or scratch_functions()).items():
-            builder.import_symbol(name, address)
-    with LINKING:
-        linker = linkers.next()
-        try:
-            tracker = builder.link(linker, f"tenon.{next(_code_numbers)}")
-        except RuntimeError as error:
-            # LLVM itself writes the names of missing symbols to stderr
-            raise RuntimeError(f"tenon: object code cannot be linked: {error}") from None
-    return LoadedCode(linker, tracker)
-
-
-_entry_type = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-def entry_point(address: int) -> Callable[[ctypes.Array[ctypes.c_void_p]], None]:
-    """The entry at `address` as a function of a C array of buffer addresses, in order of the arguments of `main`.
-
-    The GIL is released meanwhile. The code and the buffers must stay alive; nothing about them is checked.
-    """
-    return _entry_type(address)

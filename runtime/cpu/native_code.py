@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from tenon.runtime.cpu.compile import compile_object, host_target
+from tenon.runtime.cpu.load import LoadedCode, load_object
 from tenon.runtime.store import cache as disk
-
-if TYPE_CHECKING:
-    from tenon.runtime.cpu.compile import LoadedCode
-
 
 LOCK = """
 @lock = internal global i32 0
@@ -33,9 +30,6 @@ def load_native(name: str, write: Callable[[str], str], exports: Sequence[str]) 
     the text must follow from the name, the target, the sources and the size of objects in Python. Raises `ValueError`
     for text that LLVM refuses and `RuntimeError` for symbols that are missing.
     """
-    # LLVM is loaded when code is, not when the runtime is imported
-    from tenon.runtime.cpu.compile import compile_object, host_target, load_object
-
     target = host_target()
     key = disk.key(name, f"{target.triple} {target.cpu} {target.features} {object.__basicsize__}")
     # it waits in line with the first call of a new installation, and more passes do not make it faster

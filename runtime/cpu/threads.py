@@ -4,7 +4,7 @@ Compiled kernels call `void tenon_parallel_for(ptr function, ptr context, i64 ch
 `function(context, chunk)` for each chunk below `chunks` and returns when all are done. What a chunk is depends on the
 program alone, never on the number of threads, so results are the same bits for every number.
 
-The pool (`thread_pool_code`) is compiled once per machine (then it comes from the disk cache), loaded when code that
+The pool (`thread_pool`) is compiled once per machine (then it comes from the disk cache), loaded when code that
 needs it is, and serves the whole process.
 """
 
@@ -19,6 +19,7 @@ from math import ceil
 from pathlib import Path
 
 from tenon.dialects.support.forking import new_lock
+from tenon.runtime.cpu.compile import host_target
 from tenon.runtime.cpu.native_code import load_native
 from tenon.runtime.cpu.thread_pool import PARALLEL_FOR, pool_source
 from tenon.runtime.knobs import knobs

@@ -7,7 +7,6 @@ import json
 
 from tenon.runtime.cpu.compile import Target, host_target
 from tenon.runtime.knobs import knobs
-from tenon.runtime.lower import vector_bits
 
 
 def processor_name(target: Target, bits: int) -> str:
@@ -16,8 +15,9 @@ def processor_name(target: Target, bits: int) -> str:
     return f"{target.cpu} {bits} {hashlib.sha256(features.encode()).hexdigest()[:8]}"
 
 
-def options(device: str) -> str:
-    """The options of the pass `schedule` that name the record and the processor; empty where no record is in use.
+def options(device: str, vector_bits: int) -> str:
+    """The options of the pass `schedule` that name the record and the processor, for vectors of `vector_bits`; empty
+    where no record is in use.
 
     Raises `FileNotFoundError` where there is no such file, `ValueError` where `TENON_REPRODUCIBLE` is set and the
     record has nothing for this processor.
@@ -27,7 +27,7 @@ def options(device: str) -> str:
         return ""
     if not path.is_file():
         raise FileNotFoundError(f"TENON_TUNING: there is no tuning record {path}")
-    processor = processor_name(host_target(), vector_bits(device))
+    processor = processor_name(host_target(), vector_bits)
     if knobs.reproducible:
         from tenon.lowering.schedules.tuning_record import TuningRecord
 
@@ -40,9 +40,9 @@ def options(device: str) -> str:
     return f"record={json.dumps(str(path))} processor={json.dumps(processor)}"
 
 
-def digest(device: str) -> str:
+def digest(device: str, vector_bits: int) -> str:
     """What code depends on besides the module: the record, and the processor it is read for."""
     path = knobs.tuning
-    if path is None or not options(device):
+    if path is None or not options(device, vector_bits):
         return ""
-    return f"{processor_name(host_target(), vector_bits(device))} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+    return f"{processor_name(host_target(), vector_bits)} {hashlib.sha256(path.read_bytes()).hexdigest()}"

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from xdsl.dialects import arith, func, memref, scf
@@ -23,15 +23,31 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
 )
-from xdsl.ir import Attribute, Block, Operation
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tenon.runtime.cuda.device import DeviceBuffer, HostProgramError, element_dtype, static_array
-
-if TYPE_CHECKING:
-    from tenon.runtime.cuda.host_program import HostProgram
+from tenon.runtime.cuda.device import Backend, DeviceBuffer, HostProgramError, element_dtype, static_array
 
 Environment: TypeAlias = list[Any]
 Step: TypeAlias = Callable[[Environment], None]
+
+
+class Program(Protocol):
+    """What a translation may ask of the program that it is part of."""
+
+    backend: Backend
+    launches: dict[str, func.FuncOp]
+    globals: dict[str, memref.GlobalOp]
+    slots: dict[SSAValue, int]
+
+    def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceBuffer: ...
+
+    def slot(self, value: SSAValue, initial: Any = None) -> int: ...
+
+    def sources(self, values: Sequence[SSAValue]) -> list[int]: ...
+
+    def targets(self, values: Sequence[SSAValue]) -> list[int]: ...
+
+    def block(self, block: Block) -> list[Step]: ...
 
 
 @dataclass(frozen=True)
@@ -111,14 +127,14 @@ def _move(environment: Environment, targets: list[int], sources: list[int]) -> N
         environment[target] = value
 
 
-def _translate_constant(program: HostProgram, op: arith.ConstantOp) -> None:
+def _translate_constant(program: Program, op: arith.ConstantOp) -> None:
     if not isinstance(op.value, IntegerAttr | FloatAttr):
         raise HostProgramError(f"main: {op.name} of type {op.result.type} should be a memref.global")
     value = op.value.value.data
     program.slot(op.result, _wrapped(value, op.result.type) if isinstance(value, int) else value)
 
 
-def _translate_arithmetic(program: HostProgram, op: Operation) -> Step:
+def _translate_arithmetic(program: Program, op: Operation) -> Step:
     compute, (left, right), element = _ARITHMETIC[op.name], program.sources(op.operands), op.results[0].type
     result = program.slot(op.results[0])
 
@@ -128,7 +144,7 @@ def _translate_arithmetic(program: HostProgram, op: Operation) -> Step:
     return step
 
 
-def _translate_comparison(program: HostProgram, op: arith.CmpiOp) -> Step:
+def _translate_comparison(program: Program, op: arith.CmpiOp) -> Step:
     predicate, (left, right), element = op.predicate.value.data, program.sources(op.operands), op.lhs.type
     convert = _unsigned if predicate >= len(_COMPARISONS) else _wrapped
     compare = _COMPARISONS[predicate if predicate < len(_COMPARISONS) else predicate - 4]
@@ -140,7 +156,7 @@ def _translate_comparison(program: HostProgram, op: arith.CmpiOp) -> Step:
     return step
 
 
-def _translate_select(program: HostProgram, op: arith.SelectOp) -> Step:
+def _translate_select(program: Program, op: arith.SelectOp) -> Step:
     condition, first, second = program.sources(op.operands)
     result = program.slot(op.result)
 
@@ -150,7 +166,7 @@ def _translate_select(program: HostProgram, op: arith.SelectOp) -> Step:
     return step
 
 
-def _translate_cast(program: HostProgram, op: Operation) -> Step:
+def _translate_cast(program: Program, op: Operation) -> Step:
     source, before, after = program.slots[op.operands[0]], op.operands[0].type, op.results[0].type
     is_signed = not isinstance(op, arith.ExtUIOp)
     result = program.slot(op.results[0])
@@ -162,7 +178,7 @@ def _translate_cast(program: HostProgram, op: Operation) -> Step:
     return step
 
 
-def _translate_view(program: HostProgram, op: memref.ViewOp) -> Step:
+def _translate_view(program: Program, op: memref.ViewOp) -> Step:
     source, shift = program.slots[op.source], program.slots[op.byte_shift]
     shape, dtype = static_array(op.result.type)
     result = program.slot(op.result)
@@ -174,7 +190,7 @@ def _translate_view(program: HostProgram, op: memref.ViewOp) -> Step:
     return step
 
 
-def _translate_reshape(program: HostProgram, op: Operation) -> Step:
+def _translate_reshape(program: Program, op: Operation) -> Step:
     """Another type for the same memory."""
     source = program.slots[op.operands[0]]
     shape, dtype = static_array(op.results[0].type)
@@ -187,7 +203,7 @@ def _translate_reshape(program: HostProgram, op: Operation) -> Step:
     return step
 
 
-def _translate_slice(program: HostProgram, op: memref.ReinterpretCastOp | memref.SubviewOp) -> Step:
+def _translate_slice(program: Program, op: memref.ReinterpretCastOp | memref.SubviewOp) -> Step:
     """Part of the memory of another buffer, from an offset that may be computed."""
     outer, inner = op.source.type, op.result.type
     assert isinstance(outer, MemRefType)
@@ -232,7 +248,7 @@ def _dense_dimensions(shape: Sequence[int], strides: Sequence[int | None]) -> in
     return count
 
 
-def _translate_get_global(program: HostProgram, op: memref.GetGlobalOp) -> None:
+def _translate_get_global(program: Program, op: memref.GetGlobalOp) -> None:
     """Constants are uploaded while the program is translated."""
     source = program.globals[op.name_.string_value()]
     if not isinstance(source.initial_value, DenseIntOrFPElementsAttr):
@@ -247,7 +263,7 @@ def _translate_get_global(program: HostProgram, op: memref.GetGlobalOp) -> None:
     program.slot(op.memref, buffer)
 
 
-def _translate_alloc(program: HostProgram, op: memref.AllocOp) -> Step:
+def _translate_alloc(program: Program, op: memref.AllocOp) -> Step:
     shape, dtype = static_array(op.memref.type)
     result = program.slot(op.memref)
 
@@ -257,7 +273,7 @@ def _translate_alloc(program: HostProgram, op: memref.AllocOp) -> Step:
     return step
 
 
-def _translate_copy(program: HostProgram, op: memref.CopyOp) -> Step:
+def _translate_copy(program: Program, op: memref.CopyOp) -> Step:
     """One copy for each part that has no gaps on either side."""
     source, destination = program.sources(op.operands)
     dense = min(_dense_dimensions(*_shape_and_strides(operand.type)) for operand in op.operands)
@@ -286,7 +302,7 @@ def _element_address(buffer: DeviceBuffer, indices: Sequence[int]) -> int:
     return buffer.address + number * buffer.dtype.itemsize
 
 
-def _translate_load(program: HostProgram, op: memref.LoadOp) -> Step:
+def _translate_load(program: Program, op: memref.LoadOp) -> Step:
     source, indices = program.slots[op.memref], program.sources(op.indices)
     result = program.slot(op.res)
 
@@ -299,7 +315,7 @@ def _translate_load(program: HostProgram, op: memref.LoadOp) -> Step:
     return step
 
 
-def _translate_store(program: HostProgram, op: memref.StoreOp) -> Step:
+def _translate_store(program: Program, op: memref.StoreOp) -> Step:
     value, target, indices = program.slots[op.value], program.slots[op.memref], program.sources(op.indices)
 
     def step(environment: Environment) -> None:
@@ -310,7 +326,7 @@ def _translate_store(program: HostProgram, op: memref.StoreOp) -> Step:
     return step
 
 
-def _translate_call(program: HostProgram, op: func.CallOp) -> Step | None:
+def _translate_call(program: Program, op: func.CallOp) -> Step | None:
     name = op.callee.string_value()
     if name not in program.launches:
         raise HostProgramError(f"main: func.call of @{name}, which is not a kernel")
@@ -332,7 +348,7 @@ def _translate_call(program: HostProgram, op: func.CallOp) -> Step | None:
     return step
 
 
-def _translate_if(program: HostProgram, op: scf.IfOp) -> Step:
+def _translate_if(program: Program, op: scf.IfOp) -> Step:
     condition = program.slots[op.cond]
     branches = [_translate_region(program, region.blocks.first) for region in (op.true_region, op.false_region)]
     results = program.targets(op.results)
@@ -345,7 +361,7 @@ def _translate_if(program: HostProgram, op: scf.IfOp) -> Step:
     return step
 
 
-def _translate_region(program: HostProgram, block: Block | None) -> tuple[list[Step], list[int]]:
+def _translate_region(program: Program, block: Block | None) -> tuple[list[Step], list[int]]:
     """The steps of a block, and where the values are that it passes on."""
     if block is None or block.last_op is None:
         return [], []
@@ -354,7 +370,7 @@ def _translate_region(program: HostProgram, block: Block | None) -> tuple[list[S
     return steps, program.sources(terminator.args if isinstance(terminator, scf.ConditionOp) else terminator.operands)
 
 
-def _translate_for(program: HostProgram, op: scf.ForOp) -> Step:
+def _translate_for(program: Program, op: scf.ForOp) -> Step:
     lower, upper, by = program.sources((op.lb, op.ub, op.step))
     initial = program.sources(op.iter_args)
     variable, *carried = program.targets(op.body.block.args)
@@ -372,7 +388,7 @@ def _translate_for(program: HostProgram, op: scf.ForOp) -> Step:
     return step
 
 
-def _translate_while(program: HostProgram, op: scf.WhileOp) -> Step:
+def _translate_while(program: Program, op: scf.WhileOp) -> Step:
     initial = program.sources(op.arguments)
     before_arguments = program.targets(op.before_region.block.args)
     before, passed = _translate_region(program, op.before_region.block)
@@ -396,7 +412,7 @@ def _translate_while(program: HostProgram, op: scf.WhileOp) -> Step:
     return step
 
 
-TRANSLATIONS: dict[str, Callable[[HostProgram, Any], Step | None]] = {
+TRANSLATIONS: dict[str, Callable[[Program, Any], Step | None]] = {
     arith.ConstantOp.name: _translate_constant,
     arith.CmpiOp.name: _translate_comparison,
     arith.SelectOp.name: _translate_select,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from tenon.runtime.cpu.compile import entry_point
+from tenon.runtime.cpu.load import entry_point
 
 
 def launch(address: int, pointers: Sequence[int]) -> None:

@@ -26,7 +26,9 @@ from tenon.dialects.upstream.prefetch import MemRefWithPrefetch
 from tenon.dialects.upstream.vector_arith import VectorArith
 from tenon.lowering.llvm.emit_llvm import emit_llvm
 from tenon.lowering.math.expand_math import ExpandMathPass
-from tenon.runtime.cpu.compile import LoadedCode, compile_object, host_target, load_object
+from tenon.runtime.cpu.compile import compile_object, host_target
+from tenon.runtime.cpu.load import LoadedCode
+from tenon.runtime.cpu.program import load_program
 
 MLIR_OPT = shutil.which("mlir-opt-22") or shutil.which("mlir-opt")
 
@@ -67,7 +69,7 @@ def load(module: ModuleOp, *, native_f16: bool | None = None, optimization: int 
     """Compile a loop-stage module for this machine."""
     target = host_target()
     text = emit_llvm(module, native_f16=target.native_f16 if native_f16 is None else native_f16)
-    return load_object(compile_object(text, target, optimization=optimization), target)
+    return load_program([compile_object(text, target, optimization=optimization)], target)
 
 
 def aligned_arena(size: int) -> np.ndarray:

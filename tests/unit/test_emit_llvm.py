@@ -24,7 +24,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from tenon.lowering.llvm.emit_llvm import emit_llvm
 from tenon.lowering.llvm.types import llvm_type
-from tenon.runtime.cpu.compile import compile_object, host_target, load_object, native_assembly
+from tenon.runtime.cpu.compile import compile_object, host_target, native_assembly
+from tenon.runtime.cpu.load import load_object
 
 RANDOM = generator()
 
@@ -507,7 +508,7 @@ def test_object_code_loads_in_another_process(tmp_path):
     (tmp_path / "code.o").write_bytes(compile_object(text))
     program = """
 import ctypes, sys, numpy as np
-from tenon.runtime.cpu.compile import entry_point, load_object
+from tenon.runtime.cpu.load import entry_point, load_object
 code = load_object(open(sys.argv[1], "rb").read())
 x = np.linspace(-1, 1, 16, dtype=np.float32); y = np.zeros_like(x)
 entry_point(code.entry())((ctypes.c_void_p * 3)(x.ctypes.data, y.ctypes.data, y.ctypes.data))

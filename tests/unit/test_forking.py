@@ -20,8 +20,9 @@ import tenon
 from tenon.dialects.definition.value import TRACES_IN_PROGRESS, InsertionPoint, inserting
 from tenon.dialects.support.forking import new_lock
 from tenon.runtime.collection import collection_paused
-from tenon.runtime.cpu.compile import compile_object, load_object
+from tenon.runtime.cpu.compile import compile_object
 from tenon.runtime.cpu.llvm_lock import LINKING, beside_others
+from tenon.runtime.cpu.load import load_object
 from tenon.runtime.switch_interval import quick_switches
 
 pytestmark = [

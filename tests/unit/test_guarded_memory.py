@@ -17,8 +17,10 @@ from test_random_programs import assert_agrees, compiled, examples
 import tenon
 from tenon.runtime import executables
 from tenon.runtime.cpu.addresses import addresses
-from tenon.runtime.cpu.compile import compile_object, entry_point, load_objects
+from tenon.runtime.cpu.compile import compile_object
 from tenon.runtime.cpu.guarded_memory import GuardedMemory, MemoryCheckError, guarded
+from tenon.runtime.cpu.load import entry_point
+from tenon.runtime.cpu.program import load_program
 from tenon.runtime.executables import CpuExecutable
 from tenon.runtime.knobs import knobs
 
@@ -48,7 +50,7 @@ define void @main(ptr %buffers) {{
 def run_planted(body: str) -> np.ndarray:
     """Run `body` on an input of 10 f32, a result of 10 f32, an arena of 100 bytes and a panel of as many."""
     code = compile_object(PLANTED.format(body=body), optimization=0)
-    loaded = load_objects([code], scratch=guarded().scratch_functions())
+    loaded = load_program([code], scratch=guarded().scratch_functions())
     x, y = np.arange(10, dtype=F32), np.zeros(10, F32)
     entry = entry_point(loaded.entry())
     guarded().call("planted", entry, [x], (), [y], (), guarded().aligned(100, "arena"))

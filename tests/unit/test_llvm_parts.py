@@ -15,9 +15,11 @@ from loop_programs import parse
 import tenon
 from tenon.lowering.llvm.emit_llvm import ModuleEmitter, emit_llvm
 from tenon.runtime.cpu import compile_parallel as parallel_code
-from tenon.runtime.cpu.compile import entry_point, host_target, load_objects, native_assembly
+from tenon.runtime.cpu.compile import host_target, native_assembly
 from tenon.runtime.cpu.compile_parallel import ObjectCompiler, Workers
 from tenon.runtime.cpu.llvm_parts import split
+from tenon.runtime.cpu.load import entry_point
+from tenon.runtime.cpu.program import load_program
 from tenon.runtime.lower import dots, lower_by_function
 
 
@@ -123,7 +125,7 @@ def test_parts_that_are_compiled_apart_run_as_one(objects):
     x, y = (random.standard_normal((rows, MANY[1]), np.float32) for rows in MANY)
     found, arena = np.zeros_like(x), np.zeros(1 << 20, np.uint8)
     arena = arena[-arena.ctypes.data % 64 :]
-    code = load_objects(objects, host_target())
+    code = load_program(objects, host_target())
     entry_point(code.entry())((ctypes.c_void_p * 4)(*[array.ctypes.data for array in (x, y, found, arena)]))
     expected = x.astype(np.float64)
     for _ in range(3):
@@ -179,7 +181,7 @@ def test_functions_that_read_variables_are_compiled_where_these_are_defined():
     codes = _compiled(parse(VARIABLES), 2)
     assert len(codes) == 3
     x, y = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
-    code = load_objects(codes, host_target())
+    code = load_program(codes, host_target())
     entry_point(code.entry())((ctypes.c_void_p * 2)(x.ctypes.data, y.ctypes.data))
     np.testing.assert_array_equal(y, [2, 6, 10, 14])
 
@@ -232,7 +234,7 @@ def test_programs_are_compiled_when_the_main_thread_has_ended():
 import threading
 import numpy as np
 import tenon
-from tenon.runtime import parallel_code
+from tenon.runtime.cpu import compile_parallel as parallel_code
 parallel_code.ObjectCompiler.__init__.__defaults__ = (4,)
 def late():
     threading.main_thread().join()

@@ -13,7 +13,8 @@ import pytest
 
 from tenon.runtime.cpu import addresses as addresses_module
 from tenon.runtime.cpu.addresses import addresses
-from tenon.runtime.cpu.compile import compile_object, entry_point, load_object
+from tenon.runtime.cpu.compile import compile_object
+from tenon.runtime.cpu.load import entry_point, load_object
 
 STORE = """
 define void @main(ptr %buffers) {

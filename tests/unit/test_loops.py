@@ -483,11 +483,12 @@ class TestCompiled:
     @pytest.mark.parametrize("vector_bits", [0, 512])
     def test_kernels_compiled_together(self, vector_bits: int) -> None:
         from tenon.lowering.llvm.emit_llvm import emit_llvm
-        from tenon.runtime.cpu.compile import compile_object, load_object
+        from tenon.runtime.cpu.compile import compile_object
+        from tenon.runtime.cpu.program import load_program
 
         names = [name for name in CASES if name != "empty"]
         module = to_loops(parse("".join(KERNELS) + self.main(names)), vector_bits)
-        code = load_object(compile_object(emit_llvm(module), optimization=1))
+        code = load_program([compile_object(emit_llvm(module), optimization=1)])
         inputs = [array for name in names for array in CASES[name][0]]
         expected = [array for name in names for array in CASES[name][1]]
         results = [np.zeros_like(array) for array in expected]
