@@ -217,9 +217,9 @@ def is_onnx(file: str) -> bool:
 
 def import_model(file: str, device: str = "cpu") -> Any:
     """The model in an ONNX file."""
-    from tenon.onnx.model import load
+    import tenon
 
-    return load(file, device=device)
+    return tenon.onnx.load(file, device=device)
 
 
 def fit_inputs(model: Any, given: Sequence[np.ndarray[Any, Any]]) -> list[Any]:

@@ -1,13 +1,15 @@
-"""The folders are layers: each imports only those to its left, and lowering and runtime never name a single op.
+"""The folders are layers: each imports only those to its left, and lowering and runtime never name a single op. No
+modules import each other in a circle.
 
-The sources are read, not imported: what an import inside a function or a loader string would do counts as well.
+The sources are read, not imported: what an import inside a function, one for types alone or a loader string would do
+counts as well.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -25,12 +27,14 @@ def sources(folder: str) -> list[Path]:
 
 
 def module_name(path: Path) -> str:
+    """The name of a source file's module; a package's ends with `__init__`, as one that is imported does not."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts if parts[0] == FRONT_DOOR else ("tenon", *parts))
 
 
 def imported_modules(tree: ast.AST, module: str) -> Iterator[tuple[int, str]]:
-    """Line and absolute name of every module that is imported, wherever and however."""
+    """Line and absolute name of every module that is imported, or that something is imported from, wherever and
+    however."""
     for node in ast.walk(tree):
         match node:
             case ast.Import():
@@ -58,6 +62,39 @@ def forbidden_imports(tree: ast.AST, module: str, layer: str) -> list[tuple[int,
         return package == "tenon" and (folder if folder in LAYERS else FRONT_DOOR) not in allowed
 
     return [(line, name) for line, name in imported_modules(tree, module) if is_forbidden(name)]
+
+
+def import_graph(sources: Mapping[str, ast.AST]) -> dict[str, set[str]]:
+    """For each of the modules, by name, which of them it imports; `from package import module` imports the module."""
+    known = {name.removesuffix(".__init__"): name for name in sources}
+    graph: dict[str, set[str]] = {}
+    for module, tree in sources.items():
+        names = {name for _, name in imported_modules(tree, module)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                base = ".".join(module.split(".")[: -node.level]) if node.level else ""
+                package = ".".join(filter(None, (base, node.module)))
+                members = {f"{package}.{alias.name}" for alias in node.names}
+                names |= members
+                if members <= known.keys():
+                    names.discard(package)
+        graph[module] = {known[name] for name in names if name in known} - {module}
+    return graph
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """The groups of modules that reach each other."""
+    reached: dict[str, set[str]] = {}
+    for start in graph:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            new = graph[waiting.pop()] - seen
+            seen |= new
+            waiting += new
+        reached[start] = seen
+    groups = {tuple(sorted(other for other in reached[one] if one in reached[other])) for one in graph}
+    return [list(group) for group in sorted(groups) if group]
 
 
 def op_definitions(tree: ast.AST) -> Iterator[tuple[str, str]]:
@@ -122,6 +159,35 @@ def test_no_op_is_named(layer: str) -> None:
         for line, what in named_ops(ast.parse(path.read_text()), classes, names)
     ]
     assert not violations, "\n".join(violations)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    trees = {module_name(path): ast.parse(path.read_text()) for top in (*LAYERS, FRONT_DOOR) for path in sources(top)}
+    found = circles(import_graph(trees))
+    assert not found, "\n".join(map(", ".join, found))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_circle"),
+    [
+        ("from tenon.dialects.b import f", "from tenon.dialects.a import g", True),
+        ("from tenon.dialects.b import f", "def f():\n    from tenon.dialects.a import g", True),
+        ("from tenon.dialects.b import f", "if TYPE_CHECKING:\n    from tenon.dialects.a import G", True),
+        ("from tenon.dialects.b import f", "from tenon.dialects import a", True),
+        ("from tenon.dialects.b import f", "from . import a", True),
+        ("from tenon.dialects.b import f", "from .a import g", True),
+        ("import tenon.dialects.b", "import_module('tenon.dialects.a')", True),
+        ("from tenon.dialects.b import f", "from tenon.dialects import c", True),
+        ("from tenon.dialects.b import f", "import xdsl", False),
+        ("from tenon.dialects.b import f", "'a text about tenon.dialects.a'", False),
+    ],
+)
+def test_what_counts_as_a_circle(first: str, second: str, is_circle: bool) -> None:
+    package = "from tenon.dialects.a import g as c"
+    modules = {"tenon.dialects.__init__": package, "tenon.dialects.a": first, "tenon.dialects.b": second}
+    found = circles(import_graph({name: ast.parse(source) for name, source in modules.items()}))
+    assert bool(found) is is_circle
+    assert not found or {"tenon.dialects.a", "tenon.dialects.b"} <= set(found[0])
 
 
 def test_ops_are_found() -> None:
