@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tenon.passes.machine import GENERIC, Gpu, Machine
+
 
 @dataclass(frozen=True, slots=True)
 class LoweringOptions:
     """What is known of the target, and what is chosen for it."""
 
-    vector_bits: int
-    """The width of vector registers; 0: scalar loops, as for a GPU."""
-    cache: int | None = None
-    """The size of the last level of the caches in bytes, where it is known."""
-    scaling: bool = False
-    """Whether one instruction multiplies by a power of two; an option of `expand-math`."""
-    multiply_add: bool = True
-    """Whether it has fused multiply-adds; an option of `expand-math`."""
-    dots: tuple[str, ...] = ()
-    """The elements, as `schedule` takes them, of which the target has dot products."""
+    machine: Machine = GENERIC
+    """The processor that runs the loops."""
+    gpu: Gpu | None = None
+    """The GPU that runs them in its place: each of its threads computes one element, or shares a row."""
     tuning: str = ""
     """The options of `schedule` that name a tuning record and the processor."""
     exact_math: str = ""

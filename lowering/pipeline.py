@@ -15,6 +15,7 @@ from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.families.control_flow import ControlFlowOp
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.options import LoweringOptions
+from tenon.passes.machine import GENERIC, Machine
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
 from tenon.passes.pipeline import TENSOR_PIPELINE
 from tenon.passes.verification import Verification
@@ -59,37 +60,62 @@ class Stage:
 
 def stages(options: LoweringOptions) -> tuple[Stage, ...]:
     """The stages in order, with the passes that each is lowered by."""
-    bits = options.vector_bits
-    tensor_passes = TENSOR_PIPELINE if options.filtering else _without_filtering(TENSOR_PIPELINE)
-    hidden = ("skip-hidden",) if bits and options.skipping else ()
-    dots = f"dots={','.join(options.dots)}" if options.dots else ""
-    schedule = _spec("schedule", f"vector-bits={bits}", dots, options.tuning)
-    updates = _spec("vectorize-updates", f"vector-bits={bits}")
-    stream_stores = _spec("stream-stores", "" if options.cache is None else f"cache={options.cache}")
-    exact = f"exact={options.exact_math}" if options.exact_math else ""
-    multiply_add = "" if options.multiply_add else "multiply-add=false"
-    expand_math = _spec("expand-math", exact, "scaling=true" if options.scaling else "", multiply_add)
-    interleave = _spec("interleave-chains", "" if bits >= 512 else "registers=8")
+    machine, on_gpu = options.machine, options.gpu is not None
+    schedule = "schedule{vector-bits=0}" if on_gpu else _spec("schedule", _machine(machine), options.tuning)
     return (
         # The ops as they were traced.
-        Stage("tensor", tensor_passes if bits else _for_scalar_loops(tensor_passes)),
+        Stage("tensor", _tensor_passes(options)),
         # Fusion groups are kernels.
         Stage("fused", ("convert-tensor-to-structured", "fuse-structured")),
         # Every op is a linalg.generic on tensors.
         Stage("structured", ("erase-narrow-types", "bufferize")),
         # Tensors are buffers in one arena.
-        Stage("buffered", (schedule, *hidden, "convert-structured-to-loops")),
-        # Kernels are loops over vectors and scalars.
         Stage(
-            "loops",
+            "buffered",
             (
-                *(updates, "separate-rows", "prefetch-rows", stream_stores),
-                *("parallelize", "block-sums", expand_math, interleave, "mark-final"),
-            )
-            if bits
-            else (),
+                schedule,
+                *(("skip-hidden",) if options.skipping and not on_gpu else ()),
+                _spec("convert-structured-to-loops", _machine(machine)),
+            ),
         ),
+        # Kernels are loops over vectors and scalars.
+        Stage("loops", () if on_gpu else _loop_passes(machine, options.exact_math)),
     )
+
+
+def _loop_passes(machine: Machine, exact_math: str) -> tuple[str, ...]:
+    exact = f"exact={exact_math}" if exact_math else ""
+    return (
+        _spec("vectorize-updates", _differing("vector-bits", machine.vector_bits, GENERIC.vector_bits)),
+        "separate-rows",
+        _spec(
+            "prefetch-rows",
+            _differing("least", machine.l2, GENERIC.l2),
+            _differing("ahead", machine.page, GENERIC.page),
+        ),
+        _spec("stream-stores", f"cache={machine.l3}", _differing("line", machine.line, GENERIC.line)),
+        "parallelize",
+        "block-sums",
+        _spec(
+            "expand-math",
+            exact,
+            _differing("scaling", machine.scaling, GENERIC.scaling),
+            _differing("multiply-add", machine.multiply_add, GENERIC.multiply_add),
+        ),
+        _spec("interleave-chains", _differing("registers", machine.registers // 2, GENERIC.registers // 2)),
+        "mark-final",
+    )
+
+
+def _machine(machine: Machine) -> str:
+    """The option `machine` of a pass."""
+    text = machine.text()
+    return f'machine="{text}"' if text else ""
+
+
+def _differing(name: str, value: int, default: int) -> str:
+    """An option of a pass, if it is not what it is by default."""
+    return f"{name}={str(value).lower()}" if value != default else ""
 
 
 def _spec(name: str, *options: str) -> str:
@@ -98,16 +124,19 @@ def _spec(name: str, *options: str) -> str:
     return f"{name}{{{given}}}" if given else name
 
 
-def _for_scalar_loops(passes: Sequence[str]) -> tuple[str, ...]:
-    """Scalar loops have no register tiles, so that nothing is won when a contraction shares loops; where they are the
-    threads of a GPU, a row is work for many. Programs for GPUs are launched with all of their arguments."""
-    left_out = ("recompute", "split-frozen")
-    changed = {"fuse": "fuse{contractions=false}", "decompose": "decompose{serial-rows=false}"}
-    return tuple([changed.get(name, name) for name in passes if name not in left_out])
+def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
+    """The passes on tensors, with what they are told of the target.
 
-
-def _without_filtering(passes: Sequence[str]) -> tuple[str, ...]:
-    return tuple([f"{name}{{filtering=false}}" if name in ("layout", "canonicalize") else name for name in passes])
+    Scalar loops have no register tiles, so that nothing is won when a contraction shares loops; where they are the
+    threads of a GPU, a row is work for many. Programs for GPUs are launched with all of their arguments.
+    """
+    filtering = "" if options.filtering else "filtering=false"
+    told = {"layout": (filtering,), "canonicalize": (filtering,), "fuse": (_machine(options.machine),)}
+    left_out: tuple[str, ...] = ()
+    if options.gpu is not None:
+        told |= {"fuse": ("contractions=false",), "decompose": ("serial-rows=false",)}
+        left_out = ("recompute", "split-frozen")
+    return tuple([_spec(name, *told.get(name, ())) for name in TENSOR_PIPELINE if name not in left_out])
 
 
 def stage_of(module: ModuleOp) -> str:

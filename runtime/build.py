@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.runtime.arguments.interface import Interface
-from tenon.runtime.lower import dots, lower_module, map_to_grid
+from tenon.runtime.lower import lower_module, machine, map_to_grid
 
 
 def build(module: ModuleOp, target: str) -> dict[str, bytes]:
@@ -30,7 +30,7 @@ def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
 
     lower_module(module, "cpu")
     target = host_target()
-    source = emit_llvm(module, native_f16=target.native_f16, dots=dots("cpu"))
+    source = emit_llvm(module, native_f16=target.native_f16, dots=machine().dots)
     products = {
         "main.loops.mlir": f"{module!s}\n".encode(),
         "main.ll": source.encode(),

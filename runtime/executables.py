@@ -137,7 +137,7 @@ def _tuning_key(device: str) -> str:
         return ""
     from tenon.runtime.cpu.tuning import digest
 
-    return f" {digest(device, lower.vector_bits(device))}"
+    return f" {digest(device, lower.machine().vector_bits)}"
 
 
 def _made(key: str, make: Callable[[], Mapping[str, bytes]], use: Callable[[Mapping[str, bytes]], _Made]) -> _Made:
@@ -352,7 +352,7 @@ def _begin_for_cpu(module: ModuleOp, name: str, workers: Workers) -> Interface:
 
     target = host_target()
     functions = lower.lower_by_function(module, "cpu", name)
-    emitter = ModuleEmitter(module, native_f16=target.native_f16, dots=lower.dots("cpu"))
+    emitter = ModuleEmitter(module, native_f16=target.native_f16, dots=lower.machine().dots)
     compiler = ObjectCompiler(module, emitter, target, workers)
     for function in functions:
         compiler.add(function)

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from xdsl.context import Context
@@ -18,7 +19,8 @@ from xdsl.dialects.func import FuncOp
 
 from tenon.dialects.definition.traits import DeviceOnly
 from tenon.lowering.options import LoweringOptions
-from tenon.runtime.cpu.processor_caches import last_level_cache
+from tenon.passes.machine import GENERIC, GPU, Machine
+from tenon.runtime.cpu.processor_caches import known_sizes
 from tenon.runtime.knobs import knobs
 from tenon.runtime.store.files import write_file
 
@@ -49,55 +51,35 @@ def new_context() -> Context:
     return ctx
 
 
-def vector_bits(device: str) -> int:
-    """The width of the vector registers that loops are written for; 0 where each thread computes one element."""
-    if device == "cuda":
-        return 0
-    if knobs.vector_bits is not None:
-        return knobs.vector_bits
+def machine() -> Machine:
+    """The processor that code is compiled for: this one, as far as the knobs leave it so. Of its caches, those that the
+    system tells; the others are as in `GENERIC`."""
     from tenon.runtime.cpu.compile import host_target
 
-    return host_target().vector_bits
+    target = host_target()
+    known = replace(
+        GENERIC,
+        vector_bits=target.vector_bits,
+        registers=target.registers,
+        scaling=target.native_scaling,
+        multiply_add=target.multiply_add,
+        dots=tuple([name for name in target.dots if name != "bf16" or knobs.bf16_dots]),
+        **known_sizes(),
+    )
+    return known if knobs.vector_bits is None else known.with_vectors(knobs.vector_bits)
 
 
 def options(device: str) -> LoweringOptions:
     """What the device and the knobs tell the passes."""
+    on_gpu = device == "cuda"
     return LoweringOptions(
-        vector_bits=vector_bits(device),
-        cache=last_level_cache(),
-        scaling=_native_scaling(device),
-        multiply_add=_multiply_add(device),
-        dots=dots(device),
+        machine=GENERIC if on_gpu else machine(),
+        gpu=GPU if on_gpu else None,
         tuning=tuning_options(device),
         exact_math=knobs.exact_math,
         filtering=knobs.minimal_filtering,
         skipping=knobs.skip_hidden,
     )
-
-
-def _native_scaling(device: str) -> bool:
-    if device == "cuda":
-        return False
-    from tenon.runtime.cpu.compile import host_target
-
-    return host_target().native_scaling
-
-
-def _multiply_add(device: str) -> bool:
-    if device == "cuda":
-        return True
-    from tenon.runtime.cpu.compile import host_target
-
-    return host_target().multiply_add
-
-
-def dots(device: str) -> tuple[str, ...]:
-    """The elements of whose groups the device computes dot products, as far as `TENON_BF16_DOTS` leaves it so."""
-    if device == "cuda":
-        return ()
-    from tenon.runtime.cpu.compile import host_target
-
-    return tuple([name for name in host_target().dots if name != "bf16" or knobs.bf16_dots])
 
 
 def tuning_options(device: str) -> str:
@@ -106,7 +88,7 @@ def tuning_options(device: str) -> str:
         return ""
     from tenon.runtime.cpu.tuning import options
 
-    return options(device, vector_bits(device))
+    return options(device, machine().vector_bits)
 
 
 def check_device(module: ModuleOp, device: str) -> None:

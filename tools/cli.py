@@ -445,7 +445,7 @@ def tune_(file: str, output: Path | None, seconds: float) -> None:
     from tenon.lowering.schedules.tuning_record import TuningRecord
     from tenon.runtime.cpu.compile import host_target
     from tenon.runtime.cpu.tuning import processor_name
-    from tenon.runtime.lower import vector_bits
+    from tenon.runtime.lower import machine
     from tenon.runtime.store.files import write_file
     from tenon.tools.tune import Outcome, tune
 
@@ -458,7 +458,7 @@ def tune_(file: str, output: Path | None, seconds: float) -> None:
         raise ValueError(f"{path}: there is no folder {path.parent}")
     record = TuningRecord.read(path) if path.exists() else TuningRecord()
     module = import_model(file).trace().module if is_onnx(file) else read_module(file)
-    processor = processor_name(host_target(), vector_bits("cpu"))
+    processor = processor_name(host_target(), machine().vector_bits)
     record.processors.setdefault(processor, {}).update(tune(module, seconds, report))
     write_file(path, record.text())
     click.echo(str(path))

@@ -29,9 +29,10 @@ from tenon.lowering.schedules.schedule import decide
 from tenon.lowering.schedules.steps import Schedule
 from tenon.lowering.schedules.strips import write_strips
 from tenon.lowering.schedules.tuning_record import Decision, Decisions, described, kernel_key
+from tenon.passes.machine import Machine
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.knobs import knobs
-from tenon.runtime.lower import dots, new_context, vector_bits
+from tenon.runtime.lower import machine, new_context
 
 LEAST_GAIN = 1.03
 """Below this a difference may be chance."""
@@ -51,8 +52,7 @@ def kernels_to_tune(module: ModuleOp) -> dict[str, func.FuncOp]:
 
     Kernels whose sizes are known at launch only are left out.
     """
-    bits = vector_bits("cpu")
-    order = stages(LoweringOptions(bits, filtering=knobs.minimal_filtering))
+    order = stages(LoweringOptions(machine(), filtering=knobs.minimal_filtering))
     names = [stage.name for stage in order]
     if stage_of(module) == "loops":
         raise ValueError("the program is at the stage of loops, where schedules are decided already")
@@ -149,11 +149,11 @@ class Outcome:
     decision: Decision | None
 
 
-def _neighbours(kernel: Kernel, plan: Plan, bits: int) -> list[Plan]:
+def _neighbours(kernel: Kernel, plan: Plan, processor: Machine) -> list[Plan]:
     schedules, strips = plan
     found: list[Plan] = []
     for number, statement in enumerate(kernel.statements):
-        for schedule in neighbours(statement, schedules[number], bits):
+        for schedule in neighbours(statement, schedules[number], processor):
             found.append(((*schedules[:number], schedule, *schedules[number + 1 :]), strips))
     return [*found, *[(schedules, tuple(other)) for other in other_strips(strips)]]
 
@@ -161,8 +161,8 @@ def _neighbours(kernel: Kernel, plan: Plan, bits: int) -> list[Plan]:
 def tune_kernel(function: func.FuncOp, seconds: float) -> Outcome:
     """Search for a faster plan for about `seconds`."""
     kernel = read_kernel(function)
-    bits = vector_bits("cpu")
-    schedules, strips = decide(kernel, bits, dots("cpu"))
+    processor = machine()
+    schedules, strips = decide(kernel, processor)
     default: Plan = (tuple(schedules), None if strips is None else tuple(strips))
     first = _compiled(function, default)
     arrays = _arguments(first)
@@ -173,7 +173,7 @@ def tune_kernel(function: func.FuncOp, seconds: float) -> Outcome:
     improving = base >= LEAST_SECONDS
     while improving:
         improving = False
-        for plan in _neighbours(kernel, chosen, bits):
+        for plan in _neighbours(kernel, chosen, processor):
             if plan in seen or time.perf_counter() > end:
                 continue
             seen.add(plan)

@@ -21,9 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import numpy_dtype
-
-ARENA_ALIGNMENT = 64
-"""Every planned buffer starts at a multiple of this many bytes: a cache line, and the widest vector."""
+from tenon.passes.machine import ALIGNMENT
 
 Interval = tuple[int, int]
 """First and last position, both included."""
@@ -102,7 +100,7 @@ class MemoryPlan:
         return "\n".join([*rows, f"peak {self.peak_bytes} bytes, lower bound {self.lower_bound} bytes"])
 
 
-def plan_memory(lifetimes: Sequence[Lifetime], alignment: int = ARENA_ALIGNMENT) -> MemoryPlan:
+def plan_memory(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> MemoryPlan:
     """Give each buffer an offset, a multiple of `alignment`, such that buffers that are live together do not overlap.
 
     One after another, each into the smallest gap that fits (best fit), largest first: the greedy-by-size of Pisarchyk

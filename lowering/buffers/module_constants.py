@@ -6,7 +6,7 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute
 
-from tenon.lowering.buffers.memory_plan import ARENA_ALIGNMENT
+from tenon.passes.machine import ALIGNMENT
 
 
 class ModuleConstants:
@@ -32,7 +32,7 @@ class ModuleConstants:
                 "type": type_,
                 "initial_value": value,
                 "constant": UnitAttr(),
-                "alignment": IntegerAttr(ARENA_ALIGNMENT, i64),
+                "alignment": IntegerAttr(ALIGNMENT, i64),
             }
         )
         assert self._first is not None

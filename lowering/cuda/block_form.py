@@ -28,12 +28,13 @@ from tenon.lowering.loop_ir.nests import (
     serialize,
     serialize_all,
 )
+from tenon.passes.machine import GPU
 
 X = gpu.DimensionAttr(gpu.DimensionEnum.X)
-WARP_SIZE = 32
+WARP_SIZE = GPU.warp
 SHARED_MEMORY = IntegerAttr(3, i64)
-ALIGNMENT = 16  # of scratch: the widest access of a thread
-SHARED_BYTES = 40 * 1024  # of the 48 KiB that need no opt-in; the rest is for the slots of `gpu.all_reduce`
+ALIGNMENT = GPU.access  # of scratch
+SHARED_BYTES = GPU.shared * 5 // 6  # the rest is for the slots of `gpu.all_reduce`
 
 ScratchOp = memref.AllocaOp | memref.AllocOp
 ViewOp = memref.CollapseShapeOp | memref.ExpandShapeOp | memref.CastOp | memref.ViewOp

@@ -37,13 +37,13 @@ from tenon.lowering.loop_ir.nests import (
     parallel_domain,
     serialize_all,
 )
+from tenon.passes.machine import GPU
 
-THREADS = 256
-LARGEST_BLOCK = 1024
-FEW_BLOCKS = 128  # fewer blocks than this leave multiprocessors idle, so each block gets more threads
-LOCAL_BYTES = 256 * 1024  # of the 512 KiB that one thread can address
+THREADS = GPU.largest_block // 4  # of a block, so that several of them share a multiprocessor
+FEW_BLOCKS = GPU.multiprocessors  # fewer leave some idle, so each block gets more threads
+LOCAL_BYTES = GPU.local // 2
 
-SMALL_SCRATCH, LARGE_SCRATCH = 256, 1024
+SMALL_SCRATCH, LARGE_SCRATCH = 256, 1024  # bytes that make a block a choice, and the only one
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def map_to_blocks(
     """One block per iteration of `outer`; returns the number of blocks and of threads in each."""
     entry = function.body.block
     work = shared_work(outer.body.block if outer is not None else entry)
-    largest = LARGEST_BLOCK if rows.size < FEW_BLOCKS else THREADS
+    largest = GPU.largest_block if rows.size < FEW_BLOCKS else THREADS
     threads = min(largest, max(WARP_SIZE, 1 << (work - 1).bit_length())) if work else 1
     block_id = None
     if outer is not None:

@@ -19,9 +19,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tenon.dialects.types.size import Size, is_at_most
 from tenon.lowering.llvm.types import byte_size, llvm_type
-
-BUFFER_ALIGNMENT = 64
-"""Alignment in bytes of the arena, of constants and of stack slots."""
+from tenon.passes.machine import ALIGNMENT
 
 _KEEPS_START = frozenset({"memref.cast", "memref.collapse_shape", "memref.expand_shape", "memref.assume_alignment"})
 _MOVES = frozenset({"memref.reinterpret_cast", "memref.subview"})
@@ -94,7 +92,7 @@ def _add_call(facts: dict[tuple[str, int], PointerFacts], call: CallOp, roots: d
     for number, memory in memories.items():
         overlaps = any(memory.overlaps(other) for rival, other in memories.items() if rival != number)
         key = (callee.root_reference.data, number)
-        known = facts.setdefault(key, PointerFacts(True, BUFFER_ALIGNMENT))
+        known = facts.setdefault(key, PointerFacts(True, ALIGNMENT))
         known.noalias = known.noalias and not overlaps
         known.alignment = gcd(known.alignment, memory.alignment)
 
@@ -119,7 +117,7 @@ def memory_of(value: SSAValue, roots: dict[SSAValue, object]) -> Memory:
     if isinstance(value, BlockArgument):
         is_arena = value in roots and value.type.element_type.name == "integer_type" and _is_last_argument(value)
         size = byte_size(value.type) if value in roots else 1
-        return Memory(roots.get(value), 0, size, BUFFER_ALIGNMENT if is_arena else natural)
+        return Memory(roots.get(value), 0, size, ALIGNMENT if is_arena else natural)
     assert isinstance(owner, Operation)
     if isinstance(owner, ViewOp):
         return _memory_of_view(owner, memory_of(owner.source, roots), natural)
@@ -129,9 +127,9 @@ def memory_of(value: SSAValue, roots: dict[SSAValue, object]) -> Memory:
         source = memory_of(owner.operands[0], roots)
         return Memory(source.root, source.start, source.end, gcd(source.alignment, natural))
     if isinstance(owner, GetGlobalOp):
-        return Memory(owner.name_.root_reference.data, 0, byte_size(value.type), BUFFER_ALIGNMENT)
+        return Memory(owner.name_.root_reference.data, 0, byte_size(value.type), ALIGNMENT)
     if isinstance(owner, AllocOp | AllocaOp):
-        return Memory(owner, 0, byte_size(value.type), BUFFER_ALIGNMENT)
+        return Memory(owner, 0, byte_size(value.type), ALIGNMENT)
     return Memory(None, 0, 1, natural)
 
 

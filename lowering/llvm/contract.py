@@ -17,11 +17,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tenon.dialects.upstream.vector_contract import VectorContractOp
 from tenon.lowering.llvm.function import FunctionWriter, Handler
 from tenon.lowering.llvm.types import LlvmType
+from tenon.passes.machine import VECTOR_BITS
 
 CONTRACT_HANDLERS: dict[str, Handler] = {}
-
-REGISTERS = (128, 256, 512)
-"""Bits of the accumulators that a dot product takes."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ def _fits(op: VectorContractOp, narrow: Attribute, instruction: _Instruction) ->
         narrow.element_type == instruction.element
         and op.acc.type.element_type == instruction.extended
         and depth * narrow.element_type.bitwidth == 32
-        and lanes * 32 in REGISTERS
+        and lanes * 32 in VECTOR_BITS
     )
 
 

@@ -28,7 +28,7 @@ from xdsl.dialects.memref import GlobalOp
 from xdsl.ir import Block
 
 from tenon.dialects.support.frozen_arguments import PREPARE
-from tenon.lowering.llvm.aliasing import BUFFER_ALIGNMENT, PointerFacts, pointer_attributes, pointer_facts
+from tenon.lowering.llvm.aliasing import PointerFacts, pointer_attributes, pointer_facts
 from tenon.lowering.llvm.arith import ARITH_HANDLERS
 from tenon.lowering.llvm.contract import CONTRACT_HANDLERS
 from tenon.lowering.llvm.control import CONTROL_HANDLERS, function_body
@@ -39,6 +39,7 @@ from tenon.lowering.llvm.threads import THREAD_HANDLERS
 from tenon.lowering.llvm.types import byte_size, byte_string, initial_bytes, llvm_type
 from tenon.lowering.llvm.vector import VECTOR_HANDLERS
 from tenon.lowering.loop_passes.mark_final import FINAL
+from tenon.passes.machine import ALIGNMENT
 
 HANDLERS: dict[str, Handler] = {
     **ARITH_HANDLERS,
@@ -144,7 +145,7 @@ def _global(op: GlobalOp) -> str:
         data *= size // len(data)
     data = data[:size]  # a splat of no elements still has one number
     initial = byte_string(data) if any(data) else "zeroinitializer"
-    alignment = max(BUFFER_ALIGNMENT, op.alignment.value.data if op.alignment is not None else 0)
+    alignment = max(ALIGNMENT, op.alignment.value.data if op.alignment is not None else 0)
     return f"@{op.sym_name.data} = internal {kind} [{size} x i8] {initial}, align {alignment}"
 
 

@@ -16,11 +16,12 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from tenon.lowering.llvm.aliasing import BUFFER_ALIGNMENT, PointerFacts, memory_of, pointer_attributes
+from tenon.lowering.llvm.aliasing import PointerFacts, memory_of, pointer_attributes
 from tenon.lowering.llvm.control import CONTROL_HANDLERS
 from tenon.lowering.llvm.function import FunctionWriter, Handler, braces
 from tenon.lowering.llvm.types import I64, POINTER, LlvmType
 from tenon.lowering.loop_passes.cut_loops import THREADS
+from tenon.passes.machine import ALIGNMENT
 
 _PARALLEL_FOR = "tenon_parallel_for"
 _serial_loop = CONTROL_HANDLERS["scf.parallel"]
@@ -114,7 +115,7 @@ def _bytes(value_type: LlvmType) -> int:
 
 
 def _alignment(value_type: LlvmType) -> int:
-    return min(1 << (_bytes(value_type) - 1).bit_length(), BUFFER_ALIGNMENT)
+    return min(1 << (_bytes(value_type) - 1).bit_length(), ALIGNMENT)
 
 
 def _free_values(loop: scf.ParallelOp) -> list[SSAValue]:

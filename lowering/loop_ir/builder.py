@@ -22,6 +22,7 @@ from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import SizeValues, size_arguments
 from tenon.dialects.upstream.vector_arith import VectorArith
 from tenon.lowering.loop_passes.cut_loops import BESIDE, is_pure
+from tenon.passes.machine import GENERIC, Machine
 
 INDEX = IndexType()
 
@@ -118,9 +119,10 @@ class Span:
 
 
 class LoopBuilder:
-    """Appends loop IR to `entry`, a block that other code may have begun to fill."""
+    """Appends loop IR for a `machine` to `entry`, a block that other code may have begun to fill."""
 
-    def __init__(self, entry: Block) -> None:
+    def __init__(self, entry: Block, machine: Machine = GENERIC) -> None:
+        self.machine = machine
         self._blocks = [entry]
         self._levels = {entry: 0}
         self._pure: list[dict[object, SSAValue]] = [{}]

@@ -35,6 +35,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tenon.dialects.upstream.prefetch import PrefetchOp
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.statement import root_of
+from tenon.passes.machine import GENERIC
 
 LEAST = 8
 """Ops of a chain; shorter ones are over before the next begins."""
@@ -50,7 +51,7 @@ class InterleaveChainsPass(FunctionPass):
 
     name = "interleave-chains"
 
-    registers: int = 16
+    registers: int = GENERIC.registers // 2
 
     def change(self, module: ModuleOp) -> Change:
         if self.registers < 1:

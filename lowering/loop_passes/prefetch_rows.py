@@ -12,7 +12,7 @@ number was loaded (gather, scatter, an embedding) it does not, so that each firs
       %p = memref.load %rows[%i]                             %p = memref.load %rows[%i]
       %v = vector.load %x[%p, %j]                            %v = vector.load %x[%p, %j]
 
-The row that is asked for is `AHEAD` bytes of rows away, but at least one row and `MOST_ROWS` at most. Only loops that
+The row that is asked for is `ahead` bytes of rows away, but at least one row and `MOST_ROWS` at most. Only loops that
 run over consecutive numbers are looked at, only vectors are prefetched, and only from buffers of `least` bytes or more:
 smaller ones are in the caches anyway. The number of the row has to follow from the loop's own index, from loads out of
 what the loop does not write, and from values that do not change in the loop.
@@ -35,11 +35,10 @@ from tenon.lowering.buffers.memory_plan import buffer_bytes
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.statement import root_of, touched_buffers
 from tenon.lowering.loop_ir.nests import constant_int, index_constant
-
-AHEAD = 4096
-"""Bytes of rows between what is read and what is asked for."""
+from tenon.passes.machine import GENERIC
 
 MOST_ROWS = 16
+"""Prefetches that are on their way at the same time: processors follow about as many."""
 
 LOCALITY = 3
 """To the nearest cache."""
@@ -49,15 +48,19 @@ _LOADS = (vector.LoadOp, vector.MaskedLoadOp)
 
 @dataclass(frozen=True)
 class PrefetchRowsPass(FunctionPass):
-    """Prefetch rows at loaded numbers from buffers of `least` bytes or more; 0: none are."""
+    """Prefetch rows at loaded numbers from buffers of `least` bytes or more, which a core's cache cannot hold, `ahead`
+    bytes of rows before they are read; 0 for `least`: none are."""
 
     name = "prefetch-rows"
 
-    least: int = 1 << 20
+    least: int = GENERIC.l2
+    ahead: int = GENERIC.page
 
     def change(self, module: ModuleOp) -> Change:
         if self.least < 0:
             raise ValueError(f"prefetch-rows: least is {self.least}, expected at least 0")
+        if self.ahead < 1:
+            raise ValueError(f"prefetch-rows: ahead is {self.ahead}, expected at least 1")
         return self._prefetch
 
     def _prefetch(self, function: func.FuncOp) -> None:
@@ -65,7 +68,7 @@ class PrefetchRowsPass(FunctionPass):
         large = [load for load in loads if _is_large(load.base, self.least)]
         if not large or any(isinstance(inner, PrefetchOp) for inner in function.walk()):
             return
-        prefetches = _Prefetches()
+        prefetches = _Prefetches(self.ahead)
         for load in large:
             prefetches.add(load)
 
@@ -91,7 +94,8 @@ class _Row:
 class _Prefetches:
     """Adds prefetches to one kernel; what is asked for twice, and numbers of rows, are written once."""
 
-    def __init__(self) -> None:
+    def __init__(self, ahead: int) -> None:
+        self._ahead = ahead
         self._later: dict[SSAValue, SSAValue] = {}
         self._asked: set[tuple[SSAValue, ...]] = set()
 
@@ -105,7 +109,7 @@ class _Prefetches:
                 row = _row(access, index)
                 if row is None:
                     continue
-                self._later[index] = _later_row(row, index, _distance(access.base, dimension))
+                self._later[index] = _later_row(row, index, _distance(access.base, dimension, self._ahead))
             self._asked.add(place)
             indices = list(access.indices)
             indices[dimension] = self._later[index]
@@ -126,13 +130,13 @@ def _later_row(row: _Row, index: SSAValue, distance: int) -> SSAValue:
     return mapping[index]
 
 
-def _distance(buffer: SSAValue, dimension: int) -> int:
+def _distance(buffer: SSAValue, dimension: int, ahead: int) -> int:
     """How many rows ahead to ask, where `dimension` of the buffer is indexed by data."""
     assert isinstance(buffer.type, MemRefType)
     kind = buffer.type
     row = prod(size for size in kind.get_shape()[dimension + 1 :] if not isinstance(size, Size))
     row_bytes = row * buffer_bytes(MemRefType(kind.element_type, []))
-    return min(max(AHEAD // max(row_bytes, 1), 1), MOST_ROWS)
+    return min(max(ahead // max(row_bytes, 1), 1), MOST_ROWS)
 
 
 def _row(access: Operation, index: SSAValue) -> _Row | None:

@@ -39,9 +39,7 @@ from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.statement import root_of
 from tenon.lowering.llvm.types import byte_size, is_contiguous, llvm_type, strides_of
 from tenon.lowering.loop_ir.nests import constant_int, index_constant
-
-LINE = 64
-"""Bytes that leave for memory together."""
+from tenon.passes.machine import GENERIC
 
 LEAST_SHARE = 4
 
@@ -54,11 +52,14 @@ class StreamStoresPass(FunctionPass):
 
     name = "stream-stores"
 
-    cache: int = 1 << 25
+    cache: int = GENERIC.l3
+    line: int = GENERIC.line
 
     def change(self, module: ModuleOp) -> Change:
         if self.cache < 0:
             raise ValueError(f"stream-stores: cache is {self.cache}, expected at least 0")
+        if self.line < 1 or self.line & (self.line - 1):
+            raise ValueError(f"stream-stores: line is {self.line}, no power of two")
         calls = _calls(module) if self.cache else {}
 
         def stream(function: func.FuncOp) -> None:
@@ -67,7 +68,7 @@ class StreamStoresPass(FunctionPass):
             large = _large_results(function, self.cache // 2, calls.get(function.sym_name.data, ()))
             if large and not any(_is_streaming(inner) for inner in function.walk()):
                 for loop in list(function.body.block.ops):
-                    _stream(loop, large)
+                    _stream(loop, large, self.line)
 
         return stream
 
@@ -122,14 +123,14 @@ def _is_streaming(op: Operation) -> bool:
     return isinstance(hint, IntegerAttr) and hint.value.data != 0
 
 
-def _stream(loop: Operation, results: set[SSAValue]) -> None:
+def _stream(loop: Operation, results: set[SSAValue], line: int) -> None:
     """Give `loop`, which stands in a kernel's block, a version that streams what can be, for results that begin at a
     line."""
-    stores = _streamed(loop, results)
+    stores = _streamed(loop, results, line)
     if not stores or loop.results:
         return
     aligned = Builder(InsertPoint.before(loop))
-    condition = _begin_at_lines(aligned, dict.fromkeys(root_of(store.base) for store in stores))
+    condition = _begin_at_lines(aligned, dict.fromkeys(root_of(store.base) for store in stores), line)
     plain = loop.clone()
     branch = scf.IfOp(condition, [], Region(Block()), Region(Block()))
     aligned.insert(branch)
@@ -141,10 +142,10 @@ def _stream(loop: Operation, results: set[SSAValue]) -> None:
         store.attributes["alignment"] = IntegerAttr(_vector_bytes(store), i64)
 
 
-def _begin_at_lines(builder: Builder, buffers: Iterable[SSAValue]) -> SSAValue:
-    """Whether all of `buffers`, of which there is one at least, begin at a line."""
+def _begin_at_lines(builder: Builder, buffers: Iterable[SSAValue], size: int) -> SSAValue:
+    """Whether all of `buffers`, of which there is one at least, begin at a line of `size`."""
     condition: SSAValue | None = None
-    line, zero = index_constant(builder, LINE), index_constant(builder, 0)
+    line, zero = index_constant(builder, size), index_constant(builder, 0)
     for buffer in buffers:
         place = builder.insert(memref.ExtractAlignedPointerAsIndexOp.get(buffer)).aligned_pointer
         beyond = builder.insert(arith.RemUIOp(place, line)).result
@@ -154,14 +155,14 @@ def _begin_at_lines(builder: Builder, buffers: Iterable[SSAValue]) -> SSAValue:
     return condition
 
 
-def _streamed(loop: Operation, results: set[SSAValue]) -> list[vector.StoreOp]:
+def _streamed(loop: Operation, results: set[SSAValue], line: int) -> list[vector.StoreOp]:
     """The stores in `loop` that may stream."""
     groups: dict[object, list[vector.StoreOp]] = {}
-    divisors: dict[SSAValue, int] = {}
+    divisors = _Divisors(line)
     for op in loop.walk():
         if isinstance(op, vector.StoreOp) and root_of(op.base) in results and _is_aligned(op, divisors):
             groups.setdefault((op.parent, op.base, *op.indices[:-1]), []).append(op)
-    return [store for group in groups.values() if _fill_lines(group) for store in group]
+    return [store for group in groups.values() if _fill_lines(group, line) for store in group]
 
 
 def _vector_bytes(store: vector.StoreOp) -> int:
@@ -170,7 +171,7 @@ def _vector_bytes(store: vector.StoreOp) -> int:
     return lanes * llvm_type(store.vector.type.element_type).in_memory.bytes
 
 
-def _is_aligned(store: vector.StoreOp, divisors: dict[SSAValue, int]) -> bool:
+def _is_aligned(store: vector.StoreOp, divisors: _Divisors) -> bool:
     """Whether `store` is to a multiple of its size behind the start of the buffer."""
     kind = store.base.type
     assert isinstance(kind, MemRefType)
@@ -179,34 +180,39 @@ def _is_aligned(store: vector.StoreOp, divisors: dict[SSAValue, int]) -> bool:
         return False
     element = llvm_type(kind.element_type).in_memory.bytes
     strides = strides_of(kind)
-    return size <= LINE and all(
-        _divisor(index, divisors) * stride * element % size == 0
-        for index, stride in zip(store.indices, strides, strict=True)
+    return size <= divisors.most and all(
+        divisors.of(index) * stride * element % size == 0 for index, stride in zip(store.indices, strides, strict=True)
     )
 
 
-def _divisor(value: SSAValue, known: dict[SSAValue, int]) -> int:
-    """A power of two, `LINE` at most, that divides `value`."""
-    if value not in known:
-        known[value] = _find_divisor(value, known)
-    return known[value]
+class _Divisors:
+    """Powers of two, `most` at most, that divide indices."""
 
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._known: dict[SSAValue, int] = {}
 
-def _find_divisor(value: SSAValue, known: dict[SSAValue, int]) -> int:
-    number = constant_int(value)
-    if number is not None:
-        return min(number & -number, LINE) if number else LINE
-    owner = value.owner
-    if isinstance(owner, Block):
-        return min((_divisor(part, known) for part in _counted_by(owner, value)), default=1)
-    parts = [_divisor(operand, known) for operand in owner.operands if operand.type == value.type]
-    match owner:
-        case arith.AddiOp() | arith.SubiOp() | arith.MaxSIOp() | arith.MinSIOp() | arith.SelectOp():
-            return min(parts)
-        case arith.MuliOp():
-            return min(parts[0] * parts[1], LINE)
-        case _:
-            return 1
+    def of(self, value: SSAValue) -> int:
+        """One that divides `value`."""
+        if value not in self._known:
+            self._known[value] = self._find(value)
+        return self._known[value]
+
+    def _find(self, value: SSAValue) -> int:
+        number = constant_int(value)
+        if number is not None:
+            return min(number & -number, self.most) if number else self.most
+        owner = value.owner
+        if isinstance(owner, Block):
+            return min(map(self.of, _counted_by(owner, value)), default=1)
+        parts = [self.of(operand) for operand in owner.operands if operand.type == value.type]
+        match owner:
+            case arith.AddiOp() | arith.SubiOp() | arith.MaxSIOp() | arith.MinSIOp() | arith.SelectOp():
+                return min(parts)
+            case arith.MuliOp():
+                return min(parts[0] * parts[1], self.most)
+            case _:
+                return 1
 
 
 def _counted_by(block: Block, index: SSAValue) -> Sequence[SSAValue]:
@@ -219,10 +225,10 @@ def _counted_by(block: Block, index: SSAValue) -> Sequence[SSAValue]:
     return ()
 
 
-def _fill_lines(stores: Sequence[vector.StoreOp]) -> bool:
+def _fill_lines(stores: Sequence[vector.StoreOp], line: int) -> bool:
     """Whether neighbouring stores of a block fill lines, alone or with those of the next iteration."""
     size = sum(map(_vector_bytes, stores))
-    if size % LINE == 0:
+    if size % line == 0:
         return True
     last = stores[0].indices[-1] if stores[0].indices else None
     if last is None or not isinstance(last.owner, Block) or last.owner is not stores[0].parent:

@@ -30,6 +30,7 @@ from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.statement import DIVISIONS, element_type, root_of
 from tenon.lowering.loop_ir.builder import vector_op, vector_type
 from tenon.lowering.loop_ir.nests import constant_int, index_constant
+from tenon.passes.machine import GENERIC
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class VectorizeUpdatesPass(FunctionPass):
 
     name = "vectorize-updates"
 
-    vector_bits: int = 512
+    vector_bits: int = GENERIC.vector_bits
 
     def change(self, module: ModuleOp) -> Change:
         bits = self.vector_bits

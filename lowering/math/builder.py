@@ -37,6 +37,7 @@ from tenon.dialects.upstream.vector_arith import (
     element_type_of,
     with_element_type,
 )
+from tenon.passes.machine import VECTOR_BITS
 
 _NO_FLAGS = {"fastmath": arith.FastMathFlagsAttr("none")}
 _NO_OVERFLOW = {"overflowFlags": arith.IntegerOverflowAttr("none")}
@@ -45,9 +46,6 @@ _COMPARE_FLOATS = (
     *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
     *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
 )
-
-_SCALED_BITS = (128, 256, 512)
-"""The sizes of vectors that one instruction scales."""
 
 Operand = SSAValue | float | int
 
@@ -190,7 +188,7 @@ class ArithmeticBuilder:
     def scale(self, x: SSAValue, exponent: SSAValue) -> SSAValue:
         """x * 2^exponent, both f32 or both f64, rounded once; see `ScaleOp` for the limits"""
         width = element_width(x)
-        if self.scaling and (not isinstance(x.type, VectorType) or x.type.element_count() * width in _SCALED_BITS):
+        if self.scaling and (not isinstance(x.type, VectorType) or x.type.element_count() * width in VECTOR_BITS):
             return self.insert(ScaleOp.create(operands=[x, exponent], result_types=[x.type]))
         fraction, bias, extra = (23, 127, 64) if width == 32 else (52, 1023, 128)
         negative = self.compare("olt", exponent, 0.0)

@@ -53,6 +53,7 @@ from tenon.lowering.math import f32 as functions
 from tenon.lowering.math import remainder as remainders
 from tenon.lowering.math.builder import ArithmeticBuilder, Constants
 from tenon.lowering.math.float_formats import format_of
+from tenon.passes.machine import GENERIC
 
 Formula = Callable[[ArithmeticBuilder, SSAValue], SSAValue]
 
@@ -127,8 +128,8 @@ class ExpandMathPass(FunctionPass):
     kernels_only = False
 
     exact: tuple[str, ...] = ()
-    scaling: bool = False
-    multiply_add: bool = True
+    scaling: bool = GENERIC.scaling
+    multiply_add: bool = GENERIC.multiply_add
 
     def change(self, module: ModuleOp) -> Change:
         if unknown := sorted(set(self.exact) - set(exact_functions())):

@@ -24,8 +24,6 @@ from tenon.lowering.nests.transposed_tiles import transposed
 
 _NO_FASTMATH: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 
-CACHE_LINE = 512
-"""Bits that are fetched together."""
 SECOND_LEVEL = 2
 """Of upstream's localities. Fetching to the nearest cache takes places that loads need: half the rate from memory."""
 
@@ -236,7 +234,7 @@ class BodyEmitter:
         if access.buffer in self._buffers or access.stride(lanes.loop or 0) is not Stride.UNIT:
             return
         element = element_type(access.buffer)
-        per_line = max(CACHE_LINE // (lanes.count * getattr(element, "bitwidth", 64)), 1)
+        per_line = max(self._builder.machine.line_bits // (lanes.count * getattr(element, "bitwidth", 64)), 1)
         for point in points[::per_line]:
             self._builder.add(PrefetchOp.to_read(*self._address(access, point), SECOND_LEVEL))
 

@@ -35,28 +35,32 @@ from tenon.lowering.nests.body import Buffer
 from tenon.lowering.nests.partial_sums import PartialSums, read_block
 from tenon.lowering.schedules.steps import Schedule, read_schedule
 from tenon.lowering.schedules.strips import read_strips, tile_along
+from tenon.passes.machine import GENERIC, Machine
 
 
 @dataclass(frozen=True)
 class ConvertStructuredToLoopsPass(FunctionPass):
-    """Turn structured kernels into loops, as their schedules say."""
+    """Turn structured kernels into loops for the `machine` (text, see `Machine`), as their schedules say."""
 
     name = "convert-structured-to-loops"
 
+    machine: str = ""
+
     def change(self, module: ModuleOp) -> Change:
-        return _convert_named
+        machine = Machine.of_option(self.name, self.machine)
+
+        def convert(function: func.FuncOp) -> None:
+            try:
+                convert_kernel(function, machine)
+            except ValueError as error:
+                raise ValueError(f"kernel @{function.sym_name.data}: {error}") from error
+
+        return convert
 
 
-def _convert_named(function: func.FuncOp) -> None:
-    try:
-        convert_kernel(function)
-    except ValueError as error:
-        raise ValueError(f"kernel @{function.sym_name.data}: {error}") from error
-
-
-def convert_kernel(function: func.FuncOp) -> None:
+def convert_kernel(function: func.FuncOp, machine: Machine = GENERIC) -> None:
     """Replace the statements of a kernel by loops. Raises `ValueError` for a schedule that cannot be obeyed."""
-    _KernelLoops(read_kernel(function)).convert()
+    _KernelLoops(read_kernel(function), machine).convert()
 
 
 @dataclass(frozen=True)
@@ -78,12 +82,12 @@ class _Run:
 
 
 class _KernelLoops:
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, machine: Machine) -> None:
         self.kernel = kernel
         self.statements = kernel.statements
         self.schedules = [read_schedule(statement) for statement in self.statements]
         self.shared = shared_loops(self.statements) if kernel.runs_together() else []
-        self.builder = LoopBuilder(kernel.function.body.block)
+        self.builder = LoopBuilder(kernel.function.body.block, machine)
         self.sums: dict[SSAValue, Buffer] = {}
         """What stands in the place of outputs that are added up to partial sums."""
 

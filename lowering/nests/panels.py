@@ -24,7 +24,7 @@ from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps
 from tenon.lowering.nests.body import ONE_LANE, BodyEmitter, Buffer, Lanes, Panel, Point
 from tenon.lowering.nests.transposed_tiles import transposed
-from tenon.lowering.schedules.rows import CACHE_BYTES, batch_bytes
+from tenon.lowering.schedules.rows import batch_bytes
 
 LARGEST_ROW = 8
 """Vectors of a row that are copied without a loop."""
@@ -59,7 +59,7 @@ class PanelLoops:
         reductions = [r for r in statement.loops(LoopKind.REDUCTION) if r in used]
         self.loops = (loop, *reductions) if is_row else (*reductions, loop)
         *self.outer, self.last = self.loops
-        self.is_far = width > 1 and batch_bytes(statement, self.access) > CACHE_BYTES
+        self.is_far = width > 1 and batch_bytes(statement, self.access) > builder.machine.l2
 
     def emit(self) -> Panel:
         """Allocate the panel and fill it."""

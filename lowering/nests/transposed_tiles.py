@@ -7,8 +7,9 @@ transposed by `vector.shuffle`, and then is the vectors along `j` that the rest 
 An element is told by the bits of its register's number and of its lane's number, which have to change places. A step
 changes one bit of each, for all registers in pairs, and has two forms, so that each of its shuffles is one instruction:
 
-- inside of parts of 128 bits, the halves of two parts are interleaved lane by lane (x86 `unpck`, Arm `zip`): the pair's
-  bit becomes the lowest lane bit, all others move up, and the highest leaves to tell the registers apart;
+- inside of the parts that registers are made of, the halves of two parts are interleaved lane by lane (x86 `unpck`, Arm
+  `zip`): the pair's bit becomes the lowest lane bit, all others move up, and the highest leaves to tell the registers
+  apart;
 - whole parts are sorted by their lowest bit, first those of one register, then those of the other (x86 `shuff64x2`,
   `perm2f128`): the pair's bit becomes the highest, all others move down, and the lowest leaves.
 """
@@ -23,9 +24,6 @@ from xdsl.ir import SSAValue
 
 from tenon.lowering.loop_ir.builder import LoopBuilder, vector_type
 
-PART_BITS = 128
-"""Registers are made of parts of this size; shuffles within one are cheap."""
-
 
 def transposed(builder: LoopBuilder, rows: Sequence[SSAValue]) -> list[SSAValue]:
     """The vectors across `rows`, of which there are as many as lanes, a power of two.
@@ -37,7 +35,7 @@ def transposed(builder: LoopBuilder, rows: Sequence[SSAValue]) -> list[SSAValue]
     assert isinstance(kind, VectorType)
     assert kind.get_shape() == (width,)
     assert width & (width - 1) == 0
-    part = min(max(PART_BITS // getattr(kind.element_type, "bitwidth", 64), 1), width)
+    part = min(max(builder.machine.part_bits // getattr(kind.element_type, "bitwidth", 64), 1), width)
     values = list(rows)
     bit = part >> 1
     while bit:  # the highest lane bit leaves first

@@ -15,6 +15,7 @@ from tenon.lowering.kernels.lane_bits import compute_bits
 from tenon.lowering.kernels.statement import LoopKind, Statement, vector_obstacle
 from tenon.lowering.schedules.contraction import may_have_panels
 from tenon.lowering.schedules.steps import Schedule, check_schedule
+from tenon.passes.machine import Machine
 
 TILES = ((1, 8), (1, 12), (2, 6), (2, 8), (2, 12), (3, 6), (3, 8), (4, 4), (4, 5), (4, 6), (6, 4), (8, 2), (8, 3))
 """Vectors by rows of a tile with a jammed loop; all leave registers for operands where there are 32."""
@@ -26,10 +27,10 @@ ROWS = (8, 16, 64, 128)
 """Of a block of rows that are streamed."""
 
 
-def neighbours(statement: Statement, schedule: Schedule | None, vector_bits: int) -> list[Schedule]:
+def neighbours(statement: Statement, schedule: Schedule | None, machine: Machine) -> list[Schedule]:
     """Schedules for a statement that differ from `schedule` in one respect and can be obeyed."""
     found: list[Schedule] = []
-    for candidate in _changed(statement, schedule, vector_bits):
+    for candidate in _changed(statement, schedule, machine):
         if candidate == schedule or candidate in found:
             continue
         try:
@@ -40,7 +41,7 @@ def neighbours(statement: Statement, schedule: Schedule | None, vector_bits: int
     return found
 
 
-def _changed(statement: Statement, schedule: Schedule | None, vector_bits: int) -> Iterator[Schedule]:
+def _changed(statement: Statement, schedule: Schedule | None, machine: Machine) -> Iterator[Schedule]:
     if schedule is not None:
         yield from _other_tiles(statement, schedule)
         yield from _other_blocks(statement, schedule)
@@ -48,7 +49,7 @@ def _changed(statement: Statement, schedule: Schedule | None, vector_bits: int) 
         if schedule.width > 2:
             yield replace(schedule, width=schedule.width // 2)
     for loop, extent in enumerate(statement.extents):
-        width = min(vector_bits // compute_bits(statement), 1 << (max(estimate(extent), 1).bit_length() - 1))
+        width = min(machine.vector_bits // compute_bits(statement), 1 << (max(estimate(extent), 1).bit_length() - 1))
         known = schedule is not None and schedule.vector == loop
         if known or width < 2 or vector_obstacle(statement, loop) is not None:
             continue

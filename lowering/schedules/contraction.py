@@ -6,11 +6,11 @@ what a few rows of products do, so it pays
 
 - for the columns where they are not contiguous (A times B transposed): vectors of them can be had in no other way. It
   takes `LEAST_ROWS` rows to beat lanes along the reduction;
-- for the columns where the operand outgrows `CACHE_BYTES` and `MANY_ROWS` rows share it: its rows lie on pages of their
-  own, and where a power of two separates them they compete for the same lines of the cache;
+- for the columns where the operand outgrows a core's cache and `MANY_ROWS` rows share it: its rows lie on pages of
+  their own, and where a power of two separates them they compete for the same lines of the cache;
 - for the rows where the reduction does not run along memory (A transposed times B) and the operand outgrows
-  `CACHE_BYTES`: each step would touch another page for a few elements. Columns that outgrow the cache as well are
-  copied too, once per block of rows, and a block has as many rows as `FAR_BYTES` hold: tiles read them in streams, as
+  that cache: each step would touch another page for a few elements. Columns that outgrow the cache as well are
+  copied too, once per block of rows, and a block has as many rows as `far` holds: tiles read them in streams, as
   they would A. Columns that do not are read as they are, and a block has as many rows as leave them their place: as
   three eighths of the cache hold.
 
@@ -28,7 +28,6 @@ copied only where their groups are not in memory as they are taken.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from math import prod
 
@@ -37,14 +36,13 @@ from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.dot_products import dot_product, groups_obstacle, has_groups
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride, vector_obstacle
 from tenon.lowering.nests.prefetch_tile import next_rows_obstacle
-from tenon.lowering.schedules.rows import CACHE_BYTES, FAR_BYTES, MANY_ROWS, batch_bytes, element_bytes, sharing_rows
+from tenon.lowering.schedules.rows import MANY_ROWS, batch_bytes, element_bytes, sharing_rows
 from tenon.lowering.schedules.steps import Schedule
+from tenon.passes.machine import Machine
 
 LEAST_ROWS = 8
 LEAST_DOT_LANES = 4
 """Of the shortest register."""
-LEAST_FETCHED_BYTES = CACHE_BYTES // 8
-"""Of rows below which they stay near whatever else is read."""
 LEAST_COLUMN_TILES = 4
 """Tiles along the columns that a copy of rows has to serve."""
 
@@ -70,7 +68,7 @@ def may_have_panels(statement: Statement) -> bool:
     )
 
 
-def with_panels(statement: Statement, schedule: Schedule) -> Schedule:
+def with_panels(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
     """`schedule`, a register tile of lanes along a parallel loop, with the copies that pay."""
     vector, jam = schedule.vector, schedule.jam
     if vector is None or statement.kinds[vector] is LoopKind.REDUCTION or not may_have_panels(statement):
@@ -83,24 +81,26 @@ def with_panels(statement: Statement, schedule: Schedule) -> Schedule:
     if rows is not None and statement.extents[vector] >= LEAST_COLUMN_TILES * tile:
         access = statement.inputs[rows]
         along = any(access.stride(loop) is Stride.UNIT for loop in statement.loops(LoopKind.REDUCTION))
-        if not along and batch_bytes(statement, access) > CACHE_BYTES:
-            if columns is None or batch_bytes(statement, statement.inputs[columns]) <= CACHE_BYTES:
-                return _with_packed_rows(statement, schedule, jam, rows, CACHE_BYTES * 3 // 8)
-            schedule = with_cut_panel(statement, replace(schedule, pack=columns))
-            return _with_packed_rows(statement, schedule, jam, rows, FAR_BYTES)
+        if not along and batch_bytes(statement, access) > machine.l2:
+            if columns is None or batch_bytes(statement, statement.inputs[columns]) <= machine.l2:
+                return _with_packed_rows(statement, schedule, jam, rows, machine.l2 * 3 // 8)
+            schedule = with_cut_panel(statement, replace(schedule, pack=columns), machine)
+            return _with_packed_rows(statement, schedule, jam, rows, machine.far)
     if schedule.pack is None and columns is not None:
         access = statement.inputs[columns]
-        if batch_bytes(statement, access) > CACHE_BYTES and sharing_rows(statement, access, vector) >= MANY_ROWS:
+        if batch_bytes(statement, access) > machine.l2 and sharing_rows(statement, access, vector) >= MANY_ROWS:
             schedule = replace(schedule, pack=columns)
-    if schedule.pack is None and columns is not None and _writes_more_than_it_reads(statement, columns):
+    if schedule.pack is None and columns is not None and _writes_more_than_it_reads(statement, columns, machine):
         return replace(schedule, jam_block=schedule.jam_count)
-    return with_cut_panel(statement, schedule)
+    return with_cut_panel(statement, schedule, machine)
 
 
-def with_dots(statement: Statement, schedule: Schedule, dots: Collection[str]) -> Schedule:
-    """`schedule`, a register tile, with groups and their copies, if that pays and the target has `dots` of them."""
+def with_dots(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
+    """`schedule`, a register tile, with groups and their copies, if that pays and the machine has dots of them."""
     vector, jam, product = schedule.vector, schedule.jam, dot_product(statement)
-    if product is None or product.name not in dots or not may_have_panels(statement) or vector is None or jam is None:
+    if product is None or product.name not in machine.dots or not may_have_panels(statement):
+        return schedule
+    if vector is None or jam is None:
         return schedule
     if statement.kinds[vector] is LoopKind.REDUCTION or schedule.width < LEAST_DOT_LANES:
         return schedule
@@ -114,13 +114,13 @@ def with_dots(statement: Statement, schedule: Schedule, dots: Collection[str]) -
     if statement.extents[loop] < product.depth:
         return schedule
     grouped = replace(schedule, pack=columns, dot=loop, depth=product.depth)
-    grouped = with_cut_panel(statement, grouped)
+    grouped = with_cut_panel(statement, grouped, machine)
     if product.flips or not has_groups(access, loop):
-        grouped = _with_packed_rows(statement, grouped, jam, rows, FAR_BYTES)
+        grouped = _with_packed_rows(statement, grouped, jam, rows, machine.far)
     return schedule if groups_obstacle(statement, loop, product.depth, vector, grouped.packed) else grouped
 
 
-def with_next_rows(statement: Statement, schedule: Schedule) -> Schedule:
+def with_next_rows(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
     """`schedule`, where the rows of the next register tile are fetched while one is computed if they come from afar."""
     if schedule.vector is None or statement.kinds[schedule.vector] is LoopKind.REDUCTION:
         return schedule
@@ -129,17 +129,18 @@ def with_next_rows(statement: Statement, schedule: Schedule) -> Schedule:
         return schedule
     for number, access in enumerate(statement.inputs):
         if next_rows_obstacle(statement, number, schedule.jam, schedule.vector) is None:
-            far = batch_bytes(statement, access) >= LEAST_FETCHED_BYTES
+            # Less than an eighth of the cache stays near whatever else is read.
+            far = batch_bytes(statement, access) >= machine.l2 // 8
             return replace(schedule, fetch_jam=number) if far else schedule
     return schedule
 
 
-def with_cut_panel(statement: Statement, schedule: Schedule) -> Schedule:
+def with_cut_panel(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
     """`schedule` with blocks of the reduction, if a panel of columns would be too large without."""
     if schedule.pack is None or schedule.vector is None:
         return schedule
     panel = _panel_bytes(statement, schedule.pack, schedule.vector, schedule.width * schedule.unroll)
-    return _cut_reduction(statement, schedule, panel, CACHE_BYTES // 2)
+    return _cut_reduction(statement, schedule, panel, machine.l2 // 2)
 
 
 def _with_packed_rows(statement: Statement, schedule: Schedule, jam: int, rows: int, room: int) -> Schedule:
@@ -153,11 +154,11 @@ def _with_packed_rows(statement: Statement, schedule: Schedule, jam: int, rows: 
     return replace(schedule, pack_jam=rows, jam_block=max(-(-extent // (blocks * count)), 1) * count)
 
 
-def _writes_more_than_it_reads(statement: Statement, columns: int) -> bool:
+def _writes_more_than_it_reads(statement: Statement, columns: int, machine: Machine) -> bool:
     """Whether the one matrix that is written outgrows the cache in which the columns stay."""
     matrix = [loop for loop in statement.loops(LoopKind.PARALLEL) if statement.extents[loop] != 1]
     written, read = (batch_bytes(statement, access) for access in (statement.outputs[0], statement.inputs[columns]))
-    return len(matrix) == 2 and written > CACHE_BYTES and read <= CACHE_BYTES // 2
+    return len(matrix) == 2 and written > machine.l2 and read <= machine.l2 // 2
 
 
 def _cut_reduction(statement: Statement, schedule: Schedule, panel: int, room: int) -> Schedule:

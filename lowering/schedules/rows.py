@@ -22,36 +22,27 @@ from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.lane_bits import compute_bits
 from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride, element_type
 from tenon.lowering.schedules.steps import Schedule
+from tenon.passes.machine import Machine
 
-CACHE_BYTES = 1 << 20
-"""What a core has to itself: the second level."""
-FAR_BYTES = 4 * CACHE_BYTES
-"""What is not read again and again without cost: a part of the last level."""
 MANY_ROWS = 128
 """Rows of products from which on a copy of an operand pays."""
 STREAMED_ROWS = 4
 """Rows of products up to which memory is the limit."""
-SUMS_BYTES = CACHE_BYTES // 2
-"""Of partial sums up to which an operand that the reduction goes across is not worth a copy, whatever shares it."""
-STREAM_ROWS, STREAM_AHEAD, STREAM_STRIP = 8, 16, 8192
-PRODUCT_ROWS, PRODUCT_STRIP = 64, 2048
-"""Rows of a block, rows to fetch ahead, and bytes of a row in a strip: where memory is the limit, and where products
-are."""
+STREAM_ROWS, STREAM_AHEAD = 8, 16
+"""Rows of a block, and rows to fetch ahead, where memory is the limit: as many as processors follow side by side."""
+PRODUCT_ROWS = 64
+"""Rows of a block where products are the limit: storing partial sums once for so many costs little."""
 SHARED_ROWS = 96
 """Rows of a block that several tiles share: each of them stores partial sums once per block."""
 TILE_AHEAD = 32
 """Rows to fetch ahead within a tile that is not cut into blocks."""
 SHARING_TILES = 4
 """Tiles that read the same columns, from which on these need no blocks if they stay near."""
-NEAR_BYTES = CACHE_BYTES // 16
-"""Of such columns: how fast more than that is depends on the pages that they lie on."""
-ALIASED_BYTES = 1024
-"""Rows at a multiple of this distance compete for a few sets of the nearest cache."""
 SEPARATE_VECTORS = 4
 """Vectors of a tile without a jammed loop."""
 
 
-def in_row_blocks(statement: Statement, schedule: Schedule) -> Schedule:
+def in_row_blocks(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
     """`schedule` with blocks of rows where these pay."""
     reductions = statement.loops(LoopKind.REDUCTION)
     if schedule.vector is None or schedule.blocked or len(reductions) != 1 or statement.loops(LoopKind.SEQUENTIAL):
@@ -61,31 +52,36 @@ def in_row_blocks(statement: Statement, schedule: Schedule) -> Schedule:
         return schedule
     row = columns * compute_bits(statement) // 8
     if schedule.jam is None:
-        if columns <= schedule.width * schedule.unroll or depth * row <= CACHE_BYTES:
+        if columns <= schedule.width * schedule.unroll or depth * row <= machine.l2:
             return schedule  # a tile holds a whole row, or nothing has to be fetched
         tile = replace(schedule, unroll=min(SEPARATE_VECTORS, schedule.unroll))
-        return _streamed(tile, columns, row, STREAM_AHEAD if depth * row > FAR_BYTES else None)
+        return _streamed(tile, columns, row, STREAM_AHEAD if depth * row > machine.far else None, machine)
     streamed = [access for access in statement.inputs if access.stride(vector) is not Stride.INVARIANT]
     if len(streamed) != 1 or any(isinstance(extent, Size) for extent in statement.extents):
         return schedule
     shared, size = sharing_rows(statement, streamed[0], vector), batch_bytes(statement, streamed[0])
     across = [access for access in statement.inputs if access.stride(schedule.jam) is Stride.UNIT]
     size = max([size, *(batch_bytes(statement, access) for access in across)])
-    if size <= CACHE_BYTES or (shared >= MANY_ROWS and not (across and shared * row <= SUMS_BYTES)):
+    # Partial sums that take half of the cache: an operand that the reduction goes across is not worth a copy then.
+    if size <= machine.l2 or (shared >= MANY_ROWS and not (across and shared * row <= machine.l2 // 2)):
         return schedule
-    if shared <= STREAMED_ROWS and size > FAR_BYTES:
-        return _streamed(schedule, columns, row, STREAM_AHEAD)
+    if shared <= STREAMED_ROWS and size > machine.far:
+        return _streamed(schedule, columns, row, STREAM_AHEAD, machine)
     panel = depth * schedule.width * schedule.unroll * row // columns
-    is_near = not across and panel <= NEAR_BYTES and row % ALIASED_BYTES != 0
+    # How fast more than that is depends on the pages that it lies on; and as the nearest cache tells places by where
+    # they are in a page, rows at a multiple of a quarter of one compete for a few of its sets.
+    is_near = not across and panel <= machine.l2 // 16 and row % (machine.page // 4) != 0
     if is_near and shared >= SHARING_TILES * schedule.jam_count:
         return replace(schedule, ahead=TILE_AHEAD)
-    strip = _strip(schedule, columns, row, PRODUCT_STRIP)
+    # The partial sums of eight rows take half of the nearest cache.
+    strip = _strip(schedule, columns, row, machine.l1 // 16)
     rows = PRODUCT_ROWS if shared <= schedule.jam_count else SHARED_ROWS
     return replace(schedule, rows=rows, strip=strip, ahead=rows)
 
 
-def _streamed(schedule: Schedule, columns: int, row: int, ahead: int | None) -> Schedule:
-    return replace(schedule, rows=STREAM_ROWS, strip=_strip(schedule, columns, row, STREAM_STRIP), ahead=ahead)
+def _streamed(schedule: Schedule, columns: int, row: int, ahead: int | None, machine: Machine) -> Schedule:
+    """Blocks of rows that are streamed; a quarter of the nearest cache holds the accumulators of a strip."""
+    return replace(schedule, rows=STREAM_ROWS, strip=_strip(schedule, columns, row, machine.l1 // 4), ahead=ahead)
 
 
 def _strip(schedule: Schedule, columns: int, row: int, largest: int) -> int:

@@ -14,9 +14,9 @@ The rule: a loop is as good a vector loop as the lanes it fills on average,
 where `stepped` is more than 1 if elements a few apart are loaded, and `horizontal` what combining the lanes of a
 reduction costs for each time the loop runs. Statements that
 share outer loops look at their own loops first; where vectors along a shared loop are better for the kernel as a
-whole, all take that one. A tile has as many vectors as keep the multipliers busy without leaving registers:
-up to `LARGEST_TILE` accumulators where loads can be shared by jamming a second parallel loop (`_register_tile` weighs
-what is left at the edges), else `VECTORS_IN_FLIGHT`.
+whole, all take that one. A tile has as many vectors as keep the multipliers busy without leaving registers: up to three
+quarters of these where loads can be shared by jamming a second parallel loop (`_register_tile` weighs what is left at
+the edges), else `VECTORS_IN_FLIGHT`.
 """
 
 from __future__ import annotations
@@ -51,30 +51,25 @@ from tenon.lowering.schedules.rows import batch_bytes, in_row_blocks
 from tenon.lowering.schedules.steps import MOST_TAPS, Schedule
 from tenon.lowering.schedules.strips import decide_strips, write_strips
 from tenon.lowering.schedules.tuning_record import Decision, TuningRecord, kernel_key
+from tenon.passes.machine import Machine
 
-LARGEST_TILE = 24
-"""Accumulators in vector registers; of 32, the rest holds operands."""
 VECTORS_IN_FLIGHT = 8
 """Independent accumulations that hide the latency of one."""
 UNROLLED_STREAM = 2
 """Vectors per iteration of a loop that only streams."""
 LARGEST_JAM = 8
+"""Rows of a tile: more would share the loads of vectors hardly better."""
 STEPPED_COST = 0.5
 """What loading vectors and leaving out some of their elements costs, in iterations."""
-LARGEST_TRANSPOSED = 16
-"""Vectors of a tile that is transposed: as many lie in registers together."""
 TRANSPOSED_COST = 0.1
 """What a shuffle costs, in iterations."""
-CACHE_LINE = 512
-"""Bits that are best written together."""
 VECTOR_LOAD_COST = 5
 """Cycles for a vector that comes from the second level of the caches or beyond."""
 NEARLY_EQUAL = 1.01
-NEAREST_BYTES = 1 << 15
-"""What the first level of the caches holds."""
+"""Times of tiles that the model cannot tell apart."""
 STEP_COST = 2
 """Cycles of a step of the reduction beside its products."""
-WINDOW_REGISTERS = 2
+WINDOW_REST = 2
 """Registers beside those of accumulators and of the rows that windows overlap in."""
 SEPARATE_ROWS = 4
 """Vectors along the vector loop in a tile that also jams."""
@@ -82,52 +77,57 @@ SEPARATE_ROWS = 4
 
 @dataclass(frozen=True)
 class SchedulePass(FunctionPass):
-    """Write a schedule on every generic that is worth vectors of `vector_bits`; 0 means that none is. The target has
-    dot products of groups of `dots`: bf16, i8."""
+    """Write a schedule on every generic that is worth vectors of the `machine` (text, see `Machine`). `vector_bits`,
+    with 0 for no vectors, and `dots`, of groups of bf16 and i8, stand for what it says of them."""
 
     name = "schedule"
 
-    vector_bits: int = 512
+    vector_bits: int | None = None
     collapse: bool = True
-    dots: tuple[str, ...] = ()
+    dots: tuple[str, ...] | None = None
     record: str = ""
     processor: str = ""
+    machine: str = ""
 
     def change(self, module: ModuleOp) -> Change:
-        bits = self.vector_bits
-        if bits < 0 or bits & (bits - 1):
-            raise ValueError(f"schedule: vector-bits is {bits}, neither 0 nor a power of two")
-        if unknown := sorted(set(self.dots) - set(ELEMENTS)):
+        machine = self._machine()
+        if unknown := sorted(set(machine.dots) - set(ELEMENTS)):
             raise ValueError(f"schedule: dots names {', '.join(unknown)}, none of {', '.join(ELEMENTS)}")
         record = TuningRecord.read(Path(self.record)) if self.record else TuningRecord()
         tuned = record.processors.get(self.processor, {})
 
         def schedule(function: func.FuncOp) -> None:
             try:
-                schedule_kernel(function, bits, tuned, collapse=self.collapse, dots=self.dots)
+                schedule_kernel(function, machine, tuned, collapse=self.collapse)
             except ValueError as error:
                 raise ValueError(f"kernel @{function.sym_name.data}: {error}") from error
 
         return schedule
 
+    def _machine(self) -> Machine:
+        machine = Machine.of_option(self.name, self.machine)
+        if self.vector_bits is not None:
+            Machine.of_option(self.name, f"vector-bits={self.vector_bits}")
+            machine = machine.with_vectors(self.vector_bits)
+        return machine if self.dots is None else replace(machine, dots=self.dots)
+
 
 def schedule_kernel(
     function: func.FuncOp,
-    vector_bits: int,
+    machine: Machine,
     tuned: Mapping[str, Decision] | None = None,
     *,
     collapse: bool = True,
-    dots: Collection[str] = (),
 ) -> None:
     """Decide for one kernel, as `tuned` says where it has its key."""
     pinned = any("schedule" in op.attributes for op in function.body.block.ops)
     if collapse and not pinned:
         collapse_loops(function)  # a pinned schedule names loops by number
-    if vector_bits == 0:
+    if machine.vector_bits == 0:
         return
     kernel = read_kernel(function)
     decision = tuned.get(kernel_key(function)) if tuned and not pinned else None
-    schedules, strips = decide(kernel, vector_bits, dots) if decision is None else decision.of(kernel)
+    schedules, strips = decide(kernel, machine) if decision is None else decision.of(kernel)
     if strips is not None and not pinned:
         write_strips(function, strips)
     if not pinned and kernel.runs_together() and (shared := shared_loops(kernel.statements)):
@@ -139,43 +139,43 @@ def schedule_kernel(
             statement.op.attributes["schedule"] = schedule.attribute()
 
 
-def decide(
-    kernel: Kernel, vector_bits: int, dots: Collection[str] = ()
-) -> tuple[list[Schedule | None], list[int] | None]:
+def decide(kernel: Kernel, machine: Machine) -> tuple[list[Schedule | None], list[int] | None]:
     """A schedule for each statement, or None where scalars are as good; and the lengths of strips, where they are more
     than what the schedules say."""
     statements = kernel.statements
     shared = shared_loops(statements) if kernel.runs_together() else []
     if not shared:
-        tiles = [_decide(s, range(len(s.extents)), vector_bits, panels=True, dots=dots)[0] for s in statements]
+        tiles = [_decide(s, range(len(s.extents)), machine, panels=True)[0] for s in statements]
         return [
-            tile and with_next_rows(statement, with_panels(statement, in_row_blocks(statement, tile)))
-            for statement, tile in zip(statements, tiles, strict=True)
+            tile and _with_blocks(statement, tile, machine) for statement, tile in zip(statements, tiles, strict=True)
         ], None
     if any(map(is_contraction, statements)):
-        decision = decide_strips(
-            kernel, shared, lambda s, loops: _decide(s, loops, vector_bits, panels=True, dots=dots)
-        )
+        decision = decide_strips(kernel, shared, lambda s, loops: _decide(s, loops, machine, panels=True), machine)
         if decision is not None:
             return decision
     own = [
-        _decide(statement, [loop for loop in range(len(statement.extents)) if loop not in used], vector_bits)
+        _decide(statement, [loop for loop in range(len(statement.extents)) if loop not in used], machine)
         for statement, used in ((s, {known[number] for known in shared}) for number, s in enumerate(statements))
     ]
     best = own
     for loop in shared:
-        strips = _decide_strips(kernel, shared, loop, vector_bits)
+        strips = _decide_strips(kernel, shared, loop, machine)
         if strips is not None and sum(cost for _, cost in strips) < sum(cost for _, cost in best):
             best = strips
     return [schedule for schedule, _ in best], None
 
 
+def _with_blocks(statement: Statement, tile: Schedule, machine: Machine) -> Schedule:
+    """A register tile with what pays around it: blocks of rows, panels, and rows that are fetched ahead."""
+    return with_next_rows(statement, with_panels(statement, in_row_blocks(statement, tile, machine), machine), machine)
+
+
 def _decide_strips(
-    kernel: Kernel, shared: Sequence[SharedLoop], chosen: SharedLoop, vector_bits: int
+    kernel: Kernel, shared: Sequence[SharedLoop], chosen: SharedLoop, machine: Machine
 ) -> list[tuple[Schedule | None, float]] | None:
     """All statements vectorized along a shared loop, in strips whose intermediates fit; None if that cannot be."""
     decisions = [
-        _decide(statement, [loop], vector_bits, jam=False)
+        _decide(statement, [loop], machine, jam=False)
         for statement, loop in zip(kernel.statements, chosen, strict=True)
     ]
     schedules = [schedule for schedule, _ in decisions if schedule is not None]
@@ -197,18 +197,17 @@ def _decide_strips(
 def _decide(
     statement: Statement,
     loops: Collection[int],
-    vector_bits: int,
+    machine: Machine,
     *,
     jam: bool = True,
     panels: bool = False,
-    dots: Collection[str] = (),
 ) -> tuple[Schedule | None, float]:
     """The best schedule that vectorizes and jams only `loops`, and what it costs: iterations per lane. With
-    `panels`, inputs may be copied so that a loop can be vectorized, or taken in groups by `dots`."""
+    `panels`, inputs may be copied so that a loop can be vectorized, or taken in groups by dot products."""
     work = float(prod(map(estimate, statement.extents)))
     lanes, chosen, packed = 1.0, None, {}
     for loop in loops:
-        width = min(vector_bits // compute_bits(statement, loop), _widest(statement, loop))
+        width = min(machine.vector_bits // compute_bits(statement, loop), _widest(statement, loop))
         packed[loop] = column_operands(statement, loop) if panels else []
         if width < 2 or vector_obstacle(statement, loop, packed=packed[loop]) is not None:
             continue
@@ -216,21 +215,22 @@ def _decide(
         if filled > lanes or (filled == lanes and chosen is not None and _prefers(statement, loop, chosen[0])):
             lanes, chosen = filled, (loop, width)
     if chosen is None:
-        return _decide_transposed(statement, loops, vector_bits) if jam else (None, work)
+        return _decide_transposed(statement, loops, machine) if jam else (None, work)
     loop, width = chosen
-    jammed = _jam_loop(statement, loop, loops) if jam else None
-    schedule = _tile(statement, loop, width, jammed, 32 if vector_bits >= 512 else 16)
+    jammed = _jam_loop(statement, loop, loops, machine) if jam else None
+    schedule = _tile(statement, loop, width, jammed, machine.registers)
     if packed[loop]:
-        schedule = with_cut_panel(statement, replace(schedule, pack=packed[loop][0]))
-    return with_dots(statement, schedule, dots), work / lanes
+        schedule = with_cut_panel(statement, replace(schedule, pack=packed[loop][0]), machine)
+    return (with_dots(statement, schedule, machine) if panels else schedule), work / lanes
 
 
-def _decide_transposed(statement: Statement, loops: Collection[int], vector_bits: int) -> tuple[Schedule | None, float]:
+def _decide_transposed(statement: Statement, loops: Collection[int], machine: Machine) -> tuple[Schedule | None, float]:
     """The best schedule for inputs that have unit stride along another loop than the outputs, and what it costs."""
     work = float(prod(map(estimate, statement.extents)))
     lanes, chosen = 1.0, None
     for loop, across in permutations(loops, 2):
-        largest = min(vector_bits // compute_bits(statement), LARGEST_TRANSPOSED)
+        # As many vectors lie in registers together, beside what they become.
+        largest = min(machine.vector_bits // compute_bits(statement), machine.registers // 2)
         width = min(largest, *(_power_of_two_in(estimate(statement.extents[known])) for known in (loop, across)))
         if width < 2 or statement.kinds[across] is not LoopKind.PARALLEL:
             continue
@@ -239,7 +239,7 @@ def _decide_transposed(statement: Statement, loops: Collection[int], vector_bits
         filled = _lanes_filled(statement, loop, width) * _lanes_filled(statement, across, width) / width
         filled /= 1 + TRANSPOSED_COST * (width.bit_length() - 1)
         if filled > lanes:
-            line = max(CACHE_LINE // (width * compute_bits(statement)), 1)
+            line = max(machine.line_bits // (width * compute_bits(statement)), 1)
             unroll = min(line, estimate(statement.extents[loop]) // width)
             lanes, chosen = filled, Schedule(loop, width, unroll, across, width)
     return chosen, work / lanes
@@ -267,7 +267,7 @@ def _prefers(statement: Statement, loop: int, other: int) -> bool:
     return (rank[statement.kinds[loop]], -loop) < (rank[statement.kinds[other]], -other)
 
 
-def _jam_loop(statement: Statement, vector: int, loops: Collection[int]) -> int | None:
+def _jam_loop(statement: Statement, vector: int, loops: Collection[int], machine: Machine) -> int | None:
     """The parallel loop whose iterations can share most loads: of vectors, then of anything, then, as lanes that are
     combined cannot be jammed along two loops, of what has to be fetched again otherwise, then the longest."""
     if LoopKind.REDUCTION not in statement.kinds:
@@ -278,7 +278,7 @@ def _jam_loop(statement: Statement, vector: int, loops: Collection[int]) -> int 
     def shared_loads(loop: int) -> tuple[int, int, int]:
         shared = [access for access in statement.inputs if access.stride(loop) is Stride.INVARIANT]
         streamed = max([estimate(batch_bytes(statement, access)) for access in shared], default=0) if combined else 0
-        large = streamed if streamed > NEAREST_BYTES else 0
+        large = streamed if streamed > machine.l1 else 0
         return sum(access.stride(vector) is not Stride.INVARIANT for access in shared), len(shared), large
 
     candidates = [
@@ -306,7 +306,7 @@ def _tile(statement: Statement, vector: int, width: int, jam: int | None, regist
     rows = estimate(statement.extents[jam])
     taps = overlapping_taps(statement, vector, jam)
     if taps is not None and not combined:
-        room = (registers - WINDOW_REGISTERS - estimate(statement.extents[taps])) // (1 + outputs)
+        room = (registers - WINDOW_REST - estimate(statement.extents[taps])) // (1 + outputs)
         return Schedule(vector, width, 1, jam, _even(rows, max(min(LARGEST_JAM, room), 1)), taps=taps)
     if combined:
         # Each row costs loads of its own, and a horizontal combination whatever the unrolling.
@@ -335,7 +335,7 @@ def _register_tile(vectors: int, rows: int, outputs: int, registers: int) -> tup
         (width, height)
         for width in range(1, min(SEPARATE_ROWS, vectors) + 1)
         for height in range(1, min(LARGEST_JAM, rows) + 1)
-        if width * height * outputs <= LARGEST_TILE and width * height * outputs + width + 1 <= registers
+        if width * height * outputs <= registers * 3 // 4 and width * height * outputs + width + 1 <= registers
     ]
     times = {tile: total(tile) for tile in tiles}
     least = min(times.values(), default=0.0)

@@ -4,11 +4,11 @@ A contraction is fast in register tiles, and faster where tiles share what they 
 with other statements therefore cuts the loops that all of them share into strips: ranges of several tiles. Each strip
 runs all statements, and what flows between them stays in a cache.
 
-A strip is as wide as the vectors of a tile, and along the other loop of the tile as long as `MOST_ROWS` and
-`STRIP_BYTES` of intermediates allow. Rows that a band masks have strips as long as a tile of columns is wide, or a half
-or a quarter of that: where they end whole tiles of columns do, so that fewer are computed that no row sees. Where other
-statements stream operands that outgrow the cache (the moments of an optimizer), a strip is as wide as can be, up to
-`MOST_COLUMNS`, so that these are read in long pieces.
+A strip is as wide as the vectors of a tile, and along the other loop of the tile as long as `MOST_ROWS` and what a
+quarter of the cache holds of intermediates allow. Rows that a band masks have strips as long as a tile of columns is
+wide, or a half or a quarter of that: where they end whole tiles of columns do, so that fewer are computed that no row
+sees. Where other statements stream operands that outgrow the cache (the moments of an optimizer), a strip is as wide
+as can be, up to `MOST_COLUMNS`, so that these are read in long pieces.
 
 The attribute `strips` of the kernel, `array<i64: ...>`, has the length along each shared loop, in the order of the
 indices of the first statement's output, but loops that a statement adds up over come last. Without it, a strip is as
@@ -29,12 +29,12 @@ from tenon.lowering.kernels.masked_columns import columns_of, masks
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction
 from tenon.lowering.kernels.statement import Kernel, Statement
 from tenon.lowering.schedules.contraction import with_next_rows
-from tenon.lowering.schedules.rows import CACHE_BYTES, element_bytes
+from tenon.lowering.schedules.rows import element_bytes
 from tenon.lowering.schedules.steps import Schedule
+from tenon.passes.machine import Machine
 
-STRIP_BYTES = 256 * 1024
-"""Of intermediates in one strip: a quarter of a cache of 1 MiB, the rest of which holds operands."""
 MOST_COLUMNS = 4096
+"""Of a strip: pieces of memory that are as long are read as fast as longer ones."""
 MOST_ROWS = 96
 """Iterations of the jammed loop in a strip; more would not reuse the other operand noticeably better."""
 MOST_SHARING_ROWS = 4 * MOST_ROWS
@@ -45,7 +45,7 @@ Decide = Callable[[Statement, Collection[int]], tuple[Schedule | None, float]]
 
 
 def decide_strips(
-    kernel: Kernel, shared: Sequence[SharedLoop], decide: Decide
+    kernel: Kernel, shared: Sequence[SharedLoop], decide: Decide, machine: Machine
 ) -> tuple[list[Schedule | None], list[int]] | None:
     """Schedules for all statements and the lengths of strips; None where no contraction has a tile along the loops."""
     statements = kernel.statements
@@ -53,7 +53,7 @@ def decide_strips(
     for number, statement in enumerate(statements):
         if is_contraction(statement):
             tile, _ = decide(statement, range(len(statement.extents)))
-            chosen[number] = tile and with_next_rows(statement, tile)
+            chosen[number] = tile and with_next_rows(statement, tile, machine)
     lengths = [lcm(*map(tile_along, chosen, loop)) for loop in shared]
     if all(length == 1 for length in lengths):
         return None
@@ -65,9 +65,9 @@ def decide_strips(
             used = {loop[number] for loop in shared if loop not in vectors}
             own = [loop for loop in range(len(statement.extents)) if loop not in used]
             chosen[number], _ = decide(statement, own)
-    room = STRIP_BYTES
+    room = machine.l2 // 4  # for intermediates: the rest holds operands
     has_copies = any(s is not None and s.pack is not None for s in chosen)
-    if len(shared) == 2 and len(vectors) == 1 and not has_copies and _streamed_bytes(kernel, shared) > CACHE_BYTES:
+    if len(shared) == 2 and len(vectors) == 1 and not has_copies and _streamed_bytes(kernel, shared) > machine.l2:
         room //= 2
         position = shared.index(vectors[0])
         lengths[position] = _longest(kernel, shared, lengths, position, room, MOST_COLUMNS)

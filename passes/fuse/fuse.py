@@ -35,6 +35,7 @@ from tenon.passes.fuse.grouping import Group, Grouping
 from tenon.passes.fuse.iteration import iteration_of
 from tenon.passes.layout.transposed_operands import operand_to_transpose, with_transposed
 from tenon.passes.layout.widened_operands import Widened, restored, take_narrow_operands
+from tenon.passes.machine import Machine
 from tenon.passes.simplify.dce import Effects, erase_dead_ops, functions_by_name
 
 # A constant that is read at computed places must be in memory; up to this size a kernel may have its own copy.
@@ -43,15 +44,18 @@ _SMALL_CONSTANT = 256
 
 @dataclass(frozen=True)
 class FusePass(ModulePass):
-    """Outline groups of ops that share loops into kernels; `contractions` among them, or each on its own."""
+    """Outline groups of ops that share loops into kernels for the `machine` (text, see `Machine`); `contractions` among
+    them, or each on its own."""
 
     name = "fuse"
 
     contractions: bool = True
+    machine: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         effects = Effects(op)
-        outliner = _Outliner(op, effects, contractions=self.contractions)
+        machine = Machine.of_option(self.name, self.machine)
+        outliner = _Outliner(op, effects, machine, contractions=self.contractions)
         for function in list(functions_by_name(op).values()):
             if "kernel" in function.attributes:
                 continue
@@ -92,8 +96,9 @@ def _reads_anywhere(op: Operation, index: int) -> bool:
 class _Outliner:
     """Turns groups into kernels of one module, and remembers the kernels that are there already."""
 
-    def __init__(self, module: ModuleOp, effects: Effects, *, contractions: bool) -> None:
+    def __init__(self, module: ModuleOp, effects: Effects, machine: Machine, *, contractions: bool) -> None:
         self._module = module
+        self._machine = machine
         self._contractions = contractions
         self._effects = effects
         self._names = set(functions_by_name(module))
@@ -109,7 +114,9 @@ class _Outliner:
         assert terminator.has_trait(IsTerminator)
         if self._contractions:
             self._widened |= take_narrow_operands(block)
-        grouping = Grouping(block, self._effects.is_pure, self._is_cloned, contractions=self._contractions)
+        grouping = Grouping(
+            block, self._effects.is_pure, self._is_cloned, self._machine, contractions=self._contractions
+        )
         for group in grouping.in_order():
             if isinstance(band := group.operations[0], BandOp) and self._is_cloned(band.result):
                 continue  # it stays until its last user has a clone

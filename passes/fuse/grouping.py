@@ -44,6 +44,7 @@ from tenon.passes.fuse.later_uses import LaterUses
 from tenon.passes.fuse.loop_classes import LoopClasses
 from tenon.passes.fuse.row_sums import sum_of_rows
 from tenon.passes.layout.transposed_operands import wants_panels
+from tenon.passes.machine import Machine
 
 MOST_INPUTS, MOST_OPERATIONS, MOST_ROW_BYTES = 24, 256, 64 * 1024
 FEWEST_ROWS = 16
@@ -52,8 +53,6 @@ LITTLE_WORK = 1 << 16
 """Elements of all loops together below which threads do not pay."""
 FEWEST_STRIPED_ROWS = 64
 """Rows of a contraction below which cutting them into strips leaves it too little to reuse."""
-MOST_REREAD_BYTES = 2 * 1024 * 1024
-"""Bytes of an operand that a contraction reads again for each strip: more of them do not stay in a cache."""
 FEWEST_SUMMED_ROWS = 64
 """Rows from which on sums of them are worth being added up row by row, in memory."""
 LEAST_SHRINKING = 2
@@ -68,6 +67,7 @@ class Grouping:
         block: Block,
         is_pure: Callable[[Operation], bool],
         is_cloned: Callable[[SSAValue], bool],
+        machine: Machine,
         *,
         contractions: bool = True,
     ) -> None:
@@ -75,6 +75,8 @@ class Grouping:
         self.positions: dict[Operation, int] = {}
         self._block = block
         self._is_cloned = is_cloned
+        self._machine = machine
+        self._most_reread = 2 * machine.l2  # bytes of an operand that is read again for each strip: more do not stay
         self._fuses_contractions = contractions
         self._iterations: dict[Operation, Iteration] = {}
         self._loops_of: dict[Operation, Loops] = {}
@@ -269,7 +271,7 @@ class Grouping:
         elements = LEAST_SHRINKING * estimate(prod(shape(op, result.type)))
         if all(estimate(prod(shape(op, value.type))) < elements for value, _, _ in edges):
             return None
-        if element != compute_type(element) or not is_at_most(self._row_bytes(result, outer), MOST_REREAD_BYTES):
+        if element != compute_type(element) or not is_at_most(self._row_bytes(result, outer), self._most_reread):
             return None
         row_bytes = self._bytes_of_rows((left,), shared)
         if row_bytes is None:
@@ -430,13 +432,13 @@ class Grouping:
         loops = [None if loop is None else self._classes.find(loop) for loop in self._loops_of[op]]
         parallel = {loop for loop, is_parallel in zip(loops, iteration.parallel, strict=True) if is_parallel}
         if parallel - {None} <= shared:
-            return not wants_panels(op)
+            return not wants_panels(op, self._machine)
         if estimate(prod([extents[loop] for loop in shared.intersection(loops)])) < FEWEST_STRIPED_ROWS:
             return False
         for operand, access in zip(op.operands, accesses, strict=True):
             own = [loops[position] for position in access or () if position not in (None, ACROSS)]
             reread = prod([extents[loop] for loop in own if loop is not None and loop not in shared])
-            if not is_at_most(reread * numpy_dtype(element_of(operand.type)).itemsize, MOST_REREAD_BYTES):
+            if not is_at_most(reread * numpy_dtype(element_of(operand.type)).itemsize, self._most_reread):
                 return False
         return True
 

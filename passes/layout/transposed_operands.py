@@ -23,13 +23,12 @@ from tenon.dialects.ops.contract.contraction import ContractOp
 from tenon.dialects.types.size import Size, estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
 from tenon.passes.fuse.iteration import Iteration, iteration_of
+from tenon.passes.machine import Machine
 
 FEWEST_REUSES = 32
 """How often an element must be read for a pass over memory to pay that only changes its place."""
 LONG_SUM = 512
 """Terms of an element of the result beside which one more pass over that element costs little."""
-MOST_NEAR_BYTES = 1 << 20
-"""Bytes of an operand that stay in the cache that a core has to itself."""
 
 
 @dataclass(frozen=True)
@@ -88,23 +87,23 @@ def with_transposed(op: ContractionOp, transposed: TransposedOperand, value: SSA
     return ContractOp.build_from([tuple(factors)], settings)
 
 
-def wants_panels(op: Operation) -> bool:
-    """Whether `op` sums for long over operands that outgrow a cache, one of them across the order of its memory."""
+def wants_panels(op: Operation, machine: Machine) -> bool:
+    """Whether `op` sums for long over operands that outgrow a core's cache, one of them across its memory."""
     iteration = iteration_of(op)
     if iteration is None or len(iteration.operands) != 2 or any(isinstance(size, Size) for size in iteration.extents):
         return False
     loops = zip(iteration.extents, iteration.parallel, strict=True)
     terms = prod([extent for extent, parallel in loops if not parallel])
-    if terms < LONG_SUM or any(_is_near(op, iteration, index) for index in range(2)):
+    if terms < LONG_SUM or any(_is_near(op, iteration, index, machine) for index in range(2)):
         return False
     along = _last_loop(iteration.results[0])
     rows = [_last_loop(access) for access in iteration.operands if access is not None and along not in access]
     return len(rows) == 1 and rows[0] is not None and iteration.parallel[rows[0]]
 
 
-def _is_near(op: Operation, iteration: Iteration, index: int) -> bool:
+def _is_near(op: Operation, iteration: Iteration, index: int, machine: Machine) -> bool:
     """Whether what one batch reads of an operand stays in a cache."""
     batch = set(iteration.results[0]).intersection(*[access or () for access in iteration.operands])
     loops = {loop for loop in iteration.operands[index] or () if loop is not None} - batch
     itemsize = numpy_dtype(element_of(op.operands[index].type)).itemsize
-    return prod([iteration.extents[loop] for loop in loops]) * itemsize <= MOST_NEAR_BYTES
+    return prod([iteration.extents[loop] for loop in loops]) * itemsize <= machine.l2

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from tenon.dialects.definition.value import Value
+from tenon.passes.machine import ALIGNMENT
 from tenon.runtime.arguments.arguments import Parameters, Static, WideFloat, as_array, is_array
 from tenon.runtime.arguments.tree import Structure, unflatten
 
@@ -73,7 +74,6 @@ class FrozenArguments:
 
 NONE = FrozenArguments()
 
-_ALIGNMENT = 64
 _PREPARED: WeakValueDictionary[Any, np.ndarray[Any, Any]] = WeakValueDictionary()
 """What was computed from frozen arguments and is in use, by a checksum and all that it must have beside its bits."""
 
@@ -87,7 +87,7 @@ def held_once(prepared: Sequence[Any]) -> list[Any]:
 
 
 def _known(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    is_aligned = array.ctypes.data % _ALIGNMENT == 0
+    is_aligned = array.ctypes.data % ALIGNMENT == 0
     key = (array.shape, array.dtype, is_aligned, zlib.crc32(_bits(array).data))
     known = _PREPARED.setdefault(key, array)
     return known if known is array or np.array_equal(_bits(known), _bits(array)) else array

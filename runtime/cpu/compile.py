@@ -20,6 +20,7 @@ from tenon.runtime.knobs import knobs
 if TYPE_CHECKING:
     from llvmlite.binding import ContextRef, ModuleRef, PassBuilder, TargetMachine
 
+_ARM = ("aarch64", "arm64")
 _F16_FEATURES = ("f16c", "zfh")
 _SCALING_FEATURES = ("avx512f", "avx512vl")
 _DOT_FEATURES = {"bf16": "avx512bf16", "i8": "avx512vnni"}
@@ -39,10 +40,15 @@ class Target:
     dots: tuple[str, ...] = ()
 
     @property
+    def registers(self) -> int:
+        """How many vector registers there are."""
+        return 32 if self.vector_bits == 512 or self.triple.startswith(_ARM) else 16
+
+    @property
     def native_f16(self) -> bool:
         """Whether the hardware converts between f16 and f32 (the argument of `emit_llvm`)."""
         enabled = _enabled(self.features)
-        return self.triple.startswith(("aarch64", "arm64")) or any(enabled.get(name) for name in _F16_FEATURES)
+        return self.triple.startswith(_ARM) or any(enabled.get(name) for name in _F16_FEATURES)
 
     @property
     def native_scaling(self) -> bool:

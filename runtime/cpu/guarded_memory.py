@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tenon.passes.machine import ALIGNMENT
 from tenon.runtime.cpu.addresses import addresses
-from tenon.runtime.cpu.launch_memory import ALIGNMENT, Array, LaunchMemory
+from tenon.runtime.cpu.launch_memory import Array, LaunchMemory
 
 _PAGE = mmap.PAGESIZE
 _GUARD = 16 * _PAGE

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tenon.passes.machine import ALIGNMENT
 from tenon.runtime.cpu.addresses import addresses
-
-ALIGNMENT = 64
 
 Array = np.ndarray[Any, Any]
 

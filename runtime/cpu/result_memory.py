@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
+from tenon.passes.machine import HUGE_PAGE
 from tenon.runtime.cpu.native_code import LOCK, load_native
 from tenon.runtime.knobs import knobs
 
 LEAST = 1 << 20
 """Bytes from which on a result's memory comes from here."""
-_HUGE_PAGE = 1 << 21
 _SLOTS = 64
 _ADVICE = 14  # MADV_HUGEPAGE
 _EXPORTS = (
@@ -49,8 +49,8 @@ declare void @free(ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 define internal i64 @rounded(i64 %size) {{
-  %more = add i64 %size, {_HUGE_PAGE - 1}
-  %result = and i64 %more, -{_HUGE_PAGE}
+  %more = add i64 %size, {HUGE_PAGE - 1}
+  %result = and i64 %more, -{HUGE_PAGE}
   ret i64 %result
 }}
 {LOCK}
@@ -82,7 +82,7 @@ none:
   call void @unlock()
   br label %new
 new:
-  %made = call ptr @aligned_alloc(i64 {_HUGE_PAGE}, i64 %rounded)
+  %made = call ptr @aligned_alloc(i64 {HUGE_PAGE}, i64 %rounded)
   %failed = icmp eq ptr %made, null
   br i1 %failed, label %done, label %advise
 advise:

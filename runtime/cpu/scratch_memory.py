@@ -15,12 +15,12 @@ import os
 import sys
 from functools import cache
 
+from tenon.passes.machine import GENERIC, HUGE_PAGE
 from tenon.runtime.cpu.native_code import LOCK, load_native
 
 LARGEST = 1 << 24
 """Bytes up to which a block is kept."""
 SLOTS = 16
-_HUGE_PAGE = 1 << 21
 _ADVICE = 14  # MADV_HUGEPAGE
 _EXPORTS = ("tenon_scratch_allocate", "tenon_scratch_free", "tenon_scratch_forked")
 _PATIENCE = 1000
@@ -38,8 +38,8 @@ declare i32 @sched_yield()
 ; A block that is free and long enough, or else a new one in the place of one that is free and shorter.
 define ptr @tenon_scratch_allocate(i64 %alignment, i64 %size) {{
 entry:
-  %is.large = icmp uge i64 %size, {_HUGE_PAGE}
-  %unit = select i1 %is.large, i64 {_HUGE_PAGE}, i64 4096
+  %is.large = icmp uge i64 %size, {HUGE_PAGE}
+  %unit = select i1 %is.large, i64 {HUGE_PAGE}, i64 {GENERIC.page}
   %least = sub i64 %unit, 1
   %more = add i64 %size, %least
   %mask = sub i64 0, %unit

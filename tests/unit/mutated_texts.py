@@ -67,7 +67,6 @@ def _with_main(text: str) -> str:
 
 
 def _passes(chance: random.Random) -> tuple[str, ...]:
-    from tenon.lowering.options import LoweringOptions
     from tenon.lowering.pipeline import PASSES as LOWERING
     from tenon.lowering.pipeline import stages
     from tenon.passes.pipeline import PASSES
@@ -75,11 +74,14 @@ def _passes(chance: random.Random) -> tuple[str, ...]:
     names = [name for name in (*PASSES, *LOWERING) if name not in ("specialize", "map-to-grid")]
     if chance.random() < 0.5:
         return tuple(chance.choices(names, k=chance.choice((1, 1, 2, 3))))
-    return (
-        ("lower",)
-        if chance.random() < 0.5
-        else chance.choice(stages(LoweringOptions(chance.choice((0, 128, 512))))).passes
-    )
+    return ("lower",) if chance.random() < 0.5 else chance.choice(stages(chance.choice(_targets()))).passes
+
+
+def _targets() -> list[Any]:
+    from tenon.lowering.options import LoweringOptions
+    from tenon.passes.machine import GPU, MACHINES
+
+    return [LoweringOptions(gpu=GPU), *map(LoweringOptions, MACHINES.values())]
 
 
 # --- what may happen --------------------------------------------------------------------------------------------------
@@ -153,8 +155,9 @@ def _context() -> Any:
 def _lowering(module: Any) -> Iterator[str]:
     from tenon.lowering.options import LoweringOptions
     from tenon.lowering.pipeline import stage_of, stages
+    from tenon.passes.machine import MACHINES
 
-    order = stages(LoweringOptions(256))
+    order = stages(LoweringOptions(MACHINES["avx2"]))
     start = [stage.name for stage in order].index(stage_of(module))
     return (name for stage in order[start:] for name in stage.passes)
 

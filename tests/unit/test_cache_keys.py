@@ -12,6 +12,7 @@ import pytest
 import tenon
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.schedules.tuning_record import TuningRecord
+from tenon.passes.machine import Machine
 from tenon.runtime import executables, lower
 from tenon.runtime.cpu.compile import host_target
 from tenon.runtime.knobs import Knobs, knobs
@@ -56,6 +57,17 @@ def test_each_lowering_option_is_part_of_the_key(
         return
     changed = dataclasses.replace(options, **{field.name: other(getattr(options, field.name))})
     monkeypatch.setattr(lower, "options", lambda device: changed)
+    assert key() != before
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(Machine), ids=lambda field: field.name)
+def test_each_fact_of_the_machine_is_part_of_the_key(
+    field: dataclasses.Field[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, before = lower.machine(), key()
+    value = getattr(known, field.name)
+    changed = dataclasses.replace(known, **{field.name: 2 * value if type(value) is int else other(value)})
+    monkeypatch.setattr(lower, "machine", lambda: changed)
     assert key() != before
 
 

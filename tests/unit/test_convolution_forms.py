@@ -176,7 +176,7 @@ def test_without_filtering_windows_keep_infinities_apart() -> None:
 def test_passes_without_filtering(geometry: Geometry) -> None:
     x, weight, g = geometry.arrays()
     module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
-    run_passes(new_context(), module, stages(LoweringOptions(512, filtering=False))[0].passes[:-2])
+    run_passes(new_context(), module, stages(LoweringOptions(filtering=False))[0].passes[:-2])
     assert not any(isinstance(op, ContractOp) for op in module.walk())
     with tenon.knobs.override(minimal_filtering=False):
         result = tenon.conv(x, weight, **geometry.settings())
@@ -223,7 +223,7 @@ def test_padding_and_windows_are_one_kernel_where_windows_are_read_once() -> Non
     def kernels(groups: int) -> int:
         x, weight = np.zeros((1, 64, 30, 30), np.float32), np.zeros((64, 64 // groups, 3, 3), np.float32)
         module = tenon.jit(lambda x, w: tenon.conv2d(x, w, padding=1, groups=groups)).trace(x, weight).module.clone()
-        run_passes(new_context(), module, stages(LoweringOptions(512, filtering=False))[0].passes)
+        run_passes(new_context(), module, stages(LoweringOptions(filtering=False))[0].passes)
         return sum("kernel" in op.attributes for op in module.ops)
 
     assert kernels(64) == 1
@@ -241,7 +241,7 @@ def test_what_follows_a_matrix_product_is_in_its_kernel(size: tuple[int, int]) -
         return tenon.relu(tenon.conv2d(x, weight, bias) + residual)
 
     module = tenon.jit(layer).trace(x, weight, bias, residual).module.clone()
-    run_passes(new_context(), module, stages(LoweringOptions(512))[0].passes)
+    run_passes(new_context(), module, stages(LoweringOptions())[0].passes)
     assert sum("kernel" in op.attributes for op in module.ops) == 1
     sums = np.einsum("ncij,fc->nfij", x.astype(np.float64), weight[..., 0, 0].astype(np.float64))
     expected = np.maximum(sums + bias[:, None, None] + residual, 0)

@@ -21,6 +21,7 @@ from tenon.lowering.cuda.emit_cuda import emit_cuda
 from tenon.lowering.cuda.map_to_grid import MapToGridPass
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import lower
+from tenon.passes.machine import GPU
 from tenon.runtime.cuda import nvrtc
 from tenon.runtime.lower import new_context
 
@@ -35,7 +36,7 @@ def samples_of(name: str) -> list[Sample]:
 def loops(sample: Sample) -> ModuleOp:
     """The sample as scalar loops."""
     traced = tenon.jit(lambda *arrays: sample.apply(arrays)).trace(*sample.arrays)
-    return lower(new_context(), traced.module.clone(), LoweringOptions(0))
+    return lower(new_context(), traced.module.clone(), LoweringOptions(gpu=GPU))
 
 
 @pytest.mark.skipif(COMPILER is None, reason="the host shim needs g++")

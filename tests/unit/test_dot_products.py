@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import tenon
 from tenon.lowering.llvm.emit_llvm import emit_llvm
 from tenon.runtime.cpu.compile import host_target, native_assembly
-from tenon.runtime.lower import dots
+from tenon.runtime.lower import machine
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 LAYOUTS = {"A·B": ("mk", "kn"), "A·Bᵀ": ("mk", "nk"), "Aᵀ·B": ("km", "kn"), "Aᵀ·Bᵀ": ("km", "nk")}
@@ -248,7 +248,7 @@ def test_bits_do_not_depend_on_threads(dtype: Any) -> None:
 def assembly(x: Any, y: Any, wide: str) -> str:
     function = tenon.jit(lambda x, y: tenon.cast(x, dtype=wide) @ tenon.cast(y, dtype=wide))
     target = host_target()
-    source = emit_llvm(function.lower(x, y).module, native_f16=target.native_f16, dots=dots("cpu"))
+    source = emit_llvm(function.lower(x, y).module, native_f16=target.native_f16, dots=machine().dots)
     return native_assembly(source, target)
 
 

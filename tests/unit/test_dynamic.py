@@ -329,7 +329,7 @@ def test_buffers_of_equal_sizes_take_turns_in_the_arena() -> None:
     function = tenon.jit(chain)
     shapes = [tenon.ShapeDtype(shape) for shape in ((n, 8), (8, 8), (8, m))]
     module = function.trace(*shapes).module
-    for stage in stages(LoweringOptions(512))[:2]:
+    for stage in stages(LoweringOptions())[:2]:
         run_passes(new_context(), module, stage.passes)
     plan = bufferize(module)["main"]
     assert plan.peak_bytes == 2 * (-(-32 * n // 64) * 64) + 256
@@ -493,7 +493,7 @@ def check_network(run: Callable[[Sequence[Array]], Sequence[Array]], n: int) -> 
 def network_stages() -> list[tuple[str, ModuleOp]]:
     module = network()
     found: list[tuple[str, ModuleOp]] = []
-    for stage in stages(LoweringOptions(512)):
+    for stage in stages(LoweringOptions()):
         found.append((stage.name, module.clone()))
         run_passes(new_context(), module, stage.passes)
     return [*found, ("expanded", module)]

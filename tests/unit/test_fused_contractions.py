@@ -121,7 +121,7 @@ def test_scores_are_not_in_memory() -> None:
         return tenon.sum(tenon.cumsum(attention(q, k, v, np.tri(512, dtype=bool)), axis=1))
 
     module = tenon.jit(tenon.value_and_grad(loss, argnums=(0, 1, 2))).trace(q, k, v).module
-    for stage in stages(LoweringOptions(512))[:2]:
+    for stage in stages(LoweringOptions())[:2]:
         run_passes(new_context(), module, stage.passes)
     assert 0 < bufferize(module)["main"].peak_bytes < 8 * 512 * 512 * 4
 
@@ -133,7 +133,7 @@ def test_large_gradients_of_weights_stay_alone(shape: tuple[int, int, int], kern
     x, y, w = normal(inner, rows), normal(inner, columns), normal(rows, columns)
     step = tenon.jit(lambda x, y, w: w - np.float32(0.1) * (x.T @ y))
     module = step.trace(x, y, w).module
-    run_passes(new_context(), module, stages(LoweringOptions(512))[0].passes)
+    run_passes(new_context(), module, stages(LoweringOptions())[0].passes)
     assert sum("kernel" in op.attributes for op in module.ops) == kernels
     expected = w - 0.1 * (x.astype(float).T @ y)
     np.testing.assert_allclose(step(x, y, w), expected, atol=1e-3)

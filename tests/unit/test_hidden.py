@@ -194,9 +194,9 @@ def test_bands_seen_from_the_other_loop() -> None:
 def marked(function: Any, *arrays: Array) -> int:
     """How many statements leave out what is hidden."""
     module = tenon.jit(function).trace(*arrays).module
-    for stage in stages(LoweringOptions(512))[:3]:
+    for stage in stages(LoweringOptions())[:3]:
         run_passes(new_context(), module, stage.passes)
-    run_passes(new_context(), module, stages(LoweringOptions(512))[3].passes[:2])
+    run_passes(new_context(), module, stages(LoweringOptions())[3].passes[:2])
     return sum(VISIBLE in op.attributes for op in module.walk())
 
 

@@ -20,7 +20,7 @@ from tenon.runtime.cpu.compile_parallel import ObjectCompiler, Workers
 from tenon.runtime.cpu.llvm_parts import split
 from tenon.runtime.cpu.load import entry_point
 from tenon.runtime.cpu.program import load_program
-from tenon.runtime.lower import dots, lower_by_function
+from tenon.runtime.lower import lower_by_function, machine
 
 
 def _mixed(x, y):
@@ -99,7 +99,7 @@ def _compiled(module, threads, lines=4):
     module = module.clone()
     target = host_target()
     functions = lower_by_function(module, "cpu")
-    emitter = ModuleEmitter(module, native_f16=target.native_f16, dots=dots("cpu"))
+    emitter = ModuleEmitter(module, native_f16=target.native_f16, dots=machine().dots)
     with Workers(threads) as workers:
         compiler = ObjectCompiler(module, emitter, target, workers, lines)
         for function in functions:

@@ -12,13 +12,13 @@ import tenon
 from tenon.lowering.llvm.emit_llvm import emit_llvm
 from tenon.runtime import lower
 from tenon.runtime.cpu.compile import host_target, native_assembly
-from tenon.runtime.cpu.processor_caches import last_level_cache
+from tenon.runtime.cpu.processor_caches import known_sizes
 
 
 @pytest.fixture(autouse=True)
 def small_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine whose caches are outgrown by two kilobytes."""
-    monkeypatch.setattr(lower, "last_level_cache", lambda: 4096)
+    monkeypatch.setattr(lower, "known_sizes", lambda: {"l3": 4096})
 
 
 def _at(shape: tuple[int, ...], dtype: Any, offset: int) -> np.ndarray[Any, Any]:
@@ -83,6 +83,10 @@ def test_instructions() -> None:
     assert "mfence" in assembly or "lock" in assembly
 
 
-def test_the_system_tells_the_size_of_the_cache() -> None:
-    size = last_level_cache()
-    assert size is None or 1 << 15 <= size <= 1 << 33
+def test_the_system_tells_sizes_of_caches() -> None:
+    known = {"l1": 1 << 12, "l2": 1 << 12, "l3": 1 << 12, "line": 16, "page": 1 << 12} | known_sizes()
+    assert 1 << 12 <= known["l1"] <= 1 << 20
+    assert 1 << 12 <= known["l2"] <= 1 << 28
+    assert 1 << 12 <= known["l3"] <= 1 << 33
+    assert known["line"] in (16, 32, 64, 128, 256)
+    assert known["page"] % (1 << 12) == 0

@@ -17,7 +17,7 @@ from tenon.lowering.schedules.schedule import decide
 from tenon.lowering.schedules.tuning_record import Decision, TuningRecord
 from tenon.runtime.cpu.compile import host_target
 from tenon.runtime.cpu.tuning import processor_name
-from tenon.runtime.lower import vector_bits
+from tenon.runtime.lower import machine
 from tenon.tools import cli, tune
 
 A = np.random.default_rng(0).standard_normal((20, 33), np.float32)
@@ -37,7 +37,7 @@ def keys(function: Any, *arrays: Any) -> list[str]:
 
 def processor() -> str:
     """This one."""
-    return processor_name(host_target(), vector_bits("cpu"))
+    return processor_name(host_target(), machine().vector_bits)
 
 
 def write(path: Path, key: str, *schedules: Any, name: str | None = None) -> Path:
@@ -148,15 +148,15 @@ def test_reproducible_forbids_to_measure() -> None:
     ids=["product", "strips", "sums"],
 )
 def test_candidates_give_the_same_numbers(function: Any) -> None:
-    bits, tried = vector_bits("cpu"), 0
+    tried = 0
     for kernel in tune.kernels_to_tune(traced(function, A, B)).values():
-        schedules, strips = decide(read_kernel(kernel), bits)
+        schedules, strips = decide(read_kernel(kernel), machine())
         lengths = None if strips is None else tuple(strips)
         compiled = tune._compiled(kernel, (tuple(schedules), lengths))
         arrays = tune._arguments(compiled)
         right = compiled.run(arrays)
         for number, statement in enumerate(read_kernel(kernel).statements):
-            for other in neighbours(statement, schedules[number], bits)[::4]:
+            for other in neighbours(statement, schedules[number], machine())[::4]:
                 changed = (*schedules[:number], other, *schedules[number + 1 :])
                 result = tune._compiled(kernel, (changed, lengths)).run(arrays)
                 np.testing.assert_allclose(result[0], right[0], rtol=2e-4, atol=1e-5)

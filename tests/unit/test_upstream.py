@@ -26,7 +26,7 @@ def texts_of(name: str) -> list[str]:
     texts: list[str] = []
     for sample in samples_of(name, MOST):
         module = tenon.jit(lambda *arrays, sample=sample: sample.apply(arrays)).trace(*sample.arrays).module
-        for stage in stages(LoweringOptions(512)):
+        for stage in stages(LoweringOptions()):
             if stage.name in ("structured", "buffered"):
                 texts.append(str(module))
             run_passes(new_context(), module, stage.passes)

@@ -1,0 +1,174 @@
+"""The machine that programs are compiled for: every fact of it that something is decided by.
+
+A pass decides by shares of these facts (`machine.l2 // 2`), never by a number of its own; what is no fact of a machine
+but a choice stands in the pass, beside its reason. Passes take the machine as text, the names of a known one and of
+facts that differ, `schedule{machine="neon l2=524288"}`; without, it is `GENERIC`. `runtime.lower` looks up the one that
+a process runs on, once.
+
+The number of threads is not among the facts: what is compiled is the same for any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+
+_MOST_REGISTERS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A processor. Sizes are in bytes where they do not say bits."""
+
+    vector_bits: int = 512
+    """The width of vector registers; 0: loops over scalars are written."""
+    registers: int = _MOST_REGISTERS
+    """How many vector registers there are."""
+    part_bits: int = 128
+    """Vector registers are made of parts of this size; shuffles within one are cheap."""
+    l1: int = 1 << 15
+    """What the nearest cache of data holds."""
+    l2: int = 1 << 20
+    """What the cache holds that a core has to itself."""
+    l3: int = 1 << 25
+    """What the last cache holds, which all cores share."""
+    line: int = 64
+    """What caches and memory exchange together."""
+    page: int = 4096
+    """What the processor foresees up to the end of, when it fetches ahead by itself."""
+    scaling: bool = False
+    """Whether one instruction multiplies by a power of two."""
+    multiply_add: bool = True
+    """Whether there are fused multiply-adds."""
+    dots: tuple[str, ...] = ()
+    """The elements of whose groups there are dot products: bf16, i8."""
+
+    def __post_init__(self) -> None:
+        bits = self.vector_bits
+        if bits < 0 or bits & (bits - 1):
+            raise ValueError(f"vector-bits is {bits}, neither 0 nor a power of two")
+        for name in _SIZES:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name.replace('_', '-')} is {getattr(self, name)}, expected at least 1")
+
+    @property
+    def line_bits(self) -> int:
+        """A line in bits, as vectors are measured."""
+        return 8 * self.line
+
+    @property
+    def far(self) -> int:
+        """What is not read again and again without cost: an eighth of the last cache, as other cores use it as well."""
+        return max(self.l3 // 8, self.l2)
+
+    def with_vectors(self, bits: int) -> Machine:
+        """This machine, if all its vectors have `bits`; where these are not its own, with the registers of x86."""
+        if bits == self.vector_bits:
+            return self
+        return replace(self, vector_bits=bits, registers=_MOST_REGISTERS if bits >= GENERIC.vector_bits else 16)
+
+    def text(self) -> str:
+        """The facts in which this machine differs from `GENERIC`, as the option `machine` of passes takes them."""
+        facts = [(f.name, getattr(self, f.name), f.default) for f in fields(self)]
+        return " ".join([_fact_text(name, value) for name, value, default in facts if value != default])
+
+    @staticmethod
+    def of_option(pass_name: str, text: str) -> Machine:
+        """As `parse`; errors say which pass has the option."""
+        try:
+            return _parsed(text)
+        except ValueError as error:
+            raise ValueError(f"{pass_name}: {error}") from None
+
+    @staticmethod
+    def parse(text: str) -> Machine:
+        """The machine that `text` tells: the name of a known one or nothing, then facts, `avx2 l2=262144`. Raises
+        `ValueError` for what it does not know."""
+        return _parsed(text)
+
+
+_SIZES = ("registers", "part_bits", "l1", "l2", "l3", "line", "page")
+
+GENERIC = Machine()
+"""What passes assume where they are not told: a core of a server of x86 with AVX-512."""
+
+MACHINES = {
+    "generic": GENERIC,
+    "avx512": replace(GENERIC, scaling=True),
+    "avx2": GENERIC.with_vectors(256),
+    "sse": replace(GENERIC.with_vectors(128), multiply_add=False),
+    "neon": replace(GENERIC, vector_bits=128),
+}
+"""Machines by name, with the caches of `GENERIC`."""
+
+VECTOR_BITS = (128, 256, 512)
+"""The widths that instructions on vectors come in."""
+
+ALIGNMENT = 64
+"""Bytes at whose multiples buffers begin: a line, and the widest vector, of every machine that is known."""
+
+HUGE_PAGE = 1 << 21
+"""What systems with pages of 4 KiB can map as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU, by what all of NVIDIA's have in common. Sizes are in bytes."""
+
+    warp: int = 32
+    """Threads that run in step."""
+    largest_block: int = 1024
+    """Threads of a block."""
+    shared: int = 48 * 1024
+    """Memory that the threads of a block share without opting in to more."""
+    local: int = 512 * 1024
+    """Memory that one thread can address for itself."""
+    access: int = 16
+    """What one thread loads or stores at once."""
+    multiprocessors: int = 128
+    """How many blocks run at the same time, at least."""
+
+
+GPU = Gpu()
+
+
+def _fact_text(name: str, value: object) -> str:
+    shown = ",".join(value) if isinstance(value, tuple) else str(value).lower()
+    return f"{name.replace('_', '-')}={shown}"
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> Machine:
+    words = text.split()
+    machine = GENERIC
+    if words and "=" not in words[0]:
+        name = words.pop(0)
+        if name not in MACHINES:
+            raise ValueError(f"machine is {name!r}, none of {', '.join(MACHINES)}")
+        machine = MACHINES[name]
+    defaults = {f.name: f.default for f in fields(Machine)}
+    facts: dict[str, object] = {}
+    for word in words:
+        key, _, value = word.partition("=")
+        name = key.replace("-", "_")
+        if name not in defaults:
+            raise ValueError(f"machine has no fact {key!r}, its facts are {', '.join(_option(n) for n in defaults)}")
+        facts[name] = _value(key, value, defaults[name])
+    return replace(machine, **facts)
+
+
+def _option(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _value(key: str, text: str, default: object) -> object:
+    """`text` as a value of the kind that `default` is."""
+    try:
+        if isinstance(default, tuple):
+            return tuple(filter(None, text.split(",")))
+        if isinstance(default, bool):
+            return {"true": True, "false": False}[text]
+        return int(text)
+    except (KeyError, ValueError):
+        kind = "true or false" if isinstance(default, bool) else "an integer"
+        raise ValueError(f"machine has {key}={text}, expected {kind}") from None
