@@ -46,6 +46,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "expand-math": _loader("math.expand_math", "ExpandMathPass"),
     "interleave-chains": _loader("loop_passes.interleave_chains", "InterleaveChainsPass"),
     "mark-final": _loader("loop_passes.mark_final", "MarkFinalPass"),
+    "legalize-arith": _loader("math.legalize_arith", "LegalizeArithPass"),
     "map-to-grid": _loader("cuda.map_to_grid", "MapToGridPass"),
 }
 
@@ -104,6 +105,7 @@ def _loop_passes(machine: Machine, exact_math: str) -> tuple[str, ...]:
         ),
         _spec("interleave-chains", _differing("registers", machine.registers // 2, GENERIC.registers // 2)),
         "mark-final",
+        "legalize-arith",
     )
 
 

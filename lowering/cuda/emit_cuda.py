@@ -31,8 +31,6 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.lowering.cuda.block_form import SHARED_MEMORY
 from tenon.lowering.cuda.tables import (
-    BIT_COMPARISONS,
-    BIT_EXPRESSIONS,
     BITCASTS,
     FLOAT_COMPARISONS,
     FLOAT_EXPRESSIONS,
@@ -49,9 +47,8 @@ from tenon.lowering.cuda.tables import (
 )
 
 # Looked up by name: ops that widen an upstream op to vectors share its name, and mean the same on scalars.
-FLOATS, INTEGERS, BITS = (
-    {kind.name: expression for kind, expression in table.items()}
-    for table in (FLOAT_EXPRESSIONS, INTEGER_EXPRESSIONS, BIT_EXPRESSIONS)
+FLOATS, INTEGERS = (
+    {kind.name: expression for kind, expression in table.items()} for table in (FLOAT_EXPRESSIONS, INTEGER_EXPRESSIONS)
 )
 PAIRS = {kind.name: pair for kind, pair in PAIR_EXPRESSIONS.items()}
 ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
@@ -135,6 +132,12 @@ class KernelWriter:
             raise self.error(f"{element} has no type in CUDA C++")
         return name
 
+    def number(self, op: Operation, element: Attribute) -> str:
+        """The C type of what `op` computes with or gives, which C has numbers of."""
+        if isinstance(element, Float16Type | BFloat16Type):
+            raise self.error(f"{op.name} on {element} has no CUDA C++ form before legalize-arith")
+        return self.type(element)
+
     def memory_type(self, element: Attribute) -> str:
         if (name := memory_type(element)) is None:
             raise self.error(f"{element} has no type in CUDA C++")
@@ -178,8 +181,8 @@ class KernelWriter:
     def expression(self, op: Operation) -> str:
         """The expression of an arithmetic op, from the table for its element type."""
         element = op.operands[0].type if op.operands else None
-        table = FLOATS if isinstance(element, Float32Type | Float64Type) else BITS if element == BIT else INTEGERS
-        if op.name in table and element not in (Float16Type(), BFloat16Type()):
+        table = FLOATS if isinstance(element, Float32Type | Float64Type) else INTEGERS
+        if op.name in table and not isinstance(element, Float16Type | BFloat16Type):
             return table[op.name]
         raise self.error(f"{op.name} on {element} has no CUDA C++ form")
 
@@ -250,8 +253,7 @@ def integer_literal(value: IntegerAttr) -> str:
 
 
 def emit_compare_integers(writer: KernelWriter, op: arith.CmpiOp) -> None:
-    table = BIT_COMPARISONS if op.lhs.type == BIT else INTEGER_COMPARISONS
-    writer.declare(op.result, writer.filled(op, table[op.predicate.value.data], op.result.type))
+    writer.declare(op.result, writer.filled(op, INTEGER_COMPARISONS[op.predicate.value.data], op.result.type))
 
 
 def emit_compare_floats(writer: KernelWriter, op: arith.CmpfOp) -> None:
@@ -267,33 +269,26 @@ def emit_select(writer: KernelWriter, op: arith.SelectOp) -> None:
 
 def emit_convert_float(writer: KernelWriter, op: Operation) -> None:
     source, target = op.operands[0].type, op.results[0].type
-    through_float = TO_FLOAT.get(type(source), "{0}")
-    narrow = FROM_FLOAT.get((Float32Type if type(source) in TO_FLOAT else type(source), type(target)))
-    value = through_float.format(writer.names[op.operands[0]])
-    writer.declare(op.results[0], narrow.format(value) if narrow else f"({writer.type(target)}){value}")
+    expression = TO_FLOAT.get(type(source)) or FROM_FLOAT.get(type(target))
+    if expression is None:
+        emit_cast(writer, op)
+    elif Float32Type() not in (source, target):
+        raise writer.error(f"{op.name} from {source} to {target} has no CUDA C++ form before legalize-arith")
+    else:
+        writer.declare(op.results[0], expression.format(writer.names[op.operands[0]]))
 
 
 def emit_cast(writer: KernelWriter, op: Operation) -> None:
-    """A conversion from signed integers. True is -1."""
+    """A conversion from signed numbers. True is -1."""
     sign = "-(int)" if op.operands[0].type == BIT else ""
-    declare_converted(writer, op, f"{sign}{writer.names[op.operands[0]]}", "long long")
+    writer.declare(op.results[0], f"({writer.number(op, op.results[0].type)}){sign}{writer.names[op.operands[0]]}")
 
 
 def emit_cast_unsigned(writer: KernelWriter, op: Operation) -> None:
+    """A conversion from unsigned integers."""
     source = same_width_unsigned(op.operands[0].type)
-    declare_converted(writer, op, f"({source}){writer.names[op.operands[0]]}", "unsigned long long")
-
-
-def declare_converted(writer: KernelWriter, op: Operation, integer: str, wide: str) -> None:
-    """Declare the result as the value of an integer expression; a storage type is reached through an exact float."""
-    source, result = op.operands[0].type, op.results[0]
-    is_exact = isinstance(source, IntegerType) and source.width.data <= 16
-    narrow = FROM_FLOAT.get((Float32Type if is_exact else Float64Type, type(result.type)))
-    if narrow is None:
-        writer.declare(result, f"({writer.type(result.type)}){integer}")
-    else:
-        number = f"(float){integer}" if is_exact else f"tn_fitting_double(({wide}){integer})"
-        writer.declare(result, narrow.format(number))
+    number = f"({source}){writer.names[op.operands[0]]}"
+    writer.declare(op.results[0], f"({writer.number(op, op.results[0].type)}){number}")
 
 
 def emit_truncate_integer(writer: KernelWriter, op: arith.TruncIOp) -> None:
@@ -302,18 +297,10 @@ def emit_truncate_integer(writer: KernelWriter, op: arith.TruncIOp) -> None:
     writer.declare(op.result, low_bit if target == BIT else f"({writer.type(target)}){writer.names[op.input]}")
 
 
-def emit_float_to_integer(writer: KernelWriter, op: Operation) -> None:
-    """Saturates, as `llvm.fptosi.sat` does."""
-    target = op.results[0].type
-    assert isinstance(target, IntegerType)
-    width, is_signed = target.width.data, isinstance(op, arith.FPToSIOp)
-    source = TO_FLOAT.get(type(op.operands[0].type), "{0}").format(writer.names[op.operands[0]])
-    lowest = -(1 << (width - 1)) if is_signed else 0
-    highest = (1 << (width - 1)) - 1 if is_signed else (1 << width) - 1
-    kind = {1: "int"}.get(width, writer.type(target) if is_signed else same_width_unsigned(target))
-    low, high = (f"({kind}){'-' if end < 0 else ''}{abs(end)}ull" for end in (lowest, highest))
-    value = f"tn_to_integer<{kind}>({source}, {low}, {high})"
-    writer.declare(op.results[0], f"{value} != 0" if width == 1 else f"({writer.type(target)}){value}")
+def emit_to_unsigned(writer: KernelWriter, op: arith.FPToUIOp) -> None:
+    writer.number(op, op.input.type)
+    target, number = op.result.type, writer.names[op.input]
+    writer.declare(op.result, f"({writer.type(target)})({same_width_unsigned(target)}){number}")
 
 
 def emit_bitcast(writer: KernelWriter, op: arith.BitcastOp) -> None:
@@ -450,8 +437,8 @@ STATEMENTS: dict[str, Callable[[KernelWriter, Any], None]] = {
     arith.ExtUIOp.name: emit_cast_unsigned,
     arith.UIToFPOp.name: emit_cast_unsigned,
     arith.TruncIOp.name: emit_truncate_integer,
-    arith.FPToSIOp.name: emit_float_to_integer,
-    arith.FPToUIOp.name: emit_float_to_integer,
+    arith.FPToSIOp.name: emit_cast,
+    arith.FPToUIOp.name: emit_to_unsigned,
     arith.BitcastOp.name: emit_bitcast,
     memref.LoadOp.name: emit_load,
     memref.StoreOp.name: emit_store,

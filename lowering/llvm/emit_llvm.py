@@ -12,8 +12,7 @@ aligned to 64 bytes, and that no output overlaps another argument except the inp
 
 Functions may be written one by one (`ModuleEmitter`), each as soon as it is at the loop stage.
 
-There is no optimization here: what one operation means is what is written for it, `emit_llvm_arith` says where that is
-more than LLVM's instruction means.
+There is no optimization here: one operation is what `tables` says, after `legalize-arith`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Conversions between 16-bit floats, kept as `i16` bit patterns, and `float` or `double`.
+"""Conversions between 16-bit floats, kept as `i16` bit patterns, and `float`.
 
 bfloat16 goes through integer instructions on every host: results are the same everywhere (AVX-512's own conversion
 flushes subnormals), and no call of `__truncsfbf2` can appear. IEEE half uses the hardware's conversions where
 `native_f16` says that it has them, and integer instructions (after F. Giesen's float_to_half_fast3_rtne) elsewhere.
-Truncation rounds to nearest even; from `double` it goes through `float` rounded to odd, so that it rounds once.
+Truncation rounds to nearest even.
 """
 
 from __future__ import annotations
@@ -37,23 +37,6 @@ def truncate_from_float(writer: FunctionWriter, target: LlvmType, value: str) ->
     truncate = _truncate_to_bfloat if target.half == "bf16" else _truncate_to_half
     wide = truncate(writer, single, integer, value, bits)
     return writer.emit(f"trunc {integer.text} {wide} to {target.text}")
-
-
-def round_to_odd(writer: FunctionWriter, source: LlvmType, value: str) -> str:
-    """The `float` next to a `double` towards zero, its last bit set when that is not exact."""
-    single, integer, boolean = source.float(), source.integer(32), source.integer(1)
-    near = writer.emit(f"fptrunc {source.text} {value} to {single.text}")
-    back = writer.emit(f"fpext {single.text} {near} to {source.text}")
-    magnitude = writer.call_intrinsic(f"fabs.{source.suffix}", source, [(source, value)])
-    reached = writer.call_intrinsic(f"fabs.{source.suffix}", source, [(source, back)])
-    beyond = writer.emit(f"fcmp ogt {source.text} {reached}, {magnitude}")
-    inexact = writer.emit(f"fcmp one {source.text} {reached}, {magnitude}")
-    bits = writer.emit(f"bitcast {single.text} {near} to {integer.text}")
-    step = writer.emit(f"sext {boolean.text} {beyond} to {integer.text}")
-    bits = writer.emit(f"add {integer.text} {bits}, {step}")
-    sticky = writer.emit(f"zext {boolean.text} {inexact} to {integer.text}")
-    bits = writer.emit(f"or {integer.text} {bits}, {sticky}")
-    return writer.emit(f"bitcast {integer.text} {bits} to {single.text}")
 
 
 def _native_half(half: LlvmType) -> str:

@@ -1,6 +1,6 @@
 """`FunctionWriter`: the body of one LLVM function as text, its values, blocks and stack slots.
 
-The handlers in `emit_llvm_arith`, `emit_llvm_math`, `emit_llvm_memory` and `emit_llvm_control` write through it: each
+The handlers in `arith`, `math`, `memory`, `vector` and `control` write through it: each
 takes the writer and one operation, and is found by the operation's name.
 """
 

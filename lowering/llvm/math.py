@@ -8,99 +8,49 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from tenon.lowering.llvm.arith import define_float, fastmath_flags, float_operands
+from tenon.lowering.llvm.arith import fastmath_flags, full_type
 from tenon.lowering.llvm.function import FunctionWriter, Handler
+from tenon.lowering.llvm.tables import C_FUNCTIONS, FLAGS_OF_INTRINSICS, INTRINSICS
 from tenon.lowering.llvm.types import I1, LlvmType
-
-_FLOAT_INTRINSICS = {
-    "absf": "fabs",
-    "ceil": "ceil",
-    "copysign": "copysign",
-    "floor": "floor",
-    "fma": "fma",
-    "round": "round",
-    "roundeven": "roundeven",
-    "sqrt": "sqrt",
-    "trunc": "trunc",
-}
-
-_C_FUNCTIONS = (
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "cbrt",
-    "cos",
-    "cosh",
-    "erf",
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "sin",
-    "sinh",
-    "tan",
-    "tanh",
-    "powf",
-)
 
 _C_ATTRIBUTES = "nounwind willreturn memory(none)"
 
 
-def _float_intrinsic(writer: FunctionWriter, op: Operation) -> None:
-    compute, values = float_operands(writer, op)
-    name = f"{_FLOAT_INTRINSICS[op.name.removeprefix('math.')]}.{compute.suffix}"
-    arguments = [(compute, value) for value in values]
-    define_float(writer, op, writer.call_intrinsic(name, compute, arguments, fastmath_flags(op)))
+def _intrinsic(writer: FunctionWriter, op: Operation) -> None:
+    kind, name = full_type(writer, op, op.operands[0]), INTRINSICS[op.name]
+    arguments = [(kind, value) for value in writer.operands(op)]
+    if name in FLAGS_OF_INTRINSICS:
+        arguments.append((I1, FLAGS_OF_INTRINSICS[name]))
+    result = writer.call_intrinsic(f"{name}.{kind.suffix}", kind, arguments, fastmath_flags(op))
+    writer.values[op.results[0]] = result
 
 
 def _reciprocal_square_root(writer: FunctionWriter, op: Operation) -> None:
-    compute, values = float_operands(writer, op)
-    flags = fastmath_flags(op)
-    root = writer.call_intrinsic(f"sqrt.{compute.suffix}", compute, [(compute, values[0])], flags)
-    define_float(writer, op, writer.emit(f"fdiv {flags}{compute.text} {compute.constant(1.0)}, {root}"))
+    kind, flags = full_type(writer, op, op.operands[0]), fastmath_flags(op)
+    root = writer.call_intrinsic(f"sqrt.{kind.suffix}", kind, [(kind, *writer.operands(op))], flags)
+    writer.define(op.results[0], f"fdiv {flags}{kind.text} {kind.constant(1.0)}, {root}")
 
 
 def _call_c_library(writer: FunctionWriter, op: Operation) -> None:
-    compute, values = float_operands(writer, op)
-    scalar = compute.scalar
-    function = op.name.removeprefix("math.").replace("powf", "pow") + ("f" if scalar.element == "float" else "")
+    kind, values, result = full_type(writer, op, op.operands[0]), writer.operands(op), op.results[0]
+    scalar = kind.scalar
+    function = C_FUNCTIONS[op.name] + ("f" if scalar.bits == 32 else "")
     parameters = ", ".join(scalar.text for _ in values)
     writer.declare(f"declare {scalar.text} @{function}({parameters}) {_C_ATTRIBUTES}")
-    if compute.lanes is None:
-        define_float(writer, op, _call(writer, function, scalar, values))
+    if kind.lanes is None:
+        writer.values[result] = _call(writer, function, scalar, values)
         return
-    result = "poison"
-    for lane in range(compute.lanes):
-        elements = [writer.emit(f"extractelement {compute.text} {value}, i64 {lane}") for value in values]
+    gathered = "poison"
+    for lane in range(kind.lanes):
+        elements = [writer.emit(f"extractelement {kind.text} {value}, i64 {lane}") for value in values]
         element = _call(writer, function, scalar, elements)
-        result = writer.emit(f"insertelement {compute.text} {result}, {scalar.text} {element}, i64 {lane}")
-    define_float(writer, op, result)
+        gathered = writer.emit(f"insertelement {kind.text} {gathered}, {scalar.text} {element}, i64 {lane}")
+    writer.values[result] = gathered
 
 
 def _call(writer: FunctionWriter, function: str, scalar: LlvmType, values: list[str]) -> str:
     arguments = ", ".join(f"{scalar.text} {value}" for value in values)
     return writer.emit(f"call {scalar.text} @{function}({arguments})")
-
-
-def _integer_intrinsic(writer: FunctionWriter, op: Operation) -> None:
-    value_type, (value,) = writer.type_of(op.operands[0]), writer.operands(op)
-    name = {"absi": "abs", "ctlz": "ctlz", "cttz": "cttz", "ctpop": "ctpop"}[op.name.removeprefix("math.")]
-    arguments = [(value_type, value)]
-    if name != "ctpop":
-        # false: the result is defined for every operand
-        arguments.append((I1, "false"))
-    writer.values[op.results[0]] = writer.call_intrinsic(f"{name}.{value_type.suffix}", value_type, arguments)
-
-
-def _power_with_integer_exponent(writer: FunctionWriter, op: Operation) -> None:
-    raise ValueError(f"emit_llvm: {op.name} in {writer.name} has no lowering to LLVM before the pass expand-math")
 
 
 def _scale(writer: FunctionWriter, op: Operation) -> None:
@@ -128,10 +78,8 @@ def _scale(writer: FunctionWriter, op: Operation) -> None:
 
 
 MATH_HANDLERS: dict[str, Handler] = {
-    **{f"math.{name}": _float_intrinsic for name in _FLOAT_INTRINSICS},
-    **{f"math.{name}": _call_c_library for name in _C_FUNCTIONS},
-    **{f"math.{name}": _integer_intrinsic for name in ("absi", "ctlz", "cttz", "ctpop")},
-    **{f"math.{name}": _power_with_integer_exponent for name in ("fpowi", "ipowi")},
-    "scalar.scaleb": _scale,
+    **dict.fromkeys(INTRINSICS, _intrinsic),
+    **dict.fromkeys(C_FUNCTIONS, _call_c_library),
     "math.rsqrt": _reciprocal_square_root,
+    "scalar.scaleb": _scale,
 }

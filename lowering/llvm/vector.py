@@ -18,8 +18,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineMap
 
 from tenon.dialects.families.monoid import MONOIDS
-from tenon.lowering.llvm.arith import define_float, fastmath_flags, float_operands
-from tenon.lowering.llvm.float16 import extend_to_float
+from tenon.lowering.llvm.arith import fastmath_flags, full_type
 from tenon.lowering.llvm.function import FunctionWriter, Handler
 from tenon.lowering.llvm.memory import from_memory, masked_load, masked_store, memref_type, to_memory
 from tenon.lowering.llvm.types import I1, I64, LlvmType
@@ -74,13 +73,6 @@ def _repeated(writer: FunctionWriter, group: LlvmType, target: LlvmType, value: 
         return writer.emit(f"bitcast {whole.text} {splat(writer, whole, number)} to {target.text}")
     lanes = ", ".join(f"i32 {lane % group.lanes}" for lane in range(target.lanes))
     return writer.emit(f"shufflevector {group.text} {value}, {group.text} poison, <{target.lanes} x i32> <{lanes}>")
-
-
-@handles("fma")
-def _fma(writer: FunctionWriter, op: Operation) -> None:
-    compute, values = float_operands(writer, op)
-    result = writer.call_intrinsic(f"fma.{compute.suffix}", compute, [(compute, value) for value in values])
-    define_float(writer, op, result)
 
 
 def _position(writer: FunctionWriter, op: Operation, dynamic_from: int) -> str | None:
@@ -202,12 +194,7 @@ def _reduce_integers(writer: FunctionWriter, op: Operation, kind: str) -> None:
 
 
 def _reduce_floats(writer: FunctionWriter, op: Operation, kind: str) -> None:
-    flags, source = fastmath_flags(op), writer.type_of(op.operands[0])
-    values = writer.operands(op)
-    vector = source.float() if source.half else source
-    if source.half:
-        types = [source, source.scalar]
-        values = [extend_to_float(writer, kept, value) for kept, value in zip(types, values, strict=False)]
+    flags, vector, values = fastmath_flags(op), full_type(writer, op, op.operands[0]), writer.operands(op)
     scalar = vector.scalar
     if kind in ("add", "mul"):
         # LLVM adds in order of the lanes unless the flags allow `reassoc`
@@ -225,7 +212,7 @@ def _reduce_floats(writer: FunctionWriter, op: Operation, kind: str) -> None:
         if len(values) == 2:
             pair = [(scalar, result), (scalar, values[1])]
             result = writer.call_intrinsic(f"{_COMBINE_EXTREMA[kind]}.{scalar.suffix}", scalar, pair, flags)
-    define_float(writer, op, result)
+    writer.values[op.results[0]] = result
 
 
 def _extremum_of_lanes(writer: FunctionWriter, vector: LlvmType, value: str, predicate: str) -> str:

@@ -39,7 +39,8 @@ from tenon.dialects.upstream.vector_arith import (
 )
 from tenon.passes.machine import VECTOR_BITS
 
-_NO_FLAGS = {"fastmath": arith.FastMathFlagsAttr("none")}
+_NONE = arith.FastMathFlagsAttr("none")
+_NO_FLAGS = {"fastmath": _NONE}
 _NO_OVERFLOW = {"overflowFlags": arith.IntegerOverflowAttr("none")}
 _COMPARE_INTEGERS = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 _COMPARE_FLOATS = (
@@ -220,9 +221,11 @@ class ArithmeticBuilder:
         """x without its fraction"""
         return self._float(math.TruncOp, x)
 
-    def compare(self, predicate: str, lhs: Operand, rhs: Operand) -> SSAValue:
+    def compare(
+        self, predicate: str, lhs: Operand, rhs: Operand, *, flags: arith.FastMathFlagsAttr = _NONE
+    ) -> SSAValue:
         """A comparison of floats"""
-        properties = {"predicate": IntegerAttr(_COMPARE_FLOATS.index(predicate), 64), **_NO_FLAGS}
+        properties = {"predicate": IntegerAttr(_COMPARE_FLOATS.index(predicate), 64), "fastmath": flags}
         return self.insert(CmpfOp.create(operands=self._pair(lhs, rhs), result_types=[self.i1], properties=properties))
 
     def compare_integers(self, predicate: str, lhs: Operand, rhs: Operand) -> SSAValue:
@@ -235,15 +238,15 @@ class ArithmeticBuilder:
         lhs, rhs = self._pair(then, otherwise)
         return self.insert(SelectOp.create(operands=[condition, lhs, rhs], result_types=[lhs.type]))
 
-    def both(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    def both(self, lhs: SSAValue, rhs: int | SSAValue) -> SSAValue:
         """lhs and rhs"""
         return self._integer(arith.AndIOp, lhs, rhs)
 
-    def either(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    def either(self, lhs: SSAValue, rhs: int | SSAValue) -> SSAValue:
         """lhs or rhs"""
         return self._integer(arith.OrIOp, lhs, rhs)
 
-    def exclusive(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    def exclusive(self, lhs: SSAValue, rhs: int | SSAValue) -> SSAValue:
         """lhs xor rhs"""
         return self._integer(arith.XOrIOp, lhs, rhs)
 
@@ -288,6 +291,16 @@ class ArithmeticBuilder:
     def narrow(self, x: SSAValue, float_type: Attribute) -> SSAValue:
         """A float rounded to a narrower type"""
         return self.insert(arith.TruncFOp.create(operands=[x], result_types=[float_type]))
+
+    def rounded_to_odd(self, x: SSAValue) -> SSAValue:
+        """The f32 next to an f64 towards zero, its last bit set when that is not x (Boldo and Melquiond, 2008): what is
+        rounded next to fewer bits is what rounding x once gives"""
+        near = self.narrow(x, self.f32)
+        reached, wanted = self.absolute(self.extend(near, self.f64)), self.absolute(x)
+        bits = self.bits(near)
+        toward_zero = self.select(self.compare("ogt", reached, wanted), self.integer_sub(bits, 1), bits)
+        odd = self.either(toward_zero, 1)
+        return self.from_bits(self.select(self.compare("one", reached, wanted), odd, toward_zero))
 
     def unless(self, rare: SSAValue, value: SSAValue, otherwise: Callable[[ArithmeticBuilder], SSAValue]) -> SSAValue:
         """`value`, and in the elements that are rare another one, which is computed only where there are such"""

@@ -118,7 +118,7 @@ def _single(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     if isinstance(kind, NarrowFloatType):
         return decode(b, _resized(b, x, b.i32), kind.SEMANTICS)
     if kind == f64:
-        return _rounded_to_odd(b, x)
+        return b.rounded_to_odd(x)
     return x if kind == f32 else b.extend(x, f32)
 
 
@@ -129,16 +129,6 @@ def _of_single(b: ArithmeticBuilder, x: SSAValue, target: Attribute) -> SSAValue
     if target == f32:
         return x
     return b.extend(x, target) if target == f64 else b.narrow(x, target)
-
-
-def _rounded_to_odd(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
-    """The f32 next to x towards zero, its last bit set when that is not x (Boldo and Melquiond, 2008)."""
-    near = b.narrow(x, f32)
-    reached, wanted = b.absolute(b.extend(near, f64)), b.absolute(x)
-    bits = b.bits(near)
-    toward_zero = b.select(b.compare("ogt", reached, wanted), b.integer_sub(bits, 1), bits)
-    odd = b.either(toward_zero, b.constant(1, bits.type))
-    return b.from_bits(b.select(b.compare("one", reached, wanted), odd, toward_zero))
 
 
 def _limited(b: ArithmeticBuilder, x: SSAValue, target: Attribute, *, is_signed: bool) -> SSAValue:

@@ -1,7 +1,7 @@
 """Replace elementary functions by inline arithmetic.
 
 Before: loop-stage IR with `math` operations, and `arith.remf`, on scalars and vectors.
-After: `math` functions of f32 and f64, and `fpowi` and `ipowi` in any type, are `arith` and `math` operations that
+After: `math` functions of f32 and f64, and `fpowi` in any type, are `arith` and `math` operations that
 hardware has; scalars and vectors go through the same formula, so they give the same bits. `math` on f16 and bf16 is
 done in f32. Calls of the C library's functions are left for numbers that no formula is for, where there are such:
 sines, cosines and tangents of large angles, and powers in f64 of numbers that are not normal, or whose results are not.
@@ -34,7 +34,6 @@ from xdsl.dialects.builtin import (
     Float32Type,
     Float64Type,
     IndexType,
-    IntegerType,
     ModuleOp,
     VectorType,
     f32,
@@ -158,8 +157,6 @@ class _FunctionExpander:
         element = element_type_of(op.operands[0].type)
         if isinstance(op, ScaleOp):
             self._replace(op, self._builder(op).scale(op.x, op.exponent))
-        elif op.name == "math.ipowi":
-            self._expand_integer_power(op)
         elif isinstance(element, Float16Type | BFloat16Type) and op.name not in _SIGN_ONLY:
             self._expand_wider(op, f32)
         elif op.name == "math.fpowi":
@@ -272,35 +269,6 @@ class _FunctionExpander:
             self._replace(op, b.insert(power))
             self._expand_formula(power, element)
 
-    def _expand_integer_power(self, op: Operation) -> None:
-        """ipowi(x, n) by repeated squaring, wrapping; a negative n gives 0 unless x is 1 or -1."""
-        b = self._builder(op)
-        base, exponent = op.operands
-        constant = _constant_element(exponent)
-        if constant is not None and constant >= 0:
-            self._replace(op, _square_and_multiply(b, base, int(constant)))
-            return
-        width = cast(IntegerType, element_type_of(base.type)).width.data
-        one, zero = b.constant(1, base.type), b.constant(0, base.type)
-        bounds = [b.constant(bound, _INDEX) for bound in (0, width, 1)]
-        body = Block(arg_types=[_INDEX, base.type, base.type, base.type])
-        _, result, square, rest = body.args
-        anchor = scf.YieldOp.create()
-        body.add_op(anchor)
-        inner = ArithmeticBuilder(anchor, self.constants, base.type)
-        odd = inner.compare_integers("ne", inner.both(rest, one), zero)
-        multiplied = inner.select(odd, inner.integer_mul(result, square), result)
-        carried = [multiplied, inner.integer_mul(square, square), inner.shift_right(rest, 1, signed=False)]
-        anchor.operands = carried
-        loop = scf.ForOp.create(
-            operands=[*bounds, one, base, exponent], result_types=[base.type] * 3, regions=[Region(body)]
-        )
-        positive = b.insert(loop)
-        sign = b.select(b.compare_integers("ne", b.both(exponent, one), zero), base, one)
-        unit = b.either(b.compare_integers("eq", base, one), b.compare_integers("eq", base, -1))
-        inverse = b.select(unit, sign, zero)
-        self._replace(op, b.select(b.compare_integers("slt", exponent, zero), inverse, positive))
-
     def _call(self, b: ArithmeticBuilder, op: Operation) -> SSAValue:
         """The C library's function for `op`"""
         element = element_type_of(op.operands[0].type)
@@ -370,15 +338,3 @@ def _chain(b: ArithmeticBuilder, base: SSAValue, exponent: int) -> SSAValue:
         case _:
             pass
     return b.div(1.0, value) if exponent < 0 else value
-
-
-def _square_and_multiply(b: ArithmeticBuilder, base: SSAValue, exponent: int) -> SSAValue:
-    """base^exponent for integers and a constant exponent >= 0"""
-    result, square = None, base
-    while exponent:
-        if exponent & 1:
-            result = square if result is None else b.integer_mul(result, square)
-        exponent >>= 1
-        if exponent:
-            square = b.integer_mul(square, square)
-    return b.constant(1, base.type) if result is None else result

@@ -1,15 +1,20 @@
-"""Powers in f64, and cube roots in f32 and f64."""
+"""Powers in f64 and of integers, and cube roots in f32 and f64."""
 
 from __future__ import annotations
 
 from math import inf, nan
 
-from xdsl.ir import SSAValue
+from xdsl.dialects import arith, scf, vector
+from xdsl.dialects import math as math_dialect
+from xdsl.dialects.builtin import IndexType, VectorType
+from xdsl.ir import Block, Region, SSAValue
 
+from tenon.dialects.upstream.vector_arith import element_type_of
 from tenon.lowering.math import coefficients
-from tenon.lowering.math.builder import ArithmeticBuilder
+from tenon.lowering.math.builder import ArithmeticBuilder, element_width
 from tenon.lowering.math.float_formats import decompose, format_of, is_unusual, nearest_integer, product, sum_of_larger
 
+_INDEX = IndexType()
 _LOG2E = (1.4426950408889634, 2.0355273740931033e-17)
 _TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
 _LARGEST_EXPONENT = 1021.0
@@ -91,3 +96,40 @@ def cbrt(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     result = b.copy_sign(b.from_bits(b.integer_add(b.bits(root), exponent)), x)
     finite = b.compare("olt", magnitude, inf)
     return b.select(b.both(finite, b.compare("ogt", magnitude, 0.0)), result, x)
+
+
+def integer_power(b: ArithmeticBuilder, x: SSAValue, exponent: SSAValue) -> SSAValue:
+    """x^exponent for unsigned exponents, wrapping: the product of x^(2^i) for the bits i that are set"""
+    body = Block(arg_types=[_INDEX, x.type, x.type, x.type])
+    _, result, square, rest = body.args
+    body.add_op(anchor := scf.YieldOp.create())
+    inner = ArithmeticBuilder(anchor, b.constants, x.type)
+    odd = inner.compare_integers("ne", inner.both(rest, 1), 0)
+    multiplied = inner.select(odd, inner.integer_mul(result, square), result)
+    anchor.operands = [multiplied, inner.integer_mul(square, square), inner.shift_right(rest, 1, signed=False)]
+    operands = [b.constant(0, _INDEX), _most_bits(b, exponent), b.constant(1, _INDEX), b.constant(1, x.type), x]
+    loop = scf.ForOp.create(operands=[*operands, exponent], result_types=[x.type] * 3, regions=[Region(body)])
+    return b.insert(loop)
+
+
+def _most_bits(b: ArithmeticBuilder, numbers: SSAValue) -> SSAValue:
+    """The bits of the largest of some unsigned integers, as an index"""
+    kind = element_type_of(numbers.type)
+    if isinstance(numbers.type, VectorType):
+        together = vector.CombiningKindAttr(vector.CombiningKindFlag.OR)
+        properties = {"kind": together, "fastmath": arith.FastMathFlagsAttr("none")}
+        numbers = b.insert(vector.ReductionOp.create(operands=[numbers], result_types=[kind], properties=properties))
+    zeros = b.insert(math_dialect.CountLeadingZerosOp.create(operands=[numbers], result_types=[kind]))
+    return b.insert(arith.IndexCastOp(b.integer_sub(element_width(numbers), zeros), _INDEX))
+
+
+def square_and_multiply(b: ArithmeticBuilder, x: SSAValue, exponent: int) -> SSAValue:
+    """x^exponent for integers and a constant exponent >= 0, wrapping"""
+    result, square = None, x
+    while exponent:
+        if exponent & 1:
+            result = square if result is None else b.integer_mul(result, square)
+        exponent >>= 1
+        if exponent:
+            square = b.integer_mul(square, square)
+    return b.constant(1, x.type) if result is None else result

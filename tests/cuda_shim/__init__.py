@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tenon.lowering.cuda.emit_cuda import emit_cuda
 from tenon.lowering.cuda.map_to_grid import MapToGridPass
 from tenon.lowering.cuda.tables import PRELUDE
+from tenon.lowering.math.legalize_arith import LegalizeArithPass
 from tenon.runtime.cuda.device import DeviceBuffer
 from tenon.runtime.cuda.host_program import HostProgram
 
@@ -199,6 +200,7 @@ def load_on_shim(loop_modules: Sequence[ModuleOp], map_to_grid: MapToGridPass | 
     for module in loop_modules:
         grid_module = module.clone()
         (map_to_grid or MapToGridPass()).apply(Context(), grid_module)
+        LegalizeArithPass().apply(Context(), grid_module)
         grid_module.verify()
         executables.append(ShimExecutable(grid_module))
     library = build([executable.source for executable in executables])

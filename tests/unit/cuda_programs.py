@@ -18,6 +18,7 @@ from xdsl.parser import Parser
 
 from tenon.dialects.upstream.vector_arith import VectorArith
 from tenon.lowering.cuda.map_to_grid import MapToGridPass
+from tenon.lowering.math.legalize_arith import LegalizeArithPass
 
 Array = NDArray[Any]
 RANDOM = generator(7)
@@ -465,5 +466,6 @@ CASES: dict[str, Callable[[], Case]] = {
 def grid_mapped(text: str) -> ModuleOp:
     module = parse(text)
     MapToGridPass().apply(Context(), module)
+    LegalizeArithPass().apply(Context(), module)
     module.verify()
     return module

@@ -26,6 +26,7 @@ from tenon.dialects.upstream.prefetch import MemRefWithPrefetch
 from tenon.dialects.upstream.vector_arith import VectorArith
 from tenon.lowering.llvm.emit_llvm import emit_llvm
 from tenon.lowering.math.expand_math import ExpandMathPass
+from tenon.lowering.math.legalize_arith import LegalizeArithPass
 from tenon.runtime.cpu.compile import compile_object, host_target
 from tenon.runtime.cpu.load import LoadedCode
 from tenon.runtime.cpu.program import load_program
@@ -68,6 +69,8 @@ def memref_type(array: np.ndarray) -> str:
 def load(module: ModuleOp, *, native_f16: bool | None = None, optimization: int = 2) -> LoadedCode:
     """Compile a loop-stage module for this machine."""
     target = host_target()
+    LegalizeArithPass().apply(Context(), module)
+    module.verify()
     text = emit_llvm(module, native_f16=target.native_f16 if native_f16 is None else native_f16)
     return load_program([compile_object(text, target, optimization=optimization)], target)
 

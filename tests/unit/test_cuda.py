@@ -258,13 +258,21 @@ def test_map_to_grid_refuses_bounds_that_are_not_constant() -> None:
     ("body", "message"),
     [
         ("%h = arith.constant 1.0 : f16\n%v = arith.addf %h, %h : f16", "arith.addf on f16 has no CUDA C++ form"),
-        ("%w = arith.constant 1 : i48", "i48 has no type in CUDA C++"),
+        ("%h = arith.constant 1.0 : f64\n%v = arith.truncf %h : f64 to f16", "arith.truncf from f64 to f16 has no"),
+        (
+            "%h = arith.constant 1 : i32\n%v = arith.sitofp %h : i32 to bf16",
+            "arith.sitofp on bf16 has no CUDA C++ form",
+        ),
+        (
+            "%h = arith.constant 1.0 : f32\n%v = arith.maximumf %h, %h : f32",
+            "arith.maximumf on f32 has no CUDA C++ form",
+        ),
+        ("%w = arith.constant 1 : i48\n%s = arith.addi %w, %w : i48", "i48 has no type in CUDA C++"),
     ],
 )
 def test_emit_cuda_refuses(body: str, message: str) -> None:
-    module = grid_mapped(program(["8xf32"], ["8xf32"], body + "\n%s = arith.addi %c0, %c1 : index"))
-    if "i48" in body:
-        module = grid_mapped(program(["8xf32"], ["8xf32"], body + "\n%s = arith.addi %w, %w : i48"))
+    module = parse(program(["8xf32"], ["8xf32"], body))
+    MapToGridPass().apply(Context(), module)
     with pytest.raises(EmissionError, match=re.escape(f"emit_cuda: @kernel_0: {message}")):
         emit_cuda(module)
 

@@ -19,6 +19,7 @@ import tenon
 from tenon.dialects.definition.registry import registry
 from tenon.lowering.cuda.emit_cuda import emit_cuda
 from tenon.lowering.cuda.map_to_grid import MapToGridPass
+from tenon.lowering.math.legalize_arith import LegalizeArithPass
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import lower
 from tenon.passes.machine import GPU
@@ -55,6 +56,7 @@ def test_shim_matches_oracle(name: str) -> None:
 def test_nvrtc_compiles(name: str, architecture: str) -> None:
     module = loops(samples_of(name)[0])
     MapToGridPass().apply(Context(), module)
+    LegalizeArithPass().apply(Context(), module)
     assert nvrtc.compile_cubin(emit_cuda(module, architecture), architecture).startswith(b"\x7fELF")
 
 

@@ -106,20 +106,6 @@ func.func @small_constant_powers_are_products(%x: f32, %d: f64) -> (f32, f32, f6
 // CHECK-NEXT:    %b = arith.divf %[[ONE]], %[[SQUARE]] : f32
 // CHECK-NEXT:    %c = arith.mulf %d, %d : f64
 
-// x^5 = x (x^2)^2; for an exponent that is not known there is a loop over its bits.
-func.func @integer_powers(%x: i32, %n: i32) -> (i32, i32) {
-  %five = arith.constant 5 : i32
-  %a = math.ipowi %x, %five : i32
-  %b = math.ipowi %x, %n : i32
-  func.return %a, %b : i32, i32
-}
-// CHECK-LABEL: @integer_powers
-// CHECK:         %[[SQUARE:.*]] = arith.muli %x, %x : i32
-// CHECK-NEXT:    %[[FOURTH:.*]] = arith.muli %[[SQUARE]], %[[SQUARE]] : i32
-// CHECK-NEXT:    %a = arith.muli %x, %[[FOURTH]] : i32
-// CHECK:         scf.for {{.*}} -> (i32, i32, i32)
-// CHECK:         %b = arith.select
-
 // In f64 as well: exp(x) = 2^n exp(r), with log 2 in two parts, since n times the first one is exact in the sum.
 func.func @exp_f64(%x: vector<4xf64>) -> vector<4xf64> {
   %y = math.exp %x : vector<4xf64>
