@@ -14,37 +14,27 @@ from typing import Any
 
 import numpy as np
 
+from tenon.runtime.cpu.ir_types import I32, I64, PTR, pointer
+from tenon.runtime.cpu.ir_values import Operand, Value
+from tenon.runtime.cpu.ir_writer import Module
+from tenon.runtime.cpu.python_objects import ARRAY
+
 C_CONTIGUOUS, ALIGNED = 0x1, 0x100
 USABLE = C_CONTIGUOUS | ALIGNED
 
-# PyArrayObject: the object's header, `char *data`, `int nd`, four pointers, `int flags`.
-_DATA = object.__basicsize__
-_FLAGS = _DATA + 6 * 8
-_SOURCE = f"""
-define i32 @addresses_of(ptr %objects, i64 %count, ptr %addresses) {{
-entry:
-  %any = icmp sgt i64 %count, 0
-  br i1 %any, label %loop, label %done
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  %common = phi i32 [ -1, %entry ], [ %both, %loop ]
-  %object.slot = getelementptr ptr, ptr %objects, i64 %i
-  %object = load ptr, ptr %object.slot
-  %data.slot = getelementptr i8, ptr %object, i64 {_DATA}
-  %data = load ptr, ptr %data.slot
-  %address.slot = getelementptr ptr, ptr %addresses, i64 %i
-  store ptr %data, ptr %address.slot
-  %flags.slot = getelementptr i8, ptr %object, i64 {_FLAGS}
-  %flags = load i32, ptr %flags.slot
-  %both = and i32 %common, %flags
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %loop, label %done
-done:
-  %result = phi i32 [ -1, %entry ], [ %both, %loop ]
-  ret i32 %result
-}}
-"""
+code = Module()
+
+
+@code.function(I32, arrays=pointer(pointer(ARRAY)), count=I64, addresses=pointer(PTR))
+def tenon_addresses_of(arrays: Value, count: Value, addresses: Value) -> Operand:
+    """Where arrays lie, and the flags that all of them have."""
+    flags = code.local(I32, -1)
+    with code.each(count) as i:
+        array = arrays[i]
+        addresses[i] = array.data
+        flags.set(flags & array.flags)
+    return flags
+
 
 Addresses = tuple[Any, int]
 
@@ -70,11 +60,11 @@ def _asked(arrays: Sequence[np.ndarray[Any, Any]]) -> Addresses:
 def _reader() -> Callable[[Sequence[np.ndarray[Any, Any]]], Addresses]:
     from tenon.runtime.cpu.native_code import load_native
 
-    code = load_native("addresses", lambda _: _SOURCE, ("addresses_of",))
+    loaded = load_native("addresses", code.text, code.exports)
     prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
-    native = prototype(code.entry("addresses_of"))
+    native = prototype(loaded.entry("tenon_addresses_of"))
 
-    def read(arrays: Sequence[np.ndarray[Any, Any]], *, keep_alive: Any = code) -> Addresses:
+    def read(arrays: Sequence[np.ndarray[Any, Any]], *, keep_alive: Any = loaded) -> Addresses:
         count = len(arrays)
         pointers = _pointers(count)()
         pointers.arrays = objects = _objects(count)(*arrays)

@@ -5,22 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tenon.runtime.cpu.compile import compile_object, host_target
+from tenon.runtime.cpu.ir_types import I1, I32, I64, PTR
+from tenon.runtime.cpu.ir_values import Function, Operand, Value
+from tenon.runtime.cpu.ir_writer import Module
 from tenon.runtime.cpu.load import LoadedCode, load_object
 from tenon.runtime.store import cache as disk
 
-LOCK = """
-@lock = internal global i32 0
-define internal i1 @locked() {
-  %pair = cmpxchg ptr @lock, i32 0, i32 1 acquire monotonic
-  %taken = extractvalue { i32, i1 } %pair, 1
-  ret i1 %taken
-}
-define internal void @unlock() {
-  store atomic i32 0, ptr @lock release, align 4
-  ret void
-}
-"""
-"""The lock of a module: `@locked` takes it unless somebody has it, and says whether it did."""
+_ADVICE = 14  # MADV_HUGEPAGE
+
+
+def lock_of(code: Module) -> tuple[Function, Function]:
+    """A lock: one function takes it unless somebody has it, and says whether it did; the other gives it back."""
+    lock = code.variable("lock", I32)
+
+    @code.function(I1)
+    def locked() -> Operand:
+        _, is_taken = lock.exchange(0, 1, "acquire monotonic")
+        return is_taken
+
+    @code.function()
+    def unlock() -> None:
+        lock.store(0, "release")
+
+    return locked, unlock
+
+
+def ask_for_huge_pages(code: Module, memory: Value, length: Value) -> None:
+    """Write what lets memory lie in huge pages, where the system can be asked."""
+    if "linux" in code.triple:
+        code.external("madvise", I32, PTR, I64, I32)(memory, length, _ADVICE)
 
 
 def load_native(name: str, write: Callable[[str], str], exports: Sequence[str]) -> LoadedCode:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -24,157 +23,100 @@ from typing import Any
 import numpy as np
 
 from tenon.passes.machine import HUGE_PAGE
-from tenon.runtime.cpu.native_code import LOCK, load_native
+from tenon.runtime.cpu.ir_types import I1, I8, I64, PTR, U64, VOID, Struct
+from tenon.runtime.cpu.ir_values import Operand, Value
+from tenon.runtime.cpu.ir_writer import Module
+from tenon.runtime.cpu.native_code import ask_for_huge_pages, load_native, lock_of
 from tenon.runtime.knobs import knobs
 
 LEAST = 1 << 20
 """Bytes from which on a result's memory comes from here."""
 _SLOTS = 64
-_ADVICE = 14  # MADV_HUGEPAGE
-_EXPORTS = (
-    *("tenon_allocate", "tenon_allocate_zeros", "tenon_reallocate", "tenon_free"),
-    *("tenon_pool_limit", "tenon_pool_held", "tenon_pool_forked"),
-)
 
-_SOURCE = f"""
-%slot = type {{ ptr, i64 }}
-@slots = internal global [{_SLOTS} x %slot] zeroinitializer
-@next = internal global i64 0
-@tenon_pool_held = global i64 0
-@tenon_pool_limit = global i64 0
-declare ptr @aligned_alloc(i64, i64)
-declare ptr @realloc(ptr, i64)
-declare void @free(ptr)
-{"declare i32 @madvise(ptr, i64, i32)" if sys.platform == "linux" else ""}
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+code = Module()
+locked, unlock = lock_of(code)
+_SLOT = Struct(memory=PTR, length=U64)
+slots = code.variable("slots", _SLOT, count=_SLOTS)
+following = code.variable("following", U64)
+held = code.variable("tenon_pool_held", U64)
+limit = code.variable("tenon_pool_limit", U64)
+_aligned_alloc = code.external("aligned_alloc", PTR, U64, U64)
+_realloc = code.external("realloc", PTR, PTR, U64)
+_free = code.external("free", VOID, PTR)
+_fill = code.external("llvm.memset.p0.i64", VOID, PTR, I8, I64, I1)
 
-define internal i64 @rounded(i64 %size) {{
-  %more = add i64 %size, {HUGE_PAGE - 1}
-  %result = and i64 %more, -{HUGE_PAGE}
-  ret i64 %result
-}}
-{LOCK}
-define ptr @tenon_allocate(ptr %context, i64 %size) {{
-entry:
-  %rounded = call i64 @rounded(i64 %size)
-  %taken = call i1 @locked()
-  br i1 %taken, label %search, label %new
-search:
-  %i = phi i64 [ 0, %entry ], [ %following, %other ]
-  %slot = getelementptr %slot, ptr @slots, i64 %i
-  %length.place = getelementptr %slot, ptr %slot, i64 0, i32 1
-  %length = load i64, ptr %length.place
-  %fits = icmp eq i64 %length, %rounded
-  br i1 %fits, label %found, label %other
-other:
-  %following = add i64 %i, 1
-  %is.end = icmp eq i64 %following, {_SLOTS}
-  br i1 %is.end, label %none, label %search
-found:
-  %kept = load ptr, ptr %slot
-  store i64 0, ptr %length.place
-  %held = load i64, ptr @tenon_pool_held
-  %left = sub i64 %held, %rounded
-  store i64 %left, ptr @tenon_pool_held
-  call void @unlock()
-  ret ptr %kept
-none:
-  call void @unlock()
-  br label %new
-new:
-  %made = call ptr @aligned_alloc(i64 {HUGE_PAGE}, i64 %rounded)
-  %failed = icmp eq ptr %made, null
-  br i1 %failed, label %done, label %advise
-advise:
-  {f"%ignored = call i32 @madvise(ptr %made, i64 %rounded, i32 {_ADVICE})" if sys.platform == "linux" else ""}
-  br label %done
-done:
-  ret ptr %made
-}}
 
-define ptr @tenon_allocate_zeros(ptr %context, i64 %count, i64 %size) {{
-entry:
-  %bytes = mul i64 %count, %size
-  %made = call ptr @tenon_allocate(ptr %context, i64 %bytes)
-  %failed = icmp eq ptr %made, null
-  br i1 %failed, label %done, label %clear
-clear:
-  call void @llvm.memset.p0.i64(ptr %made, i8 0, i64 %bytes, i1 false)
-  br label %done
-done:
-  ret ptr %made
-}}
+def _rounded(size: Value) -> Value:
+    return (size + (HUGE_PAGE - 1)) & -HUGE_PAGE
 
-define ptr @tenon_reallocate(ptr %context, ptr %old, i64 %size) {{
-  %rounded = call i64 @rounded(i64 %size)
-  %made = call ptr @realloc(ptr %old, i64 %rounded)
-  ret ptr %made
-}}
 
-; Into the pool, instead of what has been there longest if need be.
-define void @tenon_free(ptr %context, ptr %memory, i64 %size) {{
-entry:
-  %rounded = call i64 @rounded(i64 %size)
-  %limit = load i64, ptr @tenon_pool_limit
-  %is.small = icmp ule i64 %rounded, %limit
-  %number = ptrtoint ptr %memory to i64
-  %odd = and i64 %number, 63
-  %is.aligned = icmp eq i64 %odd, 0
-  %is.there = icmp ne ptr %memory, null
-  %is.usable = and i1 %is.aligned, %is.there
-  %is.kept = and i1 %is.small, %is.usable
-  br i1 %is.kept, label %try, label %return
-try:
-  %taken = call i1 @locked()
-  br i1 %taken, label %room, label %return
-return:
-  call void @free(ptr %memory)
-  ret void
-room:
-  %i = load i64, ptr @next
-  %next.i = add i64 %i, 1
-  %wrapped = urem i64 %next.i, {_SLOTS}
-  store i64 %wrapped, ptr @next
-  %slot = getelementptr %slot, ptr @slots, i64 %i
-  %length.place = getelementptr %slot, ptr %slot, i64 0, i32 1
-  %length = load i64, ptr %length.place
-  %is.empty = icmp eq i64 %length, 0
-  br i1 %is.empty, label %enough, label %evict
-evict:
-  %oldest = load ptr, ptr %slot
-  call void @free(ptr %oldest)
-  store i64 0, ptr %length.place
-  %held.before = load i64, ptr @tenon_pool_held
-  %held.after = sub i64 %held.before, %length
-  store i64 %held.after, ptr @tenon_pool_held
-  br label %enough
-enough:
-  %held = load i64, ptr @tenon_pool_held
-  %sum = add i64 %held, %rounded
-  %fits = icmp ule i64 %sum, %limit
-  br i1 %fits, label %put, label %room
-put:
-  store ptr %memory, ptr %slot
-  store i64 %rounded, ptr %length.place
-  store i64 %sum, ptr @tenon_pool_held
-  call void @unlock()
-  ret void
-}}
+@code.function(PTR, context=PTR, size=U64)
+def tenon_allocate(context: Value, size: Value) -> Operand:
+    length = _rounded(size)
+    with code.if_(locked()):
+        with code.each(_SLOTS) as i:
+            slot = slots[i]
+            with code.if_(slot.length == length):
+                kept = slot.memory
+                slot.put(length=0)
+                held.store(held.load() - length)
+                unlock()
+                code.return_(kept)
+        unlock()
+    made = _aligned_alloc(HUGE_PAGE, length)
+    with code.if_(made.is_not_null):
+        ask_for_huge_pages(code, made, length)
+    return made
 
-; In a child process: what a thread was changing is given up.
-define void @tenon_pool_forked() {{
-entry:
-  %taken = call i1 @locked()
-  br i1 %taken, label %done, label %clear
-clear:
-  call void @llvm.memset.p0.i64(ptr @slots, i8 0, i64 {16 * _SLOTS}, i1 false)
-  store i64 0, ptr @tenon_pool_held
-  br label %done
-done:
-  call void @unlock()
-  ret void
-}}
-"""
+
+@code.function(PTR, context=PTR, count=U64, size=U64)
+def tenon_allocate_zeros(context: Value, count: Value, size: Value) -> Operand:
+    made = tenon_allocate(context, count * size)
+    with code.if_(made.is_not_null):
+        _fill(made, 0, count * size, False)
+    return made
+
+
+@code.function(PTR, context=PTR, memory=PTR, size=U64)
+def tenon_reallocate(context: Value, memory: Value, size: Value) -> Operand:
+    return _realloc(memory, _rounded(size))
+
+
+@code.function(VOID, context=PTR, memory=PTR, size=U64)
+def tenon_free(context: Value, memory: Value, size: Value) -> None:
+    length = _rounded(size)
+    is_usable = memory.is_not_null & ((memory.to(U64) & 63) == 0)
+    with code.if_(is_usable & (length <= limit.load())), code.if_(locked()):
+        keep(memory, length)
+        unlock()
+        code.return_()
+    _free(memory)
+
+
+@code.function(VOID, memory=PTR, length=U64)
+def keep(memory: Value, length: Value) -> None:
+    """Put memory into the pool, instead of what has been there longest if need be."""
+    with code.loop():
+        i = following.load()
+        following.store((i + 1) % _SLOTS)
+        slot = slots[i]
+        with code.if_(slot.length != 0):
+            _free(slot.memory)
+            held.store(held.load() - slot.length)
+            slot.put(length=0)
+        total = held.load() + length
+        code.break_if(total <= limit.load())
+    slot.put(memory=memory, length=length)
+    held.store(total)
+
+
+@code.function()
+def tenon_pool_forked() -> None:
+    """In a child process: what a thread was changing is given up."""
+    with code.if_(~locked()):
+        _fill(slots, 0, _SLOT.size * _SLOTS, False)
+        held.store(0)
+    unlock()
 
 
 class _Allocator(ctypes.Structure):
@@ -193,19 +135,19 @@ class _Pool:
     """The pool in native code, and the capsule that tells NumPy of it."""
 
     def __init__(self) -> None:
-        code = load_native("result memory", lambda _: _SOURCE, _EXPORTS)
-        addresses = [code.entry(name) for name in _EXPORTS]
-        self._limit = ctypes.c_int64.from_address(addresses[4])
-        self._held = ctypes.c_int64.from_address(addresses[5])
-        handler = _Handler(b"tenon", 1, _Allocator(None, *addresses[:4]))
+        loaded = load_native("result memory", code.text, code.exports)
+        self._limit = ctypes.c_int64.from_address(loaded.entry("tenon_pool_limit"))
+        self._held = ctypes.c_int64.from_address(loaded.entry("tenon_pool_held"))
+        functions = (tenon_allocate, tenon_allocate_zeros, tenon_reallocate, tenon_free)
+        handler = _Handler(b"tenon", 1, _Allocator(None, *[loaded.entry(function.name) for function in functions]))
         make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
         self._name = ctypes.create_string_buffer(b"mem_handler")
         make_capsule = make(("PyCapsule_New", ctypes.pythonapi))
         self.capsule = make_capsule(ctypes.addressof(handler), ctypes.cast(self._name, ctypes.c_char_p), None)
         self._set = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(numpy_functions()[304])
         self._limit.value = knobs.result_pool_mb << 20
-        os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(addresses[6]))
-        for immortal in (code, handler, self._name, self.capsule):
+        os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(loaded.entry(tenon_pool_forked.name)))
+        for immortal in (loaded, handler, self._name, self.capsule):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(immortal))
 
     def empty(self, shape: Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:

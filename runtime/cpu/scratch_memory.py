@@ -12,161 +12,101 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
 from functools import cache
 
-from tenon.passes.machine import GENERIC, HUGE_PAGE
-from tenon.runtime.cpu.native_code import LOCK, load_native
+from tenon.passes.machine import HUGE_PAGE
+from tenon.runtime.cpu.ir_types import I1, I8, I32, I64, PTR, U64, VOID, Struct
+from tenon.runtime.cpu.ir_values import Operand, Value
+from tenon.runtime.cpu.ir_writer import Module
+from tenon.runtime.cpu.native_code import ask_for_huge_pages, load_native, lock_of
 
 LARGEST = 1 << 24
 """Bytes up to which a block is kept."""
 SLOTS = 16
-_ADVICE = 14  # MADV_HUGEPAGE
-_EXPORTS = ("tenon_scratch_allocate", "tenon_scratch_free", "tenon_scratch_forked")
 _PATIENCE = 1000
 """How often a thread yields to the one that holds the table, which may have to wait for a core."""
 
-_SOURCE = f"""
-%block = type {{ ptr, i64, i64 }}
-@blocks = internal global [{SLOTS} x %block] zeroinitializer
-declare ptr @aligned_alloc(i64, i64)
-declare void @free(ptr)
-declare i32 @sched_yield()
-{"declare i32 @madvise(ptr, i64, i32)" if sys.platform == "linux" else ""}
+code = Module()
+locked, unlock = lock_of(code)
+_BLOCK = Struct(memory=PTR, length=U64, is_used=I64)
+blocks = code.variable("blocks", _BLOCK, count=SLOTS)
+_aligned_alloc = code.external("aligned_alloc", PTR, U64, U64)
+_free = code.external("free", VOID, PTR)
+_yield = code.external("sched_yield", I32)
+_fill = code.external("llvm.memset.p0.i64", VOID, PTR, I8, I64, I1)
 
-{LOCK}
-; A block that is free and long enough, or else a new one in the place of one that is free and shorter.
-define ptr @tenon_scratch_allocate(i64 %alignment, i64 %size) {{
-entry:
-  %is.large = icmp uge i64 %size, {HUGE_PAGE}
-  %unit = select i1 %is.large, i64 {HUGE_PAGE}, i64 {GENERIC.page}
-  %least = sub i64 %unit, 1
-  %more = add i64 %size, %least
-  %mask = sub i64 0, %unit
-  %length = and i64 %more, %mask
-  %is.kept = icmp ule i64 %length, {LARGEST}
-  br i1 %is.kept, label %try, label %system
-try:
-  %taken = call i1 @locked()
-  br i1 %taken, label %search, label %system
-system:
-  %other = call ptr @aligned_alloc(i64 %alignment, i64 %size)
-  ret ptr %other
-search:
-  %i = phi i64 [ 0, %try ], [ %following, %next ]
-  %shorter = phi i64 [ -1, %try ], [ %shorter.now, %next ]
-  %block = getelementptr [{SLOTS} x %block], ptr @blocks, i64 0, i64 %i
-  %length.place = getelementptr %block, ptr %block, i64 0, i32 1
-  %use.place = getelementptr %block, ptr %block, i64 0, i32 2
-  %there = load i64, ptr %length.place
-  %use = load i64, ptr %use.place
-  %is.free = icmp eq i64 %use, 0
-  %is.enough = icmp uge i64 %there, %length
-  %fits = and i1 %is.free, %is.enough
-  br i1 %fits, label %found, label %next
-found:
-  store i64 1, ptr %use.place
-  %kept = load ptr, ptr %block
-  call void @unlock()
-  ret ptr %kept
-next:
-  %shorter.now = select i1 %is.free, i64 %i, i64 %shorter
-  %following = add i64 %i, 1
-  %is.end = icmp eq i64 %following, {SLOTS}
-  br i1 %is.end, label %none, label %search
-none:
-  %is.full = icmp eq i64 %shorter.now, -1
-  br i1 %is.full, label %full, label %new
-full:
-  call void @unlock()
-  br label %system
-new:
-  %chosen = getelementptr [{SLOTS} x %block], ptr @blocks, i64 0, i64 %shorter.now
-  %old = load ptr, ptr %chosen
-  call void @free(ptr %old)
-  %made = call ptr @aligned_alloc(i64 %unit, i64 %length)
-  %failed = icmp eq ptr %made, null
-  %new.length = select i1 %failed, i64 0, i64 %length
-  %new.use = select i1 %failed, i64 0, i64 1
-  store ptr %made, ptr %chosen
-  %chosen.length = getelementptr %block, ptr %chosen, i64 0, i32 1
-  store i64 %new.length, ptr %chosen.length
-  %chosen.use = getelementptr %block, ptr %chosen, i64 0, i32 2
-  store i64 %new.use, ptr %chosen.use
-  call void @unlock()
-  %is.huge = icmp ne i64 %unit, 4096
-  br i1 %is.huge, label %advise, label %done
-advise:
-  {f"%ignored = call i32 @madvise(ptr %made, i64 %length, i32 {_ADVICE})" if sys.platform == "linux" else ""}
-  br label %done
-done:
-  ret ptr %made
-}}
 
-define void @tenon_scratch_free(ptr %memory) {{
-entry:
-  br label %try
-try:
-  %tries = phi i64 [ 0, %entry ], [ %more, %wait ]
-  %taken = call i1 @locked()
-  br i1 %taken, label %search, label %wait
-wait:
-  %ignored = call i32 @sched_yield()
-  %more = add i64 %tries, 1
-  %is.vain = icmp eq i64 %more, {_PATIENCE}
-  br i1 %is.vain, label %left, label %try
-search:
-  %i = phi i64 [ 0, %try ], [ %following, %next ]
-  %block = getelementptr [{SLOTS} x %block], ptr @blocks, i64 0, i64 %i
-  %known = load ptr, ptr %block
-  %is.it = icmp eq ptr %known, %memory
-  br i1 %is.it, label %found, label %next
-found:
-  %use.place = getelementptr %block, ptr %block, i64 0, i32 2
-  store i64 0, ptr %use.place
-  call void @unlock()
-  ret void
-next:
-  %following = add i64 %i, 1
-  %is.end = icmp eq i64 %following, {SLOTS}
-  br i1 %is.end, label %none, label %search
-none:
-  call void @unlock()
-  call void @free(ptr %memory)
-  ret void
-left:
-  ret void
-}}
+@code.function(PTR, alignment=U64, size=U64)
+def tenon_scratch_allocate(alignment: Value, size: Value) -> Operand:
+    """A block that is free and long enough, or else a new one in the place of one that is free and shorter."""
+    unit = code.select(size >= HUGE_PAGE, code.number(U64, HUGE_PAGE), 4096)
+    length = (size + unit - 1) & ~(unit - 1)
+    with code.if_(length > LARGEST):
+        code.return_(_aligned_alloc(alignment, size))
+    with code.if_(~locked()):
+        code.return_(_aligned_alloc(alignment, size))
+    shorter = code.local(I64, -1)
+    with code.each(SLOTS) as i:
+        block = blocks[i]
+        with code.if_(block.is_used == 0):
+            with code.if_(block.length >= length):
+                block.put(is_used=1)
+                kept = block.memory
+                unlock()
+                code.return_(kept)
+            shorter.set(i)
+    with code.if_(shorter == -1):
+        unlock()
+        code.return_(_aligned_alloc(alignment, size))
+    chosen = blocks[shorter]
+    _free(chosen.memory)
+    made = _aligned_alloc(unit, length)
+    is_made = made.is_not_null
+    chosen.put(memory=made, length=code.select(is_made, length, 0), is_used=is_made.to(I64))
+    unlock()
+    with code.if_(unit == HUGE_PAGE):
+        ask_for_huge_pages(code, made, length)
+    return made
 
-; In a child process no kernel runs: blocks are free. A table that a thread was changing is given up.
-define void @tenon_scratch_forked() {{
-entry:
-  %taken = call i1 @locked()
-  br i1 %taken, label %loop, label %clear
-clear:
-  call void @llvm.memset.p0.i64(ptr @blocks, i8 0, i64 {24 * SLOTS}, i1 false)
-  br label %done
-loop:
-  %i = phi i64 [ 0, %entry ], [ %following, %loop ]
-  %use.place = getelementptr [{SLOTS} x %block], ptr @blocks, i64 0, i64 %i, i32 2
-  store i64 0, ptr %use.place
-  %following = add i64 %i, 1
-  %is.end = icmp eq i64 %following, {SLOTS}
-  br i1 %is.end, label %done, label %loop
-done:
-  call void @unlock()
-  ret void
-}}
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-"""
+
+@code.function(VOID, memory=PTR)
+def give_back(memory: Value) -> None:
+    """To the table, or to the system; the table is held."""
+    with code.each(SLOTS) as i:
+        block = blocks[i]
+        with code.if_(block.memory == memory):
+            block.put(is_used=0)
+            unlock()
+            code.return_()
+    unlock()
+    _free(memory)
+
+
+@code.function(VOID, memory=PTR)
+def tenon_scratch_free(memory: Value) -> None:
+    with code.each(_PATIENCE):
+        with code.if_(locked()):
+            give_back(memory)
+            code.return_()
+        _yield()
+
+
+@code.function()
+def tenon_scratch_forked() -> None:
+    """In a child process no kernel runs: blocks are free. A table that a thread was changing is given up."""
+    with code.if_(locked()), code.each(SLOTS) as i:
+        blocks[i].put(is_used=0)
+    with code.else_():
+        _fill(blocks, 0, _BLOCK.size * SLOTS, False)
+    unlock()
 
 
 @cache
 def scratch_functions() -> dict[str, int]:
     """The addresses of the functions that stand in the place of the C library's, by its names."""
-    code = load_native("scratch memory", lambda _: _SOURCE, _EXPORTS)
-    _loaded.append(code)
-    allocate, free, forked = map(code.entry, _EXPORTS)
+    loaded = load_native("scratch memory", code.text, code.exports)
+    _loaded.append(loaded)
+    allocate, free, forked = map(loaded.entry, code.exports)
     os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(forked))
     return {"aligned_alloc": allocate, "free": free}
 

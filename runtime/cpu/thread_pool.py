@@ -1,6 +1,6 @@
-"""The code of the pool of threads: a module in LLVM IR over POSIX threads and atomics.
+"""The code of the pool of threads, over POSIX threads and atomics.
 
-- The thread that calls takes part. Chunks are claimed one by one from `@ticket`, which holds the number of the launch
+- The thread that calls takes part. Chunks are claimed one by one from `ticket`, which holds the number of the launch
   in its upper half and the chunks left in its lower half; a worker that wakes up late finds another number, or nothing
   left, and claims nothing.
 - Workers start with the first launch that has use for them. One that finds no work looks out for some for 50
@@ -16,10 +16,16 @@ from __future__ import annotations
 import signal
 import sys
 
+from tenon.runtime.cpu.ir_types import I1, I8, I32, I64, PTR, U32, U64, VOID, Struct, function_type
+from tenon.runtime.cpu.ir_values import Operand, Value
+from tenon.runtime.cpu.ir_writer import Module
+
 PARALLEL_FOR = "tenon_parallel_for"
 
 _SPIN_NANOSECONDS = 50_000
 _STACK_BYTES = 8 << 20
+_PATIENCE = 4096
+"""How often a caller pauses for its workers before it yields."""
 
 # Where POSIX leaves the numbers to the system: CLOCK_MONOTONIC, SIG_SETMASK, PTHREAD_CREATE_DETACHED.
 _CLOCK, _SET_MASK, _DETACHED = (6, 3, 2) if sys.platform == "darwin" else (1, 2, 1)
@@ -28,360 +34,231 @@ _FAULTS = (signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.
 _BLOCKED = ~sum(1 << (number - 1) for number in _FAULTS)
 """The first 64 signals but those that a thread raises itself: where they are blocked, no handler tells of a fault."""
 
-_SOURCE = f"""
-@ticket = internal global i64 0, align 128
-@done = internal global i64 0, align 128
-@busy = internal global i32 0, align 128
-@sleepers = internal global i32 0, align 128
-@function = internal global ptr null, align 128
-@context = internal global ptr null
-@chunks = internal global i64 0
-@core = internal global i32 -1
-@threads = internal global i32 1
-@workers = internal global i32 0
-@mutex = internal global [128 x i8] zeroinitializer, align 128
-@condition = internal global [128 x i8] zeroinitializer, align 128
+_NUMBER, _LEFT = -1 << 32, 0xFFFFFFFF
+"""The halves of a ticket."""
 
-declare i32 @pthread_mutex_init(ptr, ptr)
-declare i32 @pthread_mutex_lock(ptr)
-declare i32 @pthread_mutex_unlock(ptr)
-declare i32 @pthread_cond_init(ptr, ptr)
-declare i32 @pthread_cond_wait(ptr, ptr)
-declare i32 @pthread_cond_signal(ptr)
-declare i32 @pthread_cond_broadcast(ptr)
-declare i32 @pthread_attr_init(ptr)
-declare i32 @pthread_attr_setdetachstate(ptr, i32)
-declare i32 @pthread_attr_setstacksize(ptr, i64)
-declare i32 @pthread_attr_destroy(ptr)
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_sigmask(i32, ptr, ptr)
-declare i32 @sched_yield()
-declare i32 @clock_gettime(i32, ptr)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-PAUSE_DECLARATION
-CORES
+TASK = function_type(VOID, PTR, I64)
+"""Functions of a context and the number of a chunk."""
 
-; Run chunks of the launch %epoch as long as there are any.
-define internal void @take_chunks(i64 %epoch) {{
-entry:
-  %first = load atomic i64, ptr @ticket acquire, align 8
-  br label %look
-look:
-  %seen = phi i64 [ %first, %entry ], [ %current, %claim ], [ %again, %run ]
-  %of = and i64 %seen, -4294967296
-  %left = and i64 %seen, 4294967295
-  %same = icmp eq i64 %of, %epoch
-  %any = icmp ne i64 %left, 0
-  %open = and i1 %same, %any
-  br i1 %open, label %claim, label %out
-claim:
-  %fewer = sub i64 %seen, 1
-  %exchange = cmpxchg weak ptr @ticket, i64 %seen, i64 %fewer acq_rel acquire, align 8
-  %current = extractvalue {{ i64, i1 }} %exchange, 0
-  %claimed = extractvalue {{ i64, i1 }} %exchange, 1
-  br i1 %claimed, label %run, label %look
-run:
-  %function = load ptr, ptr @function, align 8
-  %context = load ptr, ptr @context, align 8
-  %chunks = load i64, ptr @chunks, align 8
-  %chunk = sub i64 %chunks, %left
-  call void %function(ptr %context, i64 %chunk)
-  %before = atomicrmw add ptr @done, i64 1 release, align 8
-  %again = load atomic i64, ptr @ticket acquire, align 8
-  br label %look
-out:
-  ret void
-}}
+code = Module()
 
-define internal i64 @nanoseconds() {{
-  %time = alloca [2 x i64], align 8
-  %status = call i32 @clock_gettime(i32 {_CLOCK}, ptr %time)
-  %seconds = load i64, ptr %time, align 8
-  %rest = getelementptr i64, ptr %time, i64 1
-  %nanoseconds = load i64, ptr %rest, align 8
-  %scaled = mul i64 %seconds, 1000000000
-  %sum = add i64 %scaled, %nanoseconds
-  ret i64 %sum
-}}
+# Each on cache lines of its own, since several threads change it.
+ticket = code.variable("ticket", U64, align=128)
+done = code.variable("done", I64, align=128)
+busy = code.variable("busy", I32, align=128)
+sleepers = code.variable("sleepers", I32, align=128)
+launch = code.variable("launch", Struct(function=TASK, context=PTR, chunks=I64), align=128)
+core = code.variable("core", I32, initial=-1)
+threads = code.variable("threads", I32, initial=1)
+workers = code.variable("workers", I32)
+mutex = code.variable("mutex", I8, count=128, align=128)
+condition = code.variable("condition", I8, count=128, align=128)
 
-; A worker: take part in launches, look out for the next one for a while, then sleep; leave when there are too many.
-define internal ptr @work(ptr %unused) {{
-entry:
-  %now = load atomic i64, ptr @ticket acquire, align 8
-  br label %join
-join:
-  %ticket = phi i64 [ %now, %entry ], [ %seen, %spin ], [ %found, %awake ]
-  %epoch = and i64 %ticket, -4294967296
-  call void @leave_core_of_caller()
-  call void @take_chunks(i64 %epoch)
-  %started = call i64 @nanoseconds()
-  br label %spin
-spin:
-  %turn = phi i32 [ 0, %join ], [ %next, %wait ], [ %next, %time ]
-  %next = add i32 %turn, 1
-  %seen = load atomic i64, ptr @ticket acquire, align 8
-  %seen.epoch = and i64 %seen, -4294967296
-  %same = icmp eq i64 %seen.epoch, %epoch
-  br i1 %same, label %wait, label %join
-wait:
-  PAUSE
-  %part = and i32 %next, 63
-  %due = icmp eq i32 %part, 0
-  br i1 %due, label %time, label %spin
-time:
-  %passed.to = call i64 @nanoseconds()
-  %passed = sub i64 %passed.to, %started
-  %long = icmp ugt i64 %passed, {_SPIN_NANOSECONDS}
-  br i1 %long, label %sleep, label %spin
-sleep:
-  %locked = call i32 @pthread_mutex_lock(ptr @mutex)
-  %others = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 4
-  br label %sleeping
-sleeping:
-  %workers = load atomic i32, ptr @workers monotonic, align 4
-  %threads = load atomic i32, ptr @threads monotonic, align 4
-  %surplus = icmp sge i32 %workers, %threads
-  br i1 %surplus, label %leave, label %check
-check:
-  %found = load atomic i64, ptr @ticket seq_cst, align 8
-  %found.epoch = and i64 %found, -4294967296
-  %nothing = icmp eq i64 %found.epoch, %epoch
-  br i1 %nothing, label %rest, label %awake
-rest:
-  %woken = call i32 @pthread_cond_wait(ptr @condition, ptr @mutex)
-  br label %sleeping
-awake:
-  %asleep = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 4
-  %unlocked = call i32 @pthread_mutex_unlock(ptr @mutex)
-  br label %join
-leave:
-  %fewer = sub i32 %workers, 1
-  store atomic i32 %fewer, ptr @workers monotonic, align 4
-  %gone = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 4
-  %opened = call i32 @pthread_mutex_unlock(ptr @mutex)
-  ret ptr null
-}}
-
-; Start workers until there are %wanted; where the system refuses, what there is has to do.
-define internal void @hire(i32 %wanted) noinline {{
-entry:
-  %attributes = alloca [128 x i8], align 16
-  %all = alloca [128 x i8], align 16
-  %before = alloca [128 x i8], align 16
-  %thread = alloca ptr, align 8
-  call void @llvm.memset.p0.i64(ptr %all, i8 -1, i64 128, i1 false)
-  store i64 {_BLOCKED}, ptr %all, align 8
-  %locked = call i32 @pthread_mutex_lock(ptr @mutex)
-  %blocked = call i32 @pthread_sigmask(i32 {_SET_MASK}, ptr %all, ptr %before)
-  %initialized = call i32 @pthread_attr_init(ptr %attributes)
-  %detached = call i32 @pthread_attr_setdetachstate(ptr %attributes, i32 {_DETACHED})
-  %sized = call i32 @pthread_attr_setstacksize(ptr %attributes, i64 {_STACK_BYTES})
-  br label %count
-count:
-  %workers = load atomic i32, ptr @workers monotonic, align 4
-  %few = icmp slt i32 %workers, %wanted
-  br i1 %few, label %start, label %out
-start:
-  %status = call i32 @pthread_create(ptr %thread, ptr %attributes, ptr @work, ptr null)
-  %refused = icmp ne i32 %status, 0
-  %more = add i32 %workers, 1
-  br i1 %refused, label %limit, label %started
-started:
-  store atomic i32 %more, ptr @workers monotonic, align 4
-  br label %count
-limit:
-  store atomic i32 %more, ptr @threads monotonic, align 4
-  br label %out
-out:
-  %destroyed = call i32 @pthread_attr_destroy(ptr %attributes)
-  %restored = call i32 @pthread_sigmask(i32 {_SET_MASK}, ptr %before, ptr null)
-  %unlocked = call i32 @pthread_mutex_unlock(ptr @mutex)
-  ret void
-}}
-
-; Wake %count of those that sleep. Whoever is about to sleep holds the mutex until it can be woken.
-define internal void @wake(i64 %count) noinline {{
-entry:
-  %locked = call i32 @pthread_mutex_lock(ptr @mutex)
-  %unlocked = call i32 @pthread_mutex_unlock(ptr @mutex)
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  %woken = call i32 @pthread_cond_signal(ptr @condition)
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %loop, label %out
-out:
-  ret void
-}}
-
-define void @{PARALLEL_FOR}(ptr %function, ptr %context, i64 %chunks) {{
-entry:
-  %threads = load atomic i32, ptr @threads monotonic, align 4
-  %alone = icmp slt i32 %threads, 2
-  %beyond = sub i64 %chunks, 2
-  %uncut = icmp ugt i64 %beyond, 2147483647
-  %single = or i1 %alone, %uncut
-  br i1 %single, label %serial, label %enter
-enter:
-  %was.busy = atomicrmw xchg ptr @busy, i32 1 acquire, align 4
-  %meets = icmp ne i32 %was.busy, 0
-  br i1 %meets, label %serial, label %staff
-staff:
-  %workers = load atomic i32, ptr @workers monotonic, align 4
-  %wanted = sub i32 %threads, 1
-  %few = icmp slt i32 %workers, %wanted
-  br i1 %few, label %start, label %publish
-start:
-  call void @hire(i32 %wanted)
-  br label %publish
-publish:
-  store ptr %function, ptr @function, align 8
-  store ptr %context, ptr @context, align 8
-  store i64 %chunks, ptr @chunks, align 8
-  %core = call i32 @current_core()
-  store atomic i32 %core, ptr @core monotonic, align 4
-  store atomic i64 0, ptr @done monotonic, align 8
-  %last = load atomic i64, ptr @ticket monotonic, align 8
-  %last.epoch = and i64 %last, -4294967296
-  %epoch = add i64 %last.epoch, 4294967296
-  %ticket = or i64 %epoch, %chunks
-  store atomic i64 %ticket, ptr @ticket seq_cst, align 8
-  %sleepers = load atomic i32, ptr @sleepers seq_cst, align 4
-  %any = icmp sgt i32 %sleepers, 0
-  br i1 %any, label %rouse, label %share
-rouse:
-  %asleep = zext i32 %sleepers to i64
-  %others = sub i64 %chunks, 1
-  %smaller = icmp slt i64 %asleep, %others
-  %count = select i1 %smaller, i64 %asleep, i64 %others
-  call void @wake(i64 %count)
-  br label %share
-share:
-  call void @take_chunks(i64 %epoch)
-  br label %finish
-finish:
-  %turn = phi i32 [ 0, %share ], [ %next, %pause ], [ 4096, %yield ]
-  %finished = load atomic i64, ptr @done acquire, align 8
-  %complete = icmp eq i64 %finished, %chunks
-  br i1 %complete, label %leave, label %unfinished
-unfinished:
-  %next = add i32 %turn, 1
-  %patient = icmp slt i32 %turn, 4096
-  br i1 %patient, label %pause, label %yield
-pause:
-  PAUSE
-  br label %finish
-yield:
-  %yielded = call i32 @sched_yield()
-  br label %finish
-leave:
-  store atomic i32 0, ptr @busy release, align 4
-  ret void
-serial:
-  %none = icmp slt i64 %chunks, 1
-  br i1 %none, label %out, label %loop
-loop:
-  %chunk = phi i64 [ 0, %serial ], [ %following, %loop ]
-  call void %function(ptr %context, i64 %chunk)
-  %following = add i64 %chunk, 1
-  %more = icmp slt i64 %following, %chunks
-  br i1 %more, label %loop, label %out
-out:
-  ret void
-}}
-
-define void @tenon_set_threads(i32 %threads) {{
-  %locked = call i32 @pthread_mutex_lock(ptr @mutex)
-  store atomic i32 %threads, ptr @threads monotonic, align 4
-  %unlocked = call i32 @pthread_mutex_unlock(ptr @mutex)
-  %woken = call i32 @pthread_cond_broadcast(ptr @condition)
-  ret void
-}}
-
-define i32 @tenon_workers() {{
-  %workers = load atomic i32, ptr @workers monotonic, align 4
-  ret i32 %workers
-}}
-
-; Before the first use, and in a forked process, which has one thread.
-define void @tenon_reset_threads() {{
-  %mutex = call i32 @pthread_mutex_init(ptr @mutex, ptr null)
-  %condition = call i32 @pthread_cond_init(ptr @condition, ptr null)
-  store i32 0, ptr @workers, align 4
-  store i32 0, ptr @sleepers, align 4
-  store i32 0, ptr @busy, align 4
-  %ticket = load i64, ptr @ticket, align 8
-  %epoch = and i64 %ticket, -4294967296
-  store i64 %epoch, ptr @ticket, align 8
-  ret void
-}}
-"""
-
-# A mask of the processors has room for 8,192 of them; the system refuses one that is too short for its own.
-_CORES_OF_LINUX = """
-declare i32 @sched_getcpu()
-declare i32 @sched_getaffinity(i32, i64, ptr)
-declare i32 @sched_setaffinity(i32, i64, ptr)
-
-define internal i32 @current_core() {
-  %core = call i32 @sched_getcpu()
-  ret i32 %core
-}
-
-; If this is the core of the launch's caller, let the system move this thread to another one it may run on.
-define internal void @leave_core_of_caller() noinline {
-entry:
-  %allowed = alloca [1024 x i8], align 8
-  %core = call i32 @sched_getcpu()
-  %of.caller = load atomic i32, ptr @core monotonic, align 4
-  %same = icmp eq i32 %core, %of.caller
-  %in.mask = icmp ult i32 %core, 8192
-  %shared = and i1 %same, %in.mask
-  br i1 %shared, label %look, label %out
-look:
-  call void @llvm.memset.p0.i64(ptr %allowed, i8 0, i64 1024, i1 false)
-  %read = call i32 @sched_getaffinity(i32 0, i64 1024, ptr %allowed)
-  %known = icmp eq i32 %read, 0
-  br i1 %known, label %move, label %out
-move:
-  %index = lshr i32 %core, 6
-  %place = zext i32 %index to i64
-  %word = getelementptr i64, ptr %allowed, i64 %place
-  %before = load i64, ptr %word, align 8
-  %low = and i32 %core, 63
-  %shift = zext i32 %low to i64
-  %bit = shl i64 1, %shift
-  %others = xor i64 %before, %bit
-  store i64 %others, ptr %word, align 8
-  %moved = call i32 @sched_setaffinity(i32 0, i64 1024, ptr %allowed)
-  store i64 %before, ptr %word, align 8
-  %restored = call i32 @sched_setaffinity(i32 0, i64 1024, ptr %allowed)
-  br label %out
-out:
-  ret void
-}
-"""
-
-_CORES_ELSEWHERE = """
-define internal i32 @current_core() {
-  ret i32 -1
-}
-
-define internal void @leave_core_of_caller() {
-  ret void
-}
-"""
+_mutex_init = code.external("pthread_mutex_init", I32, PTR, PTR)
+_lock = code.external("pthread_mutex_lock", I32, PTR)
+_unlock = code.external("pthread_mutex_unlock", I32, PTR)
+_condition_init = code.external("pthread_cond_init", I32, PTR, PTR)
+_wait = code.external("pthread_cond_wait", I32, PTR, PTR)
+_signal = code.external("pthread_cond_signal", I32, PTR)
+_broadcast = code.external("pthread_cond_broadcast", I32, PTR)
+_attributes_init = code.external("pthread_attr_init", I32, PTR)
+_set_detached = code.external("pthread_attr_setdetachstate", I32, PTR, I32)
+_set_stack_size = code.external("pthread_attr_setstacksize", I32, PTR, I64)
+_attributes_destroy = code.external("pthread_attr_destroy", I32, PTR)
+_create = code.external("pthread_create", I32, PTR, PTR, PTR, PTR)
+_set_signals = code.external("pthread_sigmask", I32, I32, PTR, PTR)
+_yield = code.external("sched_yield", I32)
+_clock_gettime = code.external("clock_gettime", I32, I32, PTR)
+_fill = code.external("llvm.memset.p0.i64", VOID, PTR, I8, I64, I1)
+_pause_of_x86 = code.external("llvm.x86.sse2.pause", VOID)
+_barrier_of_arm = code.external("llvm.aarch64.isb", VOID, I32)
+_current_core = code.external("sched_getcpu", I32)
+_allowed_cores = code.external("sched_getaffinity", I32, I32, I64, PTR)
+_set_allowed_cores = code.external("sched_setaffinity", I32, I32, I64, PTR)
 
 
-def pool_source(triple: str) -> str:
-    """The pool as LLVM IR text: how to wait is up to the processor, how to change cores up to the system."""
-    if triple.startswith(("x86_64", "i686")):
-        declaration, pause = "declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"
-    elif triple.startswith(("aarch64", "arm64")):
+def _pause() -> None:
+    """Tell the processor that this thread waits."""
+    if code.triple.startswith(("x86_64", "i686")):
+        _pause_of_x86()
+    elif code.triple.startswith(("aarch64", "arm64")):
         # the hint `yield` does nothing on most of them; a barrier takes about as long as the pause of x86
-        declaration, pause = "declare void @llvm.aarch64.isb(i32)", "call void @llvm.aarch64.isb(i32 15)"
-    else:
-        declaration, pause = "", ""
-    cores = _CORES_OF_LINUX if "linux" in triple else _CORES_ELSEWHERE
-    return _SOURCE.replace("PAUSE_DECLARATION", declaration).replace("PAUSE", pause).replace("CORES", cores)
+        _barrier_of_arm(15)
+
+
+@code.function(I32)
+def current_core() -> Operand:
+    """Where the system tells it."""
+    return _current_core() if "linux" in code.triple else -1
+
+
+@code.function(VOID, "noinline")
+def leave_core_of_caller() -> None:
+    """If this is the core of the launch's caller, let the system move this thread to another one it may run on."""
+    if "linux" not in code.triple:
+        return
+    # A mask has room for 8,192 processors; the system refuses one that is too short for its own.
+    mask = code.array(U64, 128)
+    here = current_core().to(U32)
+    code.return_unless((here == core.load("monotonic")) & (here < 8192))
+    _fill(mask, 0, 1024, False)
+    code.return_if(_allowed_cores(0, 1024, mask) != 0)
+    word = mask.at((here >> 6).to(I64))
+    before = word.load()
+    word.store(before ^ (code.number(U64, 1) << (here & 63).to(U64)))
+    _set_allowed_cores(0, 1024, mask)
+    word.store(before)
+    _set_allowed_cores(0, 1024, mask)
+
+
+@code.function(VOID, number=U64)
+def take_chunks(number: Value) -> None:
+    """Run chunks of a launch as long as there are any."""
+    seen = code.local(U64, ticket.load("acquire"))
+    with code.loop():
+        left = seen & _LEFT
+        code.return_unless(((seen & _NUMBER) == number) & (left != 0))
+        current, is_claimed = ticket.exchange(seen, seen - 1, "acq_rel acquire", weak=True)
+        seen.set(current)
+        with code.if_(is_claimed):
+            launch.function(launch.context, launch.chunks - left)
+            done.fetch("add", 1, "release")
+            seen.set(ticket.load("acquire"))
+
+
+@code.function(U64)
+def nanoseconds() -> Operand:
+    time = code.array(U64, 2)
+    _clock_gettime(_CLOCK, time)
+    return time[0] * 1_000_000_000 + time[1]
+
+
+@code.function(PTR, unused=PTR)
+def work(unused: Value) -> Operand:
+    """A worker: take part in launches, look out for the next one for a while, then sleep; leave when there are too
+    many."""
+    now = code.local(U64, ticket.load("acquire"))
+    with code.loop() as next_launch:
+        number = now & _NUMBER
+        leave_core_of_caller()
+        take_chunks(number)
+        started, turn = nanoseconds(), code.local(I32, 0)
+        with code.loop():
+            turn.set(turn + 1)
+            seen = ticket.load("acquire")
+            with code.if_((seen & _NUMBER) != number):
+                now.set(seen)
+                code.continue_(next_launch)
+            _pause()
+            with code.if_((turn & 63) == 0):
+                code.break_if(nanoseconds() - started > _SPIN_NANOSECONDS)
+        _lock(mutex)
+        sleepers.fetch("add", 1, "seq_cst")
+        with code.loop():
+            count = workers.load("monotonic")
+            with code.if_(count >= threads.load("monotonic")):
+                workers.store(count - 1, "monotonic")
+                sleepers.fetch("sub", 1, "seq_cst")
+                _unlock(mutex)
+                code.return_(None)
+            now.set(ticket.load("seq_cst"))
+            code.break_if((now & _NUMBER) != number)
+            _wait(condition, mutex)
+        sleepers.fetch("sub", 1, "seq_cst")
+        _unlock(mutex)
+
+
+@code.function(VOID, "noinline", wanted=I32)
+def hire(wanted: Value) -> None:
+    """Start workers until there are so many; where the system refuses, what there is has to do."""
+    attributes, blocked, before = [code.array(U64, 16, align=16) for _ in range(3)]
+    thread = code.array(PTR)
+    _fill(blocked, -1, 128, False)
+    blocked[0] = _BLOCKED
+    _lock(mutex)
+    _set_signals(_SET_MASK, blocked, before)
+    _attributes_init(attributes)
+    _set_detached(attributes, _DETACHED)
+    _set_stack_size(attributes, _STACK_BYTES)
+    with code.loop():
+        count = workers.load("monotonic")
+        code.break_if(count >= wanted)
+        with code.if_(_create(thread, attributes, work.address, None) != 0):
+            threads.store(count + 1, "monotonic")
+            code.break_()
+        workers.store(count + 1, "monotonic")
+    _attributes_destroy(attributes)
+    _set_signals(_SET_MASK, before, None)
+    _unlock(mutex)
+
+
+@code.function(VOID, "noinline", count=I64)
+def wake(count: Value) -> None:
+    """Wake so many of those that sleep. Whoever is about to sleep holds the mutex until it can be woken."""
+    _lock(mutex)
+    _unlock(mutex)
+    with code.each(count):
+        _signal(condition)
+
+
+@code.function(VOID, function=TASK, context=PTR, chunks=I64)
+def share(function: Value, context: Value, chunks: Value) -> None:
+    """Run a launch with the workers."""
+    launch.put(function=function, context=context, chunks=chunks)
+    core.store(current_core(), "monotonic")
+    done.store(0, "monotonic")
+    number = (ticket.load("monotonic") & _NUMBER) + (1 << 32)
+    ticket.store(number | chunks, "seq_cst")
+    asleep = sleepers.load("seq_cst").to(I64)
+    with code.if_(asleep > 0):
+        wake(code.select(asleep < chunks - 1, asleep, chunks - 1))
+    take_chunks(number)
+    turn = code.local(I32, 0)
+    with code.loop():
+        code.break_if(done.load("acquire") == chunks)
+        with code.if_(turn < _PATIENCE):
+            turn.set(turn + 1)
+            _pause()
+        with code.else_():
+            _yield()
+
+
+@code.function(VOID, function=TASK, context=PTR, chunks=I64)
+def tenon_parallel_for(function: Value, context: Value, chunks: Value) -> None:
+    count = threads.load("monotonic")
+    is_cut = (chunks - 2).to(U64) <= 0x7FFFFFFF
+    with code.if_((count >= 2) & is_cut), code.if_(busy.fetch("xchg", 1, "acquire") == 0):
+        with code.if_(workers.load("monotonic") < count - 1):
+            hire(count - 1)
+        share(function, context, chunks)
+        busy.store(0, "release")
+        code.return_()
+    with code.each(chunks) as chunk:
+        function(context, chunk)
+
+
+@code.function(VOID, count=I32)
+def tenon_set_threads(count: Value) -> None:
+    _lock(mutex)
+    threads.store(count, "monotonic")
+    _unlock(mutex)
+    _broadcast(condition)
+
+
+@code.function(I32)
+def tenon_workers() -> Operand:
+    return workers.load("monotonic")
+
+
+@code.function()
+def tenon_reset_threads() -> None:
+    """Before the first use, and in a forked process, which has one thread."""
+    _mutex_init(mutex, None)
+    _condition_init(condition, None)
+    for count in (workers, sleepers, busy):
+        count.store(0)
+    ticket.store(ticket.load() & _NUMBER)
+
+
+pool_source = code.text
+"""Gives the pool as LLVM IR for a target: how to wait is up to its processor, how to change cores up to its system."""

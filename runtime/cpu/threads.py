@@ -19,7 +19,6 @@ from math import ceil
 from pathlib import Path
 
 from tenon.dialects.support.forking import new_lock
-from tenon.runtime.cpu.compile import host_target
 from tenon.runtime.cpu.native_code import load_native
 from tenon.runtime.cpu.thread_pool import PARALLEL_FOR, pool_source
 from tenon.runtime.knobs import knobs
