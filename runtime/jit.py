@@ -7,7 +7,7 @@ import functools
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 from tenon.dialects.definition.registry import generation, watch_generation
 from tenon.dialects.definition.value import insertion_point
@@ -20,8 +20,7 @@ from tenon.runtime.arguments.frozen import NONE, FrozenArguments
 from tenon.runtime.arguments.interface import EmptySizeError
 from tenon.runtime.arguments.signature import Signature
 from tenon.runtime.arguments.tree import Structure, flatten, is_node, paths, tell_by_identity
-from tenon.runtime.call.callable_class import native_class
-from tenon.runtime.call.entry import Dispatch
+from tenon.runtime.call.entry import NativeCalls
 from tenon.runtime.collection import collection_paused
 from tenon.runtime.dynamic import DynamicAxes, DynamicDimensions, say_why_specialized
 from tenon.runtime.epoch import EPOCH, expire
@@ -33,20 +32,8 @@ from tenon.runtime.tracing.trace import trace
 watch_generation(expire)
 
 
-class JitFunction:
-    """A function that is traced and compiled when it is called; made by `jit`. May be called from several threads.
-
-    Calls like one that was made before go straight to native code (see `entry`); `__call__` serves all others.
-    """
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        return object.__new__(native_class(cls) if cls is JitFunction else cls)
-
-    def __copy__(self) -> Self:
-        made = type(self).__new__(type(self))
-        vars(made).update(vars(self))
-        made._dispatch = Dispatch(JitFunction.__call__)
-        return made
+class JitFunction(NativeCalls):
+    """A function that is traced and compiled when it is called; made by `jit`. May be called from several threads."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> JitFunction:
         """The same one, as of every function, unless what it calls is an object that can be copied."""
@@ -88,7 +75,6 @@ class JitFunction:
         self._described: dict[str, str] = {}
         self._generation = 0
         self._dynamic = DynamicDimensions(self.name, dynamic) if dynamic else None
-        self._dispatch = Dispatch(JitFunction.__call__)
         self._frozen = NONE
 
     def freeze(self, /, *args: Any, **kwargs: Any) -> JitFunction:
@@ -133,7 +119,7 @@ class JitFunction:
         results = compiled.launch(arrays, out)
         if self._dispatch.wants((key, order), epoch):
             given = kwargs if out is None else {name: kwargs.get(name, out) for name in order}
-            compiled.let_native_code_call(self, self._dispatch, (key, order), (args, given), structure, epoch)
+            self._dispatch.add(self, (key, order), compiled.entry_for((args, given), structure), epoch)
         return results
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:

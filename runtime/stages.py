@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Self
@@ -18,8 +17,7 @@ from tenon.runtime.arguments.interface import EmptySizeError, Interface, SizeMis
 from tenon.runtime.arguments.outputs import given_outputs
 from tenon.runtime.arguments.signature import Signature
 from tenon.runtime.arguments.tree import Structure, flatten, unflatten
-from tenon.runtime.call.callable_class import native_class
-from tenon.runtime.call.entry import Dispatch, entry
+from tenon.runtime.call.entry import Entry, NativeCalls, entry
 from tenon.runtime.call.steps import IndescribableError
 from tenon.runtime.collection import collection_paused
 from tenon.runtime.epoch import EPOCH
@@ -65,20 +63,8 @@ class Lowered(_Uncompiled):
 
 
 @dataclass
-class Compiled:
-    """A function as machine code for one signature. May be called from several threads.
-
-    Calls like one that was made before go straight to native code (see `entry`); `__call__` serves all others.
-    """
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        return object.__new__(native_class(cls) if cls is Compiled else cls)
-
-    def __copy__(self) -> Self:
-        made = type(self).__new__(type(self))
-        vars(made).update(vars(self))
-        made._dispatch = Dispatch(Compiled.__call__)
-        return made
+class Compiled(NativeCalls):
+    """A function as machine code for one signature. May be called from several threads."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return copy(self)
@@ -96,9 +82,6 @@ class Compiled:
     frozen: Mapping[int, Any] = field(default_factory=dict[int, Any])
     prepared: Sequence[Any] | None = None
     """What was computed once from the frozen arrays."""
-
-    def __post_init__(self) -> None:
-        self._dispatch = Dispatch(Compiled.__call__)
 
     def __str__(self) -> str:
         return self.executable.ir
@@ -137,26 +120,18 @@ class Compiled:
         if is_in_order and self._dispatch.wants(order, epoch):
             named = kwargs if out is None else {**kwargs, "out": out}
             call = (args, {name: named[name] for name in order if name in named})
-            self.let_native_code_call(self, self._dispatch, order, call, signature.key[0], epoch)
+            self._dispatch.add(self, order, self.entry_for(call, signature.key[0]), epoch)
         return results
 
-    def let_native_code_call(
-        self,
-        function: Any,
-        dispatch: Dispatch,
-        key: Any,
-        call: tuple[tuple[Any, ...], dict[str, Any]],
-        structure: Structure,
-        epoch: int,
-    ) -> None:
-        """Let calls of `function` like this one be made by native code, as far as it can tell them from others.
+    def entry_for(self, call: tuple[tuple[Any, ...], dict[str, Any]], structure: Structure) -> Entry | None:
+        """What native code must know to make calls like this one; `None` if it could not tell them from others.
 
         `call` has all arguments, frozen ones as well, and `structure` is theirs, without `out`.
         """
         if not isinstance(self.executable, CpuExecutable) or self.interface.sizes or self.signature is None:
-            return
+            return None
         if self.executable.memory.is_checked:
-            return
+            return None
         parameters, frozen = self.signature.parameters, self.signature.frozen
         args, kwargs = parameters.marked(*call)
         if frozen is not None:
@@ -164,9 +139,10 @@ class Compiled:
             _, structure = flatten((args, {name: value for name, value in kwargs.items() if name != "out"}))
         out = "out" if parameters.take_out and "out" in kwargs else None
         launch = self.executable.launch(self.frozen, self.prepared or ())
-        with suppress(IndescribableError):
-            made = entry(args, kwargs, structure, self.result, launch, out, wide=WIDE_FLOAT in self.signature.key)
-            dispatch.add(function, key, made, epoch)
+        try:
+            return entry(args, kwargs, structure, self.result, launch, out, wide=WIDE_FLOAT in self.signature.key)
+        except IndescribableError:
+            return None
 
     def launch(self, arrays: Sequence[Any], out: Any = None) -> Any:
         """The result for the data of a call that fits the signature; errors about sizes name its arguments."""

@@ -11,14 +11,14 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from tenon.dialects.definition.value import TRACES_IN_PROGRESS
 from tenon.dialects.support.forking import new_lock
 from tenon.runtime.arguments.tree import Structure
-from tenon.runtime.call.callable_class import is_supported, set_vector_call
+from tenon.runtime.call.callable_class import is_supported, native_class, set_vector_call
 from tenon.runtime.call.entry_words import Place, Words
 from tenon.runtime.call.launch import Launch
 from tenon.runtime.call.layout import ENTRY, NEW_LARGE, PYTHON, RESULT, TABLE
@@ -160,11 +160,13 @@ class Dispatch:
                 self._met.add(key)
         return is_met and len(self._entries) < MADE and native_call() is not None
 
-    def add(self, function: Any, key: Any, entry: Entry, epoch: int) -> None:
-        """Let calls of `function`, an instance of a `native_class`, go by `entry` from now on.
+    def add(self, function: Any, key: Any, entry: Entry | None, epoch: int) -> None:
+        """Let calls of `function`, an instance of a `native_class`, go by `entry` from now on, if there is one.
 
         Where another thread was faster, by the entry that is there: one in use must never go.
         """
+        if entry is None:
+            return
         native = native_call()
         with self._lock:
             entry = self._entries.setdefault(key, entry)
@@ -178,6 +180,30 @@ class Dispatch:
         self._table[_COUNT] = 0
         self._table[_FIRST_ENTRY : _FIRST_ENTRY + len(active)] = [used.address for used in active]
         self._table[_COUNT] = len(active)
+
+
+class NativeCalls:
+    """What is called: calls like one that was made before go straight to native code, `__call__` serves all others.
+
+    It asks the dispatch whether it wants to know of the calls that it has served.
+    """
+
+    _dispatch: Dispatch
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        # a class that derives from one with native calls may call as it likes
+        kind: type[Self] = native_class(cls) if NativeCalls in cls.__bases__ else cls
+        made: Self = object.__new__(kind)
+        made._dispatch = Dispatch(cls.__call__)
+        return made
+
+    def __copy__(self) -> Self:
+        made = type(self).__new__(type(self))
+        vars(made).update({**vars(self), "_dispatch": made._dispatch})
+        return made
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
 
 
 # --- the native code ------------------------------------------------------------------------------
