@@ -2,8 +2,9 @@
 
 What is checked is what `verify()` of each op checks, that each value is defined where it is used (`dominance`), and
 that what is called or named by a symbol is there. An op is verified again if it, its place or something inside of it is
-not what it was after the pass before. One without regions that ends no block is verified once for all that are like it,
-of its class, types and attributes.
+not what it was after the pass before; one that ends a block if an op around it is not, as well, and one that names a
+symbol in any case. One without regions that ends no block is verified once for all that are like it, of its class,
+types and attributes.
 """
 
 from __future__ import annotations
@@ -55,25 +56,26 @@ class Verification:
             check_dominance(op)
         self._former = self._seen
 
-    def _check(self, op: Operation) -> bool:
-        """Verify `op`, with what is inside of it first, as far as needed; whether that was needed anywhere."""
-        changed = False
+    def _check(self, op: Operation, is_around_new: bool = False) -> bool:
+        """Verify `op`, with what is inside of it first, as far as needed; whether it or something inside has changed.
+
+        `is_around_new` says whether an op around it has changed, not counting what is inside of that.
+        """
+        description = self._seen[op] = _describe(op)
+        changed = is_new = self._former.get(op) != description
         for region in op.regions:
             for block in region.blocks:
                 for inner in block.ops:
-                    changed |= self._check(inner)
-        description = self._seen[op] = _describe(op)
-        attributes = (*op.properties.values(), *op.attributes.values())
-        named = [attribute.root_reference.data for attribute in attributes if type(attribute) is SymbolRefAttr]
-        # Whether the last op of a block is valid depends on what encloses it, and symbols are defined elsewhere.
-        depends = bool(named) or op.next_op is None or type(op) in _VERIFIED_BY_PARENT
-        changed |= self._former.get(op) != description
-        if not changed and not depends:
+                    changed |= self._check(inner, is_new or is_around_new)
+        # Symbols are defined elsewhere, and whether the last op of a block is valid depends on what encloses it.
+        named = [entry.root_reference.data for entry in description if type(entry) is SymbolRefAttr]
+        depends = op.next_op is None or type(op) in _VERIFIED_BY_PARENT
+        if not (changed or named or (depends and is_around_new)):
             return False
         try:
             self._check_names(op, named)
             # A constant of many elements is not worth keeping.
-            if depends or op.regions or DenseIntOrFPElementsAttr in map(type, attributes):
+            if named or depends or op.regions or DenseIntOrFPElementsAttr in map(type, description):
                 _verify(op)
             else:
                 _verify_kind(op, description)
@@ -102,7 +104,7 @@ def _verify_kind(op: Operation, description: _Description) -> None:
         _valid_kinds[kind] = True
 
 
-_PLACE = 3
+_PLACE = 4
 
 
 def _describe(op: Operation) -> _Description:
@@ -110,7 +112,7 @@ def _describe(op: Operation) -> _Description:
     the rest is what its own `verify()` looks at."""
     operands, properties, attributes = op.operands, op.properties, op.attributes
     description = (
-        *(op.parent, op.prev_op, operands),
+        *(op.parent, op.prev_op, op.next_op is None, operands),
         *(len(operands), len(op.results), len(properties)),
         *[operand.type for operand in operands],
         *[result.type for result in op.results],

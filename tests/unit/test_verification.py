@@ -68,6 +68,12 @@ def no_terminator(module: ModuleOp) -> None:
     ops_of(module)[-1].detach()
 
 
+def op_after_terminator(module: ModuleOp) -> None:
+    """The op that is no longer valid has not changed, but is no longer the last one."""
+    terminator = ops_of(module)[-1]
+    terminator.parent_block().add_op(terminator.clone())  # pyright: ignore[reportOptionalMemberAccess]
+
+
 def unknown_name(module: ModuleOp) -> None:
     (function,) = module.ops
     function.attributes["prepare"] = SymbolRefAttr("nowhere")
@@ -80,6 +86,7 @@ FAULTS = {
     erased_operand: r"func\.func: Operation using value defined out of its IsolatedFromAbove parent: AddOp\(%y",
     other_result: r"func\.return: ",
     no_terminator: r"tenon\.add: .*not a terminator",
+    op_after_terminator: r"func\.return: .*must be the last operation",
     unknown_name: r"func\.func: @nowhere is not defined",
 }
 
