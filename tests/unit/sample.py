@@ -112,6 +112,7 @@ def widened(array: Any) -> Array:
 
 
 SAMPLES: list[Sample] = []
+_labels: dict[str, set[str]] = {}
 
 
 def add(name: str, args: Sequence[Any], oracle: Callable[..., Any], label: str = "", **options: Any) -> None:
@@ -121,8 +122,10 @@ def add(name: str, args: Sequence[Any], oracle: Callable[..., Any], label: str =
     settings = "-".join(f"{key}={_shown(value)}" for key, value in options.items())
     described = "_".join(f"{'x'.join(map(str, a.shape)) or 'scalar'}:{a.dtype}" for a in arrays)
     text = "-".join(part for part in (label, described, settings) if part)
-    if any(str(sample) == f"{name}-{text}" for sample in SAMPLES):
-        text += f"-{sum(sample.op_name == f'tenon.{name}' for sample in SAMPLES)}"
+    labels = _labels.setdefault(name, set())
+    if text in labels:
+        text += f"-{len(labels)}"
+    labels.add(text)
     SAMPLES.append(Sample(f"tenon.{name}", tuple(args), options, oracle, text, **own))
 
 
