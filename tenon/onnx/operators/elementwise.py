@@ -1,8 +1,8 @@
-"""Operators that compute each element by itself: arithmetic, functions, comparisons, bits, casts."""
+"""Operators that compute each element by itself: arithmetic, functions, comparisons, bits, casts, activations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -12,61 +12,6 @@ from tenon.dialects.types.types import bit_width, element_type, is_bool
 from tenon.onnx.narrow import cast_to
 from tenon.onnx.node import Node, OnnxError, Operand
 from tenon.onnx.operators import operator
-
-# The operators that are ops of Tenon, operand by operand; where ops promote, ONNX asks for equal dtypes anyway.
-_SAME: Mapping[str, str] = {
-    "Abs": "abs",
-    "Acos": "acos",
-    "Acosh": "acosh",
-    "Add": "add",
-    "And": "logical_and",
-    "Asin": "asin",
-    "Asinh": "asinh",
-    "Atan": "atan",
-    "Atanh": "atanh",
-    "BitwiseAnd": "bitwise_and",
-    "BitwiseNot": "bitwise_not",
-    "BitwiseOr": "bitwise_or",
-    "BitwiseXor": "bitwise_xor",
-    "Ceil": "ceil",
-    "Cos": "cos",
-    "Cosh": "cosh",
-    "Equal": "equal",
-    "Erf": "erf",
-    "Exp": "exp",
-    "Floor": "floor",
-    "Greater": "greater",
-    "GreaterOrEqual": "greater_equal",
-    "IsNaN": "isnan",
-    "Less": "less",
-    "LessOrEqual": "less_equal",
-    "Log": "log",
-    "Mul": "multiply",
-    "Neg": "negative",
-    "Not": "logical_not",
-    "Or": "logical_or",
-    "Reciprocal": "reciprocal",
-    "Round": "round",
-    "Sin": "sin",
-    "Sinh": "sinh",
-    "Sqrt": "sqrt",
-    "Sub": "subtract",
-    "Tan": "tan",
-    "Tanh": "tanh",
-    "Where": "select",
-    "Xor": "logical_xor",
-}
-
-
-def _mapped(name: str) -> Callable[..., Any]:
-    def function(node: Node, *operands: Operand) -> Any:
-        return ops.find(name)(*operands)
-
-    return function
-
-
-for _operator, _op in _SAME.items():
-    operator(_operator)(_mapped(_op))
 
 
 def of_dtype(x: Any, dtype: object) -> Any:
@@ -83,11 +28,6 @@ def in_single(x: Any) -> Any:
 def is_float(x: Any) -> bool:
     """Whether the elements are floats that ops compute with, bf16 among them."""
     return types.is_float(element_type(x.dtype))
-
-
-@operator("Sign")
-def sign(node: Node, x: Operand) -> Any:
-    return ops.sign(x)
 
 
 @operator("Div")
@@ -111,8 +51,6 @@ def power(node: Node, x: Operand, y: Operand) -> Any:
 def _folded(name: str, function: Callable[[Any, Any], Any]) -> None:
     @operator(name, since=6)
     def fold(node: Node, *operands: Operand) -> Any:
-        if not operands:
-            raise OnnxError(f"{node.where}: no inputs where one or more are needed")
         return reduce(function, operands)
 
 
@@ -123,24 +61,17 @@ _folded("Min", lambda x, y: ops.minimum(x, y))
 @operator("Sum", since=6)
 def total(node: Node, *operands: Operand) -> Any:
     """Half precision is added up in f32 and rounded once."""
-    if not operands:
-        raise OnnxError(f"{node.where}: no inputs where one or more are needed")
     return of_dtype(reduce(ops.add, map(in_single, operands)), operands[0].dtype)
 
 
 @operator("Mean", since=6)
 def mean(node: Node, *operands: Operand) -> Any:
-    if not operands:
-        raise OnnxError(f"{node.where}: no inputs where one or more are needed")
     return of_dtype(reduce(ops.add, map(in_single, operands)) / float(len(operands)), operands[0].dtype)
 
 
 @operator("Clip", since=6, until=10)
 def clip_to_attributes(node: Node, x: Operand) -> Any:
-    low, high = node.attribute("min"), node.attribute("max")
-    if low is not None:
-        x = ops.maximum(x, low)
-    return x if high is None else ops.minimum(x, high)
+    return clip(node, x, node.attribute("min"), node.attribute("max"))
 
 
 @operator("Clip", since=11)
@@ -153,13 +84,8 @@ def clip(node: Node, x: Operand, low: Operand | None = None, high: Operand | Non
 
 @operator("IsInf", since=10)
 def isinf(node: Node, x: Operand) -> Any:
-    negative, positive = node.attribute("detect_negative", 1), node.attribute("detect_positive", 1)
-    result = ops.isinf(x)
-    if not negative:
-        result = ops.logical_and(result, ops.greater(x, 0.0))
-    if not positive:
-        result = ops.logical_and(result, ops.less(x, 0.0))
-    return result
+    negative, positive = (bool(node.attribute(f"detect_{sign}", 1)) for sign in ("negative", "positive"))
+    return ops.isinf(x, detect_negative=negative, detect_positive=positive)
 
 
 @operator("BitShift", since=11)
@@ -196,3 +122,29 @@ def cast_like(node: Node, x: Operand, like: Operand) -> Any:
 @operator("Identity")
 def identity(node: Node, x: Operand) -> Any:
     return x
+
+
+@operator("Relu")
+def relu(node: Node, x: Operand) -> Any:
+    return ops.relu(x) if is_float(x) else ops.maximum(x, 0)
+
+
+@operator("PRelu", since=7)
+def prelu(node: Node, x: Operand, slope: Operand) -> Any:
+    """The slope broadcasts to `x`."""
+    return ops.prelu(x, slope) if is_float(x) else ops.select(ops.less(x, 0), ops.multiply(x, slope), x)
+
+
+@operator("Shrink", since=9)
+def shrink(node: Node, x: Operand) -> Any:
+    """Integers are computed in f64 and rounded toward zero."""
+    values = x if is_float(x) else ops.cast(x, dtype="f64")
+    return of_dtype(ops.shrink(values, lambd=node.attribute("lambd", 0.5), bias=node.attribute("bias", 0.0)), x.dtype)
+
+
+@operator("Gelu", since=20)
+def gelu(node: Node, x: Operand) -> Any:
+    approximate = node.attribute("approximate", "none")
+    if approximate not in ("none", "tanh"):
+        raise OnnxError(f"{node.where}: approximate is {approximate!r} where 'none' or 'tanh' is needed")
+    return ops.gelu(x, approximate=approximate)

@@ -13,21 +13,6 @@ from tenon.onnx.operators import operator
 from tenon.onnx.operators.elementwise import is_float, of_dtype
 
 
-@operator("Gather")
-def gather(node: Node, x: Operand, indices: Operand) -> Any:
-    return ops.gather(x, indices, axis=node.attribute("axis", 0))
-
-
-@operator("GatherElements", since=11)
-def gather_elements(node: Node, x: Operand, indices: Operand) -> Any:
-    return ops.gather_elements(x, indices, axis=node.attribute("axis", 0))
-
-
-@operator("GatherND", since=11)
-def gather_nd(node: Node, x: Operand, indices: Operand) -> Any:
-    return ops.gather_nd(x, indices, batch_dims=node.attribute("batch_dims", 0))
-
-
 @operator("Scatter", since=9, until=10)
 @operator("ScatterElements", since=11)
 def scatter_elements(node: Node, x: Operand, indices: Operand, updates: Operand) -> Any:
@@ -35,11 +20,6 @@ def scatter_elements(node: Node, x: Operand, indices: Operand, updates: Operand)
     return ops.scatter_elements(
         x, indices, updates, axis=node.attribute("axis", 0), reduction=node.attribute("reduction", "none")
     )
-
-
-@operator("ScatterND", since=11)
-def scatter_nd(node: Node, x: Operand, indices: Operand, updates: Operand) -> Any:
-    return ops.scatter_nd(x, indices, updates, reduction=node.attribute("reduction", "none"))
 
 
 @operator("Trilu", since=14)

@@ -14,11 +14,6 @@ from tenon.onnx.operators import operator
 from tenon.onnx.operators.elementwise import in_single, of_dtype
 
 
-@operator("MatMul")
-def matmul(node: Node, x: Operand, y: Operand) -> Any:
-    return ops.matmul(x, y)
-
-
 @operator("Gemm", since=7)
 def gemm(node: Node, a: Operand, b: Operand, c: Operand | None = None) -> Any:
     """alpha * a @ b + beta * c; half precision is rounded once, at the end."""
@@ -33,11 +28,6 @@ def gemm(node: Node, a: Operand, b: Operand, c: Operand | None = None) -> Any:
         bias = in_single(c)
         result = ops.add(result, bias if beta == 1.0 else ops.multiply(beta, bias))
     return of_dtype(result, a.dtype)
-
-
-@operator("Det", since=11)
-def det(node: Node, x: Operand) -> Any:
-    return ops.det(x)
 
 
 @operator("Einsum", since=12)
@@ -115,16 +105,6 @@ def dequantize_linear(node: Node, x: Operand, scale: Operand, zero: Operand | No
         values = ops.subtract(values, ops.cast(_spread(node, x, zero, axis), dtype=exact))
     dtype = (node.dtype("output_dtype") if node.attribute("output_dtype", 0) else None) or scale.dtype
     return of_dtype(ops.cast(values, dtype="f32") * ops.cast(_spread(node, x, scale, axis), dtype="f32"), dtype)
-
-
-@operator("DynamicQuantizeLinear", since=11)
-def dynamic_quantize_linear(node: Node, x: Operand) -> Any:
-    """To u8, with scale and zero point from the range of `x`, which is taken to include 0."""
-    low, high = ops.minimum(ops.min(x), 0.0), ops.maximum(ops.max(x), 0.0)
-    scale = (high - low) / 255.0
-    zero = ops.clip(ops.round(ops.negative(low) / scale), low=0.0, high=255.0)
-    point = ops.cast(zero, dtype=np.uint8)
-    return _quantized(x / scale, point, np.dtype(np.uint8)), scale, point
 
 
 @operator("QLinearMatMul", since=10)

@@ -89,11 +89,6 @@ def rms_normalization(node: Node, x: Operand, scale: Operand) -> Any:
     return of_dtype(ops.rms_norm(x, scale, axis=axes, eps=node.attribute("epsilon", 1e-5)), x.dtype)
 
 
-@operator("InstanceNormalization", since=6)
-def instance_normalization(node: Node, x: Operand, scale: Operand, bias: Operand) -> Any:
-    return ops.instance_norm(x, scale, bias, eps=node.attribute("epsilon", 1e-5))
-
-
 @operator("GroupNormalization", since=18)
 def group_normalization(node: Node, x: Operand, scale: Operand, bias: Operand) -> Any:
     """Scale and bias are per group before opset 21, per channel from then on."""
@@ -123,15 +118,3 @@ def lp_normalization(node: Node, x: Operand) -> Any:
     if order not in (1, 2):
         raise OnnxError(f"{node.where}: p is {order} where 1 or 2 is needed")
     return ops.lp_normalize(x, p=float(order), axis=axis, eps=_LEAST_NORM)
-
-
-@operator("LRN")
-def local_response_normalization(node: Node, x: Operand) -> Any:
-    """The window of channels begins (size - 1) // 2 before each one."""
-    return ops.local_response_norm(
-        x,
-        size=node.required("size"),
-        alpha=node.attribute("alpha", 1e-4),
-        beta=node.attribute("beta", 0.75),
-        bias=node.attribute("bias", 1.0),
-    )

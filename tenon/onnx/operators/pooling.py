@@ -44,21 +44,6 @@ def lp_pool(node: Node, x: Operand) -> Any:
     return ops.lp_pool(x, p=float(node.attribute("p", 2)), **_windows(node, x))
 
 
-@operator("GlobalMaxPool")
-def global_max_pool(node: Node, x: Operand) -> Any:
-    return ops.global_max_pool(x)
-
-
-@operator("GlobalAveragePool")
-def global_average_pool(node: Node, x: Operand) -> Any:
-    return ops.global_avg_pool(x)
-
-
-@operator("GlobalLpPool", since=2)
-def global_lp_pool(node: Node, x: Operand) -> Any:
-    return ops.global_lp_pool(x, p=float(node.attribute("p", 2)))
-
-
 @operator("MaxUnpool", since=9)
 def max_unpool(node: Node, x: Operand, indices: Operand, shape: Operand | None = None) -> Any:
     """`x` at `indices` of a tensor of zeros; where its shape is given, indices still count in the one inferred."""

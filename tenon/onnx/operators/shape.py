@@ -179,13 +179,3 @@ def split(node: Node, x: Operand, sizes: Operand | None = None) -> tuple[Any, ..
 @operator("Tile", since=6)
 def tile(node: Node, x: Operand, repeats: Operand) -> Any:
     return ops.tile(x, repeats=tuple(node.integers(repeats, "repeats") or ()))
-
-
-@operator("DepthToSpace")
-def depth_to_space(node: Node, x: Operand) -> Any:
-    return ops.depth_to_space(x, block=node.required("blocksize"), mode=node.attribute("mode", "DCR"))
-
-
-@operator("SpaceToDepth")
-def space_to_depth(node: Node, x: Operand) -> Any:
-    return ops.space_to_depth(x, block=node.required("blocksize"), mode=node.attribute("mode", "DCR"))
