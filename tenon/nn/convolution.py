@@ -9,42 +9,16 @@ import numpy as np
 
 import tenon
 from tenon.nn.initialization import Seed, generator_of, uniform
-from tenon.nn.module import Array, Module
-from tenon.nn.windows import Sizes, sizes_of
+from tenon.nn.module import Array
+from tenon.nn.windows import Sizes, WindowModule, sizes_of
 
 
-class _Convolution(Module):
-    """What the modules share: weight, bias and settings. Weights start uniform in ±1/√(inputs of one output)."""
+class _Conv(WindowModule):
+    """Weights start uniform in ±1/√(inputs of one output)."""
 
-    RANK: ClassVar[int]
+    SETTINGS = ("stride", "padding", "dilation", "groups")
+    IS_TRANSPOSED: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        stride: Sizes,
-        padding: Sizes | str,
-        dilation: Sizes,
-        groups: int,
-    ) -> None:
-        super().__init__()
-        if in_channels % groups or out_channels % groups:
-            raise ValueError(
-                f"{type(self).__name__}: groups is {groups}, which does not divide {in_channels} and {out_channels} "
-                "channels"
-            )
-        self.stride, self.dilation = sizes_of(stride, self.RANK), sizes_of(dilation, self.RANK)
-        self.padding = padding if isinstance(padding, str) else sizes_of(padding, self.RANK)
-        self.groups = groups
-
-    def _start(self, shape: tuple[int, ...], out_channels: int, bias: bool, dtype: Any, seed: Seed) -> None:
-        generator = generator_of(seed)
-        fan_in = prod(shape[1:])
-        self.weight = uniform(generator, shape, fan_in, dtype)
-        self.bias: Array = uniform(generator, (out_channels,), fan_in, dtype) if bias else None
-
-
-class _Conv(_Convolution):
     def __init__(
         self,
         in_channels: int,
@@ -59,20 +33,23 @@ class _Conv(_Convolution):
         dtype: Any = np.float32,
         seed: Seed = None,
     ) -> None:
-        super().__init__(in_channels, out_channels, stride, padding, dilation, groups)
-        shape = (out_channels, in_channels // groups, *sizes_of(kernel_size, self.RANK))
-        self._start(shape, out_channels, bias, dtype, seed)
+        super().__init__()
+        if in_channels % groups or out_channels % groups:
+            raise ValueError(
+                f"{type(self).__name__}: groups is {groups}, which does not divide {in_channels} and {out_channels} "
+                "channels"
+            )
+        self.stride, self.dilation = sizes_of(stride, self.RANK), sizes_of(dilation, self.RANK)
+        self.padding = padding if isinstance(padding, str) else sizes_of(padding, self.RANK)
+        self.groups = groups
+        channels = (in_channels, out_channels) if self.IS_TRANSPOSED else (out_channels, in_channels)
+        shape = (channels[0], channels[1] // groups, *sizes_of(kernel_size, self.RANK))
+        generator, fan_in = generator_of(seed), prod(shape[1:])
+        self.weight = uniform(generator, shape, fan_in, dtype)
+        self.bias: Array = uniform(generator, (out_channels,), fan_in, dtype) if bias else None
 
     def forward(self, x: Array) -> Array:
-        return tenon.conv(
-            x,
-            self.weight,
-            self.bias,
-            stride=self.stride,
-            padding=self.padding,
-            dilation=self.dilation,
-            groups=self.groups,
-        )
+        return tenon.conv(x, self.weight, self.bias, **self._settings())
 
 
 class Conv1d(_Conv):
@@ -93,7 +70,10 @@ class Conv3d(_Conv):
     RANK = 3
 
 
-class _ConvTranspose(_Convolution):
+class _ConvTranspose(_Conv):
+    SETTINGS = (*_Conv.SETTINGS, "output_padding")
+    IS_TRANSPOSED = True
+
     def __init__(
         self,
         in_channels: int,
@@ -109,22 +89,13 @@ class _ConvTranspose(_Convolution):
         dtype: Any = np.float32,
         seed: Seed = None,
     ) -> None:
-        super().__init__(in_channels, out_channels, stride, padding, dilation, groups)
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, dtype=dtype, seed=seed
+        )
         self.output_padding = sizes_of(output_padding, self.RANK)
-        shape = (in_channels, out_channels // groups, *sizes_of(kernel_size, self.RANK))
-        self._start(shape, out_channels, bias, dtype, seed)
 
     def forward(self, x: Array) -> Array:
-        return tenon.conv_transpose(
-            x,
-            self.weight,
-            self.bias,
-            stride=self.stride,
-            padding=self.padding,
-            dilation=self.dilation,
-            groups=self.groups,
-            output_padding=self.output_padding,
-        )
+        return tenon.conv_transpose(x, self.weight, self.bias, **self._settings())
 
 
 class ConvTranspose1d(_ConvTranspose):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import tenon
 from tenon.nn.module import Array, Module
-from tenon.nn.windows import Sizes, sizes_of
+from tenon.nn.windows import Sizes, WindowModule, sizes_of
 
 
-class _MaxPool(Module):
+class _MaxPool(WindowModule):
     """The largest element of windows of `kernel_size`, `stride` apart (`kernel_size` unless given)."""
 
-    RANK: ClassVar[int]
+    SETTINGS = ("window", "stride", "padding", "dilation", "ceil_mode")
 
     def __init__(
         self,
@@ -27,14 +25,7 @@ class _MaxPool(Module):
         self.stride, self.padding, self.dilation, self.ceil_mode = stride, padding, dilation, ceil_mode
 
     def forward(self, x: Array) -> Array:
-        return tenon.max_pool(
-            x,
-            self.window,
-            stride=self.stride,
-            padding=self.padding,
-            dilation=self.dilation,
-            ceil_mode=self.ceil_mode,
-        )
+        return tenon.max_pool(x, **self._settings())
 
 
 class MaxPool1d(_MaxPool):
@@ -55,10 +46,10 @@ class MaxPool3d(_MaxPool):
     RANK = 3
 
 
-class _AvgPool(Module):
+class _AvgPool(WindowModule):
     """The mean of windows of `kernel_size`, `stride` apart (`kernel_size` unless given)."""
 
-    RANK: ClassVar[int]
+    SETTINGS = ("window", "stride", "padding", "ceil_mode", "count_include_pad")
 
     def __init__(
         self,
@@ -74,14 +65,7 @@ class _AvgPool(Module):
         self.count_include_pad = count_include_pad
 
     def forward(self, x: Array) -> Array:
-        return tenon.avg_pool(
-            x,
-            self.window,
-            stride=self.stride,
-            padding=self.padding,
-            ceil_mode=self.ceil_mode,
-            count_include_pad=self.count_include_pad,
-        )
+        return tenon.avg_pool(x, **self._settings())
 
 
 class AvgPool1d(_AvgPool):
