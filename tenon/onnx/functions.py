@@ -110,13 +110,14 @@ def _type(operand: Operand | None) -> Any:
 def check_inputs(node: Node, parameters: Sequence[inspect.Parameter], operands: Sequence[Operand | None]) -> None:
     """Raise `OnnxError` unless `operands` fit the `parameters` of the function that computes `node`.
 
-    Those without a default are inputs that may not be left out. Where a function takes any number, the standard's
-    limits hold, if it has any for the operator.
+    Those without a default are inputs that may not be left out. The standard's limits hold, if it has any for the
+    operator.
     """
     schema = schema_of(node.operator, node.domain, node.opset)
     rest = next((p for p in parameters if p.kind is p.VAR_POSITIONAL), None)
     plain = [p for p in parameters if p is not rest]
-    most = len(plain) if rest is None else schema.max_input if schema is not None else len(operands)
+    limits = [*([len(plain)] if rest is None else ()), *(() if schema is None else (schema.max_input,))]
+    most = min(limits, default=len(operands))
     if len(operands) > most:
         raise OnnxError(f"{node.where}: takes at most {most} inputs, got {len(operands)}")
     needed = sum(p.default is p.empty for p in plain)

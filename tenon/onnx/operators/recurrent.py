@@ -15,6 +15,7 @@ from tenon.onnx.operators.elementwise import in_single, of_dtype
 from tenon.transform import scan
 
 Activation = Callable[[Any], Any]
+Step = Callable[..., Sequence[Any]]
 
 # The functions by ONNX's names, with the defaults of alpha and beta that the standard's text gives.
 _ACTIVATIONS: dict[str, tuple[Callable[[Any, float, float], Any], float, float]] = {
@@ -89,7 +90,7 @@ class Layer:
         limit = self.node.attribute("clip")
         return x if limit is None else ops.clip(x, low=-limit, high=limit)
 
-    def run(self, step: Callable[..., Sequence[Any]], inputs: Any, states: Sequence[Any], backward: bool) -> Any:
+    def run(self, step: Step, inputs: Any, states: Sequence[Any], backward: bool) -> Any:
         """All hidden states (sequence, batch, hidden) and the last states, where `step(x, *states)` gives the next.
 
         Behind the end of a shorter sequence, outputs are 0 and states stay as they are.
@@ -129,128 +130,107 @@ class Layer:
         return direction == 1 or self.node.attribute("direction", "forward") == "reverse"
 
 
-def _chosen(parameter: Any, direction: int) -> Any:
-    return in_single(parameter)[direction]
-
-
-def _with_bias(layer: Layer, weights: Any, direction: int, bias: Any, *, with_recurrence: bool) -> Any:
-    """`x` times the weights of all gates, for the whole sequence at once, plus the biases."""
-    gates = ops.matmul(layer.x, ops.transpose(_chosen(weights, direction)))
-    if bias is None:
-        return gates
-    both = _chosen(bias, direction)
-    half = both.shape[0] // 2
-    return gates + (both[:half] + both[half:] if with_recurrence else both[:half])
-
-
 def _gates(x: Any, hidden: int) -> list[Any]:
     """Parts of the last axis, `hidden` wide."""
     return [x[..., i : i + hidden] for i in range(0, x.shape[-1], hidden)]
 
 
-@operator("RNN", since=7)
-def rnn(
-    node: Node,
-    x: Operand,
-    weights: Operand,
-    recurrence: Operand,
-    bias: Operand | None = None,
-    lengths: Operand | None = None,
-    initial: Operand | None = None,
-) -> Any:
+@dataclass(frozen=True)
+class Cell:
+    """What a cell is made of in one direction; bias and peepholes are `None` where they are left out."""
+
+    layer: Layer
+    functions: list[Activation]
+    recurrence: Any
+    bias: Any
+    peepholes: Any
+
+
+def _rnn(cell: Cell) -> Step:
     """H = f(x W' + H R' + b)."""
-    layer = Layer.of(node, x, recurrence, lengths)
-    functions = _activations(node, layer.directions, ("Tanh",))
-    start = layer.initial(initial)
-
-    def compute(direction: int) -> Any:
-        (function,) = functions[direction]
-        turned = ops.transpose(_chosen(recurrence, direction))
-
-        def step(part: Any, state: Any) -> Any:
-            return (function(layer.clipped(part + ops.matmul(state, turned))),)
-
-        inputs = _with_bias(layer, weights, direction, bias, with_recurrence=True)
-        return layer.run(step, inputs, (start[direction],), layer.is_backward(direction))
-
-    return tuple([of_dtype(result, x.dtype) for result in layer.directed(compute)])
+    (function,) = cell.functions
+    return lambda part, state: (function(cell.layer.clipped(part + ops.matmul(state, cell.recurrence))),)
 
 
-@operator("GRU", since=7)
-def gru(
-    node: Node,
-    x: Operand,
-    weights: Operand,
-    recurrence: Operand,
-    bias: Operand | None = None,
-    lengths: Operand | None = None,
-    initial: Operand | None = None,
-) -> Any:
+def _gru(cell: Cell) -> Step:
     """Gates z, r, h: H = (1 - z) h + z H, where the reset gate r is applied before the recurrence, or after it."""
-    layer = Layer.of(node, x, recurrence, lengths)
-    size = layer.hidden
-    functions = _activations(node, layer.directions, ("Sigmoid", "Tanh"))
-    start, after = layer.initial(initial), bool(node.attribute("linear_before_reset", 0))
+    layer, size, turned = cell.layer, cell.layer.hidden, cell.recurrence
+    gate, candidate = cell.functions
+    after = bool(layer.node.attribute("linear_before_reset", 0))
+    offsets = None if cell.bias is None else cell.bias[3 * size :]
 
-    def compute(direction: int) -> Any:
-        gate, candidate = functions[direction]
-        turned = ops.transpose(_chosen(recurrence, direction))
-        offsets = None if bias is None else _chosen(bias, direction)[3 * size :]
+    def step(part: Any, state: Any) -> Any:
+        from_x = _gates(part, size)
+        moved = ops.matmul(state, turned[:, : 2 * size])
+        if offsets is not None:
+            moved = moved + offsets[: 2 * size]
+        from_state = _gates(moved, size)
+        update = gate(layer.clipped(from_x[0] + from_state[0]))
+        reset = gate(layer.clipped(from_x[1] + from_state[1]))
+        last = ops.matmul(state if after else reset * state, turned[:, 2 * size :])
+        if offsets is not None:
+            last = last + offsets[2 * size :]
+        new = candidate(layer.clipped(from_x[2] + (reset * last if after else last)))
+        return ((1.0 - update) * new + update * state,)
 
-        def step(part: Any, state: Any) -> Any:
-            from_x = _gates(part, size)
-            moved = ops.matmul(state, turned[:, : 2 * size])
-            if offsets is not None:
-                moved = moved + offsets[: 2 * size]
-            from_state = _gates(moved, size)
-            update = gate(layer.clipped(from_x[0] + from_state[0]))
-            reset = gate(layer.clipped(from_x[1] + from_state[1]))
-            last = ops.matmul(state if after else reset * state, turned[:, 2 * size :])
-            if offsets is not None:
-                last = last + offsets[2 * size :]
-            new = candidate(layer.clipped(from_x[2] + (reset * last if after else last)))
-            return ((1.0 - update) * new + update * state,)
-
-        inputs = _with_bias(layer, weights, direction, bias, with_recurrence=False)
-        return layer.run(step, inputs, (start[direction],), layer.is_backward(direction))
-
-    return tuple([of_dtype(result, x.dtype) for result in layer.directed(compute)])
+    return step
 
 
-@operator("LSTM", since=7)
-def lstm(
-    node: Node,
-    x: Operand,
-    weights: Operand,
-    recurrence: Operand,
-    bias: Operand | None = None,
-    lengths: Operand | None = None,
-    initial: Operand | None = None,
-    initial_cell: Operand | None = None,
-    peepholes: Operand | None = None,
-) -> Any:
+def _lstm(cell: Cell) -> Step:
     """Gates i, o, f, c: C = f C + i c and H = o h(C), with peepholes from C to i, f (before) and o (after)."""
-    layer = Layer.of(node, x, recurrence, lengths)
-    size = layer.hidden
-    functions = _activations(node, layer.directions, ("Sigmoid", "Tanh", "Tanh"))
-    start, start_cell = layer.initial(initial), layer.initial(initial_cell)
-    couples = bool(node.attribute("input_forget", 0))
+    layer = cell.layer
+    gate, candidate, exposed = cell.functions
+    couples = bool(layer.node.attribute("input_forget", 0))
+    looks = [0.0] * 3 if cell.peepholes is None else _gates(cell.peepholes, layer.hidden)
 
-    def compute(direction: int) -> Any:
-        gate, candidate, exposed = functions[direction]
-        turned = ops.transpose(_chosen(recurrence, direction))
-        looks = [0.0] * 3 if peepholes is None else _gates(_chosen(peepholes, direction), size)
+    def step(part: Any, state: Any, memory: Any) -> Any:
+        input_, output, forget, new = _gates(part + ops.matmul(state, cell.recurrence), layer.hidden)
+        enters = gate(layer.clipped(input_ + looks[0] * memory))
+        stays = 1.0 - enters if couples else gate(layer.clipped(forget + looks[2] * memory))
+        following = stays * memory + enters * candidate(layer.clipped(new))
+        leaves = gate(layer.clipped(output + looks[1] * following))
+        return leaves * exposed(following), following
 
-        def step(part: Any, state: Any, cell: Any) -> Any:
-            input_, output, forget, new = _gates(part + ops.matmul(state, turned), size)
-            enters = gate(layer.clipped(input_ + looks[0] * cell))
-            stays = 1.0 - enters if couples else gate(layer.clipped(forget + looks[2] * cell))
-            following = stays * cell + enters * candidate(layer.clipped(new))
-            leaves = gate(layer.clipped(output + looks[1] * following))
-            return leaves * exposed(following), following
+    return step
 
-        inputs = _with_bias(layer, weights, direction, bias, with_recurrence=True)
-        states = (start[direction], start_cell[direction])
-        return layer.run(step, inputs, states, layer.is_backward(direction))
 
-    return tuple([of_dtype(result, x.dtype) for result in layer.directed(compute)])
+def _recurrent(
+    name: str, step_of: Callable[[Cell], Step], functions: Sequence[str], *, states: int = 1, biases_apart: bool = False
+) -> None:
+    """Register `name`, whose cell has these functions unless others are given, keeps so many states, and adds the bias
+    of the recurrence apart from that of the inputs or with it."""
+
+    @operator(name, since=7)
+    def layer_of(
+        node: Node,
+        x: Operand,
+        weights: Operand,
+        recurrence: Operand,
+        bias: Operand | None = None,
+        lengths: Operand | None = None,
+        initial: Operand | None = None,
+        initial_memory: Operand | None = None,
+        peepholes: Operand | None = None,
+    ) -> Any:
+        layer = Layer.of(node, x, recurrence, lengths)
+        chosen = _activations(node, layer.directions, functions)
+        starts = [layer.initial(state) for state in (initial, initial_memory)[:states]]
+
+        def compute(direction: int) -> Any:
+            weight, turned, both, looks = (
+                None if parameter is None else in_single(parameter)[direction]
+                for parameter in (weights, recurrence, bias, peepholes)
+            )
+            inputs = ops.matmul(layer.x, ops.transpose(weight))  # for the whole sequence at once
+            if both is not None:
+                half = both.shape[0] // 2
+                inputs = inputs + (both[:half] if biases_apart else both[:half] + both[half:])
+            step = step_of(Cell(layer, chosen[direction], ops.transpose(turned), both, looks))
+            return layer.run(step, inputs, [start[direction] for start in starts], layer.is_backward(direction))
+
+        return tuple([of_dtype(result, x.dtype) for result in layer.directed(compute)])
+
+
+_recurrent("RNN", _rnn, ("Tanh",))
+_recurrent("GRU", _gru, ("Sigmoid", "Tanh"), biases_apart=True)
+_recurrent("LSTM", _lstm, ("Sigmoid", "Tanh", "Tanh"), states=2)
