@@ -13,7 +13,7 @@ from tenon.dialects.definition.operands import to_scalar
 from tenon.dialects.definition.scalar import as_index, to_compute
 from tenon.dialects.definition.signature import map_grouped
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.families.indexing import least_value, linear, span
+from tenon.dialects.families.iteration_space import Subscript
 from tenon.dialects.families.linalg_builders import (
     LoopIndex,
     Reader,
@@ -77,10 +77,10 @@ class IndexMapOp(StructuredOp):
             return
         for axis, (expr, size) in enumerate(zip(source.results, shape, strict=True)):
             try:
-                form = linear(expr)
+                index = Subscript.of(expr)
             except ValueError as error:
                 raise InferenceError(f"{cls.name}: source: index {axis}: {error}") from None
-            least, end = least_value(form, result), span(form, result)
+            least, end = index.least(result), index.end(result)
             if least < 0 or end > size:
                 raise InferenceError(
                     f"{cls.name}: source reads places {least} to {end - 1} of dimension {axis}, which has size {size}"
@@ -148,9 +148,9 @@ def _evaluated(source: AffineMap, shape: Sequence[int]) -> list[Value | int]:
     indices = [LoopIndex(i, size) for i, size in enumerate(shape)]
     results: list[Value | int] = []
     for expr in source.results:
-        terms, constant = linear(expr)
-        place: Value | int = constant
-        for loop, coefficient in terms.items():
+        subscript = Subscript.of(expr)
+        place: Value | int = subscript.constant
+        for loop, coefficient in subscript.factors.items():
             part = indices[loop] if coefficient == 1 else indices[loop] * coefficient
             place = part if isinstance(place, int) and place == 0 else part + place
         results.append(place)

@@ -10,14 +10,12 @@ from types import MappingProxyType
 from typing import Any
 
 from xdsl.ir.affine import (
-    AffineBinaryOpExpr,
-    AffineBinaryOpKind,
-    AffineConstantExpr,
     AffineDimExpr,
     AffineExpr,
     AffineMap,
 )
 
+from tenon.dialects.families.iteration_space import Subscript
 from tenon.dialects.types.shapes import InferenceError, Shape
 
 
@@ -39,7 +37,7 @@ class LoopStructure:
 
     @property
     def result_shape(self) -> tuple[int, ...]:
-        return tuple([span(linear(e), self.extents) for e in self.result_map.results])
+        return tuple([Subscript.of(e).end(self.extents) for e in self.result_map.results])
 
 
 def reduction_loops(result_map: AffineMap) -> tuple[bool, ...]:
@@ -51,60 +49,12 @@ def reduction_loops(result_map: AffineMap) -> tuple[bool, ...]:
     return tuple([plain.count(i) != 1 for i in range(result_map.num_dims)])
 
 
-def linear(expr: AffineExpr) -> tuple[dict[int, int], int]:
-    """An affine expression as coefficients by loop, and a constant."""
-    match expr:
-        case AffineDimExpr():
-            return {expr.position: 1}, 0
-        case AffineConstantExpr():
-            return {}, expr.value
-        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Add):
-            left, left_constant = linear(expr.lhs)
-            right, right_constant = linear(expr.rhs)
-            total = dict(left)
-            for loop, coefficient in right.items():
-                total[loop] = total.get(loop, 0) + coefficient
-            return total, left_constant + right_constant
-        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Mul):
-            left, left_constant = linear(expr.lhs)
-            right, right_constant = linear(expr.rhs)
-            if left and right:
-                raise ValueError(f"{expr} is not affine")
-            factor = left_constant if right else right_constant
-            terms = right or left
-            constant = (right_constant if right else left_constant) * factor
-            return {loop: coefficient * factor for loop, coefficient in terms.items()}, constant
-        case _:
-            raise ValueError(f"{expr} is not a sum of multiples of loops")
-
-
 def behind_examples(index: AffineMap, is_batched: bool) -> AffineMap:
     """`index` with a loop over examples before its loops, which is the first index of what is batched."""
     count = index.num_dims + 1
     examples, *loops = [AffineExpr.dimension(i) for i in range(count)]
     results = [expr.replace_dims_and_symbols(loops, ()) for expr in index.results]
     return AffineMap(count, 0, (examples, *results) if is_batched else tuple(results))
-
-
-def span(form: tuple[dict[int, int], int], extents: Sequence[int]) -> int:
-    """One more than the largest value of a linear form; -1 when an extent is unknown."""
-    terms, constant = form
-    if any(extents[loop] < 0 for loop in terms):
-        return -1
-    if any(extents[loop] == 0 for loop in terms):
-        return 0
-    return constant + 1 + sum(c * (extents[loop] - 1) for loop, c in terms.items() if c > 0)
-
-
-def least_value(form: tuple[dict[int, int], int], extents: Sequence[Any]) -> int:
-    """The smallest value of a linear form; 0 when there is none, or an extent that it depends on is not a number."""
-    terms, constant = form
-    falling = {loop: c for loop, c in terms.items() if c < 0}
-    if any(not isinstance(extents[loop], int) or extents[loop] < 0 for loop in falling):
-        return 0
-    if any(isinstance(extents[loop], int) and extents[loop] == 0 for loop in terms):
-        return 0
-    return constant + sum(c * (extents[loop] - 1) for loop, c in falling.items())
 
 
 def _loop_names(indexing: Callable[..., Any], batch: int, ranks: Mapping[str, int]) -> list[str]:
@@ -211,7 +161,8 @@ def loop_structure(
 
 def _solve(expr: AffineExpr, size: int, operand: str, names: Sequence[str], extents: list[int]) -> None:
     """Find the extent of the one loop in `expr` that is not known yet, from the size that the expression spans."""
-    terms, constant = linear(expr)
+    index = Subscript.of(expr)
+    terms, constant = index.factors, index.constant
     unknown = [loop for loop in terms if extents[loop] == -2]
     text = " + ".join(names[loop] if c == 1 else f"{names[loop]}*{c}" for loop, c in terms.items())
     if constant < 0 or any(c < 0 for c in terms.values()):

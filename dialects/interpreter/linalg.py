@@ -26,8 +26,9 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr, AffineMap
 
+from tenon.dialects.families.iteration_space import IterationSpace, Subscript
 from tenon.dialects.families.monoid import combining_monoid, combining_op
 from tenon.dialects.interpreter.interpreter import Interpreter, InterpreterError, implements
 
@@ -39,29 +40,19 @@ _ON_BOOLS = (arith.AndIOp, arith.OrIOp, arith.XOrIOp)
 
 @dataclass(frozen=True)
 class _Access:
-    """An indexing map in linear form: `constants[i] + sum(coefficients[i][loop] * loop)` for each dimension `i`."""
+    """An indexing map, and its results as `subscripts` if all of them are sums of loops times constants."""
 
     map: AffineMap
-    constants: tuple[int, ...]
-    coefficients: tuple[tuple[int, ...], ...]
-    is_linear: bool
+    subscripts: tuple[Subscript, ...] | None
     loops: frozenset[int]
 
     @staticmethod
     def of(map_: AffineMap) -> _Access:
-        units = [[int(i == loop) for i in range(map_.num_dims)] for loop in range(map_.num_dims)]
-        constants = map_.eval([0] * map_.num_dims, ())
-        coefficients = tuple(
-            tuple(expression.eval(unit, ()) - constant for unit in units)
-            for expression, constant in zip(map_.results, constants, strict=True)
-        )
-        is_linear = all(_is_linear(expression) for expression in map_.results)
-        return _Access(map_, constants, coefficients, is_linear, frozenset(map_.used_dims()))
-
-
-def _is_linear(expression: AffineExpr) -> bool:
-    linear = (AffineBinaryOpKind.Add, AffineBinaryOpKind.Mul)
-    return all(not isinstance(part, AffineBinaryOpExpr) or part.kind in linear for part in expression.dfs())
+        try:
+            subscripts = tuple(map(Subscript.of, map_.results))
+        except ValueError:
+            subscripts = None
+        return _Access(map_, subscripts, frozenset(map_.used_dims()))
 
 
 @dataclass(frozen=True)
@@ -145,7 +136,10 @@ def _plan(
     num_inputs: int,
 ) -> _Plan:
     accesses = tuple(_Access.of(map_) for map_ in maps)
-    ranges = _loop_ranges(op, maps, shapes)
+    try:
+        ranges = IterationSpace.over(maps, is_parallel, shapes, len(maps) - num_inputs).extents
+    except ValueError as error:
+        raise InterpreterError(f"{op.name}: {error}") from None
     block = op.regions[0].block
     outputs = accesses[num_inputs:]
     combinations = _combinations(block, outputs, num_inputs, ranges)
@@ -153,19 +147,6 @@ def _plan(
     combining = {combination.op for combination in combinations or ()}
     steps = interpreter.steps(op for op in block.ops if op not in combining and op is not block.last_op)
     return _Plan(ranges, accesses, num_inputs, tile, combinations, steps)
-
-
-def _loop_ranges(op: Operation, maps: Sequence[AffineMap], shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The number of iterations of each loop: the size of a dimension that it indexes alone."""
-    ranges: dict[int, int] = {}
-    for map_, shape in zip(maps, shapes, strict=True):
-        for expression, size in zip(map_.results, shape, strict=True):
-            if isinstance(expression, AffineDimExpr) and ranges.setdefault(loop := expression.position, size) != size:
-                raise InterpreterError(f"{op.name}: loop {expression} has {ranges[loop]} and {size} iterations")
-    loops = range(maps[0].num_dims)
-    if missing := [loop for loop in loops if loop not in ranges]:
-        raise InterpreterError(f"{op.name}: no operand gives the number of iterations of loop d{missing[0]}")
-    return tuple(ranges[loop] for loop in loops)
 
 
 def _combinations(
@@ -215,7 +196,7 @@ def _run(interpreter: Interpreter, op: Operation, block: Block, plan: _Plan, ope
         _over_loops(op, np.asarray(operand), access, plan.ranges)
         for operand, access in zip(operands[: plan.num_inputs], plan.accesses[: plan.num_inputs], strict=True)
     ]
-    if not all(access.is_linear for access in plan.accesses[plan.num_inputs :]):
+    if any(access.subscripts is None for access in plan.accesses[plan.num_inputs :]):
         raise InterpreterError(f"{op.name}: the indexing map of an output is not a sum of multiples of the loops")
     targets = [np.array(operand) if op.results else operand for operand in operands[plan.num_inputs :]]
     outputs = [
@@ -289,29 +270,20 @@ def _over_loops(op: Operation, array: np.ndarray, access: _Access, ranges: Seque
     shape = tuple(size if loop in access.loops else 1 for loop, size in enumerate(ranges))
     if 0 in ranges:
         return np.empty(shape, array.dtype)
-    if not access.is_linear:
+    if access.subscripts is None:
         positions: Any = np.ogrid[tuple(slice(size) for size in ranges)]
         index = tuple(expression.eval(positions, ()) for expression in access.map.results)
         _check_reach(op, access, array, [(np.min(i), np.max(i)) for i in index])
         return array[index]
-    _check_reach(op, access, array, _linear_reach(access, ranges))
+    _check_reach(op, access, array, [(s.least(ranges), s.end(ranges) - 1) for s in access.subscripts])
     strides = [
-        sum(row[loop] * stride for row, stride in zip(access.coefficients, array.strides, strict=True))
+        sum(s.factors.get(loop, 0) * stride for s, stride in zip(access.subscripts, array.strides, strict=True))
         for loop in range(len(ranges))
     ]
-    reached = array[(*(slice(constant, None) for constant in access.constants), ...)]
+    reached = array[(*(slice(s.constant, None) for s in access.subscripts), ...)]
     # NumPy describes a float of one byte to itself as "<f1", which it does not read.
     bytes_or_more = reached.view(np.uint8) if array.dtype.itemsize == 1 else reached
     return as_strided(bytes_or_more, shape, strides).view(array.dtype)
-
-
-def _linear_reach(access: _Access, ranges: Sequence[int]) -> list[tuple[int, int]]:
-    """The least and the greatest index in each dimension."""
-    reach = []
-    for constant, row in zip(access.constants, access.coefficients, strict=True):
-        steps = [coefficient * (size - 1) for coefficient, size in zip(row, ranges, strict=True)]
-        reach.append((constant + sum(s for s in steps if s < 0), constant + sum(s for s in steps if s > 0)))
-    return reach
 
 
 def _check_reach(op: Operation, access: _Access, array: np.ndarray, reach: Sequence[tuple[int, int]]) -> None:

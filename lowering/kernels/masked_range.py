@@ -9,7 +9,8 @@ from xdsl.dialects.builtin import AffineMapAttr, DictionaryAttr, IntegerAttr, i6
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from tenon.lowering.kernels.statement import Statement, subscript_of
+from tenon.dialects.families.iteration_space import Subscript
+from tenon.lowering.kernels.statement import Statement
 from tenon.lowering.loop_ir.builder import INDEX, Limits, LoopBuilder, Span
 
 VISIBLE = "visible"
@@ -62,7 +63,7 @@ def _bound(attribute: Attribute) -> tuple[int, int] | None:
     """The loop and the constant that the result of a map is the sum of."""
     if not isinstance(attribute, AffineMapAttr) or len(attribute.data.results) != 1:
         return None
-    subscript = subscript_of(attribute.data.results[0])
+    subscript = Subscript.of(attribute.data.results[0])
     loops = list(subscript.factors.items())
     return (loops[0][0], subscript.constant) if len(loops) == 1 and loops[0][1] == 1 else None
 

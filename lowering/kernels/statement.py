@@ -16,14 +16,10 @@ from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, MemR
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import (
-    AffineBinaryOpExpr,
-    AffineBinaryOpKind,
-    AffineConstantExpr,
-    AffineDimExpr,
-    AffineExpr,
     AffineMap,
 )
 
+from tenon.dialects.families.iteration_space import IterationSpace, Subscript
 from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.selection import Selection, selection_of
@@ -59,21 +55,6 @@ class Stride(Enum):
     UNIT = 1
     STEPPED = 2  # by 2 up to `LARGEST_STEP` elements
     OTHER = 3
-
-
-@dataclass(frozen=True)
-class Subscript:
-    """One index of an access: the sum of `factors[loop] * loop`, plus `constant`."""
-
-    factors: dict[int, int]
-    constant: int
-
-    def plain_loop(self) -> int | None:
-        """The loop that this index is, if it is just that."""
-        if self.constant == 0 and len(self.factors) == 1:
-            loop, factor = next(iter(self.factors.items()))
-            return loop if factor == 1 else None
-        return None
 
 
 @dataclass(frozen=True)
@@ -298,70 +279,27 @@ def _covers(statement: Statement, output: Access) -> bool:
 
 
 def read_statement(op: linalg.ops.GenericOp) -> Statement:
-    """Describe a generic. Raises `ValueError` where a loop has no extent, or two."""
-    count = len(op.inputs)
-    is_used = [argument.first_use is not None or n >= count for n, argument in enumerate(op.body.block.args)]
+    """Describe a generic. Raises `ValueError` where a loop has no extent, or two, or an index is no sum of loops."""
+    space = IterationSpace.of(op)
+    count = len(space.operands)
     accesses = [
-        Access(operand, tuple(subscript_of(expression) for expression in attribute.data.results), used)
-        for operand, attribute, used in zip(op.operands, op.indexing_maps.data, is_used, strict=True)
+        Access(operand, tuple(map(Subscript.of, places.results)), argument.first_use is not None or n >= count)
+        for n, (operand, places, argument) in enumerate(
+            zip(op.operands, (*space.operands, *space.results), op.body.block.args, strict=True)
+        )
     ]
-    extents = _extents(op, accesses)
     inputs, outputs = tuple(accesses[:count]), tuple(accesses[count:])
-    single = [loop for loop, extent in enumerate(extents) if extent == 1]
-    kinds = tuple(
-        _kind(loop, iterator.data, extents, outputs, single) for loop, iterator in enumerate(op.iterator_types.data)
-    )
-    return Statement(op, inputs, outputs, extents, kinds, [None] * len(outputs))
+    kinds = tuple([_kind(loop, space, outputs) for loop in range(len(space.extents))])
+    return Statement(op, inputs, outputs, space.extents, kinds, [None] * len(outputs))
 
 
-def _extents(op: linalg.ops.GenericOp, accesses: Sequence[Access]) -> tuple[int, ...]:
-    extents: list[int | None] = [None] * len(op.iterator_types.data)
-    for access in accesses:
-        for size, loop in zip(access.shape, access.plain_loops(), strict=True):
-            if loop is None:
-                continue
-            if extents[loop] not in (None, size):
-                raise ValueError(f"linalg.generic: loop d{loop} has extent {extents[loop]} and {size}")
-            extents[loop] = size
-    known = tuple(extent for extent in extents if extent is not None)
-    if len(known) != len(extents):
-        raise ValueError(f"linalg.generic: loop d{extents.index(None)} is no index of any operand, so it has no extent")
-    return known
-
-
-def _kind(
-    loop: int, iterator: IteratorType, extents: Sequence[int], outputs: Sequence[Access], single: Collection[int]
-) -> LoopKind:
-    if extents[loop] == 1 and iterator is IteratorType.PARALLEL:
-        return LoopKind.PARALLEL
-    if iterator is IteratorType.PARALLEL and all(output.advances(loop, single) for output in outputs):
+def _kind(loop: int, space: IterationSpace, outputs: Sequence[Access]) -> LoopKind:
+    single = [other for other, extent in enumerate(space.extents) if extent == 1]
+    if space.parallel[loop] and (loop in single or all(output.advances(loop, single) for output in outputs)):
         return LoopKind.PARALLEL
     if any(loop in output.loops() for output in outputs):
         return LoopKind.SEQUENTIAL
     return LoopKind.REDUCTION
-
-
-def subscript_of(expression: AffineExpr) -> Subscript:
-    """The index that `expression` is. Raises `ValueError` if it is no sum of loops times constants."""
-    factors: dict[int, int] = {}
-
-    def add(part: AffineExpr, factor: int) -> int:
-        match part:
-            case AffineDimExpr():
-                factors[part.position] = factors.get(part.position, 0) + factor
-                return 0
-            case AffineConstantExpr():
-                return part.value * factor
-            case AffineBinaryOpExpr(AffineBinaryOpKind.Add, lhs, rhs):
-                return add(lhs, factor) + add(rhs, factor)
-            case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, lhs, AffineConstantExpr() as rhs):
-                return add(lhs, factor * rhs.value)
-            case AffineBinaryOpExpr(AffineBinaryOpKind.Mul, AffineConstantExpr() as lhs, rhs):
-                return add(rhs, factor * lhs.value)
-            case _:
-                raise ValueError(f"linalg.generic: index {expression} is no sum of loops times constants")
-
-    return Subscript(factors, add(expression, 1))
 
 
 def _as_generic(

@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from tenon.dialects.families.linalg_builders import PARALLEL
+from tenon.dialects.families.iteration_space import IterationSpace
 from tenon.dialects.types.size import is_at_most
 
 
@@ -64,24 +64,16 @@ class Generic:
 
 def read_generic(op: linalg.ops.GenericOp, position: int) -> Generic:
     """`op`, which is number `position` of its block, taken apart."""
-    maps = [attribute.data for attribute in op.indexing_maps]
-    input_count = len(op.inputs)
-    operands = list(zip(op.operands, maps, strict=True))
-    extents = [1] * maps[0].num_dims
-    for value, map_ in operands:
-        if isinstance(value.type, TensorType):
-            for expression, size in zip(map_.results, value.type.get_shape(), strict=True):
-                if isinstance(expression, AffineDimExpr):
-                    extents[expression.position] = size
+    space = IterationSpace.of(op)
     return Generic(
         op=op,
         position=position,
         block=op.body.block,
-        inputs=operands[:input_count],
-        outputs=operands[input_count:],
+        inputs=list(zip(op.inputs, space.operands, strict=True)),
+        outputs=list(zip(op.outputs, space.results, strict=True)),
         results=list(op.results),
-        extents=tuple(extents),
-        is_parallel=all(iterator == PARALLEL for iterator in op.iterator_types),
+        extents=space.extents,
+        is_parallel=all(space.parallel),
     )
 
 

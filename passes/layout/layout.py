@@ -34,7 +34,8 @@ from tenon.dialects.families import (
     ReductionOp,
     as_tuple,
 )
-from tenon.dialects.families.indexing import LoopStructure, linear
+from tenon.dialects.families.indexing import LoopStructure
+from tenon.dialects.families.iteration_space import Subscript
 from tenon.dialects.ops.contract.contraction import ContractOp
 from tenon.dialects.ops.contract.minimal_filtering import filtering_rows
 from tenon.dialects.ops.elementwise.constant import ConstantOp
@@ -311,7 +312,7 @@ def _has_neighbours(maps: Sequence[AffineMap], extents: Sequence[int]) -> bool:
     if not isinstance(last, AffineDimExpr) or estimate(extents[last.position]) < _FEWEST_NEIGHBOURS:
         return False
     for index in maps[:-1]:
-        steps = [linear(expr)[0].get(last.position, 0) for expr in index.results]
+        steps = [Subscript.of(expr).factors.get(last.position, 0) for expr in index.results]
         if any(steps[:-1]) or (steps and steps[-1] not in (0, 1)):
             return False
     return True

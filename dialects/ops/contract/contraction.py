@@ -14,7 +14,8 @@ from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import ContractionOp
 from tenon.dialects.families.batching import aligned_operands
-from tenon.dialects.families.indexing import LoopStructure, behind_examples, least_value, linear, loop_structure, span
+from tenon.dialects.families.indexing import LoopStructure, behind_examples, loop_structure
+from tenon.dialects.families.iteration_space import Subscript
 from tenon.dialects.types.shapes import InferenceError, Shape
 from tenon.dialects.types.types import NUMERIC_TENSOR, element_of, promote, shape_of, tensor_type
 
@@ -147,8 +148,8 @@ def _check_index(name: str, index: AffineMap, extents: tuple[int, ...], shape: S
     if len(index.results) != len(shape):
         raise InferenceError(f"the map of {name} has {len(index.results)} indices, and {name} has rank {len(shape)}")
     for axis, (expr, size) in enumerate(zip(index.results, shape, strict=True)):
-        form = linear(expr)
-        needed, least = span(form, extents), least_value(form, extents)
+        subscript = Subscript.of(expr)
+        needed, least = subscript.end(extents), subscript.least(extents)
         if least < 0:
             raise InferenceError(f"dimension {axis} of {name} is indexed from {least} on")
         if size >= 0 and ((isinstance(expr, AffineDimExpr) and needed != size) or needed > size):
