@@ -20,7 +20,7 @@ from tenon.onnx.graph import (
     read_function,
 )
 from tenon.onnx.model_file import read_tensor
-from tenon.onnx.node import TOO_DEEP, Node, OnnxError, Operand
+from tenon.onnx.node import NOTHING, TOO_DEEP, Content, Node, OnnxError, kind_of
 from tenon.onnx.operators import find_operator
 
 Functions = Mapping[FunctionKey, Function]
@@ -54,7 +54,7 @@ def is_expandable(node: GraphNode, opset: int) -> bool:
     )
 
 
-def standard_body(node: GraphNode, opset: int, operands: Sequence[Operand | None]) -> Function | None:
+def standard_body(node: GraphNode, opset: int, operands: Sequence[Content | None]) -> Function | None:
     """The body that the standard gives the operator of `node` for operands of these types."""
     schema = schema_of(node.operator, node.domain, opset)
     if schema is None:
@@ -97,17 +97,21 @@ def _complete(node: GraphNode, schema: Any) -> Any:
     return proto
 
 
-def _type(operand: Operand | None) -> Any:
-    if operand is None:
+def _type(operand: Content | None) -> Any:
+    if operand is None or operand is NOTHING:
         return onnx.TypeProto()
+    if isinstance(operand, list):
+        return onnx.helper.make_sequence_type_proto(_type(operand[0]) if operand else _UNKNOWN_TENSOR)
     shape = [size if size >= 0 else None for size in operand.shape]
     return onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(operand.dtype), shape)
 
 
+_UNKNOWN_TENSOR = onnx.helper.make_tensor_type_proto(onnx.TensorProto.UNDEFINED, None)
+
 # --- inputs ---------------------------------------------------------------------------------------
 
 
-def check_inputs(node: Node, parameters: Sequence[inspect.Parameter], operands: Sequence[Operand | None]) -> None:
+def check_inputs(node: Node, parameters: Sequence[inspect.Parameter], operands: Sequence[Content | None]) -> None:
     """Raise `OnnxError` unless `operands` fit the `parameters` of the function that computes `node`.
 
     Those without a default are inputs that may not be left out. The standard's limits hold, if it has any for the
@@ -128,6 +132,41 @@ def check_inputs(node: Node, parameters: Sequence[inspect.Parameter], operands: 
         is_needed = parameter is None or parameter is rest or parameter.default is parameter.empty
         if is_needed and (position >= len(operands) or operands[position] is None):
             raise OnnxError(f"{node.where}: input {position} ({_input_name(schema, parameter, position)!r}) is missing")
+        operand = operands[position] if position < len(operands) else None
+        if operand is not None and kind_of(operand) not in (kinds := _kinds(node, position)):
+            said = f"{node.where}: input {position} ({_input_name(schema, parameter, position)!r})"
+            raise OnnxError(f"{said} is of kind {kind_of(operand)!r} where {' or '.join(kinds)} is needed")
+
+
+_KINDS_OF_TYPES = {
+    "tensor(": ("tensor",),
+    "seq(": ("sequence",),
+    "optional(tensor": ("tensor", "empty optional"),
+    "optional(seq": ("sequence", "empty optional"),
+}
+
+
+@cache
+def _kinds_of_inputs(operator: str, domain: str, opset: int) -> tuple[tuple[str, ...], ...]:
+    """For each input of the standard, what it may be: see `kind_of`."""
+    schema = schema_of(operator, domain, opset)
+    return tuple(
+        tuple(
+            dict.fromkeys(
+                kind
+                for begin, kinds in _KINDS_OF_TYPES.items()
+                if any(type_.startswith(begin) for type_ in formal.types)
+                for kind in kinds
+            )
+        )
+        for formal in (schema.inputs if schema is not None else ())
+    )
+
+
+def _kinds(node: Node, position: int) -> tuple[str, ...]:
+    """What an input may be; operators that the standard does not know take tensors."""
+    inputs = _kinds_of_inputs(node.operator, node.domain, node.opset)
+    return inputs[min(position, len(inputs) - 1)] if inputs else ("tensor",)
 
 
 def _input_name(schema: Any | None, parameter: inspect.Parameter | None, position: int) -> str:

@@ -21,15 +21,21 @@ TensorReader = Callable[[Any, str], "np.ndarray[Any, Any]"]
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """An input or output: `shape` has a number, a name or `None` (unknown) per axis, or is `None` as a whole."""
+    """An input or output: `shape` has a number, a name or `None` (unknown) per axis, or is `None` as a whole.
+
+    A sequence has tensors of this dtype and shape; an optional is such a value, a tensor or a sequence, or nothing.
+    """
 
     name: str
     dtype: np.dtype[Any] | None
     shape: tuple[int | str | None, ...] | None
+    is_sequence: bool = False
+    is_optional: bool = False
 
     def __str__(self) -> str:
         sizes = "*" if self.shape is None else ", ".join("?" if size is None else str(size) for size in self.shape)
-        return f"{self.name}: {self.dtype or '?'}[{sizes}]"
+        kind = "optional " * self.is_optional + "sequence of " * self.is_sequence
+        return f"{self.name}: {kind}{self.dtype or '?'}[{sizes}]"
 
 
 @dataclass(frozen=True)
@@ -223,6 +229,8 @@ def read_attribute(proto: Any, read_tensor: TensorReader, where: str, visible: S
             return read_tensor(proto.t, here)
         case kinds.GRAPH:
             return read_graph(proto.g, read_tensor, f"{here}: graph", visible)
+        case kinds.TYPE_PROTO:
+            return proto.tp
         case _:
             known = proto.type in kinds.AttributeType.values()
             raise OnnxError(
@@ -240,15 +248,29 @@ def _decoded(data: bytes, where: str) -> str:
 def _tensor_info(proto: Any, where: str) -> TensorInfo:
     if not text(proto.name, where):
         raise OnnxError(f"{where}: has no name")
-    kind = proto.type.WhichOneof("value")
-    if kind is None:
-        return TensorInfo(proto.name, None, None)
-    if kind != "tensor_type":
-        raise OnnxError(f"{where}: is a {kind.removesuffix('_type')} where only tensors are supported")
-    tensor = proto.type.tensor_type
+    inner, is_in = proto.type, dict.fromkeys(("optional_type", "sequence_type"), False)
+    # An optional may hold a sequence, but not the other way round, and neither holds one of its own kind.
+    for wrapper in is_in:
+        if inner.WhichOneof("value") == wrapper:
+            is_in[wrapper], inner = True, getattr(inner, wrapper).elem_type
+    kind = inner.WhichOneof("value")
+    if kind not in (None, "tensor_type"):
+        raise OnnxError(f"{where}: is a {_kind(proto.type)}, which is not supported")
+    dtype, shape = (None, None) if kind is None else _tensor_type(inner.tensor_type, where)
+    return TensorInfo(proto.name, dtype, shape, is_in["sequence_type"], is_in["optional_type"])
+
+
+def _kind(proto: Any) -> str:
+    """What errors call a type, such as `sequence of map`."""
+    kind = (proto.WhichOneof("value") or "tensor_type").removesuffix("_type")
+    return f"{kind} of {_kind(getattr(proto, kind + '_type').elem_type)}" if kind in ("optional", "sequence") else kind
+
+
+def _tensor_type(tensor: Any, where: str) -> tuple[np.dtype[Any] | None, tuple[int | str | None, ...] | None]:
+    """The dtype and shape that a `TypeProto.Tensor` states."""
     dtype = None if tensor.elem_type == 0 else stored_dtype(tensor.elem_type, where)
     if not tensor.HasField("shape"):
-        return TensorInfo(proto.name, dtype, None)
+        return dtype, None
     shape: list[int | str | None] = []
     for dim in tensor.shape.dim:
         match dim.WhichOneof("value"):
@@ -260,7 +282,7 @@ def _tensor_info(proto: Any, where: str) -> TensorInfo:
                 shape.append(text(dim.dim_param, where) or None)
             case _:
                 shape.append(None)
-    return TensorInfo(proto.name, dtype, tuple(shape))
+    return dtype, tuple(shape)
 
 
 def read_function(proto: Any, read_tensor: TensorReader, where: str, *, is_complete: bool = True) -> Function:

@@ -30,11 +30,22 @@ from tenon.onnx.functions import (
     standard_body,
 )
 from tenon.onnx.graph import AttributeReference, Function, Graph, GraphNode
-from tenon.onnx.node import LARGEST_ARRAY, TOO_DEEP, NeedsValue, Node, OnnxError, Operand, check_size
+from tenon.onnx.node import (
+    LARGEST_ARRAY,
+    NOTHING,
+    TOO_DEEP,
+    Content,
+    NeedsStep,
+    NeedsValue,
+    Node,
+    OnnxError,
+    Operand,
+    check_size,
+)
 from tenon.onnx.operators import OperatorFunction, find_operator
 from tenon.runtime.tracing.trace import TracingPoint
 
-Scope = dict[str, Operand]
+Scope = dict[str, Content]
 
 # Functions that call functions, and loops that are written out, may multiply without end.
 _LARGEST_EXPANSION = 100_000
@@ -53,7 +64,7 @@ class Importer:
         self._found: dict[SSAValue, np.ndarray[Any, Any]] = {}
         self._expanded = 0
 
-    def graph(self, graph: Graph, given: Mapping[str, Operand]) -> tuple[Operand, ...]:
+    def graph(self, graph: Graph, given: Mapping[str, Content]) -> tuple[Content, ...]:
         """The outputs of `graph`; `given` has its inputs and initializers."""
         scope = dict(given)
         try:
@@ -86,11 +97,11 @@ class Importer:
     def _node(
         self,
         node: GraphNode,
-        operands: list[Operand | None],
+        operands: list[Content | None],
         scope: Scope,
         opsets: Mapping[str, int],
         outer: Mapping[str, Any],
-    ) -> Sequence[Operand | None]:
+    ) -> Sequence[Content | None]:
         attributes = self._attributes(node, scope, opsets, outer)
         opset = opsets.get(node.domain, 0)
         function = model_function(node, self._functions)
@@ -115,10 +126,10 @@ class Importer:
         self,
         function: Function,
         node: GraphNode,
-        operands: Sequence[Operand | None],
+        operands: Sequence[Content | None],
         opsets: Mapping[str, int],
         attributes: Mapping[str, Any],
-    ) -> list[Operand | None]:
+    ) -> list[Content | None]:
         if len(operands) > len(function.inputs):
             raise OnnxError(f"{node.where}: takes at most {len(function.inputs)} inputs, got {len(operands)}")
         # An input that is left out reads like an empty name in the nodes of the body.
@@ -152,8 +163,8 @@ class Importer:
 
     def _subgraph(
         self, graph: Graph, scope: Scope, opsets: Mapping[str, int], outer: Mapping[str, Any]
-    ) -> Callable[..., tuple[Operand, ...]]:
-        def compute(*operands: Operand) -> tuple[Operand, ...]:
+    ) -> Callable[..., tuple[Content, ...]]:
+        def compute(*operands: Content) -> tuple[Content, ...]:
             names = [info.name for info in graph.inputs]
             if len(operands) != len(names):
                 raise OnnxError(f"graph {graph.name!r}: takes {len(names)} inputs, got {len(operands)}")
@@ -169,8 +180,8 @@ class Importer:
         )
 
     def _compute(
-        self, function: OperatorFunction, node: Node, operands: Sequence[Operand | None]
-    ) -> tuple[Operand, ...]:
+        self, function: OperatorFunction, node: Node, operands: Sequence[Content | None]
+    ) -> tuple[Content, ...]:
         check_inputs(node, _parameters(function), operands)
         try:
             computed = function(node, *operands)
@@ -178,12 +189,13 @@ class Importer:
             raise
         except (TypeError, ValueError, ArithmeticError, LookupError, MemoryError, InferenceError) as error:
             raise OnnxError(f"{node.where} on ({', '.join(map(_shown, operands))}): {error}") from error
-        results: tuple[Any, ...] = tuple(computed) if isinstance(computed, tuple | list) else (computed,)
+        results: tuple[Any, ...] = computed if isinstance(computed, tuple) else (computed,)
         for position, name in enumerate(node.outputs):
             if name and (position >= len(results) or results[position] is None):
                 raise OnnxError(f"{node.where}: output {position} ({name!r}) is not supported")
             if name:
-                check_size(results[position].shape, results[position].dtype, f"{node.where}: output {name!r}")
+                for tensor in _tensors(results[position]):
+                    check_size(tensor.shape, tensor.dtype, f"{node.where}: output {name!r}")
         return results
 
     # --- known values -----------------------------------------------------------------------------
@@ -194,7 +206,7 @@ class Importer:
         if known is None:
             steps, inputs, is_closed = self._history(operand.ssa)
             if not is_closed:
-                raise OnnxError(f"{where}: hangs on a value of the loop or branch around it, which is not known")
+                raise NeedsStep(f"{where}: hangs on a value of the loop or branch around it, which is not known")
             if inputs:
                 shown = ", ".join(map(repr, sorted(inputs)))
                 raise NeedsValue(inputs, f"{where}: has to be known, and hangs on the value of {shown}")
@@ -269,5 +281,12 @@ def _parameters(function: OperatorFunction) -> tuple[inspect.Parameter, ...]:
     return tuple(inspect.signature(function).parameters.values())[1:]
 
 
-def _shown(operand: Operand | None) -> str:
-    return "none" if operand is None else f"{operand.dtype}{list(operand.shape)}"
+def _tensors(content: Content) -> Sequence[Operand]:
+    return content if isinstance(content, list) else () if content is NOTHING else (content,)
+
+
+def _shown(operand: Content | None) -> str:
+    if operand is None or operand is NOTHING:
+        return "none"
+    tensors = ", ".join([f"{tensor.dtype}{list(tensor.shape)}" for tensor in _tensors(operand)])
+    return f"[{tensors}]" if isinstance(operand, list) else tensors

@@ -10,7 +10,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import onnx
@@ -19,16 +20,17 @@ from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import Value, insertion_point
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.support.forking import new_lock
-from tenon.dialects.types.types import element_type, is_float, numpy_dtype, tensor_type
+from tenon.dialects.types.types import element_type, is_float, tensor_type
+from tenon.onnx.arguments import Arguments, Array, Specification, bound, check, gathered, specified
 from tenon.onnx.functions import check_supported
-from tenon.onnx.graph import DEFAULT_DOMAIN, Graph, GraphNode, TensorInfo
+from tenon.onnx.graph import DEFAULT_DOMAIN, Graph, GraphNode
 from tenon.onnx.importer import Importer
 from tenon.onnx.model_file import ModelFile, read_file
-from tenon.onnx.node import NeedsSizes, NeedsValue, OnnxError, Operand
+from tenon.onnx.node import NOTHING, NeedsSizes, NeedsValue, OnnxError, Operand
 from tenon.passes.simplify.dce import Effects, erase_dead_ops
-from tenon.runtime.arguments.arguments import ShapeDtype, as_array
+from tenon.runtime.arguments.arguments import as_array
 from tenon.runtime.arguments.interface import main_function
-from tenon.runtime.arguments.tree import flatten
+from tenon.runtime.arguments.tree import Structure, flatten, unflatten
 from tenon.runtime.collection import collection_paused
 from tenon.runtime.executables import DEVICES, Executable, executable
 from tenon.runtime.jit import JitFunction
@@ -43,16 +45,8 @@ _LARGEST_CONSTANT = 256
 # A constant inside the graph is part of the program up to this size, and a weight above.
 _LARGEST_INNER_CONSTANT = 1024
 
-Array = np.ndarray[Any, Any]
-Specification = Any
-"""What `trace` takes for an input: an array, a `ShapeDtype`, or a shape with -1 or `None` for unknown sizes."""
-
-
-class Abstract(NamedTuple):
-    """An argument of which only dtype and shape are known; -1 is an unknown size."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
+_Compiled = tuple[Executable, Structure]
+"""A program, and how its results are put together."""
 
 
 def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto, *, device: str = "cpu") -> Model:
@@ -92,7 +86,7 @@ class Model:
         self._prepare_to_run()
 
     def _prepare_to_run(self) -> None:
-        self._executables: BoundedCache[Executable] = BoundedCache(64)
+        self._executables: BoundedCache[_Compiled] = BoundedCache(64)
         self._lock = new_lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -120,12 +114,11 @@ class Model:
         `weights` are like those of the model, some of which may be missing. Weights that decide a shape are always the
         model's own under a trace.
         """
-        inputs = self._bind(arrays, named)
-        weights = self._merged(weights, inputs)
+        arguments = self._gathered(self._bind(arrays, named), weights)
         if insertion_point() is not None:
-            return self._joined(weights, inputs)
-        arguments = {name: as_array(value, f"{self.name}: {name}") for name, value in {**inputs, **weights}.items()}
-        self._check_inputs(arguments)
+            return self._joined(arguments)
+        arguments = arguments.with_tensors(lambda name, value: as_array(value, f"{self.name}: {name}"))
+        check(self.inputs, arguments, self.name)
         try:
             return self._run(arguments)
         except MemoryError as error:
@@ -150,13 +143,13 @@ class Model:
         """
         given = self._by_name(specifications, named)
         with collection_paused():
-            return self._traced(self._with_weights(self._specified(given)))[0]
+            return self._traced(self._gathered(self._specified(given)))[0]
 
     def compile(self, /, *specifications: Specification, **named: Specification) -> None:
         """Compile for inputs like these (see `trace`) ahead of the first call, which then only runs."""
         given = self._by_name(specifications, named)
-        arguments = self._with_weights(self._specified(given))
-        if unknown := [name for name, value in arguments.items() if any(size < 0 for size in value.shape)]:
+        arguments = self._gathered(self._specified(given))
+        if unknown := [name for name, value in arguments.tensors.items() if any(size < 0 for size in value.shape)]:
             raise ValueError(f"{self.name}: the shape of input {unknown[0]!r} has to be known to compile")
         self._compile(_signature(arguments), arguments)
 
@@ -165,13 +158,13 @@ class Model:
 
         `@main` takes what the model takes, then its weights, whose data is kept out of the text as dense resources.
         """
-        given = self._with_weights(self._specified(self._by_name(specifications, named)))
+        given = self._gathered(self._specified(self._by_name(specifications, named)))
         with collection_paused():
             traced, known = self._traced(given)
-        names = [name for name in given if name not in known]
+        names = [name for name in given.tensors if name not in known]
         weights = {position: name for position, name in enumerate(names) if name in self.weights}
         resources = attach_resources(traced.module, weights)
-        arrays = {resource: given[names[position]] for resource, position in resources.items()}
+        arrays = {resource: given.tensors[names[position]] for resource, position in resources.items()}
         with replacing(Path(path)) as temporary, temporary.open("w", encoding="utf-8") as file:
             write_module(file, traced.module, arrays)
 
@@ -192,53 +185,27 @@ class Model:
 
     def _specified(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs as `trace` takes them."""
-        inputs = {info.name: _abstract(info, given.get(info.name), self.name) for info in self.inputs}
+        inputs = {info.name: specified(info, given, self.name) for info in self.inputs}
         return inputs | {name: as_array(value) for name, value in given.items() if name not in inputs}
 
     def _bind(self, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         given = self._by_name(positional, named)
-        bound: dict[str, Any] = {}
         for info in self.inputs:
             if info.name not in given:
                 raise TypeError(f"{self.name}: input {info} is missing")
-            value = given.pop(info.name)
-            is_number = isinstance(value, bool | int | float) and not isinstance(value, np.generic)
-            if is_number:
-                value = _number(value, info, self.name)
-            elif isinstance(value, list | tuple):
-                value = _listed(value, info, self.name)
-            bound[info.name] = value
-        return {**bound, **given}
+        inputs = {info.name: bound(info, given.pop(info.name), self.name) for info in self.inputs}
+        return {**inputs, **given}
 
-    def _with_weights(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        return {**inputs, **self._merged({}, inputs)}
-
-    def _merged(self, weights: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def _gathered(self, inputs: Mapping[str, Any], weights: Mapping[str, Any] = MappingProxyType({})) -> Arguments:
+        """`inputs` and `weights`, and those of the model that are not among them."""
         if unknown := sorted(weights.keys() - self.weights.keys()):
             raise TypeError(f"{self.name}: has no weight named {', '.join(map(repr, unknown))}")
-        return {name: weights.get(name, own) for name, own in self.weights.items() if name not in inputs}
-
-    def _check_inputs(self, given: Mapping[str, Any]) -> None:
-        """Raise unless dtypes and shapes are those declared, names of sizes standing for one size everywhere."""
-        sizes: dict[str, int] = {}
-        for info in self.inputs:
-            array = given[info.name]
-            if info.dtype is not None and array.dtype != info.dtype:
-                raise TypeError(f"{self.name}: input {info} is given as {array.dtype}{list(array.shape)}")
-            fits = info.shape is None or (
-                len(info.shape) == len(array.shape)
-                and all(
-                    size is None or (sizes.setdefault(size, n) if isinstance(size, str) else size) == n or n < 0
-                    for size, n in zip(info.shape, array.shape, strict=True)
-                )
-            )
-            if not fits:
-                bound = f" (with {', '.join(f'{k} = {v}' for k, v in sizes.items())})" if sizes else ""
-                raise ValueError(f"{self.name}: input {info}{bound} is given as {array.dtype}{list(array.shape)}")
+        others = {name: weights.get(name, own) for name, own in self.weights.items() if name not in inputs}
+        return gathered({**inputs, **others}, self.inputs, self.name)
 
     # --- running, tracing and compiling -----------------------------------------------------------
 
-    def _run(self, arguments: Mapping[str, Array]) -> tuple[Any, ...]:
+    def _run(self, arguments: Arguments) -> tuple[Any, ...]:
         """The outputs for arrays; compiles first where that has to be."""
         signature = _signature(arguments)
         needed = self._needed.get(signature)
@@ -246,14 +213,16 @@ class Model:
         if compiled is None:
             compiled, needed = self._compile(signature, arguments)
         assert needed is not None
-        return tuple(compiled.run([a for name, a in arguments.items() if name not in needed]))
+        program, result = compiled
+        return unflatten(result, program.run([a for name, a in arguments.tensors.items() if name not in needed]))
 
-    def _compute(self, arguments: Mapping[str, Operand]) -> tuple[Operand, ...]:
+    def _compute(self, arguments: Arguments) -> tuple[Any, ...]:
         """The outputs in the trace under way."""
-        sources = {value.ssa: name for name, value in arguments.items() if isinstance(value, Value)}
+        sources = {value.ssa: name for name, value in arguments.tensors.items() if isinstance(value, Value)}
         importer = Importer(self._file.opsets, self._file.functions, sources)
         try:
-            return importer.graph(self._graph, {**self._constants, **arguments})
+            outputs = importer.graph(self._graph, {**self._constants, **arguments.contents})
+            return tuple([None if output is NOTHING else output for output in outputs])
         except OnnxError as error:
             message = str(error)
             if message.startswith(self.name):
@@ -262,26 +231,30 @@ class Model:
                 message += self._how_to_state_sizes(arguments)
             raise OnnxError(f"{self.name}: {message}") from error.__cause__
 
-    def _how_to_state_sizes(self, arguments: Mapping[str, Operand]) -> str:
+    def _how_to_state_sizes(self, arguments: Arguments) -> str:
         """What of inputs with open sizes has to be said, as the command line takes it."""
-        is_open = [info for info in self.inputs if any(size < 0 for size in arguments[info.name].shape)]
-        shown = [f"--input {info.name}=" + "x".join(map(_example_size, arguments[info.name].shape)) for info in is_open]
+        shapes = {i.name: arguments.tensors[i.name].shape for i in self.inputs if i.name in arguments.tensors}
+        is_open = {name: shape for name, shape in shapes.items() if any(size < 0 for size in shape)}
+        shown = [f"--input {name}=" + "x".join(map(_example_size, shape)) for name, shape in is_open.items()]
         return f"; state those of the inputs, as in {' '.join(shown)}" if shown else ""
 
-    def _joined(self, weights: Mapping[str, Any], inputs: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _joined(self, arguments: Arguments) -> tuple[Any, ...]:
         """The outputs in the trace of another function."""
-        arguments: dict[str, Operand] = {}
-        for name, value in {**inputs, **weights}.items():
+
+        def joined(name: str, value: Any) -> Operand:
             operand = value if isinstance(value, Value) else as_array(value, f"{self.name}: {name}")
-            is_small = isinstance(operand, Value) or name in inputs or operand.size <= _LARGEST_INNER_CONSTANT
-            arguments[name] = operand if is_small else to_value(operand)
-        self._check_inputs(arguments)
+            is_small = isinstance(operand, Value) or name not in self.weights or operand.size <= _LARGEST_INNER_CONSTANT
+            return operand if is_small else to_value(operand)
+
+        arguments = arguments.with_tensors(joined)
+        check(self.inputs, arguments, self.name)
 
         def attempt(known: frozenset[str]) -> tuple[Any, ...]:
-            return self._compute({n: self.weights[n] if n in known else value for n, value in arguments.items()})
+            return self._compute(arguments.with_tensors(lambda n, value: self.weights[n] if n in known else value))
 
         outputs, _ = self._with_known_values(attempt, self.weights.keys())
-        return tuple([v if isinstance(v, Value) else to_value(v) for v in outputs])
+        leaves, structure = flatten(outputs)
+        return unflatten(structure, [v if isinstance(v, Value) else to_value(v) for v in leaves])
 
     def _with_known_values(
         self, attempt: Callable[[frozenset[str]], Any], available: Set[str]
@@ -298,9 +271,10 @@ class Model:
                     raise OnnxError(f"{self.name}: {needs}; no value of {shown} is given") from None
                 known |= more
 
-    def _traced(self, values: Mapping[str, Array | Abstract]) -> tuple[Traced, frozenset[str]]:
+    def _traced(self, arguments: Arguments) -> tuple[Traced, frozenset[str]]:
         """The IR for arguments of these shapes and dtypes, and the arguments whose values it needs."""
-        self._check_inputs(values)
+        check(self.inputs, arguments, self.name)
+        values = arguments.tensors
         names = list(values)
         leaves = list(values.values())
         _, structure = flatten((([0] * len(leaves),), {}))
@@ -309,9 +283,11 @@ class Model:
             types = [
                 None if n in known else tensor_type(tuple(v.shape), element_type(v.dtype)) for n, v in values.items()
             ]
-            return trace(
-                lambda args, _: self._compute(dict(zip(names, args[0], strict=True))), structure, leaves, types, names
-            )
+
+            def compute(args: Any, _: Any) -> tuple[Any, ...]:
+                return self._compute(Arguments(dict(zip(names, args[0], strict=True)), arguments.trees))
+
+            return trace(compute, structure, leaves, types, names)
 
         available = {name for name, value in values.items() if isinstance(value, np.ndarray)}
         traced, known = self._with_known_values(attempt, available)
@@ -319,10 +295,10 @@ class Model:
         erase_dead_ops(main_function(traced.module).body.block, Effects(traced.module))
         return Traced(traced.module, traced.result, self.device, self.name.removesuffix(".onnx")), known
 
-    def _compile(self, signature: Any, arguments: Mapping[str, Array | Abstract]) -> tuple[Executable, frozenset[str]]:
+    def _compile(self, signature: Any, arguments: Arguments) -> tuple[_Compiled, frozenset[str]]:
         with self._lock, collection_paused():
             traced, needed = self._traced(arguments)
-            made = executable(traced.module, self.device, traced.name)
+            made = executable(traced.module, self.device, traced.name), traced.result
             self._needed[signature] = needed
             self._executables[_key(signature, needed, arguments)] = made
             return made, needed
@@ -332,49 +308,14 @@ def _example_size(size: int) -> str:
     return str(size) if size >= 0 else "4"
 
 
-def _number(value: float, info: TensorInfo, where: str) -> Array:
-    """A number of Python's as the input that `info` declares."""
-    try:
-        with np.errstate(invalid="ignore"):
-            array = np.asarray(value).astype(info.dtype)
-    except OverflowError:
-        array = None
-    if array is None or (array.dtype.kind in "iub" and array != value):
-        raise TypeError(f"{where}: input {info} is given as {value}")
-    return array
+def _signature(arguments: Arguments) -> Any:
+    tensors = tuple([(name, a.dtype, a.shape) for name, a in arguments.tensors.items()])
+    return knobs.code_settings, tensors, arguments.trees
 
 
-def _listed(values: Sequence[Any], info: TensorInfo, where: str) -> Array:
-    """Nested lists of numbers as the input that `info` declares."""
-    try:
-        given = np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{where}: input {info} is given as lists of different lengths") from None
-    array = given if info.dtype is None or given.dtype.kind not in "iufb" else given.astype(info.dtype)
-    if array.dtype.kind in "iub" and (array != given).any():
-        raise TypeError(f"{where}: input {info} is given as {given.dtype}{list(given.shape)}")
-    return array
-
-
-def _signature(arguments: Mapping[str, Array | Abstract]) -> Any:
-    return knobs.code_settings, tuple([(name, a.dtype, a.shape) for name, a in arguments.items()])
-
-
-def _key(signature: Any, needed: frozenset[str], arguments: Mapping[str, Any]) -> Any:
+def _key(signature: Any, needed: frozenset[str], arguments: Arguments) -> Any:
     """What an executable is for: the signature, and the values that are part of the program."""
-    return signature, tuple([(name, arguments[name].tobytes()) for name in sorted(needed)])
-
-
-def _abstract(info: TensorInfo, given: Specification, where: str) -> Array | Abstract:
-    """What `trace` is given for an input: an array, or a shape and dtype; the declared ones without anything."""
-    if isinstance(given, ShapeDtype):
-        return Abstract(numpy_dtype(given.dtype), given.shape)
-    if given is not None and not isinstance(given, list | tuple):
-        return as_array(given, f"{where}: input {info.name}")
-    if info.dtype is None or (given is None and info.shape is None):
-        raise OnnxError(f"{where}: input {info} has no declared {'shape' if info.dtype else 'dtype'}, so give one")
-    shape: Any = info.shape if given is None else given
-    return Abstract(info.dtype, tuple([size if isinstance(size, int) else -1 for size in shape]))
+    return signature, tuple([(name, arguments.tensors[name].tobytes()) for name in sorted(needed)])
 
 
 def _constants_lifted(graph: Graph) -> tuple[Graph, dict[str, Array]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from math import prod
 from typing import Any, Protocol
 
@@ -14,6 +15,23 @@ from tenon.dialects.definition.value import Value
 
 Operand = Value | np.ndarray[Any, Any]
 """A tensor of the graph: traced, or an array that is known already."""
+
+
+class Nothing(Enum):
+    """What an optional without a value holds."""
+
+    NOTHING = "nothing"
+
+
+NOTHING = Nothing.NOTHING
+Content = Operand | list[Operand] | Nothing
+"""What a name of the graph stands for: a tensor, a sequence, or an optional, which holds one of these or nothing."""
+
+
+def kind_of(content: Content | None) -> str:
+    """What errors call it: a tensor, a sequence or an empty optional."""
+    return "sequence" if isinstance(content, list) else "empty optional" if content is NOTHING else "tensor"
+
 
 TOO_DEEP = "functions and graphs are nested too deeply"
 LARGEST_TENSOR = 2**38
@@ -28,6 +46,10 @@ class OnnxError(ValueError):
 
 class NeedsSizes(OnnxError):
     """An operator needs to know sizes that hang on those of inputs, which are open."""
+
+
+class NeedsStep(OnnxError):
+    """An operator needs to know a value that hangs on the step of a loop, or on what that carries."""
 
 
 class NeedsValue(Exception):
@@ -95,7 +117,7 @@ class ValueFinder(Protocol):
     def __call__(self, operand: Operand, where: str) -> np.ndarray[Any, Any]: ...
 
 
-Subgraph = Callable[..., tuple[Operand, ...]]
+Subgraph = Callable[..., tuple[Any, ...]]
 """A graph attribute: called on its inputs where it is to be computed, it gives its outputs."""
 
 
@@ -150,6 +172,8 @@ class Node:
         `NeedsValue` for the importer, which traces again with those inputs known, and `OnnxError` where that is no
         use.
         """
+        if not isinstance(operand, Value | np.ndarray):
+            raise OnnxError(f"{self.where}: {what} is {'an' if operand is NOTHING else 'a'} {kind_of(operand)}")
         return operand if isinstance(operand, np.ndarray) else self.find_value(operand, f"{self.where}: {what}")
 
     def integers(self, operand: Operand | None, what: str) -> list[int] | None:

@@ -75,13 +75,25 @@ def run_case(case: Any) -> tuple[float, list[tuple[Any, Sequence[Any]]]]:
     return seconds, pairs
 
 
+def in_rows(expected: Sequence[Any], actual: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The tensors of both; sequences, which the suite would compare row by row, have to be as long."""
+    rows: tuple[list[Any], list[Any]] = [], []
+    assert len(expected) == len(actual), f"{len(actual)} values where {len(expected)} are expected"
+    for wanted, given in zip(expected, actual, strict=True):
+        assert isinstance(wanted, list) == isinstance(given, list), f"a {type(given).__name__} for {wanted}"
+        first, second = in_rows(wanted, given) if isinstance(wanted, list) else ([wanted], [given])
+        rows[0].extend(first)
+        rows[1].extend(second)
+    return rows
+
+
 def outcome_of(case: Any) -> Outcome:
     """Run a test and compare as the suite does: shapes and dtypes exactly, values within its tolerances."""
     started = time.perf_counter()
     try:
         seconds, pairs = run_case(case)
         for expected, actual in pairs:
-            Runner.assert_similar_outputs(expected, actual, rtol=case.rtol, atol=case.atol)
+            Runner.assert_similar_outputs(*in_rows(expected, actual), rtol=case.rtol, atol=case.atol)
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         text = " ".join(lines[:3]) if isinstance(error, AssertionError) else (lines[0] if lines else "")

@@ -84,10 +84,44 @@ def _structured() -> onnx.ModelProto:
     )
 
 
+def _sequences() -> onnx.ModelProto:
+    """Sequences and optionals, at the border of the model and through a loop, a branch and a map."""
+    tensor = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, (2, 3))
+    sequence = helper.make_sequence_type_proto(tensor)
+    optional = helper.make_optional_type_proto(tensor)
+    steps = helper.make_graph(
+        [node("Identity", "c1", "c2"), node("SequenceAt", "s i", "e"), node("SequenceInsert", "v e", "w")],
+        "steps",
+        [info("i", np.int64, ()), info("c1", np.bool_, ()), helper.make_value_info("v", sequence)],
+        [info("c2", np.bool_, ()), helper.make_value_info("w", sequence)],
+    )
+    each = helper.make_graph([node("Neg", "a", "b")], "each", [info("a", np.float32, (2, 3))], [info("b", np.float32)])
+    branches = [
+        helper.make_graph([node(name, operand, f"b{name}")], name, [], [info(f"b{name}", None)])
+        for name, operand in (("OptionalGetElement", "o"), ("Identity", "x"))
+    ]
+    nodes = [
+        node("SplitToSequence", "x", "parts", "cut", axis=1, keepdims=0),
+        node("SequenceLength", "s", "n"),
+        node("SequenceConstruct", "x", "one"),
+        node("Loop", "n - one", "grown", "loop", body=steps),
+        node("SequenceErase", "grown zero", "less"),
+        node("SequenceMap", "less", "mapped", body=each),
+        node("OptionalHasElement", "o", "has"),
+        node("If", "has", "chosen", then_branch=branches[0], else_branch=branches[1]),
+        node("SequenceInsert", "mapped chosen zero", "more"),
+        node("ConcatFromSequence", "more", "y", axis=0, new_axis=1),
+        node("Optional", "", "none", type=sequence),
+    ]
+    source = model(nodes, {"x": (np.float32, (2, 3))}, ["y", "parts", "none"], {"zero": np.asarray(0)})
+    source.graph.input.extend([helper.make_value_info("s", sequence), helper.make_value_info("o", optional)])
+    return source
+
+
 @cache
 def seeds() -> list[bytes]:
     """Small models: those of the operators, and some with more structure."""
-    special = [_structured(), perceptron()[0]]
+    special = [_structured(), _sequences(), perceptron()[0]]
     operators = {(case.operator, case.opset): case for case in CASES}.values()
     ordinary = [case.model().SerializeToString() for case in operators]
     return [proto.SerializeToString() for proto in special] * (len(ordinary) // 6) + ordinary
@@ -218,7 +252,8 @@ def arguments(loaded: Model) -> dict[str, Any] | None:
         shape = tuple(size if isinstance(size, int) else 2 for size in entry.shape)
         if math.prod(shape) > MOST_ELEMENTS or len(shape) > 32:
             return None
-        given[entry.name] = (np.arange(math.prod(shape)) % 2).reshape(shape).astype(entry.dtype)
+        array = (np.arange(math.prod(shape)) % 2).reshape(shape).astype(entry.dtype)
+        given[entry.name] = [array, array] if entry.is_sequence else array
     return given
 
 
@@ -228,7 +263,7 @@ def attempt(data: bytes, run: bool) -> str:
     try:
         loaded = load(data)
         reached = "read"
-        loaded.trace()
+        loaded.trace(**{entry.name: [None, None] for entry in loaded.inputs if entry.is_sequence})
         reached = "traced"
         given = arguments(loaded) if run else None
         if given is not None and sum(a.size for a in loaded.weights.values()) < MOST_ELEMENTS:

@@ -290,8 +290,13 @@ def test_ir_version() -> None:
 def test_inputs_that_are_no_tensors() -> None:
     given = model([node("Identity", "x", "y")], X, ["y"])
     sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
+    sequence.type.sequence_type.elem_type.map_type.key_type = TensorProto.INT64
     given.graph.input.append(sequence)
-    assert "input 's': is a sequence where only tensors are supported" in message(given)
+    assert "input 's': is a sequence of map, which is not supported" in message(given)
+    given.graph.input.pop()
+    sequence.type.sequence_type.elem_type.sequence_type.elem_type.tensor_type.elem_type = TensorProto.FLOAT
+    given.graph.input.append(sequence)
+    assert "input 's': is a sequence of sequence of tensor, which is not supported" in message(given)
     given.graph.input.pop()
     given.graph.input.append(helper.make_tensor_value_info("t", TensorProto.STRING, [1]))
     assert "input 't': dtype string is not supported" in message(given)

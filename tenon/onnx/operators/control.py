@@ -1,7 +1,8 @@
 """If, Loop and Scan: branches and iterations, decided while importing where that is possible.
 
 What depends on known values alone becomes straight-line code, or a `scan` of so many steps. Otherwise a branch is a
-`cond` and an iteration a `while_loop`, if shapes stay as they are; if they do not, the values have to be known.
+`cond` and an iteration a `while_loop`, if shapes stay as they are; if they do not, or a sequence grows, the values have
+to be known.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from tenon.dialects.definition.value import ops
 from tenon.dialects.types.shapes import normalize_axis
-from tenon.onnx.node import NeedsValue, Node, OnnxError, Operand
+from tenon.onnx.node import NOTHING, Content, NeedsStep, NeedsValue, Node, OnnxError, Operand, kind_of
 from tenon.onnx.operators import operator
 from tenon.transform import cond, scan, while_loop
 
@@ -38,30 +39,39 @@ def _found(node: Node, operand: Operand | None, what: str) -> np.ndarray[Any, An
         return None
 
 
-def _identical(operands: Sequence[Any]) -> tuple[Any, ...]:
-    """Operands as tensors of the trace, so that both branches give equal trees."""
-    return tuple([ops.asarray(operand) for operand in operands])
+def _tree(contents: Sequence[Content]) -> tuple[Any, ...]:
+    """Contents as a tree of tensors of the trace, in which an empty optional is `None`."""
+    return tuple(
+        [list(_tree(c)) if isinstance(c, list) else None if c is NOTHING else ops.asarray(c) for c in contents]
+    )
+
+
+def _contents(tree: Sequence[Any]) -> tuple[Content, ...]:
+    """What `_tree` was given, as the graph takes it."""
+    return tuple([NOTHING if content is None else content for content in tree])
 
 
 @operator("If")
 def if_(node: Node, condition: Operand) -> Any:
+    """Where branches differ in shapes or in lengths of sequences, only one of them can be part of what is compiled."""
     then, otherwise = node.required("then_branch"), node.required("else_branch")
     decided = _found(node, condition, "the condition")
     if decided is not None:
         return (then if decided.reshape(-1)[0] else otherwise)()
     try:
-        return cond(_as_truth(condition), lambda: _identical(then()), lambda: _identical(otherwise()))
+        return _contents(cond(_as_truth(condition), lambda: _tree(then()), lambda: _tree(otherwise())))
     except TypeError:
-        # The branches differ in shapes, so that only one of them can be part of what is compiled.
         return (then if node.known(condition, "the condition").reshape(-1)[0] else otherwise)()
 
 
 def _stacked(rows: Sequence[Any]) -> Any:
+    if (kind := next(filter("tensor".__ne__, map(kind_of, rows)), None)) is not None:
+        raise TypeError(f"an output of the body is of kind {kind!r} where a tensor of each step is needed")
     return ops.stack(tuple(rows), axis=0)
 
 
 @operator("Loop")
-def loop(node: Node, count: Operand | None = None, condition: Operand | None = None, *initial: Operand) -> Any:
+def loop(node: Node, count: Operand | None = None, condition: Operand | None = None, *initial: Content) -> Any:
     """The body takes the step, the condition and what is carried, and gives the condition, that, and an output each."""
     body = node.required("body")
     steps, start = _found(node, count, "the trip count"), _found(node, condition, "the condition")
@@ -81,8 +91,8 @@ def loop(node: Node, count: Operand | None = None, condition: Operand | None = N
     if not outputs:
         try:
             return _while(body, count, condition, initial)
-        except TypeError:
-            pass  # what is carried changes its shape
+        except (TypeError, NeedsStep):
+            pass  # what is carried changes its shape, or a step decides one
     limit = None if count is None else int(node.known(count, "the trip count").reshape(-1)[0])
     if condition is not None and not node.known(condition, "the condition").reshape(-1)[0]:
         limit = 0
@@ -114,22 +124,22 @@ def _unrolled(
 
 
 def _scanned(node: Node, body: Any, size: int, initial: Sequence[Any]) -> Any:
-    """The loop as a scan of `size` steps; `None` where the condition may end it, or shapes change."""
+    """The loop as a scan of `size` steps; `None` where the condition may end it, or steps differ in shapes."""
 
     def step(carry: Any, index: Any) -> Any:
-        going, *results = body(index, np.asarray(True), *carry)
+        going, *results = body(index, np.asarray(True), *_contents(carry))
         known = _found(node, going, "the condition")
         if known is None or not known.reshape(-1)[0]:
             raise TypeError("the condition may end the loop")
-        return _identical(results[: len(initial)]), _identical(results[len(initial) :])
+        return _tree(results[: len(initial)]), _tree(results[len(initial) :])
 
     try:
-        carry, outputs = scan(step, _identical(initial), ops.iota(shape=(min(size, _MOST_STEPS),)))
-    except TypeError:
+        carry, outputs = scan(step, _tree(initial), ops.iota(shape=(min(size, _MOST_STEPS),)))
+    except (TypeError, NeedsStep):
         return None
     if size > _MOST_STEPS:
         raise OnnxError(f"{node.where}: takes {size} steps, more than {_MOST_STEPS}")
-    return *carry, *outputs
+    return *_contents(carry), *outputs
 
 
 def _while(body: Any, count: Operand | None, condition: Operand | None, initial: Sequence[Any]) -> Any:
@@ -141,12 +151,12 @@ def _while(body: Any, count: Operand | None, condition: Operand | None, initial:
 
     def advanced(state: Any) -> Any:
         step, going, carried = state
-        following, *results = body(step, going, *carried)
-        return ops.add(step, 1), _as_truth(ops.asarray(following)), _identical(results)
+        following, *results = body(step, going, *_contents(carried))
+        return ops.add(step, 1), _as_truth(ops.asarray(following)), _tree(results)
 
     going = ops.asarray(np.asarray(True)) if condition is None else _as_truth(condition)
-    start = (ops.asarray(np.asarray(0, np.int64)), ops.asarray(going), _identical(initial))
-    return while_loop(goes_on, advanced, start)[2]
+    start = (ops.asarray(np.asarray(0, np.int64)), ops.asarray(going), _tree(initial))
+    return _contents(while_loop(goes_on, advanced, start)[2])
 
 
 @operator("Scan", since=9)
@@ -167,9 +177,9 @@ def scan_(node: Node, *operands: Operand) -> Any:
 
     def step(carry: Any, slices: Any) -> Any:
         results = body(*carry, *slices)
-        return _identical(results[:states]), _identical(results[states:])
+        return _tree(results[:states]), _tree(results[states:])
 
-    carry, stacked = scan(step, _identical(initial), _identical(turned))
+    carry, stacked = scan(step, _tree(initial), _tree(turned))
     places = node.attribute("scan_output_axes") or [0] * outputs
     backward = node.attribute("scan_output_directions") or [0] * outputs
     given = [
