@@ -58,7 +58,7 @@ _CHAPTERS: dict[str, tuple[str, ...]] = {
         *("sliding", "pooling", "global_pooling", "fourier", "matrix"),
     ),
     "Networks": ("normalization", "loss", "class_loss"),
-    "Control": ("control_flow", "checkpoint", "identity"),
+    "Control": ("control_flow", "scan", "checkpoint", "identity"),
 }
 """The parts of the index and their pages; pages that are in none come last, under `_REMAINING`."""
 

@@ -14,7 +14,7 @@ import ctypes
 import os
 from functools import cache
 
-from tenon.passes.machine import HUGE_PAGE
+from tenon.passes.machine import GENERIC, HUGE_PAGE
 from tenon.runtime.cpu.ir_types import I1, I8, I32, I64, PTR, U64, VOID, Struct
 from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.ir_writer import Module
@@ -39,7 +39,7 @@ _fill = code.external("llvm.memset.p0.i64", VOID, PTR, I8, I64, I1)
 @code.function(PTR, alignment=U64, size=U64)
 def tenon_scratch_allocate(alignment: Value, size: Value) -> Operand:
     """A block that is free and long enough, or else a new one in the place of one that is free and shorter."""
-    unit = code.select(size >= HUGE_PAGE, code.number(U64, HUGE_PAGE), 4096)
+    unit = code.select(size >= HUGE_PAGE, code.number(U64, HUGE_PAGE), GENERIC.page)
     length = (size + unit - 1) & ~(unit - 1)
     with code.if_(length > LARGEST):
         code.return_(_aligned_alloc(alignment, size))

@@ -490,6 +490,7 @@ def test_masked_stores_of_truncated_lanes_leave_their_neighbours_alone(
     wide: str, narrow: str, lanes: int, count: int
 ) -> None:
     """For a constant mask, and for one that LLVM finds to be constant: a loop of few iterations."""
+    vector = f"vector<{lanes}x{narrow}>"
     text = f"""
 func.func @main(%x: memref<{lanes}x{wide}>, %out0: memref<{4 * lanes}x{narrow}>, %arena: memref<0xi8>)
     attributes {{num_inputs = 1 : i64, num_outputs = 1 : i64}} {{
@@ -503,14 +504,14 @@ func.func @main(%x: memref<{lanes}x{wide}>, %out0: memref<{4 * lanes}x{narrow}>,
     vector.store %seven, %out0[%i] : memref<{4 * lanes}x{narrow}>, vector<{lanes}x{narrow}>
   }}
   %v = vector.load %x[%zero] : memref<{lanes}x{wide}>, vector<{lanes}x{wide}>
-  %t = arith.trunci %v : vector<{lanes}x{wide}> to vector<{lanes}x{narrow}>
+  %t = arith.trunci %v : vector<{lanes}x{wide}> to {vector}
   %mask = vector.create_mask %count : vector<{lanes}xi1>
-  vector.maskedstore %out0[%zero], %mask, %t : memref<{4 * lanes}x{narrow}>, vector<{lanes}xi1>, vector<{lanes}x{narrow}>
+  vector.maskedstore %out0[%zero], %mask, %t : memref<{4 * lanes}x{narrow}>, vector<{lanes}xi1>, {vector}
   scf.for %i = %one to %count step %one {{
     %left = arith.subi %count, %i : index
     %first = vector.create_mask %left : vector<{lanes}xi1>
     %at = arith.muli %i, %lanes : index
-    vector.maskedstore %out0[%at], %first, %t : memref<{4 * lanes}x{narrow}>, vector<{lanes}xi1>, vector<{lanes}x{narrow}>
+    vector.maskedstore %out0[%at], %first, %t : memref<{4 * lanes}x{narrow}>, vector<{lanes}xi1>, {vector}
   }}
   func.return
 }}"""

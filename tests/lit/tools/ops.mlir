@@ -9,7 +9,7 @@
 // CHECK:      conv1d(x, weight, bias=None, stride=(1,), padding=(0,), dilation=(1,), groups=1): {{.+}}
 // CHECK:      conv2d(x, weight, bias=None, stride=(1,), padding=(0,), dilation=(1,), groups=1): {{.+}}
 
-// NAMED:      tenon.leaky_relu(x, negative_slope=0.01)  (ElementwiseOp)
+// NAMED:      tenon.leaky_relu(x, negative_slope=0.01)  (UnaryOp)
 // NAMED:      The positive entries of `x`
 // NAMED:      tenon.softmax(x, axis=-1)  (CompositeOp)
 // NAMED:      `x` scaled along `axis`
