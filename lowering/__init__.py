@@ -1,13 +1,15 @@
-"""From tensor IR to code, in rooms; each imports only those above it in this list.
-`pipeline` puts the passes in order.
+"""From tensor IR to code, in rooms; each imports only those above it in this list, and `pipeline` puts the passes in
+order.
 
-`loop_ir`      the IR of loops: how it is built and read
-`buffers`      tensors to buffers in one arena
-`kernels`      what a kernel computes: its statements and their accesses; no decision
-`schedules`    how a kernel's loops are to run; decides, and emits nothing
-`nests`        the loops of a kernel as its schedule says
-`loop_passes`  loops to better loops: threads, streams, chains
-`math`         functions as arithmetic
-`llvm`         loops to LLVM IR
-`cuda`         loops to CUDA source
+`options`        what a device and the user tell the passes
+`function_pass`  a pass that works on one function at a time
+`loop_ir`        the IR of loops: how it is built and read
+`buffers`        tensors to buffers in one arena
+`kernels`        what a kernel computes: its statements and their accesses; no decision
+`schedules`      how a kernel's loops are to run; decides, and emits nothing
+`nests`          the loops of a kernel as its schedule says
+`math`           functions as arithmetic
+`loop_passes`    loops to better loops: threads, streams, chains
+`llvm`           loops to LLVM IR
+`cuda`           loops to CUDA source
 """

@@ -12,7 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from tenon.dialects.definition.location import position_of
+from tenon.dialects.support.location import position_of
 
 Change: TypeAlias = Callable[[FuncOp], None]
 

@@ -1,7 +1,9 @@
 """The passes on tensor IR, in rooms; each imports only those above it in this list, and `pipeline` puts them in order.
 
-`simplify`    the same function in fewer ops: canonicalize, fold, cse, dce, decompose, infer-shapes
-`layout`      the same sums in another order of axes
-`transform`   new functions from old ones: differentiate, batch, inline, specialize, freeze
-`fuse`        what runs together in one loop nest
+`iteration`     the loops that a tensor op runs over
+`named_shapes`  the names that arguments give their dimensions
+`simplify`      the same function in fewer ops: canonicalize, fold, cse, dce, decompose, infer-shapes
+`layout`        the same sums in another order of axes
+`transform`     new functions from old ones: differentiate, batch, inline, specialize, freeze
+`fuse`          what runs together in one loop nest
 """

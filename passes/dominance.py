@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.diagnostic import Diagnostic
 from xdsl.utils.exceptions import VerifyException
 
-from tenon.dialects.definition.location import position_of
+from tenon.dialects.support.location import position_of
 
 
 def check_dominance(module: Operation) -> None:

@@ -123,7 +123,7 @@ def executable_for_all_sizes(
 
 
 def _check_declared_sizes(module: ModuleOp, shapes: Sequence[tuple[int, ...]]) -> None:
-    from tenon.passes.transform.named_shapes import declared_shapes
+    from tenon.passes.named_shapes import declared_shapes
 
     main = main_function(module)
     declared = zip(declared_shapes(main), shapes, strict=True)

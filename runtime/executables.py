@@ -27,13 +27,12 @@ from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.runtime import lower
 from tenon.runtime.arguments.interface import Interface, takes_buffers
 from tenon.runtime.arguments.outputs import sharing
-from tenon.runtime.background import in_background
 from tenon.runtime.call.launch import Launch
-from tenon.runtime.collection import collect_recent, collection_paused
 from tenon.runtime.cpu.addresses import USABLE, addresses
 from tenon.runtime.cpu.launch_memory import PLAIN, LaunchMemory
 from tenon.runtime.cpu.result_memory import empty
 from tenon.runtime.knobs import knobs
+from tenon.runtime.python_state import collect_recent, collection_paused, in_background
 from tenon.runtime.store import cache
 from tenon.runtime.store.digest import digest
 
@@ -135,7 +134,7 @@ def _target_key(device: str) -> str:
 def _tuning_key(device: str) -> str:
     if knobs.tuning is None:
         return ""
-    from tenon.runtime.cpu.tuning import digest
+    from tenon.runtime.tuning import digest
 
     return f" {digest(device, lower.machine().vector_bits)}"
 
@@ -482,7 +481,7 @@ class InterpretedExecutable:
 
     def _bound(self, values: Mapping[str, int]) -> ModuleOp:
         """Tensor ops with numbers in the place of sizes, as structured ops."""
-        from tenon.passes.transform.named_shapes import bind_sizes
+        from tenon.passes.named_shapes import bind_sizes
 
         assert self._sized is not None
         return lower.structured(bind_sizes(self._sized, values))

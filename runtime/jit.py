@@ -21,11 +21,11 @@ from tenon.runtime.arguments.interface import EmptySizeError
 from tenon.runtime.arguments.signature import Signature
 from tenon.runtime.arguments.tree import Structure, flatten, is_node, paths, tell_by_identity
 from tenon.runtime.call.entry import NativeCalls
-from tenon.runtime.collection import collection_paused
 from tenon.runtime.dynamic import DynamicAxes, DynamicDimensions, say_why_specialized
 from tenon.runtime.epoch import EPOCH, expire
 from tenon.runtime.executables import DEVICES
 from tenon.runtime.knobs import knobs
+from tenon.runtime.python_state import collection_paused
 from tenon.runtime.stages import Compiled, Lowered, Traced
 from tenon.runtime.tracing.trace import trace
 

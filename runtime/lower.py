@@ -86,7 +86,7 @@ def tuning_options(device: str) -> str:
     """The options of `schedule` for the tuning record that is in use; empty without one."""
     if knobs.tuning is None:
         return ""
-    from tenon.runtime.cpu.tuning import options
+    from tenon.runtime.tuning import options
 
     return options(device, machine().vector_bits)
 

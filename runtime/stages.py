@@ -19,11 +19,11 @@ from tenon.runtime.arguments.signature import Signature
 from tenon.runtime.arguments.tree import Structure, flatten, unflatten
 from tenon.runtime.call.entry import Entry, NativeCalls, entry
 from tenon.runtime.call.steps import IndescribableError
-from tenon.runtime.collection import collection_paused
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.executables import CpuExecutable, Executable, executable
 from tenon.runtime.lower import lower_module
 from tenon.runtime.memory import Memory
+from tenon.runtime.python_state import collection_paused
 
 
 @dataclass

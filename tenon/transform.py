@@ -26,7 +26,7 @@ from tenon.dialects.types.types import element_of, element_type, i1, is_float, s
 from tenon.passes.transform.differentiate import gradients
 from tenon.runtime.arguments.arguments import Parameters, as_array, is_array
 from tenon.runtime.arguments.tree import Structure, describe, flatten, paths, unflatten
-from tenon.runtime.tracing.retrace import TracedCall
+from tenon.runtime.retrace import TracedCall
 from tenon.runtime.tracing.trace import traced, tracing_inside
 from tenon.runtime.tracing.watch import watch
 

@@ -444,9 +444,9 @@ def tune_(file: str, output: Path | None, seconds: float) -> None:
     """
     from tenon.lowering.schedules.tuning_record import TuningRecord
     from tenon.runtime.cpu.compile import host_target
-    from tenon.runtime.cpu.tuning import processor_name
     from tenon.runtime.lower import machine
     from tenon.runtime.store.files import write_file
+    from tenon.runtime.tuning import processor_name
     from tenon.tools.tune import Outcome, tune
 
     def report(outcome: Outcome) -> None:

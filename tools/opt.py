@@ -40,8 +40,8 @@ from tenon.dialects.upstream.xdsl_corrections import correct_xdsl
 from tenon.lowering.pipeline import PASSES as LOWERING_PASSES
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
 from tenon.passes.verification import Verification
-from tenon.runtime.collection import collection_paused
 from tenon.runtime.knobs import knobs
+from tenon.runtime.python_state import collection_paused
 from tenon.runtime.store.files import write_file
 from tenon.tools.output import discard_output
 from tenon.tools.universe import TENON_UNIVERSE

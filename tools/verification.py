@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from tenon.dialects.definition.location import at_line, position_of
+from tenon.dialects.support.location import at_line, position_of
 from tenon.passes.verification import Verification
 
 _LINES_AROUND = 20

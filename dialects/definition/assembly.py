@@ -13,10 +13,10 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from tenon.dialects.definition.location import location_at
 from tenon.dialects.definition.operation import DeclaredOp
 from tenon.dialects.definition.settings import REQUIRED, SettingConstraint
 from tenon.dialects.definition.signature import Operand
+from tenon.dialects.support.location import location_at
 
 OpT = TypeVar("OpT", bound=DeclaredOp)
 

@@ -14,10 +14,10 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
 
-from tenon.dialects.definition.location import at_line
 from tenon.dialects.definition.memo import KnownResults, KnownSettings
 from tenon.dialects.definition.settings import REQUIRED
 from tenon.dialects.definition.signature import Signature
+from tenon.dialects.support.location import at_line
 from tenon.dialects.types.shapes import InferenceError, check_addressable, compatible
 from tenon.dialects.types.types import AnyTensor, element_of
 

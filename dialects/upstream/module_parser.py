@@ -26,7 +26,7 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from tenon.dialects.definition.location import location_at
+from tenon.dialects.support.location import location_at
 from tenon.dialects.support.suggestion import did_you_mean
 
 _TELLING = (DiagnosticException, ValueError, TypeError, NotImplementedError)

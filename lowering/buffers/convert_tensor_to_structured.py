@@ -18,11 +18,11 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.definition import signedness
-from tenon.dialects.definition.location import at_line
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import InsertionPoint, inserting
 from tenon.dialects.families import StructuredOp
 from tenon.dialects.families.control_flow import ControlFlowOp
+from tenon.dialects.support.location import at_line
 from tenon.dialects.types.size import Size, UndecidedSizeError
 from tenon.dialects.types.size_values import SizeValues, names_in, sizes_from
 from tenon.lowering.buffers.size_arguments import add_size_arguments, note_positive_sizes, pass_size_arguments

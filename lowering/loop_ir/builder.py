@@ -17,16 +17,26 @@ from functools import cache
 from xdsl.dialects import arith, func, scf, vector
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, UnitAttr, VectorType, i1, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.traits import is_side_effect_free
 
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import SizeValues, size_arguments
 from tenon.dialects.upstream.vector_arith import VectorArith
-from tenon.lowering.loop_passes.cut_loops import BESIDE, is_pure
 from tenon.passes.machine import GENERIC, Machine
 
 INDEX = IndexType()
 
 _VECTOR_OPS: dict[str, type[Operation]] = {op.name: op for op in VectorArith.operations}
+
+
+BESIDE = "beside"
+"""The attribute of a parallel loop that may run at the same time as the one in front of it: neither reads what the
+other writes, and they write different elements."""
+
+
+def is_pure(op: Operation) -> bool:
+    """Whether `op` does nothing but compute its results; xDSL does not say so of masks."""
+    return isinstance(op, vector.CreateMaskOp) or is_side_effect_free(op)
 
 
 def vector_op(op_type: type[Operation]) -> type[Operation]:

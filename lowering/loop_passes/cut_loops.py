@@ -18,12 +18,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects import arith, scf, vector
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import is_side_effect_free
 
+from tenon.lowering.loop_ir.builder import BESIDE, is_pure
 from tenon.lowering.loop_ir.launch_numbers import (
     INDEX,
     Number,
@@ -40,10 +40,6 @@ from tenon.lowering.loop_passes.parallel_work import Loop, loop_trips
 THREADS = "threads"
 """The attribute of a parallel loop each of whose iterations is a chunk for one thread."""
 
-BESIDE = "beside"
-"""The attribute of a parallel loop that may run at the same time as the one in front of it: neither reads what the
-other writes, and they write different elements."""
-
 
 def neighbours(loops: Sequence[Loop]) -> list[list[Loop]]:
     """`loops`, in the order of the program, in groups that may run at the same time."""
@@ -54,11 +50,6 @@ def neighbours(loops: Sequence[Loop]) -> list[list[Loop]]:
         else:
             groups.append([loop])
     return groups
-
-
-def is_pure(op: Operation) -> bool:
-    """Whether `op` does nothing but compute its results; xDSL does not say so of masks."""
-    return isinstance(op, vector.CreateMaskOp) or is_side_effect_free(op)
 
 
 def _is_next(first: Operation, second: Operation) -> bool:

@@ -28,9 +28,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from tenon.dialects.definition.location import at_line
 from tenon.dialects.definition.settings import array_of
 from tenon.dialects.definition.signedness import Erasure
+from tenon.dialects.support.location import at_line
 from tenon.dialects.types.types import NarrowFloatType, bit_width, is_narrow, numpy_dtype, significant_bits
 from tenon.dialects.upstream.vector_arith import ExtSIOp, ExtUIOp, FPToSIOp, TruncIOp
 from tenon.lowering.math.builder import ArithmeticBuilder, Constants

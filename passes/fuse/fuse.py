@@ -32,7 +32,7 @@ from tenon.dialects.ops.move.band import BandOp
 from tenon.dialects.ops.move.shape import ReshapeOp, TransposeOp
 from tenon.dialects.types.types import shape_of
 from tenon.passes.fuse.grouping import Group, Grouping
-from tenon.passes.fuse.iteration import iteration_of
+from tenon.passes.iteration import iteration_of
 from tenon.passes.layout.transposed_operands import operand_to_transpose, with_transposed
 from tenon.passes.layout.widened_operands import Widened, restored, take_narrow_operands
 from tenon.passes.machine import Machine

@@ -39,10 +39,10 @@ from tenon.dialects.ops.control.checkpoint import RECOMPUTED
 from tenon.dialects.types.size import Size, estimate, is_at_most
 from tenon.dialects.types.types import compute_type, element_of, numpy_dtype
 from tenon.passes.fuse.group import Edge, Group, Loops, Plan, connect, in_order, take_place, would_make_circle
-from tenon.passes.fuse.iteration import ACROSS, Iteration, is_indexed, iteration_of, rearranges_results, shape
 from tenon.passes.fuse.later_uses import LaterUses
 from tenon.passes.fuse.loop_classes import LoopClasses
 from tenon.passes.fuse.row_sums import sum_of_rows
+from tenon.passes.iteration import ACROSS, Iteration, is_indexed, iteration_of, rearranges_results, shape
 from tenon.passes.layout.transposed_operands import wants_panels
 from tenon.passes.machine import Machine
 

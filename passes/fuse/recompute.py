@@ -36,7 +36,7 @@ from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
 from tenon.dialects.ops.elementwise.constant import ConstantOp
 from tenon.dialects.types.size import estimate
-from tenon.passes.fuse.iteration import iteration_of, shape
+from tenon.passes.iteration import iteration_of, shape
 from tenon.passes.simplify.dce import functions_by_name
 
 LEAST_GROWTH = 4

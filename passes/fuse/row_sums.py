@@ -19,7 +19,7 @@ from xdsl.ir import Operation
 from tenon.dialects.families import ReductionOp
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import compute_type, element_of
-from tenon.passes.fuse.iteration import Iteration
+from tenon.passes.iteration import Iteration
 
 FEWEST_COLUMNS = 64
 """Elements of a row below which its vectors leave too much to the loop around."""

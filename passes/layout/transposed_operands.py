@@ -22,7 +22,7 @@ from tenon.dialects.families import ContractionOp
 from tenon.dialects.ops.contract.contraction import ContractOp
 from tenon.dialects.types.size import Size, estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
-from tenon.passes.fuse.iteration import Iteration, iteration_of
+from tenon.passes.iteration import Iteration, iteration_of
 from tenon.passes.machine import Machine
 
 FEWEST_REUSES = 32

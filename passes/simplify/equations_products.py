@@ -21,7 +21,7 @@ from tenon.dialects.ops.reduce.reduction import MaxOp, SumOp
 from tenon.dialects.types.shapes import normalize_axes
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import compute_type, element_of, is_float, is_static, shape_of
-from tenon.passes.fuse.iteration import Access, iteration_of
+from tenon.passes.iteration import Access, iteration_of
 from tenon.passes.simplify.equation import by_class, defined_by, replace_same_type
 
 

@@ -23,11 +23,11 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from tenon.dialects.definition.location import at_line
 from tenon.dialects.definition.type_inference import InfersTypes, refine_results, refine_values
+from tenon.dialects.support.location import at_line
 from tenon.dialects.types.types import is_known, shape_of
+from tenon.passes.named_shapes import bind_numbers
 from tenon.passes.simplify.dce import functions_by_name, is_private, referenced_symbols
-from tenon.passes.transform.named_shapes import bind_numbers
 
 
 @dataclass(frozen=True)

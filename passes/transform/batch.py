@@ -22,7 +22,6 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from tenon.dialects.definition.location import at_line
 from tenon.dialects.definition.signature import map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserting, insertion_point
@@ -33,6 +32,7 @@ from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
 from tenon.dialects.ops.control.control_flow import CondOp, WhileLoopOp
 from tenon.dialects.ops.control.scan import ScanOp
+from tenon.dialects.support.location import at_line
 from tenon.dialects.types.shapes import compatible
 from tenon.dialects.types.types import RESOURCE, shape_of
 from tenon.passes.simplify.dce import functions_by_name, referenced_symbols

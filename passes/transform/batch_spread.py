@@ -12,11 +12,11 @@ from xdsl.dialects import func
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
-from tenon.dialects.definition.location import at_line
 from tenon.dialects.families.control_flow import YieldOp, yielded
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
 from tenon.dialects.ops.control.control_flow import CondOp, WhileLoopOp
 from tenon.dialects.ops.control.scan import ScanOp
+from tenon.dialects.support.location import at_line
 
 
 def spread(ops: Iterable[Operation], batched: set[SSAValue]) -> None:

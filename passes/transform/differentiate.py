@@ -20,7 +20,6 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from tenon.dialects.definition.location import at_line
 from tenon.dialects.definition.signature import map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import GradientError, NoGradient
@@ -28,6 +27,7 @@ from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Va
 from tenon.dialects.families import CompositeOp, ElementwiseOp, PrimitiveOp, as_tuple
 from tenon.dialects.families.regions import used_values
 from tenon.dialects.support.frozen_arguments import freeze, frozen_positions
+from tenon.dialects.support.location import at_line
 from tenon.dialects.types.size import UndecidedSizeError
 from tenon.dialects.types.types import element_of, is_float, shape_of
 

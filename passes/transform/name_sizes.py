@@ -21,8 +21,8 @@ from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.size import Size, names_of, replaced
 from tenon.dialects.types.size_values import names_in
 from tenon.dialects.types.types import element_of, shape_of, tensor_type
+from tenon.passes.named_shapes import declared_shapes, record_shapes, replace_in_settings
 from tenon.passes.simplify.dce import erase_unreachable_functions, functions_by_name
-from tenon.passes.transform.named_shapes import declared_shapes, record_shapes, replace_in_settings
 from tenon.passes.transform.specialize import specialize
 
 

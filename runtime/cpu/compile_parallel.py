@@ -26,7 +26,7 @@ from tenon.lowering.llvm.emit_llvm import EmittedFunction, ModuleEmitter, module
 from tenon.runtime.cpu.compile import Target, optimized, parsed, pass_builder, target_machine
 from tenon.runtime.cpu.llvm_lock import beside_others
 from tenon.runtime.cpu.llvm_parts import hidden, references
-from tenon.runtime.switch_interval import quick_switches
+from tenon.runtime.python_state import quick_switches
 
 if TYPE_CHECKING:
     from llvmlite.binding import ModuleRef, TargetMachine

@@ -18,14 +18,14 @@ from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, IntAttr, Modul
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 import tenon.dialects.ops.library  # noqa: F401  # pyright: ignore[reportUnusedImport]  registers the ops
-from tenon.dialects.definition.location import at_line
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.promotion import forget_exact, weak_float
 from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Value, inserting, insertion_point
 from tenon.dialects.support.frozen_arguments import freeze
+from tenon.dialects.support.location import at_line
 from tenon.dialects.support.user_traceback import show_all_frames_if, user_stacklevel
 from tenon.dialects.types.types import AnyTensor, array_type
-from tenon.passes.transform.named_shapes import record_shapes
+from tenon.passes.named_shapes import record_shapes
 from tenon.runtime.arguments.arguments import WideFloat, as_array, is_array
 from tenon.runtime.arguments.tree import Structure, flatten, paths, unflatten
 from tenon.runtime.knobs import knobs

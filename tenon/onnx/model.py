@@ -31,10 +31,10 @@ from tenon.passes.simplify.dce import Effects, erase_dead_ops
 from tenon.runtime.arguments.arguments import as_array
 from tenon.runtime.arguments.interface import main_function
 from tenon.runtime.arguments.tree import Structure, flatten, unflatten
-from tenon.runtime.collection import collection_paused
 from tenon.runtime.executables import DEVICES, Executable, executable
 from tenon.runtime.jit import JitFunction
 from tenon.runtime.knobs import knobs
+from tenon.runtime.python_state import collection_paused
 from tenon.runtime.stages import Traced
 from tenon.runtime.store.files import replacing
 from tenon.runtime.store.resources import attach_resources, write_module

@@ -7,8 +7,7 @@ import threading
 
 import pytest
 
-from tenon.runtime.background import in_background
-from tenon.runtime.switch_interval import SHORT, quick_switches
+from tenon.runtime.python_state import SHORT, in_background, quick_switches
 
 
 def test_a_job_is_done_when_the_block_ends():

@@ -23,8 +23,8 @@ from tenon.lowering.buffers.bufferize import bufferize
 from tenon.lowering.buffers.memory_plan import MemoryPlan
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
+from tenon.passes.named_shapes import bind_sizes
 from tenon.passes.transform.name_sizes import name_sizes
-from tenon.passes.transform.named_shapes import bind_sizes
 from tenon.runtime.executables import InterpretedExecutable, executable
 from tenon.runtime.lower import new_context
 from tenon.tools.cli import main

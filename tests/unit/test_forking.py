@@ -19,11 +19,10 @@ import pytest
 import tenon
 from tenon.dialects.definition.value import TRACES_IN_PROGRESS, InsertionPoint, inserting
 from tenon.dialects.support.forking import new_lock
-from tenon.runtime.collection import collection_paused
 from tenon.runtime.cpu.compile import compile_object
 from tenon.runtime.cpu.llvm_lock import LINKING, beside_others
 from tenon.runtime.cpu.load import load_object
-from tenon.runtime.switch_interval import quick_switches
+from tenon.runtime.python_state import collection_paused, quick_switches
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork"),

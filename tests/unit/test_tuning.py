@@ -16,8 +16,8 @@ from tenon.lowering.schedules.candidates import neighbours, other_strips
 from tenon.lowering.schedules.schedule import decide
 from tenon.lowering.schedules.tuning_record import Decision, TuningRecord
 from tenon.runtime.cpu.compile import host_target
-from tenon.runtime.cpu.tuning import processor_name
 from tenon.runtime.lower import machine
+from tenon.runtime.tuning import processor_name
 from tenon.tools import cli, tune
 
 A = np.random.default_rng(0).standard_normal((20, 33), np.float32)

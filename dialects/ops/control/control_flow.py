@@ -30,7 +30,6 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tenon.dialects.definition.location import at_line
 from tenon.dialects.definition.traits import GradientError
 from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserting
 from tenon.dialects.families.control_flow import (
@@ -54,6 +53,7 @@ from tenon.dialects.families.control_flow_assembly import (
 )
 from tenon.dialects.families.control_flow_types import BranchTypes, LoopTypes
 from tenon.dialects.families.regions import captured_values
+from tenon.dialects.support.location import at_line
 from tenon.dialects.types.types import AnyTensor, tensor_type
 
 

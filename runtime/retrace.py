@@ -10,8 +10,8 @@ import numpy as np
 from tenon.dialects.types.types import array_type
 from tenon.runtime.arguments.arguments import Parameters, as_array, is_array
 from tenon.runtime.arguments.tree import unflatten
-from tenon.runtime.collection import collection_paused
 from tenon.runtime.executables import executable
+from tenon.runtime.python_state import collection_paused
 from tenon.runtime.tracing.trace import Captures, trace
 
 
