@@ -101,6 +101,11 @@ def check_device(module: ModuleOp, device: str) -> None:
 
 def lower_module(module: ModuleOp, device: str, name: str = "main") -> ModuleOp:
     """Take `module` from whatever stage it is at to loop IR for `device`, in place."""
+    return lower_with(module, device, options(device), name)
+
+
+def lower_with(module: ModuleOp, device: str, options: LoweringOptions, name: str) -> ModuleOp:
+    """`lower_module` with `options` that were asked for before."""
     from tenon.lowering.pipeline import lower
 
     check_device(module, device)
@@ -108,12 +113,12 @@ def lower_module(module: ModuleOp, device: str, name: str = "main") -> ModuleOp:
     observer("input", module)
     with _named(name):
         # Passes take a context because those of xDSL do; only parsers ask it for dialects, which take long to load.
-        lower(Context(), module, options(device), observer, verify=knobs.verify)
+        lower(Context(), module, options, observer, verify=knobs.verify)
     observer.finish(module)
     return module
 
 
-def lower_by_function(module: ModuleOp, device: str, name: str = "main") -> Iterator[FuncOp]:
+def lower_by_function(module: ModuleOp, device: str, options: LoweringOptions, name: str = "main") -> Iterator[FuncOp]:
     """Take `module` to loop IR for `device`, in place, and give its functions, each as soon as it is there.
 
     When this returns, all kernels and calls of them are there. Where passes are watched, each runs on all functions.
@@ -121,10 +126,10 @@ def lower_by_function(module: ModuleOp, device: str, name: str = "main") -> Iter
     from tenon.lowering.pipeline import functions_in_order, lower_by_function
 
     if _Observer.is_watching():
-        return iter(functions_in_order(lower_module(module, device, name)))
+        return iter(functions_in_order(lower_with(module, device, options, name)))
     check_device(module, device)
     with _named(name):
-        functions = lower_by_function(Context(), module, options(device), verify=knobs.verify)
+        functions = lower_by_function(Context(), module, options, verify=knobs.verify)
     return _naming(name, functions)
 
 
@@ -169,12 +174,12 @@ def structured(module: ModuleOp) -> ModuleOp:
     return result
 
 
-def without_tensor_ops(module: ModuleOp, device: str) -> ModuleOp:
-    """A copy of `module` by the passes that compile it for `device`, as far as these ask what tensor ops mean."""
+def without_tensor_ops(module: ModuleOp, options: LoweringOptions) -> ModuleOp:
+    """A copy of `module` by the passes that compile it with `options`, as far as these ask what tensor ops mean."""
     from tenon.lowering.pipeline import run_passes, stage_of, stages
 
     result = module.clone()
-    order = stages(options(device))
+    order = stages(options)
     names = [stage.name for stage in order]
     for stage in order[names.index(stage_of(module)) : names.index("structured")]:
         run_passes(Context(), result, stage.passes, verify=knobs.verify)

@@ -20,7 +20,8 @@ from tenon.runtime.arguments.tree import Structure, flatten, unflatten
 from tenon.runtime.call.entry import Entry, NativeCalls, entry
 from tenon.runtime.call.steps import IndescribableError
 from tenon.runtime.epoch import EPOCH
-from tenon.runtime.executables import CpuExecutable, Executable, executable
+from tenon.runtime.executable_cpu import CpuExecutable
+from tenon.runtime.executables import Executable, executable
 from tenon.runtime.lower import lower_module
 from tenon.runtime.memory import Memory
 from tenon.runtime.python_state import collection_paused

@@ -22,7 +22,7 @@ MODULE = tenon.jit(lambda x: tenon.exp(x)).trace(np.zeros(8, np.float32)).module
 
 @pytest.fixture(autouse=True)
 def keys_instead_of_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executables, "_cpu_executable", lambda module, key, name: key)
+    monkeypatch.setattr(executables, "_cpu_executable", lambda module, key, name, options: key)
     monkeypatch.setattr(executables, "_executables", type(executables._executables)(256))
 
 

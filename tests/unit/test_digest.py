@@ -107,12 +107,12 @@ def test_where_ops_come_from_does_not_count():
 
 @pytest.mark.parametrize("name", [field.name for field in fields(LoweringOptions) if field.name != "tuning"])
 def test_every_option_of_lowering_counts(name, monkeypatch):
-    options, before = lower.options("cpu"), executables._target_key("cpu")
+    options, before = lower.options("cpu"), executables._target_key("cpu", lower.options("cpu"))
     other = {"vector_bits": 64, "cache": 12345, "dots": ("other",), "exact_math": "exp"}.get(
         name, not getattr(options, name)
     )
     monkeypatch.setattr(lower, "options", lambda device: replace(options, **{name: other}))
-    assert executables._target_key("cpu") != before
+    assert executables._target_key("cpu", lower.options("cpu")) != before
 
 
 def test_what_a_tuning_record_says_counts_not_where_it_lies(tmp_path):
@@ -121,5 +121,5 @@ def test_what_a_tuning_record_says_counts_not_where_it_lies(tmp_path):
         path = tmp_path / f"{number}.json"
         path.write_text(text)
         with tenon.knobs.override(tuning=path):
-            keys.append(executables._target_key("cpu"))
+            keys.append(executables._target_key("cpu", lower.options("cpu")))
     assert keys[0] == keys[1] != keys[2]

@@ -25,7 +25,8 @@ from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
 from tenon.passes.named_shapes import bind_sizes
 from tenon.passes.transform.name_sizes import name_sizes
-from tenon.runtime.executables import InterpretedExecutable, executable
+from tenon.runtime.executable_interpreted import InterpretedExecutable
+from tenon.runtime.executables import executable
 from tenon.runtime.lower import new_context
 from tenon.tools.cli import main
 

@@ -12,7 +12,7 @@ import pytest
 import tenon
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.runtime import executables
-from tenon.runtime.executables import CpuExecutable
+from tenon.runtime.executable_cpu import CpuExecutable
 
 
 def floats(*shape: int, seed: int = 0) -> np.ndarray:

@@ -15,13 +15,13 @@ from random_programs import programs
 from test_random_programs import assert_agrees, compiled, examples
 
 import tenon
-from tenon.runtime import executables
+from tenon.runtime import executable_cpu
 from tenon.runtime.cpu.addresses import addresses
 from tenon.runtime.cpu.compile import compile_object
 from tenon.runtime.cpu.guarded_memory import GuardedMemory, MemoryCheckError, guarded
 from tenon.runtime.cpu.load import entry_point
 from tenon.runtime.cpu.program import load_program
-from tenon.runtime.executables import CpuExecutable
+from tenon.runtime.executable_cpu import CpuExecutable
 from tenon.runtime.knobs import knobs
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="errors end the process there")
@@ -174,7 +174,7 @@ def test_calls_go_through_guarded_memory(checked: None) -> None:
         np.testing.assert_array_equal(f(x), x * 3)
     assert [c for c in f._compiled.values() if c.executable.memory.is_checked]
     assert isinstance(tenon.jit(lambda x: x * 3).compile(x).executable, CpuExecutable)
-    assert executables._launch_memory().is_checked
+    assert executable_cpu._launch_memory().is_checked
 
 
 def test_frozen_functions(checked: None) -> None:

@@ -20,6 +20,8 @@ from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.runtime import executables
 from tenon.runtime.cpu import addresses as addresses_module
 from tenon.runtime.cpu.addresses import ALIGNED, C_CONTIGUOUS, addresses
+from tenon.runtime.executable_cpu import CpuExecutable
+from tenon.runtime.executable_interpreted import InterpretedExecutable
 from tenon.runtime.jit import JitFunction
 from tenon.runtime.lower import structured
 
@@ -296,8 +298,8 @@ def test_overrides_hold_for_what_was_compiled_before(capsys: pytest.CaptureFixtu
         jitted(x)
     assert capsys.readouterr().err == ""
     compiled, interpreted, narrow = [made.executable for made in jitted._compiled.values()]
-    assert isinstance(compiled, executables.CpuExecutable)
-    assert isinstance(interpreted, executables.InterpretedExecutable)
+    assert isinstance(compiled, CpuExecutable)
+    assert isinstance(interpreted, InterpretedExecutable)
     assert "vector<4xf32>" in narrow.ir
 
 

@@ -281,7 +281,6 @@ LONG_FILES = {
     "passes/fuse/grouping.py": "fusion comes to stand on index maps",
     "passes/simplify/equations_arithmetic.py": "to be split",
     "runtime/cuda/host_translations.py": "the host's part of a program becomes native",
-    "runtime/executables.py": "to be split",
     "tenon/transform.py": "to be split",
     "tools/cli.py": "to be split",
 }

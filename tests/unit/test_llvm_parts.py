@@ -20,7 +20,7 @@ from tenon.runtime.cpu.compile_parallel import ObjectCompiler, Workers
 from tenon.runtime.cpu.llvm_parts import split
 from tenon.runtime.cpu.load import entry_point
 from tenon.runtime.cpu.program import load_program
-from tenon.runtime.lower import lower_by_function, machine
+from tenon.runtime.lower import lower_by_function, options
 
 
 def _mixed(x, y):
@@ -98,8 +98,8 @@ def _compiled(module, threads, lines=4):
     """The object codes of a module at the buffered stage, in parts of `lines` lines."""
     module = module.clone()
     target = host_target()
-    functions = lower_by_function(module, "cpu")
-    emitter = ModuleEmitter(module, native_f16=target.native_f16, dots=machine().dots)
+    functions = lower_by_function(module, "cpu", options("cpu"))
+    emitter = ModuleEmitter(module, native_f16=target.native_f16, dots=options("cpu").machine.dots)
     with Workers(threads) as workers:
         compiler = ObjectCompiler(module, emitter, target, workers, lines)
         for function in functions:
@@ -268,7 +268,7 @@ def test_after_an_interrupt_no_more_is_compiled(traced, monkeypatch):
 
 def test_after_an_error_no_thread_is_left(traced):
     module = traced.clone()
-    functions = lower_by_function(module, "cpu")
+    functions = lower_by_function(module, "cpu", options("cpu"))
     emitter = ModuleEmitter(module)
 
     def fail():
