@@ -6,7 +6,6 @@ the environment, and returns the step, or `None` for an op that has done its wor
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -26,6 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.runtime.cuda.device import Backend, DeviceBuffer, HostProgramError, element_dtype, static_array
+from tenon.runtime.cuda.host_arithmetic import ARITHMETIC, COMPARISONS, unsigned, wrapped
 
 Environment: TypeAlias = list[Any]
 Step: TypeAlias = Callable[[Environment], None]
@@ -70,46 +70,6 @@ class _Launch:
         return _Launch(function.sym_name.data, *shapes)
 
 
-def _wrapped(value: int, element: Attribute) -> int:
-    """`value` in two's complement, with the bits of an integer type."""
-    width = element.width.data if isinstance(element, IntegerType) else 64
-    if width == 1:
-        return value & 1
-    return (value + (1 << (width - 1))) % (1 << width) - (1 << (width - 1))
-
-
-def _unsigned(value: int, element: Attribute) -> int:
-    """`value` with the bits of an integer type read as an unsigned number."""
-    return value % (1 << (element.width.data if isinstance(element, IntegerType) else 64))
-
-
-def _quotient(a: int, b: int) -> int:
-    """Division toward zero; division by zero is zero."""
-    return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    arith.AddiOp.name: operator.add,
-    arith.SubiOp.name: operator.sub,
-    arith.MuliOp.name: operator.mul,
-    arith.DivSIOp.name: _quotient,
-    arith.RemSIOp.name: lambda a, b: a - b * _quotient(a, b) if b else 0,
-    arith.FloorDivSIOp.name: lambda a, b: a // b if b else 0,
-    arith.CeilDivSIOp.name: lambda a, b: -(-a // b) if b else 0,
-    arith.AndIOp.name: operator.and_,
-    arith.OrIOp.name: operator.or_,
-    arith.XOrIOp.name: operator.xor,
-    arith.MaxSIOp.name: max,
-    arith.MinSIOp.name: min,
-}
-_COMPARISONS: tuple[Callable[[int, int], bool], ...] = (
-    operator.eq,
-    operator.ne,
-    operator.lt,
-    operator.le,
-    operator.gt,
-    operator.ge,
-)
 _CASTS = frozenset(kind.name for kind in (arith.IndexCastOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp))
 _RESHAPES = frozenset(kind.name for kind in (memref.CastOp, memref.CollapseShapeOp, memref.ExpandShapeOp))
 
@@ -131,23 +91,23 @@ def _translate_constant(program: Program, op: arith.ConstantOp) -> None:
     if not isinstance(op.value, IntegerAttr | FloatAttr):
         raise HostProgramError(f"main: {op.name} of type {op.result.type} should be a memref.global")
     value = op.value.value.data
-    program.slot(op.result, _wrapped(value, op.result.type) if isinstance(value, int) else value)
+    program.slot(op.result, wrapped(value, op.result.type) if isinstance(value, int) else value)
 
 
 def _translate_arithmetic(program: Program, op: Operation) -> Step:
-    compute, (left, right), element = _ARITHMETIC[op.name], program.sources(op.operands), op.results[0].type
+    compute, (left, right), element = ARITHMETIC[op.name], program.sources(op.operands), op.results[0].type
     result = program.slot(op.results[0])
 
     def step(environment: Environment) -> None:
-        environment[result] = _wrapped(compute(environment[left], environment[right]), element)
+        environment[result] = wrapped(compute(environment[left], environment[right]), element)
 
     return step
 
 
 def _translate_comparison(program: Program, op: arith.CmpiOp) -> Step:
     predicate, (left, right), element = op.predicate.value.data, program.sources(op.operands), op.lhs.type
-    convert = _unsigned if predicate >= len(_COMPARISONS) else _wrapped
-    compare = _COMPARISONS[predicate if predicate < len(_COMPARISONS) else predicate - 4]
+    convert = unsigned if predicate >= len(COMPARISONS) else wrapped
+    compare = COMPARISONS[predicate if predicate < len(COMPARISONS) else predicate - 4]
     result = program.slot(op.result)
 
     def step(environment: Environment) -> None:
@@ -172,8 +132,8 @@ def _translate_cast(program: Program, op: Operation) -> Step:
     result = program.slot(op.results[0])
 
     def step(environment: Environment) -> None:
-        value = environment[source] if is_signed else _unsigned(environment[source], before)
-        environment[result] = _wrapped(-value if is_signed and before == IntegerType(1) else value, after)
+        value = environment[source] if is_signed else unsigned(environment[source], before)
+        environment[result] = wrapped(-value if is_signed and before == IntegerType(1) else value, after)
 
     return step
 
@@ -429,7 +389,7 @@ TRANSLATIONS: dict[str, Callable[[Program, Any], Step | None]] = {
     scf.IfOp.name: _translate_if,
     scf.ForOp.name: _translate_for,
     scf.WhileOp.name: _translate_while,
-    **dict.fromkeys(_ARITHMETIC, _translate_arithmetic),
+    **dict.fromkeys(ARITHMETIC, _translate_arithmetic),
     **dict.fromkeys(_CASTS, _translate_cast),
     **dict.fromkeys(_RESHAPES, _translate_reshape),
 }
