@@ -25,14 +25,13 @@ from tenon.runtime.call.layout import ENTRY, NEW_LARGE, PYTHON, RESULT, TABLE
 from tenon.runtime.call.native_call import code
 from tenon.runtime.call.steps import Arguments, Building
 from tenon.runtime.cpu.native_code import load_native
-from tenon.runtime.cpu.result_memory import is_large, numpy_functions, pool
+from tenon.runtime.cpu.python_objects import address_of_function
+from tenon.runtime.cpu.result_memory import is_large, pool
 from tenon.runtime.epoch import EPOCH
 
 ACTIVE, MADE = 16, 256
 """How many entries of a callable are looked through, and how many are ever made."""
 _COUNT, _FIRST_ENTRY = TABLE.word("count"), TABLE.word("entries")
-_NUMPY_FUNCTIONS = {"PyArray_Empty": 184, "PyDataMem_SetHandler": 304}
-"""Their places in NumPy's table."""
 
 
 class Entry:
@@ -241,15 +240,9 @@ def _fill(table: int) -> None:
     _KEPT.append(objects)
     found = {name: id(value) for name, value in objects.items()}
     found |= {"traces": TRACES_IN_PROGRESS.ctypes.data, "epoch": EPOCH.ctypes.data}
-    found |= {name: _address_of(name) for name in PYTHON.fields if name.startswith("Py")}
+    found |= {name: address_of_function(name) for name in PYTHON.fields if name.startswith("Py")}
     addresses = (ctypes.c_size_t * len(found)).from_address(table)
     addresses[:] = PYTHON.words(found)
-
-
-def _address_of(name: str) -> int:
-    if name in _NUMPY_FUNCTIONS:
-        return numpy_functions()[_NUMPY_FUNCTIONS[name]]
-    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
 def _agrees(fits: Callable[[Any, int], int]) -> bool:

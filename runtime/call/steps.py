@@ -17,9 +17,8 @@ from tenon.runtime.arguments.arguments import Static, is_array
 from tenon.runtime.arguments.tree import Structure, layout
 from tenon.runtime.call.entry_words import Place, Words
 from tenon.runtime.call.layout import INSTRUCTION, STEP, Build, Step
-from tenon.runtime.cpu.addresses import USABLE
+from tenon.runtime.cpu.addresses import USABLE, WRITEABLE
 
-WRITEABLE = 0x400
 _NUMBERS = {float: Step.float, int: Step.int, bool: Step.bool}
 _WIDE_NUMBERS = {**_NUMBERS, float: Step.double}
 # Objects of these classes are what they are as long as they live.

@@ -1,6 +1,11 @@
-"""How objects of CPython and arrays of NumPy lie in memory, as far as native code reads them."""
+"""Python and NumPy as native code sees them: how objects and arrays lie in memory, and where functions lie."""
 
 from __future__ import annotations
+
+import ctypes
+from functools import cache
+from importlib import import_module
+from typing import Any
 
 from tenon.runtime.cpu.ir_types import I8, I32, I64, PTR, Struct, pointer
 
@@ -34,3 +39,22 @@ ARRAY = Struct(
     flags=I32,
 )
 """`PyArrayObject`, whose layout is part of NumPy's stable binary interface."""
+
+_PLACES_IN_NUMPY = {"PyArray_Empty": 184, "PyDataMem_SetHandler": 304}
+"""Places in NumPy's table of functions, whose order is part of its stable binary interface."""
+
+
+def address_of_function(name: str) -> int:
+    """Where a function of Python's or NumPy's C interface lies."""
+    if name in _PLACES_IN_NUMPY:
+        return _numpy_functions()[_PLACES_IN_NUMPY[name]]
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+
+
+@cache
+def _numpy_functions() -> Any:
+    read = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    capsule = import_module("numpy._core._multiarray_umath")._ARRAY_API
+    return ctypes.cast(read(capsule, None), ctypes.POINTER(ctypes.c_size_t))

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from importlib import import_module
 from math import prod
 from typing import Any
 
@@ -26,7 +25,8 @@ from tenon.passes.machine import HUGE_PAGE
 from tenon.runtime.cpu.ir_types import I1, I8, I64, PTR, U64, VOID, Struct
 from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.ir_writer import Module
-from tenon.runtime.cpu.native_code import ask_for_huge_pages, load_native, lock_of
+from tenon.runtime.cpu.native_code import HUGE_PAGE, ask_for_huge_pages, load_native, lock_of
+from tenon.runtime.cpu.python_objects import address_of_function
 from tenon.runtime.knobs import knobs
 
 LEAST = 1 << 20
@@ -144,7 +144,8 @@ class _Pool:
         self._name = ctypes.create_string_buffer(b"mem_handler")
         make_capsule = make(("PyCapsule_New", ctypes.pythonapi))
         self.capsule = make_capsule(ctypes.addressof(handler), ctypes.cast(self._name, ctypes.c_char_p), None)
-        self._set = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(numpy_functions()[304])
+        set_handler = address_of_function("PyDataMem_SetHandler")
+        self._set = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(set_handler)
         self._limit.value = knobs.result_pool_mb << 20
         os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(loaded.entry(tenon_pool_forked.name)))
         for immortal in (loaded, handler, self._name, self.capsule):
@@ -202,12 +203,3 @@ def pool() -> _Pool | None:
         return made if works and made.held else None
     except (AttributeError, ImportError, KeyError, OSError, RuntimeError, ValueError):
         return None
-
-
-def numpy_functions() -> Any:
-    """NumPy's table of functions for native code, whose order is part of its stable interface."""
-    core = import_module("numpy._core._multiarray_umath")
-    read: Callable[..., Any] = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", ctypes.pythonapi)
-    )
-    return ctypes.cast(read(core._ARRAY_API, None), ctypes.POINTER(ctypes.c_size_t))
