@@ -1,4 +1,5 @@
-"""What ops share that work along the setting `axis`: one axis, several, or all for `None`.
+"""What ops share beside their family: how the type of the result follows, and what happens along the setting `axis`
+(one axis, several, or all for `None`).
 
 Classes to inherit from beside a family, and before it.
 """
@@ -9,8 +10,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenon.dialects.families.batching import along_shifted_axis
-from tenon.dialects.types.shapes import normalize_axes
-from tenon.dialects.types.types import shape_of
+from tenon.dialects.types.shapes import Shape, normalize_axes
+from tenon.dialects.types.types import element_of, shape_of, tensor_type
+
+
+class KeepsElement:
+    """An op whose result has the dtype of its first operand, and unknown rank where that has."""
+
+    @classmethod
+    def infer_shape(cls, shape: tuple[int, ...], **settings: Any) -> Shape:
+        """The shape of the result for that of the operand, `None` for an unknown rank; raises `InferenceError`."""
+        raise NotImplementedError
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        shape = shape_of(operands[0])
+        return tensor_type(None if shape is None else cls.infer_shape(shape, **settings), element_of(operands[0]))
 
 
 class KeepsType:

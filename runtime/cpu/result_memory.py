@@ -25,7 +25,7 @@ from tenon.passes.machine import HUGE_PAGE
 from tenon.runtime.cpu.ir_types import I1, I8, I64, PTR, U64, VOID, Struct
 from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.ir_writer import Module
-from tenon.runtime.cpu.native_code import HUGE_PAGE, ask_for_huge_pages, load_native, lock_of
+from tenon.runtime.cpu.native_code import ask_for_huge_pages, load_native, lock_of
 from tenon.runtime.cpu.python_objects import address_of_function
 from tenon.runtime.knobs import knobs
 

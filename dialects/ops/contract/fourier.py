@@ -16,9 +16,10 @@ from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp
+from tenon.dialects.families.along_axis import KeepsElement
 from tenon.dialects.ops.reduce.reduction import in_compute_type
-from tenon.dialects.types.shapes import InferenceError, normalize_axis, show
-from tenon.dialects.types.types import FLOAT_TENSOR, element_of, numpy_dtype, shape_of, tensor_type
+from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis, show
+from tenon.dialects.types.types import FLOAT_TENSOR, numpy_dtype
 
 Array = np.ndarray[Any, Any]
 
@@ -149,7 +150,7 @@ def _mirrored(x: Pair, n: int) -> Pair:
 
 
 @tensor_op
-class DftOp(CompositeOp):
+class DftOp(KeepsElement, CompositeOp):
     """The discrete Fourier transform of `x` (..., 2), pairs of real and imaginary part, or (..., 1), real numbers.
 
     It is the sum over j of x[j] * exp(-2 pi i j k / n) for each k along `axis` (not the last one, which holds the
@@ -180,11 +181,8 @@ class DftOp(CompositeOp):
         return length if length is not None else 2 * (size - 1) if inverse and onesided and size >= 0 else size
 
     @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        shape, inverse, onesided = shape_of(x), settings["inverse"], settings["onesided"]
-        if shape is None:
-            return tensor_type(None, element_of(x))
+    def infer_shape(cls, shape: tuple[int, ...], **settings: Any) -> Shape:
+        inverse, onesided = settings["inverse"], settings["onesided"]
         if len(shape) < 2 or shape[-1] not in (-1, 1, 2):
             raise InferenceError(f"x has shape {show(shape)} where (..., 2) or (..., 1) is needed")
         axis = normalize_axis(settings["axis"], len(shape))
@@ -197,7 +195,7 @@ class DftOp(CompositeOp):
             raise InferenceError(f"dimension {axis} of x is {shape[axis]}, which gives no numbers to transform")
         out = n // 2 + 1 if onesided and not inverse and n >= 0 else n
         parts = 1 if onesided and inverse else 2
-        return tensor_type((*shape[:axis], out, *shape[axis + 1 : -1], parts), element_of(x))
+        return (*shape[:axis], out, *shape[axis + 1 : -1], parts)
 
     @classmethod
     def decompose(cls, x: Value, *, axis: int, length: int | None, inverse: bool, onesided: bool) -> Value:

@@ -14,16 +14,17 @@ from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp
+from tenon.dialects.families.along_axis import KeepsElement
 from tenon.dialects.families.batching import along_first_axis
 from tenon.dialects.ops.contract.pooling import check_order, divided, powers, root
 from tenon.dialects.ops.contract.sliding import image_of
 from tenon.dialects.ops.contract.windows import Sizes, each
 from tenon.dialects.ops.reduce.reduction import in_compute_type
-from tenon.dialects.types.shapes import InferenceError, show
+from tenon.dialects.types.shapes import InferenceError, Shape, show
 from tenon.dialects.types.types import FLOAT_TENSOR, INTEGER_TENSOR, NUMERIC_TENSOR, element_of, shape_of, tensor_type
 
 
-class AdaptivePoolingOp(CompositeOp):
+class AdaptivePoolingOp(KeepsElement, CompositeOp):
     """Pooling of the last dimensions to a given size, by windows that cover them in even parts."""
 
     x = operand_def(NUMERIC_TENSOR)
@@ -39,16 +40,13 @@ class AdaptivePoolingOp(CompositeOp):
             raise InferenceError(f"output_size is {sizes} where sizes of at least 1 are needed, or -1 for those of x")
 
     @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        shape, sizes = shape_of(x), settings["output_size"]
-        if shape is None:
-            return tensor_type(None, element_of(x))
+    def infer_shape(cls, shape: tuple[int, ...], **settings: Any) -> Shape:
+        sizes = settings["output_size"]
         image = image_of(shape, len(sizes))
         if 0 in image:
             raise InferenceError(f"x has shape {show(shape)}, so it has no elements to pool")
         pooled = [own if size < 0 else size for own, size in zip(image, sizes, strict=True)]
-        return tensor_type((*shape[: len(shape) - len(image)], *pooled), element_of(x))
+        return (*shape[: len(shape) - len(image)], *pooled)
 
     @classmethod
     def parts(cls, x: Value, output_size: Sizes) -> tuple[Value, Sizes, list[np.ndarray[Any, Any]]]:
@@ -114,19 +112,17 @@ class AdaptiveAvgPoolOp(AdaptivePoolingOp):
         return divided(ops.window_sum(parts, window=window, stride=window), counts).astype(x.element_type)
 
 
-class GlobalPoolingOp(CompositeOp):
+class GlobalPoolingOp(KeepsElement, CompositeOp):
     """One element for each channel of images (n, c, ...image), whose spatial dimensions stay with size 1."""
 
     x = operand_def(FLOAT_TENSOR)
     result = result_def(FLOAT_TENSOR)
 
     @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        shape = shape_of(x)
-        if shape is not None and len(shape) < 3:
+    def infer_shape(cls, shape: tuple[int, ...], **settings: Any) -> Shape:
+        if len(shape) < 3:
             raise InferenceError(f"rank of x is {len(shape)} where 3 or more is needed")
-        return tensor_type(None if shape is None else (*shape[:2], *[1] * (len(shape) - 2)), element_of(x))
+        return (*shape[:2], *[1] * (len(shape) - 2))
 
 
 @tensor_op

@@ -10,18 +10,19 @@ from xdsl.irdl import operand_def, result_def
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserting, ops
 from tenon.dialects.families import CompositeOp
+from tenon.dialects.families.along_axis import KeepsElement
 from tenon.dialects.families.control_flow import YieldOp
 from tenon.dialects.ops.control.scan import ScanOp
 from tenon.dialects.ops.reduce.reduction import in_compute_type
-from tenon.dialects.types.shapes import InferenceError, show
-from tenon.dialects.types.types import FLOAT_TENSOR, element_of, shape_of, tensor_type
+from tenon.dialects.types.shapes import InferenceError, Shape, show
+from tenon.dialects.types.types import FLOAT_TENSOR
 
 _UNROLLED = 4
 """Matrices up to this size are eliminated without a loop."""
 
 
 @tensor_op
-class DetOp(CompositeOp):
+class DetOp(KeepsElement, CompositeOp):
     """The determinants (...,) of the square matrices `x` (..., n, n), by elimination with partial pivoting.
 
     The gradient is that of the elimination: right for matrices of rank n and n - 1, and 0 (as it should be) below.
@@ -34,14 +35,10 @@ class DetOp(CompositeOp):
     result = result_def(FLOAT_TENSOR)
 
     @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        shape = shape_of(x)
-        if shape is None:
-            return tensor_type(None, element_of(x))
+    def infer_shape(cls, shape: tuple[int, ...], **settings: Any) -> Shape:
         if len(shape) < 2 or (shape[-1] != shape[-2] and min(shape[-2:]) >= 0):
             raise InferenceError(f"x has shape {show(shape)} where (..., n, n) is needed")
-        return tensor_type(shape[:-2], element_of(x))
+        return shape[:-2]
 
     @staticmethod
     def decompose(x: Value) -> Value:

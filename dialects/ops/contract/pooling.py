@@ -13,17 +13,17 @@ from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp
+from tenon.dialects.families.along_axis import KeepsElement
 from tenon.dialects.families.monoid import of_nothing
 from tenon.dialects.ops.contract.sliding import image_of
 from tenon.dialects.ops.contract.windows import Sizes, Windows, each
 from tenon.dialects.ops.reduce.reduction import in_compute_type
-from tenon.dialects.types.shapes import InferenceError
+from tenon.dialects.types.shapes import InferenceError, Shape
 from tenon.dialects.types.types import (
     FLOAT_TENSOR,
     INTEGER_TENSOR,
     NUMERIC_TENSOR,
     compute_type,
-    element_of,
     i64,
     numpy_dtype,
     shape_of,
@@ -31,7 +31,7 @@ from tenon.dialects.types.types import (
 )
 
 
-class PoolingOp(CompositeOp):
+class PoolingOp(KeepsElement, CompositeOp):
     """Pooling over windows of the last dimensions; `stride` is `window` unless given."""
 
     RANK: ClassVar[int | None] = None
@@ -54,13 +54,10 @@ class PoolingOp(CompositeOp):
         return Windows.of(window, stride, settings["padding"], settings["dilation"], settings["ceil_mode"])
 
     @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        shape, windows = shape_of(x), cls.windows(settings)
-        if shape is None:
-            return tensor_type(None, element_of(x))
+    def infer_shape(cls, shape: tuple[int, ...], **settings: Any) -> Shape:
+        windows = cls.windows(settings)
         image = image_of(shape, len(windows.size))
-        return tensor_type((*shape[: len(shape) - len(image)], *windows.counts(image)), element_of(x))
+        return (*shape[: len(shape) - len(image)], *windows.counts(image))
 
     @classmethod
     def fixed(cls, windows: Windows) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp, IndexMapOp, WindowOp
+from tenon.dialects.families.along_axis import KeepsElement
 from tenon.dialects.families.indexing import LoopStructure
 from tenon.dialects.families.linalg_builders import LoopIndex
 from tenon.dialects.ops.contract.windows import Sizes, Windows, check_padding, each, places
@@ -41,7 +42,7 @@ def check_windows(**settings: Any) -> None:
 
 
 @tensor_op
-class SlidingWindowsOp(IndexMapOp):
+class SlidingWindowsOp(KeepsElement, IndexMapOp):
     """The windows of `x` (..., *image): (..., *counts, *window).
 
     `window` has a size for each of the last dimensions that the windows slide over. They start every `stride` elements
@@ -61,14 +62,11 @@ class SlidingWindowsOp(IndexMapOp):
     check = staticmethod(check_windows)
 
     @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        shape, window = shape_of(x), settings["window"]
-        if shape is None:
-            return tensor_type(None, element_of(x))
+    def infer_shape(cls, shape: tuple[int, ...], **settings: Any) -> Shape:
+        window = settings["window"]
         image = image_of(shape, len(window))
         counts = Windows.of(window, settings["stride"], (0,), settings["dilation"]).counts(image)
-        return tensor_type((*shape[: len(shape) - len(image)], *counts, *window), element_of(x))
+        return (*shape[: len(shape) - len(image)], *counts, *window)
 
     @staticmethod
     def source(index: tuple[AffineExpr, ...], shape: Sizes, /, **settings: Any) -> tuple[AffineExpr, ...]:

@@ -14,9 +14,10 @@ from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp, UnaryOp
+from tenon.dialects.families.along_axis import KeepsElement, KeepsType
 from tenon.dialects.ops.elementwise.normal_tail import weighted_normal_tail
-from tenon.dialects.types.shapes import InferenceError, normalize_axis
-from tenon.dialects.types.types import FLOAT_TENSOR, element_of, shape_of, tensor_type
+from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis
+from tenon.dialects.types.types import FLOAT_TENSOR
 
 
 @tensor_op
@@ -239,7 +240,7 @@ _GELU_SCALE = 2.0 * numbers.sqrt(2.0 / numbers.pi)
 
 
 @tensor_op
-class GluOp(CompositeOp):
+class GluOp(KeepsElement, CompositeOp):
     """The first half of `x` along `axis` times the logistic function of the second.
 
     Dauphin et al., arXiv:1612.08083. The size along `axis` is even.
@@ -253,15 +254,12 @@ class GluOp(CompositeOp):
     result = result_def(FLOAT_TENSOR)
 
     @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        shape, element = shape_of(operands[0]), element_of(operands[0])
-        if shape is None:
-            return tensor_type(None, element)
+    def infer_shape(cls, shape: tuple[int, ...], **settings: Any) -> Shape:
         axis = normalize_axis(settings["axis"], len(shape))
         if shape[axis] >= 0 and shape[axis] % 2:
             raise InferenceError(f"dimension {axis} of x is {shape[axis]} where an even size is needed")
         half = shape[axis] // 2 if shape[axis] >= 0 else -1
-        return tensor_type((*shape[:axis], half, *shape[axis + 1 :]), element)
+        return (*shape[:axis], half, *shape[axis + 1 :])
 
     @staticmethod
     def decompose(x: Value, *, axis: int) -> Value:
@@ -270,7 +268,7 @@ class GluOp(CompositeOp):
 
 
 @tensor_op
-class HardmaxOp(CompositeOp):
+class HardmaxOp(KeepsType, CompositeOp):
     """1 at the first largest element of `x` along `axis`, or at the first NaN, and 0 elsewhere.
 
     >>> tenon.hardmax(np.array([[1.0, 3.0, 3.0], [1.0, np.nan, 3.0]]))
@@ -281,13 +279,6 @@ class HardmaxOp(CompositeOp):
     axis = setting(int, default=-1)
     result = result_def(FLOAT_TENSOR)
     traits = traits_def(Pure(), NoGradient())
-
-    @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        shape = shape_of(operands[0])
-        if shape is not None:
-            normalize_axis(settings["axis"], len(shape))
-        return operands[0]
 
     @staticmethod
     def decompose(x: Value, *, axis: int) -> Value:

@@ -13,6 +13,7 @@ from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp, IndexMapOp
+from tenon.dialects.families.along_axis import KeepsElement
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis, show
 from tenon.dialects.types.types import NUMERIC_TENSOR, STORED_TENSOR, element_of, shape_of, tensor_type
 
@@ -26,7 +27,7 @@ def _replaced(shape: tuple[int, ...], axis: int, *sizes: int) -> tuple[int, ...]
 
 
 @tensor_op
-class TileOp(CompositeOp):
+class TileOp(KeepsElement, CompositeOp):
     """`x` repeated `repeats[i]` times along axis i, all of it after all of it. What is shorter, the shape of `x` or
     `repeats`, is continued by ones at the front.
 
@@ -45,13 +46,9 @@ class TileOp(CompositeOp):
             raise InferenceError(f"repeats is {settings['repeats']} where numbers of at least 0 are needed")
 
     @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        shape = shape_of(x)
-        if shape is None:
-            return tensor_type(None, element_of(x))
+    def infer_shape(cls, shape: tuple[int, ...], **settings: Any) -> Shape:
         padded, counts = cls.aligned(shape, settings["repeats"])
-        return tensor_type(tuple(map(_scaled, padded, counts)), element_of(x))
+        return tuple(map(_scaled, padded, counts))
 
     @staticmethod
     def aligned(shape: tuple[int, ...], repeats: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -168,7 +165,7 @@ def _rolled(x: Value, shift: int, axis: int) -> Value:
 
 
 @tensor_op
-class DiagonalOp(IndexMapOp):
+class DiagonalOp(KeepsElement, IndexMapOp):
     """The elements of `x` whose index along `axis2` is `offset` more than that along `axis1`, along a new last axis.
 
     >>> tenon.diagonal(np.array([[1, 2, 3], [4, 5, 6]]), offset=1)
@@ -182,16 +179,12 @@ class DiagonalOp(IndexMapOp):
     result = result_def(STORED_TENSOR)
 
     @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        shape = shape_of(x)
-        if shape is None:
-            return tensor_type(None, element_of(x))
+    def infer_shape(cls, shape: tuple[int, ...], **settings: Any) -> Shape:
         first, second = cls.axes(len(shape), settings)
         others = tuple([size for axis, size in enumerate(shape) if axis not in (first, second)])
         rows, columns, offset = shape[first], shape[second], settings["offset"]
         size = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0) if min(rows, columns) >= 0 else -1
-        return tensor_type((*others, size), element_of(x))
+        return (*others, size)
 
     @staticmethod
     def axes(rank: int, settings: dict[str, Any]) -> tuple[int, int]:
@@ -218,7 +211,7 @@ class DiagonalOp(IndexMapOp):
 
 
 @tensor_op
-class DiagOp(CompositeOp):
+class DiagOp(KeepsElement, CompositeOp):
     """The matrix with `x` (n,) on its diagonal `k` and zeros elsewhere, or diagonal `k` of a matrix `x`.
 
     >>> tenon.diag(np.array([1, 2]), k=1)
@@ -231,17 +224,13 @@ class DiagOp(CompositeOp):
     result = result_def(STORED_TENSOR)
 
     @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        shape = shape_of(x)
-        if shape is None:
-            return tensor_type(None, element_of(x))
+    def infer_shape(cls, shape: tuple[int, ...], **settings: Any) -> Shape:
         if len(shape) == 2:
-            return DiagonalOp.infer(x, offset=settings["k"], axis1=0, axis2=1)
+            return DiagonalOp.infer_shape(shape, offset=settings["k"], axis1=0, axis2=1)
         if len(shape) != 1:
             raise InferenceError(f"x has shape {show(shape)} where rank 1 or 2 is needed")
         size = -1 if shape[0] < 0 else shape[0] + abs(settings["k"])
-        return tensor_type((size, size), element_of(x))
+        return size, size
 
     @staticmethod
     def decompose(x: Value, *, k: int) -> Value:
@@ -326,7 +315,7 @@ class TriuOp(TriangleOp):
         return ops.select(_distances(*x.shape[-2:]) >= k, x, ops.zeros((), x.element_type))
 
 
-class BlockOp(CompositeOp):
+class BlockOp(KeepsElement, CompositeOp):
     """Channels exchanged for squares of pixels, of images (..., channels, height, width)."""
 
     x = operand_def(STORED_TENSOR)
@@ -340,10 +329,8 @@ class BlockOp(CompositeOp):
             raise InferenceError(f"block is {settings['block']} where 1 or more is needed")
 
 
-def _image(shape: Shape) -> tuple[tuple[int, ...], int, int, int] | None:
+def _image(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int, int, int]:
     """A shape as that of images: leading sizes, channels, height, width."""
-    if shape is None:
-        return None
     if len(shape) < 3:
         raise InferenceError(f"x has shape {show(shape)} where (..., channels, height, width) is needed")
     return shape[:-3], shape[-3], shape[-2], shape[-1]
@@ -377,14 +364,10 @@ class DepthToSpaceOp(BlockOp):
     name = "tenon.depth_to_space"
 
     @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        image, block = _image(shape_of(x)), settings["block"]
-        if image is None:
-            return tensor_type(None, element_of(x))
-        leading, channels, height, width = image
+    def infer_shape(cls, shape: tuple[int, ...], **settings: Any) -> Shape:
+        (leading, channels, height, width), block = _image(shape), settings["block"]
         depth = _divided(channels, block * block, "the number of channels")
-        return tensor_type((*leading, depth, _scaled(height, block), _scaled(width, block)), element_of(x))
+        return (*leading, depth, _scaled(height, block), _scaled(width, block))
 
     @staticmethod
     def decompose(x: Value, *, block: int, mode: str) -> Value:
@@ -407,14 +390,10 @@ class SpaceToDepthOp(BlockOp):
     name = "tenon.space_to_depth"
 
     @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        image, block = _image(shape_of(x)), settings["block"]
-        if image is None:
-            return tensor_type(None, element_of(x))
-        leading, channels, height, width = image
+    def infer_shape(cls, shape: tuple[int, ...], **settings: Any) -> Shape:
+        (leading, channels, height, width), block = _image(shape), settings["block"]
         sizes = _divided(height, block, "the height"), _divided(width, block, "the width")
-        return tensor_type((*leading, _scaled(channels, block * block), *sizes), element_of(x))
+        return (*leading, _scaled(channels, block * block), *sizes)
 
     @staticmethod
     def decompose(x: Value, *, block: int, mode: str) -> Value:

@@ -18,7 +18,7 @@ from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value, emit, ops
 from tenon.dialects.families import CompositeOp, IndexingOp, IndexMapOp, StructuredOp
-from tenon.dialects.families.along_axis import AlongAxis, KeepsType
+from tenon.dialects.families.along_axis import AlongAxis, KeepsElement, KeepsType
 from tenon.dialects.families.batching import aligned
 from tenon.dialects.families.linalg_builders import Reader, size_vector, static_shape
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axes, normalize_axis, show
@@ -222,7 +222,7 @@ class BroadcastToOp(IndexMapOp):
 
 
 @tensor_op
-class ExpandDimsOp(CompositeOp):
+class ExpandDimsOp(KeepsElement, CompositeOp):
     """`x` with a new axis of size 1 at each position `axis` of the result.
 
     >>> tenon.expand_dims(np.array([1, 2, 3]), -1)
@@ -236,27 +236,19 @@ class ExpandDimsOp(CompositeOp):
     ALIASES: ClassVar[tuple[str, ...]] = ("unsqueeze",)
 
     @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        return tensor_type(cls.expanded(shape_of(x), settings["axis"]), element_of(x))
-
-    @staticmethod
-    def expanded(shape: Shape, axis: tuple[int, ...]) -> Shape:
-        """The shape of the result."""
-        if shape is None:
-            return None
-        rank = len(shape) + len(axis)
-        axes = normalize_axes(axis, rank)
+    def infer_shape(cls, shape: tuple[int, ...], **settings: Any) -> Shape:
+        rank = len(shape) + len(settings["axis"])
+        axes = normalize_axes(settings["axis"], rank)
         sizes = iter(shape)
         return tuple([1 if i in axes else next(sizes) for i in range(rank)])
 
     @staticmethod
     def decompose(x: Value, *, axis: tuple[int, ...]) -> Value:
-        return ops.reshape(x, shape=ExpandDimsOp.expanded(x.shape, axis))
+        return ops.reshape(x, shape=ExpandDimsOp.infer_shape(x.shape, axis=axis))
 
 
 @tensor_op
-class SqueezeOp(CompositeOp):
+class SqueezeOp(KeepsElement, CompositeOp):
     """`x` without its axes `axis`, which must have size 1; without `axis`, without all axes of size 1.
 
     >>> tenon.squeeze(np.array([[[1], [2]]]))
@@ -269,14 +261,9 @@ class SqueezeOp(CompositeOp):
     result = result_def(STORED_TENSOR)
 
     @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        return tensor_type(cls.squeezed(shape_of(x), settings["axis"]), element_of(x))
-
-    @staticmethod
-    def squeezed(shape: Shape, axis: tuple[int, ...] | None) -> Shape:
-        """The shape of the result."""
-        if shape is None or (axis is None and -1 in shape):
+    def infer_shape(cls, shape: tuple[int, ...], **settings: Any) -> Shape:
+        axis = settings["axis"]
+        if axis is None and -1 in shape:
             return None
         if axis is None:
             if open_sizes := [size for size in shape if isinstance(size, Size)]:
@@ -292,7 +279,7 @@ class SqueezeOp(CompositeOp):
 
     @staticmethod
     def decompose(x: Value, *, axis: tuple[int, ...] | None) -> Value:
-        shape = SqueezeOp.squeezed(x.shape, axis)
+        shape = SqueezeOp.infer_shape(x.shape, axis=axis)
         if shape is None:
             raise InferenceError(f"which dimensions of {x.type} are 1 must be known")
         return ops.reshape(x, shape=shape)

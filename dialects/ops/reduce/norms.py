@@ -81,10 +81,6 @@ class LogSumOp(StatisticOp):
     """
 
     name = "tenon.log_sum"
-    x = operand_def(FLOAT_TENSOR)
-    axis = setting(tuple, default=None)
-    keepdims = setting(bool, default=False)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def decompose(x: Value, *, axis: Axes, keepdims: bool) -> Value:
@@ -100,8 +96,6 @@ class SumSquareOp(StatisticOp):
 
     name = "tenon.sum_square"
     x = operand_def(NUMERIC_TENSOR)
-    axis = setting(tuple, default=None)
-    keepdims = setting(bool, default=False)
     result = result_def(NUMERIC_TENSOR)
 
     @staticmethod

@@ -293,6 +293,11 @@ class AllOp(QuantifierOp):
 class StatisticOp(AlongAxis, CompositeOp):
     """A composite of reductions of one operand along `axis`."""
 
+    x = operand_def(FLOAT_TENSOR)
+    axis = setting(tuple, default=None)
+    keepdims = setting(bool, default=False)
+    result = result_def(FLOAT_TENSOR)
+
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
         (x,) = operands
@@ -308,10 +313,6 @@ class MeanOp(StatisticOp):
     """
 
     name = "tenon.mean"
-    x = operand_def(FLOAT_TENSOR)
-    axis = setting(tuple, default=None)
-    keepdims = setting(bool, default=False)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def decompose(x: Value, *, axis: Axes, keepdims: bool) -> Value:
@@ -320,8 +321,16 @@ class MeanOp(StatisticOp):
         return (total / (count if isinstance(count, Value) else float(count))).astype(x.element_type)
 
 
+class DeviationOp(StatisticOp):
+    """What is said of the distances from the mean, with the divisor count - `ddof`."""
+
+    axis = setting(tuple, default=None)
+    ddof = setting(int, default=0)
+    keepdims = setting(bool, default=False)
+
+
 @tensor_op
-class VarOp(StatisticOp):
+class VarOp(DeviationOp):
     """The variance of `x` along `axis`: the mean square distance from the mean, with divisor count - `ddof`.
 
     Integers are taken as f32.
@@ -331,11 +340,6 @@ class VarOp(StatisticOp):
     """
 
     name = "tenon.var"
-    x = operand_def(FLOAT_TENSOR)
-    axis = setting(tuple, default=None)
-    ddof = setting(int, default=0)
-    keepdims = setting(bool, default=False)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def decompose(x: Value, *, axis: Axes, ddof: int, keepdims: bool) -> Value:
@@ -351,7 +355,7 @@ def _freedom(x: Value, axis: Axes, ddof: int) -> Any:
 
 
 @tensor_op
-class StdOp(StatisticOp):
+class StdOp(DeviationOp):
     """The standard deviation of `x` along `axis`: the square root of its variance. Integers are taken as f32.
 
     Where it is 0, so is the gradient.
@@ -361,11 +365,6 @@ class StdOp(StatisticOp):
     """
 
     name = "tenon.std"
-    x = operand_def(FLOAT_TENSOR)
-    axis = setting(tuple, default=None)
-    ddof = setting(int, default=0)
-    keepdims = setting(bool, default=False)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def decompose(x: Value, *, axis: Axes, ddof: int, keepdims: bool) -> Value:
@@ -390,10 +389,6 @@ class LogsumexpOp(StatisticOp):
     """
 
     name = "tenon.logsumexp"
-    x = operand_def(FLOAT_TENSOR)
-    axis = setting(tuple, default=None)
-    keepdims = setting(bool, default=False)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def decompose(x: Value, *, axis: Axes, keepdims: bool) -> Value:
