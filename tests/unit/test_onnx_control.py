@@ -149,6 +149,33 @@ def test_a_scan_runs_along_an_axis(axis: int, backward: int, place: int) -> None
     np.testing.assert_allclose(rows, wanted, atol=1e-6)
 
 
+@pytest.mark.parametrize("direction", [0, 1])
+def test_a_scan_of_opset_8_runs_for_each_element_of_a_batch(direction: int) -> None:
+    body = graph(
+        [node("Add", "s x", "t"), node("Mul", "t t", "row")], {"s": (F32, (3,)), "x": (F32, (3,))}, ["t", "row"]
+    )
+    scanning = node("Scan", "- s0 xs", "last rows", body=body, num_scan_inputs=1, directions=[direction])
+    given = {"s0": (F32, (2, 3)), "xs": (F32, (2, 4, 3))}
+    start, xs = np.ones((2, 3), F32), np.arange(24, dtype=F32).reshape(2, 4, 3)
+    last, rows = tenon.onnx.load(model([scanning], given, ["last", "rows"], opset=8))(start, xs)
+    sums = 1 + np.cumsum(xs[:, ::-1] if direction else xs, 1)
+    np.testing.assert_array_equal(last, sums[:, -1])
+    np.testing.assert_array_equal(rows, sums**2)
+    scanning.input[0] = "n"
+    loaded = tenon.onnx.load(model([scanning], {"n": (I64, (2,)), **given}, ["last", "rows"], opset=8))
+    with pytest.raises(OnnxError, match="sequence_lens"):
+        loaded(np.asarray([4, 4]), start, xs)
+
+
+@pytest.mark.parametrize("count", [-1, 0, 3])
+def test_a_scan_has_as_many_sequences_as_operands_at_most(count: int) -> None:
+    body = graph([node("Identity", "s", "t")], {"s": (F32, (3,)), "x": (F32, (3,))}, ["t"])
+    scanning = node("Scan", "s0 xs", "last", body=body, num_scan_inputs=count)
+    loaded = tenon.onnx.load(model([scanning], {"s0": (F32, (3,)), "xs": (F32, (2, 3))}, ["last"]))
+    with pytest.raises(OnnxError, match=f"num_scan_inputs is {count} for 2 operands"):
+        loaded(np.ones(3, F32), np.ones((2, 3), F32))
+
+
 # --- random numbers ---------------------------------------------------------------------------------------------------
 
 

@@ -159,11 +159,39 @@ def _while(body: Any, count: Operand | None, condition: Operand | None, initial:
     return _contents(while_loop(goes_on, advanced, start)[2])
 
 
+@operator("Scan", since=8, until=8)
+def scan_batch(node: Node, lengths: Operand | None = None, *operands: Operand) -> Any:
+    """Each element of a batch, along axis 0 of all operands, for itself; sequences lie along axis 1."""
+    if lengths is not None:
+        raise OnnxError(f"{node.where}: sequences of different lengths (sequence_lens) are not supported")
+    body, count = node.required("body"), node.required("num_scan_inputs")
+    states = _states(node, count, len(operands))
+    backward = node.attribute("directions") or [0] * count
+
+    def step(carry: Any, slices: Any) -> Any:
+        results = body(*carry, *slices)
+        return _tree(results[:states]), _tree(results[states:])
+
+    def of_one(_: Any, given: Any) -> Any:
+        turned = [ops.flip(x, axis=0) if back else x for x, back in zip(given[states:], backward, strict=True)]
+        return (), scan(step, given[:states], tuple(turned))
+
+    carry, stacked = scan(of_one, (), _tree(operands))[1]
+    return *carry, *stacked
+
+
+def _states(node: Node, count: int, operands: int) -> int:
+    """How many of the operands are carried, where the last `count` are sequences."""
+    if not 1 <= count <= operands:
+        raise OnnxError(f"{node.where}: num_scan_inputs is {count} for {operands} operands")
+    return operands - count
+
+
 @operator("Scan", since=9)
 def scan_(node: Node, *operands: Operand) -> Any:
     """The body takes what is carried and a slice of each sequence, and gives the same with an output each."""
     body, count = node.required("body"), node.required("num_scan_inputs")
-    states = len(operands) - count
+    states = _states(node, count, len(operands))
     initial, sequences = operands[:states], operands[states:]
     outputs = node.output_count - states
     axes = node.attribute("scan_input_axes") or [0] * count
