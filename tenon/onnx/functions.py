@@ -29,7 +29,8 @@ Functions = Mapping[FunctionKey, Function]
 def schema_of(operator: str, domain: str, opset: int) -> Any | None:
     """The standard's definition of an operator at an opset."""
     try:
-        return onnx.defs.get_schema(operator, opset, domain)
+        # Files may state any number of 64 bits, and the package takes 32.
+        return onnx.defs.get_schema(operator, min(max(opset, 0), 2**31 - 1), domain)
     except onnx.defs.SchemaError:
         return None
 

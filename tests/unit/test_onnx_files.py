@@ -287,6 +287,15 @@ def test_ir_version() -> None:
         assert f"IR version {version} is not one of 3 to 14" in message(given)
 
 
+@pytest.mark.parametrize("version", [2**31, 2**63 - 1, -1, -(2**63)])
+def test_any_version_of_a_domain_is_read(version: int) -> None:
+    given = model([node("Binarizer", "x", "y", domain="ai.onnx.ml")], X, ["y"], domains={"ai.onnx.ml": version})
+    if version > 0:
+        assert load(given).trace()
+    else:
+        assert f"unsupported operators: ai.onnx.ml.Binarizer (opset {version}): 'y'" in message(given)
+
+
 def test_inputs_that_are_no_tensors() -> None:
     given = model([node("Identity", "x", "y")], X, ["y"])
     sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
