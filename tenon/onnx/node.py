@@ -165,7 +165,7 @@ class Node:
             return None if default is None else np.dtype(default)  # pyright: ignore[reportArgumentType, reportCallIssue]
         return stored_dtype(code, f"{self.where}: {name}")
 
-    def known(self, operand: Operand, what: str) -> np.ndarray[Any, Any]:
+    def known(self, operand: Content, what: str) -> np.ndarray[Any, Any]:
         """The value of an operand that decides what is computed, as a shape does; `what` names it in errors.
 
         A traced operand has one when it follows from constants and shapes, or from inputs that are given. Raises

@@ -118,10 +118,47 @@ def _sequences() -> onnx.ModelProto:
     return source
 
 
+def _trees() -> onnx.ModelProto:
+    """A tree with a comparison and a set, and one of the older kind on its scores."""
+    attributes = {
+        "nodes_featureids": [0, 1],
+        "nodes_splits": onnx.numpy_helper.from_array(np.asarray([0.5, 0], np.float32)),
+        "nodes_modes": onnx.numpy_helper.from_array(np.asarray([0, 6], np.uint8)),
+        "membership_values": onnx.numpy_helper.from_array(np.asarray([1, 2, math.nan], np.float32)),
+        "nodes_truenodeids": [1, 0],
+        "nodes_trueleafs": [0, 1],
+        "nodes_falsenodeids": [2, 1],
+        "nodes_falseleafs": [1, 1],
+        "tree_roots": [0],
+        "leaf_targetids": [0, 1, 0],
+        "leaf_weights": onnx.numpy_helper.from_array(np.asarray([1, 2, 3], np.float32)),
+        "n_targets": 2,
+    }
+    older = {
+        "nodes_treeids": [0, 0, 0],
+        "nodes_nodeids": [0, 1, 2],
+        "nodes_featureids": [1, 0, 0],
+        "nodes_modes": ["BRANCH_LT", "LEAF", "LEAF"],
+        "nodes_values": [1.5, 0.0, 0.0],
+        "nodes_truenodeids": [1, 0, 0],
+        "nodes_falsenodeids": [2, 0, 0],
+        "class_treeids": [0, 0],
+        "class_nodeids": [1, 2],
+        "class_ids": [0, 1],
+        "class_weights": [0.5, 1.0],
+        "classlabels_int64s": [3, 4],
+    }
+    nodes = [
+        node("TreeEnsemble", "x", "y", domain="ai.onnx.ml", **attributes),
+        node("TreeEnsembleClassifier", "y", "label scores", domain="ai.onnx.ml", **older),
+    ]
+    return model(nodes, {"x": (np.float32, (2, 3))}, ["label", "scores"], domains={"ai.onnx.ml": 5})
+
+
 @cache
 def seeds() -> list[bytes]:
     """Small models: those of the operators, and some with more structure."""
-    special = [_structured(), _sequences(), perceptron()[0]]
+    special = [_structured(), _sequences(), _trees(), perceptron()[0]]
     operators = {(case.operator, case.opset): case for case in CASES}.values()
     ordinary = [case.model().SerializeToString() for case in operators]
     return [proto.SerializeToString() for proto in special] * (len(ordinary) // 6) + ordinary
