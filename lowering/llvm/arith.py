@@ -129,7 +129,7 @@ def _bitcast(writer: FunctionWriter, op: Operation) -> None:
         writer.define(op.results[0], f"bitcast {source.text} {value} to {target.text}")
 
 
-@handles("extsi", "extui", "trunci", "index_cast", "index_castui")
+@handles("extsi", "extui", "trunci", "index_cast")
 def _resize_integer(writer: FunctionWriter, op: Operation) -> None:
     source, target = writer.type_of(op.operands[0]), writer.type_of(op.results[0])
     (value,), result = writer.operands(op), op.results[0]
@@ -138,7 +138,7 @@ def _resize_integer(writer: FunctionWriter, op: Operation) -> None:
     if source.bits == target.bits:
         writer.values[result] = value
         return
-    widen = "zext" if op.name in ("arith.extui", "arith.index_castui") else "sext"
+    widen = "zext" if op.name == "arith.extui" else "sext"
     opcode = "trunc" if target.bits < source.bits else widen
     writer.define(result, f"{opcode} {source.text} {value} to {target.text}")
 

@@ -48,7 +48,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
-from tenon.dialects.upstream.vector_arith import element_type_of, with_element_type
+from tenon.dialects.upstream.vector_arith import TruncIOp, element_type_of, with_element_type
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.math.builder import ArithmeticBuilder, Constants
 from tenon.lowering.math.powers import integer_power, square_and_multiply
@@ -231,7 +231,7 @@ def _to_integer(b: ArithmeticBuilder, op: arith.FPToSIOp | arith.FPToUIOp) -> Re
     result = b.select(above, most, b.insert(type(op).create(operands=[limited], result_types=[whole])))
     if least:
         result = b.select(b.compare("uno", x, x), 0, result)
-    return result if whole == target else b.insert(arith.TruncIOp.create(operands=[result], result_types=[target]))
+    return result if whole == target else b.insert(TruncIOp.create(operands=[result], result_types=[target]))
 
 
 # --------------------------------------------------------------------------------------------------- floats of 16 bits
@@ -303,14 +303,6 @@ def _fitting(b: ArithmeticBuilder, x: SSAValue, *, signed: bool) -> SSAValue:
 # ------------------------------------------------------------------------------------------------------------- on bits
 
 
-def _without(b: ArithmeticBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
-    return b.both(x, b.exclusive(y, 1))
-
-
-def _bit_power(b: ArithmeticBuilder, x: SSAValue, exponent: SSAValue) -> SSAValue:
-    return b.either(x, b.exclusive(exponent, 1))
-
-
 _XOR, _AND, _OR = ArithmeticBuilder.exclusive, ArithmeticBuilder.both, ArithmeticBuilder.either
 _BIT_FUNCTIONS: dict[str, Callable[..., SSAValue]] = {
     "arith.addi": _XOR,
@@ -327,14 +319,14 @@ _BIT_FUNCTIONS: dict[str, Callable[..., SSAValue]] = {
     "arith.minsi": _OR,
     "arith.maxui": _OR,
     "arith.minui": _AND,
-    "arith.shli": _without,
-    "arith.shrui": _without,
+    "arith.shli": lambda b, x, n: b.both(x, b.exclusive(n, 1)),
+    "arith.shrui": lambda b, x, n: b.both(x, b.exclusive(n, 1)),
     "arith.shrsi": lambda b, x, _: x,
     "math.absi": lambda b, x: x,
     "math.ctpop": lambda b, x: x,
     "math.ctlz": lambda b, x: b.exclusive(x, 1),
     "math.cttz": lambda b, x: b.exclusive(x, 1),
-    "math.ipowi": _bit_power,
+    "math.ipowi": lambda b, x, n: b.either(x, b.exclusive(n, 1)),
 }
 
 
@@ -343,6 +335,11 @@ def _compare_bits(b: ArithmeticBuilder, op: arith.CmpiOp) -> Results:
     predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
     opposite = {"slt": "ugt", "sle": "uge", "sgt": "ult", "sge": "ule"}.get(predicate)
     return None if opposite is None else b.compare_integers(opposite, op.lhs, op.rhs)
+
+
+def _add_bits(b: ArithmeticBuilder, op: arith.AddUIExtendedOp) -> Results:
+    """addui_extended(x, y) -> x xor y, x and y"""
+    return b.exclusive(op.lhs, op.rhs), b.both(op.lhs, op.rhs)
 
 
 def _multiply_bits(b: ArithmeticBuilder, op: arith.MulUIExtendedOp) -> Results:
@@ -355,6 +352,7 @@ def _multiply_bits(b: ArithmeticBuilder, op: arith.MulUIExtendedOp) -> Results:
 _ON_BITS: dict[str, Rewrite] = {
     **{name: lambda b, op, function=function: function(b, *op.operands) for name, function in _BIT_FUNCTIONS.items()},
     "arith.cmpi": _compare_bits,
+    "arith.addui_extended": _add_bits,
     "arith.mului_extended": _multiply_bits,
     "arith.mulsi_extended": _multiply_bits,
 }
@@ -382,10 +380,16 @@ _REWRITES: dict[str, Rewrite] = {
     "arith.sitofp": _integer_to_half,
     "arith.uitofp": _integer_to_half,
 }
-_IN_F32 = frozenset(
+IN_F32 = frozenset(
     {f"arith.{name}" for name in ("addf", "subf", "mulf", "divf", "remf", "cmpf")}
     | {op.name for op in math.Math.operations}
     | {"vector.fma", "vector.reduction"}
 )
 """What is computed in f32 on floats of 16 bits."""
-_NAMES = frozenset({*_ON_BITS, *_OF_HALVES, *_REWRITES, *_IN_F32})
+ENDED = frozenset(
+    {f"arith.{name}" for name in ("floordivsi", "ceildivsi", "ceildivui", "addui_extended")}
+    | {f"arith.{name}" for name in ("maximumf", "minimumf", "maxnumf", "minnumf")}
+    | {"math.ipowi"}
+)
+"""What there is none of afterwards."""
+_NAMES = frozenset({*_ON_BITS, *_OF_HALVES, *_REWRITES, *IN_F32})
