@@ -7,7 +7,6 @@ result is made of a few elements of the image ("taps") times weights; the gradie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 from math import prod
 from typing import Any, ClassVar, NamedTuple
 
@@ -74,23 +73,34 @@ def _masked(tap: Tap, size: int) -> Tap:
     return tap._replace(inside=ops.logical_and(tap.place >= 0.0, tap.place <= _extent(size, tap.place) - 1.0))
 
 
+def _index(tap: Tap, size: int) -> Value:
+    """Where the tap is, or the element of the image that is nearest to it."""
+    return ops.cast(_clipped(tap.place, _extent(size, tap.place) - 1.0), dtype="i64")
+
+
+def _weight(tap: Tap) -> Value | None:
+    """What an element counts times: nothing outside of the image, `None` is one."""
+    if tap.inside is None:
+        return tap.weight
+    return ops.select(tap.inside, tap.place * 0.0 + 1.0 if tap.weight is None else tap.weight, 0.0)
+
+
 def _combined(x: Value, images: Value, axes: Sequence[Sequence[Tap]], image: Sequence[int], how: str = "add") -> Value:
     """`x` (n * elements, c) at the places of taps (b, p) along each dimension of `image`: (b, p, c).
 
     `images` (b, 1) says which of the n images each row of places is about. Products of weights and elements are added
     up, or (`how` is "maximum") the largest of them is taken.
     """
+    places: list[tuple[Value, Value | None]] = [(images, None)]
+    for taps, size in zip(axes, image, strict=True):
+        along = [(_index(tap, size), _weight(tap)) for tap in taps]
+        places = [
+            (index * size + own, scale if weight is None else weight if scale is None else scale * weight)
+            for index, scale in places
+            for own, weight in along
+        ]
     total: Value | None = None
-    for taps in product(*axes):
-        index, scale = images, None
-        for tap, size in zip(taps, image, strict=True):
-            along = ops.cast(_clipped(tap.place, _extent(size, tap.place) - 1.0), dtype="i64")
-            index = index * size + along
-            weight = tap.weight
-            if tap.inside is not None:
-                weight = ops.select(tap.inside, tap.place * 0.0 + 1.0 if weight is None else weight, 0.0)
-            if weight is not None:
-                scale = weight if scale is None else scale * weight
+    for index, scale in places:
         part = ops.gather(x, index, axis=0)
         if scale is not None:
             part = part * ops.expand_dims(scale, axis=-1)
