@@ -294,12 +294,12 @@ def test_a_reshape_cannot_compute_two_sizes() -> None:
 
 def edge_cases(type_: Any) -> np.ndarray:
     """Numbers of a type among which are those at its edges."""
-    dtype, count = numpy_dtype(element_of(type_)), math.prod(shape_of(type_))
+    dtype, shape = numpy_dtype(element_of(type_)), shape_of(type_) or ()
     if dtype.kind == "f":
         numbers = np.asarray([-0.0, np.inf, 1.1, -np.inf, 0.0, 3e38, -2.5, 1e-40], dtype)
     else:
         numbers = np.asarray([np.iinfo(dtype).min, np.iinfo(dtype).max, 0, 7], dtype)
-    return np.resize(numbers, count).reshape(shape_of(type_))
+    return np.resize(numbers, math.prod(shape)).reshape(shape)
 
 
 def bits(array: np.ndarray) -> np.ndarray:
