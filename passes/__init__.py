@@ -1,6 +1,6 @@
 """The passes on tensor IR, in rooms; each imports only those above it in this list, and `pipeline` puts them in order.
 
-`machine`       every fact of the processor that is compiled for
+`machine`       the facts of a processor or GPU that decide
 `iteration`     the loops that a tensor op runs over
 `named_shapes`  the names that arguments give their dimensions
 `simplify`      the same function in fewer ops: canonicalize, fold, cse, dce, decompose, infer-shapes

@@ -20,8 +20,8 @@ from xdsl.dialects.func import FuncOp
 from tenon.dialects.definition.traits import DeviceOnly
 from tenon.lowering.options import LoweringOptions
 from tenon.passes.machine import GENERIC, GPU, Machine
-from tenon.runtime.cpu.processor_caches import known_sizes
 from tenon.runtime.knobs import knobs
+from tenon.runtime.processor_caches import known_sizes
 from tenon.runtime.store.files import write_file
 
 

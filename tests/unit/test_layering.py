@@ -275,12 +275,10 @@ LONG_FILES = {
     "lowering/buffers/storage_assignment.py": "to be split",
     "lowering/cuda/emit_cuda.py": "its arithmetic moves to a pass",
     "lowering/kernels/statement.py": "a statement becomes an iteration space",
-    "lowering/nests/body.py": "a statement becomes an iteration space",
     "lowering/nests/nest.py": "a statement becomes an iteration space",
     "passes/fuse/fuse_structured.py": "fusion comes to stand on index maps",
     "passes/fuse/grouping.py": "fusion comes to stand on index maps",
     "passes/simplify/equations_arithmetic.py": "to be split",
-    "runtime/cuda/host_translations.py": "the host's part of a program becomes native",
     "tenon/transform.py": "to be split",
     "tools/cli.py": "to be split",
 }
