@@ -15,9 +15,8 @@ __version__ = "0.1.0"
 
 _WHERE: dict[str, str] = {
     **dict.fromkeys(("jit", "JitFunction"), "tenon.runtime.jit"),
-    **dict.fromkeys(
-        ("grad", "value_and_grad", "vjp", "jvp", "checkpoint", "cond", "while_loop", "scan"), "tenon.transform"
-    ),
+    **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp"), "tenon.transform"),
+    **dict.fromkeys(("checkpoint", "cond", "while_loop", "scan"), "tenon.control_flow"),
     **dict.fromkeys(("vmap",), "tenon.batching"),
     **dict.fromkeys(("Traced", "Lowered", "Compiled"), "tenon.runtime.stages"),
     **dict.fromkeys(("ShapeDtype", "dim"), "tenon.runtime.arguments.arguments"),

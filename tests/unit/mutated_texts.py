@@ -171,7 +171,7 @@ def _run(module: Any) -> None:
     from tenon.lowering.pipeline import stage_of
     from tenon.runtime.arguments.interface import main_function
     from tenon.runtime.executables import executable
-    from tenon.tools.cli import fit_arguments, specialize_to
+    from tenon.tools.arguments import fit_arguments, specialize_to
 
     if stage_of(module) != "tensor" or not any(
         getattr(op, "sym_name", None) == StringAttr("main") for op in module.ops

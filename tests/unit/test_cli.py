@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 import tenon
 from tenon.runtime.cuda import nvrtc
-from tenon.tools import cli
+from tenon.tools import arguments, cli
 
 SUM = """\
 func.func @main(%x: tensor<2x3xf32>, %scale: tensor<f32>) -> tensor<2xf32> {
@@ -73,7 +73,7 @@ def test_saves_results(name: str, module: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", x=x, scale=np.float32(3))
     result = tenon_cli("run", module, "--args", tmp_path / "in.npz", "-o", tmp_path / name)
     assert result.exit_code == 0, result.output
-    (saved,) = cli.parse_argument(str(tmp_path / name))
+    (saved,) = arguments.parse_argument(str(tmp_path / name))
     np.testing.assert_allclose(saved, 3 * x.sum(1), rtol=1e-5)
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["in.npz", name, "sum.mlir"])
     # Like any file that the user creates, and unlike a temporary one.
@@ -91,7 +91,7 @@ def test_array_layouts_of_files(module: Path, tmp_path: Path) -> None:
 
 def test_generated_arguments() -> None:
     def generated(spec: str) -> np.ndarray:
-        (array,) = cli.parse_argument(spec)
+        (array,) = arguments.parse_argument(spec)
         return array
 
     np.testing.assert_array_equal(generated("random:4x3xf32"), generated("random:4x3xf32:0"))

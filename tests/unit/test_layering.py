@@ -264,7 +264,6 @@ BACKWARD_IMPORTS = {
 LONG_FILES = {
     "dialects/ops/elementwise/arithmetic.py": "to be split",
     "dialects/ops/elementwise/special.py": "to be split",
-    "dialects/ops/move/grid_sampling.py": "to be split",
     "dialects/ops/move/indexing.py": "to be split",
     "dialects/ops/move/rearranging.py": "to be split",
     "dialects/ops/move/shape.py": "to be split",
@@ -279,8 +278,6 @@ LONG_FILES = {
     "passes/fuse/fuse_structured.py": "fusion comes to stand on index maps",
     "passes/fuse/grouping.py": "fusion comes to stand on index maps",
     "passes/simplify/equations_arithmetic.py": "to be split",
-    "tenon/transform.py": "to be split",
-    "tools/cli.py": "to be split",
 }
 LONG_FUNCTIONS = {
     "dialects/families/indexing.py: loop_structure": "to be split",

@@ -6,9 +6,8 @@ result is made of a few elements of the image ("taps") times weights; the gradie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from xdsl.irdl import operand_def, opt_operand_def, result_def
 
@@ -17,96 +16,10 @@ from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.ops.contract.windows import Padding, Sizes, Windows, check_padding, each
+from tenon.dialects.ops.move.taps import Tap, clipped, combined, cubic_taps, extent_of, linear_taps, masked
 from tenon.dialects.ops.reduce.reduction import in_compute_type
 from tenon.dialects.types.shapes import InferenceError, Shape, refine, show
-from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import FLOAT_TENSOR, INTEGER_TENSOR, element_of, shape_of, tensor_type
-
-_CUBIC = -0.75
-"""The free coefficient of the cubic kernel, as PyTorch and ONNX have it."""
-
-
-class Tap(NamedTuple):
-    """One element along a dimension: where it is (a whole number, as a float), how it counts, and whether it does."""
-
-    place: Value
-    weight: Value | None
-    inside: Value | None
-
-
-def _linear_taps(place: Value) -> list[Tap]:
-    first = ops.floor(place)
-    part = place - first
-    return [Tap(first, 1.0 - part, None), Tap(first + 1.0, part, None)]
-
-
-def _cubic_taps(place: Value) -> list[Tap]:
-    """Keys, "Cubic convolution interpolation for digital image processing", IEEE ASSP 1981, equation 4."""
-    first = ops.floor(place)
-    part = place - first
-    a = _CUBIC
-
-    def near(d: Value) -> Value:
-        return ((a + 2) * d - (a + 3)) * d * d + 1.0
-
-    def far(d: Value) -> Value:
-        return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-
-    weights = (far(part + 1.0), near(part), near(1.0 - part), far(2.0 - part))
-    return [Tap(first + float(offset), weight, None) for offset, weight in zip((-1, 0, 1, 2), weights, strict=True)]
-
-
-def _extent(size: int, like: Value) -> Any:
-    """A size as a number to compute with: a tensor of the dtype of `like` where it is known at run time only."""
-    return ops.cast(ops.size(value=size), dtype=like.element_type) if isinstance(size, Size) else float(size)
-
-
-def _clipped(place: Value, high: Any) -> Value:
-    """`place` brought into [0, high]."""
-    if isinstance(high, float):
-        return ops.clip(place, low=0.0, high=high)
-    return ops.minimum(ops.maximum(place, 0.0), high)
-
-
-def _masked(tap: Tap, size: int) -> Tap:
-    """The tap, which does not count outside of the image."""
-    return tap._replace(inside=ops.logical_and(tap.place >= 0.0, tap.place <= _extent(size, tap.place) - 1.0))
-
-
-def _index(tap: Tap, size: int) -> Value:
-    """Where the tap is, or the element of the image that is nearest to it."""
-    return ops.cast(_clipped(tap.place, _extent(size, tap.place) - 1.0), dtype="i64")
-
-
-def _weight(tap: Tap) -> Value | None:
-    """What an element counts times: nothing outside of the image, `None` is one."""
-    if tap.inside is None:
-        return tap.weight
-    return ops.select(tap.inside, tap.place * 0.0 + 1.0 if tap.weight is None else tap.weight, 0.0)
-
-
-def _combined(x: Value, images: Value, axes: Sequence[Sequence[Tap]], image: Sequence[int], how: str = "add") -> Value:
-    """`x` (n * elements, c) at the places of taps (b, p) along each dimension of `image`: (b, p, c).
-
-    `images` (b, 1) says which of the n images each row of places is about. Products of weights and elements are added
-    up, or (`how` is "maximum") the largest of them is taken.
-    """
-    places: list[tuple[Value, Value | None]] = [(images, None)]
-    for taps, size in zip(axes, image, strict=True):
-        along = [(_index(tap, size), _weight(tap)) for tap in taps]
-        places = [
-            (index * size + own, scale if weight is None else weight if scale is None else scale * weight)
-            for index, scale in places
-            for own, weight in along
-        ]
-    total: Value | None = None
-    for index, scale in places:
-        part = ops.gather(x, index, axis=0)
-        if scale is not None:
-            part = part * ops.expand_dims(scale, axis=-1)
-        total = part if total is None else ops.maximum(total, part) if how == "maximum" else total + part
-    assert total is not None
-    return total
 
 
 def _channels_last(x: Value) -> Value:
@@ -138,19 +51,19 @@ def _within(place: Value, size: int, padding_mode: str, align_corners: bool) -> 
     """A place brought into the image, unless outside of it there are zeros."""
     if padding_mode == "zeros":
         return place
-    extent = _extent(size, place)
+    extent = extent_of(size, place)
     if padding_mode == "reflection":
         place = _reflected(place, 0.0, extent - 1.0) if align_corners else _reflected(place, -0.5, extent - 0.5)
-    return _clipped(place, extent - 1.0)
+    return clipped(place, extent - 1.0)
 
 
 def _grid_taps(place: Value, size: int, mode: str, padding_mode: str, align_corners: bool) -> list[Tap]:
     if mode == "cubic":
-        taps = [tap._replace(place=_within(tap.place, size, padding_mode, align_corners)) for tap in _cubic_taps(place)]
+        taps = [tap._replace(place=_within(tap.place, size, padding_mode, align_corners)) for tap in cubic_taps(place)]
     else:
         place = _within(place, size, padding_mode, align_corners)
-        taps = [Tap(ops.round(place), None, None)] if mode == "nearest" else _linear_taps(place)
-    return [_masked(tap, size) for tap in taps] if padding_mode == "zeros" else taps
+        taps = [Tap(ops.round(place), None, None)] if mode == "nearest" else linear_taps(place)
+    return [masked(tap, size) for tap in taps] if padding_mode == "zeros" else taps
 
 
 @tensor_op
@@ -202,10 +115,10 @@ class GridSampleOp(CompositeOp):
         axes: list[list[Tap]] = []
         for axis, size in enumerate(image):
             part = _column(places, len(image) - 1 - axis)
-            extent = _extent(size, part)
+            extent = extent_of(size, part)
             scaled = (part + 1.0) * ((extent - 1.0) * 0.5) if align_corners else ((part + 1.0) * extent - 1.0) * 0.5
             axes.append(_grid_taps(scaled, size, mode, padding_mode, align_corners))
-        sampled = _combined(_channels_last(x), _each_image(batch), axes, image)
+        sampled = combined(_channels_last(x), _each_image(batch), axes, image)
         moved = ops.transpose(sampled, permutation=(0, 2, 1)).astype(x.element_type)
         return ops.reshape(moved, shape=(batch, channels, *out))
 
@@ -232,9 +145,9 @@ def _equal(what: str, **sizes: int) -> int:
 
 def _roi_taps(place: Value, size: int) -> list[Tap]:
     """Linear interpolation up to one element beyond the ends, where the end continues, and nothing further out."""
-    extent = _extent(size, place)
+    extent = extent_of(size, place)
     inside = ops.logical_and(place >= -1.0, place <= extent)
-    low, high = _linear_taps(_clipped(place, extent - 1.0))
+    low, high = linear_taps(clipped(place, extent - 1.0))
     return [tap._replace(inside=inside) for tap in (low, high)]
 
 
@@ -321,7 +234,7 @@ class RoiAlignOp(CompositeOp):
             for p, size in zip(spread, image, strict=True)
         ]
         images = ops.cast(ops.expand_dims(batch_indices, axis=1), dtype="i64")
-        sampled = _combined(_channels_last(x), images, axes, image, "maximum" if mode == "max" else "add")
+        sampled = combined(_channels_last(x), images, axes, image, "maximum" if mode == "max" else "add")
         apart = ops.reshape(sampled, shape=(count, output_size[0], samples[0], output_size[1], samples[1], channels))
         bins = ops.max(apart, axis=(2, 4)) if mode == "max" else ops.mean(apart, axis=(2, 4))
         return ops.transpose(bins, permutation=(0, 3, 1, 2)).astype(x.element_type)
@@ -420,11 +333,11 @@ class DeformConvOp(CompositeOp):
         moved = in_compute_type(ops.reshape(offset, shape=(rows, elements, len(image), *counts)))
         starts = _regular_places(window, counts, windows, tuple(image), moved)
         axes = [
-            [_masked(tap, size) for tap in _linear_taps(ops.reshape(start, shape=(rows, elements * prod(counts))))]
+            [masked(tap, size) for tap in linear_taps(ops.reshape(start, shape=(rows, elements * prod(counts))))]
             for start, size in zip(starts, image, strict=True)
         ]
         images = ops.reshape(x, shape=(rows, inner, *image))
-        sampled = _combined(_channels_last(images), _each_image(rows), axes, image)
+        sampled = combined(_channels_last(images), _each_image(rows), axes, image)
         if mask is not None:
             scale = in_compute_type(ops.reshape(mask, shape=(rows, elements * prod(counts), 1)))
             sampled = sampled * scale

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from tenon.control_flow import cond, scan, while_loop
 from tenon.dialects.definition.value import ops
 from tenon.dialects.types.shapes import normalize_axis
 from tenon.onnx.node import NOTHING, Content, NeedsStep, NeedsValue, Node, OnnxError, Operand, kind_of
 from tenon.onnx.operators import operator
-from tenon.transform import cond, scan, while_loop
 
 _UNROLLED_STEPS = 8
 """Up to so many steps, a loop is written out."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tenon.control_flow import scan
 from tenon.dialects.definition.value import ops
 from tenon.onnx.node import Node, OnnxError, Operand
 from tenon.onnx.operators import operator
 from tenon.onnx.operators.elementwise import in_single, of_dtype
-from tenon.transform import scan
 
 Activation = Callable[[Any], Any]
 Step = Callable[..., Sequence[Any]]

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tenon.control_flow import scan
 from tenon.dialects.definition.value import ops
 from tenon.onnx.node import LARGEST_ARRAY, Node, OnnxError, Operand, check_size
 from tenon.onnx.operators import operator
-from tenon.transform import scan
 
 _ML = "ai.onnx.ml"
 _MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")

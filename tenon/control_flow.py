@@ -1,0 +1,187 @@
+"""Functions as regions of ops: `cond`, `while_loop`, `scan`, and `checkpoint`.
+
+Inside a trace each of them adds to it. Called on arrays outside of one, they compile and run at once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from xdsl.ir import Block
+
+from tenon.dialects.definition.operands import to_value
+from tenon.dialects.definition.value import Value, emit, inserting
+from tenon.dialects.families.control_flow import YieldOp
+from tenon.dialects.ops.control.checkpoint import CheckpointOp
+from tenon.dialects.ops.control.control_flow import CondOp, WhileLoopOp
+from tenon.dialects.ops.control.scan import ScanOp
+from tenon.dialects.support.user_traceback import call_user
+from tenon.dialects.types.size import Size, UndecidedSizeError
+from tenon.dialects.types.types import element_of, i1, shape_of, tensor_type
+from tenon.runtime.arguments.arguments import as_array
+from tenon.runtime.arguments.tree import Structure, paths, unflatten
+from tenon.runtime.tracing.trace import tracing_inside
+from tenon.transform import at_once, check_functions, name_of, trees
+
+
+def _region(
+    function: Callable[..., Any],
+    types: Sequence[Any],
+    build: Callable[[list[Value]], Sequence[Any]],
+    keywords: Mapping[str, Any] = MappingProxyType({}),
+) -> tuple[Block, list[Value], Structure]:
+    """A block that computes `function(*build(arguments), **keywords)`; what it gives, before it is ended."""
+    block = Block(arg_types=types)
+    with inserting(tracing_inside(block)):
+        outputs, structure = trees(
+            call_user(function, *build([Value(a) for a in block.args]), **keywords), name_of(function)
+        )
+    return block, outputs, structure
+
+
+def _end(block: Block, values: Sequence[Value]) -> None:
+    with inserting(tracing_inside(block)):
+        emit(YieldOp(*[v.ssa for v in values]))
+
+
+def _same_types(what: str, structure: Structure, left: Sequence[Value], right: Sequence[Value]) -> None:
+    """Raise unless the leaves agree in type; `what` has places for a leaf's name and the two types."""
+    for name, a, b in zip(paths(structure), left, right, strict=True):
+        if a.type != b.type:
+            raise TypeError(what.format(name, a.type, b.type))
+
+
+def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function with the value and the gradient of `function`, whose backward pass computes the values inside again.
+
+    Of a call, differentiation keeps the arguments and what `function` takes from around it. This needs less memory, at
+    the price of computing `function` twice. Arguments and results are trees; checkpoints may be nested. Raises
+    `TypeError` if `function` cannot be called, or returns leaves that are no arrays.
+    """
+    check_functions("checkpoint", function)
+
+    @functools.wraps(function)
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        block, given, structure = _region(function, [], lambda _: args, kwargs)
+        _end(block, given)
+        op = emit(CheckpointOp.of([], block, [v.type for v in given]))
+        return unflatten(structure, [Value(r) for r in op.results])
+
+    return at_once(transformed)
+
+
+def cond(predicate: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any) -> Any:
+    """`then(*operands)` if the scalar `predicate` is true, else `otherwise(*operands)`; only that branch is computed.
+
+    Both must return the same tree of shapes and dtypes.
+    """
+    check_functions("cond", then, otherwise)
+
+    def transformed(predicate: Any, *operands: Any) -> Any:
+        test = to_value(predicate if isinstance(predicate, Value) else as_array(predicate, "cond: predicate"), i1)
+        if test.shape != ():
+            raise TypeError(f"cond: predicate has shape {test.shape} where a scalar is needed")
+        first, given, structure = _region(then, [], lambda _: operands)
+        second, other, other_structure = _region(otherwise, [], lambda _: operands)
+        if structure != other_structure:
+            raise TypeError(
+                f"cond: the branches return different trees: ({', '.join(paths(structure))}) and "
+                f"({', '.join(paths(other_structure))})"
+            )
+        _same_types("cond: result {} is {} in one branch and {} in the other", structure, given, other)
+        _end(first, given)
+        _end(second, other)
+        types: Any = [v.type for v in given]
+        return unflatten(structure, [Value(r) for r in emit(CondOp.of(test.ssa, first, second, types)).results])
+
+    return at_once(transformed)(predicate, *operands)
+
+
+def while_loop(condition: Callable[[Any], Any], body: Callable[[Any], Any], initial: Any) -> Any:
+    """`initial`, replaced by `body(value)` for as long as `condition(value)` is true."""
+    check_functions("while_loop", condition, body)
+
+    def transformed(initial: Any) -> Any:
+        start, structure = trees(initial, "while_loop")
+        types = [v.type for v in start]
+        test, tested, _ = _region(condition, types, lambda values: [unflatten(structure, values)])
+        if len(tested) != 1 or tested[0].type != tensor_type((), i1):
+            shown = ", ".join(str(v.type) for v in tested)
+            raise TypeError(f"while_loop: condition returns ({shown}) where tensor<i1> is needed")
+        _end(test, tested)
+        step, given, given_structure = _region(body, types, lambda values: [unflatten(structure, values)])
+        if given_structure != structure:
+            raise TypeError(
+                f"while_loop: body returns the tree ({', '.join(paths(given_structure))}) "
+                f"where ({', '.join(paths(structure))}) is carried"
+            )
+        _same_types("while_loop: {} is {} before the body and {} after it", structure, start, given)
+        _end(step, given)
+        loop = emit(WhileLoopOp.of([v.ssa for v in start], test, step))
+        return unflatten(structure, [Value(r) for r in loop.results])
+
+    return at_once(transformed)(initial)
+
+
+def scan(
+    body: Callable[[Any, Any], Any],
+    initial: Any,
+    sequences: Any = None,
+    length: int | None = None,
+    *,
+    reverse: bool = False,
+) -> tuple[Any, Any]:
+    """`(carry, outputs)`: `body(carry, slice) -> (carry, output)` along the first axis of `sequences`, outputs stacked.
+
+    `length` is needed when there are no sequences. With `reverse`, the last slices come first (outputs keep their
+    places).
+    """
+    check_functions("scan", body)
+
+    def transformed(initial: Any, sequences: Any) -> tuple[Any, Any]:
+        start, carried = trees(initial, "scan")
+        sliced, slices = trees(sequences, "scan")
+        steps = _steps(sliced, list(paths(slices)), length)
+        types = [v.type for v in start]
+        types += [tensor_type((shape_of(v.type) or ())[1:], element_of(v.type)) for v in sliced]
+
+        def build(values: list[Value]) -> Sequence[Any]:
+            return unflatten(carried, values[: len(start)]), unflatten(slices, values[len(start) :])
+
+        def checked(carry: Any, item: Any) -> Any:
+            result = call_user(body, carry, item)
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise TypeError("scan: body must return (carry, output)")
+            return result
+
+        block, given, structure = _region(checked, types, build)
+        if structure.children[0] != carried:
+            raise TypeError(
+                f"scan: body returns the carry ({', '.join(paths(structure.children[0]))}) "
+                f"where ({', '.join(paths(carried))}) is carried"
+            )
+        _same_types("scan: carry {} is {} before the body and {} after it", carried, start, given[: len(start)])
+        _end(block, given)
+        op = emit(ScanOp.of([v.ssa for v in start], [v.ssa for v in sliced], block, steps, reverse))
+        return unflatten(structure, [Value(r) for r in op.results])
+
+    return at_once(transformed)(initial, sequences)
+
+
+def _steps(sequences: Sequence[Value], names: Sequence[str], length: int | None) -> int:
+    lengths = {name: v.shape[0] for v, name in zip(sequences, names, strict=True) if v.shape}
+    if len(lengths) != len(sequences):
+        raise TypeError("scan: a sequence has rank 0, so it has no slices")
+    if length is None and not lengths:
+        raise TypeError("scan: length is needed when there are no sequences")
+    if length is not None:
+        lengths["length"] = length
+    for name, size in lengths.items():
+        if isinstance(size, Size):
+            raise UndecidedSizeError(f"scan: the number of steps, {size} in {name}, must be known")
+    if len(set(lengths.values())) > 1:
+        raise ValueError("scan: lengths differ: " + ", ".join(f"{n} has {v}" for n, v in lengths.items()))
+    return next(iter(lengths.values()))
