@@ -49,6 +49,7 @@ _CHAPTERS: dict[str, tuple[str, ...]] = {
         "norms",
         "cumulative",
         "sorting",
+        "sorted_runs",
         "radix_sorting",
         "row_selection",
         "searching",
@@ -57,7 +58,7 @@ _CHAPTERS: dict[str, tuple[str, ...]] = {
         *("contraction", "einsum", "convolution", "transposed_convolution"),
         *("sliding", "pooling", "global_pooling", "fourier", "matrix"),
     ),
-    "Networks": ("normalization", "loss", "class_loss"),
+    "Networks": ("normalization", "batch_normalization", "loss", "class_loss"),
     "Control": ("control_flow", "scan", "checkpoint", "identity"),
 }
 """The parts of the index and their pages; pages that are in none come last, under `_REMAINING`."""

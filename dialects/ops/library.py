@@ -32,14 +32,15 @@ from tenon.dialects.ops.move import (
     scatter,
     subscript,
 )
-from tenon.dialects.ops.order import radix_sorting, row_selection, searching, sorting
+from tenon.dialects.ops.order import radix_sorting, row_selection, searching, sorted_runs, sorting
 from tenon.dialects.ops.random import random, sampling
-from tenon.dialects.ops.reduce import class_loss, cumulative, loss, normalization, norms
+from tenon.dialects.ops.reduce import batch_normalization, class_loss, cumulative, loss, normalization, norms
 
 __all__ = [
     "activation",
     "arithmetic",
     "band",
+    "batch_normalization",
     "checkpoint",
     "class_loss",
     "comparison",
@@ -78,6 +79,7 @@ __all__ = [
     "searching",
     "shape",
     "sliding",
+    "sorted_runs",
     "sorting",
     "special",
     "subscript",

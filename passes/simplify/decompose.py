@@ -22,7 +22,7 @@ from tenon.dialects.definition.value import InsertionPoint, Value, inserting
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
 from tenon.dialects.ops.control.identity import IdentityOp, StopGradientOp
-from tenon.dialects.ops.order.sorting import serial_rows
+from tenon.dialects.ops.order.sorted_runs import serial_rows
 from tenon.dialects.types.shapes import compatible
 
 # Decompositions nest a few levels deep; far more means that ops decompose into each other.

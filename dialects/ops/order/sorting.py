@@ -10,45 +10,27 @@ All chunks of all rows are independent of each other. Every step keeps the order
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import partial
+from collections.abc import Callable
 from math import inf, nan, prod
 from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects import arith
-from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir import Attribute
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from tenon.dialects.definition.scalar import as_index, convert, emit_scalar, index_constant
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.families import CompositeOp, StructuredOp
+from tenon.dialects.families import CompositeOp
 from tenon.dialects.families.along_axis import AlongAxis
-from tenon.dialects.families.batching import all_batched, along_first_axis
-from tenon.dialects.families.linalg_builders import (
-    LoopIndex,
-    Reader,
-    elementwise,
-    empty,
-    filled,
-    generic,
-    repeated,
-    static_shape,
-)
-from tenon.dialects.ops.order.ordering import goes_before
-from tenon.dialects.types.shapes import InferenceError, Shape, compatible, normalize_axis, show
+from tenon.dialects.ops.order.sorted_runs import IS_SERIAL, LONGEST_RUN, RUN
+from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis
 from tenon.dialects.types.types import (
     ANY_TENSOR,
     INTEGER_TENSOR,
     element_of,
-    i32,
     i64,
     is_bool,
     is_float,
@@ -57,216 +39,12 @@ from tenon.dialects.types.types import (
     tensor_type,
 )
 
-_RUN = 32
-"""The length of the runs that are sorted by counting, and of the chunks that a merge writes."""
-
-_LONGEST_RUN = 64
-"""Up to this length a row is one run."""
-
 _MOST_SELECTED = 128
 """How many elements of a row are selected one by one: in random order a thirtieth of what sorting the row costs, and at
 worst, where each element is better than all before it, three times as much."""
 
 _LONGEST_ROW = 2**31 - 1
 """Places in rows that are sorted are counted in i32."""
-
-_IS_SERIAL = ContextVar("serial_rows", default=True)
-
-
-@contextmanager
-def serial_rows(allowed: bool) -> Generator[None]:
-    """Whether one thread may do a row from end to end, for the duration of the block; otherwise rows are cut into
-    short pieces that are independent of each other, and merged."""
-    token = _IS_SERIAL.set(allowed)
-    try:
-        yield
-    finally:
-        _IS_SERIAL.reset(token)
-
-
-@tensor_op
-class SortRunsOp(StructuredOp):
-    """The runs of `x` (rows, runs, length) each sorted, and for each element the place in its row where it was.
-
-    The number of comparisons is the square of the length.
-
-    >>> tenon.sort_runs(np.array([[[3, 1, 2], [9, 7, 8]]]))
-    """
-
-    name = "tenon.sort_runs"
-    traits = traits_def(Pure(), NoGradient())
-    x = operand_def(ANY_TENSOR)
-    descending = setting(bool, default=False)
-    values = result_def(ANY_TENSOR)
-    places = result_def(INTEGER_TENSOR)
-
-    @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        shape = shape_of(x)
-        if shape is not None and len(shape) != 3:
-            raise InferenceError(f"x has shape {show(shape)} where (rows, runs, length) is needed")
-        return x, tensor_type(shape, i32)
-
-    @classmethod
-    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        return along_first_axis(partial(cls.apply, **settings), size, operands)
-
-    def structured(self, operands: list[Any]) -> list[SSAValue]:
-        (x,) = operands
-        shape, descending = static_shape(x), self.settings["descending"]
-        element = element_of(x.type)
-        if 0 in shape:
-            return [filled(shape, element, 0), filled(shape, i32, 0)]
-        row, run, here, other = [AffineExpr.dimension(i) for i in range(4)]
-        at_here, at_other = AffineMap(4, 0, (row, run, here)), AffineMap(4, 0, (row, run, other))
-        length = shape[2]
-
-        def count(values: list[Value], counts: list[Value]) -> Sequence[Value]:
-            x_here, x_other = values
-            is_earlier = LoopIndex(3, length) < LoopIndex(2, length)
-            # Of equal elements the earlier one goes first.
-            tie = is_earlier & ops.logical_not(goes_before(x_here, x_other, descending))
-            return [counts[0] + convert(goes_before(x_other, x_here, descending) | tie, i32)]
-
-        def search(values: list[Value], found: list[Value]) -> Sequence[Value]:
-            place = convert(LoopIndex(3, length), i32)
-            return [found[0] + ops.select(values[0] == convert(LoopIndex(2, length), i32), place, 0)]
-
-        def take(values: list[Value]) -> Sequence[Value]:
-            run_place = LoopIndex(1, shape[1])
-            place = as_index(values[0])
-            value = Reader(x).read_inside(LoopIndex(0, shape[0]), run_place, place)
-            return [value, convert(place + run_place * length, i32)]
-
-        reductions = (False, False, False, True)
-        inputs = [(x, at_here), (x, at_other)]
-        (ranks,) = generic(inputs, [(filled(shape, i32, 0), at_here)], reductions, count)
-        (inverse,) = generic([(ranks, at_other)], [(filled(shape, i32, 0), at_here)], reductions, search)
-        return elementwise([(inverse, AffineMap.identity(3))], shape, [element, i32], take)
-
-
-@tensor_op
-class MergeRunsOp(StructuredOp):
-    """Pairs of neighbouring sorted runs of `values` (rows, n), `length` long, merged, and their `places` with them.
-
-    The results are cut into chunks: (rows, n / chunk, chunk). `length` is a multiple of `chunk`, and so is n; the last
-    run may be shorter, or lack a neighbour.
-
-    >>> values, places = np.array([[1, 3, 2, 4]]), np.array([[0, 1, 2, 3]], np.int32)
-    >>> tenon.merge_runs(values, places, length=2, chunk=2)
-    """
-
-    name = "tenon.merge_runs"
-    traits = traits_def(Pure(), NoGradient())
-    values = operand_def(ANY_TENSOR)
-    places = operand_def(INTEGER_TENSOR)
-    length = setting(int)
-    chunk = setting(int)
-    descending = setting(bool, default=False)
-    merged_values = result_def(ANY_TENSOR)
-    merged_places = result_def(INTEGER_TENSOR)
-    PROMOTED: ClassVar[tuple[str, ...] | None] = ()
-
-    @staticmethod
-    def check(**settings: Any) -> None:
-        length, chunk = settings["length"], settings["chunk"]
-        if chunk < 1 or length < 1 or length % chunk:
-            raise InferenceError(f"length {length} is no multiple of chunk {chunk}")
-
-    @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        values, places = operands
-        shape, chunk = shape_of(values), settings["chunk"]
-        if shape is None:
-            return tensor_type(None, element_of(values)), tensor_type(None, element_of(places))
-        if len(shape) != 2 or (shape[1] % chunk and shape[1] >= 0):
-            raise InferenceError(f"values has shape {show(shape)} where (rows, multiple of chunk {chunk}) is needed")
-        if not compatible(places, tensor_type(shape, element_of(places))):
-            raise InferenceError(f"places has shape {show(shape_of(places))}, and values has {show(shape)}")
-        result = (shape[0], -1 if shape[1] < 0 else shape[1] // chunk, chunk)
-        return tensor_type(result, element_of(values)), tensor_type(result, element_of(places))
-
-    @classmethod
-    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        return along_first_axis(partial(cls.apply, **settings), size, all_batched(size, batched, operands))
-
-    def structured(self, operands: list[Any]) -> list[SSAValue]:
-        shape = static_shape(self.results[0])
-        elements = [element_of(result.type) for result in self.results]
-        if 0 in shape:
-            return [filled(shape, element, 0) for element in elements]
-        values, places = map(Reader, operands)
-        row, chunk, step = [AffineExpr.dimension(i) for i in range(3)]
-
-        def start(_: list[Value]) -> Sequence[Value]:
-            return [convert(_Pair(values, shape[1], self.settings).bisected(), i64)]
-
-        def take(_: list[Value], current: list[Value]) -> Sequence[Value]:
-            pair = _Pair(values, shape[1], self.settings)
-            left = as_index(current[0])
-            right = pair.start + LoopIndex(2, shape[2]) - left
-            left_place, right_place = pair.places(left, right)
-            left_value, right_value = pair.read(left_place), pair.read(right_place)
-            is_left_over = left >= pair.left_length
-            right_first = is_left_over | goes_before(right_value, left_value, pair.descending)
-            takes_right = right_first & (right < pair.right_length)
-            place = places.read(pair.row, ops.select(takes_right, right_place, left_place))
-            return [
-                left + ops.select(takes_right, index_constant(0), index_constant(1)),
-                ops.select(takes_right, right_value, left_value),
-                place,
-            ]
-
-        starts = elementwise([], shape[:2], [i64], start)[0]
-        outputs = [(starts, AffineMap(3, 0, (row, chunk)))]
-        outputs += [(empty(shape, element), AffineMap(3, 0, (row, chunk, step))) for element in elements]
-        return generic([], outputs, [False, False, True], take)[1:]
-
-
-class _Pair:
-    """In a body, the two runs that the chunk at loop 1 is merged from, in the row at loop 0."""
-
-    def __init__(self, values: Reader, chunks: int, settings: dict[str, Any]) -> None:
-        rows, size = values.shape
-        chunk = settings["chunk"]
-        self._values, self._length = values, settings["length"]
-        self.descending = settings["descending"]
-        self.row = LoopIndex(0, rows)
-        place = LoopIndex(1, chunks)
-        number = emit_scalar(arith.DivUIOp, place, index_constant(2 * self._length // chunk))
-        self._first = number * (2 * self._length)
-        """Where in the row the pair starts."""
-        self.start = place * chunk - self._first
-        """How many elements of the merged pair lie before the chunk."""
-        self.left_length = ops.minimum(index_constant(size) - self._first, index_constant(self._length))
-        whole = ops.minimum(index_constant(size) - self._first, index_constant(2 * self._length))
-        self.right_length = whole - self.left_length
-
-    def places(self, left: Value, right: Value) -> tuple[Value, Value]:
-        """Where in the row element `left` of the left run and element `right` of the right one are."""
-        return self._first + left, self._first + self._length + right
-
-    def read(self, place: Value) -> Value:
-        return self._values.read(self.row, place)
-
-    def bisected(self) -> Value:
-        """How many elements of the left run lie before the chunk."""
-        low = ops.maximum(self.start - self.right_length, index_constant(0))
-        high = ops.minimum(self.start, self.left_length)
-
-        def halve(bounds: list[Value]) -> Sequence[Value]:
-            low, high = bounds
-            middle = emit_scalar(arith.ShRUIOp, low + high, index_constant(1))
-            left, right = self.places(middle, self.start - middle - 1)
-            right_first = goes_before(self.read(right), self.read(left), self.descending)
-            is_open = low < high
-            return [
-                ops.select(is_open & ops.logical_not(right_first), middle + 1, low),
-                ops.select(is_open & right_first, middle, high),
-            ]
-
-        return repeated(self._length.bit_length(), [low, high], halve)[0]
 
 
 @tensor_op
@@ -326,7 +104,7 @@ def _along_rows(x: Value, axis: int, function: Callable[[Value], Value]) -> Valu
 
 def _is_sorted_by_digits(size: int) -> bool:
     """Whether rows of `size` elements are sorted from end to end."""
-    return _IS_SERIAL.get() and size > _RUN
+    return IS_SERIAL.get() and size > RUN
 
 
 def _is_selected(k: int, size: int) -> bool:
@@ -337,19 +115,19 @@ def _is_selected(k: int, size: int) -> bool:
 def _sorted_places(x: Value, descending: bool) -> Value:
     """The indices (i32) that sort each row of `x` (rows, n)."""
     rows, size = x.shape
-    if size <= _LONGEST_RUN:
+    if size <= LONGEST_RUN:
         _, places = ops.sort_runs(ops.expand_dims(x, axis=1), descending=descending)
         return ops.reshape(places, shape=x.shape)
-    whole = -(-size // _RUN) * _RUN
+    whole = -(-size // RUN) * RUN
     if whole > size:
         # What is behind the row is last, and stays there.
         last = ops.full((rows, whole - size), _last_element(x.element_type, descending), x.element_type)
         x = ops.concatenate([x, last], axis=1)
-    values, places = ops.sort_runs(ops.reshape(x, shape=(rows, whole // _RUN, _RUN)), descending=descending)
-    length = _RUN
+    values, places = ops.sort_runs(ops.reshape(x, shape=(rows, whole // RUN, RUN)), descending=descending)
+    length = RUN
     while length < whole:
         values, places = [ops.reshape(v, shape=(rows, whole)) for v in (values, places)]
-        values, places = ops.merge_runs(values, places, length=length, chunk=_RUN, descending=descending)
+        values, places = ops.merge_runs(values, places, length=length, chunk=RUN, descending=descending)
         length *= 2
     return ops.reshape(places, shape=(rows, whole))[:, :size]
 
@@ -445,7 +223,7 @@ class TopKOp(AlongAxis, CompositeOp):
     def decompose(x: Value, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Value, Value]:
         axis = normalize_axis(axis, x.ndim)
         limits = tuple([k if i == axis else size for i, size in enumerate(x.shape)])
-        if _IS_SERIAL.get() and 0 not in limits and _is_selected(k, x.shape[axis]):
+        if IS_SERIAL.get() and 0 not in limits and _is_selected(k, x.shape[axis]):
             first = _along_rows(x, axis, lambda rows: ops.leading_places(rows, k=k, descending=largest))
         else:
             places = ops.argsort(x, axis=axis, descending=largest)

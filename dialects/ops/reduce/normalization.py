@@ -12,7 +12,7 @@ from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.families.along_axis import AlongAxis, KeepsType
-from tenon.dialects.ops.reduce.reduction import in_compute_type, reduced_count
+from tenon.dialects.ops.reduce.reduction import in_compute_type
 from tenon.dialects.types.shapes import InferenceError, normalize_axes, normalize_axis, show
 from tenon.dialects.types.types import FLOAT_TENSOR, compute_type, element_of, is_float, shape_of, tensor_type
 
@@ -68,7 +68,8 @@ def _largest(x: Value, axis: int) -> Value:
     return ops.max(x, axis=axis, keepdims=True)
 
 
-def _standardized(x: Value, mean: Value, variance: Value, eps: float) -> Value:
+def standardized(x: Value, mean: Value, variance: Value, eps: float) -> Value:
+    """(x - mean) / sqrt(variance + eps)."""
     return (x - mean) * ops.rsqrt(variance + eps)
 
 
@@ -80,7 +81,8 @@ def _centred(x: Value, axis: tuple[int, ...], eps: float) -> tuple[Value, Value,
     return deviation * inverse, mean, inverse
 
 
-def _affine(x: Value, weight: Value | None, bias: Value | None) -> Value:
+def affine(x: Value, weight: Value | None, bias: Value | None) -> Value:
+    """x * weight + bias, where they are given."""
     if weight is not None:
         x = x * weight
     return x if bias is None else x + bias
@@ -126,7 +128,7 @@ class LayerNormOp(KeepsType, CompositeOp):
     @staticmethod
     def decompose(x: Value, weight: Value | None, bias: Value | None, *, axis: tuple[int, ...], eps: float) -> Value:
         normal, _, _ = _centred(in_compute_type(x), axis, eps)
-        return _affine(normal, weight, bias).astype(x.element_type)
+        return affine(normal, weight, bias).astype(x.element_type)
 
 
 @tensor_op
@@ -170,7 +172,7 @@ class LayerNormStatisticsOp(CompositeOp):
         stash = stash_dtype or compute_type(x.element_type)
         values = in_compute_type(x.astype(stash))
         normal, mean, inverse = _centred(values, axis, eps)
-        result = _affine(normal.astype(compute_type(x.element_type)), weight, bias)
+        result = affine(normal.astype(compute_type(x.element_type)), weight, bias)
         return result.astype(x.element_type), mean.astype(stash), inverse.astype(stash)
 
 
@@ -199,7 +201,7 @@ class RmsNormOp(KeepsType, CompositeOp):
     def decompose(x: Value, weight: Value | None, *, axis: tuple[int, ...], eps: float) -> Value:
         values = in_compute_type(x)
         normal = values * ops.rsqrt(ops.mean(values * values, axis=axis, keepdims=True) + eps)
-        return _affine(normal, weight, None).astype(x.element_type)
+        return affine(normal, weight, None).astype(x.element_type)
 
 
 @tensor_op
@@ -225,7 +227,7 @@ class MeanVarianceNormalizationOp(KeepsType, CompositeOp):
         return (deviation / (spread + eps)).astype(x.element_type)
 
 
-def _check_channels(operands: tuple[Any, ...], names: tuple[str, ...], axis: int) -> int | None:
+def check_channels(operands: tuple[Any, ...], names: tuple[str, ...], axis: int) -> int | None:
     """The number of channels that x and the per-channel operands agree on, `None` where it is not known."""
     shape = shape_of(operands[0])
     count = None if shape is None else shape[normalize_axis(axis, len(shape))]
@@ -240,149 +242,12 @@ def _check_channels(operands: tuple[Any, ...], names: tuple[str, ...], axis: int
     return count
 
 
-def _along(axis: int, x: Value, vector: Value | None) -> Value | None:
+def along(axis: int, x: Value, vector: Value | None) -> Value | None:
     """A vector over the channels in a shape that broadcasts against `x`."""
     if vector is None:
         return None
     behind = x.ndim - 1 - normalize_axis(axis, x.ndim)
     return ops.reshape(vector, shape=(vector.shape[0], *(1,) * behind))
-
-
-@tensor_op
-class BatchNormOp(CompositeOp):
-    """`x` normalized per channel by known statistics: (x - `mean`) / sqrt(`variance` + eps) * `weight` + `bias`.
-
-    All of these are vectors over the channels, which are the dimension `axis` of `x` (Ioffe and Szegedy,
-    arXiv:1502.03167).
-
-    >>> x = np.array([[1.0, 10.0], [3.0, 30.0]])
-    >>> tenon.batch_norm(x, np.array([2.0, 20.0]), np.array([4.0, 100.0]))
-    """
-
-    name = "tenon.batch_norm"
-    x = operand_def(FLOAT_TENSOR)
-    mean = operand_def(FLOAT_TENSOR)
-    variance = operand_def(FLOAT_TENSOR)
-    weight = opt_operand_def(FLOAT_TENSOR)
-    bias = opt_operand_def(FLOAT_TENSOR)
-    axis = setting(int, default=1)
-    eps = setting(float, default=1e-5)
-    result = result_def(FLOAT_TENSOR)
-
-    @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        _check_channels(operands, ("mean", "variance", "weight", "bias"), settings["axis"])
-        return operands[0]
-
-    @staticmethod
-    def decompose(
-        x: Value, mean: Value, variance: Value, weight: Value | None, bias: Value | None, *, axis: int, eps: float
-    ) -> Value:
-        values = in_compute_type(x)
-        shift, scale = _along(axis, x, mean), _along(axis, x, variance)
-        assert shift is not None
-        assert scale is not None
-        normal = _standardized(values, shift, in_compute_type(scale), eps)
-        return _affine(normal, _along(axis, x, weight), _along(axis, x, bias)).astype(x.element_type)
-
-
-@tensor_op
-class BatchNormTrainingOp(CompositeOp):
-    """`x` normalized per channel by its own statistics; returns the result, the mean and the variance of each channel.
-
-    The channels are the dimension `axis` of `x`. The variance has divisor count, so for the running estimate that
-    PyTorch keeps it is to be multiplied by count / (count - 1).
-
-    >>> tenon.batch_norm_training(np.array([[1.0, 10.0], [3.0, 30.0]]))
-    """
-
-    name = "tenon.batch_norm_training"
-    x = operand_def(FLOAT_TENSOR)
-    weight = opt_operand_def(FLOAT_TENSOR)
-    bias = opt_operand_def(FLOAT_TENSOR)
-    axis = setting(int, default=1)
-    eps = setting(float, default=1e-5)
-    result = result_def(FLOAT_TENSOR)
-    mean = result_def(FLOAT_TENSOR)
-    variance = result_def(FLOAT_TENSOR)
-
-    @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        count = _check_channels(operands, ("weight", "bias"), settings["axis"])
-        x = operands[0]
-        vector = tensor_type((-1 if count is None else count,), element_of(x))
-        return x, vector, vector
-
-    @staticmethod
-    def decompose(
-        x: Value, weight: Value | None, bias: Value | None, *, axis: int, eps: float
-    ) -> tuple[Value, Value, Value]:
-        values = in_compute_type(x)
-        channels = normalize_axis(axis, x.ndim)
-        others = tuple([i for i in range(x.ndim) if i != channels])
-        mean = ops.mean(values, axis=others, keepdims=True)
-        deviation = values - mean
-        variance = ops.mean(deviation * deviation, axis=others, keepdims=True)
-        normal = deviation * ops.rsqrt(variance + eps)
-        result = _affine(normal, _along(axis, x, weight), _along(axis, x, bias)).astype(x.element_type)
-        vectors = [ops.reshape(v, shape=(x.shape[channels],)).astype(x.element_type) for v in (mean, variance)]
-        return result, vectors[0], vectors[1]
-
-
-@tensor_op
-class BatchNormUpdateOp(CompositeOp):
-    """`batch_norm_training` with running statistics, which follow those of the batch; returns the result and both.
-
-    Each new one is (1 - `momentum`) times the running one plus `momentum` times the batch's, whose variance has divisor
-    count - `ddof`. The defaults are PyTorch's; ONNX has `ddof` 0 and calls 1 - `momentum` the momentum.
-
-    >>> x = np.array([[1.0, 10.0], [3.0, 30.0]])
-    >>> tenon.batch_norm_update(x, np.zeros(2), np.ones(2))
-    """
-
-    name = "tenon.batch_norm_update"
-    x = operand_def(FLOAT_TENSOR)
-    running_mean = operand_def(FLOAT_TENSOR)
-    running_variance = operand_def(FLOAT_TENSOR)
-    weight = opt_operand_def(FLOAT_TENSOR)
-    bias = opt_operand_def(FLOAT_TENSOR)
-    axis = setting(int, default=1)
-    eps = setting(float, default=1e-5)
-    momentum = setting(float, default=0.1)
-    ddof = setting(int, default=1)
-    result = result_def(FLOAT_TENSOR)
-    mean = result_def(FLOAT_TENSOR)
-    variance = result_def(FLOAT_TENSOR)
-
-    @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        _check_channels(operands, ("running_mean", "running_variance", "weight", "bias"), settings["axis"])
-        return operands[:3]
-
-    @staticmethod
-    def decompose(
-        x: Value,
-        running_mean: Value,
-        running_variance: Value,
-        weight: Value | None,
-        bias: Value | None,
-        *,
-        axis: int,
-        eps: float,
-        momentum: float,
-        ddof: int,
-    ) -> tuple[Value, Value, Value]:
-        values = in_compute_type(x)
-        result, mean, variance = ops.batch_norm_training(values, weight, bias, axis=axis, eps=eps)
-        channels = normalize_axis(axis, x.ndim)
-        count = reduced_count(x, tuple([i for i in range(x.ndim) if i != channels]))
-        left = ops.maximum(count - ddof, 1) if isinstance(count, Value) else max(count - ddof, 1)
-        variance = variance * (count / left)
-        followed = [
-            ((1.0 - momentum) * in_compute_type(running) + momentum * batch).astype(x.element_type)
-            for running, batch in ((running_mean, mean), (running_variance, variance))
-        ]
-        return result.astype(x.element_type), followed[0], followed[1]
 
 
 class GroupedNormOp(CompositeOp):
@@ -393,7 +258,7 @@ class GroupedNormOp(CompositeOp):
         shape = shape_of(operands[0])
         if shape is not None and len(shape) < 2:
             raise InferenceError(f"x has shape {show(shape)} where (n, channels, ...) is needed")
-        count = _check_channels(operands, ("weight", "bias"), 1)
+        count = check_channels(operands, ("weight", "bias"), 1)
         groups = settings.get("groups", 1)
         if groups < 1 or (count is not None and count >= 0 and count % groups):
             raise InferenceError(f"x has {count} channels, which {groups} groups do not divide")
@@ -407,7 +272,7 @@ def _normalized_in_groups(
     values = in_compute_type(x)
     grouped = ops.reshape(values, shape=(x.shape[0], groups, size))
     normal = ops.reshape(_centred(grouped, (2,), eps)[0], shape=x.shape)
-    return _affine(normal, _along(1, x, weight), _along(1, x, bias)).astype(x.element_type)
+    return affine(normal, along(1, x, weight), along(1, x, bias)).astype(x.element_type)
 
 
 @tensor_op
