@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from launching import launch
 from loop_kernels import RandomGeneric, RandomGroup, interpret, parse, random_generics, random_groups, to_loops
+from xdsl.context import Context
 from xdsl.dialects import linalg, math, memref, scf, vector
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -483,11 +484,13 @@ class TestCompiled:
     @pytest.mark.parametrize("vector_bits", [0, 512])
     def test_kernels_compiled_together(self, vector_bits: int) -> None:
         from tenon.lowering.llvm.emit_llvm import emit_llvm
+        from tenon.lowering.math.legalize_arith import LegalizeArithPass
         from tenon.runtime.cpu.compile import compile_object
         from tenon.runtime.cpu.program import load_program
 
         names = [name for name in CASES if name != "empty"]
         module = to_loops(parse("".join(KERNELS) + self.main(names)), vector_bits)
+        LegalizeArithPass().apply(Context(), module)
         code = load_program([compile_object(emit_llvm(module), optimization=1)])
         inputs = [array for name in names for array in CASES[name][0]]
         expected = [array for name in names for array in CASES[name][1]]

@@ -22,11 +22,10 @@ import tenon
 from tenon import InferenceError
 from tenon.dialects.types.types import FLOATS, INTEGERS, f32, i1, numpy_dtype, tensor_type
 from tenon.lowering.cuda.emit_cuda import emit_cuda
-from tenon.lowering.cuda.map_to_grid import MapToGridPass
 from tenon.lowering.llvm.emit_llvm import emit_llvm
 from tenon.runtime.executables import executable
 from tenon.runtime.knobs import knobs
-from tenon.runtime.lower import new_context
+from tenon.runtime.lower import map_to_grid, new_context
 
 ROOT = Path(__file__).parents[2]
 NARROW = "f8E4M3FN, f8E4M3FNUZ, f8E5M2, f8E5M2FNUZ, f8E8M0FNU, f4E2M1FN, i4, ui4, i2, ui2"
@@ -410,8 +409,7 @@ def test_more_elements_than_32_bits_count_on_the_cpu() -> None:
 
 def test_more_elements_than_32_bits_count_on_a_gpu() -> None:
     module = tenon.jit(leaky, device="cuda").lower(tenon.ShapeDtype((MANY,), "f32")).module
-    MapToGridPass().apply(new_context(), module)
-    source = emit_cuda(module)
+    source = emit_cuda(map_to_grid(module))
     kernel = source[source.index('extern "C" __global__') :]
     assert f"{MANY}ll" in kernel
     assert "long long" in kernel
