@@ -132,11 +132,12 @@ class KernelWriter:
             raise self.error(f"{element} has no type in CUDA C++")
         return name
 
-    def number(self, op: Operation, element: Attribute) -> str:
-        """The C type of what `op` computes with or gives, which C has numbers of."""
-        if isinstance(element, Float16Type | BFloat16Type):
-            raise self.error(f"{op.name} on {element} has no CUDA C++ form before legalize-arith")
-        return self.type(element)
+    def number_type(self, op: Operation) -> str:
+        """The C type of the result of a conversion between types that C has numbers of."""
+        source, target = op.operands[0].type, op.results[0].type
+        if isinstance(source, Float16Type | BFloat16Type) or isinstance(target, Float16Type | BFloat16Type):
+            raise self.error(f"{op.name} from {source} to {target} has no CUDA C++ form before legalize-arith")
+        return self.type(target)
 
     def memory_type(self, element: Attribute) -> str:
         if (name := memory_type(element)) is None:
@@ -270,25 +271,22 @@ def emit_select(writer: KernelWriter, op: arith.SelectOp) -> None:
 def emit_convert_float(writer: KernelWriter, op: Operation) -> None:
     source, target = op.operands[0].type, op.results[0].type
     expression = TO_FLOAT.get(type(source)) or FROM_FLOAT.get(type(target))
-    if expression is None:
-        emit_cast(writer, op)
-    elif Float32Type() not in (source, target):
-        raise writer.error(f"{op.name} from {source} to {target} has no CUDA C++ form before legalize-arith")
-    else:
+    if expression is not None and Float32Type() in (source, target):
         writer.declare(op.results[0], expression.format(writer.names[op.operands[0]]))
+    else:
+        emit_cast(writer, op)
 
 
 def emit_cast(writer: KernelWriter, op: Operation) -> None:
     """A conversion from signed numbers. True is -1."""
     sign = "-(int)" if op.operands[0].type == BIT else ""
-    writer.declare(op.results[0], f"({writer.number(op, op.results[0].type)}){sign}{writer.names[op.operands[0]]}")
+    writer.declare(op.results[0], f"({writer.number_type(op)}){sign}{writer.names[op.operands[0]]}")
 
 
 def emit_cast_unsigned(writer: KernelWriter, op: Operation) -> None:
     """A conversion from unsigned integers."""
     source = same_width_unsigned(op.operands[0].type)
-    number = f"({source}){writer.names[op.operands[0]]}"
-    writer.declare(op.results[0], f"({writer.number(op, op.results[0].type)}){number}")
+    writer.declare(op.results[0], f"({writer.number_type(op)})({source}){writer.names[op.operands[0]]}")
 
 
 def emit_truncate_integer(writer: KernelWriter, op: arith.TruncIOp) -> None:
@@ -298,9 +296,9 @@ def emit_truncate_integer(writer: KernelWriter, op: arith.TruncIOp) -> None:
 
 
 def emit_to_unsigned(writer: KernelWriter, op: arith.FPToUIOp) -> None:
-    writer.number(op, op.input.type)
-    target, number = op.result.type, writer.names[op.input]
-    writer.declare(op.result, f"({writer.type(target)})({same_width_unsigned(target)}){number}")
+    """A conversion to unsigned integers."""
+    unsigned = same_width_unsigned(op.result.type)
+    writer.declare(op.result, f"({writer.number_type(op)})({unsigned}){writer.names[op.input]}")
 
 
 def emit_bitcast(writer: KernelWriter, op: arith.BitcastOp) -> None:

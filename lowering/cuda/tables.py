@@ -150,7 +150,7 @@ FLOAT_COMPARISONS = (
     "true",
 )
 
-# Low half, then high half (or carry), of ops with two results.
+# Low half, then high half.
 PAIR_EXPRESSIONS: dict[type[Operation], tuple[str, str]] = {
     arith.MulUIExtendedOp: ("({T})(({U}){0} * ({U}){1})", "({T})tn_mulhi_unsigned<{W}>({0}, {1})"),
     arith.MulSIExtendedOp: ("({T})(({U}){0} * ({U}){1})", "tn_mulhi_signed<{T}>({0}, {1})"),

@@ -1,7 +1,7 @@
 """`FunctionWriter`: the body of one LLVM function as text, its values, blocks and stack slots.
 
-The handlers in `arith`, `math`, `memory`, `vector` and `control` write through it: each
-takes the writer and one operation, and is found by the operation's name.
+The handlers in `arith`, `math`, `memory`, `vector` and `control` write through it: each takes the writer and one
+operation, and is found by the operation's name.
 """
 
 from __future__ import annotations

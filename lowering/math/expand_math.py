@@ -1,10 +1,10 @@
 """Replace elementary functions by inline arithmetic.
 
 Before: loop-stage IR with `math` operations, and `arith.remf`, on scalars and vectors.
-After: `math` functions of f32 and f64, and `fpowi` in any type, are `arith` and `math` operations that
-hardware has; scalars and vectors go through the same formula, so they give the same bits. `math` on f16 and bf16 is
-done in f32. Calls of the C library's functions are left for numbers that no formula is for, where there are such:
-sines, cosines and tangents of large angles, and powers in f64 of numbers that are not normal, or whose results are not.
+After: `math` functions of f32 and f64, and `fpowi` in any type, are `arith` and `math` operations that hardware has;
+scalars and vectors go through the same formula, so they give the same bits. `math` on f16 and bf16 is done in f32.
+Calls of the C library's functions are left for numbers that no formula is for, where there are such: sines, cosines and
+tangents of large angles, and powers in f64 of numbers that are not normal, or whose results are not.
 
 Formulas in f32 are within 2.7 units in the last place, in f64 within 2.5. The functions in the option `exact`, by their
 names in `math`, are computed in f64 and rounded once in place of f32, which takes two to four times as long; in f64

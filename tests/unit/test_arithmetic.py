@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import ml_dtypes
@@ -276,6 +277,8 @@ EXPANDED = {"math.fpowi", "scalar.scaleb"}
 
 def test_tables_have_the_same_ops() -> None:
     """What the interpreter runs, the texts have, unless it is gone by then; and all of it is tried above."""
+    for dialect in ("arith", "math", "scalar"):
+        import_module(f"tenon.dialects.interpreter.{dialect}")
     tried = {op for element in DTYPES for use in uses(element) for op in use.ops}
     known = {
         "interpreter": {op.name for op in interpreter._registered},
