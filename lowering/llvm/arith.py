@@ -165,4 +165,4 @@ def _truncate_float(writer: FunctionWriter, op: Operation) -> None:
         writer.define(op.results[0], f"fptrunc {source.text} {value} to {target.text}")
 
 
-ARITH_HANDLERS |= dict.fromkeys(INSTRUCTIONS, _instruction) | dict.fromkeys(CONVERSIONS, _convert)
+ARITH_HANDLERS.update(dict.fromkeys(INSTRUCTIONS, _instruction) | dict.fromkeys(CONVERSIONS, _convert))

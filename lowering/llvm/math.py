@@ -27,7 +27,8 @@ def _intrinsic(writer: FunctionWriter, op: Operation) -> None:
 
 def _reciprocal_square_root(writer: FunctionWriter, op: Operation) -> None:
     kind, flags = full_type(writer, op, op.operands[0]), fastmath_flags(op)
-    root = writer.call_intrinsic(f"sqrt.{kind.suffix}", kind, [(kind, *writer.operands(op))], flags)
+    (value,) = writer.operands(op)
+    root = writer.call_intrinsic(f"sqrt.{kind.suffix}", kind, [(kind, value)], flags)
     writer.define(op.results[0], f"fdiv {flags}{kind.text} {kind.constant(1.0)}, {root}")
 
 
