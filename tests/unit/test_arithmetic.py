@@ -158,7 +158,7 @@ def conversions(element: str) -> list[Use]:
     for name, (_, _, convert) in CONVERSIONS.items():
         for target in DTYPES:
             if converts(name, element, target):
-                values = [convert(a, a if element in FLOATS else a % (1 << width), target) for a in numbers]
+                values = [convert(a, int(a) % (1 << width) if element in INTEGERS else 0, target) for a in numbers]
                 found.append(Use(f"{name} %x : T to D", (target,), (np.resize(wrapped(values, target), size),)))
     return found
 
