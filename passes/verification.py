@@ -110,7 +110,8 @@ _PLACE = 4
 def _describe(op: Operation) -> _Description:
     """What tells whether `op` has changed: the first `_PLACE` entries say where it stands and the values that it takes,
     the rest is what its own `verify()` looks at."""
-    operands, properties, attributes = op.operands, op.properties, op.attributes
+    # `op.operands` is a view, in which a later operand would seem to have always been.
+    operands, properties, attributes = tuple(op.operands), op.properties, op.attributes
     description = (
         *(op.parent, op.prev_op, op.next_op is None, operands),
         *(len(operands), len(op.results), len(properties)),

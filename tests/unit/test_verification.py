@@ -43,6 +43,12 @@ def use_before_definition(module: ModuleOp) -> None:
     add.parent_block().insert_op_after(constant, add)  # pyright: ignore[reportOptionalMemberAccess]
 
 
+def other_operand(module: ModuleOp) -> None:
+    """An operand of the same type takes the place of the one before."""
+    _, add, _, last, _ = ops_of(module)
+    add.operands[1] = last.results[0]
+
+
 def other_type(module: ModuleOp) -> None:
     _, add, *_ = ops_of(module)
     Rewriter.replace_value_with_new_type(add.results[0], tensor_type((4,), f64))
@@ -81,6 +87,7 @@ def unknown_name(module: ModuleOp) -> None:
 
 FAULTS = {
     use_before_definition: r"tenon\.add: operand 1 \(%c\) is used before its definition by tenon\.constant",
+    other_operand: r"tenon\.add: operand 1 \(%w\) is used before its definition by tenon\.add",
     other_type: r"tenon\.add: .*f64",
     other_setting: r"tenon\.sum: ",
     erased_operand: r"func\.func: Operation using value defined out of its IsolatedFromAbove parent: AddOp\(%y",
