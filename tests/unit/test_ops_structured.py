@@ -1,15 +1,17 @@
-"""Every sample as IR: it verifies, reads back as printed, means what the oracle says, and upstream accepts it."""
+"""Every sample as IR: it verifies, reads back as printed and means what the oracle says.
+
+`test_upstream.py` reads later stages back, and has upstream read them.
+"""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
+from collections.abc import Sequence
 from functools import cache
 from io import StringIO
 from typing import Any
 
 import pytest
-from samples import SAMPLES, Sample
+from samples import SAMPLES, Sample, samples_of
 from xdsl.context import Context
 from xdsl.dialects import arith, func, linalg, math, scf, tensor
 from xdsl.dialects.builtin import Builtin, ModuleOp
@@ -64,18 +66,12 @@ def printed(module: ModuleOp, generic: bool = False) -> str:
     return stream.getvalue()
 
 
-@cache
-def all_structured() -> ModuleOp:
-    """Every sample in structured form, as one module."""
-    module = ModuleOp([structured(sample, f"f{i}") for i, sample in enumerate(SAMPLES)])
-    signedness.erase(module)
-    module.verify()
-    return module
+FEW = [sample for name in registry() if name.startswith("tenon.") for sample in samples_of(name, 4)]
 
 
-@pytest.mark.parametrize("generic", [False, True], ids=["custom", "generic"])
-def test_tensor_ir_reads_back_as_it_was_printed(generic: bool) -> None:
-    module = ModuleOp([traced(sample, f"f{i}") for i, sample in enumerate(SAMPLES)])
+@pytest.mark.parametrize(("generic", "samples"), [(False, SAMPLES), (True, FEW)], ids=["custom", "generic"])
+def test_tensor_ir_reads_back_as_it_was_printed(generic: bool, samples: Sequence[Sample]) -> None:
+    module = ModuleOp([traced(sample, f"f{i}") for i, sample in enumerate(samples)])
     module.verify()
     text = printed(module, generic)
     again = Parser(context(), text).parse_module()
@@ -85,25 +81,11 @@ def test_tensor_ir_reads_back_as_it_was_printed(generic: bool) -> None:
     assert generic or again.is_structurally_equivalent(module)
 
 
-def test_structured_ir_reads_back_as_it_was_printed() -> None:
-    text = printed(all_structured())
-    again = Parser(context(), text).parse_module()
-    again.verify()
-    assert printed(again) == text
-
-
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)
 def test_structured_ir_means_what_the_oracle_says(sample: Sample) -> None:
     module = ModuleOp([structured(sample)])
     signedness.erase(module)
     sample.check(Interpreter().run(module, "main", sample.arrays))
-
-
-@pytest.mark.skipif(shutil.which("mlir-opt-22") is None, reason="mlir-opt-22 is not installed")
-def test_upstream_accepts_structured_ir() -> None:
-    text = printed(all_structured())
-    result = subprocess.run(["mlir-opt-22"], input=text, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr[:4000]
 
 
 def blurred(type_: Attribute, rank_is_known: bool) -> Attribute:
