@@ -2,7 +2,7 @@
 modules import each other in a circle, the rooms of a folder import each other in the order that its `__init__.py`
 states, and rooms, files and functions are of a size that can be read.
 
-The sources are read, not imported: what an import inside a function, one for types alone or a loader string would do
+The sources are read, not run: what an import inside a function, one for types alone or a loader string would do
 counts as well.
 """
 
@@ -15,6 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+
+from tenon.lowering.pipeline import PASSES as LOWERING_PASSES
+from tenon.passes.pipeline import PASSES as TENSOR_PASSES
 
 pytestmark = pytest.mark.quick
 
@@ -414,3 +417,17 @@ def test_what_counts_as_an_import(layer: str, source: str, forbidden: str | None
 )
 def test_what_counts_as_naming_an_op(source: str, names_an_op: bool) -> None:
     assert bool(named_ops(ast.parse(source), {"AddOp"}, {"tenon.add"})) is names_an_op
+
+
+def test_make_finds_the_tests_of_each_pass() -> None:
+    """`make pass NAME=...` greps for them: by the text that runs a pass, and by the module that defines it."""
+    recipe = (ROOT / "Makefile").read_text().partition("\npass:")[2]
+    runs, imports = (pattern.replace("$$", "$") for pattern in re.findall(r"grep -rlE '(.*?)'", recipe))
+    texts = [path.read_text() for path in (ROOT / "tests" / "lit").rglob("*.mlir")]
+    for name, load in (TENSOR_PASSES | LOWERING_PASSES).items():
+        found = re.compile(runs.replace("$(NAME)", name), re.MULTILINE)
+        assert any(map(found.search, texts)), name
+        imported = re.compile(imports.replace("$(subst -,_,$(NAME))", name.replace("-", "_")), re.MULTILINE)
+        module = load().__module__
+        named_like_it = module.rpartition(".")[2] == name.replace("-", "_")
+        assert bool(imported.search(f"from {module} import Pass")) == named_like_it, name
