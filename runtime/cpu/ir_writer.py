@@ -13,7 +13,7 @@ A body runs when the text of the module is asked for, and what it does to values
 of the stack, which LLVM turns into registers. What does not fit (types, fields, code behind a jump) raises meanwhile.
 
 The IR builder of llvmlite has no loops, no variables and no fields by name: what would add them is as long as this, and
-to build a module with it takes twice as long, besides its import.
+to build a module with it takes four times as long, besides its import.
 """
 
 from __future__ import annotations
