@@ -52,10 +52,7 @@ class SoftsignOp(UnaryOp):
     """
 
     name = "tenon.softsign"
-
-    @staticmethod
-    def scalar(x: Value) -> Value:
-        return x / (1.0 + abs(x))
+    scalar = staticmethod(lambda x: x / (1.0 + abs(x)))
 
     vjp = staticmethod(lambda g, out, x: g / ops.square(1.0 + abs(x)))
 
@@ -90,10 +87,7 @@ class SiluOp(UnaryOp):
     name = "tenon.silu"
     alpha = setting(float, default=1.0)
     ALIASES: ClassVar[tuple[str, ...]] = ("swish",)
-
-    @staticmethod
-    def scalar(x: Value, *, alpha: float) -> Value:
-        return x * ops.sigmoid(x if alpha == 1.0 else alpha * x)
+    scalar = staticmethod(lambda x, *, alpha: x * ops.sigmoid(x if alpha == 1.0 else alpha * x))
 
 
 @tensor_op
@@ -124,10 +118,7 @@ class LogSigmoidOp(UnaryOp):
 
     name = "tenon.log_sigmoid"
     ALIASES: ClassVar[tuple[str, ...]] = ("logsigmoid",)
-
-    @staticmethod
-    def scalar(x: Value) -> Value:
-        return -ops.softplus(-x)
+    scalar = staticmethod(lambda x: -ops.softplus(-x))
 
 
 @tensor_op
@@ -138,10 +129,7 @@ class MishOp(UnaryOp):
     """
 
     name = "tenon.mish"
-
-    @staticmethod
-    def scalar(x: Value) -> Value:
-        return x * ops.tanh(ops.softplus(x))
+    scalar = staticmethod(lambda x: x * ops.tanh(ops.softplus(x)))
 
 
 @tensor_op
@@ -156,10 +144,7 @@ class EluOp(UnaryOp):
 
     name = "tenon.elu"
     alpha = setting(float, default=1.0)
-
-    @staticmethod
-    def scalar(x: Value, *, alpha: float) -> Value:
-        return ops.select(x > 0.0, x, alpha * ops.expm1(_not_positive(x)))
+    scalar = staticmethod(lambda x, *, alpha: ops.select(x > 0.0, x, alpha * ops.expm1(_not_positive(x))))
 
 
 @tensor_op
@@ -179,9 +164,7 @@ class CeluOp(UnaryOp):
         if settings["alpha"] == 0.0:
             raise InferenceError("alpha is 0 where another number is needed")
 
-    @staticmethod
-    def scalar(x: Value, *, alpha: float) -> Value:
-        return ops.select(x > 0.0, x, alpha * ops.expm1(_not_positive(x) / alpha))
+    scalar = staticmethod(lambda x, *, alpha: ops.select(x > 0.0, x, alpha * ops.expm1(_not_positive(x) / alpha)))
 
 
 @tensor_op

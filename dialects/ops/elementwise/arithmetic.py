@@ -304,10 +304,7 @@ class SquareOp(NumericUnaryOp):
     """
 
     name = "tenon.square"
-
-    @staticmethod
-    def scalar(x: Value) -> Value:
-        return x * x
+    scalar = staticmethod(lambda x: x * x)
 
 
 @tensor_op
@@ -318,10 +315,7 @@ class ReciprocalOp(UnaryOp):
     """
 
     name = "tenon.reciprocal"
-
-    @staticmethod
-    def scalar(x: Value) -> Value:
-        return 1.0 / x
+    scalar = staticmethod(lambda x: 1.0 / x)
 
 
 @tensor_op

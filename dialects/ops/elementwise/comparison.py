@@ -148,10 +148,7 @@ class IsNanOp(TruthOp):
     name = "tenon.isnan"
     x = operand_def(FLOAT_TENSOR)
     result = result_def(BOOL_TENSOR)
-
-    @staticmethod
-    def scalar(x: Value) -> Value:
-        return emit_scalar(_compare_floats("uno"), x, x)
+    scalar = staticmethod(lambda x: emit_scalar(_compare_floats("uno"), x, x))
 
 
 @tensor_op
@@ -188,10 +185,7 @@ class IsFiniteOp(TruthOp):
     name = "tenon.isfinite"
     x = operand_def(FLOAT_TENSOR)
     result = result_def(BOOL_TENSOR)
-
-    @staticmethod
-    def scalar(x: Value) -> Value:
-        return abs(x) < inf
+    scalar = staticmethod(lambda x: abs(x) < inf)
 
 
 class LogicalOp(ElementwiseOp):
@@ -226,10 +220,7 @@ class LogicalAndOp(LogicalPairOp):
     """
 
     name = "tenon.logical_and"
-
-    @staticmethod
-    def scalar(x: Value, y: Value) -> Value:
-        return _truth(x) & _truth(y)
+    scalar = staticmethod(lambda x, y: _truth(x) & _truth(y))
 
 
 @tensor_op
@@ -240,10 +231,7 @@ class LogicalOrOp(LogicalPairOp):
     """
 
     name = "tenon.logical_or"
-
-    @staticmethod
-    def scalar(x: Value, y: Value) -> Value:
-        return _truth(x) | _truth(y)
+    scalar = staticmethod(lambda x, y: _truth(x) | _truth(y))
 
 
 @tensor_op
@@ -254,10 +242,7 @@ class LogicalXorOp(LogicalPairOp):
     """
 
     name = "tenon.logical_xor"
-
-    @staticmethod
-    def scalar(x: Value, y: Value) -> Value:
-        return _truth(x) ^ _truth(y)
+    scalar = staticmethod(lambda x, y: _truth(x) ^ _truth(y))
 
 
 @tensor_op
@@ -271,10 +256,7 @@ class LogicalNotOp(LogicalOp):
     name = "tenon.logical_not"
     x = operand_def(ANY_TENSOR)
     result = result_def(BOOL_TENSOR)
-
-    @staticmethod
-    def scalar(x: Value) -> Value:
-        return ~_truth(x)
+    scalar = staticmethod(lambda x: ~_truth(x))
 
 
 class BitwiseOp(PrimitiveOp):

@@ -109,9 +109,7 @@ class CastOp(ElementwiseOp):
     def result_element(cls, *elements: Attribute | None, **settings: Any) -> Attribute:
         return settings["dtype"]
 
-    @staticmethod
-    def scalar(x: Value, *, dtype: Attribute) -> Value:
-        return convert(x, dtype)
+    scalar = staticmethod(lambda x, *, dtype: convert(x, dtype))
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         return [converted(operands[0], element_of(self.results[0].type))]

@@ -75,10 +75,7 @@ class LogaddexpOp(LogAddOp):
 
     name = "tenon.logaddexp"
     BASE: ClassVar[float] = numbers.e
-
-    @staticmethod
-    def scalar(x: Value, y: Value) -> Value:
-        return ops.maximum(x, y) + ops.log1p(ops.exp(-_distance(x, y)))
+    scalar = staticmethod(lambda x, y: ops.maximum(x, y) + ops.log1p(ops.exp(-_distance(x, y))))
 
 
 @tensor_op
@@ -104,10 +101,7 @@ class XlogyOp(BinaryOp):
     """
 
     name = "tenon.xlogy"
-
-    @staticmethod
-    def scalar(x: Value, y: Value) -> Value:
-        return ops.select((x == 0.0) & (y == y), 0.0, x * ops.log(y))
+    scalar = staticmethod(lambda x, y: ops.select((x == 0.0) & (y == y), 0.0, x * ops.log(y)))
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:
@@ -123,10 +117,7 @@ class Xlog1pyOp(BinaryOp):
     """
 
     name = "tenon.xlog1py"
-
-    @staticmethod
-    def scalar(x: Value, y: Value) -> Value:
-        return ops.select((x == 0.0) & (y == y), 0.0, x * ops.log1p(y))
+    scalar = staticmethod(lambda x, y: ops.select((x == 0.0) & (y == y), 0.0, x * ops.log1p(y)))
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Any, ...]:

@@ -21,10 +21,7 @@ class ReluOp(UnaryOp):
     """
 
     name = "tenon.relu"
-
-    @staticmethod
-    def scalar(x: Value) -> Value:
-        return ops.maximum(x, 0.0)
+    scalar = staticmethod(lambda x: ops.maximum(x, 0.0))
 
     vjp = staticmethod(lambda g, out, x: ops.select(x > 0.0, g, 0.0))
 
@@ -40,10 +37,7 @@ class LeakyReluOp(UnaryOp):
 
     name = "tenon.leaky_relu"
     negative_slope = setting(float, default=0.01)
-
-    @staticmethod
-    def scalar(x: Value, *, negative_slope: float) -> Value:
-        return ops.select(x > 0.0, x, negative_slope * x)
+    scalar = staticmethod(lambda x, *, negative_slope: ops.select(x > 0.0, x, negative_slope * x))
 
 
 @tensor_op
@@ -57,10 +51,7 @@ class HardtanhOp(UnaryOp):
     name = "tenon.hardtanh"
     min_val = setting(float, default=-1.0)
     max_val = setting(float, default=1.0)
-
-    @staticmethod
-    def scalar(x: Value, *, min_val: float, max_val: float) -> Value:
-        return ops.minimum(ops.maximum(x, min_val), max_val)
+    scalar = staticmethod(lambda x, *, min_val, max_val: ops.minimum(ops.maximum(x, min_val), max_val))
 
     vjp = staticmethod(lambda g, out, x, *, min_val, max_val: ops.select((x > min_val) & (x < max_val), g, 0.0))
 
@@ -73,10 +64,7 @@ class Relu6Op(UnaryOp):
     """
 
     name = "tenon.relu6"
-
-    @staticmethod
-    def scalar(x: Value) -> Value:
-        return ops.hardtanh(x, min_val=0.0, max_val=6.0)
+    scalar = staticmethod(lambda x: ops.hardtanh(x, min_val=0.0, max_val=6.0))
 
 
 @tensor_op
@@ -93,10 +81,7 @@ class PreluOp(ElementwiseOp):
     x = operand_def(FLOAT_TENSOR)
     slope = operand_def(FLOAT_TENSOR)
     result = result_def(FLOAT_TENSOR)
-
-    @staticmethod
-    def scalar(x: Value, slope: Value) -> Value:
-        return ops.select(x > 0.0, x, slope * x)
+    scalar = staticmethod(lambda x, slope: ops.select(x > 0.0, x, slope * x))
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, slope: Value) -> tuple[Any, ...]:
@@ -117,10 +102,7 @@ class ThresholdedReluOp(UnaryOp):
     name = "tenon.thresholded_relu"
     alpha = setting(float, default=1.0)
     value = setting(float, default=0.0)
-
-    @staticmethod
-    def scalar(x: Value, *, alpha: float, value: float) -> Value:
-        return ops.select(x <= alpha, value, x)
+    scalar = staticmethod(lambda x, *, alpha, value: ops.select(x <= alpha, value, x))
 
 
 @tensor_op
@@ -156,10 +138,7 @@ class HardshrinkOp(ThresholdOp):
     """
 
     name = "tenon.hardshrink"
-
-    @staticmethod
-    def scalar(x: Value, *, lambd: float) -> Value:
-        return ops.shrink(x, lambd=lambd)
+    scalar = staticmethod(lambda x, *, lambd: ops.shrink(x, lambd=lambd))
 
 
 @tensor_op
@@ -170,10 +149,7 @@ class SoftshrinkOp(ThresholdOp):
     """
 
     name = "tenon.softshrink"
-
-    @staticmethod
-    def scalar(x: Value, *, lambd: float) -> Value:
-        return ops.shrink(x, lambd=lambd, bias=lambd)
+    scalar = staticmethod(lambda x, *, lambd: ops.shrink(x, lambd=lambd, bias=lambd))
 
 
 @tensor_op
@@ -189,10 +165,7 @@ class HardSigmoidOp(UnaryOp):
     alpha = setting(float, default=0.2)
     beta = setting(float, default=0.5)
     ALIASES: ClassVar[tuple[str, ...]] = ("hardsigmoid",)
-
-    @staticmethod
-    def scalar(x: Value, *, alpha: float, beta: float) -> Value:
-        return ops.hardtanh(alpha * x + beta, min_val=0.0, max_val=1.0)
+    scalar = staticmethod(lambda x, *, alpha, beta: ops.hardtanh(alpha * x + beta, min_val=0.0, max_val=1.0))
 
 
 @tensor_op
@@ -206,9 +179,6 @@ class HardSwishOp(UnaryOp):
 
     name = "tenon.hard_swish"
     ALIASES: ClassVar[tuple[str, ...]] = ("hardswish",)
-
-    @staticmethod
-    def scalar(x: Value) -> Value:
-        return x * (ops.hardtanh(x + 3.0, min_val=0.0, max_val=6.0) / 6.0)
+    scalar = staticmethod(lambda x: x * (ops.hardtanh(x + 3.0, min_val=0.0, max_val=6.0) / 6.0))
 
     vjp = staticmethod(lambda g, out, x: g * ops.select(x <= -3.0, 0.0, ops.select(x < 3.0, x / 3.0 + 0.5, 1.0)))

@@ -373,10 +373,7 @@ class DegreesToRadiansOp(AngleOp):
 
     name = "tenon.deg2rad"
     ALIASES: ClassVar[tuple[str, ...]] = ("radians",)
-
-    @staticmethod
-    def scalar(x: Value) -> Value:
-        return x * (numbers.pi / 180.0)
+    scalar = staticmethod(lambda x: x * (numbers.pi / 180.0))
 
 
 @tensor_op
@@ -388,10 +385,7 @@ class RadiansToDegreesOp(AngleOp):
 
     name = "tenon.rad2deg"
     ALIASES: ClassVar[tuple[str, ...]] = ("degrees",)
-
-    @staticmethod
-    def scalar(x: Value) -> Value:
-        return x * (180.0 / numbers.pi)
+    scalar = staticmethod(lambda x: x * (180.0 / numbers.pi))
 
 
 @tensor_op

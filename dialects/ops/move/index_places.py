@@ -97,3 +97,14 @@ def part_place(index: tuple[Value, ...], x: Reader, indices: Reader, batch_dims:
     sizes = x.shape[batch_dims : batch_dims + indices.shape[-1]]
     place = [counted_from_front(indices.read(*index[:leading], i), size) for i, size in enumerate(sizes)]
     return (*index[:batch_dims], *place, *index[leading:])
+
+
+def check_updates(shape: Shape, places: Shape, needed: Shape, updates: Shape) -> None:
+    """Raise unless the shape of `updates` is that `needed` by x of `shape` and indices of shape `places`."""
+    try:
+        refine(needed, updates)
+    except InferenceError:
+        raise InferenceError(
+            f"updates has shape {show(updates)} where {show(needed)} is needed, "
+            f"by x of shape {show(shape)} and indices of shape {show(places)}"
+        ) from None

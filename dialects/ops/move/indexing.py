@@ -20,6 +20,7 @@ from tenon.dialects.ops.move.index_places import (
     broadcast_apart_from,
     check_any,
     check_places,
+    check_updates,
     counted_from_front,
     indexed_sizes,
     is_inside,
@@ -27,7 +28,7 @@ from tenon.dialects.ops.move.index_places import (
     part_place,
     parts_shape,
 )
-from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis, refine, show
+from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis
 from tenon.dialects.types.types import (
     INTEGER_TENSOR,
     NUMERIC_TENSOR,
@@ -289,13 +290,7 @@ class ScatterAddOp(ScatterOp):
         if shape is not None and places is not None:
             axis = normalize_axis(settings["axis"], len(shape))
             needed = (*shape[:axis], *places, *shape[axis + 1 :])
-            try:
-                refine(needed, shape_of(updates))
-            except InferenceError:
-                raise InferenceError(
-                    f"updates has shape {show(shape_of(updates))} where {show(needed)} is needed, "
-                    f"by x of shape {show(shape)} and indices of shape {show(places)}"
-                ) from None
+            check_updates(shape, places, needed, shape_of(updates))
         return x
 
     @staticmethod

@@ -26,6 +26,7 @@ from tenon.dialects.families.linalg_builders import Reader
 from tenon.dialects.ops.move.index_places import (
     broadcast_apart_from,
     check_places,
+    check_updates,
     counted_from_front,
     indexed_sizes,
     is_inside,
@@ -70,13 +71,7 @@ class UpdatesOp(ScatterOp):
             )
         shape, places = shape_of(x), shape_of(indices)
         needed = cls.updates_shape(shape, places, **settings)
-        try:
-            refine(needed, shape_of(updates))
-        except InferenceError:
-            raise InferenceError(
-                f"updates has shape {show(shape_of(updates))} where {show(needed)} is needed, "
-                f"by x of shape {show(shape)} and indices of shape {show(places)}"
-            ) from None
+        check_updates(shape, places, needed, shape_of(updates))
         return tensor_type(shape, element_of(x))
 
     @staticmethod

@@ -130,8 +130,21 @@ class NllLossOp(ClassLossOp):
         return losses.astype(log_probabilities.element_type)
 
 
+class LogitsLossOp(ClassLossOp):
+    """A loss of logits, by the logarithm of their softmax."""
+
+    logits = operand_def(FLOAT_TENSOR)
+    labels = operand_def(INTEGER_TENSOR)
+    weight = opt_operand_def(FLOAT_TENSOR)
+    label_smoothing = setting(float, default=0.0)
+    axis = setting(int, default=-1)
+    ignore_index = setting(int, default=None)
+    reduction = setting(str, default="mean", choices=REDUCTIONS)
+    result = result_def(FLOAT_TENSOR)
+
+
 @tensor_op
-class CrossEntropyOp(ClassLossOp):
+class CrossEntropyOp(LogitsLossOp):
     """The mean over all samples of -log softmax(`logits`) at the class in `labels`, times its weight.
 
     `logits` has the classes along `axis`; `labels` (integers) has the shape of `logits` without that axis.
@@ -146,14 +159,6 @@ class CrossEntropyOp(ClassLossOp):
     """
 
     name = "tenon.cross_entropy"
-    logits = operand_def(FLOAT_TENSOR)
-    labels = operand_def(INTEGER_TENSOR)
-    weight = opt_operand_def(FLOAT_TENSOR)
-    label_smoothing = setting(float, default=0.0)
-    axis = setting(int, default=-1)
-    ignore_index = setting(int, default=None)
-    reduction = setting(str, default="mean", choices=REDUCTIONS)
-    result = result_def(FLOAT_TENSOR)
 
     @staticmethod
     def decompose(logits: Value, labels: Value, weight: Value | None, *, axis: int, **settings: Any) -> Value:
@@ -162,20 +167,13 @@ class CrossEntropyOp(ClassLossOp):
 
 
 @tensor_op
-class SoftmaxCrossEntropyOp(ClassLossOp):
+class SoftmaxCrossEntropyOp(LogitsLossOp):
     """`cross_entropy`, and log softmax(`logits`), from which it is computed; returns both.
 
     >>> tenon.softmax_cross_entropy(np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([0, 1]))
     """
 
     name = "tenon.softmax_cross_entropy"
-    logits = operand_def(FLOAT_TENSOR)
-    labels = operand_def(INTEGER_TENSOR)
-    weight = opt_operand_def(FLOAT_TENSOR)
-    label_smoothing = setting(float, default=0.0)
-    axis = setting(int, default=-1)
-    ignore_index = setting(int, default=None)
-    reduction = setting(str, default="mean", choices=REDUCTIONS)
     result = result_def(FLOAT_TENSOR)
     log_probabilities = result_def(FLOAT_TENSOR)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from xdsl.ir import Attribute
 from xdsl.irdl import operand_def, result_def
 
 from tenon.dialects.definition.settings import setting
@@ -20,8 +19,18 @@ from tenon.dialects.families.monoid import of_nothing
 from tenon.dialects.types.types import FLOAT_TENSOR, INTEGER_TENSOR, NUMERIC_TENSOR, is_float
 
 
+class RunningOp(CumulativeOp):
+    """A reduction of the elements up to each place, or of those before it."""
+
+    x = operand_def(NUMERIC_TENSOR)
+    axis = setting(int, default=0)
+    exclusive = setting(bool, default=False)
+    reverse = setting(bool, default=False)
+    result = result_def(NUMERIC_TENSOR)
+
+
 @tensor_op
-class CumsumOp(CumulativeOp):
+class CumsumOp(RunningOp):
     """The sums of the elements of `x` up to each place along `axis`. Integers keep their dtype and wrap; truth values
     are counted as i64. NumPy flattens by default; here `axis` is 0.
 
@@ -44,7 +53,7 @@ class CumsumOp(CumulativeOp):
 
 
 @tensor_op
-class CumprodOp(CumulativeOp):
+class CumprodOp(RunningOp):
     """The products of the elements of `x` up to each place along `axis`. Integers keep their dtype and wrap. NumPy
     flattens by default; here `axis` is 0.
 
@@ -88,7 +97,7 @@ class CumprodOp(CumulativeOp):
 
 
 @tensor_op
-class LogcumsumexpOp(CumulativeOp):
+class LogcumsumexpOp(RunningOp):
     """The logarithms of the sums of exp(`x`) up to each place along `axis`, without overflow.
 
     >>> tenon.logcumsumexp(np.array([0.0, 0.0, 1000.0]))
@@ -96,14 +105,8 @@ class LogcumsumexpOp(CumulativeOp):
 
     name = "tenon.logcumsumexp"
     x = operand_def(FLOAT_TENSOR)
-    axis = setting(int, default=0)
-    exclusive = setting(bool, default=False)
-    reverse = setting(bool, default=False)
     result = result_def(FLOAT_TENSOR)
-
-    @staticmethod
-    def initial(element: Attribute) -> float:
-        return -inf
+    initial = staticmethod(lambda element: -inf)
 
     @staticmethod
     def scalar(accumulator: Value, x: Value) -> Value:

@@ -79,10 +79,7 @@ class MseLossOp(DistanceLossOp):
     """
 
     name = "tenon.mse_loss"
-
-    @staticmethod
-    def losses(x: Value, target: Value) -> Value:
-        return ops.square(x - target)
+    losses = staticmethod(lambda x, target: ops.square(x - target))
 
 
 @tensor_op
@@ -94,10 +91,7 @@ class L1LossOp(DistanceLossOp):
     """
 
     name = "tenon.l1_loss"
-
-    @staticmethod
-    def losses(x: Value, target: Value) -> Value:
-        return abs(x - target)
+    losses = staticmethod(lambda x, target: abs(x - target))
 
 
 @tensor_op
@@ -151,10 +145,7 @@ class SoftMarginLossOp(DistanceLossOp):
     """
 
     name = "tenon.soft_margin_loss"
-
-    @staticmethod
-    def losses(x: Value, target: Value) -> Value:
-        return ops.softplus(-target * x)
+    losses = staticmethod(lambda x, target: ops.softplus(-target * x))
 
 
 @tensor_op
@@ -183,10 +174,7 @@ class HingeLossOp(DistanceLossOp):
     """
 
     name = "tenon.hinge_loss"
-
-    @staticmethod
-    def losses(x: Value, target: Value) -> Value:
-        return ops.clip(1.0 - target * x, low=0.0)
+    losses = staticmethod(lambda x, target: ops.clip(1.0 - target * x, low=0.0))
 
 
 @tensor_op
@@ -349,10 +337,7 @@ class MarginRankingLossOp(EmbeddingLossOp):
     """
 
     name = "tenon.margin_ranking_loss"
-
-    @staticmethod
-    def losses(x: Value, y: Value, target: Value, *, margin: float) -> Value:
-        return ops.clip(margin - target * (x - y), low=0.0)
+    losses = staticmethod(lambda x, y, target, *, margin: ops.clip(margin - target * (x - y), low=0.0))
 
 
 @tensor_op
