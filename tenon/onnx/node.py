@@ -180,6 +180,14 @@ class Node:
         """The numbers of a known operand of rank 0 or 1, or of a list; `None` where there is none."""
         return None if operand is None else [int(n) for n in self.known(operand, what).reshape(-1)]
 
+    def listed(self, operand: Operand | None, name: str, *, needed: bool = False) -> Any:
+        """The numbers of an input or, in opsets before it is one, of the attribute `name`; `None` where neither is
+        given, unless it is `needed`."""
+        given = self.attribute(name) if operand is None else self.integers(operand, name)
+        if needed and given is None:
+            raise OnnxError(f"{self.where}: {name!r} is missing, as an input and as an attribute")
+        return given
+
     def number(self, operand: Operand, what: str) -> Any:
         """The one number of a known operand, as a NumPy scalar; raises `OnnxError` where there are more, or none."""
         value = self.known(operand, what)

@@ -317,6 +317,7 @@ def test_errors_of_nodes_name_them() -> None:
         ([node("Neg", "x x", "y", "minus")], "small: Neg node 'minus': takes at most 1 inputs, got 2"),
         ([node("GRU", "x x x x x x x", "y", "gru")], "small: GRU node 'gru': takes at most 6 inputs, got 7"),
         ([node("Gather", "x", "y", "take")], "small: Gather node 'take': input 1 ('indices') is missing"),
+        ([node("Unsqueeze", "x", "y", "up")], "small: Unsqueeze node 'up': 'axes' is missing"),
         ([node("Neg", "x", "y z", "minus")], "small: Neg node 'minus': output 1 ('z') is not supported"),
     ):
         with pytest.raises(OnnxError) as caught:

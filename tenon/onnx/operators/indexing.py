@@ -45,14 +45,9 @@ _cumulative("CumSum", 11, "cumsum")
 _cumulative("CumProd", 26, "cumprod")
 
 
-@operator("TopK", since=1, until=9)
-def top_k_attribute(node: Node, x: Operand) -> Any:
-    return ops.top_k(x, k=node.required("k"), axis=node.attribute("axis", -1))
-
-
-@operator("TopK", since=10)
-def top_k(node: Node, x: Operand, k: Operand) -> Any:
-    count = int(node.number(k, "k"))
+@operator("TopK")
+def top_k(node: Node, x: Operand, k: Operand | None = None) -> Any:
+    count = node.required("k") if k is None else int(node.number(k, "k"))
     return ops.top_k(
         x,
         k=count,

@@ -17,21 +17,11 @@ Axes = tuple[int, ...]
 Combine = Callable[[Any, Axes, bool], Any]
 
 
-def _reduction(name: str, axes_are_input_since: int, combine: Combine) -> None:
-    """Register `name`, whose axes are an attribute before an opset and an input from then on."""
-
-    @operator(name, since=1, until=axes_are_input_since - 1)
-    def along_attribute(node: Node, x: Operand) -> Any:
-        axes = node.attribute("axes")
-        return combine(
-            x, normalize_axes(None if not axes else tuple(axes), x.ndim), bool(node.attribute("keepdims", 1))
-        )
-
-    @operator(name, since=axes_are_input_since)
-    def along_input(node: Node, x: Operand, axes: Operand | None = None) -> Any:
-        chosen = node.integers(axes, "axes")
-        if not chosen:
-            chosen = [] if node.attribute("noop_with_empty_axes", 0) else list(range(x.ndim))
+def _reduction(name: str, combine: Combine) -> None:
+    @operator(name)
+    def along(node: Node, x: Operand, axes: Operand | None = None) -> Any:
+        """Along all axes where none is named, or along none with `noop_with_empty_axes`."""
+        chosen = node.listed(axes, "axes") or (() if node.attribute("noop_with_empty_axes", 0) else range(x.ndim))
         return combine(x, normalize_axes(tuple(chosen), x.ndim), bool(node.attribute("keepdims", 1)))
 
 
@@ -77,16 +67,16 @@ def _in_floats(function: Callable[[Any, Axes, bool], Any]) -> Combine:
     return combine
 
 
-_reduction("ReduceSum", 13, _sum)
-_reduction("ReduceMean", 18, _mean)
-_reduction("ReduceMax", 18, _extreme("max"))
-_reduction("ReduceMin", 18, _extreme("min"))
-_reduction("ReduceProd", 18, lambda x, axis, keepdims: of_dtype(ops.prod(x, axis=axis, keepdims=keepdims), x.dtype))
-_reduction("ReduceL1", 18, lambda x, axis, keepdims: _sum(ops.abs(x), axis, keepdims))
-_reduction("ReduceSumSquare", 18, lambda x, axis, keepdims: ops.sum_square(x, axis=axis, keepdims=keepdims))
-_reduction("ReduceL2", 18, _in_floats(lambda x, axis, keepdims: ops.norm(x, p=2.0, axis=axis, keepdims=keepdims)))
-_reduction("ReduceLogSum", 18, _in_floats(lambda x, axis, keepdims: ops.log_sum(x, axis=axis, keepdims=keepdims)))
-_reduction("ReduceLogSumExp", 18, _in_floats(lambda x, axis, keepdims: ops.logsumexp(x, axis=axis, keepdims=keepdims)))
+_reduction("ReduceSum", _sum)
+_reduction("ReduceMean", _mean)
+_reduction("ReduceMax", _extreme("max"))
+_reduction("ReduceMin", _extreme("min"))
+_reduction("ReduceProd", lambda x, axis, keepdims: of_dtype(ops.prod(x, axis=axis, keepdims=keepdims), x.dtype))
+_reduction("ReduceL1", lambda x, axis, keepdims: _sum(ops.abs(x), axis, keepdims))
+_reduction("ReduceSumSquare", lambda x, axis, keepdims: ops.sum_square(x, axis=axis, keepdims=keepdims))
+_reduction("ReduceL2", _in_floats(lambda x, axis, keepdims: ops.norm(x, p=2.0, axis=axis, keepdims=keepdims)))
+_reduction("ReduceLogSum", _in_floats(lambda x, axis, keepdims: ops.log_sum(x, axis=axis, keepdims=keepdims)))
+_reduction("ReduceLogSumExp", _in_floats(lambda x, axis, keepdims: ops.logsumexp(x, axis=axis, keepdims=keepdims)))
 
 
 def _place(name: str, function: str) -> None:

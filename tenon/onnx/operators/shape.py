@@ -64,26 +64,15 @@ def flatten(node: Node, x: Operand) -> Any:
     return ops.reshape(x, shape=tuple(sides))
 
 
-@operator("Squeeze", until=12)
-def squeeze_attribute(node: Node, x: Operand) -> Any:
-    axes = node.attribute("axes")
-    return ops.squeeze(x, axis=None if axes is None else tuple(axes))
-
-
-@operator("Squeeze", since=13)
+@operator("Squeeze")
 def squeeze(node: Node, x: Operand, axes: Operand | None = None) -> Any:
-    chosen = node.integers(axes, "axes")
+    chosen = node.listed(axes, "axes")
     return ops.squeeze(x, axis=None if chosen is None else tuple(chosen))
 
 
-@operator("Unsqueeze", until=12)
-def unsqueeze_attribute(node: Node, x: Operand) -> Any:
-    return ops.expand_dims(x, axis=tuple(node.required("axes")))
-
-
-@operator("Unsqueeze", since=13)
-def unsqueeze(node: Node, x: Operand, axes: Operand) -> Any:
-    return ops.expand_dims(x, axis=tuple(node.integers(axes, "axes") or ()))
+@operator("Unsqueeze")
+def unsqueeze(node: Node, x: Operand, axes: Operand | None = None) -> Any:
+    return ops.expand_dims(x, axis=tuple(node.listed(axes, "axes", needed=True)))
 
 
 @operator("Transpose")
@@ -116,47 +105,22 @@ def sliced(x: Any, slices: dict[int, slice]) -> Any:
     return ops.slice(x, starts=starts, limits=limits, strides=strides)
 
 
-def _sliced(
-    node: Node, x: Operand, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None, steps: Sequence[int]
-) -> Any:
-    """Bounds count from the end where they are negative, and those outside are moved to the nearest, as Python's."""
-    places = [normalize_axis(axis, x.ndim) for axis in (range(len(starts)) if axes is None else axes)]
-    node.shape(x)
-    bounds = zip(starts, ends, steps, strict=True)
-    return sliced(x, dict(zip(places, [slice(*bound) for bound in bounds], strict=True)))
-
-
-@operator("Slice", until=9)
-def slice_attributes(node: Node, x: Operand) -> Any:
-    starts, ends = node.required("starts"), node.required("ends")
-    return _sliced(node, x, starts, ends, node.attribute("axes"), [1] * len(starts))
-
-
-@operator("Slice", since=10)
-def slice_inputs(
+@operator("Slice")
+def slice_(
     node: Node,
     x: Operand,
-    starts: Operand,
-    ends: Operand,
+    starts: Operand | None = None,
+    ends: Operand | None = None,
     axes: Operand | None = None,
     steps: Operand | None = None,
 ) -> Any:
-    first, last = node.integers(starts, "starts") or [], node.integers(ends, "ends") or []
-    return _sliced(node, x, first, last, node.integers(axes, "axes"), node.integers(steps, "steps") or [1] * len(first))
-
-
-def _parts(node: Node, x: Operand, given: Sequence[int] | None) -> tuple[Any, ...]:
-    """`x` cut into parts of the `given` sizes along the axis; without them, into one for each output."""
-    axis = normalize_axis(node.attribute("axis", 0), x.ndim)
-    whole = node.shape(x)[axis]
-    count = node.attribute("num_outputs", node.output_count)
-    if count != node.output_count:
-        raise OnnxError(f"{node.where}: num_outputs is {count}, and {node.output_count} outputs are listed")
-    sizes = _even_sizes(whole, count) if given is None else list(given)
-    if sum(sizes) != whole or min(sizes, default=0) < 0:
-        raise OnnxError(f"{node.where}: parts of sizes {sizes} do not make up dimension {axis}, which is {whole}")
-    ends = np.cumsum(sizes)
-    return tuple([sliced(x, {axis: slice(int(end) - size, int(end))}) for end, size in zip(ends, sizes, strict=True)])
+    """Bounds count from the end where they are negative, and those outside are moved to the nearest, as Python's."""
+    first, last = node.listed(starts, "starts", needed=True), node.listed(ends, "ends", needed=True)
+    chosen = node.listed(axes, "axes")
+    places = [normalize_axis(axis, x.ndim) for axis in (range(len(first)) if chosen is None else chosen)]
+    node.shape(x)
+    bounds = zip(first, last, node.integers(steps, "steps") or [1] * len(first), strict=True)
+    return sliced(x, dict(zip(places, [slice(*bound) for bound in bounds], strict=True)))
 
 
 def _even_sizes(whole: int, count: int) -> list[int]:
@@ -165,15 +129,23 @@ def _even_sizes(whole: int, count: int) -> list[int]:
     return [max(min(each, whole - part * each), 0) for part in range(count)]
 
 
-@operator("Split", since=2, until=12)
-def split_attribute(node: Node, x: Operand) -> tuple[Any, ...]:
-    return _parts(node, x, node.attribute("split"))
+@operator("Split", since=2)
+def split(node: Node, x: Operand, parts: Operand | None = None) -> tuple[Any, ...]:
+    """`x` cut into parts of these sizes along the axis; without them, into one for each output.
 
-
-@operator("Split", since=13)
-def split(node: Node, x: Operand, sizes: Operand | None = None) -> tuple[Any, ...]:
-    """From opset 18 on `num_outputs` may say how many parts there are; the last one is then the smaller."""
-    return _parts(node, x, node.integers(sizes, "split"))
+    From opset 18 on `num_outputs` may say how many parts there are; the last one is then the smaller.
+    """
+    axis = normalize_axis(node.attribute("axis", 0), x.ndim)
+    whole = node.shape(x)[axis]
+    count = node.attribute("num_outputs", node.output_count)
+    if count != node.output_count:
+        raise OnnxError(f"{node.where}: num_outputs is {count}, and {node.output_count} outputs are listed")
+    given = node.listed(parts, "split")
+    sizes = _even_sizes(whole, count) if given is None else given
+    if sum(sizes) != whole or min(sizes, default=0) < 0:
+        raise OnnxError(f"{node.where}: parts of sizes {sizes} do not make up dimension {axis}, which is {whole}")
+    ends = np.cumsum(sizes)
+    return tuple([sliced(x, {axis: slice(int(end) - size, int(end))}) for end, size in zip(ends, sizes, strict=True)])
 
 
 @operator("Tile", since=6)

@@ -12,20 +12,14 @@ from tenon.onnx.node import LARGEST_ARRAY, Node, OnnxError, Operand, check_size
 from tenon.onnx.operators import operator
 
 
-def _dft(node: Node, x: Operand, length: Operand | None, axis: int) -> Any:
+@operator("DFT", since=17)
+def dft(node: Node, x: Operand, length: Operand | None = None, axis: Operand | None = None) -> Any:
+    """The axis is an attribute before opset 20, and an input from then on."""
+    own = node.attribute("axis", 1) if node.opset < 20 else -2
+    along = normalize_axis(own if axis is None else int(node.number(axis, "axis")), x.ndim)
     n = None if length is None else int(node.number(length, "dft_length"))
     onesided, inverse = bool(node.attribute("onesided", 0)), bool(node.attribute("inverse", 0))
-    return ops.dft(x, axis=normalize_axis(axis, x.ndim), length=n, inverse=inverse, onesided=onesided)
-
-
-@operator("DFT", since=17)
-def dft_along_attribute(node: Node, x: Operand, length: Operand | None = None) -> Any:
-    return _dft(node, x, length, node.attribute("axis", 1))
-
-
-@operator("DFT", since=20)
-def dft(node: Node, x: Operand, length: Operand | None = None, axis: Operand | None = None) -> Any:
-    return _dft(node, x, length, -2 if axis is None else int(node.number(axis, "axis")))
+    return ops.dft(x, axis=along, length=n, inverse=inverse, onesided=onesided)
 
 
 @operator("STFT", since=17)
