@@ -181,9 +181,9 @@ class Node:
         return None if operand is None else [int(n) for n in self.known(operand, what).reshape(-1)]
 
     def listed(self, operand: Operand | None, name: str, *, needed: bool = False) -> Any:
-        """The numbers of an input or, in opsets before it is one, of the attribute `name`; `None` where neither is given.
+        """The numbers of an input or, in opsets before it is one, of the attribute `name`.
 
-        Raises `OnnxError` then if they are `needed`.
+        Where neither is given, `None`, or an `OnnxError` if they are `needed`.
         """
         given = self.attribute(name) if operand is None else self.integers(operand, name)
         if needed and given is None:
