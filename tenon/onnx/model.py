@@ -61,8 +61,10 @@ def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto, *, device: st
 class Model:
     """A model with its weights. May be called from several threads.
 
-    `inputs` and `outputs` describe what `model(...)` takes and gives; `weights` are its arrays by name, which may be
-    exchanged for others.
+    `inputs` and `outputs` describe what `model(...)` takes and gives: arrays, lists of arrays for sequences, and for an
+    optional one of these or `None`; `weights` are its arrays by name, which may be exchanged for others. A model is
+    compiled for each length of a sequence; where positions in sequences and trip counts of loops in which one grows
+    hang on inputs, it is compiled for each of their values.
     """
 
     def __init__(self, file: ModelFile, *, device: str = "cpu") -> None:
@@ -138,8 +140,9 @@ class Model:
     def trace(self, /, *specifications: Specification, **named: Specification) -> Traced:
         """The tensor IR for inputs like these: arrays, `ShapeDtype` or shapes, where -1 is an unknown size.
 
-        Inputs that are left out have the declared shape. `@main` takes the inputs, then the weights; arrays whose
-        values are needed are part of the IR. Raises `OnnxError` naming the node that needs a value that is not given.
+        Inputs that are left out have the declared shape; a sequence is a list of such, and an optional without a value
+        is `None`. `@main` takes the inputs, then the weights; arrays whose values are needed are part of the IR. Raises
+        `OnnxError` naming the node that needs a value that is not given.
         """
         given = self._by_name(specifications, named)
         with collection_paused():
