@@ -105,6 +105,7 @@ def run(file: str, arguments: tuple[str, ...], output: Path | None, device: str,
     """
     from tenon.passes.simplify.dce import erase_unreachable_functions
     from tenon.runtime.arguments.interface import takes_buffers
+    from tenon.runtime.arguments.tree import flatten
     from tenon.runtime.dynamic import executable_for_all_sizes
     from tenon.runtime.executables import executable
     from tenon.runtime.knobs import knobs
@@ -120,7 +121,9 @@ def run(file: str, arguments: tuple[str, ...], output: Path | None, device: str,
         if is_onnx(file):
             model = import_model(file, device)
             check_count(output, len(model.outputs))
-            computed: Sequence[Any] = model(*fit_inputs(model, given))
+            # The tensors of a sequence come one after the other, and none for an optional without a value.
+            computed: Sequence[Any] = flatten(model(*fit_inputs(model, given)))[0]
+            check_count(output, len(computed))
         else:
             context = new_context()
             module = read_module(file, context)

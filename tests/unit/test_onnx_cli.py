@@ -53,6 +53,26 @@ def test_runs_a_model(path: Path, tmp_path: Path) -> None:
     assert printed.startswith("result 0: float32[2, 3]\n[[")
 
 
+def test_tensors_of_sequences_are_results_one_after_the_other(tmp_path: Path) -> None:
+    file, output = tmp_path / "parts.onnx", tmp_path / "parts.npz"
+    nodes = [node("SplitToSequence", "x", "parts"), node("Optional", "", "none"), node("Neg", "x", "y")]
+    onnx.save(model(nodes, {"x": (F32, (2, 3))}, ["parts", "none", "y"]), file)
+    assert tenon_cli("run", file, "--args", "ones:2x3xf32", "-o", output).exit_code == 0
+    with np.load(output) as saved:
+        assert [array.tolist() for array in saved.values()] == [[[1.0] * 3], [[1.0] * 3], [[-1.0] * 3] * 2]
+    onnx.save(model(nodes[:1], {"x": (F32, (2, 3))}, ["parts"]), file)
+    assert "2 results do not fit into" in error("run", file, "--args", "ones:2x3xf32", "-o", tmp_path / "y.npy")
+
+
+def test_a_sequence_is_no_argument_of_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "sequence.onnx"
+    source = model([node("SequenceLength", "s", "n")], {}, ["n"])
+    source.graph.input.append(onnx.helper.make_tensor_sequence_value_info("s", onnx.TensorProto.FLOAT, None))
+    onnx.save(source, file)
+    assert "s: sequence of float32[*] is given as ndarray" in error("run", file, "--args", "ones:2x3xf32")
+    assert "has no declared length" in error("import", file)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float64", "int32", "uint8"])
 def test_numbers_take_the_declared_dtype(dtype: str, tmp_path: Path) -> None:
     file = tmp_path / "scalar.onnx"
