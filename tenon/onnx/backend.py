@@ -61,16 +61,13 @@ class Backend(OnnxBackend):
         """The outputs of one node, in the newest opset or that of `opset_version`."""
         names = [name for name in node.input if name]
         given = inputs if isinstance(inputs, dict) else dict(zip(names, inputs, strict=True))
-        arrays = {name: np.asarray(given[name]) for name in names}
-        infos = [
-            onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
-            for name, a in arrays.items()
-        ]
+        values = {name: given[name] if _is_sequence(given[name]) else np.asarray(given[name]) for name in names}
+        infos = [onnx.helper.make_value_info(name, _type(value)) for name, value in values.items()]
         results = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
         opset = kwargs.get("opset_version", onnx.defs.onnx_opset_version())
         graph = onnx.helper.make_graph([node], node.op_type, infos, results)
         model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(node.domain, opset)])
-        return cls.run_model(model, list(arrays.values()), device)
+        return cls.run_model(model, list(values.values()), device)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
@@ -80,6 +77,18 @@ class Backend(OnnxBackend):
 
             return why_unavailable() is None
         return _device(device) == "cpu"
+
+
+def _is_sequence(value: Any) -> bool:
+    """Whether a list is one of arrays; one of numbers is a tensor."""
+    return isinstance(value, list) and all(isinstance(each, np.ndarray) for each in value)  # pyright: ignore[reportUnknownVariableType]
+
+
+def _type(value: Any) -> onnx.TypeProto:
+    """That of an array, or of a list of arrays of which nothing is said."""
+    if isinstance(value, list):
+        return onnx.helper.make_sequence_type_proto(onnx.TypeProto())
+    return onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
 
 
 def _device(device: str) -> str:
