@@ -136,7 +136,7 @@ def _abstract(info: TensorInfo, given: Specification, where: str) -> Array | Abs
 def check(inputs: Sequence[TensorInfo], arguments: Arguments, where: str) -> None:
     """Raise unless dtypes and shapes are those declared, names of sizes standing for one size everywhere.
 
-    In a sequence they stand for one in each of its tensors.
+    In each tensor of a sequence they stand for sizes of its own.
     """
     sizes: dict[str, int] = {}
     trees = dict(arguments.trees)
@@ -144,7 +144,7 @@ def check(inputs: Sequence[TensorInfo], arguments: Arguments, where: str) -> Non
         if info.name not in trees:
             _check_tensor(info, arguments.tensors[info.name], sizes, where)
         for name in trees.get(info.name) or ():
-            _check_tensor(info, arguments.tensors[name], dict(sizes), where)
+            _check_tensor(info, arguments.tensors[name], {}, where)
 
 
 def _check_tensor(info: TensorInfo, array: Any, sizes: dict[str, int], where: str) -> None:

@@ -137,6 +137,16 @@ def test_a_model_is_compiled_for_each_length() -> None:
     assert "(%0: tensor<2x6xf32>, %1: tensor<3x6xf32>) -> tensor<5x6xf32>" in str(traced.module)
 
 
+def test_tensors_of_a_sequence_have_sizes_of_their_own() -> None:
+    sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, ["N", 6, "N"])
+    loaded = load(program([node("SequenceLength", "s", "n")], [info("x", shape=("N",)), sequence], "n"))
+    given = [np.zeros((n, 6, n), F32) for n in (1, 3)]
+    assert_same(loaded(np.zeros(2, F32), given), (np.asarray(2),))
+    for shape in ((1, 6, 2), (1, 5, 1), (6,)):
+        with pytest.raises(ValueError, match=r"s: sequence of float32\[N, 6, N\].* is given as float32\["):
+            loaded(np.zeros(2, F32), [*given, np.zeros(shape, F32)])
+
+
 def test_gradients_pass_through_sequences() -> None:
     nodes = [node("ConcatFromSequence", "s", "t", axis=0), node("Mul", "t t", "u"), node("SplitToSequence", "u", "y")]
     loaded = load(program(nodes, [sequence_info("s")], "y"))
