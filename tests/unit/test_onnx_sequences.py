@@ -228,7 +228,10 @@ def test_a_loop_takes_a_tensor_of_a_sequence_in_each_step(steps: int) -> None:
     body = helper.make_graph(nodes, "adding", inputs, [info("more", BOOL, ()), info("w", F32, (2,))])
     nodes = [node("SequenceLength", "s", "n"), constant(np.asarray(True), "c"), node("Loop", "n c v0", "y", body=body)]
     given = [np.full(2, step, F32) for step in range(steps)]
-    check(program(nodes, [sequence_info("s"), info("v0", shape=(2,))], "y"), given, np.ones(2, F32))
+    source = program(nodes, [sequence_info("s"), info("v0", shape=(2,))], "y")
+    check(source, given, np.ones(2, F32))
+    with pytest.raises(OnnxError, match="position: hangs on a value of the loop"):
+        load(source).trace([given[0]] * 1001)
 
 
 def test_a_long_loop_carries_a_sequence() -> None:

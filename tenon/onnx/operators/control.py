@@ -20,6 +20,8 @@ from tenon.onnx.operators import operator
 
 _UNROLLED_STEPS = 8
 """Up to so many steps, a loop is written out."""
+_MOST_WRITTEN_STEPS = 1000
+"""A loop of more steps is not written out, even if a step has to know its number: that would compile for minutes."""
 _MOST_STEPS = 2**31
 """A loop of more steps that nothing ends early is refused."""
 
@@ -135,7 +137,11 @@ def _scanned(node: Node, body: Any, size: int, initial: Sequence[Any]) -> Any:
 
     try:
         carry, outputs = scan(step, _tree(initial), ops.iota(shape=(min(size, _MOST_STEPS),)))
-    except (TypeError, NeedsStep):
+    except TypeError:
+        return None
+    except NeedsStep:
+        if size > _MOST_WRITTEN_STEPS:
+            raise
         return None
     if size > _MOST_STEPS:
         raise OnnxError(f"{node.where}: takes {size} steps, more than {_MOST_STEPS}")
