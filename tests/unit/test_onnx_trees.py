@@ -250,6 +250,8 @@ def test_integers_are_compared_as_floats() -> None:
         ("nodes_truenodeids", [0], "differ in length: nodes_featureids has 1, nodes_splits has 1"),
         ("nodes_trueleafs", [0, 0], "a node leads back to itself"),
         ("nodes_falsenodeids", [2, 7], "numbers of leaves are from 0 to 7, outside of 3"),
+        ("nodes_truenodeids", [-1, 0], "the number -1 of a node or leaf is negative"),
+        ("tree_roots", [-1], "numbers of nodes are from -1 to 1, outside of 2"),
         ("nodes_featureids", [0, 9], "features are from 0 to 9, outside of 5"),
         ("nodes_modes", np.asarray([0, 9], np.uint8), "modes are from 0 to 9, outside of 7"),
         ("leaf_targetids", [0, 1, 0], "targets are from 0 to 1, outside of 1"),

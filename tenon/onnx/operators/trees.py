@@ -123,8 +123,7 @@ def _reached(node: Node, x: Operand, branches: Branches, leaves: int, roots: Arr
 def _scores(leaves: Any, weights: Array, aggregation: str) -> Any:
     """The scores (rows, targets) of leaves (rows, trees); `weights` (leaves, targets) has NaN where a leaf has none."""
     if aggregation in ("SUM", "AVERAGE"):
-        table = np.nan_to_num(weights, nan=0.0)
-        total = _folded("sum", leaves, table)
+        total = _folded("sum", leaves, np.where(np.isnan(weights), np.zeros((), weights.dtype), weights))
         return total / np.asarray(leaves.shape[1], weights.dtype) if aggregation == "AVERAGE" else total
     sign = 1.0 if aggregation == "MIN" else -1.0
     found = _folded(aggregation.lower(), leaves, np.where(np.isnan(weights), sign * np.inf, weights))
@@ -190,6 +189,12 @@ def _weights(node: Node, shape: tuple[int, int], leaves: Array, targets: Array, 
     return np.where(is_given, table, np.asarray(np.nan, given.dtype))
 
 
+def _natural(node: Node, numbers: Array) -> Array:
+    if (numbers < 0).any():
+        raise OnnxError(f"{node.where}: the number {numbers.min()} of a node or leaf is negative")
+    return numbers
+
+
 @operator("TreeEnsemble", since=5, domain=_ML)
 def tree_ensemble(node: Node, x: Operand) -> Any:
     """Inner nodes and leaves are numbered each for themselves; a leaf has one target."""
@@ -202,17 +207,17 @@ def tree_ensemble(node: Node, x: Operand) -> Any:
     _lengths_agree(node, {"leaf_weights": given_weights, "leaf_targetids": targets})
     _in_range(node, "modes", given["modes"], len(_MODES))
     ends = ((given[f"{side}nodeids"].astype(np.int64), given[f"{side}leafs"]) for side in ("false", "true"))
-    if any((numbers < 0).any() for numbers in (given["truenodeids"], given["falsenodeids"])):
-        raise OnnxError(f"{node.where}: a number of a node is negative")
-    children = np.stack([np.where(is_leaf != 0, ~numbers, numbers) for numbers, is_leaf in ends], 1)
+    children = np.stack([np.where(is_leaf != 0, ~_natural(node, numbers), numbers) for numbers, is_leaf in ends], 1)
+    roots, count = np.asarray(node.required("tree_roots"), np.int64), len(targets)
+    _in_range(node, "numbers of nodes", np.append(children[children >= 0], roots), len(children))
+    _in_range(node, "numbers of leaves", ~children[children < 0], count)
     branches = Branches(given["featureids"], given["splits"], given["modes"].astype(np.int64), follows, children)
     if (branches.modes == _MEMBER).any() or node.attribute("membership_values") is not None:
         members = np.asarray(node.required("membership_values"), np.float64).reshape(-1)
         branches = _with_members_apart(node, branches, members)
-    count = len(targets)
     shape, numbers = (count, _target_count(node)), np.asarray(targets, np.int64)
     weights = _weights(node, shape, np.arange(count), numbers, given_weights.astype(x.dtype))
-    scores = _computed(node, _rows(node, x), branches, np.asarray(node.required("tree_roots"), np.int64), weights)
+    scores = _computed(node, _rows(node, x), branches, roots, weights)
     return _transformed(node, scores, _chosen(node, "post_transform", _TRANSFORMS, 0))
 
 
@@ -221,9 +226,6 @@ def _computed(node: Node, x: Operand, branches: Branches, roots: Array, weights:
     if not len(roots):
         raise OnnxError(f"{node.where}: has no trees")
     _in_range(node, "features", branches.features, node.shape(x)[1])
-    references = np.append(branches.children.reshape(-1), roots)
-    _in_range(node, "numbers of nodes", references[references >= 0], len(branches.modes))
-    _in_range(node, "numbers of leaves", ~references[references < 0], len(weights))
     reached = _reached(node, x, branches, len(weights), roots)
     return _scores(reached, weights, _chosen(node, "aggregate_function", _AGGREGATIONS, 1))
 
@@ -241,10 +243,8 @@ def _named_trees(node: Node) -> tuple[Branches, Array, dict[tuple[int, int], int
     """The inner nodes, the roots, the number of each leaf (~l) by tree and node, and how many leaves there are."""
     names = ("treeids", "nodeids", "featureids", "truenodeids", "falsenodeids")
     trees, ids, features, then, otherwise = (np.asarray(node.required(f"nodes_{name}"), np.int64) for name in names)
-    modes, splits = (
-        [mode.removeprefix("BRANCH_") for mode in node.required("nodes_modes")],
-        _either(node, "nodes_values"),
-    )
+    modes = [mode.removeprefix("BRANCH_") for mode in node.required("nodes_modes")]
+    splits = _either(node, "nodes_values")
     missing = node.attribute("nodes_missing_value_tracks_true") or [0] * len(modes)
     lists = {name: node.required(f"nodes_{name}") for name in (*names, "modes")}
     _lengths_agree(node, {**lists, "values": splits, "missing_value_tracks_true": missing})
