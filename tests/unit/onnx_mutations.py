@@ -120,7 +120,7 @@ def _sequences() -> onnx.ModelProto:
 
 def _trees() -> onnx.ModelProto:
     """A tree with a comparison and a set, and one of the older kind on its scores."""
-    attributes = {
+    attributes: dict[str, Any] = {
         "nodes_featureids": [0, 1],
         "nodes_splits": onnx.numpy_helper.from_array(np.asarray([0.5, 0], np.float32)),
         "nodes_modes": onnx.numpy_helper.from_array(np.asarray([0, 6], np.uint8)),
@@ -134,7 +134,7 @@ def _trees() -> onnx.ModelProto:
         "leaf_weights": onnx.numpy_helper.from_array(np.asarray([1, 2, 3], np.float32)),
         "n_targets": 2,
     }
-    older = {
+    older: dict[str, Any] = {
         "nodes_treeids": [0, 0, 0],
         "nodes_nodeids": [0, 1, 2],
         "nodes_featureids": [1, 0, 0],

@@ -88,7 +88,7 @@ def numbered(trees: list[Any], targets: int, code: int = TensorProto.FLOAT, **at
     places: dict[int, tuple[int, int]] = {}
 
     def number(tree: Any) -> None:
-        kind = leaves if isinstance(tree, Leaf) else inner
+        kind: list[Any] = leaves if isinstance(tree, Leaf) else inner
         places[id(tree)] = len(kind), int(isinstance(tree, Leaf))
         kind.append(tree)
         if isinstance(tree, Branch):
@@ -283,5 +283,5 @@ def test_trees_that_do_not_fit_together_are_refused(name: str, value: Any, expec
 def test_the_reference_agrees() -> None:
     trees, x = forest(17, 2, (0, 3)), rows(8)
     source = numbered(trees, 2)
-    (expected,) = ReferenceEvaluator(source).run(None, {"x": x})
+    expected: Any = ReferenceEvaluator(source).run(None, {"x": x})[0]
     np.testing.assert_allclose(load(source)(x)[0], expected, rtol=1e-5, atol=1e-6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,7 @@ class Branches:
     children: Array
 
 
-def _lengths_agree(node: Node, arrays: dict[str, Sequence[Any]]) -> None:
+def _lengths_agree(node: Node, arrays: Mapping[str, Sized]) -> None:
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name} has {length}" for name, length in lengths.items())
