@@ -133,7 +133,8 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
     threads of a GPU, a row is work for many. Programs for GPUs are launched with all of their arguments.
     """
     filtering = "" if options.filtering else "filtering=false"
-    told = {"layout": (filtering,), "canonicalize": (filtering,), "fuse": (_machine(options.machine),)}
+    machine = _machine(options.machine)
+    told = {"convolution-forms": (filtering, machine), "layout": (machine,), "fuse": (machine,)}
     left_out: tuple[str, ...] = ()
     if options.gpu is not None:
         told |= {"fuse": ("contractions=false",), "decompose": ("serial-rows=false",)}

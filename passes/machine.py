@@ -52,6 +52,11 @@ class Machine:
                 raise ValueError(f"{name.replace('_', '-')} is {getattr(self, name)}, expected at least 1")
 
     @property
+    def lanes(self) -> int:
+        """Numbers of 32 bits in a vector; 1 without vectors."""
+        return max(self.vector_bits // 32, 1)
+
+    @property
     def line_bits(self) -> int:
         """A line in bits, as vectors are measured."""
         return 8 * self.line

@@ -31,6 +31,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "cse": _loader("simplify.cse", "CommonSubexpressionEliminationPass"),
     "dce": _loader("simplify.dce", "DeadCodeEliminationPass"),
     "layout": _loader("layout.layout", "LayoutPass"),
+    "convolution-forms": _loader("layout.convolution_forms", "ConvolutionFormsPass"),
     "split-frozen": _loader("transform.split_frozen", "SplitFrozenPass"),
     "recompute": _loader("fuse.recompute", "RecomputePass"),
     "fuse": _loader("fuse.fuse", "FusePass"),
@@ -46,6 +47,8 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     "layout",
     # Composite ops are written out in terms of others.
     "decompose",
+    # Convolutions become the same sums over loops that vectors fill.
+    "convolution-forms",
     # What that leaves trivial is simplified,
     "canonicalize",
     # and what is computed twice is computed once.

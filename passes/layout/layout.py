@@ -10,9 +10,9 @@ asks for layouts by `LAYOUTS` and the hook `laid_out`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -37,12 +37,12 @@ from tenon.dialects.families import (
 from tenon.dialects.families.indexing import LoopStructure
 from tenon.dialects.families.iteration_space import Subscript
 from tenon.dialects.ops.contract.contraction import ContractOp
-from tenon.dialects.ops.contract.minimal_filtering import filtering_rows
 from tenon.dialects.ops.elementwise.constant import ConstantOp
 from tenon.dialects.ops.move.shape import ReshapeOp, TransposeOp
 from tenon.dialects.types.shapes import normalize_axes
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import is_known, shape_of
+from tenon.passes.machine import Machine
 from tenon.passes.simplify.canonicalize import Canonicalizer
 from tenon.passes.simplify.dce import Effects
 from tenon.passes.simplify.equation import by_class, replace_same_type
@@ -58,24 +58,22 @@ from tenon.passes.simplify.equations_shape import (
 Order = tuple[int, ...]
 # How many ops behind a transpose are looked at for one that takes it in.
 _FARTHEST = 64
-# Along shorter dimensions vectors stay empty.
-_FEWEST_NEIGHBOURS = 12
 
 
 @dataclass(frozen=True)
 class LayoutPass(ModulePass):
-    """Lay operands out as ops ask for it, and let transposes cancel, move and become index maps; `filtering` is as in
-    `canonicalize`."""
+    """Lay operands out as ops ask for it, and let transposes cancel, move and become index maps, but for those that
+    give vectors of the `machine` (text, see `Machine`) neighbours."""
 
     name = "layout"
-    filtering: bool = True
+    machine: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        machine = Machine.of_option(self.name, self.machine)
         for inner in list(op.walk()):
             if isinstance(inner, TensorOp) and inner.LAYOUTS:
                 give_layouts(inner)
-        with filtering_rows(self.filtering):
-            Canonicalizer(Effects(op), _EQUATIONS).run(op)
+        Canonicalizer(Effects(op), _equations(machine)).run(op)
 
 
 def give_layouts(op: TensorOp) -> None:
@@ -247,8 +245,11 @@ def _reduced_in(op: ReductionOp, order: Order) -> int | tuple[int, ...] | None:
     return order[axes[0]] if isinstance(given, int) else tuple(sorted(order[axis] for axis in axes))
 
 
+@dataclass
 class TransposeIntoContraction(RewritePattern):
     """matmul(transpose(x), y) -> contract(x, y), and likewise for all contractions"""
+
+    machine: Machine
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter, /) -> None:
@@ -263,7 +264,7 @@ class TransposeIntoContraction(RewritePattern):
                 index = _permuted(index, _inverse(order))
             factors.append(operand)
             maps.append(index)
-        if _loses_neighbours(structure, (*maps, structure.result_map)):
+        if _loses_neighbours(structure, (*maps, structure.result_map), self.machine):
             return
         settings = {
             "maps": (*maps, structure.result_map),
@@ -273,8 +274,11 @@ class TransposeIntoContraction(RewritePattern):
         replace_same_type(op, rewriter, ContractOp.build_from([tuple(factors)], settings))
 
 
+@dataclass
 class TransposeOfContraction(RewritePattern):
     """transpose(contract(x, y)) -> contract(x, y), with the result's index transposed"""
+
+    machine: Machine
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: TransposeOp, rewriter: PatternRewriter, /) -> None:
@@ -285,7 +289,7 @@ class TransposeOfContraction(RewritePattern):
         assert order is not None
         structure = inner.loops([shape_of(operand.type) for operand in inner.operands], inner.settings)
         maps = (*structure.operand_maps, _permuted(structure.result_map, order))
-        if _loses_neighbours(structure, maps):
+        if _loses_neighbours(structure, maps, self.machine):
             return
         settings = {
             "maps": maps,
@@ -295,21 +299,23 @@ class TransposeOfContraction(RewritePattern):
         replace_same_type(op, rewriter, ContractOp.build_from([tuple(inner.operands)], settings))
 
 
-def _loses_neighbours(structure: LoopStructure, after: Sequence[AffineMap]) -> bool:
+def _loses_neighbours(structure: LoopStructure, after: Sequence[AffineMap], machine: Machine) -> bool:
     """Whether a contraction over windows has neighbours to compute together that it would not have any more.
 
     A product of matrices is packed; windows overlap, so that a copy that is read for every element of a window pays.
     """
     before = (*structure.operand_maps, structure.result_map)
     slides = any(not isinstance(e, AffineDimExpr | AffineConstantExpr) for m in before[:-1] for e in m.results)
-    return slides and _has_neighbours(before, structure.extents) and not _has_neighbours(after, structure.extents)
+    fewest = machine.lanes * 3 // 4  # along shorter dimensions vectors stay empty
+    extents = structure.extents
+    return slides and _has_neighbours(before, extents, fewest) and not _has_neighbours(after, extents, fewest)
 
 
-def _has_neighbours(maps: Sequence[AffineMap], extents: Sequence[int]) -> bool:
-    """Whether neighbours along the last dimension of the result, which is no short one, are neighbours in each operand
-    that they differ in."""
+def _has_neighbours(maps: Sequence[AffineMap], extents: Sequence[int], fewest: int) -> bool:
+    """Whether neighbours along the last dimension of the result, which has no fewer than `fewest`, are neighbours in
+    each operand that they differ in."""
     last = maps[-1].results[-1] if maps[-1].results else None
-    if not isinstance(last, AffineDimExpr) or estimate(extents[last.position]) < _FEWEST_NEIGHBOURS:
+    if not isinstance(last, AffineDimExpr) or estimate(extents[last.position]) < fewest:
         return False
     for index in maps[:-1]:
         steps = [Subscript.of(expr).factors.get(last.position, 0) for expr in index.results]
@@ -341,17 +347,20 @@ class TransposeOfOnes(RewritePattern):
 # What may be computed in the kernel that would also read it transposed.
 _FUSED = (ElementwiseOp, IndexMapOp, IndexingOp, ReductionOp)
 
-_EQUATIONS = by_class(
-    [
-        ((TransposeOp,), IdentityTranspose()),
-        ((TransposeOp,), TransposeOfTranspose()),
-        ((TransposeOp,), TransposeOfContraction()),
-        ((TransposeOp,), TransposeOfOnes()),
-        ((ContractionOp,), TransposeIntoContraction()),
-        ((ReductionOp,), TransposeIntoReduction()),
-        ((ElementwiseOp,), BroadcastIsImplied()),
-        ((ElementwiseOp,), TransposeAfterElementwise()),
-        ((ReshapeOp,), SameShape()),
-        ((ReshapeOp,), ReshapeOfReshape()),
-    ]
-)
+
+@cache
+def _equations(machine: Machine) -> Mapping[type, Sequence[RewritePattern]]:
+    return by_class(
+        [
+            ((TransposeOp,), IdentityTranspose()),
+            ((TransposeOp,), TransposeOfTranspose()),
+            ((TransposeOp,), TransposeOfContraction(machine)),
+            ((TransposeOp,), TransposeOfOnes()),
+            ((ContractionOp,), TransposeIntoContraction(machine)),
+            ((ReductionOp,), TransposeIntoReduction()),
+            ((ElementwiseOp,), BroadcastIsImplied()),
+            ((ElementwiseOp,), TransposeAfterElementwise()),
+            ((ReshapeOp,), SameShape()),
+            ((ReshapeOp,), ReshapeOfReshape()),
+        ]
+    )

@@ -22,7 +22,6 @@ from xdsl.traits import HasCanonicalizationPatternsTrait, IsTerminator
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.definition.tensor_op import TensorOp
-from tenon.dialects.ops.contract.minimal_filtering import filtering_rows
 from tenon.passes.simplify.dce import Effects, erase_unreachable_functions
 from tenon.passes.simplify.equations_arithmetic import EQUATIONS
 from tenon.passes.simplify.equations_bands import BAND_EQUATIONS
@@ -41,18 +40,15 @@ MOST_REWRITES = 100
 
 @dataclass(frozen=True)
 class CanonicalizePass(ModulePass):
-    """Apply the equations of the algebra, compute what is constant and drop what is dead. With `filtering`,
-    convolutions may become ones by minimal filtering, where an infinity or a NaN reaches a few rows more."""
+    """Apply the equations of the algebra, compute what is constant and drop what is dead."""
 
     name = "canonicalize"
-    filtering: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         tables = (EQUATIONS, SHAPE_EQUATIONS, BAND_EQUATIONS, NORMALIZED_PRODUCTS)
         keys = dict.fromkeys(key for table in tables for key in table)
         equations = {key: [pattern for table in tables for pattern in table.get(key, ())] for key in keys}
-        with filtering_rows(self.filtering):
-            Canonicalizer(Effects(op), equations).run(op)
+        Canonicalizer(Effects(op), equations).run(op)
         erase_unreachable_functions(op)
 
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import tenon
 from tenon.dialects.ops.contract.contraction import ContractOp
-from tenon.dialects.ops.contract.minimal_filtering import filtering_matrices
 from tenon.dialects.ops.move.shape import TransposeOp
 from tenon.dialects.types.types import shape_of
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
+from tenon.passes.layout.minimal_filtering import filtering_matrices
 from tenon.passes.pipeline import TENSOR_PIPELINE
 from tenon.runtime.executables import executable
 from tenon.runtime.lower import new_context
@@ -140,17 +140,16 @@ def test_filtering_along_rows(geometry: Geometry) -> None:
     """Groups of 4 rows; the last one of 29, 5 and 14 rows is not full, and images are narrow, too."""
     x, weight, _ = geometry.arrays()
     module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
-    run_passes(new_context(), module, ["decompose", "canonicalize"])
+    run_passes(new_context(), module, ["decompose", "convolution-forms"])
     assert sum(isinstance(op, ContractOp) for op in module.walk()) == 4
     check(geometry)
 
 
 @pytest.mark.parametrize("geometry", [FILTERED[1], FILTERED[3]])
-def test_large_filters_lie_together_by_point(geometry: Geometry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tenon.dialects.ops.contract.minimal_filtering.LARGE_FILTERS", 0)
+def test_large_filters_lie_together_by_point(geometry: Geometry) -> None:
     x, weight, _ = arrays = geometry.arrays()
     module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
-    run_passes(new_context(), module, ["decompose", "canonicalize"])
+    run_passes(new_context(), module, ["decompose", 'convolution-forms{machine="l2=1"}'])
     filters = [(shape_of(op.results[0].type) or ())[:3] for op in module.walk() if isinstance(op, ContractOp)]
     assert (geometry.groups, 6, geometry.filters) in filters
     (result,) = executable(module, "cpu").run([x, weight])
@@ -196,7 +195,7 @@ def test_rows_one_behind_the_other(geometry: Geometry) -> None:
     """An image for each place between two windows that some window reaches: 4, 6, 1 and 2 of them."""
     x, weight, _ = geometry.arrays()
     module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
-    run_passes(new_context(), module, ["decompose", "canonicalize"])
+    run_passes(new_context(), module, ["decompose", "convolution-forms"])
     steps = zip(geometry.stride[-2:], geometry.window[-2:], strict=True)
     phases = int(np.prod([min(step, taps) for step, taps in steps]))
     assert sum(isinstance(op, ContractOp) for op in module.walk()) == phases
@@ -264,6 +263,30 @@ def test_weight_gradient_along_channels(geometry: Geometry) -> None:
     run_passes(new_context(), module, TENSOR_PIPELINE[:-1])
     assert sum(isinstance(op, TransposeOp) for op in module.walk()) == 2
     check(geometry)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("geometry", BY_CHANNELS[1:], ids=str)
+def test_weight_gradients_of_examples(geometry: Geometry, shared: bool) -> None:
+    """One for each example, whose image is its own or that of all; where a cache is small, in blocks of rows."""
+    x, weight, g = geometry.arrays()
+    xs = x if shared else np.stack([x, 2 * x, x - 1])
+    gs = np.stack([g, g + 1, -g])
+    convolved = partial(tenon.conv, **geometry.settings())
+
+    def gradient(x: Any, g: Any) -> Any:
+        return tenon.vjp(lambda w: convolved(x, w), weight)[1](g)[0]
+
+    function = tenon.jit(tenon.vmap(gradient, in_axes=(None if shared else 0, 0)))
+    module = function.trace(xs, gs).module.clone()
+    run_passes(new_context(), module, ["decompose"])
+    transposes = sum(isinstance(op, TransposeOp) for op in module.walk())
+    run_passes(new_context(), module, ['convolution-forms{machine="l2=16384"}'])
+    assert sum(isinstance(op, TransposeOp) for op in module.walk()) == transposes + 2
+    (result,) = executable(module, "cpu").run([xs, gs])
+    for i in range(3):
+        _, _, expected = geometry.expected(x if shared else xs[i], weight, gs[i])
+        np.testing.assert_allclose(result[i], expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("outputs", "taps"), [(2, 3), (3, 3), (4, 3), (2, 5)])

@@ -14,25 +14,22 @@ from xdsl.irdl import operand_def, opt_operand_def, result_def
 
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
-from tenon.dialects.definition.value import InsertionPoint, Value, inserting, ops
+from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp, ContractionOp
 from tenon.dialects.families.batching import all_batched, along_first_axis, moved_axis
-from tenon.dialects.ops.contract.convolution_forms import faster_form
-from tenon.dialects.ops.contract.weight_gradient import weight_gradient_by_channels
 from tenon.dialects.ops.contract.windows import Sizes, Windows, check_padding, each, places
 from tenon.dialects.types.shapes import InferenceError, Shape
 from tenon.dialects.types.types import (
     NUMERIC_TENSOR,
     compute_type,
     element_of,
-    is_static,
     promote,
     shape_of,
     tensor_type,
 )
 
 if TYPE_CHECKING:
-    from xdsl.pattern_rewriter import PatternRewriter
+    pass
 
 
 @tensor_op
@@ -80,25 +77,9 @@ class ConvolutionOp(ContractionOp):
         to_x = ops.transposed_convolution(g, weight, size=x.shape[3:], **settings)
         return to_x, cls.weight_gradient(g, x, weight, settings)
 
-    @staticmethod
-    def canonicalize(op: Any, rewriter: PatternRewriter) -> None:
-        """A form of the same sums that runs faster; see `convolution_forms`."""
-        if not all(is_static(value.type) for value in op.operands) or op.parent is None:
-            return
-        settings = op.settings
-        with inserting(InsertionPoint(op.parent, op)):
-            x, weight = map(Value, op.operands)
-            windows = Windows.of(weight.shape[3:], settings["stride"], (0,), settings["dilation"])
-            form = faster_form(x, weight, windows)
-        if form is not None:
-            rewriter.replace(op, (), (form.ssa,))
-
     @classmethod
     def weight_gradient(cls, g: Value, x: Value, weight: Value, settings: dict[str, Any]) -> Value:
         """The cotangent of `weight` for the cotangent `g` of the convolution of `x`."""
-        channels_last = weight_gradient_by_channels(g, x, weight, settings)
-        if channels_last is not None:
-            return channels_last
         loops = cls.loops([x.shape, weight.shape], settings)
         maps = (loops.result_map, *loops.operand_maps)
         return ops.contract((g, x), maps=maps, extents=loops.extents, shape=weight.shape)

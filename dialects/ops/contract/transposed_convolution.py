@@ -19,7 +19,7 @@ from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp, IndexingOp
 from tenon.dialects.families.linalg_builders import Reader
 from tenon.dialects.ops.contract.convolution import ConvolutionOp, ImageOp, layer_windows, with_examples
-from tenon.dialects.ops.contract.convolution_forms import transposed_by_phases
+from tenon.dialects.ops.contract.transposed_phases import transposed_by_phases
 from tenon.dialects.ops.contract.windows import Sizes, Windows, borders, each, halves, moved
 from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.types import (

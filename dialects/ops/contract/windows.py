@@ -153,3 +153,10 @@ def moved(x: Value, low: Sizes, high: Sizes, value: float = 0.0) -> Value:
         x = ops.slice(x, starts=starts, limits=limits)
         low, high = tuple([max(size, 0) for size in low]), tuple([max(size, 0) for size in high])
     return ops.pad(x, low=low, high=high, value=value) if any((*low, *high)) else x
+
+
+def stepped(x: Value, axis: int, start: int, step: int, count: int) -> Value:
+    """`count` entries of `x` along `axis` from `start` on, `step` apart."""
+    starts, limits, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
+    starts[axis], limits[axis], strides[axis] = start, start + (count - 1) * step + 1, step
+    return ops.slice(x, starts=tuple(starts), limits=tuple(limits), strides=tuple(strides))

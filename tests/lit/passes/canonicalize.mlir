@@ -124,53 +124,6 @@ func.func @known_branch(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:    %a = tenon.exp %x
 // CHECK-NEXT:    func.return %a
 
-// Where windows step along a row, columns of one kind are put side by side first.
-func.func @strided_convolution(%x: tensor<1x1x8x32x65xf32>, %w: tensor<1x8x8x3x3xf32>) -> tensor<1x1x8x15x32xf32> {
-  %y = tenon.convolution %x, %w {stride = [2]} : tensor<1x1x8x32x65xf32>, tensor<1x8x8x3x3xf32> -> tensor<1x1x8x15x32xf32>
-  func.return %y : tensor<1x1x8x15x32xf32>
-}
-// CHECK-LABEL: @strided_convolution
-// CHECK:         tenon.convolution {{.*}} {stride = [2, 1], dilation = [1, 1]} : tensor<1x1x8x32x33xf32>, tensor<1x8x8x3x2xf32>
-// CHECK:         tenon.convolution {{.*}} {stride = [2, 1], dilation = [1, 1]} : tensor<1x1x8x32x32xf32>, tensor<1x8x8x3x1xf32>
-// CHECK-NEXT:    %y = tenon.add
-
-// The rows of a narrow image are one long row.
-func.func @narrow_convolution(%x: tensor<1x1x32x9x9xf32>, %w: tensor<1x32x32x3x3xf32>) -> tensor<1x1x32x7x7xf32> {
-  %y = tenon.convolution %x, %w : tensor<1x1x32x9x9xf32>, tensor<1x32x32x3x3xf32> -> tensor<1x1x32x7x7xf32>
-  func.return %y : tensor<1x1x32x7x7xf32>
-}
-// CHECK-LABEL: @narrow_convolution
-// CHECK:         %[[ROWS:.*]] = tenon.reshape %x {shape = [1, 1, 1, 32, 81]}
-// CHECK:         %[[SUMS:.*]] = tenon.contract [%[[ROWS]], %w] {{.*}} extents = [1, 1, 32, 61, 32, 3, 3], shape = [1, 1, 32, 61]}
-// CHECK:         %y = tenon.sliding_windows %[[SUMS]] {window = [7], stride = [9]}
-
-// Where windows step, there is such a row for each place between two of them, and the weight is read in steps.
-func.func @narrow_strided_convolution(%x: tensor<1x1x32x15x15xf32>, %w: tensor<1x32x32x3x3xf32>) -> tensor<1x1x32x7x7xf32> {
-  %y = tenon.convolution %x, %w {stride = [2]} : tensor<1x1x32x15x15xf32>, tensor<1x32x32x3x3xf32> -> tensor<1x1x32x7x7xf32>
-  func.return %y : tensor<1x1x32x7x7xf32>
-}
-// CHECK-LABEL: @narrow_strided_convolution
-// CHECK:         %[[PHASES:.*]] = tenon.transpose {{.*}} {permutation = [0, 1, 4, 6, 2, 3, 5]}
-// CHECK:         %[[ROWS:.*]] = tenon.reshape %[[PHASES]] {shape = [1, 1, 4, 32, 64]}
-// CHECK:         tenon.contract [%[[ROWS]], %w] {{.*}}(d0, d1, 0, d4, ((d3 + (d5 * 8)) + d6)){{.*}}(d1, d2, d4, (d5 * 2), (d6 * 2))>{{.*}} extents = [1, 1, 32, 55, 32, 2, 2]
-// CHECK:         tenon.contract [%[[ROWS]], %w] {{.*}}(d0, d1, 1, {{.*}}(d1, d2, d4, (d5 * 2), ((d6 * 2) + 1))>{{.*}} extents = [1, 1, 32, 55, 32, 2, 1]
-// CHECK:         tenon.contract [%[[ROWS]], %w] {{.*}} extents = [1, 1, 32, 55, 32, 1, 2]
-// CHECK:         tenon.contract [%[[ROWS]], %w] {{.*}} extents = [1, 1, 32, 55, 32, 1, 1]
-// CHECK:         %y = tenon.sliding_windows {{.*}} {window = [7], stride = [8]}
-
-// Windows of 3 rows: 4 rows of the result take the products of 6, between transforms by small constant matrices.
-func.func @filtering_along_rows(%x: tensor<1x1x16x34x34xf32>, %w: tensor<1x16x16x3x3xf32>) -> tensor<1x1x16x32x32xf32> {
-  %y = tenon.convolution %x, %w : tensor<1x1x16x34x34xf32>, tensor<1x16x16x3x3xf32> -> tensor<1x1x16x32x32xf32>
-  func.return %y : tensor<1x1x16x32x32xf32>
-}
-// CHECK-LABEL: @filtering_along_rows
-// CHECK:         %[[IMAGE:.*]] = tenon.contract [%x, {{.*}} -> tensor<1x1x6x16x8x34xf32>
-// CHECK:         %[[ROWS:.*]] = tenon.reshape %[[IMAGE]] {shape = [1, 1, 6, 16, 272]}
-// CHECK:         %[[WEIGHT:.*]] = tenon.contract [%w, {{.*}} -> tensor<1x16x16x6x3xf32>
-// CHECK:         %[[PRODUCT:.*]] = tenon.contract [%[[ROWS]], %[[WEIGHT]]] {{.*}} -> tensor<1x1x16x6x270xf32>
-// CHECK:         %[[RESULT:.*]] = tenon.contract [%[[PRODUCT]], {{.*}} -> tensor<1x1x16x8x4x32xf32>
-// CHECK:         tenon.reshape %[[RESULT]]
-
 // What follows a contraction runs over its loops, and a reshape behind both: operands of the same shape and those that
 // are broadcast along all of the dimensions that the reshape makes of one, are reshaped instead, which is free.
 func.func @behind_contraction(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %b: tensor<8x1x1xf32>, %r: tensor<8x2x3xf32>) -> tensor<8x2x3xf32> {

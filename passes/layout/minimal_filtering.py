@@ -8,14 +8,12 @@ from row to row, and the three transforms are contractions with small constant m
 
 Points are chosen such that rounding is no worse than in the sum itself: with 64 channels and 3x3 windows the largest
 error is 1.1e-6 of the largest result, and 0.9e-6 for the direct sum. An infinity or a NaN reaches all outputs of its
-group of rows, which is why it can be turned off: `filtering_rows`, an option of the passes that canonicalize.
+group of rows, which is why it can be turned off: `filtering`, an option of the pass `convolution-forms`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from functools import cache
 from math import prod
 from typing import Any
@@ -27,6 +25,7 @@ from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.contract.windows import Sizes, Windows, moved, places
 from tenon.dialects.support.frozen_arguments import is_frozen
 from tenon.dialects.types.types import f32, f64, numpy_dtype
+from tenon.passes.machine import Machine
 
 FEWEST_CHANNELS = 16
 """Channels and filters below which the transforms of images and results cost more than is spared."""
@@ -34,31 +33,17 @@ FEWEST_WINDOWS = 128
 """Windows below which the transform of the weight costs too much."""
 FEWEST_FROZEN_WINDOWS = 24
 """The same for a weight that is transformed once: from here on the products cost more than to read twice the bytes."""
-LARGE_FILTERS = 2**21
-"""Bytes of the filters at one point from which on they do not stay in a cache near by, so that they lie together."""
 POINTS = (0.0, 0.75, -0.75, 1.5, -1.5)
 TAPS = 3
 LARGEST_GROUP = len(POINTS) + 2 - TAPS
 
 Matrix = np.ndarray[Any, Any]
 
-_IS_ALLOWED = ContextVar("minimal_filtering", default=True)
 
-
-@contextmanager
-def filtering_rows(allowed: bool) -> Generator[None]:
-    """Whether convolutions may become ones by minimal filtering, for the duration of the block."""
-    token = _IS_ALLOWED.set(allowed)
-    try:
-        yield
-    finally:
-        _IS_ALLOWED.reset(token)
-
-
-def minimal_filtering(x: Value, weight: Value, windows: Windows, counts: Sizes) -> Value | None:
+def minimal_filtering(x: Value, weight: Value, windows: Windows, counts: Sizes, machine: Machine) -> Value | None:
     """The convolution of `x` (n, groups, c, ...image) with windows of 3 rows, of which `counts` fit, by minimal
     filtering along the rows; `None` where that is not faster."""
-    if not _IS_ALLOWED.get() or len(counts) < 2:
+    if len(counts) < 2:
         return None
     if (windows.size[-2], windows.stride[-2], windows.dilation[-2]) != (TAPS, 1, 1):
         return None
@@ -67,7 +52,8 @@ def minimal_filtering(x: Value, weight: Value, windows: Windows, counts: Sizes) 
     fewest = FEWEST_FROZEN_WINDOWS if is_frozen(weight.ssa) else FEWEST_WINDOWS
     if min(weight.shape[1:3]) < FEWEST_CHANNELS or x.shape[0] * prod(counts) < fewest:
         return None
-    return _filtered(x, weight, windows, counts, _rows_of_group(counts[-2]))
+    # Filters at one point that outgrow twice the cache of a core do not stay near, so that they lie together.
+    return _filtered(x, weight, windows, counts, _rows_of_group(counts[-2]), 2 * machine.l2)
 
 
 def _rows_of_group(count: int) -> int:
@@ -75,9 +61,10 @@ def _rows_of_group(count: int) -> int:
     return min(range(2, LARGEST_GROUP + 1), key=lambda size: -(-count // size) * (size + TAPS - 1))
 
 
-def _filtered(x: Value, weight: Value, windows: Windows, counts: Sizes, group: int) -> Value:
+def _filtered(x: Value, weight: Value, windows: Windows, counts: Sizes, group: int, near: int) -> Value:
     """In groups of `group` rows: transform images and weight, convolve what becomes of them, and transform back. The
-    rows of an image lie one behind the other meanwhile, so that vectors run on from one to the next."""
+    rows of an image lie one behind the other meanwhile, so that vectors run on from one to the next. Filters of more
+    than `near` bytes at one point lie together."""
     n, groups, c, *outer, height, width = x.shape
     f, taps, columns = weight.shape[1], weight.shape[3:-2], weight.shape[-1]
     to_image, to_weight, to_result = filtering_matrices(group, TAPS)
@@ -92,7 +79,7 @@ def _filtered(x: Value, weight: Value, windows: Windows, counts: Sizes, group: i
     image = ops.reshape(image, shape=(n, groups, points, c, *outer, rows * width))
 
     rank = len(taps)
-    by_point = prod((f, c, *taps, columns)) * dtype.itemsize > LARGE_FILTERS
+    by_point = prod((f, c, *taps, columns)) * dtype.itemsize > near
     filters = _filters_by_point(weight, to_weight) if by_point else _filters(weight, to_weight)
 
     # (n, groups, f, points, ...outer, places along the rows)

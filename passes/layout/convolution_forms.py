@@ -1,41 +1,120 @@
-"""Forms of a convolution that run faster: the same sums over loops that vectors fill.
+"""`convolution-forms`: gives convolutions the forms that run faster, the same sums over loops that vectors fill.
 
-Vectors run along the last spatial dimension, where neighbours must be neighbours in memory, and many.
-"""
+Before: tensor ops, decomposed. After: the same, where each `tenon.convolution`, and each contraction that is the
+gradient of a convolution's weight, has the form that is fastest on the machine: by minimal filtering
+(`minimal_filtering`), a convolution for each place between two windows, all rows of an image one behind the other, or
+vectors along channels (`weight_gradient`). Vectors run along the last spatial dimension otherwise, where neighbours
+must be neighbours in memory, and many."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import Any
 
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
-from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.ops.contract.minimal_filtering import minimal_filtering
-from tenon.dialects.ops.contract.windows import Sizes, Windows, moved, places, scaled
+from tenon.dialects.definition.value import InsertionPoint, Value, inserting, ops
+from tenon.dialects.ops.contract.contraction import ContractOp
+from tenon.dialects.ops.contract.convolution import ConvolutionOp
+from tenon.dialects.ops.contract.transposed_phases import LITTLE_WORK, MOST_PHASES
+from tenon.dialects.ops.contract.windows import Sizes, Windows, moved, places, scaled, stepped
+from tenon.dialects.types.types import is_static
+from tenon.passes.layout.minimal_filtering import minimal_filtering
+from tenon.passes.layout.weight_gradient import weight_gradient_by_channels
+from tenon.passes.machine import Machine
 
-NARROW = 24
-"""Windows along the last dimension below which vectors are filled badly."""
-LITTLE_WORK = 1 << 16
-"""Products below which a convolution stays as it is: more kernels would cost more than they spare."""
-MOST_PHASES = 4
-"""The largest stride that is worth a convolution for each of the elements that it steps over."""
 FEWEST_FILTERS = 8
 """Filters that read what is split by phases often enough for that to pay."""
 
 
-def faster_form(x: Value, weight: Value, windows: Windows) -> Value | None:
+@dataclass(frozen=True)
+class ConvolutionFormsPass(ModulePass):
+    """Give convolutions the forms that are faster on the `machine` (text, see `Machine`). With `filtering`, they may
+    become ones by minimal filtering, where an infinity or a NaN reaches a few rows more."""
+
+    name = "convolution-forms"
+    filtering: bool = True
+    machine: str = ""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = Target(Machine.of_option(self.name, self.machine), self.filtering)
+        pending = [inner for inner in op.walk() if type(inner) in _FORMS]
+        while pending:
+            pending += _give_form(pending.pop(), target)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the forms are for: a machine, and whether there may be minimal filtering."""
+
+    machine: Machine
+    filtering: bool = True
+
+    @property
+    def narrow(self) -> int:
+        """Windows along the last dimension below which vectors are filled badly: one and a half vectors."""
+        return self.machine.lanes * 3 // 2
+
+
+def _give_form(op: Operation, target: Target) -> list[Operation]:
+    """Replace `op` by the form that is faster, if there is one; the ops in it that may have faster ones themselves."""
+    block, before = op.parent, op.prev_op
+    assert block is not None
+    if not all(is_static(value.type) for value in op.operands):
+        return []
+    with inserting(InsertionPoint(block, op)):
+        form = _FORMS[type(op)](op, target)
+    if form is None:
+        return []
+    added: list[Operation] = []
+    current = block.first_op if before is None else before.next_op
+    while current is not None and current is not op:
+        current.location = op.location
+        added.append(current)
+        current = current.next_op
+    form.ssa.name_hint = form.ssa.name_hint or op.results[0].name_hint
+    op.results[0].replace_all_uses_with(form.ssa)
+    Rewriter.erase_op(op)
+    return [new for new in added if type(new) in _FORMS]
+
+
+def _form_of_convolution(op: Any, target: Target) -> Value | None:
+    x, weight = map(Value, op.operands)
+    settings = op.settings
+    return faster_form(x, weight, Windows.of(weight.shape[3:], settings["stride"], (0,), settings["dilation"]), target)
+
+
+def _form_of_weight_gradient(op: Any, target: Target) -> Value | None:
+    return weight_gradient_by_channels(tuple(map(Value, op.operands)), op.settings, target.machine)
+
+
+# The subject of these rewrites are convolutions: a contraction is one where its maps are those of the gradient of a
+# weight.
+_FORMS: dict[type[Operation], Callable[[Any, Target], Value | None]] = {
+    ConvolutionOp: _form_of_convolution,
+    ContractOp: _form_of_weight_gradient,
+}
+
+
+def faster_form(x: Value, weight: Value, windows: Windows, target: Target) -> Value | None:
     """The convolution of `x` (n, groups, c, ...image) in another form where that is faster, else `None`."""
     counts = windows.counts(x.shape[3:])
     if not counts or prod((x.shape[0], *weight.shape, *counts)) < LITTLE_WORK:
         return None
-    filtered = minimal_filtering(x, weight, windows, counts)
-    if filtered is not None:
+    if target.filtering and (filtered := minimal_filtering(x, weight, windows, counts, target.machine)) is not None:
         return filtered
     steps = 1 < windows.stride[-1] <= MOST_PHASES and windows.dilation[-1] == 1
     pays = steps and weight.shape[1] >= FEWEST_FILTERS
     columns = counts[-1]
-    if len(counts) > 1 and columns < NARROW and counts[-2] > 1 and _fit_in_one_row(windows, pays):
+    if len(counts) > 1 and columns < target.narrow and counts[-2] > 1 and _fit_in_one_row(windows, pays):
         return _along_rows(x, weight, windows, counts)
     return _by_phases(x, weight, windows, columns) if pays else None
 
@@ -52,19 +131,12 @@ def _by_phases(x: Value, weight: Value, windows: Windows, count: int) -> Value:
     step, taps = windows.stride[-1], windows.size[-1]
     total: Value | None = None
     for phase in range(min(step, taps)):
-        part = _stepped(weight, weight.ndim - 1, phase, step, -(-(taps - phase) // step))
-        image = _stepped(x, x.ndim - 1, phase, step, count + part.shape[-1] - 1)
+        part = stepped(weight, weight.ndim - 1, phase, step, -(-(taps - phase) // step))
+        image = stepped(x, x.ndim - 1, phase, step, count + part.shape[-1] - 1)
         term = ops.convolution(image, part, stride=(*windows.stride[:-1], 1), dilation=windows.dilation)
         total = term if total is None else total + term
     assert total is not None
     return total
-
-
-def _stepped(x: Value, axis: int, start: int, step: int, count: int) -> Value:
-    """`count` entries of `x` along `axis` from `start` on, `step` apart."""
-    starts, limits, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
-    starts[axis], limits[axis], strides[axis] = start, start + (count - 1) * step + 1, step
-    return ops.slice(x, starts=tuple(starts), limits=tuple(limits), strides=tuple(strides))
 
 
 def _along_rows(x: Value, weight: Value, windows: Windows, counts: Sizes) -> Value:
@@ -121,36 +193,3 @@ def _phase_along_rows(
         extents=extents,
         shape=extents[: rank + 2],
     )
-
-
-def transposed_by_phases(x: Value, weight: Value, windows: Windows, size: Sizes, low: Sizes) -> Value | None:
-    """A `transposed_convolution` that steps over elements, as one without zeros in between for each place between two
-    windows; `None` where that is not faster.
-    """
-    steps = zip(windows.stride, windows.dilation, windows.size, strict=True)
-    stepping = [i for i, (step, gap, taps) in enumerate(steps) if 1 < step <= MOST_PHASES and gap == 1 and taps > 1]
-    if not stepping or prod((x.shape[0], *weight.shape, *x.shape[3:])) < LITTLE_WORK:
-        return None
-    at = stepping[0]
-    step = windows.stride[at]
-    # As many places of each phase as any phase has.
-    reach = -(-size[at] // step)
-    parts = [_phase(x, weight, windows, at, phase, (*size[:at], reach, *size[at + 1 :]), low) for phase in range(step)]
-    whole = ops.stack(parts, axis=4 + at)
-    shape = (*whole.shape[: 3 + at], reach * step, *whole.shape[5 + at :])
-    behind = [0] * len(size)
-    behind[at] = size[at] - reach * step
-    return moved(ops.reshape(whole, shape=shape), (0,) * len(size), tuple(behind))
-
-
-def _phase(x: Value, weight: Value, windows: Windows, at: int, phase: int, size: Sizes, low: Sizes) -> Value:
-    """What a `transposed_convolution` has at every `stride[at]`-th place along dimension `at`, from `phase` on."""
-    step, taps = windows.stride[at], windows.size[at]
-    first = (phase + low[at]) % step
-    if first >= taps:
-        return ops.zeros((*x.shape[:2], weight.shape[2], *size), x.element_type)
-    part = _stepped(weight, 3 + at, first, step, -(-(taps - first) // step))
-    stride, part_low = list(windows.stride), list(low)
-    stride[at], part_low[at] = 1, (phase + low[at] - first) // step
-    settings = {"size": size, "stride": tuple(stride), "low": tuple(part_low)}
-    return ops.transposed_convolution(x, part, dilation=windows.dilation, **settings)
