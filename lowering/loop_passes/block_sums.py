@@ -34,10 +34,11 @@ from tenon.dialects.upstream.vector_contract import VectorContractOp
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.loop_ir.nests import constant_int
 from tenon.lowering.math.builder import Constants
+from tenon.passes.machine import GENERIC
 
 LEAST = 64
 """Additions of a loop that are worth one more."""
-TILE = 12
+TILE = GENERIC.registers * 3 // 8
 """Values that a loop carries from which on its totals have to wait in memory: its blocks are longer."""
 
 _INDEX = IndexType()

@@ -17,6 +17,7 @@ from tenon.dialects.types.size import Size
 from tenon.lowering.buffers.memory_plan import buffer_bytes
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.loop_ir.nests import Domain
+from tenon.passes.machine import GENERIC
 
 FINAL = "final"
 
@@ -29,8 +30,9 @@ _FEWEST_ITERATIONS = 5
 _SMALL = 24
 """Operations of a loop up to which one that is saved counts."""
 
-_TILE = 12
-"""Vectors that a loop carries from which on it has no registers left for two iterations at once."""
+_TILE = GENERIC.registers * 3 // 8
+"""Vectors that a loop carries from which on it has no registers left for two iterations at once: the tile of a machine
+that has few."""
 
 _LOOPS = (scf.ForOp, scf.ParallelOp, scf.WhileOp)
 

@@ -18,7 +18,7 @@ from tenon.lowering.schedules.steps import Schedule, check_schedule
 from tenon.passes.machine import Machine
 
 TILES = ((1, 8), (1, 12), (2, 6), (2, 8), (2, 12), (3, 6), (3, 8), (4, 4), (4, 5), (4, 6), (6, 4), (8, 2), (8, 3))
-"""Vectors by rows of a tile with a jammed loop; all leave registers for operands where there are 32."""
+"""Vectors by rows of a tile with a jammed loop."""
 UNROLLS = (1, 2, 4, 8)
 ROW_BLOCKS = (8, 16, 32)
 """Tiles of a block of jammed rows."""
@@ -43,7 +43,7 @@ def neighbours(statement: Statement, schedule: Schedule | None, machine: Machine
 
 def _changed(statement: Statement, schedule: Schedule | None, machine: Machine) -> Iterator[Schedule]:
     if schedule is not None:
-        yield from _other_tiles(statement, schedule)
+        yield from _other_tiles(statement, schedule, machine)
         yield from _other_blocks(statement, schedule)
         yield from _other_rows(schedule)
         if schedule.width > 2:
@@ -59,7 +59,7 @@ def _changed(statement: Statement, schedule: Schedule | None, machine: Machine) 
                 yield Schedule(loop, width, 2, other, 4)
 
 
-def _other_tiles(statement: Statement, schedule: Schedule) -> Iterator[Schedule]:
+def _other_tiles(statement: Statement, schedule: Schedule, machine: Machine) -> Iterator[Schedule]:
     if schedule.vector is None:
         return
     vectors = -(-estimate(statement.extents[schedule.vector]) // schedule.width)
@@ -68,7 +68,8 @@ def _other_tiles(statement: Statement, schedule: Schedule) -> Iterator[Schedule]
         return
     rows = estimate(statement.extents[schedule.jam])
     for unroll, count in TILES:
-        if unroll <= vectors and count <= rows:
+        # What is left of the registers holds operands.
+        if unroll <= vectors and count <= rows and unroll * count <= machine.registers * 3 // 4:
             block = None if schedule.jam_block is None else max(schedule.jam_block // count, 1) * count
             yield replace(schedule, unroll=unroll, jam_count=count, jam_block=block)
 

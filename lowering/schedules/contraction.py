@@ -38,11 +38,9 @@ from tenon.lowering.kernels.statement import LoopKind, Statement, Stride, vector
 from tenon.lowering.nests.prefetch_tile import next_rows_obstacle
 from tenon.lowering.schedules.rows import MANY_ROWS, batch_bytes, element_bytes, sharing_rows
 from tenon.lowering.schedules.steps import Schedule
-from tenon.passes.machine import Machine
+from tenon.passes.machine import VECTOR_BITS, Machine
 
 LEAST_ROWS = 8
-LEAST_DOT_LANES = 4
-"""Of the shortest register."""
 LEAST_COLUMN_TILES = 4
 """Tiles along the columns that a copy of rows has to serve."""
 
@@ -102,7 +100,7 @@ def with_dots(statement: Statement, schedule: Schedule, machine: Machine) -> Sch
         return schedule
     if vector is None or jam is None:
         return schedule
-    if statement.kinds[vector] is LoopKind.REDUCTION or schedule.width < LEAST_DOT_LANES:
+    if statement.kinds[vector] is LoopKind.REDUCTION or schedule.width < VECTOR_BITS[0] // 32:
         return schedule
     columns, rows = _only_operand(statement, vector, jam), _only_operand(statement, jam, vector)
     if columns is None or rows is None or sharing_rows(statement, statement.inputs[columns], vector) < LEAST_ROWS:

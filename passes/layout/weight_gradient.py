@@ -24,7 +24,7 @@ LITTLE_WORK = 1 << 16
 FULL_ENOUGH = 0.75
 """The part of vectors that channels have to fill for vectors to run along them."""
 BLOCK_VECTORS = 4
-"""Vectors of channels in a block: as many as a register tile has."""
+"""Vectors of channels in a block: as many as the tile of a contraction is wide."""
 
 
 @dataclass(frozen=True)

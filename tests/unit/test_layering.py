@@ -9,6 +9,7 @@ counts as well.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tenon.lowering.pipeline import PASSES as LOWERING_PASSES
+from tenon.passes.machine import Gpu, Machine
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
 
 pytestmark = pytest.mark.quick
@@ -365,6 +367,95 @@ def test_what_counts_as_a_pass() -> None:
     )
     assert passes_in(ast.parse(source)) == ["A"]
     assert passes_in(ast.parse(source.replace("C(B)", "C(FunctionPass)"))) == ["A", "C"]
+
+
+FACT_NAMES = re.compile(
+    r"(^|_)(caches?|lines?|pages?|registers?|vector_bits|lanes|warp|near(est)?|far|l[123])(_|$)", re.I
+)
+FACT_WORDS = re.compile(r"\b(caches?|pages?|registers?)\b", re.I)
+FACTS = {f.name for kind in (Machine, Gpu) for f in dataclasses.fields(kind)} | {"cache"}
+NO_FACTS = {
+    "dialects/interpreter/linalg.py:_TILE_POINTS": "points that NumPy computes at once",
+    "dialects/ops/order/radix_sorting.py:DIGIT_BITS": "the algorithm's, which decides how many passes a sort takes",
+    "lowering/llvm/types.py:MOST_LANES": "LLVM's limit",
+    "lowering/loop_passes/mark_final.py:_LARGEST_IN_REGISTERS": "LLVM's limit",
+    "lowering/loop_passes/prefetch_rows.py:LOCALITY": "the name of a level in upstream's op",
+    "lowering/nests/body.py:SECOND_LEVEL": "the name of a level in upstream's op",
+    "lowering/nests/panels.py:ROWS_AHEAD": "a number of rows",
+    "lowering/schedules/schedule.py:VECTOR_LOAD_COST": "cycles of the cost model, relative to those of a product",
+    "lowering/schedules/schedule.py:WINDOW_REST": "what the code for windows holds beside them, on any machine",
+    "runtime/cpu/compile_parallel.py:LINES_OF_A_PART": "lines of text",
+}
+"""Constants that speak of caches or registers and are no facts of a machine."""
+
+
+def is_number(node: ast.AST | None) -> bool:
+    """Whether an expression is made of numbers alone, and is not 0."""
+    leaves = [leaf for leaf in ast.walk(node) if isinstance(leaf, ast.expr)] if node is not None else []
+    if not leaves or not all(isinstance(leaf, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Tuple) for leaf in leaves):
+        return False
+    values = [leaf.value for leaf in leaves if isinstance(leaf, ast.Constant)]
+    return any(values) and all(type(value) in (int, float) for value in values)
+
+
+def machine_numbers(source: str) -> Iterator[tuple[int, str]]:
+    """Line and name of each number that is a fact of a machine: a constant that is called so, or whose comment speaks
+    of caches, pages or registers, and a default or an argument of that name."""
+    lines, tree = source.splitlines(), ast.parse(source)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Module(body=body) | ast.ClassDef(body=body):
+                for statement, behind in zip(body, [*body[1:], None], strict=True):
+                    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+                    if not isinstance(statement, ast.Assign | ast.AnnAssign) or not is_number(statement.value):
+                        continue
+                    said = lines[statement.lineno - 1].partition("#")[2]
+                    if isinstance(behind, ast.Expr) and isinstance(behind.value, ast.Constant):
+                        said += str(behind.value.value)
+                    name = ", ".join(map(ast.unparse, targets))
+                    if FACT_NAMES.search(name) or FACT_WORDS.search(said):
+                        yield statement.lineno, name
+            case ast.keyword(arg=str(name), value=value) if name in FACTS and is_number(value):
+                yield value.lineno, name
+            case ast.arguments():
+                positional = [*node.posonlyargs, *node.args]
+                named = zip(reversed(positional), reversed(node.defaults), strict=False)
+                for argument, default in (*named, *zip(node.kwonlyargs, node.kw_defaults, strict=True)):
+                    if default is not None and argument.arg in FACTS and is_number(default):
+                        yield default.lineno, argument.arg
+            case _:
+                pass
+
+
+@pytest.mark.parametrize("layer", ["dialects", "passes", "lowering", "runtime"])
+def test_facts_of_a_machine_are_in_one_file(layer: str) -> None:
+    found = [
+        (str(path.relative_to(ROOT)), line, name)
+        for path in sources(layer)
+        if path != ROOT / "passes" / "machine.py"
+        for line, name in machine_numbers(path.read_text())
+    ]
+    violations = [f"{path}:{line} {name}" for path, line, name in found if f"{path}:{name}" not in NO_FACTS]
+    assert not violations, "\n".join(violations)
+    known = {f"{path}:{name}" for path, _, name in found}
+    assert not [name for name in NO_FACTS if name.startswith(f"{layer}/") and name not in known]
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("CACHE_BYTES = 1 << 20", ["CACHE_BYTES"]),
+        ("STRIP = 256 * 1024  # a quarter of the cache", ["STRIP"]),
+        ('class A:\n    most: int = 16\n    """Vectors that lie in registers together."""', ["most"]),
+        ("def f(bits, *, l2: int = 1 << 20): ...", ["l2"]),
+        ("f(registers=32)", ["registers"]),
+        ("MOST_ROWS = 96", []),
+        ("STRIP = GENERIC.l2 // 4  # a quarter of the cache", []),
+        ("f(registers=machine.registers, vector_bits=0)", []),
+    ],
+)
+def test_what_counts_as_a_fact_of_a_machine(source: str, found: list[str]) -> None:
+    assert [name for _, name in machine_numbers(source)] == found
 
 
 def test_ops_are_found() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from xdsl.ir import Attribute
 from xdsl.irdl import operand_def, result_def
 
 from tenon.dialects.definition.settings import setting
