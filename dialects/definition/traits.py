@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from xdsl.ir import Block, Operation
 from xdsl.traits import OpTrait
+
+
+def states(owner: Operation | Block, trait: type[OpTrait]) -> bool:
+    """Whether what a value comes from is an op of a class that states `trait`."""
+    return isinstance(owner, Operation) and owner.has_trait(trait, value_if_unregistered=False)
 
 
 class GradientError(TypeError):
@@ -32,3 +38,19 @@ class CudaOnly(DeviceOnly):
     """The op has no meaning on a CPU: lowering it there is an error."""
 
     device = "cuda"
+
+
+class KnownValue(OpTrait):
+    """The result is known when the program is compiled: the property `value` holds its elements."""
+
+
+class KeepsMemory(OpTrait):
+    """The result is the memory of the operand, seen in another shape: nothing is computed."""
+
+
+class SameValue(OpTrait):
+    """The result is the operand; only differentiation tells them apart."""
+
+
+class ComputedByUsers(OpTrait):
+    """Kernels that read the result compute it themselves, which costs less than to read it from memory."""

@@ -24,11 +24,10 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.definition.settings import array_of
 from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.definition.traits import ComputedByUsers, KeepsMemory, KnownValue, states
 from tenon.dialects.families import CompositeOp, ContractionOp, ReductionOp
 from tenon.dialects.families.opaque import OpaqueOp
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
-from tenon.dialects.ops.elementwise.constant import ConstantOp
-from tenon.dialects.ops.move.band import BandOp
 from tenon.dialects.ops.move.shape import ReshapeOp, TransposeOp
 from tenon.dialects.types.types import shape_of
 from tenon.passes.fuse.grouping import Group, Grouping
@@ -68,21 +67,23 @@ class FusePass(ModulePass):
 
 def _is_outside(op: Operation) -> bool:
     """Whether `op` stays in the function that calls the kernels."""
-    return not isinstance(op, TensorOp) or isinstance(op, ConstantOp | OpaqueOp | ReshapeOp)
+    if not isinstance(op, TensorOp) or isinstance(op, OpaqueOp):
+        return True
+    return states(op, KnownValue) or states(op, KeepsMemory)
 
 
 def _is_cloned(value: SSAValue) -> bool:
-    """Whether kernels hold what makes `value` themselves instead of taking it as an argument: a band, or a constant."""
+    """Whether kernels hold what makes `value` themselves instead of taking it as an argument."""
     op = value.owner
-    if not isinstance(op, ConstantOp):
-        return isinstance(op, BandOp) and not any(_is_outside_use(op, use) for use in value.uses)
+    if not isinstance(op, Operation) or not states(op, KnownValue):
+        return states(op, ComputedByUsers) and not any(_is_outside_use(op, use) for use in value.uses)
     array = array_of(op.properties["value"])  # pyright: ignore[reportArgumentType]
     if array.size != 1 and any(array.strides):
         return False
     return array.size <= _SMALL_CONSTANT or not any(_reads_anywhere(use.operation, use.index) for use in value.uses)
 
 
-def _is_outside_use(op: BandOp, use: Use) -> bool:
+def _is_outside_use(op: Operation | Block, use: Use) -> bool:
     user = use.operation
     is_inside = user.parent is op.parent and isinstance(user, TensorOp) and not _is_outside(user)
     return not is_inside or _reads_anywhere(user, use.index)
@@ -118,7 +119,7 @@ class _Outliner:
             block, self._effects.is_pure, self._is_cloned, self._machine, contractions=self._contractions
         )
         for group in grouping.in_order():
-            if isinstance(band := group.operations[0], BandOp) and self._is_cloned(band.result):
+            if states(op := group.operations[0], ComputedByUsers) and self._is_cloned(op.results[0]):
                 continue  # it stays until its last user has a clone
             if len(group.operations) > 1 or not _is_outside(group.operations[0]):
                 # What is added up over rows comes last: the other ops say what the shared loops are.
@@ -183,6 +184,7 @@ class _Outliner:
                 continue
             key = (block, transposed.operand, transposed.order)
             known = self._transposed.get(key)
+            is_new = known is None
             if known is None:
                 transpose = TransposeOp.build_from([transposed.operand], {"permutation": transposed.order})
                 transpose.location = op.location
@@ -193,7 +195,8 @@ class _Outliner:
             rewritten.results[0].name_hint = op.results[0].name_hint
             Rewriter.replace_op(op, rewritten)
             operations[position] = rewritten
-            if isinstance(known.owner, TransposeOp):
+            if is_new:
+                assert isinstance(known.owner, Operation)
                 self._outline_group(Group(known.owner, 0), terminator)
             self._transposed[key] = rewritten.operands[transposed.index]
 

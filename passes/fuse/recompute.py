@@ -31,10 +31,10 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from tenon.dialects.definition.traits import KnownValue, states
 from tenon.dialects.families import ContractionOp, ElementwiseOp
 from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
-from tenon.dialects.ops.elementwise.constant import ConstantOp
 from tenon.dialects.types.size import estimate
 from tenon.passes.iteration import iteration_of, shape
 from tenon.passes.simplify.dce import functions_by_name
@@ -102,7 +102,7 @@ def _family(start: ContractionOp, block: Block) -> list[Operation]:
 
 
 def _is_kept_anyway(value: SSAValue) -> bool:
-    return isinstance(value.owner, Block | ConstantOp)
+    return isinstance(value.owner, Block) or states(value.owner, KnownValue)
 
 
 def _dependents(block: Block, origins: Iterable[Operation]) -> set[Operation]:

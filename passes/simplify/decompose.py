@@ -18,10 +18,10 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.definition.registry import registry
 from tenon.dialects.definition.signature import map_grouped
+from tenon.dialects.definition.traits import SameValue, states
 from tenon.dialects.definition.value import InsertionPoint, Value, inserting
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
-from tenon.dialects.ops.control.identity import IdentityOp, StopGradientOp
 from tenon.dialects.ops.order.sorted_runs import serial_rows
 from tenon.dialects.types.shapes import compatible
 
@@ -61,7 +61,7 @@ def decompose(root: Operation, only: Collection[str] = ()) -> None:
 
 
 def drop_identities(root: Operation) -> None:
-    """Replace `identity` and `stop_gradient` inside of `root` by their operands, and checkpoints by their bodies.
+    """Replace ops inside of `root` that give their operands by these, and checkpoints by their bodies.
 
     What a checkpoint computes again stays in its region.
     """
@@ -70,8 +70,8 @@ def drop_identities(root: Operation) -> None:
             for result, value in zip(op.results, op.inlined(), strict=True):
                 result.replace_all_uses_with(value)
             Rewriter.erase_op(op)
-        elif isinstance(op, IdentityOp | StopGradientOp) and op.x.type == op.result.type:
-            op.result.replace_all_uses_with(op.x)
+        elif states(op, SameValue) and op.operands[0].type == op.results[0].type:
+            op.results[0].replace_all_uses_with(op.operands[0])
             Rewriter.erase_op(op)
 
 

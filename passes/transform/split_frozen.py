@@ -29,9 +29,9 @@ from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import PassFailedException
 
+from tenon.dialects.definition.traits import KeepsMemory, states
 from tenon.dialects.families import ContractionOp, CumulativeOp, ReductionOp, WindowOp
 from tenon.dialects.families.regions import used_values
-from tenon.dialects.ops.move.shape import ReshapeOp
 from tenon.dialects.support.frozen_arguments import PREPARE, TAKEN, frozen_positions
 from tenon.dialects.types.types import AnyTensor, element_of, is_static, numpy_dtype, shape_of
 from tenon.passes.simplify.dce import Effects, erase_dead_ops, functions_by_name
@@ -106,7 +106,7 @@ class _Derived:
 
     def _is_worth_keeping(self, value: SSAValue) -> bool:
         sources, size = self._sources[value], _bytes(value)
-        if not sources or isinstance(value.owner, ReshapeOp):
+        if not sources or states(value.owner, KeepsMemory):
             return False
         growth = MOST_GROWTH if value in self._has_sums else 1
         return size <= max(LITTLE, growth * sum(map(_bytes, sources)))

@@ -1,6 +1,7 @@
-"""The folders are layers: each imports only those to its left, and lowering and runtime never name a single op. No
-modules import each other in a circle, the rooms of a folder import each other in the order that its `__init__.py`
-states, and rooms, files and functions are of a size that can be read.
+"""The folders are layers: each imports only those to its left, lowering and runtime never name a single op, and passes
+ask for one only where it is their subject. No modules import each other in a circle, the rooms of a folder import each
+other in the order that its `__init__.py` states, and rooms, files and functions are of a size that can be read. The
+facts of a machine are in one file.
 
 The sources are read, not run: what an import inside a function, one for types alone or a loader string would do
 counts as well.
@@ -367,6 +368,83 @@ def test_what_counts_as_a_pass() -> None:
     )
     assert passes_in(ast.parse(source)) == ["A"]
     assert passes_in(ast.parse(source.replace("C(B)", "C(FunctionPass)"))) == ["A", "C"]
+
+
+BUILDERS = {"apply", "build", "build_from", "create", "get", "of"}
+SUBJECTS = {
+    "passes/layout/": "transposes and convolutions are what the patterns move and rewrite",
+    "passes/simplify/equations_": "an equation says of which ops it holds",
+    "passes/simplify/fold.py": "what is folded becomes constants",
+    "passes/simplify/decompose.py": "a checkpoint is put in its place",
+    "passes/transform/batch": "each op with regions is batched by a rule of its own",
+}
+"""Passes whose subject are single ops."""
+
+
+def asked_ops(tree: ast.AST, classes: set[str], names: set[str]) -> list[tuple[int, str]]:
+    """Line and text of every place that asks for one op, by its class or its name; what it builds is left out."""
+    left_out: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner, attr=attribute)) if attribute in BUILDERS:
+                left_out.add(owner)
+            case ast.Call(func=made):
+                left_out.add(made)
+            case ast.arg(annotation=ast.AST() as annotation) | ast.AnnAssign(annotation=annotation):
+                left_out.update(ast.walk(annotation))
+            case ast.FunctionDef(returns=ast.AST() as annotation):
+                left_out.update(ast.walk(annotation))
+            case _:
+                pass
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tenon.dialects.")
+        for alias in node.names
+        if alias.name in classes
+    }
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) if name in imported and node not in left_out:
+                found.append((node.lineno, name))
+            case ast.Attribute(attr=name) if name in classes and node not in left_out:
+                if ast.unparse(node.value).startswith(("tenon.dialects", "ops")):
+                    found.append((node.lineno, name))
+            case ast.Constant(value=str(text)) if text in names:
+                found.append((node.lineno, text))
+            case _:
+                pass
+    return found
+
+
+def test_passes_ask_for_families_and_traits() -> None:
+    classes, names = {name for name, _ in DEFINITIONS if name.endswith("Op")}, {name for _, name in DEFINITIONS}
+    found = [
+        (str(path.relative_to(ROOT)), line, what)
+        for path in sources("passes")
+        for line, what in asked_ops(ast.parse(path.read_text()), classes, names)
+    ]
+    violations = [f"{path}:{line} asks for {what}" for path, line, what in found if not path.startswith((*SUBJECTS,))]
+    assert not violations, "\n".join(violations)
+    assert all(any(path.startswith(subject) for path, _, _ in found) for subject in SUBJECTS)
+
+
+@pytest.mark.parametrize(
+    ("source", "asks"),
+    [
+        ("isinstance(op, AddOp)", True),
+        ("match op:\n    case AddOp():\n        pass", True),
+        ("OPS = (AddOp, int)", True),
+        ("op.name == 'tenon.add'", True),
+        ("AddOp.build_from([x, y])", False),
+        ("AddOp(x, y)", False),
+        ("def f(op: AddOp | None) -> AddOp: ...", False),
+    ],
+)
+def test_what_counts_as_asking_for_an_op(source: str, asks: bool) -> None:
+    source = f"from tenon.dialects.ops.elementwise.arithmetic import AddOp\n{source}"
+    assert bool(asked_ops(ast.parse(source), {"AddOp"}, {"tenon.add"})) is asks
 
 
 FACT_NAMES = re.compile(

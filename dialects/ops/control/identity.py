@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from xdsl.ir.affine import AffineExpr
-from xdsl.irdl import operand_def, result_def
+from xdsl.irdl import operand_def, result_def, traits_def
+from xdsl.traits import Pure
 
 from tenon.dialects.definition.tensor_op import tensor_op
+from tenon.dialects.definition.traits import SameValue
 from tenon.dialects.families import IndexMapOp
 from tenon.dialects.types.types import STORED_TENSOR
 
 
 class _SameOp(IndexMapOp):
     """An op whose result is its operand."""
+
+    traits = traits_def(Pure(), SameValue())
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:

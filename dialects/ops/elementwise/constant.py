@@ -16,7 +16,7 @@ from tenon.dialects.definition.promotion import exact
 from tenon.dialects.definition.scalar import convert, emit_scalar, to_compute
 from tenon.dialects.definition.settings import array_of, setting
 from tenon.dialects.definition.tensor_op import tensor_op
-from tenon.dialects.definition.traits import NoGradient
+from tenon.dialects.definition.traits import KnownValue, NoGradient
 from tenon.dialects.definition.value import Value, emit, insertion_point, ops
 from tenon.dialects.families import ElementwiseOp, StructuredOp
 from tenon.dialects.families.linalg_builders import converted, elementwise, filled, static_shape
@@ -43,7 +43,7 @@ class ConstantOp(StructuredOp):
     """
 
     name = "tenon.constant"
-    traits = traits_def(Pure(), NoGradient())
+    traits = traits_def(Pure(), NoGradient(), KnownValue())
     value = setting("array")
     result = result_def(STORED_TENSOR)
 

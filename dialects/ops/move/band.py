@@ -10,7 +10,7 @@ from xdsl.traits import Pure
 from tenon.dialects.definition.scalar import convert
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
-from tenon.dialects.definition.traits import NoGradient
+from tenon.dialects.definition.traits import ComputedByUsers, NoGradient
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import IndexingOp
 from tenon.dialects.families.linalg_builders import Reader
@@ -29,7 +29,7 @@ class BandOp(IndexingOp):
     """
 
     name = "tenon.band"
-    traits = traits_def(Pure(), NoGradient())
+    traits = traits_def(Pure(), NoGradient(), ComputedByUsers())
     shape = setting(tuple)
     lower = setting(int, default=None)
     upper = setting(int, default=None)

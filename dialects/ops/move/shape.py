@@ -15,7 +15,7 @@ from xdsl.traits import Pure
 from tenon.dialects.definition.scalar import as_index
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
-from tenon.dialects.definition.traits import NoGradient
+from tenon.dialects.definition.traits import KeepsMemory, NoGradient
 from tenon.dialects.definition.value import Value, emit, ops
 from tenon.dialects.families import CompositeOp, IndexingOp, IndexMapOp, StructuredOp
 from tenon.dialects.families.along_axis import AlongAxis, KeepsElement, KeepsType
@@ -37,6 +37,7 @@ class ReshapeOp(StructuredOp):
     """
 
     name = "tenon.reshape"
+    traits = traits_def(Pure(), KeepsMemory())
     x = operand_def(STORED_TENSOR)
     shape = setting(tuple)
     result = result_def(STORED_TENSOR)
