@@ -47,9 +47,9 @@ class Machine:
         bits = self.vector_bits
         if bits < 0 or bits & (bits - 1):
             raise ValueError(f"vector-bits is {bits}, neither 0 nor a power of two")
-        for name in _SIZES:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name.replace('_', '-')} is {getattr(self, name)}, expected at least 1")
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{_option(name)} is {getattr(self, name)}, expected at least {least}")
 
     @property
     def lanes(self) -> int:
@@ -92,7 +92,8 @@ class Machine:
         return _parsed(text)
 
 
-_SIZES = ("registers", "part_bits", "l1", "l2", "l3", "line", "page")
+_LEAST = {"registers": 4, "part_bits": 8, "l1": 256, "l2": 256, "l3": 256, "line": 8, "page": 256}
+"""What facts are at least, so that no share of them that is used is nothing."""
 
 GENERIC = Machine()
 """What passes assume where they are not told: a core of a server of x86 with AVX-512."""
@@ -139,7 +140,7 @@ GPU = Gpu()
 
 def _fact_text(name: str, value: object) -> str:
     shown = ",".join(value) if isinstance(value, tuple) else str(value).lower()
-    return f"{name.replace('_', '-')}={shown}"
+    return f"{_option(name)}={shown}"
 
 
 @lru_cache(maxsize=64)

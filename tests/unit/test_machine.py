@@ -38,7 +38,7 @@ def test_names_and_facts() -> None:
         "l2=1 avx2": "machine has no fact 'avx2'",
         "scaling=1": "machine has scaling=1, expected true or false",
         "vector-bits=500": "vector-bits is 500, neither 0 nor a power of two",
-        "l1=0": "l1 is 0, expected at least 1",
+        "l1=0": "l1 is 0, expected at least 256",
     }.items():
         with pytest.raises(ValueError, match=error):
             Machine.parse(text)
@@ -55,6 +55,7 @@ ELSEWHERE = [
     "l1=4096 l2=16384 l3=65536",
     "neon l1=65536 l2=4194304 l3=4194304",
     "avx2 line=128 page=16384 part-bits=256",
+    "sse registers=4 part-bits=8 l1=256 l2=256 l3=256 line=8 page=256",
 ]
 
 

@@ -84,7 +84,7 @@ def test_instructions() -> None:
 
 
 def test_the_system_tells_sizes_of_caches() -> None:
-    known = {"l1": 1 << 12, "l2": 1 << 12, "l3": 1 << 12, "line": 16, "page": 1 << 12} | known_sizes()
+    known = {"l1": 1 << 12, "l2": 1 << 12, "l3": 1 << 12, "line": 16, "page": 1 << 12, **known_sizes()}
     assert 1 << 12 <= known["l1"] <= 1 << 20
     assert 1 << 12 <= known["l2"] <= 1 << 28
     assert 1 << 12 <= known["l3"] <= 1 << 33

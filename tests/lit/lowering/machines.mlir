@@ -45,4 +45,4 @@ func.func private @columns(%x: memref<4096x8192xf32>, %o: memref<8192xf32>) attr
 // NAME:  schedule: machine is 'avx3', none of generic, avx512, avx2, sse, neon
 // FACT:  schedule: machine has no fact 'l4', its facts are vector-bits, registers, part-bits, l1, l2, l3, line, page, scaling, multiply-add, dots
 // VALUE: schedule: machine has l2=big, expected an integer
-// LEAST: convert-structured-to-loops: line is 0, expected at least 1
+// LEAST: convert-structured-to-loops: line is 0, expected at least 8
