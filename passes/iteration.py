@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from xdsl.utils.exceptions import PassFailedException
 
-from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
-from tenon.dialects.types.shapes import normalize_axes
 from tenon.dialects.types.size import UndecidedSizeError, is_at_most
 from tenon.dialects.types.types import shape_of
 
@@ -43,17 +42,32 @@ class Iteration:
 
 def iteration_of(op: Operation) -> Iteration | None:
     """The iteration of ops whose loops can be shared with others, `None` for all other ops."""
-    if isinstance(op, ElementwiseOp):
-        return _elementwise(op)
-    if isinstance(op, IndexMapOp):
-        return _index_map(op)
-    if isinstance(op, IndexingOp):
-        return _parallel(op, tuple([None] * len(op.operands)))
-    if isinstance(op, ReductionOp):
-        return _reduction(op)
+    if not isinstance(op, ElementwiseOp | IndexMapOp | IndexingOp | ReductionOp | ContractionOp):
+        return None
+    sizes = [shape(op, value.type) for value in (*op.operands, *op.results)]
+    try:
+        space = op.iteration_space(op.operands)
+    except UndecidedSizeError:
+        return None
+    count = len(op.operands)
+    operands = [_plain_access(*known, space.extents) for known in zip(space.operands, sizes, strict=False)]
+    results = [_plain_access(*known, space.extents) for known in zip(space.results, sizes[count:], strict=True)]
+    known_results = tuple([access for access in results if access is not None])
+    if len(known_results) != len(results):
+        return None
+    if isinstance(op, IndexMapOp) and space.operands and not _keeps_order(space.operands[0]):
+        operands = [None]
+    windows: tuple[Access | None, ...] = ()
     if isinstance(op, ContractionOp):
-        return _contraction(op)
-    return None
+        moving = {loop for loop, extent in enumerate(space.extents) if space.parallel[loop] and extent != 1}
+        windows = tuple(
+            [
+                None if access is not None else _window_access(places, known, space.extents, moving)
+                for access, places, known in zip(operands, space.operands, sizes, strict=False)
+            ]
+        )
+    elsewhere = [None] * (count - len(operands))
+    return Iteration(space.extents, space.parallel, (*operands, *elsewhere), known_results, windows)
 
 
 def shape(op: Operation, type_: Attribute) -> tuple[int, ...]:
@@ -64,83 +78,11 @@ def shape(op: Operation, type_: Attribute) -> tuple[int, ...]:
     return known
 
 
-def _loops(sizes: tuple[int, ...]) -> Access:
-    return tuple([None if size == 1 else i for i, size in enumerate(sizes)])
-
-
-def _parallel(op: TensorOp, operands: tuple[Access | None, ...]) -> Iteration:
-    extents = shape(op, op.results[0].type)
-    return Iteration(extents, (True,) * len(extents), operands, (_loops(extents),) * len(op.results))
-
-
-def _elementwise(op: ElementwiseOp) -> Iteration:
-    rank = len(shape(op, op.results[0].type))
-    accesses: list[Access] = []
-    for operand in op.operands:
-        sizes = shape(op, operand.type)
-        offset = rank - len(sizes)
-        accesses.append(tuple([None if size == 1 else offset + i for i, size in enumerate(sizes)]))
-    return _parallel(op, tuple(accesses))
-
-
-def _index_map(op: IndexMapOp) -> Iteration:
-    source, result = shape(op, op.operands[0].type), shape(op, op.results[0].type)
-    access: list[int | None] = []
-    last = -1
-    try:
-        places = op.source_map(source, len(result), op.settings).results
-    except UndecidedSizeError:
-        return _parallel(op, (None,))
-    for size, expr in zip(source, places, strict=True):
-        match expr:
-            case AffineConstantExpr() if size == 1:
-                access.append(None)
-            case AffineDimExpr(position=loop) if size == result[loop] and loop > last:
-                access.append(None if size == 1 else loop)
-                last = loop
-            case _:
-                return _parallel(op, (None,))
-    return _parallel(op, (tuple(access),))
-
-
-def _reduction(op: ReductionOp) -> Iteration:
-    extents = shape(op, op.operands[0].type)
-    settings = op.settings
-    axis = settings["axis"]
-    reduced = normalize_axes((axis,) if isinstance(axis, int) else axis, len(extents))
-    kept = _loops(extents)
-    if settings["keepdims"]:
-        access = tuple([None if i in reduced else loop for i, loop in enumerate(kept)])
-    else:
-        access = tuple([loop for i, loop in enumerate(kept) if i not in reduced])
-    parallel = tuple([i not in reduced for i in range(len(extents))])
-    return Iteration(extents, parallel, (kept,), (access,) * len(op.results))
-
-
-def _contraction(op: ContractionOp) -> Iteration | None:
-    result = shape(op, op.results[0].type)
-    try:
-        structure = type(op).loops([shape(op, operand.type) for operand in op.operands], op.settings)
-    except UndecidedSizeError:
-        return None
-    access = _plain_access(structure.result_map, result, structure.extents)
-    if access is None:
-        return None
-    operands = tuple(
-        [
-            _plain_access(places, shape(op, operand.type), structure.extents)
-            for operand, places in zip(op.operands, structure.operand_maps, strict=True)
-        ]
-    )
-    parallel = tuple([not reduced for reduced in structure.reductions])
-    moving = {loop for loop, extent in enumerate(structure.extents) if parallel[loop] and extent != 1}
-    windows = tuple(
-        [
-            None if known is not None else _window_access(places, shape(op, operand.type), structure.extents, moving)
-            for operand, places, known in zip(op.operands, structure.operand_maps, operands, strict=True)
-        ]
-    )
-    return Iteration(structure.extents, parallel, operands, (access,), windows)
+def _keeps_order(places: AffineMap) -> bool:
+    """Whether loops index a value in their own order, so that rows of it are rows of what they index otherwise."""
+    loops = [place.position for place in places.results if isinstance(place, AffineDimExpr)]
+    is_plain = all(isinstance(place, AffineDimExpr | AffineConstantExpr) for place in places.results)
+    return is_plain and all(a < b for a, b in pairwise(loops))
 
 
 def _window_access(

@@ -15,6 +15,7 @@ from tenon.dialects.definition.scalar import convert, to_compute
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.batching import aligned_operands, example_shape
 from tenon.dialects.families.indexing import LoopStructure, behind_examples, has_batch, loop_structure
+from tenon.dialects.families.iteration_space import IterationSpace
 from tenon.dialects.families.linalg_builders import (
     converted,
     empty,
@@ -102,7 +103,7 @@ class LoopOp(StructuredOp):
     ) -> list[SSAValue]:
         """As `accumulate`, into one tensor per accumulator (type, start), which `body` updates."""
         structure = self.loops([static_shape(v) for v in operands], self.settings)
-        inputs = list(zip(operands, structure.operand_maps, strict=True))
+        inputs = list(zip(operands, structure.operands, strict=True))
         if structure.hidden:
             # linalg reads every loop's extent off an operand, so loops that index none get one without contents.
             hidden = AffineMap(len(structure.extents), 0, tuple([AffineExpr.dimension(i) for i in structure.hidden]))
@@ -113,13 +114,20 @@ class LoopOp(StructuredOp):
         return generic(
             inputs,
             [(filled(shape, element, start), structure.result_map) for element, start in accumulators],
-            structure.reductions,
+            [not parallel for parallel in structure.parallel],
             lambda values, accs: body(values[: len(operands)], accs, structure),
         )
 
 
 class ContractionOp(LoopOp):
     """Sums of products: over the loops that do not index the result, the product of the operands is added up."""
+
+    def iteration_space(self, operands: Sequence[SSAValue]) -> IterationSpace:
+        """The loops of `indexing` over `operands` of static shape.
+
+        Raises `UndecidedSizeError` where they depend on a size that is known at launch only.
+        """
+        return self.loops([static_shape(v) for v in operands], self.settings)
 
     @classmethod
     def check_family(cls) -> None:
@@ -136,7 +144,7 @@ class ContractionOp(LoopOp):
         shapes = [example_shape(v, known) for v, known in zip(operands, batched, strict=True)]
         structure = cls.loops(shapes, settings)
         element = cls.result_element(*[v.element_type for v in operands])
-        maps = [behind_examples(m, known) for m, known in zip(structure.operand_maps, batched, strict=True)]
+        maps = [behind_examples(m, known) for m, known in zip(structure.operands, batched, strict=True)]
         return ops.contract(
             tuple([v.astype(element) for v in operands]),
             maps=(*maps, behind_examples(structure.result_map, True)),
@@ -149,7 +157,7 @@ class ContractionOp(LoopOp):
         """The gradient by swapping roles: an operand's is the contraction of `g` with the others, indexed as that
         operand."""
         structure = cls.loops([v.shape for v in operands], settings)
-        maps = structure.operand_maps
+        maps = structure.operands
         gradients: list[Value] = []
         for i, operand in enumerate(operands):
             others = [(v, m) for j, (v, m) in enumerate(zip(operands, maps, strict=True)) if j != i]

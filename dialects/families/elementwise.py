@@ -14,6 +14,7 @@ from tenon.dialects.definition.operands import scalar_operands, to_scalar
 from tenon.dialects.definition.scalar import ScalarForms, convert, to_compute
 from tenon.dialects.definition.value import Value
 from tenon.dialects.families.batching import aligned_operands
+from tenon.dialects.families.iteration_space import IterationSpace
 from tenon.dialects.families.linalg_builders import (
     elementwise,
     static_shape,
@@ -82,11 +83,17 @@ class ElementwiseOp(StructuredOp):
     def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
         return cls.apply(*aligned_operands(batched, operands), **settings)
 
-    def structured(self, operands: list[Any]) -> list[SSAValue]:
+    def iteration_space(self, operands: Sequence[SSAValue]) -> IterationSpace:
+        """A loop for each dimension of the results, over `operands` of static shape (those that are there)."""
         shape = static_shape(self.results[0])
         rank = len(shape)
+        maps = tuple([broadcast_map(static_shape(v), rank, shape) for v in operands])
+        return IterationSpace(shape, (True,) * rank, maps, (AffineMap.identity(rank),) * len(self.results))
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
         present = [v for v in operands if v is not None]
-        inputs = [(v, broadcast_map(static_shape(v), rank, shape)) for v in present]
+        space = self.iteration_space(present)
+        inputs = list(zip(present, space.operands, strict=True))
 
         def body(values: list[Value]) -> Sequence[Value]:
             arguments = iter([to_compute(v) for v in values])
@@ -100,7 +107,7 @@ class ElementwiseOp(StructuredOp):
                 for r, t in zip(results, self.results, strict=True)
             ]
 
-        return elementwise(inputs, shape, [element_of(r.type) for r in self.results], body)
+        return elementwise(inputs, space.extents, [element_of(r.type) for r in self.results], body)
 
 
 class UnaryOp(ElementwiseOp):
@@ -163,11 +170,11 @@ class PrimitiveOp(ElementwiseOp):
         return result
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
-        shape = static_shape(self.results[0])
-        inputs = [(v, broadcast_map(static_shape(v), len(shape), shape)) for v in operands]
+        space = self.iteration_space(operands)
+        inputs = list(zip(operands, space.operands, strict=True))
 
         def body(values: list[Value]) -> Sequence[Value]:
             result = self.on_scalars([to_compute(v) for v in values], self.settings)
             return [convert(result, compute_type(element_of(self.results[0].type)))]
 
-        return elementwise(inputs, shape, [element_of(self.results[0].type)], body)
+        return elementwise(inputs, space.extents, [element_of(self.results[0].type)], body)

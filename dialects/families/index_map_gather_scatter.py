@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from xdsl.ir import SSAValue
@@ -13,7 +14,7 @@ from tenon.dialects.definition.operands import to_scalar
 from tenon.dialects.definition.scalar import as_index, to_compute
 from tenon.dialects.definition.signature import map_grouped
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.families.iteration_space import Subscript
+from tenon.dialects.families.iteration_space import IterationSpace, Subscript
 from tenon.dialects.families.linalg_builders import (
     LoopIndex,
     Reader,
@@ -86,6 +87,15 @@ class IndexMapOp(StructuredOp):
                     f"{cls.name}: source reads places {least} to {end - 1} of dimension {axis}, which has size {size}"
                 )
 
+    def iteration_space(self, operands: Sequence[SSAValue]) -> IterationSpace:
+        """A loop for each dimension of the result; no operand where `source` depends on a size known at launch only."""
+        space = over_results(self)
+        try:
+            source = self.source_map(static_shape(operands[0]), len(space.extents), self.settings)
+        except UndecidedSizeError:
+            return space
+        return replace(space, operands=(source,))
+
     @staticmethod
     def is_indexing_map(source: AffineMap, shape: Sequence[int], result: Sequence[int]) -> bool:
         """Whether linalg takes `source` as it is: a loop that is an index by itself must run over the whole dimension.
@@ -105,10 +115,10 @@ class IndexMapOp(StructuredOp):
         elements = [element_of(result.type)]
         if 0 in shape:
             return [filled(shape, elements[0], 0)]
-        try:
-            source = self.source_map(static_shape(x), len(shape), self.settings)
-        except UndecidedSizeError:
+        space = self.iteration_space([x])
+        if not space.operands:
             return elementwise([], shape, elements, lambda _: [self._element_of(Reader(x), shape)])
+        (source,) = space.operands
         if self.is_indexing_map(source, static_shape(x), shape):
             return elementwise([(x, source)], shape, elements, lambda values: values)
         return elementwise([], shape, elements, lambda _: [Reader(x).read_inside(*_evaluated(source, shape))])
@@ -134,6 +144,12 @@ class IndexMapOp(StructuredOp):
             return (total,)
         behind = tuple([size - part for size, part in zip(x.shape, reached, strict=True)])
         return (ops.pad(total, low=(0,) * x.ndim, high=behind),)
+
+
+def over_results(op: StructuredOp) -> IterationSpace:
+    """A parallel loop for each dimension of the results, which read operands at any places."""
+    shape = static_shape(op.results[0])
+    return IterationSpace(shape, (True,) * len(shape), (), (AffineMap.identity(len(shape)),) * len(op.results))
 
 
 def _parts(expr: AffineExpr) -> Iterator[Any]:
@@ -168,6 +184,10 @@ class IndexingOp(StructuredOp):
     @classmethod
     def check_family(cls) -> None:
         require_hooks(cls, "infer", "element")
+
+    def iteration_space(self, operands: Sequence[SSAValue]) -> IterationSpace:
+        """A loop for each dimension of the results; no operands, since they are read at any places."""
+        return over_results(self)
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         result = self.results[0]

@@ -15,25 +15,29 @@ from xdsl.ir.affine import (
     AffineMap,
 )
 
-from tenon.dialects.families.iteration_space import Subscript
+from tenon.dialects.families.iteration_space import IterationSpace, Subscript
 from tenon.dialects.types.shapes import InferenceError, Shape
 
 
 @dataclass(frozen=True)
-class LoopStructure:
-    """Loops with their extents (-1 where unknown), and the index of each operand and of the result in terms of them."""
+class LoopStructure(IterationSpace):
+    """The space of an op with one result, which loops that do not index it reduce; unknown extents are -1."""
 
     names: tuple[str, ...]
-    extents: tuple[int, ...]
-    operand_maps: tuple[AffineMap, ...]
-    result_map: AffineMap
     hidden: tuple[int, ...]
     """Loops that index no operand by themselves, in any operand."""
 
+    @staticmethod
+    def reducing(
+        names: Sequence[str], extents: Sequence[int], operands: Sequence[AffineMap], result: AffineMap, hidden: set[int]
+    ) -> LoopStructure:
+        """The loops `names` over operands and a result of these maps."""
+        parallel = tuple([not reduced for reduced in reduction_loops(result)])
+        return LoopStructure(tuple(extents), parallel, tuple(operands), (result,), tuple(names), tuple(sorted(hidden)))
+
     @property
-    def reductions(self) -> tuple[bool, ...]:
-        """For each loop whether the result is combined over it."""
-        return reduction_loops(self.result_map)
+    def result_map(self) -> AffineMap:
+        return self.results[0]
 
     @property
     def result_shape(self) -> tuple[int, ...]:
@@ -150,12 +154,12 @@ def loop_structure(
             own[position] = AffineExpr.constant(0)
     visible = {e.position for own in operand_indices for e in own if isinstance(e, AffineDimExpr)}
     count = len(names)
-    return LoopStructure(
-        tuple(names),
-        tuple([max(e, -1) for e in extents]),
-        tuple([AffineMap(count, 0, tuple(own)) for own in operand_indices]),
+    return LoopStructure.reducing(
+        names,
+        [max(e, -1) for e in extents],
+        [AffineMap(count, 0, tuple(own)) for own in operand_indices],
         AffineMap(count, 0, indices[-1]),
-        tuple([i for i in range(count) if i not in visible and names[i] in given]),
+        {i for i in range(count) if i not in visible and names[i] in given},
     )
 
 

@@ -80,7 +80,10 @@ class Subscript:
 
 @dataclass(frozen=True)
 class IterationSpace:
-    """Loops by extent, whether each is parallel, and the indices of operands and results in terms of them."""
+    """Loops by extent, whether each is parallel, and the indices of operands and results in terms of them.
+
+    `operands` are empty where an op reads its operands at computed places.
+    """
 
     extents: tuple[int, ...]
     parallel: tuple[bool, ...]

@@ -15,6 +15,7 @@ from tenon.dialects.definition.scalar import convert, index_constant, to_compute
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.along_axis import AlongAxis
 from tenon.dialects.families.batching import along_shifted_axis
+from tenon.dialects.families.iteration_space import IterationSpace
 from tenon.dialects.families.linalg_builders import LoopIndex, converted, elementwise, filled, generic, static_shape
 from tenon.dialects.families.monoid import CombiningOp
 from tenon.dialects.families.structured_op import require_hooks
@@ -71,6 +72,16 @@ class ReductionOp(AlongAxis, CombiningOp):
             return tuple([1 if i in axes else size for i, size in enumerate(shape)])
         return tuple([size for i, size in enumerate(shape) if i not in axes])
 
+    def iteration_space(self, operands: Sequence[SSAValue]) -> IterationSpace:
+        """A loop for each dimension of the one operand, of static shape."""
+        shape = static_shape(operands[0])
+        rank, axes = len(shape), normalize_axes(_axes(self.settings["axis"]), len(shape))
+        places = [AffineExpr.constant(0) if i in axes else AffineExpr.dimension(i) for i in range(rank)]
+        kept = places if self.settings["keepdims"] else [place for i, place in enumerate(places) if i not in axes]
+        parallel = tuple([i not in axes for i in range(rank)])
+        results = (AffineMap(rank, 0, tuple(kept)),) * len(self.results)
+        return IterationSpace(shape, parallel, (AffineMap.identity(rank),), results)
+
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         (x,) = operands
         accumulator = compute_type(self.result_element(element_of(x.type)))
@@ -96,14 +107,14 @@ class ReductionOp(AlongAxis, CombiningOp):
             for axis in axes:
                 if isinstance(shape[axis], Size):
                     current_sizes().require_positive(shape[axis])
-        kept = [i for i in range(len(shape)) if i not in axes]
+        space = self.iteration_space([x])
+        kept = [i for i, parallel in enumerate(space.parallel) if parallel]
         out_map = AffineMap(len(shape), 0, tuple([AffineExpr.dimension(i) for i in kept]))
         outputs = [(filled([shape[i] for i in kept], t, start), out_map) for t, start in accumulators]
-        reductions = [i in axes for i in range(len(shape))]
         return generic(
-            [(x, AffineMap.identity(len(shape)))],
+            [(x, *space.operands)],
             outputs,
-            reductions,
+            [not parallel for parallel in space.parallel],
             lambda values, accs: body(values, accs, lambda: _position(axes, shape)),
         )
 

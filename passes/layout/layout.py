@@ -258,7 +258,7 @@ class TransposeIntoContraction(RewritePattern):
         structure = op.loops([shape_of(operand.type) for operand in op.operands], op.settings)
         factors: list[SSAValue] = []
         maps: list[AffineMap] = []
-        for operand, index in zip(op.operands, structure.operand_maps, strict=True):
+        for operand, index in zip(op.operands, structure.operands, strict=True):
             if isinstance(operand.owner, TransposeOp) and (order := axis_order(operand.owner)) is not None:
                 operand = operand.owner.x
                 index = _permuted(index, _inverse(order))
@@ -288,7 +288,7 @@ class TransposeOfContraction(RewritePattern):
         order = axis_order(op)
         assert order is not None
         structure = inner.loops([shape_of(operand.type) for operand in inner.operands], inner.settings)
-        maps = (*structure.operand_maps, _permuted(structure.result_map, order))
+        maps = (*structure.operands, _permuted(structure.result_map, order))
         if _loses_neighbours(structure, maps, self.machine):
             return
         settings = {
@@ -304,7 +304,7 @@ def _loses_neighbours(structure: LoopStructure, after: Sequence[AffineMap], mach
 
     A product of matrices is packed; windows overlap, so that a copy that is read for every element of a window pays.
     """
-    before = (*structure.operand_maps, structure.result_map)
+    before = (*structure.operands, structure.result_map)
     slides = any(not isinstance(e, AffineDimExpr | AffineConstantExpr) for m in before[:-1] for e in m.results)
     fewest = machine.lanes * 3 // 4  # along shorter dimensions vectors stay empty
     extents = structure.extents

@@ -74,7 +74,7 @@ def _reuses(iteration: Iteration, index: int) -> int:
 def with_transposed(op: ContractionOp, transposed: TransposedOperand, value: SSAValue) -> TensorOp:
     """`op` with `value` in the place of the operand that it is the transpose of."""
     structure = type(op).loops([shape_of(operand.type) for operand in op.operands], op.settings)
-    maps = list(structure.operand_maps)
+    maps = list(structure.operands)
     index = maps[transposed.index]
     results = tuple([index.results[axis] for axis in transposed.order])
     maps[transposed.index] = AffineMap(index.num_dims, index.num_symbols, results)

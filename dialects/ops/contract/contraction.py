@@ -99,13 +99,9 @@ class ContractOp(ContractionOp):
         *operand_maps, result_map = settings["maps"]
         extents = settings["extents"]
         plain = {e.position for m in settings["maps"] for e in m.results if isinstance(e, AffineDimExpr)}
-        return LoopStructure(
-            tuple([f"d{loop}" for loop in range(len(extents))]),
-            extents,
-            tuple(operand_maps),
-            result_map,
-            tuple([loop for loop in range(len(extents)) if loop not in plain]),
-        )
+        loops = range(len(extents))
+        names, hidden = [f"d{loop}" for loop in loops], {loop for loop in loops if loop not in plain}
+        return LoopStructure.reducing(names, extents, operand_maps, result_map, hidden)
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:

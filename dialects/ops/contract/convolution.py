@@ -81,7 +81,7 @@ class ConvolutionOp(ContractionOp):
     def weight_gradient(cls, g: Value, x: Value, weight: Value, settings: dict[str, Any]) -> Value:
         """The cotangent of `weight` for the cotangent `g` of the convolution of `x`."""
         loops = cls.loops([x.shape, weight.shape], settings)
-        maps = (loops.result_map, *loops.operand_maps)
+        maps = (loops.result_map, *loops.operands)
         return ops.contract((g, x), maps=maps, extents=loops.extents, shape=weight.shape)
 
     @classmethod

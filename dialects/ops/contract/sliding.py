@@ -256,5 +256,5 @@ class WindowSumOp(SlidingOp):
     @classmethod
     def vjp(cls, g: Value, out: Value, x: Value, **settings: Any) -> tuple[Any, ...]:
         loops = cls.loops([x.shape], settings)
-        maps = (loops.result_map, *loops.operand_maps)
+        maps = (loops.result_map, *loops.operands)
         return (ops.contract((g,), maps=maps, extents=loops.extents, shape=x.shape),)
