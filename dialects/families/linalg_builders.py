@@ -76,17 +76,27 @@ def generic(
         results = body(arguments[: len(inputs)], arguments[len(inputs) :])
         converted = [convert(r, element_of(o.type)).ssa for r, (o, _) in zip(results, outputs, strict=True)]
         emit(linalg.ops.YieldOp(*converted))
-    op = linalg.ops.GenericOp.create(
+    return list(emit(generic_op(inputs, outputs, reductions, block, [v.type for v, _ in outputs])).results)
+
+
+def generic_op(
+    inputs: Sequence[tuple[SSAValue, AffineMap]],
+    outputs: Sequence[tuple[SSAValue, AffineMap]],
+    reductions: Sequence[bool],
+    body: Block,
+    results: Sequence[Attribute] = (),
+) -> linalg.ops.GenericOp:
+    """A `linalg.generic` with this body, in no block: on memrefs where it has no results."""
+    return linalg.ops.GenericOp.create(
         operands=[v for v, _ in (*inputs, *outputs)],
-        result_types=[v.type for v, _ in outputs],
+        result_types=results,
         properties={
             "indexing_maps": ArrayAttr([AffineMapAttr(m) for _, m in (*inputs, *outputs)]),
             "iterator_types": ArrayAttr([REDUCTION if r else PARALLEL for r in reductions]),
             "operandSegmentSizes": DenseArrayBase.from_list(i32, [len(inputs), len(outputs)]),
         },
-        regions=[Region(block)],
+        regions=[Region(body)],
     )
-    return list(emit(op).results)
 
 
 def _has_no_steps(value: SSAValue, places: AffineMap) -> bool:

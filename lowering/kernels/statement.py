@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from xdsl.dialects import arith, func, linalg, memref
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, MemRefType, i1, i32
-from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.dialects.builtin import MemRefType, i1
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineMap,
 )
 
 from tenon.dialects.families.iteration_space import IterationSpace, Subscript
+from tenon.dialects.families.linalg_builders import generic_op
 from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.selection import Selection, selection_of
@@ -316,18 +316,10 @@ def _as_generic(
 
 def _elementwise(inputs: Sequence[SSAValue], output: SSAValue, stored: SSAValue | None) -> linalg.ops.GenericOp:
     rank = len(buffer_shape(output))
-    identity = AffineMapAttr(AffineMap.identity(rank))
+    identity = AffineMap.identity(rank)
     body = Block(arg_types=[element_type(v) for v in (*inputs, output)])
     body.add_op(linalg.ops.YieldOp(body.args[0] if stored is None else stored))
-    return linalg.ops.GenericOp.create(
-        operands=[*inputs, output],
-        properties={
-            "indexing_maps": ArrayAttr([identity] * (len(inputs) + 1)),
-            "iterator_types": ArrayAttr([IteratorTypeAttr(IteratorType.PARALLEL)] * rank),
-            "operandSegmentSizes": DenseArrayBase.from_list(i32, [len(inputs), 1]),
-        },
-        regions=[Region(body)],
-    )
+    return generic_op([(value, identity) for value in inputs], [(output, identity)], [False] * rank, body)
 
 
 def filling(output: SSAValue, stored: SSAValue) -> Statement:

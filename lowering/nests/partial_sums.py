@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import func, linalg, memref
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, IntegerAttr, MemRefType, i32, i64
-from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, i32, i64
+from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from tenon.dialects.families.linalg_builders import generic_op
 from tenon.dialects.families.monoid import Monoid, combining_monoid
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_accumulated
@@ -160,14 +160,6 @@ def _combining(known: _Sum) -> Statement:
     combined = known.monoid.combine(body.args[1], body.args[0])
     body.add_ops([combined, linalg.ops.YieldOp(combined.results[0])])
     kept = AffineMap(rank, 0, tuple(AffineExpr.dimension(dim) for dim in range(1, rank)))
-    kinds = [IteratorType.REDUCTION, *[IteratorType.PARALLEL] * (rank - 1)]
-    op = linalg.ops.GenericOp.create(
-        operands=[known.partial, known.output],
-        properties={
-            "indexing_maps": ArrayAttr([AffineMapAttr(AffineMap.identity(rank)), AffineMapAttr(kept)]),
-            "iterator_types": ArrayAttr([IteratorTypeAttr(kind) for kind in kinds]),
-            "operandSegmentSizes": DenseArrayBase.from_list(i32, [1, 1]),
-        },
-        regions=[Region(body)],
-    )
-    return read_statement(op)
+    reductions = [dim == 0 for dim in range(rank)]
+    partial = (known.partial, AffineMap.identity(rank))
+    return read_statement(generic_op([partial], [(known.output, kept)], reductions, body))
