@@ -112,7 +112,7 @@ class ReductionOp(AlongAxis, CombiningOp):
         out_map = AffineMap(len(shape), 0, tuple([AffineExpr.dimension(i) for i in kept]))
         outputs = [(filled([shape[i] for i in kept], t, start), out_map) for t, start in accumulators]
         return generic(
-            [(x, *space.operands)],
+            [(x, space.operands[0])],
             outputs,
             [not parallel for parallel in space.parallel],
             lambda values, accs: body(values, accs, lambda: _position(axes, shape)),
