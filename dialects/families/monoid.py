@@ -117,7 +117,7 @@ def of_nothing(name: str, element: Attribute) -> float:
 
 class CombiningOp(StructuredOp):
     """What combines elements by `scalar(accumulator, x)`, starting from `initial`. Both follow from `COMBINE`, the name
-    of an elementwise op that a `Monoid` stands for, where a class has it."""
+    of an elementwise op that a `Monoid` stands for, where a class has that and not the hook itself."""
 
     COMBINE: ClassVar[str | None] = None
 
@@ -126,8 +126,9 @@ class CombiningOp(StructuredOp):
         cls.__annotations__ = {**vars(cls).get("__annotations__", {}), "COMBINE": ClassVar[str | None]}
         super().__init_subclass__(**kwargs)
         name = vars(cls).get("COMBINE")
-        if name is not None:
+        if name is not None and "initial" not in vars(cls):
             cls.initial = staticmethod(lambda element: of_nothing(name, element))
+        if name is not None and "scalar" not in vars(cls):
             cls.scalar = staticmethod(lambda accumulator, x: getattr(ops, name)(accumulator, x))
 
     @staticmethod

@@ -54,21 +54,41 @@ def test_what_there_is_without_elements(name: str, element: Any, expected: float
     assert (found, np.signbit(found)) == (expected, np.signbit(expected))
 
 
+class ExtentOp(tenon.ReductionOp):
+    """The largest element."""
+
+    x = tenon.operand_def(tenon.FLOAT_TENSOR)
+    axis = tenon.setting(tuple, default=None)
+    keepdims = tenon.setting(bool, default=False)
+    result = tenon.result_def(tenon.FLOAT_TENSOR)
+    COMBINE = "maximum"
+
+
 def test_an_op_has_its_hooks_from_the_name_of_one() -> None:
     @tenon.tensor_op
-    class ExtentOp(tenon.ReductionOp):
+    class LargestOp(ExtentOp):
         """The largest element."""
 
-        name = "monoid_test.extent"
-        x = tenon.operand_def(tenon.FLOAT_TENSOR)
-        axis = tenon.setting(tuple, default=None)
-        keepdims = tenon.setting(bool, default=False)
-        result = tenon.result_def(tenon.FLOAT_TENSOR)
-        COMBINE = "maximum"
+        name = "monoid_test.largest"
 
     x = np.array([[-3.0, -1.0], [-np.inf, -5.0]], np.float32)
-    np.testing.assert_array_equal(ExtentOp.apply(x, axis=(1,)), [-1, -5])
-    np.testing.assert_array_equal(ExtentOp.apply(x[:0], axis=(0,)), [-np.inf, -np.inf])
+    np.testing.assert_array_equal(LargestOp.apply(x, axis=(1,)), [-1, -5])
+    np.testing.assert_array_equal(LargestOp.apply(x[:0], axis=(0,)), [-np.inf, -np.inf])
+
+
+def test_a_hook_of_its_own_stays() -> None:
+    @tenon.tensor_op
+    class PositiveOp(ExtentOp):
+        """The largest element, or 0."""
+
+        name = "monoid_test.positive"
+        COMBINE = "maximum"
+
+        @staticmethod
+        def initial(element: Any) -> float:
+            return 0.0
+
+    np.testing.assert_array_equal(PositiveOp.apply(np.array([[-3.0, 4.0], [-2.0, -1.0]]), axis=(1,)), [4, 0])
 
 
 @pytest.mark.parametrize("name", ["subtract", "exp", "bitwise_and", "nothing_of_that_name"])
