@@ -28,6 +28,7 @@ _WHERE: dict[str, str] = {
         (
             "ArgReductionOp",
             "BinaryOp",
+            "CombiningOp",
             "CompositeOp",
             "ContractionOp",
             "CumulativeOp",

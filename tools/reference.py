@@ -228,6 +228,9 @@ def _meaning(cls: type[TensorOp], own: Formula | None) -> Iterator[str]:
 
 
 def _source(cls: type[TensorOp], hook: str) -> str:
+    combining = vars(cls).get("COMBINE")
+    if combining is not None and hook == "scalar":
+        return f'COMBINE = "{combining}"'
     return textwrap.dedent(inspect.getsource(inspect.getattr_static(cls, hook).__func__)).strip()
 
 

@@ -35,6 +35,7 @@ from tenon.dialects.families.elementwise import (
     UnaryOp,
 )
 from tenon.dialects.families.index_map_gather_scatter import IndexingOp, IndexMapOp, ScatterOp
+from tenon.dialects.families.monoid import CombiningOp
 from tenon.dialects.families.reduction import ArgReductionOp, ReductionOp
 from tenon.dialects.families.structured_op import StructuredOp, as_tuple, require_hooks
 
@@ -42,6 +43,7 @@ __all__ = [
     "ArgCumulativeOp",
     "ArgReductionOp",
     "BinaryOp",
+    "CombiningOp",
     "CompositeOp",
     "ContractionOp",
     "CumulativeOp",
