@@ -22,17 +22,8 @@ _JIT = (
 _TRANSFORMS = ("grad", "value_and_grad", "vjp", "jvp", "vmap", "checkpoint", "cond", "while_loop", "scan")
 _DEFINITIONS = (
     *("tensor_op", "TensorOp", "ElementwiseOp", "UnaryOp", "BinaryOp", "PrimitiveOp", "CompositeOp"),
-    *(
-        "CombiningOp",
-        "ReductionOp",
-        "ArgReductionOp",
-        "CumulativeOp",
-        "ContractionOp",
-        "WindowOp",
-        "IndexMapOp",
-        "IndexingOp",
-        "ScatterOp",
-    ),
+    *("CombiningOp", "ReductionOp", "ArgReductionOp", "CumulativeOp", "ContractionOp", "WindowOp"),
+    *("IndexMapOp", "IndexingOp", "ScatterOp"),
     *("OpaqueOp", "Kernel"),
     *("setting", "tensor_function", "NoGradient", "CpuOnly", "CudaOnly", "InferenceError", "GradientError"),
 )

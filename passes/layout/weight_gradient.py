@@ -15,7 +15,7 @@ from typing import Any
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.families.indexing import linear
+from tenon.dialects.families.iteration_space import Subscript
 from tenon.dialects.ops.contract.windows import Sizes, places, scaled
 from tenon.passes.machine import Machine
 
@@ -94,8 +94,9 @@ def _loops(index: AffineMap) -> tuple[int, ...] | None:
 
 def _steps(place: AffineExpr, out: int, tap: int) -> tuple[int, int] | None:
     """The factors of two loops that a place is the sum of, if it is."""
-    factors, constant = linear(place)
-    return (factors[out], factors[tap]) if factors.keys() == {out, tap} and constant == 0 else None
+    subscript = Subscript.of(place)
+    factors = subscript.factors
+    return (factors[out], factors[tap]) if factors.keys() == {out, tap} and subscript.constant == 0 else None
 
 
 def weight_gradient_by_channels(operands: Sequence[Value], settings: dict[str, Any], machine: Machine) -> Value | None:

@@ -9,10 +9,11 @@ from math import inf
 import numpy as np
 import pytest
 
-from tenon.runtime.cpu.compile import compile_object, host_target, load_object
+from tenon.runtime.cpu.compile import compile_object, host_target
 from tenon.runtime.cpu.ir_types import F32, F64, I1, I8, I32, I64, PTR, U64, VOID, Struct, Type, Union, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.ir_writer import Module
+from tenon.runtime.cpu.load import load_object
 
 pytestmark = pytest.mark.quick
 
