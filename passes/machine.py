@@ -50,6 +50,11 @@ class Machine:
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{_option(name)} is {getattr(self, name)}, expected at least {least}")
+        for name in ("part_bits", "line"):
+            if (size := getattr(self, name)) & (size - 1):
+                raise ValueError(f"{_option(name)} is {size}, expected a power of two")
+        if self.line > _LONGEST_LINE:
+            raise ValueError(f"line is {self.line}, expected at most {_LONGEST_LINE}")
 
     @property
     def lanes(self) -> int:
@@ -92,6 +97,8 @@ class Machine:
         return _parsed(text)
 
 
+_LONGEST_LINE = 256
+"""As long as lines of processors that are known are; tiles of rows that share one would not fit registers."""
 _LEAST = {"registers": 4, "part_bits": 8, "l1": 256, "l2": 256, "l3": 256, "line": 8, "page": 256}
 """What facts are at least, so that no share of them that is used is nothing."""
 

@@ -15,25 +15,29 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 def known_sizes() -> Mapping[str, int]:
     """Facts of `Machine` in bytes: `l1`, `l2` and `l3`, the last of which are the levels that the first core uses, a
     `line` and a `page`. What the system does not tell is not there."""
-    found: dict[str, int] = {}
-    levels: dict[int, int] = {}
-    try:
-        found["page"] = os.sysconf("SC_PAGE_SIZE")
-        for folder in sorted(_FOLDER.glob("index[0-9]*")):
-            if (folder / "type").read_text().strip() != "Instruction":
-                level = int((folder / "level").read_text())
-                levels[level] = _bytes((folder / "size").read_text())
-                if level == 1:
-                    found["line"] = int((folder / "coherency_line_size").read_text())
-    except (OSError, ValueError):
-        pass
+    found: dict[str, int | None] = {"page": os.sysconf("SC_PAGE_SIZE")}
+    levels: dict[int, int | None] = {}
+    for folder in sorted(_FOLDER.glob("index[0-9]*")):
+        level, kind = _number(folder / "level"), _text(folder / "type")
+        if level is not None and kind != "Instruction":
+            levels[level] = _number(folder / "size")
+            if level == 1:
+                found["line"] = _number(folder / "coherency_line_size")
     if levels:
         found |= {f"l{level}": size for level, size in levels.items() if level < 3}
         found["l3"] = levels[max(levels)]
-    return {name: size for name, size in found.items() if size > 0}
+    return {name: size for name, size in found.items() if size is not None and size > 0}
 
 
-def _bytes(text: str) -> int:
-    """A size as the system writes it, such as `32K`."""
-    text = text.strip()
-    return int(text.rstrip("KMG")) * _UNITS.get(text[-1:], 1)
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _number(path: Path) -> int | None:
+    """A number as the system writes it, such as `32K`; None where it does not tell."""
+    text = _text(path)
+    digits, factor = text.rstrip("KMG"), _UNITS.get(text[-1:], 1)
+    return int(digits) * factor if digits.isdecimal() else None

@@ -56,7 +56,7 @@ _CHAPTERS: dict[str, tuple[str, ...]] = {
     ),
     "Products and windows": (
         *("contraction", "einsum", "convolution", "transposed_convolution"),
-        *("sliding", "pooling", "global_pooling", "fourier", "matrix"),
+        *("sliding", "pooling", "global_pooling", "fourier", "determinant"),
     ),
     "Networks": ("normalization", "batch_normalization", "loss", "class_loss"),
     "Control": ("control_flow", "scan", "checkpoint", "identity"),

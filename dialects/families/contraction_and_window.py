@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from inspect import getattr_static
 from typing import Any
 
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tenon.dialects.definition.operands import to_scalar
 from tenon.dialects.definition.scalar import convert, to_compute
@@ -158,6 +158,7 @@ class ContractionOp(LoopOp):
         operand."""
         structure = cls.loops([v.shape for v in operands], settings)
         maps = structure.operands
+        extents = _told_by(((g, structure.result_map), *zip(operands, maps, strict=True)), structure.extents)
         gradients: list[Value] = []
         for i, operand in enumerate(operands):
             others = [(v, m) for j, (v, m) in enumerate(zip(operands, maps, strict=True)) if j != i]
@@ -165,11 +166,24 @@ class ContractionOp(LoopOp):
                 ops.contract(
                     (g, *[v for v, _ in others]),
                     maps=(structure.result_map, *[m for _, m in others], maps[i]),
-                    extents=structure.extents,
+                    extents=extents,
                     shape=operand.shape,
                 )
             )
         return tuple(gradients)
+
+
+def _told_by(indexed: Iterable[tuple[Value, AffineMap]], extents: Sequence[int]) -> tuple[int, ...]:
+    """`extents`, and where one is unknown (-1) the dimension that the loop alone indexes in some value, if it is known.
+
+    What is declared of a result may say more than what is known of the operands.
+    """
+    known = list(extents)
+    for value, index in indexed:
+        for expr, size in zip(index.results, shape_of(value.type) or [-1] * len(index.results), strict=True):
+            if isinstance(expr, AffineDimExpr) and known[expr.position] == -1:
+                known[expr.position] = size
+    return tuple(known)
 
 
 def _multiply_add(accumulator: Any, *factors: Any) -> Any:

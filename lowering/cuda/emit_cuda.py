@@ -279,6 +279,9 @@ def emit_convert_float(writer: KernelWriter, op: Operation) -> None:
 
 def emit_cast(writer: KernelWriter, op: Operation) -> None:
     """A conversion from signed numbers. True is -1."""
+    if op.results[0].type == BIT and op.operands[0].type != BIT:
+        writer.declare(op.results[0], f"({writer.names[op.operands[0]]} & 1) != 0")
+        return
     sign = "-(int)" if op.operands[0].type == BIT else ""
     writer.declare(op.results[0], f"({writer.number_type(op)}){sign}{writer.names[op.operands[0]]}")
 

@@ -2,9 +2,9 @@
 that the text relies on.
 
 In an expression `{0}`, `{1}`, `{2}` are the operands, `{T}` is the C type of the result, `{U}` the unsigned type in
-which it wraps around, `{S}` and `{V}` the same two for the first operand, and `{f}` the suffix of the single-precision
-variant of a math function. f16 and bf16 are storage types: their values are bit patterns, which only conversions,
-loads, stores and selections touch.
+which it wraps around, `{V}` the same for the first operand, `{W}` the unsigned type of the result's width, `{bits}`
+that width, and `{f}` the suffix of the single-precision variant of a math function. f16 and bf16 are storage types:
+their values are bit patterns, which only conversions, loads, stores and selections touch.
 """
 
 from __future__ import annotations

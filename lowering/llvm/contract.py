@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float32Type, VectorType, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tenon.dialects.upstream.vector_contract import VectorContractOp
+from tenon.lowering.llvm.arith import full_type
 from tenon.lowering.llvm.function import FunctionWriter, Handler
 from tenon.lowering.llvm.types import LlvmType
 from tenon.passes.machine import VECTOR_BITS
@@ -106,7 +107,7 @@ def _dot(
 
 def _multiply_adds(writer: FunctionWriter, op: VectorContractOp) -> str:
     """One place of all groups after the other."""
-    total, result = writer.values[op.acc], writer.type_of(op.acc)
+    total, result = writer.values[op.acc], full_type(writer, op, op.acc)
     assert isinstance(op.lhs.type, VectorType)
     lanes, depth = op.lhs.type.get_shape()
     for place in range(depth):

@@ -328,5 +328,5 @@ class ArithmeticBuilder:
 def element_width(value: SSAValue) -> int:
     """The bits of a number, or of an element of a vector."""
     element = element_type_of(value.type)
-    assert isinstance(element, FixedBitwidthType)
-    return element.bitwidth
+    assert isinstance(element, FixedBitwidthType | IndexType)
+    return 64 if isinstance(element, IndexType) else element.bitwidth

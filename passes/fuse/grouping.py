@@ -12,11 +12,11 @@ Every op starts as a group of its own; groups along a value are merged as long a
 - A sum of rows (`row_sums`) is added up by loops that have each of its rows anyway.
 - No path leaves a group and comes back, so that groups can be called one after the other.
 - A kernel has a limited number of inputs and of ops.
-- A contraction joins others if its loops may be cut into strips (`lowering.strips`): along all loops of its result, as
-  in an activation behind a layer; or along some, if there are many rows of them and what each strip reads again stays
-  in a cache, as in softmax(Q Kᵀ) V, whose scores never are in memory as a whole. It takes no rows of a value that
-  what depends on it needs as well (the input of a layer, for the gradient), which is in memory anyway. One that copies
-  its operands joins nothing (`transposed_operands.wants_panels`).
+- A contraction joins others if its loops may be cut into strips (`lowering.schedules.strips`): along all loops of its
+  result, as in an activation behind a layer; or along some, if there are many rows of them and what each strip reads
+  again stays in a cache, as in softmax(Q Kᵀ) V, whose scores never are in memory as a whole. It takes no rows of a
+  value that what depends on it needs as well (the input of a layer, for the gradient), which is in memory anyway. One
+  that copies its operands joins nothing (`transposed_operands.wants_panels`).
 
 Windows, scatters and opaque ops are groups of their own, since their loops are scheduled as a whole. A contraction that
 reads an operand elsewhere than at its loops takes in what computes that operand only if no two iterations of a parallel

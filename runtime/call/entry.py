@@ -62,8 +62,7 @@ def entry(
     """The entry for calls like `(args, kwargs)`, whose structure is given, as is that of the result.
 
     With `out`, the keyword argument of this name has arrays that the results are written to. Floats of Python's are
-    f64 if they are `wide`. Raises
-    `IndescribableError` where native code could not tell such calls from others.
+    f64 if they are `wide`. Raises `IndescribableError` where native code could not tell such calls from others.
     """
     words = Words()
     taken = _memory_of_results(launch, has_out=out is not None)

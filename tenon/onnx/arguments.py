@@ -153,7 +153,7 @@ def _check_tensor(info: TensorInfo, array: Any, sizes: dict[str, int], where: st
     fits = info.shape is None or (
         len(info.shape) == len(array.shape)
         and all(
-            size is None or (sizes.setdefault(size, n) if isinstance(size, str) else size) == n or n < 0
+            size is None or n < 0 or (sizes.setdefault(size, n) if isinstance(size, str) else size) == n
             for size, n in zip(info.shape, array.shape, strict=True)
         )
     )

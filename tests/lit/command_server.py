@@ -7,6 +7,7 @@ and the file exits as that process does. So nothing that a command leaves behind
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -104,7 +105,8 @@ def _serve(address: str) -> None:
             for sentinel in running.keys() & ready:
                 process, connection = running.pop(sentinel)
                 process.join()
-                with connection:
+                # Who asked may have been ended meanwhile.
+                with connection, contextlib.suppress(OSError):
                     connection.sendall(str(process.exitcode).encode())
             if listener in ready:
                 connection, _ = listener.accept()

@@ -33,6 +33,7 @@ from arithmetic_tables import (
 )
 from cuda_programs import program
 from cuda_shim import COMPILER, ShimExecutable, load_on_shim
+from loop_kernels import parse as parse_loops
 from loop_programs import aligned_arena, call, load, parse
 from xdsl.context import Context
 
@@ -275,13 +276,46 @@ EXPANDED = {"math.fpowi", "scalar.scaleb"}
 """What `expand-math` ends, or only makes, on the CPU."""
 
 
+def test_powers_of_indices() -> None:
+    text = """
+func.func @main(%out0: memref<1xindex>, %arena: memref<0xi8>) attributes {num_inputs = 0 : i64, num_outputs = 1 : i64} {
+  %zero = arith.constant 0 : index
+  %a = arith.constant 3 : index
+  %b = arith.constant 5 : index
+  %y = math.ipowi %a, %b : index
+  memref.store %y, %out0[%zero] : memref<1xindex>
+  func.return
+}"""
+    out = np.zeros(1, np.int64)
+    call(load(parse(text)), (out, np.empty(0, np.int8)))
+    assert out[0] == 243
+
+
+def test_products_of_halves_in_groups_are_refused() -> None:
+    text = """
+func.func @main(%x: memref<4x2xf16>, %out0: memref<4xf16>, %arena: memref<0xi8>)
+    attributes {num_inputs = 1 : i64, num_outputs = 1 : i64} {
+  %zero = arith.constant 0 : index
+  %v = vector.load %x[%zero, %zero] : memref<4x2xf16>, vector<4x2xf16>
+  %acc = vector.load %out0[%zero] : memref<4xf16>, vector<4xf16>
+  %y = vector.contract {indexing_maps = [
+    affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>
+  ], iterator_types = ["parallel", "reduction"], kind = #vector.kind<add>} %v, %v, %acc
+    : vector<4x2xf16>, vector<4x2xf16> into vector<4xf16>
+  vector.store %y, %out0[%zero] : memref<4xf16>, vector<4xf16>
+  func.return
+}"""
+    with pytest.raises(ValueError, match=r"emit_llvm: vector\.contract on f16 in main has no lowering to LLVM"):
+        load(parse_loops(text))
+
+
 def test_tables_have_the_same_ops() -> None:
     """What the interpreter runs, the texts have, unless it is gone by then; and all of it is tried above."""
     for dialect in ("arith", "math", "scalar"):
         import_module(f"tenon.dialects.interpreter.{dialect}")
     tried = {op for element in DTYPES for use in uses(element) for op in use.ops}
     known = {
-        "interpreter": {op.name for op in interpreter._registered},
+        "interpreter": {getattr(op, "name", "") for op in interpreter._registered},
         "llvm": {*HANDLERS} | ENDED,
         "cuda": {*emit_cuda.STATEMENTS, *emit_cuda.FLOATS, *emit_cuda.INTEGERS, *emit_cuda.PAIRS} | ENDED,
     }

@@ -28,6 +28,8 @@ pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork"),
     # Python 3.12 and later warn of threads
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+    # JAX warns of its own threads, where a test of this process has imported it
+    pytest.mark.filterwarnings("ignore:.*fork.*:RuntimeWarning"),
 ]
 
 CODE = "define void @main(ptr %x) {\n  ret void\n}\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import tenon
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import lower as lower_module
 from tenon.passes.machine import GENERIC, MACHINES, Machine
-from tenon.runtime import lower
+from tenon.runtime import lower, processor_caches
 
 FACTS = [
     {"vector_bits": 256, "registers": 16},
@@ -39,9 +40,30 @@ def test_names_and_facts() -> None:
         "scaling=1": "machine has scaling=1, expected true or false",
         "vector-bits=500": "vector-bits is 500, neither 0 nor a power of two",
         "l1=0": "l1 is 0, expected at least 256",
+        "part-bits=96": "part-bits is 96, expected a power of two",
+        "line=48": "line is 48, expected a power of two",
+        "line=512": "line is 512, expected at most 256",
     }.items():
         with pytest.raises(ValueError, match=error):
             Machine.parse(text)
+
+
+@pytest.mark.quick
+def test_what_the_system_does_not_tell_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {
+        "index0": {"level": "1", "type": "Data", "size": "48K"},
+        "index1": {"level": "1", "type": "Instruction", "size": "32K"},
+        "index2": {"level": "2", "type": "Unified", "size": "2M", "coherency_line_size": "64"},
+        "index3": {"level": "3", "type": "Unified", "coherency_line_size": "64"},
+    }
+    for folder, texts in told.items():
+        (tmp_path / folder).mkdir()
+        for name, text in texts.items():
+            (tmp_path / folder / name).write_text(f"{text}\n")
+    monkeypatch.setattr(processor_caches, "_FOLDER", tmp_path)
+    sizes = {**processor_caches.known_sizes.__wrapped__()}
+    assert sizes.pop("page") > 0
+    assert sizes == {"l1": 48 << 10, "l2": 2 << 20}
 
 
 def _layer(x: Any, w: Any, b: Any) -> Any:

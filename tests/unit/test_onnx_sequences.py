@@ -221,6 +221,13 @@ def test_a_sequence_grows_in_a_loop_of_known_length(steps: int) -> None:
         load(source).trace()
 
 
+def test_a_loop_that_would_be_written_out_too_often_is_refused() -> None:
+    nodes = [node("SequenceEmpty", "", "s0"), node("Loop", "n - s0", "y", body=growing())]
+    source = program(nodes, [info("n", I64, ()), info("x", shape=(2,))], "y")
+    with pytest.raises(OnnxError, match="Loop node 'y': takes more than 1000 steps that differ in shapes"):
+        load(source)(np.asarray(5000), np.zeros(2, F32))
+
+
 @pytest.mark.parametrize("steps", [3, 20])
 def test_a_loop_takes_a_tensor_of_a_sequence_in_each_step(steps: int) -> None:
     nodes = [node("Identity", "going", "more"), node("SequenceAt", "s i", "x"), node("Add", "v x", "w")]

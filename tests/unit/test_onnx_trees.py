@@ -182,6 +182,18 @@ def test_scores_of_trees_are_folded(fold: str) -> None:
     np.testing.assert_allclose(found, scores(trees, x, 3, fold), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize(("number", "fold"), [*enumerate(("AVERAGE", "SUM", "MIN", "MAX"))])
+def test_infinite_weights_are_weights(number: int, fold: str) -> None:
+    trees = [
+        Branch(0, 0.5, 0, False, Leaf(0, -np.inf), Leaf(0, np.inf)),
+        Branch(0, 0.5, 0, False, Leaf(1, 2.0), Leaf(1, 2.0)),
+    ]
+    x = np.zeros((2, FEATURES), np.float32)
+    x[1, 0] = 1.0
+    (found,) = load(numbered(trees, 2, aggregate_function=number))(x)
+    np.testing.assert_array_equal(found[:, 0], [-np.inf, np.inf])
+
+
 def test_a_feature_is_looked_for_in_a_set() -> None:
     sets = {0.0: [], 0.5: [1.0], 1.0: [-0.5, 0.0, 1.5, 2.0]}
     random = np.random.default_rng(3)

@@ -1,4 +1,4 @@
-"""Random programs give what NumPy gives, compiled and interpreted, at every vector width; and what they once broke."""
+"""Random programs give what NumPy gives, compiled and interpreted, for every machine; and what they once broke."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from program_builder import F32, F64, Array, Program, is_float
 from random_programs import programs
 
 import tenon
+from tenon.passes.machine import MACHINES
 from tenon.runtime import lower
 from tenon.runtime.knobs import knobs
 
@@ -71,12 +72,12 @@ def test_interpreted_programs_agree_with_numpy(program: Program) -> None:
         assert_agrees(program, compiled(program))
 
 
-@pytest.mark.parametrize("bits", [0, 128, 256, 512])
-@examples(30)
+@pytest.mark.parametrize("name", MACHINES)
+@examples(24)
 @given(programs())
-def test_programs_agree_for_vectors_of_every_width(bits: int, program: Program) -> None:
+def test_programs_agree_for_vectors_of_every_machine(name: str, program: Program) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lower, "vector_bits", lambda device: bits)
+        patch.setattr(lower, "machine", lambda: MACHINES[name])
         assert_agrees(program, compiled(program))
 
 

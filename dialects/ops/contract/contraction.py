@@ -148,5 +148,5 @@ def _check_index(name: str, index: AffineMap, extents: tuple[int, ...], shape: S
         needed, least = subscript.end(extents), subscript.least(extents)
         if least < 0:
             raise InferenceError(f"dimension {axis} of {name} is indexed from {least} on")
-        if size >= 0 and ((isinstance(expr, AffineDimExpr) and needed != size) or needed > size):
+        if min(size, needed) >= 0 and ((isinstance(expr, AffineDimExpr) and needed != size) or needed > size):
             raise InferenceError(f"dimension {axis} of {name} is {size}, and the loops span {needed}", (size, needed))

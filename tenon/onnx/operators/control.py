@@ -110,6 +110,10 @@ def _unrolled(
     """
     carried, rows, step = list(initial), list[Any](), 0
     while limit is None or step < limit:
+        if step == _MOST_WRITTEN_STEPS:
+            raise OnnxError(
+                f"{node.where}: takes more than {_MOST_WRITTEN_STEPS} steps that differ in shapes or end by a condition"
+            )
         going, *results = body(np.asarray(step, np.int64), np.asarray(True), *carried)
         carried, outputs = results[: len(carried)], results[len(carried) :]
         rows.append(outputs)

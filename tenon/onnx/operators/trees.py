@@ -127,8 +127,11 @@ def _scores(leaves: Any, weights: Array, aggregation: str) -> Any:
         return total / np.asarray(leaves.shape[1], weights.dtype) if aggregation == "AVERAGE" else total
     sign = 1.0 if aggregation == "MIN" else -1.0
     found = _folded(aggregation.lower(), leaves, np.where(np.isnan(weights), sign * np.inf, weights))
+    if not np.isnan(weights).any():
+        return found
     # A target that no tree has a say in is 0.
-    return ops.select(ops.isinf(found), np.zeros((), weights.dtype), found)
+    has_say = _folded("max", leaves, np.where(np.isnan(weights), 0, 1).astype(weights.dtype))
+    return ops.select(has_say > np.zeros((), weights.dtype), found, np.zeros((), weights.dtype))
 
 
 def _folded(fold: str, leaves: Any, weights: Array) -> Any:

@@ -27,6 +27,16 @@ func.func @main(%x: tensor<4x3xf32>, %w: tensor<3x5xf32>) -> tensor<4x5xf32> {
 
 // -----
 
+// What a result is declared to be tells the extents that the operands do not.
+func.func @main(%x: tensor<?x?xf32>, %w: tensor<2x5xf32>) -> tensor<4x5xf32> {
+  %z = tenon.matmul %x, %w : tensor<?x?xf32>, tensor<2x5xf32> -> tensor<4x5xf32>
+  func.return %z : tensor<4x5xf32>
+}
+// CHECK-LABEL: func.func @main_vjp(
+// CHECK-COUNT-2: extents = [4, 5, 2]
+
+// -----
+
 // An op without a rule is run again on tensors, here as a selection, and that is differentiated.
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %z = tenon.leaky_relu %x {negative_slope = 0.5} : tensor<4xf32> -> tensor<4xf32>

@@ -1,4 +1,4 @@
-"""What square matrices are as a whole: the determinant."""
+"""Determinants of square matrices."""
 
 from __future__ import annotations
 
