@@ -15,13 +15,15 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnknownLoc
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.traits import HasCanonicalizationPatternsTrait, IsTerminator
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.definition.traits import KeepsMemory, states
+from tenon.dialects.families import ElementwiseOp
 from tenon.passes.simplify.dce import Effects, erase_unreachable_functions
 from tenon.passes.simplify.equations_arithmetic import EQUATIONS
 from tenon.passes.simplify.equations_bands import BAND_EQUATIONS
@@ -130,7 +132,20 @@ class Canonicalizer:
             for operand in inner.operands:
                 if isinstance(operand.owner, Operation):
                     self._push(operand.owner)
+                    self._push_readers(operand, inner)
         self._pending.pop(op, None)
+
+    def _push_readers(self, value: SSAValue, gone: Operation) -> None:
+        """Look again at what reads `value`, which `gone` does no longer, if it is alone in that now.
+
+        Some rules hold for what is used once, however many ops that are applied to each element further on.
+        """
+        readers = {use.operation for use in value.uses} - {gone}
+        while len(readers) == 1:
+            (reader,) = readers
+            self._push(reader)
+            is_passed = isinstance(reader, ElementwiseOp) or states(reader, KeepsMemory)
+            readers = {use.operation for use in reader.results[0].uses} if is_passed else set()
 
     def _rewrites_of(self, op_type: type[Operation]) -> Sequence[Rewrite]:
         rewrites = self._rewrites.get(op_type)

@@ -20,6 +20,8 @@ from tenon.passes.simplify import canonicalize
 
 SHAPES = ((), (1,), (1, 1), (3,), (1, 3), (3, 1), (3, 3))
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
+KEPT = ("1005208079 27",)
+"""Seeds of programs that once did not: a use by an op that nobody needs kept a rule from a chain of ops behind it."""
 UNARY = ("negative", "abs", "square", "reciprocal")
 
 
@@ -72,8 +74,7 @@ def simplified(module: ModuleOp) -> str:
 def test_random_programs_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a tenth of the rewrites that are allowed for each op, and so that a second run changes nothing."""
     monkeypatch.setattr(canonicalize, "MOST_REWRITES", 10)
-    for number in range(300):
-        seed = f"{run_seed()} {number}"
+    for seed in (*KEPT, *[f"{run_seed()} {number}" for number in range(300)]):
         module = program(Random(seed))
         for name in ("decompose", "layout"):
             once = simplified(module)
