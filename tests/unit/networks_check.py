@@ -274,7 +274,7 @@ def expected_of(network: Network, data: Data, dtype: torch.dtype, oracle: Oracle
 
 def _clipped_in_torch(gradients: Any, most: float) -> list[Any]:
     norm = float(sum((g * g).sum() for g in gradients)) ** 0.5
-    return [g * min(1.0, most / norm) if most else g for g in gradients]
+    return [g * (most / norm) if 0.0 < most < norm else g for g in gradients]
 
 
 def _steps_in_torch(network: Network, weights: list[Any], loss: Callable[[], Any]) -> list[Any]:

@@ -124,7 +124,9 @@ class Attention(Layer):
             values = tenon.transpose(values, permutation=(0, 2, 1, 3))
             return values
 
-        q, k, v = apart(x @ w["q"], self.heads), apart(seen @ w["k"], groups), apart(seen @ w["v"], groups)
+        # weights may be constants, whose products NumPy would give another dtype
+        k, v = (apart(tenon.matmul(seen, w[name]), groups) for name in ("k", "v"))
+        q = apart(x @ w["q"], self.heads)
         if self.rotary:
             q, k = self._turned(q, time), self._turned(k, length)
         if self.shared > 1:
