@@ -17,7 +17,7 @@ from pathlib import Path
 
 FOLDERS = ("dialects", "passes", "lowering", "runtime", "tools", "tenon")
 ROOT = Path(__file__).resolve().parents[1]
-_CELL, _LEFT, _TOP = 15, 190, 130
+_CELL, _LEFT, _TOP = 15, 190, 150
 _COLORS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#9d755d", "#e45756")
 _LISTED = re.compile(r"^`(\w+)`  +\S", re.MULTILINE)
 
@@ -91,9 +91,10 @@ def picture(root: Path = ROOT) -> str:
         for j, column in enumerate(names):
             if i != j and (count := counts[row, column]):
                 x, y = _LEFT + (j + 0.5) * _CELL, _TOP + (i + 0.5) * _CELL
-                radius = min(2 + count**0.5 / 2, _CELL / 2 - 1)
-                title = f"<title>{row} imports {column}: {count}</title>"
-                lines.append(f'<circle cx="{x}" cy="{y}" r="{radius:.1f}" fill="{color[column]}">{title}</circle>')
+                # A mark is one of three, so that the picture changes with the structure and not with each import.
+                radius, said = (3, "once or twice") if count < 3 else (4.5, "often") if count < 10 else (6, "widely")
+                title = f"<title>{row} imports {column} {said}</title>"
+                lines.append(f'<circle cx="{x}" cy="{y}" r="{radius}" fill="{color[column]}">{title}</circle>')
     for place in range(len(names) + 1):
         if place in (0, len(names)) or "/" not in names[place - 1]:
             at = place * _CELL
