@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from tenon.dialects.definition.value import Value
+from tenon.dialects.types.size import Size
 
 Operand = Value | np.ndarray[Any, Any]
 """A tensor of the graph: traced, or an array that is known already."""
@@ -105,8 +106,8 @@ def stored_dtype(code: int, where: str) -> np.dtype[Any]:
 
 
 def check_size(shape: Sequence[int], dtype: np.dtype[Any], where: str, limit: int = LARGEST_TENSOR) -> None:
-    """Raise `OnnxError` for a tensor of more than `limit` bytes; sizes that are unknown, or 0, count as 1."""
-    needed = prod([max(int(size), 1) for size in shape]) * dtype.itemsize
+    """Raise `OnnxError` for a tensor of more than `limit` bytes; sizes that are unknown, named or 0 count as 1."""
+    needed = prod([max(int(size), 1) for size in shape if not isinstance(size, Size)]) * dtype.itemsize
     if needed > limit:
         raise OnnxError(f"{where} is too large: {dtype}{list(shape)} needs {needed} bytes, more than {limit}")
 

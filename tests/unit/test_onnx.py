@@ -50,6 +50,19 @@ def test_runs_with_any_batch(tmp_path: Path) -> None:
     assert repr(given) == "Model(perceptron.onnx: (x: float32[N, 8]) -> (y: ?[*]), 3 weights)"
 
 
+def test_one_program_for_every_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    proto, weights = perceptron()
+    given = load(proto)
+    jitted = tenon.jit(lambda x: given(x), dynamic={"x": ("n", None)})
+    with tenon.knobs.override(log_compiles=True):
+        for size in (3, 1, 7):
+            x = values(size, 8)
+            np.testing.assert_allclose(jitted(x)[0], perceptron_result(x, weights), rtol=1e-4, atol=1e-5)
+    said = capsys.readouterr().err
+    assert "x is f32[n, 8]" in said
+    assert "again" not in said
+
+
 def test_weights_are_arguments() -> None:
     proto, weights = perceptron()
     given = load(proto)
