@@ -150,7 +150,9 @@ def elements_of(data: bytes, dtype: np.dtype[Any], shape: Sequence[int]) -> np.n
 
 
 def _print_float(printer: Printer, attr: FloatAttr[Any]) -> None:
-    printer.print_string(repr(attr.value.data))
+    # A float literal has a point: `1e-05` would be read as a 1 with something behind it.
+    mantissa, exponent, power = repr(attr.value.data).partition("e")
+    printer.print_string(f"{mantissa}.0e{power}" if exponent and "." not in mantissa else repr(attr.value.data))
 
 
 def _parse_float(parser: Parser) -> Attribute:

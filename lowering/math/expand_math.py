@@ -42,7 +42,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.utils.exceptions import PassFailedException
 
+from tenon.dialects.support.location import position_of
 from tenon.dialects.upstream.float_remainder import RemFOp
 from tenon.dialects.upstream.scaling import ScaleOp
 from tenon.dialects.upstream.vector_arith import element_type_of
@@ -150,6 +152,12 @@ class _FunctionExpander:
     def run(self) -> None:
         formulas = [op for op in self.function.walk() if op.name.startswith("math.") or isinstance(op, _OTHERS)]
         for op in formulas:
+            type_ = op.operands[0].type
+            if isinstance(type_, VectorType) and len(type_.get_shape()) != 1:
+                raise PassFailedException(
+                    f"{position_of(op)}expand-math: {op.name} in @{self.function.sym_name.data} is on {type_}, which "
+                    f"has {len(type_.get_shape())} dimensions where a vector has one"
+                )
             self.expand(op)
 
     def expand(self, op: Operation) -> None:

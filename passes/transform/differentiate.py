@@ -77,6 +77,10 @@ def fitted(cotangent: Value, value: SSAValue) -> Value:
     )
 
 
+def _is_differentiable(value: SSAValue) -> bool:
+    return isinstance(value.type, TensorType | UnrankedTensorType) and is_float(element_of(value.type))
+
+
 def _active_operations(outputs: Sequence[SSAValue], sources: set[SSAValue]) -> list[Operation]:
     """The ops between `sources` and `outputs`, operands before users. Iterative: chains may be deep."""
     depends: dict[Operation, bool] = {}
@@ -94,7 +98,7 @@ def _active_operations(outputs: Sequence[SSAValue], sources: set[SSAValue]) -> l
                     depends[op] = True
                     continue
                 owner = value.owner
-                if not isinstance(owner, Operation) or not is_float(element_of(value.type)):
+                if not isinstance(owner, Operation) or not _is_differentiable(value):
                     continue  # what is chosen by whole numbers or truth values does not change with them
                 if owner not in depends:
                     depends[owner] = False

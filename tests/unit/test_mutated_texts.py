@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import random
 
+import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from mutated_texts import Case, case, fault, faults
 from xdsl.context import Context
 from xdsl.dialects.cf import Cf
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
+import tenon
+from tenon.dialects.ops.elementwise.piecewise import LeakyReluOp
 from tenon.dialects.upstream.module_parser import ModuleParser
 from tenon.runtime.lower import new_context
 from tenon.tools.verification import verify_module
@@ -50,6 +55,36 @@ def test_gradients_that_are_known_better_than_arguments() -> None:
         "  func.return %y : tensor<3x7xf32>\n}\n"
     )
     assert fault(Case(text, ("differentiate",), is_run=False)) is None
+
+
+@given(st.floats(allow_nan=False))
+@example(1e-05)
+@example(1e23)
+def test_floats_are_read_back(number: float) -> None:
+    traced = tenon.jit(lambda x: tenon.leaky_relu(x, negative_slope=number)).trace(np.zeros(4, np.float32))
+    again = ModuleParser(new_context(), str(traced.module)).parse_module()
+    (slope,) = [op.settings["negative_slope"] for op in again.walk() if isinstance(op, LeakyReluOp)]
+    assert slope == number
+
+
+TAKEN_OR_REFUSED = {
+    "a truth value that scalars decide": (
+        "func.func @main(%x: tensor<4xf32>, %p: tensor<i1>) -> tensor<4xf32> {\n  %c = tensor.extract %p[] : tensor<i1>\n"
+        "  %y = scf.if %c -> (tensor<4xf32>) {\n    scf.yield %x : tensor<4xf32>\n  } else {\n"
+        "    scf.yield %x : tensor<4xf32>\n  }\n  func.return %y : tensor<4xf32>\n}\n",
+        "differentiate",
+    ),
+    "a formula of vectors of two dimensions": (
+        "func.func @f(%x: vector<4x4xf64>) -> vector<4x4xf64> {\n"
+        "  %y = math.exp %x : vector<4x4xf64>\n  func.return %y : vector<4x4xf64>\n}\n",
+        "expand-math",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "spec"), TAKEN_OR_REFUSED.values(), ids=TAKEN_OR_REFUSED)
+def test_what_was_once_neither(text: str, spec: str) -> None:
+    assert fault(Case(text, (spec,), is_run=False)) is None
 
 
 def context() -> Context:
