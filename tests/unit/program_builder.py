@@ -74,6 +74,26 @@ class Program:
         printer.text(repr(self))
 
 
+def precisions(program: Program) -> list[int]:
+    """For each result the bytes of the narrowest float that it is computed from."""
+    sizes = dict(zip(program.block.arguments, map(_float_size, (a.dtype for a in program.arrays)), strict=True))
+    return _precisions(program.block, sizes)
+
+
+def _precisions(block: Block, outside: dict[int, int]) -> list[int]:
+    sizes = dict(outside)
+    for step in block.steps:
+        found = [8, *(sizes[n] for n in step.operands), _float_size(step.settings.get("dtype", "int64"))]
+        for inner in step.blocks:
+            found += _precisions(inner, sizes | dict.fromkeys(inner.arguments, min(found)))
+        sizes |= dict.fromkeys(step.results, min(found))
+    return [sizes[n] for n in block.results]
+
+
+def _float_size(dtype: Any) -> int:
+    return np.dtype(dtype).itemsize if is_float(np.dtype(dtype)) else 8
+
+
 def show(block: Block, indent: str) -> str:
     """The block as text, for what hypothesis reports."""
     lines: list[str] = []

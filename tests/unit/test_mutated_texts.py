@@ -69,14 +69,15 @@ def test_floats_are_read_back(number: float) -> None:
 
 TAKEN_OR_REFUSED = {
     "a truth value that scalars decide": (
-        "func.func @main(%x: tensor<4xf32>, %p: tensor<i1>) -> tensor<4xf32> {\n  %c = tensor.extract %p[] : tensor<i1>\n"
+        "func.func @main(%x: tensor<4xf32>, %p: tensor<i1>) -> tensor<4xf32> {\n"
+        "  %c = tensor.extract %p[] : tensor<i1>\n"
         "  %y = scf.if %c -> (tensor<4xf32>) {\n    scf.yield %x : tensor<4xf32>\n  } else {\n"
         "    scf.yield %x : tensor<4xf32>\n  }\n  func.return %y : tensor<4xf32>\n}\n",
         "differentiate",
     ),
     "a formula of vectors of two dimensions": (
-        "func.func @f(%x: vector<4x4xf64>) -> vector<4x4xf64> {\n"
-        "  %y = math.exp %x : vector<4x4xf64>\n  func.return %y : vector<4x4xf64>\n}\n",
+        "func.func @f(%x: vector<4x4xf64>) -> vector<4x4xf64> attributes {kernel} {\n"
+        "  %y = math.powf %x, %x : vector<4x4xf64>\n  func.return %y : vector<4x4xf64>\n}\n",
         "expand-math",
     ),
 }

@@ -11,7 +11,7 @@ import numpy_ops
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from program_builder import F32, F64, Array, Program, is_float
+from program_builder import F32, F64, Array, Program, is_float, precisions
 from random_programs import programs
 
 import tenon
@@ -20,7 +20,8 @@ from tenon.runtime import lower
 from tenon.runtime.knobs import knobs
 
 RELATIVE = {2: 0.05, 4: 1e-4, 8: 1e-9}
-"""How far results may be off, by the bytes of an element, in addition to what rounding does to NumPy's own."""
+"""How far results may be off, by the bytes of the narrowest float that they were computed from, in addition to what
+rounding does to NumPy's own."""
 
 
 SLOW_DRAWS = [
@@ -41,14 +42,15 @@ def compiled(program: Program, arrays: Sequence[Any] | None = None) -> tuple[Arr
 
 
 def assert_agrees(program: Program, results: Sequence[Array]) -> None:
-    for got, native, wide in zip(results, program.results, program.exact, strict=True):
+    precision = precisions(program)
+    for got, native, wide, size in zip(results, program.results, program.exact, precision, strict=True):
         assert (got.dtype, got.shape) == (native.dtype, native.shape)
         if is_float(native.dtype):
             wide = wide.astype(F64)
             rounding = np.abs(native.astype(F64) - wide).max(initial=0)
             largest = 1 + np.abs(wide).max(initial=0)
             error = np.abs(got.astype(F64) - wide).max(initial=0)
-            assert error <= RELATIVE[native.itemsize] * largest + 30 * rounding
+            assert error <= RELATIVE[size] * largest + 30 * rounding
         else:
             np.testing.assert_array_equal(got, native)
 
