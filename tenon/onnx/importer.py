@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import Value, inserting
-from tenon.dialects.types.shapes import InferenceError
+from tenon.dialects.types.shapes import InferenceError, Shape
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
 from tenon.onnx.functions import (
     Functions,
@@ -195,7 +195,7 @@ class Importer:
                 raise OnnxError(f"{node.where}: output {position} ({name!r}) is not supported")
             if name:
                 for tensor in _tensors(results[position]):
-                    check_size(tensor.shape, tensor.dtype, f"{node.where}: output {name!r}")
+                    check_size(_shape(tensor) or (), tensor.dtype, f"{node.where}: output {name!r}")
         return results
 
     # --- known values -----------------------------------------------------------------------------
@@ -285,8 +285,17 @@ def _tensors(content: Content) -> Sequence[Operand]:
     return content if isinstance(content, list) else () if content is NOTHING else (content,)
 
 
+def _shape(tensor: Operand) -> Shape:
+    """The shape of an operand, `None` where not even its rank is known."""
+    return shape_of(tensor.type) if isinstance(tensor, Value) else tensor.shape
+
+
 def _shown(operand: Content | None) -> str:
     if operand is None or operand is NOTHING:
         return "none"
-    tensors = ", ".join([f"{tensor.dtype}{list(tensor.shape)}" for tensor in _tensors(operand)])
+    tensors = ", ".join([f"{tensor.dtype}{_listed(_shape(tensor))}" for tensor in _tensors(operand)])
     return f"[{tensors}]" if isinstance(operand, list) else tensors
+
+
+def _listed(shape: Shape) -> str:
+    return "[*]" if shape is None else str(list(shape))

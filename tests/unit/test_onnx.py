@@ -470,3 +470,11 @@ def test_batching_leaves_weights_as_they_are(tmp_path: Path) -> None:
     run = CliRunner().invoke(cli.main, ["run", str(batched), "--args", str(tmp_path / "x.npy"), "-o", str(result)])
     assert run.exit_code == 0, run.output
     np.testing.assert_allclose(np.load(result), [load(proto)(example)[0] for example in x], rtol=1e-5)
+
+
+def test_values_of_unknown_rank_are_traced() -> None:
+    given = load(model([node("Squeeze", "x", "h"), node("Neg", "h", "y")], {"x": (F32, (1, 3, "n"))}, ["y"], opset=11))
+    assert "tensor<*xf32>" in str(given.trace().module)
+    for size in (1, 2):
+        x = values(1, 3, size)
+        np.testing.assert_array_equal(given(x)[0], -x.squeeze())
