@@ -198,8 +198,10 @@ class TensorOp(DeclaredOp):
         return operands, given
 
     @classmethod
-    def _array(cls, value: Any, name: str) -> np.ndarray[Any, Any]:
-        """The array of an operand that is given as a nested sequence of numbers."""
+    def _array(cls, value: Any, name: str) -> Any:
+        """The array of an operand that is given as a nested sequence of numbers, some of which may be traced."""
+        if _holds_traced(value):
+            return ops.stack([cls._array(v, name) if isinstance(v, list | tuple) else v for v in value])
         try:
             return plain_array(value)
         except (TypeError, ValueError) as error:
@@ -220,6 +222,10 @@ class TensorOp(DeclaredOp):
             return lifted(value, element, where)
 
         return map_grouped(lift_one, operands)
+
+
+def _holds_traced(value: Any) -> bool:
+    return any(map(_holds_traced, value)) if isinstance(value, list | tuple) else isinstance(value, Value)
 
 
 def _as_numbers(results: Any) -> Any:

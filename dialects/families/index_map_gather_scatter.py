@@ -205,10 +205,15 @@ class IndexingOp(StructuredOp):
 class ScatterOp(StructuredOp):
     """The first operand with each element of the operand `UPDATES` combined into one place of it.
 
-    Updates are applied in order of their index. Those whose target lies outside are dropped.
+    Updates are applied in order of their index. Those whose target lies outside are dropped. Where nothing else needs
+    the first operand any more, the result takes its memory, and what has no update is not touched.
     """
 
     UPDATES: ClassVar[str] = "updates"
+    STAYS_INSIDE: ClassVar[bool] = False
+    """Whether no target lies outside, whatever the operands."""
+    HAS_DISTINCT_TARGETS: ClassVar[bool] = False
+    """Whether no two updates have one target, so that they can be applied in any order."""
 
     @staticmethod
     @abstractmethod
@@ -221,6 +226,11 @@ class ScatterOp(StructuredOp):
         """The element after an update `new`."""
 
     @classmethod
+    def replaces(cls, **settings: Any) -> bool:
+        """Whether `combine` gives the update as it is, so that nothing is computed."""
+        return False
+
+    @classmethod
     def check_family(cls) -> None:
         require_hooks(cls, "target", "combine")
 
@@ -231,8 +241,8 @@ class ScatterOp(StructuredOp):
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         names = [o.name for o in self.SIGNATURE.operands]
         updates = operands[names.index(self.UPDATES)]
-        element = element_of(self.results[0].type)
-        start = converted(operands[0], compute_type(element))
+        element, replaces = element_of(self.results[0].type), self.replaces(**self.settings)
+        start = operands[0] if replaces else converted(operands[0], compute_type(element))
         shape = static_shape(start)
         if 0 in shape:
             return [converted(start, element)]
@@ -240,14 +250,17 @@ class ScatterOp(StructuredOp):
 
         def body(index: list[Value], current: SSAValue) -> SSAValue:
             place = [as_index(i) for i in self.target(tuple(index), *readers, **self.settings)]
-            kept = [inside(i, size) for i, size in zip(place, shape, strict=True) if not is_known_inside(i, size)]
-            clamped = [clamp(i, size) for i, size in zip(place, shape, strict=True)]
-            target = Reader(current)
-            old = target.read(*clamped)
-            new = to_compute(Reader(updates).read(*index))
-            value = self.combine(old, new, **self.settings)
+            kept: list[Value] = []
+            if not self.STAYS_INSIDE:
+                kept = [inside(i, size) for i, size in zip(place, shape, strict=True) if not is_known_inside(i, size)]
+                place = [clamp(i, size) for i, size in zip(place, shape, strict=True)]
+            if replaces and not kept:
+                return inserted(current, Reader(updates).read(*index), place)
+            old, new = Reader(current).read(*place), Reader(updates).read(*index)
+            value = new if replaces else self.combine(old, to_compute(new), **self.settings)
             for condition in kept:
                 value = ops.select(condition, value, old)
-            return inserted(current, value, clamped)
+            return inserted(current, value, place)
 
-        return [converted(counted_loops(static_shape(updates), start, body), element)]
+        extents = static_shape(updates)
+        return [converted(counted_loops(extents, start, body, distinct=self.HAS_DISTINCT_TARGETS), element)]

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     TensorType,
+    UnitAttr,
     i32,
 )
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
@@ -209,17 +210,30 @@ def inside(value: Value, size: int) -> Value:
     return emit_scalar(lambda x, y: arith.CmpiOp(x, y, "ult"), value, index_constant(size))
 
 
+DISTINCT = "distinct"
+"""The attribute of an `scf.for` whose iterations update different elements of what it carries, and read none."""
+
+
 def counted_loops(
-    extents: Sequence[int], carried: SSAValue, body: Callable[[list[Value], SSAValue], SSAValue]
+    extents: Sequence[int],
+    carried: SSAValue,
+    body: Callable[[list[Value], SSAValue], SSAValue],
+    *,
+    distinct: bool = False,
 ) -> SSAValue:
-    """A nest of `scf.for` over `extents` that carries one tensor through `body(indices, tensor) -> tensor`."""
+    """A nest of `scf.for` over `extents` that carries one tensor through `body(indices, tensor) -> tensor`; `distinct`
+    where iterations update different elements."""
 
     def nest(remaining: Sequence[int], indices: list[Value], current: SSAValue) -> SSAValue:
         if not remaining:
             return body(indices, current)
-        return counted_loop(
+        (result,) = counted_loop(
             remaining[0], [current], lambda index, inner: [nest(remaining[1:], [*indices, index], inner[0])]
-        )[0]
+        )
+        if distinct:
+            assert isinstance(result.owner, scf.ForOp)
+            result.owner.attributes[DISTINCT] = UnitAttr()
+        return result
 
     return nest(extents, [], carried)
 

@@ -10,7 +10,9 @@ an entry, and entries call kernels only. After: no tensor is left.
   elementwise generic: it must read each element of its operands before it writes that element of its results.
 - Kernels only ever see row-major buffers. A slice of the arena is passed to them as a view; a slice of an argument is
   copied to or from a temporary, through a strided `memref.reinterpret_cast`.
-- What `storage_assignment` could not keep in one place is copied: by `memref.copy`.
+- What `storage_assignment` could not keep in one place is copied: by `memref.copy`, or, where it is large, by a kernel.
+- A kernel that replaces elements of an operand (`updated`: the numbers of such results) has the operand where its
+  result is, and does not take it: the caller copies it there, unless both are one place.
 
 `donations` of an entry says for each output which input's memory it may be given, or -1. Such an output holds nothing
 while its input is still read, except that an elementwise kernel may read the input for the last time and write the
@@ -37,7 +39,14 @@ from xdsl.passes import ModulePass
 
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import dimensions
-from tenon.lowering.buffers.bufferize_function import INDEX, FunctionBufferizer, count_attribute, insert_before
+from tenon.lowering.buffers.bufferize_function import (
+    INDEX,
+    FunctionBufferizer,
+    copy_memref,
+    count_attribute,
+    insert_before,
+)
+from tenon.lowering.buffers.copy_kernels import CopyKernels
 from tenon.lowering.buffers.memory_plan import (
     MemoryPlan,
     Storage,
@@ -46,7 +55,7 @@ from tenon.lowering.buffers.memory_plan import (
 )
 from tenon.lowering.buffers.memref_facts import memref_type, offset_terms
 from tenon.lowering.buffers.module_constants import ModuleConstants
-from tenon.lowering.buffers.storage_assignment import SliceOp
+from tenon.lowering.buffers.storage_assignment import Copy, SliceOp
 
 
 def bufferize(module: ModuleOp) -> dict[str, MemoryPlan]:
@@ -57,11 +66,11 @@ def bufferize(module: ModuleOp) -> dict[str, MemoryPlan]:
     """
     functions = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, func.FuncOp)}
     kernels = {name: function for name, function in functions.items() if "kernel" in function.attributes}
-    constants = ModuleConstants(module)
+    constants, copies = ModuleConstants(module), CopyKernels(module)
     plans: dict[str, MemoryPlan] = {}
     for name, function in functions.items():
         if name not in kernels:
-            entry = _EntryBufferizer(function, kernels, constants)
+            entry = _EntryBufferizer(function, kernels, constants, copies)
             entry.run()
             plans[name] = entry.plan
     for function in kernels.values():
@@ -112,6 +121,16 @@ class _EntryBufferizer(FunctionBufferizer):
     has_arena = True
     plan: MemoryPlan
 
+    def __init__(
+        self,
+        function: func.FuncOp,
+        kernels: dict[str, func.FuncOp],
+        constants: ModuleConstants,
+        copy_kernels: CopyKernels,
+    ) -> None:
+        super().__init__(function, kernels, constants)
+        self._copy_kernels = copy_kernels
+
     def _allocate_all(self) -> None:
         storages = self._assignment.temporaries()
         self.plan = plan_memory([storage.lifetime() for storage in storages])
@@ -131,6 +150,17 @@ class _EntryBufferizer(FunctionBufferizer):
         view = self._at_top(self._view(self._arena, self._starts[storage], type_))
         view.name_hint = storage.name
         return view
+
+    def _emit_copy(self, copy: Copy, before: Operation) -> None:
+        source, target = self._memref(copy.source, copy.type), self._memref(copy.target, copy.type)
+        # What may be in its place already when the program is launched is left to a copy that looks.
+        is_given = copy.target.root.donor is copy.source.root
+        call = None if is_given else self._copy_kernels.call(source, target)
+        if call is None:
+            copy_memref(source, target, before)
+        else:
+            assert before.parent is not None
+            before.parent.insert_op_before(call, before)
 
     def _view_of_slice(self, storage: Storage, type_: MemRefType[Attribute]) -> SSAValue:
         op = storage.slice_op

@@ -9,6 +9,7 @@ from typing import Any
 from xdsl.dialects import arith, func, linalg, memref, scf, tensor
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     DictionaryAttr,
     FunctionType,
     IndexType,
@@ -28,9 +29,11 @@ from tenon.lowering.buffers.donations import donations
 from tenon.lowering.buffers.memory_plan import Storage
 from tenon.lowering.buffers.memref_facts import kept_strides, memref_type, offset_terms, row_major_strides
 from tenon.lowering.buffers.module_constants import ModuleConstants
-from tenon.lowering.buffers.storage_assignment import SliceOp, StorageAssignment, is_contiguous
+from tenon.lowering.buffers.storage_assignment import Copy, SliceOp, StorageAssignment, is_contiguous, updated_operands
 
 INDEX = IndexType()
+UPDATED = "updated"
+"""The attribute of a kernel that lists those of its outputs that it reads, too: what it does not replace is kept."""
 
 
 class FunctionBufferizer:
@@ -50,6 +53,7 @@ class FunctionBufferizer:
         self._dead: list[Operation] = []
         self._dead_arguments = [arg for arg in self._body.args if isinstance(arg.type, TensorType)]
         self._assignment = StorageAssignment(function, kernels, has_arena=self.has_arena)
+        self._updated = updated_operands(function) if "kernel" in function.attributes else {}
         self._rewrites: dict[type[Operation], Callable[..., None]] = {
             arith.ConstantOp: self._drop_tensor,
             func.CallOp: self._rewrite_call,
@@ -77,14 +81,17 @@ class FunctionBufferizer:
         signature = self._function.function_type
         input_types = [self._argument_type(type_) for type_ in signature.inputs if not isinstance(type_, IndexType)]
         output_types = [self._argument_type(type_) for type_ in signature.outputs]
+        passed = [number for number in range(len(input_types)) if number not in self._updated]
+        input_types = [input_types[number] for number in passed]
         inputs = [self._append_argument(type_) for type_ in input_types]
-        for old, new in zip(self._dead_arguments, inputs, strict=True):
-            new.name_hint = old.name_hint
+        for number, new in zip(passed, inputs, strict=True):
+            new.name_hint = self._dead_arguments[number].name_hint
         outputs = [self._append_argument(type_) for type_ in output_types]
         for number, output in enumerate(outputs):
             output.name_hint = f"out{number}"
         self._sizes = SizeValues(self._move_sizes(), self._at_top)
-        self._assignment.run(inputs, outputs, donations(self._function, input_types, output_types))
+        given = donations(self._function, input_types, output_types)
+        self._assignment.run(inputs, outputs, given, self._updated)
         self._allocate_all()
         self._rewrite_block(self._body)
         for op in reversed(self._dead):
@@ -127,6 +134,8 @@ class FunctionBufferizer:
         function.properties.pop("res_attrs", None)
         function.attributes["num_inputs"] = count_attribute(input_count)
         function.attributes["num_outputs"] = count_attribute(output_count)
+        if self._updated:
+            function.attributes[UPDATED] = DenseArrayBase.from_list(i64, sorted(self._updated.values()))
 
     # Memory, which entries and kernels get in different ways
 
@@ -212,7 +221,10 @@ class FunctionBufferizer:
 
     def _emit_copies(self, op: Operation) -> None:
         for copy in self._assignment.copies.get(op, ()):
-            _copy(self._memref(copy.source, copy.type), self._memref(copy.target, copy.type), op)
+            self._emit_copy(copy, op)
+
+    def _emit_copy(self, copy: Copy, before: Operation) -> None:
+        copy_memref(self._memref(copy.source, copy.type), self._memref(copy.target, copy.type), before)
 
     def _drop_tensor(self, op: Operation) -> None:
         if isinstance(op.results[0].type, TensorType):
@@ -224,7 +236,13 @@ class FunctionBufferizer:
 
     def _rewrite_call(self, op: func.CallOp) -> None:
         sizes = [value for value in op.operands if isinstance(value.type, IndexType)]
-        tensors = [value for value in op.operands if not isinstance(value.type, IndexType)]
+        updated = self._assignment.updated(op)
+        tensors = [
+            value
+            for index, value in enumerate(op.operands)
+            if not isinstance(value.type, IndexType) and index not in updated
+        ]
+        self._emit_copies(op)
         arguments = [*[self._value(value) for value in (*tensors, *op.results)], *sizes]
         new = func.CallOp.create(
             operands=arguments, properties=op.properties, attributes=op.attributes, location=op.location
@@ -260,14 +278,14 @@ class FunctionBufferizer:
     def _rewrite_extract_slice(self, op: tensor.ExtractSliceOp) -> None:
         if self._assignment.storage(op.result).slice_op is not op:
             part = self._slice(op, self._assignment.storage(op.source), op.result.type, op)
-            _copy(part, self._value(op.result), op)
+            copy_memref(part, self._value(op.result), op)
         self._dead.append(op)
 
     def _rewrite_insert_slice(self, op: tensor.InsertSliceOp) -> None:
         self._emit_copies(op)
         if self._assignment.storage(op.source).slice_op is not op:
             part = self._slice(op, self._assignment.storage(op.result), op.source.type, op)
-            _copy(self._value(op.source), part, op)
+            copy_memref(self._value(op.source), part, op)
         self._dead.append(op)
 
     def _rewrite_control_flow(self, op: scf.ForOp | scf.IfOp | scf.WhileOp) -> None:
@@ -362,6 +380,7 @@ def insert_before(op: Operation, before: Operation) -> SSAValue:
     return op.results[0]
 
 
-def _copy(source: SSAValue, target: SSAValue, before: Operation) -> None:
+def copy_memref(source: SSAValue, target: SSAValue, before: Operation) -> None:
+    """Put a copy in front of `before`."""
     assert before.parent is not None
     before.parent.insert_op_before(memref.CopyOp.create(operands=[source, target]), before)

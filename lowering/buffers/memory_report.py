@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tenon.lowering.buffers.bufferize_function import UPDATED
 from tenon.lowering.buffers.memory_plan import (
     Interval,
     Lifetime,
@@ -135,6 +136,7 @@ class _ArenaReader:
 
     def _access(self, op: Operation) -> None:
         first_written = self._first_written_operand(op)
+        updated = self._updated_operands(op, first_written)
         for index, operand in enumerate(op.operands):
             alias = self._aliases.get(operand)
             if alias is None:
@@ -142,7 +144,7 @@ class _ArenaReader:
             buffer, is_whole = alias
             if index >= first_written and not buffer.writer:
                 buffer.writer = op.callee.string_value() if isinstance(op, func.CallOp) else op.name
-            if index >= first_written and is_whole:
+            if index >= first_written and is_whole and index not in updated:
                 buffer.accesses.append((self._clock + 1, self._clock + 1))
                 self._frames[-1].written.add(buffer)
                 continue
@@ -155,6 +157,15 @@ class _ArenaReader:
                 if frame.is_loop:
                     frame.live_in.append((buffer, is_kept))
                     is_kept = False
+
+    def _updated_operands(self, op: Operation, first_written: int) -> list[int]:
+        """Those that are read as well as written."""
+        if not isinstance(op, func.CallOp):
+            return []
+        numbers = self._functions[op.callee.string_value()].attributes.get(UPDATED)
+        return (
+            [first_written + number for number in numbers.get_values()] if isinstance(numbers, DenseArrayBase) else []
+        )
 
     def _first_written_operand(self, op: Operation) -> int:
         if isinstance(op, memref.CopyOp):

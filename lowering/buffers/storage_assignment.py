@@ -12,12 +12,12 @@ over operands that die there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, linalg, scf, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, TensorType
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.utils.exceptions import PassFailedException
 
@@ -59,6 +59,7 @@ class StorageAssignment:
         self._kernels = kernels
         self._has_arena = has_arena
         self._soft_operands: dict[str, frozenset[int]] = {}
+        self._updated: dict[str, dict[int, int]] = {}
         self._clock = 0
         self._definitions: dict[SSAValue, Definition] = {}
         self._all: list[Definition] = []
@@ -92,20 +93,32 @@ class StorageAssignment:
             tensor.ReshapeOp: self._visit_reshape,
         }
 
-    def run(self, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], donations: Sequence[int]) -> None:
-        """Assign storages; `inputs` and `outputs` are the memrefs that the caller passes."""
+    def run(
+        self,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        donations: Sequence[int],
+        updated: Mapping[int, int],
+    ) -> None:
+        """Assign storages; `inputs` and `outputs` are the memrefs that the caller passes, and `updated` the arguments
+        that are in the memory of an output, by number."""
         body, scope = self._function.body.block, Scope()
-        donors: list[Storage] = []
-        for argument, home in zip(body.args[: len(inputs)], inputs, strict=True):
-            storage = self._define(argument, scope, 0).storage
-            storage.home, storage.read_only = home, True
-            donors.append(storage)
-        for home, donation in zip(outputs, donations, strict=True):
+        for home in outputs:
             assert isinstance(home.type, MemRefType)
-            storage = Storage(buffer_bytes(home.type), home.type.element_type, home=home)
-            storage.donor = donors[donation] if donation >= 0 else None
-            self.outputs.append(storage)
+            self.outputs.append(Storage(buffer_bytes(home.type), home.type.element_type, home=home))
         self._extra += self.outputs
+        inputs_left, donors = iter(inputs), list[Storage]()
+        for number, argument in enumerate(
+            [argument for argument in body.args if isinstance(argument.type, TensorType)]
+        ):
+            if number in updated:
+                self._define(argument, scope, 0, self.outputs[updated[number]])
+                continue
+            storage = self._define(argument, scope, 0).storage
+            storage.home, storage.read_only = next(inputs_left), True
+            donors.append(storage)
+        for storage, donation in zip(self.outputs, donations, strict=True):
+            storage.donor = donors[donation] if donation >= 0 else None
         self._walk(body, scope)
         self._resolve_intervals()
         self._merge_copies()
@@ -117,6 +130,10 @@ class StorageAssignment:
     def storage(self, value: SSAValue) -> Storage:
         """The storage that keeps `value`."""
         return self._definitions[value].storage.root
+
+    def updated(self, call: func.CallOp) -> Mapping[int, int]:
+        """Which operands of `call` its kernel has in the memory of which results."""
+        return self._updated[call.callee.string_value()]
 
     def temporaries(self) -> list[Storage]:
         """The storages that need memory of their own, each once, in the order of their first definition."""
@@ -197,11 +214,14 @@ class StorageAssignment:
             raise PassFailedException(f"bufferize: @{self._name} calls @{name}, which is not a kernel of this module")
         if name not in self._soft_operands:
             self._soft_operands[name] = elementwise_operands(self._kernels[name])
-        soft = self._soft_operands[name]
+            self._updated[name] = updated_operands(self._kernels[name])
+        soft, updated = self._soft_operands[name], self._updated[name]
         for index, value in enumerate(op.operands):
-            self._use(value, scope, position if index in soft else position + 1)
-        for result in op.results:
-            self._define(result, scope, position + 1)
+            if index not in updated:
+                self._use(value, scope, position if index in soft else position + 1)
+        storages = [self._define(result, scope, position + 1).storage for result in op.results]
+        for index, number in updated.items():
+            self._copy(op, op.operands[index], storages[number], scope, position)
         if soft:
             self._elementwise_calls.append((op, soft))
 
@@ -458,6 +478,22 @@ def is_contiguous(op: SliceOp) -> bool:
     sizes, shape = op.static_sizes.get_values(), whole.type.get_shape()
     leading = next((index for index, size in enumerate(sizes) if size != 1), len(sizes))
     return tuple(sizes[leading + 1 :]) == tuple(shape[leading + 1 :])
+
+
+def updated_operands(kernel: func.FuncOp) -> dict[int, int]:
+    """The operands of this kernel (on tensors) of which loops make a result by replacing elements, with the number of
+    that result: the kernel has such an operand in the result's memory, and what is not replaced is left alone."""
+    if not kernel.body.blocks or (returned := kernel.body.block.last_op) is None:
+        return {}
+    found: dict[int, int] = {}
+    for number, value in enumerate(returned.operands):
+        start = value
+        while isinstance(start, OpResult) and isinstance(loop := start.op, scf.ForOp) and start.has_one_use():
+            start = loop.iter_args[start.index]
+        if start is not value and start.owner is kernel.body.block and start.has_one_use():
+            assert isinstance(start, BlockArgument)
+            found[start.index] = number
+    return found
 
 
 def elementwise_operands(kernel: func.FuncOp) -> frozenset[int]:

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
 )
 from xdsl.dialects.memref import ReinterpretCastOp, SubviewOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.prefetch import PrefetchOp
@@ -254,9 +254,14 @@ def _copy(writer: FunctionWriter, op: Operation) -> None:
     if is_contiguous(source_type) and is_contiguous(target_type):
         writer.declare("declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)")
         alignment = llvm_type(source_type.element_type).bytes
+        size = writer.size(byte_size(source_type))
+        if isinstance(source, BlockArgument) and isinstance(target, BlockArgument):
+            # An output may have been given the memory of this very input: then all is where it belongs.
+            same = writer.emit(f"icmp eq ptr {writer.values[source]}, {writer.values[target]}")
+            size = writer.emit(f"select i1 {same}, i64 0, i64 {size}")
         writer.effect(
             f"call void @llvm.memmove.p0.p0.i64(ptr align {alignment} {writer.values[target]}, "
-            f"ptr align {alignment} {writer.values[source]}, i64 {writer.size(byte_size(source_type))}, i1 false)"
+            f"ptr align {alignment} {writer.values[source]}, i64 {size}, i1 false)"
         )
         return
     _copy_elements(writer, op)

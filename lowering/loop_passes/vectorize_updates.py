@@ -12,8 +12,9 @@ whether it lies inside) is computed in front of that loop, once per row.
       memref.store %c, %o[%p, %j]                  vector.store %c, %o[%p, %j]
 
 The loop has constant bounds, a step of one, no values that it carries, arithmetic, loads, and one store as its last op.
-What depends on the loop's index is read and written at just that index in the last dimension, so that lanes meet
-different elements, and in the order of the elements nothing changes.
+What depends on the loop's index is read and written in the last dimension at that index, or at a fixed distance from
+it, so that lanes meet different elements, and in the order of the elements nothing changes. Of parallel loops over
+updates of different elements, the innermost is made a loop of its own first.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.builder import Builder
-from xdsl.dialects import func, memref, scf, vector
+from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType, i1
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
+from tenon.dialects.families.linalg_builders import DISTINCT
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.statement import DIVISIONS, element_type, root_of
 from tenon.lowering.loop_ir.builder import vector_op, vector_type
@@ -48,6 +50,9 @@ class VectorizeUpdatesPass(FunctionPass):
         return self._vectorize
 
     def _vectorize(self, function: func.FuncOp) -> None:
+        for parallel in [inner for inner in function.walk() if isinstance(inner, scf.ParallelOp)]:
+            if parallel.attributes.pop(DISTINCT, None) is not None:
+                _take_innermost(parallel)
         for loop in [inner for inner in function.walk() if isinstance(inner, scf.ForOp)]:
             update = _Update.of(loop)
             if update is not None:
@@ -62,6 +67,8 @@ class _Update:
     loop: scf.ForOp
     ops: tuple[Operation, ...]
     changing: frozenset[Operation]
+    places: frozenset[SSAValue]
+    """The loop's index, and its sums with what is the same for all of the row."""
 
     @staticmethod
     def of(loop: scf.ForOp) -> _Update | None:
@@ -71,23 +78,25 @@ class _Update:
             return None
         store, index = ops[-1], loop.body.block.args[0]
         assert isinstance(store, memref.StoreOp)
-        if not store.indices or store.indices[-1] is not index or not isinstance(loop.parent_op(), scf.ForOp):
-            return None
+        places: set[SSAValue] = {index}
         values: set[SSAValue] = {index}
         changing: set[Operation] = set()
         for op in ops:
             if not _is_simple(op, store):
                 return None
             if any(operand in values for operand in op.operands):
-                if not _follows(op, index, values):
+                if _is_shift(op, places, values):
+                    places.update(op.results)
+                elif not _follows(op, places, values):
                     return None
                 changing.add(op)
                 values.update(op.results)
             elif isinstance(op, memref.LoadOp) and root_of(op.memref) is root_of(store.memref):
                 return None
-        if any(place in values for place in store.indices[:-1]):
+        own = [op for op in changing if isinstance(op, memref.LoadOp) and root_of(op.memref) is root_of(store.memref)]
+        if store not in changing or any(op.indices[-1] is not store.indices[-1] for op in own):
             return None
-        return _Update(loop, tuple(ops), frozenset(changing))
+        return _Update(loop, tuple(ops), frozenset(changing), frozenset(places))
 
     def hoist(self) -> None:
         """Move what is the same for all of the row in front of the loop."""
@@ -101,7 +110,8 @@ class _Update:
     def vectorize(self, bits: int) -> None:
         """Put a loop over vectors in front of the loop, which is left with what does not fill one."""
         start, end = constant_int(self.loop.lb), constant_int(self.loop.ub)
-        widest = max((_bits(result) for op in self.changing for result in op.results), default=0)
+        lanes = [result for op in self.changing for result in op.results if result not in self.places]
+        widest = max(map(_bits, lanes), default=0)
         if start is None or end is None or not widest or bits < 2 * widest:
             return
         width = bits // widest
@@ -114,7 +124,9 @@ class _Update:
         inside = Builder(InsertPoint.at_end(block))
         values: dict[SSAValue, SSAValue] = {self.loop.body.block.args[0]: block.args[0]}
         for op in self.ops:
-            if op in self.changing:
+            if any(result in self.places for result in op.results):
+                values[op.results[0]] = inside.insert(op.clone(values)).results[0]
+            elif op in self.changing:
                 _add_wide(inside, op, values, width)
         inside.insert(scf.YieldOp())
         builder.insert(scf.ForOp(self.loop.lb, middle, index_constant(builder, width), [], Region(block)))
@@ -135,12 +147,43 @@ def _is_simple(op: Operation, store: Operation) -> bool:
     return op.name.startswith("arith.") and not isinstance(op, DIVISIONS) and not op.regions
 
 
-def _follows(op: Operation, index: SSAValue, values: set[SSAValue]) -> bool:
+def _is_shift(op: Operation, places: set[SSAValue], values: set[SSAValue]) -> bool:
+    """Whether `op` adds to a place what is the same for all of the row."""
+    return (
+        isinstance(op, arith.AddiOp)
+        and [operand in places for operand in op.operands].count(True) == 1
+        and ([operand in values for operand in op.operands].count(True) == 1)
+    )
+
+
+def _follows(op: Operation, places: set[SSAValue], values: set[SSAValue]) -> bool:
     """Whether `op` can be done for neighbouring iterations at once."""
     if isinstance(op, memref.LoadOp | memref.StoreOp):
+        if not op.indices:
+            return False
         *outer, last = op.indices
-        return last is index and not any(place in values for place in outer)
-    return index not in op.operands and len(op.results) == 1
+        return last in places and not any(place in values for place in outer)
+    return not any(operand in places for operand in op.operands) and len(op.results) == 1
+
+
+def _take_innermost(parallel: scf.ParallelOp) -> None:
+    """Make the innermost of parallel loops a loop of its own."""
+    *outer, index = parallel.body.block.args
+    lower, upper, step = [list(bounds) for bounds in (parallel.lowerBound, parallel.upperBound, parallel.step)]
+    body = Block(arg_types=[index.type])
+    index.replace_all_uses_with(body.args[0])
+    for op in list(parallel.body.block.ops)[:-1]:
+        op.detach()
+        body.add_op(op)
+    body.add_op(scf.YieldOp())
+    made: Operation = scf.ForOp(lower.pop(), upper.pop(), step.pop(), [], Region(body))
+    if outer:
+        around = Block(arg_types=[argument.type for argument in outer])
+        for old, new in zip(outer, around.args, strict=True):
+            old.replace_all_uses_with(new)
+        around.add_ops([made, scf.ReduceOp.create()])
+        made = scf.ParallelOp(lower, upper, step, Region(around))
+    Rewriter.replace_op(parallel, made)
 
 
 def _add_wide(builder: Builder, op: Operation, values: dict[SSAValue, SSAValue], width: int) -> None:

@@ -7,8 +7,8 @@ them share (`shared_loops`), or none; inside it, the statements' nests in order.
 vectorizes or jams is cut into strips (`strips`), and each strip runs all statements; neighbouring statements without
 tiles along it do the iterations of a strip one by one. `memref.alloc`
 intermediates shrink to a `memref.alloca` of what one iteration of the outer loops needs, or to a scalar; what is too
-large for the stack stays a `memref.alloc`. Callers
-and scatter loops are unchanged.
+large for the stack stays a `memref.alloc`. Loops over updates become parallel where these are of different elements
+(`distinct_updates`); other scatter loops are unchanged, and so are callers.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from tenon.lowering.kernels.statement import Kernel, LoopKind, Statement, fillin
 from tenon.lowering.loop_ir.builder import Limits, LoopBuilder, Position, Span, Steps
 from tenon.lowering.nests.blocks import emit_blocks
 from tenon.lowering.nests.body import Buffer
+from tenon.lowering.nests.distinct_updates import in_parallel
 from tenon.lowering.nests.partial_sums import PartialSums, read_block
 from tenon.lowering.schedules.steps import Schedule, read_schedule
 from tenon.lowering.schedules.strips import read_strips, tile_along
@@ -124,7 +125,8 @@ class _KernelLoops:
                 for source, buffer in buffers.items():
                     if buffer.memref is not None:
                         source.replace_uses_with_if(buffer.memref, lambda use, op=item: op.is_ancestor(use.operation))
-                self.builder.add(item)
+                for op in in_parallel(item):
+                    self.builder.add(op)
         release_intermediates(buffers, self.builder)
 
     def emit_shared(self) -> None:

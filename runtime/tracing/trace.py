@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, IntAttr, ModuleOp, StringAttr, i64
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 import tenon.dialects.ops.library  # noqa: F401  # pyright: ignore[reportUnusedImport]  registers the ops
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.promotion import forget_exact, weak_float
+from tenon.dialects.definition.traits import KeepsMemory, states
 from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Value, inserting, insertion_point
+from tenon.dialects.families import ScatterOp
 from tenon.dialects.support.frozen_arguments import freeze
 from tenon.dialects.support.location import at_line
 from tenon.dialects.support.user_traceback import show_all_frames_if, user_stacklevel
@@ -237,12 +239,25 @@ def check_scopes(module: ModuleOp) -> None:
 
 
 def _donations(main: func.FuncOp, inputs: Sequence[Attribute], donated: Sequence[bool]) -> list[int]:
-    """For each result the donated argument of the same type that gives its memory, or -1; each is given once."""
+    """For each result the donated argument of the same type that gives its memory, or -1; each is given once, to what
+    updates it rather than to another result."""
     free = [i for i, given in enumerate(donated) if given]
-    choices: list[int] = []
-    for type_ in main.function_type.outputs:
-        match = next((i for i in free if inputs[i] == type_), -1)
-        if match >= 0:
-            free.remove(match)
-        choices.append(match)
+    returned = main.body.block.last_op
+    assert returned is not None
+    choices = [-1] * len(returned.operands)
+    wanted: list[Callable[[SSAValue], Sequence[int]]] = [_updated_arguments, lambda value: tuple(free)]
+    for candidates in wanted:
+        for number, value in enumerate(returned.operands):
+            if choices[number] < 0:
+                match = next((i for i in candidates(value) if i in free and inputs[i] == value.type), -1)
+                choices[number] = match
+                if match >= 0:
+                    free.remove(match)
     return choices
+
+
+def _updated_arguments(value: SSAValue) -> Sequence[int]:
+    """The number of the argument that `value` is with some elements replaced, if it is one."""
+    while isinstance(op := value.owner, ScatterOp) or (isinstance(op, Operation) and states(op, KeepsMemory)):
+        value = op.operands[0]
+    return (value.index,) if isinstance(value, BlockArgument) else ()

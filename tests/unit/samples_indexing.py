@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -302,6 +303,37 @@ add(
     lambda x, u, s: x,
     differentiable=True,
 )
+
+
+def scattered_slice(x: Array, update: Array, **settings: Any) -> Array:
+    result = x.copy()
+    result[tuple(map(slice, settings["starts"], settings["limits"], settings["strides"] or (None,) * x.ndim))] = update
+    return result
+
+
+for _settings in (
+    {"starts": (1, 2), "limits": (3, 7), "strides": None},
+    {"starts": (0, 1), "limits": (5, 7), "strides": (2, 3)},
+    {"starts": (4, 6), "limits": (0, 1), "strides": (-2, -1)},
+):
+    _size = numbers("slice", (5, 7))[
+        tuple(map(slice, _settings["starts"], _settings["limits"], _settings["strides"] or (None, None)))
+    ].shape
+    add(
+        "slice_scatter",
+        [numbers("slice", (5, 7)), numbers("update", _size)],
+        partial(scattered_slice, **_settings),
+        differentiable=True,
+        **_settings,
+    )
+for _dtype in DTYPES:
+    add(
+        "slice_scatter",
+        [filled("slice", (70,), _dtype), filled("new", (66,), _dtype)],
+        partial(scattered_slice, starts=(3,), limits=(69,), strides=None),
+        starts=(3,),
+        limits=(69,),
+    )
 
 # --- repeating, rotating, picking out ---------------------------------------------------------------------------------
 

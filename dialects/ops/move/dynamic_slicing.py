@@ -1,7 +1,7 @@
-"""Slices whose sizes are known and whose place is data.
+"""Slices whose sizes are known and whose place is data, and what is written to slices.
 
-A start counts from the front, or from the end if it is negative, and is then moved so that the slice lies inside, as in
-JAX.
+A start that is data counts from the front, or from the end if it is negative, and is then moved so that the slice lies
+inside, as in JAX.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from xdsl.ir import SSAValue
 from xdsl.irdl import operand_def, result_def
 
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.families import IndexingOp
+from tenon.dialects.families import IndexingOp, ScatterOp
 from tenon.dialects.families.batching import all_batched
-from tenon.dialects.families.linalg_builders import Reader, clamp, inside
+from tenon.dialects.families.linalg_builders import Reader, clamp, static_shape
 from tenon.dialects.ops.move.index_places import counted_from_front
-from tenon.dialects.types.shapes import InferenceError, Shape, show
+from tenon.dialects.ops.move.shape import SliceOp
+from tenon.dialects.types.shapes import InferenceError, Shape, refine, show
 from tenon.dialects.types.types import INTEGER_TENSOR, STORED_TENSOR, element_of, shape_of, tensor_type
 
 
@@ -91,8 +93,25 @@ class DynamicSliceOp(IndexingOp):
         return ops.dynamic_slice(x, _behind_examples(starts), sizes=(size, *settings["sizes"]))
 
 
+class _ReplacingOp(ScatterOp):
+    """`x` with `update` in the place of a slice."""
+
+    PROMOTED: ClassVar[tuple[str, ...] | None] = ("x", "update")
+    UPDATES: ClassVar[str] = "update"
+    STAYS_INSIDE: ClassVar[bool] = True
+    HAS_DISTINCT_TARGETS: ClassVar[bool] = True
+
+    @staticmethod
+    def combine(old: Value, new: Value, **settings: Any) -> Value:
+        return new
+
+    @classmethod
+    def replaces(cls, **settings: Any) -> bool:
+        return True
+
+
 @tensor_op
-class DynamicUpdateSliceOp(IndexingOp):
+class DynamicUpdateSliceOp(_ReplacingOp):
     """`x` with `update` in the place of the slice that begins at `starts` (rank,) and has its shape.
 
     Negative starts count from the end; a slice that would leave `x` is moved inside.
@@ -105,7 +124,6 @@ class DynamicUpdateSliceOp(IndexingOp):
     update = operand_def(STORED_TENSOR)
     starts = operand_def(INTEGER_TENSOR)
     result = result_def(STORED_TENSOR)
-    PROMOTED: ClassVar[tuple[str, ...] | None] = ("x", "update")
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
@@ -114,16 +132,9 @@ class DynamicUpdateSliceOp(IndexingOp):
         return x
 
     @staticmethod
-    def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:
+    def target(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> tuple[Value, ...]:
         x, update, starts = operands
-        if 0 in update.shape:
-            return x.read(*index)
-        first = _first(starts, x.shape, update.shape)
-        place = [i - start for i, start in zip(index, first, strict=True)]
-        result = update.read(*place)
-        for i, size in zip(place, update.shape, strict=True):
-            result = ops.select(inside(i, size), result, x.read(*index))
-        return result
+        return tuple([start + i for start, i in zip(_first(starts, x.shape, update.shape), index, strict=True)])
 
     @staticmethod
     def vjp(g: Value, out: Value, x: Value, update: Value, starts: Value) -> tuple[Any, ...]:
@@ -136,6 +147,65 @@ class DynamicUpdateSliceOp(IndexingOp):
             return NotImplemented
         x, update = all_batched(size, batched[:2], operands[:2])
         return ops.dynamic_update_slice(x, update, _behind_examples(operands[2]))
+
+
+@tensor_op
+class SliceScatterOp(_ReplacingOp):
+    """`x` with `update` in the place of the elements that `slice` reads with the same settings.
+
+    >>> x = np.array([0, 1, 2, 3, 4, 5])
+    >>> tenon.slice_scatter(x, np.array([10, 20]), starts=(1,), limits=(4,), strides=(2,))
+    """
+
+    name = "tenon.slice_scatter"
+    x = operand_def(STORED_TENSOR)
+    update = operand_def(STORED_TENSOR)
+    starts = setting(tuple)
+    limits = setting(tuple)
+    strides = setting(tuple, default=None)
+    result = result_def(STORED_TENSOR)
+
+    @staticmethod
+    def check(**settings: Any) -> None:
+        SliceOp.check(**settings)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        x, update = operands
+        part, given = shape_of(SliceOp.infer(x, **settings)), shape_of(update)
+        try:
+            refine(part, given)
+        except InferenceError:
+            raise InferenceError(
+                f"update has shape {show(given)} where {show(part)}, that of the slice, is needed"
+            ) from None
+        return x
+
+    def structured(self, operands: list[Any]) -> list[SSAValue]:
+        SliceOp.require_inside(static_shape(operands[0]), static_shape(operands[1]), self.settings)
+        return super().structured(operands)
+
+    @staticmethod
+    def target(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> tuple[Value, ...]:
+        strides = settings["strides"] or (1,) * len(index)
+        stepped = [i if stride == 1 else i * stride for i, stride in zip(index, strides, strict=True)]
+        return tuple([i + start if start != 0 else i for i, start in zip(stepped, settings["starts"], strict=True)])
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, update: Value, **settings: Any) -> tuple[Any, ...]:
+        return ops.slice_scatter(g, ops.zeros_like(update), **settings), ops.slice(g, **settings)
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        x, update = all_batched(size, batched, operands)
+        strides = settings["strides"]
+        return ops.slice_scatter(
+            x,
+            update,
+            starts=(0, *settings["starts"]),
+            limits=(size, *settings["limits"]),
+            strides=None if strides is None else (1, *strides),
+        )
 
 
 def _behind_examples(starts: Value) -> Value:

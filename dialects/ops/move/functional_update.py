@@ -8,7 +8,8 @@ from typing import Any
 
 from tenon.dialects.definition.registry import value_method
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.ops.move.subscript import places_of, subscript
+from tenon.dialects.ops.move.scatter import COMBINING
+from tenon.dialects.ops.move.subscript import SliceKey, indices_of, places_of, slice_of, subscript
 from tenon.dialects.types.shapes import InferenceError
 
 
@@ -65,20 +66,39 @@ class PartUpdates:
 
     def _updated(self, values: Any, reduction: str) -> Value:
         x = self.x
+        written = self.key if isinstance(self.key, tuple) else (self.key,)
+        basic = slice_of(x, written)
+        if basic is not None:
+            return self._with_slice(basic, values, reduction)
+        indexed = indices_of(x, written)
+        if indexed is not None:
+            axis, indices = indexed
+            shape = (*x.shape[:axis], *indices.shape[axis:-1], *x.shape[axis + indices.shape[-1] :])
+            return ops.scatter_nd(x, indices, self._fitted(values, shape), reduction=reduction, batch_dims=axis)
         places = places_of(x.shape, self.key)
-        given = ops.asarray(values, x.element_type)
-        try:
-            updates = ops.broadcast_to(given, shape=places.shape)
-        except InferenceError as error:
-            raise InferenceError(
-                f"x.at[key]: values have shape {given.shape}, which does not broadcast to "
-                f"{places.shape}, that of x[key]",
-                error.sizes,
-            ) from None
         flat = ops.scatter_elements(
             ops.reshape(x, shape=(prod(x.shape),)),
             ops.reshape(places, shape=(prod(places.shape),)),
-            ops.reshape(updates, shape=(prod(places.shape),)),
+            ops.reshape(self._fitted(values, places.shape), shape=(prod(places.shape),)),
             reduction=reduction,
         )
         return ops.reshape(flat, shape=x.shape)
+
+    def _with_slice(self, basic: SliceKey, values: Any, reduction: str) -> Value:
+        """No element is named twice, so what is there is combined with `values` and put back."""
+        settings: Any = {"starts": basic.starts, "limits": basic.limits, "strides": basic.strides}
+        part = ops.slice(self.x, **settings)
+        given = ops.reshape(self._fitted(values, basic.shape), shape=part.shape)
+        combining = COMBINING.get(reduction)
+        new = given if combining is None else ops.cast(getattr(ops, combining)(part, given), dtype=part.element_type)
+        return ops.slice_scatter(self.x, new, **settings)
+
+    def _fitted(self, values: Any, shape: tuple[int, ...]) -> Value:
+        given = ops.asarray(values, self.x.element_type)
+        try:
+            return ops.broadcast_to(given, shape=shape)
+        except InferenceError as error:
+            raise InferenceError(
+                f"x.at[key]: values have shape {given.shape}, which does not broadcast to {shape}, that of x[key]",
+                error.sizes,
+            ) from None

@@ -36,8 +36,8 @@ from tenon.dialects.ops.move.index_places import (
 from tenon.dialects.types.shapes import InferenceError, Shape, broadcast, normalize_axis, refine, show
 from tenon.dialects.types.types import INTEGER_TENSOR, STORED_TENSOR, element_of, is_narrow, shape_of, tensor_type
 
-_COMBINING = {"add": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}
-REDUCTIONS = ("none", *_COMBINING)
+COMBINING = {"add": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}
+REDUCTIONS = ("none", *COMBINING)
 
 
 class UpdatesOp(ScatterOp):
@@ -76,8 +76,12 @@ class UpdatesOp(ScatterOp):
 
     @staticmethod
     def combine(old: Value, new: Value, **settings: Any) -> Value:
-        combining = _COMBINING.get(settings["reduction"])
+        combining = COMBINING.get(settings["reduction"])
         return new if combining is None else getattr(ops, combining)(old, new)
+
+    @classmethod
+    def replaces(cls, **settings: Any) -> bool:
+        return settings["reduction"] == "none"
 
     @classmethod
     def vjp(

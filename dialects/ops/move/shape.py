@@ -338,14 +338,18 @@ class SliceOp(IndexMapOp):
         return tensor_type(tuple(sizes), element_of(x))
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
-        starts, strides = self.settings["starts"], self.settings["strides"] or (1,) * len(self.settings["starts"])
-        sizes = zip(static_shape(operands[0]), static_shape(self.results[0]), starts, strides, strict=True)
-        for extent, size, start, stride in sizes:
+        self.require_inside(static_shape(operands[0]), static_shape(self.results[0]), self.settings)
+        return super().structured(operands)
+
+    @staticmethod
+    def require_inside(shape: tuple[int, ...], sizes: tuple[int, ...], settings: dict[str, Any]) -> None:
+        """Let launches ask whether the slice, of `sizes`, lies inside of a tensor whose `shape` only they know."""
+        starts, strides = settings["starts"], settings["strides"] or (1,) * len(sizes)
+        for extent, size, start, stride in zip(shape, sizes, starts, strides, strict=True):
             last = start + (size - 1) * stride
             if isinstance(extent, Size) and size != 0:
                 current_sizes().require_positive(extent - last)
                 current_sizes().require_positive(start + 1)
-        return super().structured(operands)
 
     @staticmethod
     def source(index: Index, shape: tuple[int, ...], /, **settings: Any) -> Index:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from operator import index as exact_integer
@@ -31,6 +32,53 @@ def subscript(x: Value, key: Any) -> Value:
     for entry in _with_ellipsis(written, x.ndim):
         selection.add(entry)
     return selection.moved(selection.taken(selection.part()), _are_apart(written))
+
+
+@dataclass(frozen=True)
+class SliceKey:
+    """What a key of integers, slices, `None` and `...` selects: the settings of `slice`, and the shape of the part."""
+
+    starts: tuple[int, ...]
+    limits: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    shape: tuple[int, ...]
+
+
+def slice_of(x: Value, written: tuple[Any, ...]) -> SliceKey | None:
+    """The slice of `x` that a key selects; `None` where it has arrays or traced values. Raises as `subscript` does."""
+    if any(map(_is_array, written)):
+        return None
+    selection = _Selection(x)
+    for entry in written:
+        _check_entry(entry)
+    for entry in _with_ellipsis(written, x.ndim):
+        selection.add(entry)
+    strides = None if set(selection.strides) <= {1} else tuple(selection.strides)
+    return SliceKey(tuple(selection.starts), tuple(selection.limits), strides, tuple(selection.shape))
+
+
+def indices_of(x: Value, written: tuple[Any, ...]) -> tuple[int, Value] | None:
+    """The first of the neighbouring axes that a key indexes by arrays, and the indices (axes before..., dimensions of
+    the arrays..., axes indexed) as `scatter_nd` takes them; `None` where it selects in other ways than these.
+
+    Raises as `subscript` does.
+    """
+    for entry in written:
+        _check_entry(entry)
+    entries = _with_ellipsis(written, x.ndim)
+    axes = [axis for axis, entry in enumerate(entries) if not isinstance(entry, slice)]
+    is_new_axis = any(entry is None for entry in entries)
+    is_part = any(isinstance(entry, slice) and _plain(entry) != slice(None) for entry in entries)
+    if is_new_axis or is_part or axes != list(range(axes[0], axes[0] + len(axes))):
+        return None
+    arrays = [
+        _within(entry if _is_array(entry) else np.array(exact_integer(entry)), axis, x.shape[axis])
+        for axis, entry in enumerate(entries)
+        if axis in axes
+    ]
+    common = _common_shape(arrays)
+    indices = ops.stack([ops.broadcast_to(ops.cast(array, dtype=i64), shape=common) for array in arrays], axis=-1)
+    return axes[0], ops.broadcast_to(indices, shape=(*x.shape[: axes[0]], *common, len(arrays)))
 
 
 def places_of(shape: tuple[int, ...], key: Any) -> Value:
@@ -131,12 +179,16 @@ class _Selection:
 
     def common_shape(self) -> tuple[int, ...]:
         """The shape of the arrays broadcast against each other."""
-        shapes = [np.shape(array) if not isinstance(array, Value) else array.shape for array in self.arrays.values()]
-        try:
-            return np.broadcast_shapes(*shapes)
-        except ValueError:
-            listed = ", ".join(map(str, shapes))
-            raise IndexError(f"arrays of shapes {listed} index together, and do not broadcast") from None
+        return _common_shape(list(self.arrays.values()))
+
+
+def _common_shape(arrays: Sequence[Any]) -> tuple[int, ...]:
+    shapes = [np.shape(array) if not isinstance(array, Value) else array.shape for array in arrays]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        listed = ", ".join(map(str, shapes))
+        raise IndexError(f"arrays of shapes {listed} index together, and do not broadcast") from None
 
 
 def _moved(x: Value, start: int, target: int, count: int) -> Value:

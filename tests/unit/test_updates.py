@@ -1,0 +1,130 @@
+"""Parts of tensors are written where they are: numbers against NumPy, and memory that is not touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenon
+from tenon.runtime.lower import lower_module
+
+F32 = np.float32
+CACHE = np.arange(64 * 48, dtype=F32).reshape(64, 48)
+ROW = np.full((1, 48), -1, F32)
+
+
+def with_row(cache: Any, row: Any, place: Any) -> Any:
+    return tenon.dynamic_update_slice(cache, row, (place, 0))
+
+
+def expected(cache: np.ndarray[Any, Any], place: int) -> np.ndarray[Any, Any]:
+    result = cache.copy()
+    result[place] = ROW
+    return result
+
+
+UPDATES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "dynamic_update_slice": with_row,
+    "a traced index": lambda cache, row, place: cache.at[place].set(row[0]),
+    "an array of them": lambda cache, row, place: cache.at[tenon.reshape(place, shape=(1,))].set(row),
+    "an integer": lambda cache, row, place: cache.at[5].set(row[0]),
+    "a slice": lambda cache, row, place: cache.at[5:6].set(row),
+    "a slice from behind": lambda cache, row, place: cache.at[5:4:-1].set(row),
+    "scatter_nd": lambda cache, row, place: tenon.scatter_nd(cache, tenon.reshape(place, shape=(1, 1)), row),
+}
+
+
+@pytest.mark.parametrize("update", UPDATES.values(), ids=UPDATES)
+def test_a_donated_array_is_updated_where_it_is(update: Callable[[Any, Any, Any], Any]) -> None:
+    jitted = tenon.jit(lambda cache, row, place: update(cache, row, place), donate=("cache",))
+    place, cache = np.array(5), CACHE.copy()
+    memory = jitted.compile(cache, ROW, place).memory()
+    assert memory.peak < ROW.nbytes
+    address = cache.ctypes.data
+    result = jitted(cache, ROW, place)
+    assert result.ctypes.data == address
+    np.testing.assert_array_equal(result, expected(CACHE, 5))
+
+
+@pytest.mark.parametrize("update", UPDATES.values(), ids=UPDATES)
+def test_an_array_that_is_not_donated_stays(update: Callable[[Any, Any, Any], Any]) -> None:
+    cache = CACHE.copy()
+    result = tenon.jit(lambda cache, row, place: update(cache, row, place))(cache, ROW, np.array(5))
+    np.testing.assert_array_equal(cache, CACHE)
+    np.testing.assert_array_equal(result, expected(CACHE, 5))
+
+
+def test_what_is_read_later_is_kept() -> None:
+    def program(cache: Any, row: Any, place: Any) -> Any:
+        first = with_row(cache, row, place)
+        second = with_row(first, row * 2, place + 1)
+        return second, first.sum(), cache.sum(), with_row(cache, row * 3, place + 2)
+
+    results = tenon.jit(program, donate=("cache",))(CACHE.copy(), ROW, np.array(3))
+    first = expected(CACHE, 3)
+    second = first.copy()
+    second[4] = -2
+    third = CACHE.copy()
+    third[5] = -3
+    for got, wanted in zip(results, (second, first.sum(), CACHE.sum(), third), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-6)
+
+
+def test_an_operand_that_is_read_by_the_same_op_is_kept() -> None:
+    x = np.arange(8.0)
+    order = np.array([1, 2, 3, 4, 5, 6, 7, 0])
+    rolled = tenon.jit(lambda x, i: tenon.scatter_nd(x, tenon.expand_dims(i, axis=-1), x), donate=("x",))
+    np.testing.assert_array_equal(rolled(x.copy(), order), np.roll(x, 1))
+    moved = tenon.jit(lambda x: x.at[1:].set(x[:-1]), donate=("x",))
+    np.testing.assert_array_equal(moved(x.copy()), [0, *range(7)])
+
+
+def test_state_of_loops_is_updated_where_it_is() -> None:
+    def program(cache: Any, rows: Any) -> Any:
+        def step(carried: Any, row: Any) -> Any:
+            cache, place = carried
+            return (with_row(cache, row, place), place + 1), None
+
+        return tenon.scan(step, (cache, np.int32(7)), rows)[0][0]
+
+    rows = np.arange(5 * 48, dtype=F32).reshape(5, 1, 48)
+    jitted = tenon.jit(program, donate=("cache",))
+    wanted = CACHE.copy()
+    wanted[7:12] = rows[:, 0]
+    assert jitted.compile(CACHE, rows).memory().peak < CACHE.nbytes
+    np.testing.assert_array_equal(jitted(CACHE.copy(), rows), wanted)
+
+
+def test_memory_goes_to_what_updates_it() -> None:
+    def program(keys: Any, values: Any, row: Any, place: Any) -> Any:
+        return with_row(values, row, place), with_row(keys, row * 2, place)
+
+    jitted = tenon.jit(program, donate=("keys", "values"))
+    keys, values = CACHE.copy(), CACHE.copy() + 1
+    addresses = [values.ctypes.data, keys.ctypes.data]
+    results = jitted(keys, values, ROW, np.array(2))
+    assert [result.ctypes.data for result in results] == addresses
+    np.testing.assert_array_equal(results[0], expected(CACHE + 1, 2))
+
+
+def test_large_copies_are_kernels() -> None:
+    large = np.zeros((1024, 1024), F32)
+    jitted = tenon.jit(lambda x: x.at[3].set(1.0))
+    assert "func.call @copy_0" in str(lower_module(jitted.trace(large).module, "cpu"))
+    assert "func.call @copy_0" not in str(lower_module(jitted.trace(large[:10]).module, "cpu"))
+    result = jitted(large)
+    assert result.sum() == 1024
+    assert large.sum() == 0
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8", "bool", "float64"])
+def test_elements_are_moved_as_they_are_stored(dtype: str) -> None:
+    array = (np.arange(200).reshape(2, 100) % 2).astype(np.dtype(dtype))
+    row = np.ones((1, 70), np.dtype(dtype))
+    result = tenon.jit(lambda x, row: x.at[1:, 20:90].set(row))(array, row)
+    wanted = array.copy()
+    wanted[1:, 20:90] = row
+    np.testing.assert_array_equal(result, wanted)
