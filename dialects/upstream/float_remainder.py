@@ -1,4 +1,4 @@
-"""`arith.remf`, which upstream's `arith` has and xDSL 0.74 has not."""
+"""`arith.remf`, which upstream's `arith` has and xDSL 0.74 has not (patch 04)."""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 xDSL's parser leaves some malformed text to Python, whose `KeyError` or `RecursionError` says nothing of the text, and
 reports a value that is not defined at the end of the file. Every op that is read gets the location of its text.
+
+For upstream are the places of errors (patches 14 and 15) and splats without a list of their elements (16). The rest is
+not: that every exception becomes a parse error would hide defects of xDSL, and limits, hints and locations are choices.
 """
 
 from __future__ import annotations

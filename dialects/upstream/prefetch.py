@@ -1,4 +1,4 @@
-"""The op `memref.prefetch`, which xDSL 0.74 lacks, with upstream's name, text and meaning.
+"""The op `memref.prefetch`, which xDSL 0.74 lacks, with upstream's name, text and meaning (patch 13).
 
 `MemRefWithPrefetch` is the dialect to load in place of xDSL's `MemRef` wherever loop-stage text is parsed.
 """

@@ -1,4 +1,7 @@
-"""`scalar.scaleb`: a float times a power of two, on scalars and vectors. `math` has no such operation."""
+"""`scalar.scaleb`: a float times a power of two, on scalars and vectors. `math` has no such operation.
+
+Not for upstream: MLIR has no such operation that xDSL could mirror, and the ranges below are those of our expansions.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 xDSL 0.74 types comparisons, the condition of `arith.select` and casts for scalars only, where upstream takes scalars
 and vectors. The ops below are the same ops (same names, same text as upstream) with the types widened to vectors. Each
-is a subclass of its xDSL counterpart, so code that asks `isinstance(op, arith.CmpfOp)` sees both.
+is a subclass of its xDSL counterpart, so code that asks `isinstance(op, arith.CmpfOp)` sees both. For upstream, patches
+10 to 12 widen the ops themselves, to tensors as well.
 
 `VectorArith` is the dialect to load in place of xDSL's `Arith` wherever loop-stage text is parsed. It has `arith.remf`.
 """

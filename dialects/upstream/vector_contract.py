@@ -6,6 +6,7 @@
 
 is `r[i] = c[i] + a[i, 0] * b[i, 0] + a[i, 1] * b[i, 1]`. The op, its text and its meaning are upstream's; of its forms,
 this one is known here. In which order floats are added up, and how often that rounds, is the target's.
+Not for upstream: there the op needs all its forms, its mask, and the attribute for iterator types that xDSL lacks too.
 
 `ContractingVector` is the dialect to load in place of xDSL's `Vector` wherever loop-stage text is parsed.
 """

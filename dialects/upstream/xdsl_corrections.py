@@ -2,15 +2,17 @@
 does not verify, and a difference.
 
 - A hexadecimal number in a dense float literal is the bits of a float, as in MLIR. xDSL prints infinities, NaN and some
-large numbers that way (`dense<[0x7FC00000, 1.0]>`) but takes them for integers.
+large numbers that way (`dense<[0x7FC00000, 1.0]>`) but takes them for integers (patch 01).
 - A dense literal is one number where all of its elements have the same bits. xDSL compares numbers, of which NaN is not
-equal to itself, and -0.0 is to 0.0.
-- Numbers of a type that it has no bytes for (`dense<1> : tensor<2xi128>`) are an error in the text, not in xDSL.
-- `arith` has no `remf`.
-- A `linalg.generic` of several results has their types in parentheses.
-- A string that does not end takes time that doubles with each character that might belong to it.
-- `linalg.index` has to name a loop of its `linalg.generic`, and a constant step of a loop of `scf` to be positive.
-- A number less an affine expression is computed as the expression less the number.
+equal to itself, and -0.0 is to 0.0 (02).
+- Numbers of a type that it has no bytes for (`dense<1> : tensor<2xi128>`) are an error in the text, not in xDSL (03).
+- `arith` has no `remf` (04).
+- A `linalg.generic` of several results has their types in parentheses (05).
+- A string that does not end takes time that doubles with each character that might belong to it (06).
+- `linalg.index` has to name a loop of its `linalg.generic` (07).
+- A constant step of a loop of `scf` has to be positive. Of `scf.parallel` (08); not for upstream: MLIR verifies no step
+of `scf.for`, although a loop of step 0 does not end.
+- A number less an affine expression is computed as the expression less the number (09).
 """
 
 from __future__ import annotations
