@@ -31,8 +31,8 @@ def element_bytes(element_type: Attribute) -> int:
     """Bytes of one element in memory; an `i1` takes a whole byte."""
     try:
         return numpy_dtype(element_type).itemsize
-    except KeyError:
-        raise ValueError(f"memory plan: element type {element_type} has no size in memory") from None
+    except TypeError as error:
+        raise ValueError(f"memory plan: {error}") from None
 
 
 def buffer_bytes(shaped: TensorType[Attribute] | MemRefType[Attribute]) -> int:

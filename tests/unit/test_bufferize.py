@@ -754,6 +754,18 @@ def test_errors(text: str, message: str) -> None:
         bufferize(parse(text))
 
 
+def test_types_without_a_size_in_memory() -> None:
+    text = f"""
+func.func @main(%x: {M}) -> {M} {{
+  %0 = func.call @double(%x) : ({M}) -> {M}
+  %1 = func.call @double(%0) : ({M}) -> {M}
+  func.return %1 : {M}
+}}
+{kernel("double", [(M, IDENTITY)], [M], "%r0 = arith.addf %p0, %p0 : f32")}"""
+    with pytest.raises(ValueError, match="memory plan: dtype f80 is not one of f16"):
+        bufferize(parse(text.replace("f32", "f80")))
+
+
 LIFETIMES = st.builds(
     lambda bytes_, first, length: Lifetime("b", bytes_, first, first + length),
     st.integers(0, 5000),
