@@ -1,6 +1,6 @@
 """LLVM's spelling of types and constants.
 
-f16 and bf16 are storage types: their values are `i16` bit patterns everywhere, and `emit_llvm_float16` converts them to
+f16 and bf16 are storage types: their values are `i16` bit patterns everywhere, and `float16` converts them to
 and from `float`. So no instruction of LLVM's `half` or `bfloat` can become a call into a compiler runtime library that
 the process lacks. `index` is `i64`; a memref is a `ptr` to its first element. A vector of two dimensions has its rows
 side by side.

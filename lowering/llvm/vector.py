@@ -1,4 +1,4 @@
-"""`vector` on registers to LLVM; loads and stores are in `emit_llvm_memory`, `vector.contract` in `emit_llvm_contract`.
+"""`vector` on registers to LLVM; loads and stores are in `memory`, `vector.contract` in `contract`.
 
 Vectors have one dimension at most, but for those of groups, which are loaded, extended, broadcast and contracted.
 """

@@ -5,7 +5,7 @@
         copy the block of input `pack_jam` to a panel
         for tiles of `vector`, if `pack_jam`:
           copy the tile of input `pack` to a panel
-          the register tiles of `statement_loops` over what is left
+          the register tiles of `nest` over what is left
 
 Between blocks of a reduction the outputs hold partial sums, so the initial values are stored first. Blocks that do not
 come out even have nests of their own, so that every bound is a constant.

@@ -5,7 +5,7 @@ holds the ops of one fusion group; every other function holds only calls, `tenon
 changes no memory), region ops and terminators. Constants of one repeated number are part of the kernels that use
 them, and so are casts of what contractions multiply (`widened_operands`). Equal kernels are one function.
 
-What becomes one group is said in `fusion_groups`.
+What becomes one group is said in `grouping`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Simplifies: algebra, constants, dead ops.
 
 Before: a verified module of any stage. After: the same results with fewer or cheaper ops; result types are as they
-were. Numbers may differ where an equation in `algebra` says so: zeros may change their sign; and in rounding where
-`normalized_products` does.
+were. Numbers may differ where an equation in `equations_arithmetic` says so: zeros may change their sign; and in
+rounding where `equations_products` does.
 
 An op class may state equations of its own, as the hook `canonicalize`."""
 

@@ -600,3 +600,26 @@ def test_make_finds_the_tests_of_each_pass() -> None:
         module = load().__module__
         named_like_it = module.rpartition(".")[2] == name.replace("-", "_")
         assert bool(imported.search(f"from {module} import Pass")) == named_like_it, name
+
+
+def names_in(tree: ast.AST, path: Path) -> set[str]:
+    """What a source file and its room are called, and what it defines, uses or spells out in a string of one word."""
+    names = {path.stem, path.parent.name}
+    for node in ast.walk(tree):
+        found = [getattr(node, field, None) for field in ("name", "id", "attr", "arg")]
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"[\w.]+", node.value):
+            found += node.value.split(".")
+        names.update(name for name in found if isinstance(name, str))
+    return names
+
+
+def test_what_docstrings_of_files_refer_to_is_there() -> None:
+    known = set[str]().union(*(names_in(tree, path) for path, tree in SOURCES.items()))
+    stale = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, tree in SOURCES.items()
+        if isinstance(tree, ast.Module)
+        for name in re.findall(r"`([a-z]\w*_\w+)`", ast.get_docstring(tree) or "")
+        if name not in known
+    ]
+    assert not stale, "\n".join(stale)
