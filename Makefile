@@ -49,11 +49,11 @@ types: $(VENV)/.dev
 test-quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) -m quick tests/lit tests/unit/test_registry.py tests/unit/test_layering.py $(PYTEST_ARGS)
 
-# Text tests that run the pass, and unit tests that import it but for those that run all samples.
+# Text tests that run the pass, and unit tests that import it at their head but for those that run all samples.
 pass: $(VENV)/.dev
 	@test -n '$(NAME)' || { echo 'usage: make pass NAME=fuse' >&2; exit 2; }
 	@files="$$(grep -rlE 'RUN:.*(-p [^a-z]?|,|passes )$(NAME)([,{ ]|$$)' tests/lit || true; \
-	  grep -rlE '(passes|lowering)\.([a-z_]+\.)*$(subst -,_,$(NAME))( |$$)' tests/unit --include='test_*.py' \
+	  grep -rlE '^from tenon\.(passes|lowering)\.([a-z_]+\.)*$(subst -,_,$(NAME)) ' tests/unit --include='test_*.py' \
 	  --exclude='*_registry.py' --exclude=test_ops_structured.py || true)"; \
 	test -n "$$files" || { echo 'no test runs or imports a pass $(NAME)' >&2; exit 2; }; \
 	$(BIN)/python -m pytest -n $(JOBS) $$files $(PYTEST_ARGS)

@@ -39,14 +39,18 @@ def parse(text: str, *, verify: bool = True) -> ModuleOp:
     return module
 
 
+def write_schedules(module: ModuleOp, vector_bits: int) -> None:
+    """Write the schedules of a machine of such vectors into `module`."""
+    SchedulePass(vector_bits).apply(Context(), module)
+
+
 def to_loops(module: ModuleOp, vector_bits: int | None) -> ModuleOp:
     """Lower in place; without `vector_bits` as the schedules in the text say. What comes out verifies and parses."""
-    context = Context()
     if vector_bits is not None:
-        SchedulePass(vector_bits).apply(context, module)
+        write_schedules(module, vector_bits)
         module.verify()
         parse(str(module))
-    ConvertStructuredToLoopsPass().apply(context, module)
+    ConvertStructuredToLoopsPass().apply(Context(), module)
     module.verify()
     assert str(parse(str(module))) == str(module)
     return module

@@ -6,6 +6,7 @@ import random
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,18 @@ from xdsl.dialects.memref import CopyOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import PassFailedException
 
+import tenon
 from tenon.dialects.interpreter.interpreter import Interpreter
+from tenon.dialects.types.size import replaced
 from tenon.dialects.types.types import numpy_dtype
 from tenon.dialects.upstream.xdsl_corrections import correct_xdsl
 from tenon.lowering.buffers.bufferize import bufferize
 from tenon.lowering.buffers.memory_plan import Lifetime, MemoryPlan, plan_memory
 from tenon.lowering.buffers.memory_report import memory_report
+from tenon.lowering.options import LoweringOptions
+from tenon.lowering.pipeline import run_passes, stages
 from tenon.passes.dominance import check_dominance
+from tenon.runtime.lower import new_context
 
 Array = np.ndarray[Any, Any]
 
@@ -809,3 +815,26 @@ func.func @main(%x: memref<4xf32>, %arena: memref<16xi8>) attributes {num_inputs
     report = memory_report(module)
     assert [(left.name, right.name) for left, right in report.conflicts()] == [("a", "b")]
     assert (report.peak_bytes, report.lower_bound) == (16, 32)
+
+
+def test_buffers_of_equal_named_sizes_take_turns_in_the_arena() -> None:
+    n, m = tenon.dim("n"), tenon.dim("m")
+
+    def chain(x: Any, w: Any, y: Any) -> Any:
+        for _ in range(4):
+            x = tenon.cumsum(x @ w, axis=1)
+        return x @ y, (w @ w).sum()
+
+    function = tenon.jit(chain)
+    shapes = [tenon.ShapeDtype(shape) for shape in ((n, 8), (8, 8), (8, m))]
+    module = function.trace(*shapes).module
+    for stage in stages(LoweringOptions())[:2]:
+        run_passes(new_context(), module, stage.passes)
+    plan = bufferize(module)["main"]
+    assert plan.peak_bytes == 2 * (-(-32 * n // 64) * 64) + 256
+    for number in (0, 1, 5, 64):
+        values = {"n": number, "m": 3}
+        placed = [replace(b, bytes=replaced(b.bytes, values), offset=replaced(b.offset, values)) for b in plan.buffers]
+        assert not MemoryPlan(tuple(placed), 0, 0).conflicts()
+        assert all(b.offset % 64 == 0 for b in placed)
+        assert max(b.offset + b.bytes for b in placed) <= replaced(plan.peak_bytes, values)

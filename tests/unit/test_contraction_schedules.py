@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loop_kernels import Array, interpret, parse, to_loops
-from xdsl.dialects import linalg
 
 import tenon
 
@@ -167,32 +166,6 @@ def test_strips_of_any_length(strips: str) -> None:
     module = to_loops(parse(TWO_PRODUCTS.replace("STRIPS", strips)), None)
     (found,) = interpret(module, "k", [x, y, z], [np.full((3, 5, 2), np.nan, np.float32)])
     np.testing.assert_array_equal(found, np.swapaxes(x @ y, 1, 2) @ z)
-
-
-class TestDecisions:
-    @pytest.mark.parametrize(
-        ("operands", "sizes", "keys"),
-        [
-            (("mk", "kn"), (256, 256, 256), set[str]()),
-            (("mk", "kn"), (64, 4096, 4096), set[str]()),
-            (("mk", "kn"), (1024, 1024, 1024), {"pack"}),
-            (("mk", "kn"), (1024, 1024, 4096), {"pack", "block"}),
-            (("mk", "kn"), (1024, 1024, 16), {"jam_block"}),
-            (("mk", "nk"), (64, 64, 64), {"pack"}),
-            (("mk", "nk"), (4, 1024, 1024), set[str]()),
-            (("km", "kn"), (1024, 256, 1024), {"pack_jam", "jam_block"}),
-            (("km", "kn"), (1024, 1024, 1024), {"pack", "pack_jam", "jam_block"}),
-            (("km", "kn"), (1024, 1024, 4096), {"pack", "pack_jam", "jam_block", "block"}),
-        ],
-    )
-    def test_copies(self, operands: tuple[str, str], sizes: tuple[int, int, int], keys: set[str]) -> None:
-        from tenon.lowering.schedules.schedule import SchedulePass
-
-        module = parse(Contraction({"b": 1, **dict(zip("mnk", sizes, strict=True))}, operands, filled=True).text(None))
-        SchedulePass(512).apply(None, module)  # pyright: ignore[reportArgumentType]
-        (op,) = [op for op in module.walk() if isinstance(op, linalg.ops.GenericOp)]
-        chosen = op.attributes["schedule"].data.keys()  # pyright: ignore
-        assert chosen & {"pack", "pack_jam", "jam_block", "block"} == keys
 
 
 class TestStreamedOperands:

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 import tenon
-from tenon.dialects.types.size import replaced
-from tenon.lowering.buffers.bufferize import bufferize
-from tenon.lowering.buffers.memory_plan import MemoryPlan
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stages
 from tenon.passes.named_shapes import bind_sizes
@@ -317,29 +314,6 @@ def test_dimensions_may_be_computed_from_others() -> None:
     np.testing.assert_allclose(compiled(x, y), x.reshape(2, 7).sum(0) + y, rtol=1e-6)
     with pytest.raises(ValueError, match=r"dimension 0 of x is 13 where 2\*n = 14 \(dimension 0 of y is 7\) is needed"):
         compiled(floats(13), y)
-
-
-def test_buffers_of_equal_sizes_take_turns_in_the_arena() -> None:
-    n, m = tenon.dim("n"), tenon.dim("m")
-
-    def chain(x: Any, w: Any, y: Any) -> Any:
-        for _ in range(4):
-            x = tenon.cumsum(x @ w, axis=1)
-        return x @ y, (w @ w).sum()
-
-    function = tenon.jit(chain)
-    shapes = [tenon.ShapeDtype(shape) for shape in ((n, 8), (8, 8), (8, m))]
-    module = function.trace(*shapes).module
-    for stage in stages(LoweringOptions())[:2]:
-        run_passes(new_context(), module, stage.passes)
-    plan = bufferize(module)["main"]
-    assert plan.peak_bytes == 2 * (-(-32 * n // 64) * 64) + 256
-    for number in (0, 1, 5, 64):
-        values = {"n": number, "m": 3}
-        placed = [replace(b, bytes=replaced(b.bytes, values), offset=replaced(b.offset, values)) for b in plan.buffers]
-        assert not MemoryPlan(tuple(placed), 0, 0).conflicts()
-        assert all(b.offset % 64 == 0 for b in placed)
-        assert max(b.offset + b.bytes for b in placed) <= replaced(plan.peak_bytes, values)
 
 
 # --- what is asked for at launch -------------------------------------------------------------------
