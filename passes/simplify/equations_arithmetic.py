@@ -154,19 +154,8 @@ class GatherIntegerConstants(RewritePattern):
             replace_same_type(op, rewriter, constant, type(op).build_from([inner.x, constant.results[0]], {}))
 
 
-class DivideByOne(RewritePattern):
-    """x / 1 -> x and x / -1 -> -x"""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: DivideOp, rewriter: PatternRewriter, /) -> None:
-        if _is_number(op.y, 1):
-            forward(op, rewriter, op.x)
-        elif _is_number(op.y, -1) and op.x.type == op.result.type:
-            replace_same_type(op, rewriter, NegativeOp.build_from([op.x], {}))
-
-
 class DivideByPowerOfTwo(RewritePattern):
-    """x / c -> x * (1 / c), where c is a power of two, so that both are exact"""
+    """x / c -> x * (1 / c), where c is a power of two, 1 and -1 among them, so that both are exact"""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: DivideOp, rewriter: PatternRewriter, /) -> None:
@@ -402,7 +391,6 @@ EQUATIONS = by_class(
         ((MultiplyOp,), MultiplyByOne()),
         ((MultiplyOp,), MultiplyByZero()),
         ((AddOp, MultiplyOp), GatherIntegerConstants()),
-        ((DivideOp,), DivideByOne()),
         ((DivideOp,), DivideByPowerOfTwo()),
         ((NegativeOp,), DoubleNegative()),
         ((AbsOp,), AbsoluteOfSigned()),

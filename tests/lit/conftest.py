@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import failed_case
 from command_server import CommandServer
 
 SERVER = pytest.StashKey[CommandServer]()
@@ -54,7 +55,8 @@ class LitTest(pytest.Item):
                 case "UNSUPPORTED":
                     pytest.skip(result["output"].strip())
                 case code:
-                    raise LitFailure(f"{code}: {result['output']}")
+                    name = failed_case(self.path.read_text(), result["output"])
+                    raise LitFailure(f"{code}{f' at {name}' if name else ''}: {result['output']}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if isinstance(excinfo.value, LitFailure):

@@ -1,0 +1,200 @@
+// RUN: tenon-opt %s -p canonicalize --split-input-file | filecheck %s
+
+// reshape(x) -> x, broadcast_to(x) -> x and slice(x) -> x, where they leave x as it is
+func.func @same_shape(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %a = tenon.reshape %x {shape = [2, 3]} : tensor<2x3xf32> -> tensor<2x3xf32>
+  %b = tenon.broadcast_to %a {shape = [2, 3]} : tensor<2x3xf32> -> tensor<2x3xf32>
+  %c = tenon.slice %b {starts = [0, 0], limits = [2, 3]} : tensor<2x3xf32> -> tensor<2x3xf32>
+  func.return %c : tensor<2x3xf32>
+}
+// CHECK-LABEL: @same_shape
+// CHECK-NEXT:    func.return %x
+
+// -----
+
+// A slice that runs backwards keeps the shape, but not the order.
+func.func @same_shape_in_reverse(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %c = tenon.slice %x {starts = [2], limits = [-1], strides = [-1]} : tensor<3xf32> -> tensor<3xf32>
+  func.return %c : tensor<3xf32>
+}
+// CHECK-LABEL: @same_shape_in_reverse
+// CHECK-NEXT:    %c = tenon.slice %x {starts = [2], limits = [-1], strides = [-1]}
+// CHECK-NEXT:    func.return %c
+
+// -----
+
+// reshape(reshape(x)) -> reshape(x)
+func.func @reshape_of_reshape(%x: tensor<2x6xf32>) -> tensor<4x3xf32> {
+  %a = tenon.reshape %x {shape = [12]} : tensor<2x6xf32> -> tensor<12xf32>
+  %b = tenon.reshape %a {shape = [4, 3]} : tensor<12xf32> -> tensor<4x3xf32>
+  func.return %b : tensor<4x3xf32>
+}
+// CHECK-LABEL: @reshape_of_reshape
+// CHECK-NEXT:    %b = tenon.reshape %x {shape = [4, 3]}
+// CHECK-NEXT:    func.return %b
+
+// -----
+
+// broadcast_to(broadcast_to(x)) -> broadcast_to(x)
+func.func @broadcast_of_broadcast(%x: tensor<3xf32>) -> tensor<4x2x3xf32> {
+  %a = tenon.broadcast_to %x {shape = [2, 3]} : tensor<3xf32> -> tensor<2x3xf32>
+  %b = tenon.broadcast_to %a {shape = [4, 2, 3]} : tensor<2x3xf32> -> tensor<4x2x3xf32>
+  func.return %b : tensor<4x2x3xf32>
+}
+// CHECK-LABEL: @broadcast_of_broadcast
+// CHECK-NEXT:    %b = tenon.broadcast_to %x {shape = [4, 2, 3]}
+// CHECK-NEXT:    func.return %b
+
+// -----
+
+// transpose(x) -> x, where the order of the axes stays
+func.func @identity_transpose(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %t = tenon.transpose %x {permutation = [0, 1]} : tensor<2x3xf32> -> tensor<2x3xf32>
+  func.return %t : tensor<2x3xf32>
+}
+// CHECK-LABEL: @identity_transpose
+// CHECK-NEXT:    func.return %x
+
+// -----
+
+// transpose(transpose(x)) -> transpose(x)
+func.func @transpose_of_transpose(%x: tensor<2x3x4xf32>) -> tensor<4x2x3xf32> {
+  %t = tenon.transpose %x {permutation = [1, 2, 0]} : tensor<2x3x4xf32> -> tensor<3x4x2xf32>
+  %u = tenon.transpose %t {permutation = [1, 2, 0]} : tensor<3x4x2xf32> -> tensor<4x2x3xf32>
+  func.return %u : tensor<4x2x3xf32>
+}
+// CHECK-LABEL: @transpose_of_transpose
+// CHECK-NEXT:    %u = tenon.transpose %x {permutation = [2, 0, 1]}
+// CHECK-NEXT:    func.return %u
+
+// -----
+
+// Two that cancel are none.
+func.func @transpose_of_transpose_that_cancel(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %t = tenon.transpose %x {permutation = [1, 0]} : tensor<2x3xf32> -> tensor<3x2xf32>
+  %u = tenon.transpose %t {permutation = [1, 0]} : tensor<3x2xf32> -> tensor<2x3xf32>
+  func.return %u : tensor<2x3xf32>
+}
+// CHECK-LABEL: @transpose_of_transpose_that_cancel
+// CHECK-NEXT:    func.return %x
+
+// -----
+
+// reshape(sum(x)) -> sum(x, keepdims)
+func.func @keep_reduced_dimensions(%x: tensor<4x3xf32>) -> tensor<4x1xf32> {
+  %s = tenon.sum %x {axis = [1]} : tensor<4x3xf32> -> tensor<4xf32>
+  %r = tenon.reshape %s {shape = [4, 1]} : tensor<4xf32> -> tensor<4x1xf32>
+  func.return %r : tensor<4x1xf32>
+}
+// CHECK-LABEL: @keep_reduced_dimensions
+// CHECK-NEXT:    %r = tenon.sum %x {axis = [1], keepdims = true}
+// CHECK-NEXT:    func.return %r
+
+// -----
+
+// reshape(f(x)) -> f(reshape(x)): the reshape meets the reduction.
+func.func @reshape_before_elementwise(%x: tensor<4x3xf32>) -> tensor<4x1xf32> {
+  %n = tenon.constant {value = dense<3.0> : tensor<f32>} : tensor<f32>
+  %s = tenon.sum %x {axis = [1]} : tensor<4x3xf32> -> tensor<4xf32>
+  %m = tenon.divide %s, %n : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
+  %r = tenon.reshape %m {shape = [4, 1]} : tensor<4xf32> -> tensor<4x1xf32>
+  func.return %r : tensor<4x1xf32>
+}
+// CHECK-LABEL: @reshape_before_elementwise
+// CHECK-NEXT:    %n = tenon.constant {value = dense<3.000000e+00> : tensor<f32>} : tensor<f32>
+// CHECK-NEXT:    %r = tenon.sum %x {axis = [1], keepdims = true}
+// CHECK-NEXT:    %r_1 = tenon.divide %r, %n
+// CHECK-NEXT:    func.return %r_1
+
+// -----
+
+// sum(x) -> reshape(x), where each element is alone
+func.func @reduce_nothing(%x: tensor<4x1xf32>) -> tensor<4xf32> {
+  %s = tenon.sum %x {axis = [1]} : tensor<4x1xf32> -> tensor<4xf32>
+  func.return %s : tensor<4xf32>
+}
+// CHECK-LABEL: @reduce_nothing
+// CHECK-NEXT:    %s = tenon.reshape %x {shape = [4]}
+// CHECK-NEXT:    func.return %s
+
+// -----
+
+// f(broadcast_to(x), y) -> f(x, y), where y gives the shape
+func.func @broadcast_is_implied(%x: tensor<3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %b = tenon.broadcast_to %x {shape = [2, 3]} : tensor<3xf32> -> tensor<2x3xf32>
+  %z = tenon.add %b, %y : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
+  func.return %z : tensor<2x3xf32>
+}
+// CHECK-LABEL: @broadcast_is_implied
+// CHECK-NEXT:    %z = tenon.add %x, %y
+// CHECK-NEXT:    func.return %z
+
+// -----
+
+// A repeated constant becomes a scalar.
+func.func @broadcast_is_implied_by_constants(%y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %b = tenon.constant {value = dense<7.0> : tensor<2x3xf32>} : tensor<2x3xf32>
+  %z = tenon.add %y, %b : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
+  func.return %z : tensor<2x3xf32>
+}
+// CHECK-LABEL: @broadcast_is_implied_by_constants
+// CHECK-NEXT:    %0 = tenon.constant {value = dense<7.000000e+00> : tensor<f32>} : tensor<f32>
+// CHECK-NEXT:    %z = tenon.add %y, %0
+// CHECK-NEXT:    func.return %z
+
+// -----
+
+// Behind a contraction, the reshape comes last: what is added runs over the contraction's loops. A reshape of %r is free.
+func.func @elementwise_before_reshape(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %r: tensor<8x2x3xf32>) -> tensor<8x2x3xf32> {
+  %c = tenon.matmul %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %i = tenon.reshape %c {shape = [8, 2, 3]} : tensor<8x6xf32> -> tensor<8x2x3xf32>
+  %y = tenon.add %i, %r : tensor<8x2x3xf32>, tensor<8x2x3xf32> -> tensor<8x2x3xf32>
+  func.return %y : tensor<8x2x3xf32>
+}
+// CHECK-LABEL: @elementwise_before_reshape
+// CHECK-NEXT:    %c = tenon.matmul %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+// CHECK-NEXT:    %y = tenon.reshape %r {shape = [8, 6]} : tensor<8x2x3xf32> -> tensor<8x6xf32>
+// CHECK-NEXT:    %y_1 = tenon.add %c, %y : tensor<8x6xf32>, tensor<8x6xf32> -> tensor<8x6xf32>
+// CHECK-NEXT:    %y_2 = tenon.reshape %y_1 {shape = [8, 2, 3]} : tensor<8x6xf32> -> tensor<8x2x3xf32>
+// CHECK-NEXT:    func.return %y_2 : tensor<8x2x3xf32>
+
+// -----
+
+// So for what follows it, and where %b is broadcast along all of the dimensions that the reshape makes of one.
+func.func @elementwise_before_reshape_with_a_bias(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %b: tensor<8x1x1xf32>) -> tensor<8x2x3xf32> {
+  %c = tenon.matmul %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %i = tenon.reshape %c {shape = [8, 2, 3]} : tensor<8x6xf32> -> tensor<8x2x3xf32>
+  %s = tenon.add %i, %b : tensor<8x2x3xf32>, tensor<8x1x1xf32> -> tensor<8x2x3xf32>
+  %t = tenon.tanh %s : tensor<8x2x3xf32> -> tensor<8x2x3xf32>
+  func.return %t : tensor<8x2x3xf32>
+}
+// CHECK-LABEL: @elementwise_before_reshape_with_a_bias
+// CHECK-NEXT:    %c = tenon.matmul %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+// CHECK-NEXT:    %s = tenon.reshape %b {shape = [8, 1]} : tensor<8x1x1xf32> -> tensor<8x1xf32>
+// CHECK-NEXT:    %s_1 = tenon.add %c, %s : tensor<8x6xf32>, tensor<8x1xf32> -> tensor<8x6xf32>
+// CHECK-NEXT:    %t = tenon.tanh %s_1 : tensor<8x6xf32> -> tensor<8x6xf32>
+// CHECK-NEXT:    %t_1 = tenon.reshape %t {shape = [8, 2, 3]} : tensor<8x6xf32> -> tensor<8x2x3xf32>
+// CHECK-NEXT:    func.return %t_1 : tensor<8x2x3xf32>
+
+// -----
+
+// Not where an operand is broadcast along a part of them.
+func.func @elementwise_before_reshape_not_along_a_part(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %b: tensor<2x1xf32>) -> tensor<8x2x3xf32> {
+  %c = tenon.matmul %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %i = tenon.reshape %c {shape = [8, 2, 3]} : tensor<8x6xf32> -> tensor<8x2x3xf32>
+  %y = tenon.add %i, %b : tensor<8x2x3xf32>, tensor<2x1xf32> -> tensor<8x2x3xf32>
+  func.return %y : tensor<8x2x3xf32>
+}
+// CHECK-LABEL: @elementwise_before_reshape_not_along_a_part
+// CHECK:         %i = tenon.reshape %c {shape = [8, 2, 3]}
+// CHECK-NEXT:    %y = tenon.add %i, %b
+
+// -----
+
+// pad(x) -> x, where nothing is added or cut off
+func.func @pad_by_nothing(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %p = tenon.pad %x {low = [0, 0], high = [0, 0]} : tensor<2x3xf32> -> tensor<2x3xf32>
+  func.return %p : tensor<2x3xf32>
+}
+// CHECK-LABEL: @pad_by_nothing
+// CHECK-NEXT:    func.return %x

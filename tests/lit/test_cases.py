@@ -1,0 +1,70 @@
+"""Tests of passes are read as examples: a short case for each rewrite, which a failure names."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from statistics import median
+
+import pytest
+from cases import Case, cases, failed_case
+
+from tenon.passes.simplify.equations_arithmetic import EQUATIONS
+from tenon.passes.simplify.equations_bands import BAND_EQUATIONS
+from tenon.passes.simplify.equations_products import NORMALIZED_PRODUCTS
+from tenon.passes.simplify.equations_shape import SHAPE_EQUATIONS
+
+pytestmark = pytest.mark.quick
+
+FOLDER = Path(__file__).parent
+MOST_LINES = 15
+"""Of the case in the middle, in its order of length."""
+
+
+def cases_in(folder: str) -> dict[Path, list[Case]]:
+    return {file: cases(file.read_text()) for file in sorted((FOLDER / folder).rglob("*.mlir"))}
+
+
+@pytest.mark.parametrize("folder", ["passes", "lowering"])
+def test_cases_are_short(folder: str) -> None:
+    lengths = [len(case.lines) for found in cases_in(folder).values() for case in found]
+    assert median(lengths) <= MOST_LINES
+
+
+@pytest.mark.parametrize("folder", ["passes", "lowering"])
+def test_names_tell_cases_apart(folder: str) -> None:
+    for file, found in cases_in(folder).items():
+        (name, count), *_ = Counter(case.name for case in found).most_common(1)
+        assert name, f"{file.name}: a case has no name"
+        assert count == 1, f"{file.name}: {count} cases are {name}"
+
+
+def test_each_equation_has_a_case() -> None:
+    """Named after it: `@add_zero` and `@add_zero_on_integers` are cases of `AddZero`."""
+    tables = (EQUATIONS, SHAPE_EQUATIONS, BAND_EQUATIONS, NORMALIZED_PRODUCTS)
+    equations = {type(pattern).__name__ for table in tables for patterns in table.values() for pattern in patterns}
+    names = [case.name for found in cases_in("passes/canonicalize").values() for case in found]
+    for equation in equations:
+        name = "@" + re.sub(r"(?<!^)(?=[A-Z])", "_", equation).lower()
+        assert any(f"{other}_".startswith(f"{name}_") for other in names), f"{equation} has no case {name}"
+
+
+def test_a_failure_names_its_case() -> None:
+    text = """// RUN: true
+
+func.func private @inner()
+func.func @one()
+// CHECK: 1
+
+SEPARATOR
+// What is shown.
+func.func @main()
+// CHECK: 2
+"""
+    for separator in ("// -----\n", ""):
+        file = text.replace("SEPARATOR\n", separator)
+        lines = file.splitlines()
+        for check, name in (("// CHECK: 1", "@one"), ("// CHECK: 2", "What is shown.")):
+            assert failed_case(file, f"/tests/a.mlir:{lines.index(check) + 1}: error: Couldn't match") == name
+    assert failed_case(text, "error: no such file") is None
