@@ -1,4 +1,4 @@
-// RUN: tenon-opt %s -p block-sums | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p block-sums | filecheck %s
 
 // Blocks of one length begin with nothing, and what they give is added up.
 func.func @long_sum(%x: memref<640xf32>) -> f32 attributes {kernel} {
@@ -22,6 +22,8 @@ func.func @long_sum(%x: memref<640xf32>) -> f32 attributes {kernel} {
 // CHECK:           %[[SUM:.*]] = arith.addf %[[TOTAL]], %[[PART]] : f32
 // CHECK-NEXT:      scf.yield %[[SUM]] : f32
 // CHECK:         func.return %[[R]]
+
+// -----
 
 // A loop in another one, whose sum goes through both: what is inside begins with nothing, and the other is cut.
 func.func @nested(%x: memref<1000x100xf32>) -> f32 attributes {kernel} {
@@ -47,6 +49,8 @@ func.func @nested(%x: memref<1000x100xf32>) -> f32 attributes {kernel} {
 // CHECK-NEXT:        %[[ROW:.*]] = scf.for {{.*}} to %c100
 // CHECK:             arith.addf %[[OF_ROWS]], %[[ROW]]
 // CHECK:           arith.addf %[[TOTAL]], %[[ROWS]]
+
+// -----
 
 // Not for what is no sum: a maximum, a running sum that is stored, and a sum of integers.
 func.func @others(%x: memref<640xf32>, %n: memref<640xi32>, %o: memref<640xf32>) -> (f32, f32, i32) attributes {kernel} {

@@ -1,4 +1,4 @@
-// RUN: tenon-opt %s -p convert-structured-to-loops | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p convert-structured-to-loops | filecheck %s
 
 // Both statements share the rows; a value per row is no buffer any more, and the fill is the sum's initial value.
 func.func private @shared_rows(%x: memref<4x9xf32>, %o: memref<4x9xf32>) attributes {kernel} {
@@ -28,6 +28,8 @@ func.func private @shared_rows(%x: memref<4x9xf32>, %o: memref<4x9xf32>) attribu
 // CHECK:         "scf.parallel"
 // CHECK:           arith.divf %{{.*}}, %[[SUM]] : f32
 
+// -----
+
 // 11 = 8 + 3: one vector of each tile, and a masked one.
 func.func private @masked_rest(%x: memref<11xf32>, %o: memref<11xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x : memref<11xf32>) outs(%o : memref<11xf32>) attrs = {schedule = {vector = 0 : i64, width = 8 : i64}} {
@@ -44,6 +46,8 @@ func.func private @masked_rest(%x: memref<11xf32>, %o: memref<11xf32>) attribute
 // CHECK:         vector.maskedload %x{{.*}}, %[[MASK]]
 // CHECK:         vector.maskedstore %o{{.*}}, %[[MASK]]
 
+// -----
+
 // Lanes of a reduction are combined behind the loop.
 func.func private @combined_lanes(%x: memref<64xf32>, %o: memref<f32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>], iterator_types = ["reduction"]} ins(%x : memref<64xf32>) outs(%o : memref<f32>) attrs = {schedule = {vector = 0 : i64, width = 8 : i64, unroll = 2 : i64}} {
@@ -58,6 +62,8 @@ func.func private @combined_lanes(%x: memref<64xf32>, %o: memref<f32>) attribute
 // CHECK:         %[[BOTH:.*]] = arith.addf %[[FIRST]], %[[SECOND]] fastmath<reassoc> : vector<8xf32>
 // CHECK-NEXT:    vector.reduction <add>, %[[BOTH]] fastmath<reassoc> : vector<8xf32> into f32
 // CHECK:         memref.store
+
+// -----
 
 // The gradient of a window: several iterations reach one element, so it is updated in memory.
 func.func private @window_gradient(%g: memref<4xf32>, %w: memref<3xf32>, %o: memref<6xf32>) attributes {kernel} {
@@ -75,6 +81,8 @@ func.func private @window_gradient(%g: memref<4xf32>, %w: memref<3xf32>, %o: mem
 // CHECK:             %[[AT:.*]] = arith.addi %[[I]], %[[J]] : index
 // CHECK:             memref.load %o[%[[AT]]]
 // CHECK:             memref.store %{{.*}}, %o[%[[AT]]]
+
+// -----
 
 // A strip of 4 x 8 elements of the product goes through a buffer of that size.
 func.func private @strips(%x: memref<16x32xf32>, %w: memref<32x24xf32>, %o: memref<16x24xf32>) attributes {kernel, strips = array<i64: 4, 8>} {
@@ -103,6 +111,8 @@ func.func private @strips(%x: memref<16x32xf32>, %w: memref<32x24xf32>, %o: memr
 // CHECK:           "scf.parallel"
 // CHECK:             vector.load %[[STRIP]]
 // CHECK:             vector.store %{{.*}}, %o
+
+// -----
 
 // The rows of %e are shared and added up: strip by strip, in order, behind the stores of what the sum starts from.
 func.func private @adds_up(%x: memref<4x16x8xf32>, %g: memref<4x16x8xf32>, %o: memref<4x8x8xf32>) attributes {kernel, strips = array<i64: 1, 8, 4>} {
@@ -133,6 +143,8 @@ func.func private @adds_up(%x: memref<4x16x8xf32>, %g: memref<4x16x8xf32>, %o: m
 // CHECK:             scf.for {{.*}} iter_args
 // CHECK:             vector.store %{{.*}}, %o[%[[B]],
 
+// -----
+
 // Two rows of windows of three rows overlap in two: taps from row to row are written out, and four rows are loaded.
 func.func private @taps(%x: memref<4x16xf32>, %w: memref<3xf32>, %o: memref<2x16xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0 + d2, d1)>, affine_map<(d0, d1, d2) -> (d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : memref<4x16xf32>, memref<3xf32>) outs(%o : memref<2x16xf32>) attrs = {schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 2 : i64, taps = 2 : i64}} {
@@ -159,6 +171,8 @@ func.func private @taps(%x: memref<4x16xf32>, %w: memref<3xf32>, %o: memref<2x16
 // CHECK:         vector.fma %[[R2]], {{.*}}, %[[C0]]
 // CHECK:         %[[R3:.*]] = vector.load %x
 // CHECK:         vector.fma %[[R3]], {{.*}}, %[[C1]]
+
+// -----
 
 // Tiles of two rows, and the row that is left: neither needs the other, so the second loop may run beside the first.
 func.func private @edges(%a: memref<5x6xf32>, %b: memref<6x11xf32>, %o: memref<5x11xf32>) attributes {kernel} {

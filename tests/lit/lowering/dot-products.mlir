@@ -1,6 +1,6 @@
-// RUN: tenon-opt %s -p 'schedule{vector-bits=512 dots=bf16,i8}' | filecheck %s --check-prefix SCHEDULE
-// RUN: tenon-opt %s -p schedule{vector-bits=512} | filecheck %s --check-prefix PLAIN
-// RUN: tenon-opt %s -p 'schedule{vector-bits=512 dots=bf16,i8},convert-structured-to-loops' | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p 'schedule{vector-bits=512 dots=bf16,i8}' | filecheck %s --check-prefix SCHEDULE
+// RUN: tenon-opt %s --split-input-file -p schedule{vector-bits=512} | filecheck %s --check-prefix PLAIN
+// RUN: tenon-opt %s --split-input-file -p 'schedule{vector-bits=512 dots=bf16,i8},convert-structured-to-loops' | filecheck %s
 
 // Lanes take pairs along the reduction: from a panel in which rows of %b are interleaved, and from %a as it is.
 func.func private @pairs(%a: memref<32x9xbf16>, %b: memref<9x16xbf16>, %o: memref<32x16xf32>) attributes {kernel} {
@@ -34,6 +34,8 @@ func.func private @pairs(%a: memref<32x9xbf16>, %b: memref<9x16xbf16>, %o: memre
 // CHECK: vector.maskedload %a{{.*}} into vector<2xbf16>
 // CHECK: vector.contract
 
+// -----
+
 // Both operands are signed: that of the rows is copied as unsigned numbers, 128 more, and the sums are corrected.
 func.func private @fours(%a: memref<32x64xi8>, %b: memref<64x16xi8>, %o: memref<32x16xi32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<32x64xi8>, memref<64x16xi8>) outs(%o : memref<32x16xi32>) {
@@ -62,6 +64,8 @@ func.func private @fours(%a: memref<32x64xi8>, %b: memref<64x16xi8>, %o: memref<
 // CHECK: arith.ext{{.}}i
 // CHECK: vector.contract {{.*}} : vector<16x4xi32>, vector<16x4xi32> into vector<16xi32>
 
+// -----
+
 // Groups of rows that are not neighbours in memory are interleaved, and transposed in squares of 16 groups.
 func.func private @fours_across(%a: memref<64x32xi8>, %b: memref<64x16xi8>, %o: memref<32x16xi32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<64x32xi8>, memref<64x16xi8>) outs(%o : memref<32x16xi32>) {
@@ -81,6 +85,8 @@ func.func private @fours_across(%a: memref<64x32xi8>, %b: memref<64x16xi8>, %o: 
 // CHECK: vector.bitcast {{.*}} : vector<64xi8> to vector<16xi32>
 // CHECK-COUNT-16: vector.store {{.*}}, %[[FLAT]]
 
+// -----
+
 // An unsigned operand beside a signed one is what processors multiply: nothing is copied for its sign.
 func.func private @unsigned_by_signed(%a: memref<32x64xi8>, %b: memref<64x16xi8>, %o: memref<32x16xi32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<32x64xi8>, memref<64x16xi8>) outs(%o : memref<32x16xi32>) {
@@ -95,6 +101,8 @@ func.func private @unsigned_by_signed(%a: memref<32x64xi8>, %b: memref<64x16xi8>
 }
 // SCHEDULE-LABEL: @unsigned_by_signed
 // SCHEDULE: pack = 1 : i64, dot = 2 : i64, depth = 4 : i64}
+
+// -----
 
 // With few rows to share a copy of %b, it is read as it is.
 func.func private @few_rows(%a: memref<4x64xbf16>, %b: memref<64x16xbf16>, %o: memref<4x16xf32>) attributes {kernel} {

@@ -1,6 +1,6 @@
-// RUN: tenon-opt %s -p interleave-chains | filecheck %s
-// RUN: tenon-opt %s -p interleave-chains,interleave-chains | filecheck %s
-// RUN: tenon-opt %s -p 'interleave-chains{registers=1}' | filecheck %s --check-prefix FEW
+// RUN: tenon-opt %s --split-input-file -p interleave-chains | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p interleave-chains,interleave-chains | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p 'interleave-chains{registers=1}' | filecheck %s --check-prefix FEW
 
 // Two polynomials of neighbouring vectors take turns; indices go first.
 func.func private @polynomials(%x: memref<64xf32>, %p: vector<16xf32>, %o: memref<64xf32>) attributes {kernel} {
@@ -41,11 +41,12 @@ func.func private @polynomials(%x: memref<64xf32>, %p: vector<16xf32>, %o: memre
 // CHECK-NEXT:    %b2 = math.fma
 // CHECK:         vector.store %a6, %o[%i]
 // CHECK-NEXT:    vector.store %b6, %o[%j]
-
 // Where registers hold the values of one alone, chains stay in order.
 // FEW-LABEL:   @polynomials
 // FEW:           vector.store %a6, %o[%i]
 // FEW-NEXT:      %b0 = vector.load %x[%j]
+
+// -----
 
 // The second vector may have to wait for what the first one stores.
 func.func private @in_place(%x: memref<64xf32>, %p: vector<16xf32>) attributes {kernel} {
@@ -78,6 +79,8 @@ func.func private @in_place(%x: memref<64xf32>, %p: vector<16xf32>) attributes {
 // CHECK:         vector.store %a6, %x[%i]
 // CHECK-NEXT:    %j = arith.addi
 // CHECK-NEXT:    %b0 = vector.load %x[%j]
+
+// -----
 
 // Chains that differ stay as they are where one's store would come before the other's load: %o and %y may be one buffer.
 func.func private @two_results(%x: memref<64xf32>, %y: memref<64xf32>, %o: memref<64xf32>, %p: memref<64xf32>) attributes {kernel} {

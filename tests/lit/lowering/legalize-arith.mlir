@@ -1,4 +1,4 @@
-// RUN: tenon-opt %s -p legalize-arith | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p legalize-arith | filecheck %s
 
 // x / 0 is 0, and the least integer divided by -1 is itself: both are divided by 1 instead.
 func.func @quotient(%x: i32, %y: i32) -> i32 {
@@ -12,6 +12,8 @@ func.func @quotient(%x: i32, %y: i32) -> i32 {
 // CHECK-NEXT:    %[[QUOTIENT:.*]] = arith.divsi %x, %[[SAFE]] : i32
 // CHECK-NEXT:    %q = arith.select %[[BY_ZERO]], %{{.*}}, %[[QUOTIENT]] : i32
 
+// -----
+
 // A constant that is neither 0 nor -1 divides as it is.
 func.func @quotient_by_constants(%x: vector<2xi32>) -> vector<2xi32> {
   %by = arith.constant dense<[7, -3]> : vector<2xi32>
@@ -22,6 +24,8 @@ func.func @quotient_by_constants(%x: vector<2xi32>) -> vector<2xi32> {
 // CHECK:         %by = arith.constant
 // CHECK-NEXT:    %q = arith.divsi %x, %by : vector<2xi32>
 
+// -----
+
 // What is left of dividing by 1 is 0.
 func.func @remainder(%x: vector<4xi32>, %y: vector<4xi32>) -> vector<4xi32> {
   %r = arith.remui %x, %y : vector<4xi32>
@@ -31,6 +35,8 @@ func.func @remainder(%x: vector<4xi32>, %y: vector<4xi32>) -> vector<4xi32> {
 // CHECK:         %[[BY_ZERO:.*]] = arith.cmpi eq, %y, %{{.*}} : vector<4xi32>
 // CHECK-NEXT:    %[[SAFE:.*]] = arith.select %[[BY_ZERO]], %{{.*}}, %y : vector<4xi1>, vector<4xi32>
 // CHECK-NEXT:    %r = arith.remui %x, %[[SAFE]] : vector<4xi32>
+
+// -----
 
 // The quotient less 1 where there is a remainder and the signs differ.
 func.func @floor(%x: i32, %y: i32) -> i32 {
@@ -43,6 +49,8 @@ func.func @floor(%x: i32, %y: i32) -> i32 {
 // CHECK-NEXT:    %[[ADJUSTED:.*]] = arith.andi %{{.*}}, %[[DIFFER]] : i1
 // CHECK:         %q = arith.addi
 
+// -----
+
 // All bits are shifted out by the width or more.
 func.func @shift_left(%x: i8, %n: i8) -> i8 {
   %y = arith.shli %x, %n : i8
@@ -54,6 +62,8 @@ func.func @shift_left(%x: i8, %n: i8) -> i8 {
 // CHECK-NEXT:    %[[SHIFTED:.*]] = arith.shli %x, %[[PLACES]] : i8
 // CHECK-NEXT:    %y = arith.select %[[IN_RANGE]], %[[SHIFTED]], %{{.*}} : i8
 
+// -----
+
 // All but the sign.
 func.func @shift_right(%x: i8, %n: i8) -> i8 {
   %y = arith.shrsi %x, %n : i8
@@ -63,6 +73,8 @@ func.func @shift_right(%x: i8, %n: i8) -> i8 {
 // CHECK:         %[[PLACES:.*]] = arith.select %{{.*}}, %n, %{{.*}} : i8
 // CHECK-NEXT:    %y = arith.shrsi %x, %[[PLACES]] : i8
 
+// -----
+
 // A sum that wrapped around is less than what was added.
 func.func @carry(%x: i32, %y: i32) -> (i32, i1) {
   %s, %c = arith.addui_extended %x, %y : i32, i1
@@ -71,6 +83,8 @@ func.func @carry(%x: i32, %y: i32) -> (i32, i1) {
 // CHECK-LABEL: @carry
 // CHECK-NEXT:    %s = arith.addi %x, %y : i32
 // CHECK-NEXT:    %c = arith.cmpi ult, %s, %x : i32
+
+// -----
 
 // x^5 = x (x^2)^2.
 func.func @fifth_power(%x: i32) -> i32 {
@@ -83,6 +97,8 @@ func.func @fifth_power(%x: i32) -> i32 {
 // CHECK-NEXT:    %[[FOURTH:.*]] = arith.muli %[[SQUARE]], %[[SQUARE]] : i32
 // CHECK-NEXT:    %y = arith.muli %x, %[[FOURTH]] : i32
 
+// -----
+
 // For an exponent that is not known there is a loop over its bits.
 func.func @powers(%x: vector<4xi32>, %n: vector<4xi32>) -> vector<4xi32> {
   %y = math.ipowi %x, %n : vector<4xi32>
@@ -93,6 +109,8 @@ func.func @powers(%x: vector<4xi32>, %n: vector<4xi32>) -> vector<4xi32> {
 // CHECK-NEXT:    math.ctlz %[[LARGEST]] : i32
 // CHECK:         scf.for {{.*}} -> (vector<4xi32>, vector<4xi32>, vector<4xi32>)
 // CHECK:         %y = arith.select
+
+// -----
 
 // NaN if one is; the second of equal zeros.
 func.func @maximum(%x: vector<4xf32>, %y: vector<4xf32>) -> vector<4xf32> {
@@ -105,6 +123,8 @@ func.func @maximum(%x: vector<4xf32>, %y: vector<4xf32>) -> vector<4xf32> {
 // CHECK-NEXT:    %[[IS_NAN:.*]] = arith.cmpf uno, %x, %x : vector<4xf32>
 // CHECK-NEXT:    %m = arith.select %[[IS_NAN]], %x, %[[CHOSEN]] : vector<4xi1>, vector<4xf32>
 
+// -----
+
 // The number if one is NaN.
 func.func @minimum_number(%x: f32, %y: f32) -> f32 {
   %m = arith.minnumf %x, %y : f32
@@ -114,6 +134,8 @@ func.func @minimum_number(%x: f32, %y: f32) -> f32 {
 // CHECK:         %[[IS_NAN:.*]] = arith.cmpf uno, %y, %y : f32
 // CHECK-NEXT:    %m = arith.select %[[IS_NAN]], %x, %{{.*}} : f32
 
+// -----
+
 // Where there is no NaN, none is looked for.
 func.func @maximum_of_numbers(%x: f32, %y: f32) -> f32 {
   %m = arith.maximumf %x, %y fastmath<nnan> : f32
@@ -122,6 +144,8 @@ func.func @maximum_of_numbers(%x: f32, %y: f32) -> f32 {
 // CHECK-LABEL: @maximum_of_numbers
 // CHECK-NEXT:    %[[GREATER:.*]] = arith.cmpf ogt, %x, %y fastmath<nnan> : f32
 // CHECK-NEXT:    %m = arith.select %[[GREATER]], %x, %y : f32
+
+// -----
 
 // What is beyond the range becomes its end, and NaN 0.
 func.func @to_integer(%x: f32) -> i8 {
@@ -135,6 +159,8 @@ func.func @to_integer(%x: f32) -> i8 {
 // CHECK-NEXT:    %[[IS_NAN:.*]] = arith.cmpf uno, %x, %x : f32
 // CHECK-NEXT:    %i = arith.select %[[IS_NAN]], %{{.*}}, %[[LIMITED]] : i8
 
+// -----
+
 // Floats of 16 bits are computed with in f32.
 func.func @sum_of_halves(%x: vector<4xf16>, %y: vector<4xf16>) -> vector<4xf16> {
   %s = arith.addf %x, %y : vector<4xf16>
@@ -144,6 +170,8 @@ func.func @sum_of_halves(%x: vector<4xf16>, %y: vector<4xf16>) -> vector<4xf16> 
 // CHECK:         %[[SUM:.*]] = arith.addf %{{.*}}, %{{.*}} : vector<4xf32>
 // CHECK-NEXT:    %s = arith.truncf %[[SUM]] : vector<4xf32> to vector<4xf16>
 
+// -----
+
 // The sign is a bit.
 func.func @negated(%x: bf16) -> bf16 {
   %n = arith.negf %x : bf16
@@ -152,6 +180,8 @@ func.func @negated(%x: bf16) -> bf16 {
 // CHECK-LABEL: @negated
 // CHECK:         %[[BITS:.*]] = arith.bitcast %x : bf16 to i16
 // CHECK-NEXT:    arith.xori %[[BITS]], %{{.*}} : i16
+
+// -----
 
 // Rounded to odd by f32, f64 is rounded to nearest once.
 func.func @rounded_once(%x: f64) -> f16 {
@@ -163,6 +193,8 @@ func.func @rounded_once(%x: f64) -> f16 {
 // CHECK:         %[[ODD:.*]] = arith.ori %{{.*}}, %{{.*}} : i32
 // CHECK:         %h = arith.truncf %{{.*}} : f32 to f16
 
+// -----
+
 // f32 holds an integer of 8 bits.
 func.func @integer_to_half(%x: i8) -> f16 {
   %h = arith.sitofp %x : i8 to f16
@@ -171,6 +203,8 @@ func.func @integer_to_half(%x: i8) -> f16 {
 // CHECK-LABEL: @integer_to_half
 // CHECK-NEXT:    %[[WIDE:.*]] = arith.sitofp %x : i8 to f32
 // CHECK-NEXT:    %h = arith.truncf %[[WIDE]] : f32 to f16
+
+// -----
 
 // Of one of 64 bits f64 holds the first ones, and whether there were others.
 func.func @long_to_half(%x: i64) -> f16 {
@@ -181,6 +215,8 @@ func.func @long_to_half(%x: i64) -> f16 {
 // CHECK:         %[[SMALL:.*]] = arith.cmpi ult, %x, %{{.*}} : i64
 // CHECK-NEXT:    %[[FITTING:.*]] = arith.select %[[SMALL]], %x, %{{.*}} : i64
 // CHECK-NEXT:    arith.uitofp %[[FITTING]] : i64 to f64
+
+// -----
 
 // Bits are added without a carry, and true is -1 to the signed order.
 func.func @bits(%x: i1, %y: i1) -> (i1, i1, i1) {

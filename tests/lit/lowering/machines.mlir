@@ -1,12 +1,12 @@
-// RUN: tenon-opt %s -p schedule | filecheck %s --check-prefix AVX512
-// RUN: tenon-opt %s -p 'schedule{machine=avx2}' | filecheck %s --check-prefix AVX2
-// RUN: tenon-opt %s -p 'schedule{machine=neon}' | filecheck %s --check-prefix NEON
-// RUN: tenon-opt %s -p 'schedule{machine="l2=65536"}' | filecheck %s --check-prefix SMALL
-// RUN: tenon-opt %s -p 'schedule{machine="avx2 l1=65536"}' | filecheck %s --check-prefix NEAR
-// RUN: not tenon-opt %s -p 'schedule{machine=avx3}' 2>&1 | filecheck %s --check-prefix NAME
-// RUN: not tenon-opt %s -p 'schedule{machine="l4=1"}' 2>&1 | filecheck %s --check-prefix FACT
-// RUN: not tenon-opt %s -p 'schedule{machine="l2=big"}' 2>&1 | filecheck %s --check-prefix VALUE
-// RUN: not tenon-opt %s -p 'convert-structured-to-loops{machine="line=0"}' 2>&1 | filecheck %s --check-prefix LEAST
+// RUN: tenon-opt %s --split-input-file -p schedule | filecheck %s --check-prefix AVX512
+// RUN: tenon-opt %s --split-input-file -p 'schedule{machine=avx2}' | filecheck %s --check-prefix AVX2
+// RUN: tenon-opt %s --split-input-file -p 'schedule{machine=neon}' | filecheck %s --check-prefix NEON
+// RUN: tenon-opt %s --split-input-file -p 'schedule{machine="l2=65536"}' | filecheck %s --check-prefix SMALL
+// RUN: tenon-opt %s --split-input-file -p 'schedule{machine="avx2 l1=65536"}' | filecheck %s --check-prefix NEAR
+// RUN: not tenon-opt %s --split-input-file -p 'schedule{machine=avx3}' 2>&1 | filecheck %s --check-prefix NAME
+// RUN: not tenon-opt %s --split-input-file -p 'schedule{machine="l4=1"}' 2>&1 | filecheck %s --check-prefix FACT
+// RUN: not tenon-opt %s --split-input-file -p 'schedule{machine="l2=big"}' 2>&1 | filecheck %s --check-prefix VALUE
+// RUN: not tenon-opt %s --split-input-file -p 'convert-structured-to-loops{machine="line=0"}' 2>&1 | filecheck %s --check-prefix LEAST
 
 // A tile takes three quarters of the registers: 24 of 32, or 12 of 16. Neon has as many registers as AVX-512, of a
 // quarter of the size. Where the second operand, of 128 KiB, outgrows the cache of a core, it is copied to panels.
@@ -28,6 +28,8 @@ func.func private @matmul(%a: memref<192x128xf32>, %b: memref<128x256xf32>, %o: 
 // SMALL-LABEL: @matmul
 // SMALL: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64, jam_count = 6 : i64, pack = 1 : i64, fetch_jam = 0 : i64}
 
+// -----
+
 // Columns of a matrix are added up in strips, whose sums take a quarter of the nearest cache.
 func.func private @columns(%x: memref<4096x8192xf32>, %o: memref<8192xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>], iterator_types = ["reduction", "parallel"]} ins(%x : memref<4096x8192xf32>) outs(%o : memref<8192xf32>) {
@@ -41,7 +43,6 @@ func.func private @columns(%x: memref<4096x8192xf32>, %o: memref<8192xf32>) attr
 // AVX2: strip = 2048 : i64
 // NEAR-LABEL: @columns
 // NEAR: strip = 4096 : i64
-
 // NAME:  schedule: machine is 'avx3', none of generic, avx512, avx2, sse, neon
 // FACT:  schedule: machine has no fact 'l4', its facts are vector-bits, registers, part-bits, l1, l2, l3, line, page, scaling, multiply-add, dots
 // VALUE: schedule: machine has l2=big, expected an integer

@@ -1,4 +1,4 @@
-// RUN: tenon-opt %s -p convert-tensor-to-structured -o %t.structured.mlir
+// RUN: tenon-opt %s --split-input-file -p convert-tensor-to-structured -o %t.structured.mlir
 // RUN: filecheck %s --input-file %t.structured.mlir --check-prefix STRUCTURED
 // RUN: tenon-opt %t.structured.mlir -p erase-narrow-types | filecheck %s
 
@@ -15,7 +15,6 @@ func.func @main(%x: tensor<4xf32>, %q: tensor<4xui4>, %k: tensor<4xi4>) -> (tens
 // STRUCTURED:         arith.truncf %{{.*}} : f32 to f8E4M3FN
 // STRUCTURED:         arith.extui %{{.*}} : i4 to i8
 // STRUCTURED:         arith.extsi %{{.*}} : i4 to i8
-
 // Then they are bytes. Of the bits of four, the upper ones are 0 in memory; a sign is spread by arithmetic on bytes.
 // CHECK-LABEL: @main
 // CHECK-SAME:    (%x: tensor<4xf32>, %q: tensor<4xi8>, %k: tensor<4xi8>) -> (tensor<4xi8>, tensor<4xf32>, tensor<4xi32>)
@@ -29,6 +28,8 @@ func.func @main(%x: tensor<4xf32>, %q: tensor<4xui4>, %k: tensor<4xi4>) -> (tens
 // CHECK-NEXT:      %[[FLIPPED:.*]] = arith.xori %[[K]], %[[SIGN]] : i8
 // CHECK-NEXT:      %[[SPREAD:.*]] = arith.subi %[[FLIPPED]], %[[SIGN]] : i8
 // CHECK-NEXT:      arith.extsi %[[SPREAD]] : i8 to i32
+
+// -----
 
 // Constants become their codes.
 func.func private @constants() -> (tensor<3xf8E5M2>, tensor<2xi4>, tensor<5xui2>) {
@@ -44,6 +45,8 @@ func.func private @constants() -> (tensor<3xf8E5M2>, tensor<2xi4>, tensor<5xui2>
 // CHECK-NEXT:    arith.constant dense<[62, 124, -64]> : tensor<3xi8>
 // CHECK-NEXT:    arith.constant dense<[15, 7]> : tensor<2xi8>
 // CHECK-NEXT:    arith.constant dense<3> : tensor<5xi8>
+
+// -----
 
 // What is only moved is moved as bytes.
 func.func private @moved(%x: tensor<2x3xf4E2M1FN>) -> tensor<3x2xf4E2M1FN> {

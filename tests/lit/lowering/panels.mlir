@@ -1,4 +1,4 @@
-// RUN: tenon-opt %s -p convert-structured-to-loops | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p convert-structured-to-loops | filecheck %s
 
 // The tile of the transposed operand is copied once, in squares of 4 by 4, and read by all rows.
 func.func private @matmul_transposed(%a: memref<6x8xf32>, %b: memref<8x8xf32>, %o: memref<6x8xf32>) attributes {kernel} {
@@ -23,6 +23,8 @@ func.func private @matmul_transposed(%a: memref<6x8xf32>, %b: memref<8x8xf32>, %
 // CHECK-COUNT-3: vector.fma
 // CHECK: memref.dealloc %[[PANEL]]
 
+// -----
+
 // Between blocks of the reduction the output holds partial sums; rows are copied block by block, in squares of 4 by 4,
 // so that each is contiguous along the reduction.
 func.func private @blocks(%a: memref<8x6xf32>, %b: memref<8x4xf32>, %o: memref<6x4xf32>) attributes {kernel} {
@@ -46,6 +48,8 @@ func.func private @blocks(%a: memref<8x6xf32>, %b: memref<8x4xf32>, %o: memref<6
 // CHECK: vector.load %o
 // CHECK: memref.load %[[ROWS]]
 // CHECK: vector.fma
+
+// -----
 
 // Rows of an input that outgrows the cache are fetched before they are copied: those of %a
 // four later, as they are copied in squares of 4 by 4, those of %b 16.

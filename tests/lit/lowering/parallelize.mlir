@@ -1,6 +1,6 @@
-// RUN: tenon-opt %s -p 'parallelize{grain=1000 chunks=16}' | filecheck %s
-// RUN: tenon-opt %s -p 'parallelize{grain=1000 chunks=16},parallelize{grain=1000 chunks=16}' | filecheck %s
-// RUN: tenon-opt %s -p parallelize{grain=1000000} | filecheck %s --check-prefix LARGE-GRAIN
+// RUN: tenon-opt %s --split-input-file -p 'parallelize{grain=1000 chunks=16}' | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p 'parallelize{grain=1000 chunks=16},parallelize{grain=1000 chunks=16}' | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p parallelize{grain=1000000} | filecheck %s --check-prefix LARGE-GRAIN
 
 // Chunks of 63 iterations: 16 of them, of which the last is shorter. What a chunk is does not depend on threads.
 func.func private @rows(%x: memref<1000x64xf32>, %o: memref<1000x64xf32>) attributes {kernel} {
@@ -36,6 +36,8 @@ func.func private @rows(%x: memref<1000x64xf32>, %o: memref<1000x64xf32>) attrib
 // LARGE-GRAIN-NOT: threads
 // LARGE-GRAIN-LABEL: @launch
 
+// -----
+
 // The outermost dimension has 5 iterations, so the next one is cut as well, into 3 parts; tiles that divide need no
 // minimum.
 func.func private @tiles(%x: memref<5x900xf32>, %o: memref<5x900xf32>) attributes {kernel} {
@@ -57,6 +59,8 @@ func.func private @tiles(%x: memref<5x900xf32>, %o: memref<5x900xf32>) attribute
 // CHECK-NEXT:  ^bb0(%[[I:.*]]: index, %[[J:.*]]: index):
 // CHECK-NOT:     arith.minsi
 // CHECK:         "scf.parallel"(%[[I]], %[[J]], %{{.*}}, %{{.*}}, %c1, %c1)
+
+// -----
 
 // Two iterations are too few to share, but the loop inside is long: it is cut for each of them.
 func.func private @inside(%x: memref<2x9000xf32>, %o: memref<2x9000xf32>) attributes {kernel} {
@@ -84,6 +88,8 @@ func.func private @inside(%x: memref<2x9000xf32>, %o: memref<2x9000xf32>) attrib
 // CHECK-NEXT:    scf.reduce
 // CHECK-NEXT:  }) : (index, index, index) -> ()
 
+// -----
+
 // A size known at launch: the length of a chunk is computed from it.
 func.func private @launch(%x: memref<?xf32>, %o: memref<?xf32>, %n: index) attributes {kernel, sizes = ["n"]} {
   %c0 = arith.constant 0 : index
@@ -102,6 +108,8 @@ func.func private @launch(%x: memref<?xf32>, %o: memref<?xf32>, %n: index) attri
 // CHECK:       arith.divui
 // CHECK:       %[[LENGTH:.*]] = arith.ceildivui %{{.*}}, %{{.*}} : index
 // CHECK-NEXT:  "scf.parallel"(%c0, %n, %[[LENGTH]])
+
+// -----
 
 // What is left at an edge runs beside the loop in front: one launch has the tiles of both, those of the first before
 // those of the second. Constants between them come first.
@@ -147,6 +155,8 @@ func.func private @edge(%x: memref<30x90xf32>, %o: memref<30x90xf32>) attributes
 // CHECK:       }) {threads}
 // CHECK-NEXT:  func.return
 
+// -----
+
 // Of neighbours that are not marked, each has its own launch: the second may need what the first does.
 func.func private @in_order(%x: memref<50000xf32>, %o: memref<50000xf32>) attributes {kernel} {
   %c0 = arith.constant 0 : index
@@ -168,6 +178,8 @@ func.func private @in_order(%x: memref<50000xf32>, %o: memref<50000xf32>) attrib
 }
 // CHECK-LABEL: @in_order
 // CHECK-COUNT-2: {threads}
+
+// -----
 
 // Each chunk of a reduction has a partial result; they are combined in the order of the chunks.
 func.func private @sum(%x: memref<16000xf32>, %o: memref<f32>) attributes {kernel} {
@@ -196,6 +208,8 @@ func.func private @sum(%x: memref<16000xf32>, %o: memref<f32>) attributes {kerne
 // CHECK-NEXT:  %[[R:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %init)
 // CHECK:         vector.load %[[PARTIAL]]
 // CHECK:       vector.reduction <add>, %[[R]]
+
+// -----
 
 // A loop in a function that is no kernel stays as it is.
 func.func @no_kernel(%o: memref<9000xf32>, %x: f32) {

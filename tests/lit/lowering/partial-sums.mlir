@@ -1,6 +1,6 @@
-// RUN: tenon-opt %s -p schedule | filecheck %s --check-prefix=DECIDED
-// RUN: tenon-opt %s -p convert-structured-to-loops | filecheck %s
-// RUN: tenon-opt %s -p convert-structured-to-loops | tenon-opt | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p schedule | filecheck %s --check-prefix=DECIDED
+// RUN: tenon-opt %s --split-input-file -p convert-structured-to-loops | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p convert-structured-to-loops | tenon-opt | filecheck %s
 
 // Each row is stored and added to the sums. Blocks of four rows add up in a row of partial sums each, the last block two
 // rows; behind them the sums start from what the fill says, and the partial ones are added in order.
@@ -36,6 +36,8 @@ func.func private @blocks(%x: memref<10x8xf32>, %o: memref<10x8xf32>, %s: memref
 // CHECK-NEXT:      vector.load %[[PARTIAL]]
 // CHECK:         vector.store %[[TOTAL]], %s
 // CHECK-NEXT:    memref.dealloc %[[PARTIAL]]
+
+// -----
 
 // Without the attribute, rows are added up where the sums are. 64 blocks are decided where rows are many.
 func.func private @decided(%x: memref<4096x96xf32>, %o: memref<4096x96xf32>, %s: memref<96xf32>) attributes {kernel} {

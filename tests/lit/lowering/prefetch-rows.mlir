@@ -1,6 +1,6 @@
-// RUN: tenon-opt %s -p 'prefetch-rows{least=1024}' | filecheck %s
-// RUN: tenon-opt %s -p 'prefetch-rows{least=1024},prefetch-rows{least=1024}' | filecheck %s
-// RUN: tenon-opt %s -p prefetch-rows | filecheck %s --check-prefix SMALL
+// RUN: tenon-opt %s --split-input-file -p 'prefetch-rows{least=1024}' | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p 'prefetch-rows{least=1024},prefetch-rows{least=1024}' | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p prefetch-rows | filecheck %s --check-prefix SMALL
 
 // Rows of 1024 bytes are asked for four rows ahead; the last ones, again and again, at the end.
 func.func private @gather(%x: memref<100x256xf32>, %i: memref<50xindex>, %o: memref<50x256xf32>) attributes {kernel} {
@@ -32,6 +32,8 @@ func.func private @gather(%x: memref<100x256xf32>, %i: memref<50xindex>, %o: mem
 // SMALL-LABEL: @gather
 // SMALL-NOT:     memref.prefetch
 
+// -----
+
 // Where the numbers of rows are written in the same loop, those of later iterations are not known yet.
 func.func private @written(%x: memref<100x256xf32>, %i: memref<50xindex>, %o: memref<50x256xf32>) attributes {kernel} {
   %c0 = arith.constant 0 : index
@@ -48,6 +50,8 @@ func.func private @written(%x: memref<100x256xf32>, %i: memref<50xindex>, %o: me
 // CHECK-LABEL: @written
 // CHECK-NOT:     memref.prefetch
 
+// -----
+
 // The hardware foresees rows that follow each other.
 func.func private @copy(%x: memref<100x256xf32>, %o: memref<100x256xf32>) attributes {kernel} {
   %c0 = arith.constant 0 : index
@@ -61,6 +65,8 @@ func.func private @copy(%x: memref<100x256xf32>, %o: memref<100x256xf32>) attrib
 }
 // CHECK-LABEL: @copy
 // CHECK-NOT:     memref.prefetch
+
+// -----
 
 // A number that is read under a condition may not be there in another iteration.
 func.func private @conditional(%x: memref<100x256xf32>, %i: memref<50xindex>, %b: memref<50xi1>, %o: memref<50x256xf32>) attributes {kernel} {

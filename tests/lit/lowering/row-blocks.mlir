@@ -1,5 +1,5 @@
-// RUN: tenon-opt %s -p convert-structured-to-loops | filecheck %s
-// RUN: tenon-opt %s -p convert-structured-to-loops | tenon-opt | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p convert-structured-to-loops | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p convert-structured-to-loops | tenon-opt | filecheck %s
 
 // In each strip of 8 columns the first block of rows begins with the fill, the others with what is stored. While a block
 // is computed, the vectors of the rows two blocks further are fetched, for both jammed rows of the result at once.
@@ -29,6 +29,8 @@ func.func private @ahead(%a: memref<2x12xf32>, %b: memref<12x16xf32>, %o: memref
 // CHECK-NEXT: memref.prefetch %b[%[[LATER]], %{{.*}}], read, locality<2>, data : memref<12x16xf32>
 // CHECK-NEXT: scf.yield
 
+// -----
+
 // Each step of a tile of 2 rows fetches 2 elements of the next two: they are 2 rows and twice as far along them.
 func.func private @next_rows(%a: memref<4x12xf32>, %b: memref<12x8xf32>, %o: memref<4x8xf32>) attributes {kernel} {
   %zero = arith.constant 0.0 : f32
@@ -48,6 +50,8 @@ func.func private @next_rows(%a: memref<4x12xf32>, %b: memref<12x8xf32>, %o: mem
 // CHECK: %[[SHARE:[0-9]+]] = arith.muli %[[K]], %[[TWO]] : index
 // CHECK: memref.prefetch %a[%[[NEXT]], %[[SHARE]]], read, locality<2>, data : memref<4x12xf32>
 // CHECK: scf.yield
+
+// -----
 
 // A long sum: groups of 5 blocks of 8 rows begin with nothing, in accumulators of their own.
 func.func private @groups(%a: memref<2048x16xf32>, %o: memref<16xf32>) attributes {kernel} {

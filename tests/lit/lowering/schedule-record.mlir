@@ -1,5 +1,5 @@
-// RUN: tenon-opt %s -p 'schedule{vector-bits=512 record="%S/Inputs/tuning.json" processor="one 512"}' | filecheck %s
-// RUN: tenon-opt %s -p 'schedule{vector-bits=512 record="%S/Inputs/tuning.json" processor="another 512"}' | filecheck %s --check-prefix MODEL
+// RUN: tenon-opt %s --split-input-file -p 'schedule{vector-bits=512 record="%S/Inputs/tuning.json" processor="one 512"}' | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p 'schedule{vector-bits=512 record="%S/Inputs/tuning.json" processor="another 512"}' | filecheck %s --check-prefix MODEL
 
 // What the record says of kernels of this structure on this processor counts, whatever the kernel and its operands are called.
 func.func private @any_name(%a: memref<64x32xf32>, %b: memref<32x128xf32>, %o: memref<64x128xf32>) attributes {kernel} {
@@ -16,6 +16,8 @@ func.func private @any_name(%a: memref<64x32xf32>, %b: memref<32x128xf32>, %o: m
 // MODEL-LABEL: @any_name
 // MODEL: schedule = {vector = 1 : i64, width = 16 : i64
 // MODEL-SAME: jam = 0 : i64
+
+// -----
 
 // A kernel that the record does not know gets the cost model's choice.
 func.func private @other_shape(%a: memref<64x33xf32>, %b: memref<33x128xf32>, %o: memref<64x128xf32>) attributes {kernel} {

@@ -1,5 +1,5 @@
-// RUN: tenon-opt %s -p schedule{vector-bits=512} | filecheck %s
-// RUN: tenon-opt %s -p schedule{vector-bits=0} | filecheck %s --check-prefix SCALAR
+// RUN: tenon-opt %s --split-input-file -p schedule{vector-bits=512} | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p schedule{vector-bits=0} | filecheck %s --check-prefix SCALAR
 
 // The contiguous loop of the result is vectorized; rows are computed together, since they share the loads of %b.
 func.func private @matmul(%a: memref<64x32xf32>, %b: memref<32x128xf32>, %o: memref<64x128xf32>) attributes {kernel} {
@@ -16,6 +16,8 @@ func.func private @matmul(%a: memref<64x32xf32>, %b: memref<32x128xf32>, %o: mem
 // SCALAR-LABEL: @matmul
 // SCALAR-NOT: schedule
 
+// -----
+
 // With few rows to share a copy, the iterations of the reduced loop become the lanes.
 func.func private @matmul_transposed_few_rows(%a: memref<4x32xf32>, %b: memref<128x32xf32>, %o: memref<4x128xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<4x32xf32>, memref<128x32xf32>) outs(%o : memref<4x128xf32>) {
@@ -28,6 +30,8 @@ func.func private @matmul_transposed_few_rows(%a: memref<4x32xf32>, %b: memref<1
 }
 // CHECK-LABEL: @matmul_transposed_few_rows
 // CHECK: schedule = {vector = 2 : i64, width = 16 : i64, unroll = 1 : i64, jam = 1 : i64, jam_count = 8 : i64}
+
+// -----
 
 // Where the reduced loop is the contiguous one of both operands, the other operand is copied to panels of 64 columns.
 func.func private @matmul_transposed(%a: memref<64x32xf32>, %b: memref<128x32xf32>, %o: memref<64x128xf32>) attributes {kernel} {
@@ -42,6 +46,8 @@ func.func private @matmul_transposed(%a: memref<64x32xf32>, %b: memref<128x32xf3
 // CHECK-LABEL: @matmul_transposed
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64, jam_count = 6 : i64, pack = 1 : i64}
 
+// -----
+
 // They share the loads of the operand that would have to be fetched again: here %b, which is read once for all rows.
 func.func private @matmul_transposed_read_once(%a: memref<3x1024xf32>, %b: memref<512x1024xf32>, %o: memref<3x512xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<3x1024xf32>, memref<512x1024xf32>) outs(%o : memref<3x512xf32>) {
@@ -55,6 +61,8 @@ func.func private @matmul_transposed_read_once(%a: memref<3x1024xf32>, %b: memre
 // CHECK-LABEL: @matmul_transposed_read_once
 // CHECK: schedule = {vector = 2 : i64, width = 16 : i64, unroll = 2 : i64, jam = 0 : i64, jam_count = 3 : i64}
 
+// -----
+
 // A result that outgrows the cache is written along its rows, if the columns stay in there.
 func.func private @large_result(%a: memref<1024x8xf32>, %b: memref<8x1024xf32>, %o: memref<1024x1024xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<1024x8xf32>, memref<8x1024xf32>) outs(%o : memref<1024x1024xf32>) {
@@ -67,6 +75,8 @@ func.func private @large_result(%a: memref<1024x8xf32>, %b: memref<8x1024xf32>, 
 }
 // CHECK-LABEL: @large_result
 // CHECK: schedule = {{{.*}}jam_count = 6 : i64, jam_block = 6 : i64}
+
+// -----
 
 // Beside an operand that is streamed, strips are as wide as can be: without %w they would have 64 columns.
 func.func private @update(%x: memref<128x512xf32>, %y: memref<128x784xf32>, %w: memref<512x784xf32>, %o: memref<512x784xf32>) attributes {kernel} {
@@ -88,6 +98,8 @@ func.func private @update(%x: memref<128x512xf32>, %y: memref<128x784xf32>, %w: 
 }
 // CHECK: @update({{.*}}strips = array<i64: 36, 832>
 
+// -----
+
 // Of few columns all are in one vector, some lanes of which are left out. The rows, too many to stay near, are fetched a
 // tile ahead.
 func.func private @ten_columns(%a: memref<128x256xf32>, %b: memref<256x10xf32>, %o: memref<128x10xf32>) attributes {kernel} {
@@ -102,6 +114,8 @@ func.func private @ten_columns(%a: memref<128x256xf32>, %b: memref<256x10xf32>, 
 // CHECK-LABEL: @ten_columns
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 8 : i64, fetch_jam = 0 : i64}
 
+// -----
+
 // A small sum over many rows of both operands takes a few of those at a time.
 func.func private @tall(%a: memref<60000x128xf32>, %b: memref<60000x64xf32>, %o: memref<128x64xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<60000x128xf32>, memref<60000x64xf32>) outs(%o : memref<128x64xf32>) {
@@ -114,6 +128,8 @@ func.func private @tall(%a: memref<60000x128xf32>, %b: memref<60000x64xf32>, %o:
 }
 // CHECK-LABEL: @tall
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64, jam_count = 6 : i64, rows = 96 : i64, strip = 64 : i64, ahead = 96 : i64}
+
+// -----
 
 // Operands that outgrow the cache are copied: columns in panels of a tile, rows where the reduction does not run along them.
 func.func private @matmul_large(%a: memref<1024x4096xf32>, %b: memref<4096x1024xf32>, %o: memref<1024x1024xf32>) attributes {kernel} {
@@ -139,6 +155,8 @@ func.func private @matmul_transposed_rows(%a: memref<1024x1024xf32>, %b: memref<
 // CHECK-LABEL: @matmul_transposed_rows
 // CHECK: schedule = {{{.*}}jam_count = 6 : i64, pack = 1 : i64, pack_jam = 0 : i64, jam_block = 1026 : i64}
 
+// -----
+
 // Columns that stay in the cache are not copied, and blocks of rows leave them their place.
 func.func private @transposed_rows_near_columns(%a: memref<1024x1024xf32>, %b: memref<1024x256xf32>, %o: memref<1024x256xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<1024x1024xf32>, memref<1024x256xf32>) outs(%o : memref<1024x256xf32>) {
@@ -151,6 +169,8 @@ func.func private @transposed_rows_near_columns(%a: memref<1024x1024xf32>, %b: m
 }
 // CHECK-LABEL: @transposed_rows_near_columns
 // CHECK: schedule = {{{.*}}jam_count = 6 : i64, pack_jam = 0 : i64, jam_block = 96 : i64}
+
+// -----
 
 // Loops over which all operands are contiguous become one, on the GPU too.
 func.func private @small_inner_dimensions(%x: memref<8x16x8x8xf32>, %o: memref<8x16x8x8xf32>) attributes {kernel} {
@@ -167,6 +187,8 @@ func.func private @small_inner_dimensions(%x: memref<8x16x8x8xf32>, %o: memref<8
 // SCALAR-LABEL: @small_inner_dimensions
 // SCALAR: linalg.generic {{.*}} ins(%{{.*}} : memref<8192xf32>)
 
+// -----
+
 // A decision in the text stands.
 func.func private @pinned(%x: memref<64xf32>, %o: memref<64xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) attrs = {schedule = {vector = 0 : i64, width = 4 : i64}} {
@@ -177,6 +199,8 @@ func.func private @pinned(%x: memref<64xf32>, %o: memref<64xf32>) attributes {ke
 }
 // CHECK-LABEL: @pinned
 // CHECK: schedule = {vector = 0 : i64, width = 4 : i64}
+
+// -----
 
 // Elements a few apart are loaded with what lies between them.
 func.func private @every_other(%x: memref<64x65xf32>, %w: memref<3xf32>, %o: memref<64x32xf32>) attributes {kernel} {
@@ -191,6 +215,8 @@ func.func private @every_other(%x: memref<64x65xf32>, %w: memref<3xf32>, %o: mem
 // CHECK-LABEL: @every_other
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64
 
+// -----
+
 // Where an input and the result are contiguous along different loops, square tiles are transposed in registers.
 func.func private @transposed(%x: memref<64x48xf32>, %o: memref<48x64xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d1, d0)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%x : memref<64x48xf32>) outs(%o : memref<48x64xf32>) {
@@ -201,6 +227,8 @@ func.func private @transposed(%x: memref<64x48xf32>, %o: memref<48x64xf32>) attr
 }
 // CHECK-LABEL: @transposed
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 16 : i64}
+
+// -----
 
 // Down the columns of long rows, a few rows are read together.
 func.func private @columns(%x: memref<512x4096xf32>, %o: memref<4096xf32>) attributes {kernel} {
@@ -213,6 +241,8 @@ func.func private @columns(%x: memref<512x4096xf32>, %o: memref<4096xf32>) attri
 }
 // CHECK-LABEL: @columns
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, rows = 8 : i64, strip = 2048 : i64, ahead = 16 : i64}
+
+// -----
 
 // Where few rows of products share an operand that outgrows the cache, it is streamed: with more rows, in longer blocks.
 func.func private @three_rows(%a: memref<3x4096xf32>, %b: memref<4096x1024xf32>, %o: memref<3x1024xf32>) attributes {kernel} {
@@ -238,6 +268,8 @@ func.func private @eight_rows(%a: memref<8x4096xf32>, %b: memref<4096x1024xf32>,
 // CHECK-LABEL: @eight_rows
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 3 : i64, jam = 0 : i64, jam_count = 8 : i64, rows = 64 : i64, strip = 512 : i64, ahead = 64 : i64}
 
+// -----
+
 // The best of a row and where it was: each lane looks for itself.
 func.func private @argmax(%x: memref<64x1000xf32>, %v: memref<64xf32>, %o: memref<64xi64>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%x : memref<64x1000xf32>) outs(%v, %o : memref<64xf32>, memref<64xi64>) {
@@ -254,6 +286,8 @@ func.func private @argmax(%x: memref<64x1000xf32>, %v: memref<64xf32>, %o: memre
 // CHECK-LABEL: @argmax
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64}
 
+// -----
+
 // Windows of neighbouring rows overlap: the taps from row to row are written out, for as many rows as registers hold.
 func.func private @overlapping_windows(%x: memref<18x66xf32>, %w: memref<3x3xf32>, %o: memref<16x64xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0 + d2, d1 + d3)>, affine_map<(d0, d1, d2, d3) -> (d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : memref<18x66xf32>, memref<3x3xf32>) outs(%o : memref<16x64xf32>) {
@@ -266,6 +300,8 @@ func.func private @overlapping_windows(%x: memref<18x66xf32>, %w: memref<3x3xf32
 }
 // CHECK-LABEL: @overlapping_windows
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 8 : i64, taps = 2 : i64}
+
+// -----
 
 // Sums do not depend on the order of their loops: the rows of all batches are one reduction.
 func.func private @gradient_of_weights(%g: memref<8x16x32xf32>, %x: memref<8x16x64xf32>, %o: memref<32x64xf32>) attributes {kernel} {
@@ -280,6 +316,8 @@ func.func private @gradient_of_weights(%g: memref<8x16x32xf32>, %x: memref<8x16x
 // CHECK-LABEL: @gradient_of_weights
 // CHECK: linalg.generic {{{.*}}iterator_types = ["parallel", "parallel", "reduction"]}
 // CHECK-SAME: memref<128x32xf32>, memref<128x64xf32>
+
+// -----
 
 // The first of equal elements is the one that the loops meet first, so they stay in their order.
 func.func private @first_of_equals(%x: memref<8x16xf32>, %o: memref<f32>, %p: memref<i64>) attributes {kernel} {
@@ -297,6 +335,8 @@ func.func private @first_of_equals(%x: memref<8x16xf32>, %o: memref<f32>, %p: me
 // CHECK-LABEL: @first_of_equals
 // CHECK: linalg.generic {{{.*}}iterator_types = ["reduction", "reduction"]}
 // CHECK-SAME: memref<8x16xf32>
+
+// -----
 
 // Strips end where tiles of columns do: one of 96 rows, as without a mask, would compute 32 columns that none of them sees.
 func.func private @causal(%q: memref<256x32xf32>, %k: memref<32x256xf32>, %v: memref<256x32xf32>, %o: memref<256x32xf32>) attributes {kernel, num_inputs = 3 : i64, num_outputs = 1 : i64} {
@@ -348,6 +388,8 @@ func.func private @causal(%q: memref<256x32xf32>, %k: memref<32x256xf32>, %v: me
 }
 // CHECK-LABEL: @causal
 // CHECK-SAME: strips = array<i64: 64>
+
+// -----
 
 // Eight tiles read the same columns, which stay near: no blocks, and partial sums stay in registers.
 func.func private @columns_of_eight_tiles(%a: memref<64x256xf32>, %b: memref<256x3136xf32>, %o: memref<64x3136xf32>) attributes {kernel} {

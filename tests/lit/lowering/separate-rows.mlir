@@ -1,4 +1,4 @@
-// RUN: tenon-opt %s -p separate-rows | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p separate-rows | filecheck %s
 
 // Places within a row are data, but no iteration leaves its row: they run in parallel. What they alone use shrinks to a
 // row.
@@ -29,6 +29,8 @@ func.func private @rows(%i: memref<5x20xindex>, %u: memref<5x20xf32>, %o: memref
 // CHECK-NEXT:      %b = memref.load %s[%c1] : memref<9xf32>
 // CHECK-NEXT:      memref.store %b, %o[%r, %p] : memref<5x9xf32>
 
+// -----
+
 // Iterations that write at places which are data may meet, and so may those that read what another one writes.
 func.func private @meeting(%i: memref<5x20xindex>, %u: memref<5x20xf32>, %o: memref<5x9xf32>) attributes {kernel} {
   %c0 = arith.constant 0 : index
@@ -48,6 +50,8 @@ func.func private @meeting(%i: memref<5x20xindex>, %u: memref<5x20xf32>, %o: mem
 // CHECK-LABEL: @meeting
 // CHECK-NOT:     scf.parallel
 // CHECK:         func.return
+
+// -----
 
 // So may those whose vectors run across the rows, those that write through a view, and those that copy.
 func.func private @crossing(%v: vector<4xf32>, %a: f32, %o: memref<9xf32>, %p: memref<5x4xf32>, %q: memref<5x4xf32>) attributes {kernel} {
@@ -71,6 +75,8 @@ func.func private @crossing(%v: vector<4xf32>, %a: f32, %o: memref<9xf32>, %p: m
 // CHECK-LABEL: @crossing
 // CHECK-NOT:     scf.parallel
 // CHECK:         func.return
+
+// -----
 
 // What is used outside of the loop, too, keeps its rows.
 func.func private @kept(%u: memref<5xf32>, %o: memref<5xf32>) attributes {kernel} {

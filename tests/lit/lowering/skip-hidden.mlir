@@ -1,5 +1,5 @@
-// RUN: tenon-opt %s -p skip-hidden | filecheck %s
-// RUN: tenon-opt %s -p skip-hidden,convert-structured-to-loops | filecheck %s --check-prefix LOOPS
+// RUN: tenon-opt %s --split-input-file -p skip-hidden | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p skip-hidden,convert-structured-to-loops | filecheck %s --check-prefix LOOPS
 
 // The rows of a causal softmax end where the mask does, in all statements.
 func.func private @causal(%s: memref<40x48xf32>, %o: memref<40xf32>) attributes {kernel} {
@@ -56,6 +56,8 @@ func.func private @causal(%s: memref<40x48xf32>, %o: memref<40xf32>) attributes 
 // LOOPS:           "scf.parallel"(%{{[0-9]+}}, %[[LIMIT]], {{.*}})
 // LOOPS:           scf.for {{.*}} to %[[LIMIT]] step
 
+// -----
+
 // A sliding window has both bounds.
 func.func private @window(%s: memref<40x48xf32>, %o: memref<40xf32>) attributes {kernel} {
   %m = memref.alloc() : memref<40xf32>
@@ -109,6 +111,8 @@ func.func private @window(%s: memref<40x48xf32>, %o: memref<40xf32>) attributes 
 // CHECK-LABEL: @window
 // CHECK-COUNT-3: visible = {loop = 1 : i64, lower = affine_map<(d0, d1) -> ((d0 + -7))>, upper = affine_map<(d0, d1) -> ((d0 + 1))>}
 
+// -----
+
 // A mask that is added leaves a NaN, or an infinity, what it is: nothing is known of the sum.
 func.func private @added(%s: memref<40x48xf32>, %o: memref<40xf32>) attributes {kernel} {
   %m = memref.alloc() : memref<40xf32>
@@ -158,6 +162,8 @@ func.func private @added(%s: memref<40x48xf32>, %o: memref<40xf32>) attributes {
 // CHECK-LABEL: @added
 // CHECK-NOT:     visible
 
+// -----
+
 // What is a result of the kernel is computed where it is hidden, too; only the maximum is not.
 func.func private @kept(%s: memref<40x48xf32>, %o: memref<40xf32>, %p: memref<40x48xf32>) attributes {kernel} {
   %m = memref.alloc() : memref<40xf32>
@@ -204,6 +210,8 @@ func.func private @kept(%s: memref<40x48xf32>, %o: memref<40xf32>, %p: memref<40
 // CHECK-LABEL: @kept
 // CHECK-COUNT-1: visible
 // CHECK-NOT:     visible
+
+// -----
 
 // A large negative number is not what a maximum starts from: the rows that see nothing have it.
 func.func private @finite(%s: memref<40x48xf32>, %o: memref<40xf32>) attributes {kernel} {

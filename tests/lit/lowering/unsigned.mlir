@@ -1,4 +1,4 @@
-// RUN: tenon-opt %s -p convert-tensor-to-structured | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p convert-tensor-to-structured | filecheck %s
 
 // The ops say which integers are unsigned, the types no longer do. What callers pass is kept in an attribute.
 func.func @main(%x: tensor<4xui8>, %y: tensor<4xui8>) -> (tensor<4xui8>, tensor<4xi1>, tensor<4xf32>) {
@@ -15,6 +15,8 @@ func.func @main(%x: tensor<4xui8>, %y: tensor<4xui8>) -> (tensor<4xui8>, tensor<
 // CHECK:         arith.cmpi ult, %{{.*}}, %{{.*}} : i8
 // CHECK:         arith.uitofp %{{.*}} : i8 to f32
 
+// -----
+
 // A constant keeps its bits.
 func.func private @constant() -> tensor<2xui16> {
   %c = tenon.constant {value = dense<[1, 65535]> : tensor<2xui16>} : tensor<2xui16>
@@ -24,6 +26,8 @@ func.func private @constant() -> tensor<2xui16> {
 // CHECK-SAME:    () -> tensor<2xi16> {
 // CHECK-NEXT:    arith.constant dense<[1, -1]> : tensor<2xi16>
 
+// -----
+
 // Between types of one width there is nothing to convert.
 func.func private @same_width(%x: tensor<4xui32>) -> tensor<4xi32> {
   %a = tenon.cast %x {dtype = i32} : tensor<4xui32> -> tensor<4xi32>
@@ -32,6 +36,8 @@ func.func private @same_width(%x: tensor<4xui32>) -> tensor<4xi32> {
 // CHECK-LABEL: @same_width
 // CHECK:         ^bb0(%[[X:.*]]: i32, %{{.*}}: i32):
 // CHECK-NEXT:      linalg.yield %[[X]] : i32
+
+// -----
 
 // Without unsigned types there is nothing to keep.
 func.func private @signed(%x: tensor<4xi8>) -> tensor<4xi8> {

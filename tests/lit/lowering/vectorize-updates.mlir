@@ -1,4 +1,4 @@
-// RUN: tenon-opt %s -p 'vectorize-updates{vector-bits=256}' | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p 'vectorize-updates{vector-bits=256}' | filecheck %s
 
 // What is the same for all of the row comes first; of 20 elements, two vectors are updated at once and four one by one.
 func.func private @scatter(%o: memref<9x20xf32>, %i: memref<5xindex>, %u: memref<5x20xf32>) attributes {kernel} {
@@ -30,6 +30,8 @@ func.func private @scatter(%o: memref<9x20xf32>, %i: memref<5xindex>, %u: memref
 // CHECK-NEXT:      }
 // CHECK-NEXT:      scf.for %j = %[[WHOLE]] to %c20 step %c1 {
 // CHECK-NEXT:        %a = memref.load %o[%p, %j]
+
+// -----
 
 // Lanes of one vector may not meet the same element.
 func.func private @elements(%o: memref<9x20xf32>, %i: memref<5x20xindex>, %u: memref<5x20xf32>) attributes {kernel} {

@@ -1,6 +1,6 @@
-// RUN: tenon-opt %s -p convolution-forms | filecheck %s
-// RUN: tenon-opt %s -p 'convolution-forms{machine=avx2 filtering=false}' | filecheck %s --check-prefix AVX2
-// RUN: tenon-opt %s -p 'convolution-forms{machine="l2=32768"}' | filecheck %s --check-prefix SMALL
+// RUN: tenon-opt %s --split-input-file -p convolution-forms | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p 'convolution-forms{machine=avx2 filtering=false}' | filecheck %s --check-prefix AVX2
+// RUN: tenon-opt %s --split-input-file -p 'convolution-forms{machine="l2=32768"}' | filecheck %s --check-prefix SMALL
 
 // Where windows step along a row, columns of one kind are put side by side first.
 func.func @strided_convolution(%x: tensor<1x1x8x32x65xf32>, %w: tensor<1x8x8x3x3xf32>) -> tensor<1x1x8x15x32xf32> {
@@ -12,6 +12,8 @@ func.func @strided_convolution(%x: tensor<1x1x8x32x65xf32>, %w: tensor<1x8x8x3x3
 // CHECK:         tenon.convolution {{.*}} {stride = [2, 1], dilation = [1, 1]} : tensor<1x1x8x32x32xf32>, tensor<1x8x8x3x1xf32>
 // CHECK-NEXT:    %y = tenon.add
 
+// -----
+
 // The rows of a narrow image are one long row.
 func.func @narrow_convolution(%x: tensor<1x1x32x9x9xf32>, %w: tensor<1x32x32x3x3xf32>) -> tensor<1x1x32x7x7xf32> {
   %y = tenon.convolution %x, %w : tensor<1x1x32x9x9xf32>, tensor<1x32x32x3x3xf32> -> tensor<1x1x32x7x7xf32>
@@ -21,6 +23,8 @@ func.func @narrow_convolution(%x: tensor<1x1x32x9x9xf32>, %w: tensor<1x32x32x3x3
 // CHECK:         %[[ROWS:.*]] = tenon.reshape %x {shape = [1, 1, 1, 32, 81]}
 // CHECK:         %[[SUMS:.*]] = tenon.contract [%[[ROWS]], %w] {{.*}} extents = [1, 1, 32, 61, 32, 3, 3], shape = [1, 1, 32, 61]}
 // CHECK:         %y = tenon.sliding_windows %[[SUMS]] {window = [7], stride = [9]}
+
+// -----
 
 // Where windows step, there is such a row for each place between two of them, and the weight is read in steps.
 func.func @narrow_strided_convolution(%x: tensor<1x1x32x15x15xf32>, %w: tensor<1x32x32x3x3xf32>) -> tensor<1x1x32x7x7xf32> {
@@ -35,6 +39,8 @@ func.func @narrow_strided_convolution(%x: tensor<1x1x32x15x15xf32>, %w: tensor<1
 // CHECK:         tenon.contract [%[[ROWS]], %w] {{.*}} extents = [1, 1, 32, 55, 32, 1, 2]
 // CHECK:         tenon.contract [%[[ROWS]], %w] {{.*}} extents = [1, 1, 32, 55, 32, 1, 1]
 // CHECK:         %y = tenon.sliding_windows {{.*}} {window = [7], stride = [8]}
+
+// -----
 
 // Windows of 3 rows: 4 rows of the result take the products of 6, between transforms by small constant matrices.
 func.func @filtering_along_rows(%x: tensor<1x1x16x34x34xf32>, %w: tensor<1x16x16x3x3xf32>) -> tensor<1x1x16x32x32xf32> {
@@ -51,6 +57,8 @@ func.func @filtering_along_rows(%x: tensor<1x1x16x34x34xf32>, %w: tensor<1x16x16
 // AVX2-LABEL: @filtering_along_rows
 // AVX2-NEXT:    %y = tenon.convolution %x, %w
 
+// -----
+
 // Vectors of eight are filled well by a row of 14 windows, those of sixteen are not.
 func.func @rows_of_fourteen(%x: tensor<1x1x32x16x16xf32>, %w: tensor<1x8x32x3x3xf32>) -> tensor<1x1x8x14x14xf32> {
   %y = tenon.convolution %x, %w : tensor<1x1x32x16x16xf32>, tensor<1x8x32x3x3xf32> -> tensor<1x1x8x14x14xf32>
@@ -60,6 +68,8 @@ func.func @rows_of_fourteen(%x: tensor<1x1x32x16x16xf32>, %w: tensor<1x8x32x3x3x
 // CHECK:         %y = tenon.sliding_windows {{.*}} {window = [14], stride = [16]}
 // AVX2-LABEL: @rows_of_fourteen
 // AVX2-NEXT:    %y = tenon.convolution %x, %w
+
+// -----
 
 // The gradient of a weight, told by its maps: the channels of the cotangent, in blocks of four vectors, come last, and
 // so many of its rows that a quarter of the cache holds them.
@@ -76,6 +86,8 @@ func.func @weight_gradient(%g: tensor<2x1x64x16x16xf32>, %x: tensor<2x1x3x33x18x
 // SMALL-LABEL: @weight_gradient
 // SMALL:         tenon.contract {{.*}} extents = [8, 1, 1, 3, 3, 3, 64, 2, 2, 16]
 // SMALL:         tenon.sum
+
+// -----
 
 // One for each example of a batch, whose image all of them share.
 func.func @batched_weight_gradient(%g: tensor<5x2x1x64x16x16xf32>, %x: tensor<2x1x3x18x18xf32>) -> tensor<5x1x64x3x3x3xf32> {

@@ -1,4 +1,4 @@
-// RUN: tenon-opt %s -p cse | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p cse | filecheck %s
 
 func.func @equal_ops_merge(%x: tensor<4xf32>) -> (tensor<f32>, tensor<f32>, tensor<1xf32>) {
   %a = tenon.sum %x : tensor<4xf32> -> tensor<f32>
@@ -10,6 +10,8 @@ func.func @equal_ops_merge(%x: tensor<4xf32>) -> (tensor<f32>, tensor<f32>, tens
 // CHECK-NEXT:    %a = tenon.sum %x : tensor<4xf32> -> tensor<f32>
 // CHECK-NEXT:    %c = tenon.sum %x {keepdims = true}
 // CHECK-NEXT:    func.return %a, %a, %c
+
+// -----
 
 // A region sees what the blocks around it compute; two regions do not see each other.
 func.func @regions(%p: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
@@ -32,13 +34,13 @@ func.func @regions(%p: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<
 // CHECK:         %d = tenon.tanh %a
 // CHECK:         %e = tenon.tanh %a
 
+// -----
+
 func.func private @square(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = tenon.multiply %x, %x : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
   func.return %y : tensor<4xf32>
 }
-
 func.func private @unknown(tensor<4xf32>) -> tensor<4xf32>
-
 // A call is as pure as what it calls.
 func.func @calls(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   %a = func.call @square(%x) : (tensor<4xf32>) -> tensor<4xf32>

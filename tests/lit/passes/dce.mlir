@@ -1,4 +1,4 @@
-// RUN: tenon-opt %s -p dce | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p dce | filecheck %s
 
 func.func @unused_ops_vanish(%p: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %a = tenon.exp %x : tensor<4xf32> -> tensor<4xf32>
@@ -12,6 +12,8 @@ func.func @unused_ops_vanish(%p: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32>
 }
 // CHECK-LABEL: @unused_ops_vanish
 // CHECK-NEXT:    func.return %x
+
+// -----
 
 func.func @inside_of_regions(%p: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %a = tenon.exp %x : tensor<4xf32> -> tensor<4xf32>
@@ -28,14 +30,17 @@ func.func @inside_of_regions(%p: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32>
 // CHECK-NOT:     tenon.tanh
 // CHECK:         func.return %c
 
-func.func private @unknown()
+// -----
 
+func.func private @unknown()
 func.func @effects_stay() {
   func.call @unknown() : () -> ()
   func.return
 }
 // CHECK-LABEL: @effects_stay
 // CHECK-NEXT:    func.call @unknown
+
+// -----
 
 // Functions that only call each other cannot be reached.
 func.func private @even(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -1,5 +1,5 @@
-// RUN: tenon-opt %s -p decompose | filecheck %s
-// RUN: tenon-opt %s -p "decompose{only=softmax}" | filecheck %s --check-prefix ONLY
+// RUN: tenon-opt %s --split-input-file -p decompose | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p "decompose{only=softmax}" | filecheck %s --check-prefix ONLY
 
 func.func @composites_are_written_out(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>) {
   %y = tenon.softmax %x : tensor<4x8xf32> -> tensor<4x8xf32>
@@ -13,11 +13,12 @@ func.func @composites_are_written_out(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, 
 // CHECK:         tenon.exp
 // CHECK:         tenon.sum
 // CHECK:         tenon.divide
-
 // ONLY-LABEL: @composites_are_written_out
 // ONLY-NOT:     tenon.softmax
 // ONLY:         tenon.exp
 // ONLY:         tenon.mean %x
+
+// -----
 
 // Padding is put around the image first, where sizes tell how much; all that is left is one contraction.
 func.func @convolution(%x: tensor<1x2x9xf32>, %w: tensor<4x2x3xf32>) -> tensor<1x4x5xf32> {
@@ -31,6 +32,8 @@ func.func @convolution(%x: tensor<1x2x9xf32>, %w: tensor<4x2x3xf32>) -> tensor<1
 // CHECK-NEXT:    %[[Y:.*]] = tenon.convolution %[[X]], %[[W]] {stride = [2]}
 // CHECK-NEXT:    %y = tenon.reshape %[[Y]] {shape = [1, 4, 5]}
 
+// -----
+
 // Windows of one element: a matrix product along all of the image.
 func.func @weighted_channels(%x: tensor<1x2x4x5xf32>, %w: tensor<3x2x1x1xf32>) -> tensor<1x3x4x5xf32> {
   %y = tenon.conv2d %x, %w, none : tensor<1x2x4x5xf32>, tensor<3x2x1x1xf32>, none -> tensor<1x3x4x5xf32>
@@ -38,6 +41,8 @@ func.func @weighted_channels(%x: tensor<1x2x4x5xf32>, %w: tensor<3x2x1x1xf32>) -
 }
 // CHECK-LABEL: @weighted_channels
 // CHECK:         tenon.matmul {{.*}} : tensor<1x3x2xf32>, tensor<1x1x2x20xf32> -> tensor<1x1x3x20xf32>
+
+// -----
 
 // The transposed convolution is one of an image with zeros between its elements, by the mirrored weight.
 func.func @transposed(%x: tensor<1x2x4xf32>, %w: tensor<2x3x3xf32>) -> tensor<1x3x7xf32> {
@@ -48,6 +53,8 @@ func.func @transposed(%x: tensor<1x2x4xf32>, %w: tensor<2x3x3xf32>) -> tensor<1x
 // CHECK:         tenon.flip
 // CHECK:         tenon.dilate {{.*}} {steps = [1, 1, 1, 2]} : tensor<1x1x2x4xf32> -> tensor<1x1x2x7xf32>
 // CHECK:         tenon.convolution
+
+// -----
 
 // The least number stands for what is not there.
 func.func @pooling(%x: tensor<1x9x8xf32>) -> tensor<1x4x5xf32> {

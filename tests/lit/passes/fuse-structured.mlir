@@ -1,4 +1,4 @@
-// RUN: tenon-opt %s -p fuse-structured | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p fuse-structured | filecheck %s
 
 // An elementwise producer moves into the reduction that is its only use.
 func.func private @into_reduction(%x: tensor<4x3xf32>) -> tensor<4xf32> attributes {kernel} {
@@ -31,6 +31,8 @@ func.func private @into_reduction(%x: tensor<4x3xf32>) -> tensor<4xf32> attribut
 // CHECK-NEXT:      [[EXP:%.*]] = math.exp [[ELEMENT]] : f32
 // CHECK-NEXT:      [[NEW:%.*]] = arith.addf [[EXP]], [[SUM]] : f32
 
+// -----
+
 // A producer that is returned as well becomes a second result.
 func.func private @returned_too(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {kernel} {
   %e = tensor.empty() : tensor<4xf32>
@@ -57,6 +59,8 @@ func.func private @returned_too(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf
 // CHECK-NEXT:      [[D:%.*]] = arith.addf [[E]], [[E]] : f32
 // CHECK-NEXT:      linalg.yield [[D]], [[E]] : f32, f32
 // CHECK:         func.return [[EXP]], [[DOUBLE]]
+
+// -----
 
 // The elements of a broadcast row are read four times: an exponential stays outside.
 func.func private @expensive_broadcast(%x: tensor<4x3xf32>, %row: tensor<3xf32>) -> tensor<4x3xf32> attributes {kernel} {

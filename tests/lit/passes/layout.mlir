@@ -1,4 +1,4 @@
-// RUN: tenon-opt %s -p layout | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p layout | filecheck %s
 
 func.func @contractions_take_in_transposes(%x: tensor<5x4xf32>, %w: tensor<6x5xf32>) -> tensor<6x4xf32> {
   %t = tenon.transpose %x {permutation = [1, 0]} : tensor<5x4xf32> -> tensor<4x5xf32>
@@ -11,6 +11,8 @@ func.func @contractions_take_in_transposes(%x: tensor<5x4xf32>, %w: tensor<6x5xf
 // CHECK-NEXT:    tenon.contract [%x, %w] {maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d1, d0)>]
 // CHECK-NEXT:    func.return
 
+// -----
+
 func.func @reductions_take_in_transposes(%x: tensor<2x3x4xf32>) -> tensor<2x4xf32> {
   %t = tenon.transpose %x {permutation = [1, 0, 2]} : tensor<2x3x4xf32> -> tensor<3x2x4xf32>
   %s = tenon.sum %t {axis = [0]} : tensor<3x2x4xf32> -> tensor<2x4xf32>
@@ -18,6 +20,8 @@ func.func @reductions_take_in_transposes(%x: tensor<2x3x4xf32>) -> tensor<2x4xf3
 }
 // CHECK-LABEL: @reductions_take_in_transposes
 // CHECK-NEXT:    tenon.sum %x {axis = [1]}
+
+// -----
 
 // The transposes on both sides of elementwise ops cancel; the bias only needs another shape.
 func.func @transposes_meet_through_elementwise_ops(%x: tensor<2x3x4x5xf32>, %b: tensor<3xf32>) -> tensor<2x3x4x5xf32> {
@@ -33,6 +37,8 @@ func.func @transposes_meet_through_elementwise_ops(%x: tensor<2x3x4x5xf32>, %b: 
 // CHECK-NEXT:    [[R:%.*]] = tenon.relu [[A]]
 // CHECK-NEXT:    func.return [[R]]
 
+// -----
+
 // Nothing behind the op takes the transpose in, so that it stays where the op reads it.
 func.func @transposes_stay_in_front_of_results(%x: tensor<3x4xf32>) -> tensor<4x3xf32> {
   %t = tenon.transpose %x {permutation = [1, 0]} : tensor<3x4xf32> -> tensor<4x3xf32>
@@ -42,6 +48,8 @@ func.func @transposes_stay_in_front_of_results(%x: tensor<3x4xf32>) -> tensor<4x
 // CHECK-LABEL: @transposes_stay_in_front_of_results
 // CHECK-NEXT:    [[T:%.*]] = tenon.transpose %x
 // CHECK-NEXT:    tenon.relu [[T]]
+
+// -----
 
 // A contraction over windows keeps the transposes that give it neighbours to compute together.
 #cotangent = affine_map<(k, c, f, o) -> (o, f)>

@@ -1,4 +1,4 @@
-// RUN: tenon-opt %s -p recompute | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p recompute | filecheck %s
 
 // What %g is computed from depends on %o, the contraction of the scores: %d gets scores of its own. Sums of rows are
 // small and stay.
@@ -21,6 +21,8 @@ func.func @scores_of_a_gradient(%q: tensor<8x128x16xf32>, %k: tensor<8x16x128xf3
 // CHECK-NEXT:    [[R:%.*]] = tenon.divide [[F]], [[N]] {recomputed}
 // CHECK-NEXT:    tenon.multiply [[R]], [[G]]
 
+// -----
+
 // With as many elements as the operands have, to keep them costs less than to compute them.
 func.func @small_results_are_kept(%q: tensor<8x16x128xf32>, %k: tensor<8x128x16xf32>, %v: tensor<8x16x16xf32>) -> tensor<8x16x16xf32> {
   %s = tenon.matmul %q, %k : tensor<8x16x128xf32>, tensor<8x128x16xf32> -> tensor<8x16x16xf32>
@@ -30,6 +32,8 @@ func.func @small_results_are_kept(%q: tensor<8x16x128xf32>, %k: tensor<8x128x16x
 }
 // CHECK-LABEL: @small_results_are_kept
 // CHECK-NOT:     recomputed
+
+// -----
 
 // What is computed again stands where it is first needed: the first op that is late (%d) needs %s alone, and the others
 // more that is defined behind it.
