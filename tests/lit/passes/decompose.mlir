@@ -1,22 +1,71 @@
 // RUN: tenon-opt %s --split-input-file -p decompose | filecheck %s
 // RUN: tenon-opt %s --split-input-file -p "decompose{only=softmax}" | filecheck %s --check-prefix ONLY
 
-func.func @composites_are_written_out(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>) {
+// A composite op becomes what it is composed of.
+func.func @composites_are_written_out(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %y = tenon.softmax %x : tensor<4x8xf32> -> tensor<4x8xf32>
+  func.return %y : tensor<4x8xf32>
+}
+// CHECK-LABEL: @composites_are_written_out
+// CHECK-NEXT:    %0 = tenon.max %x {axis = [-1], keepdims = true}
+// CHECK-NEXT:    %1 = tenon.subtract %x, %0
+// CHECK-NEXT:    %2 = tenon.exp %1
+// CHECK-NEXT:    %3 = tenon.sum %2 {axis = [-1], keepdims = true}
+// CHECK-NEXT:    %y = tenon.divide %2, %3
+
+// -----
+
+// With `only`, those that are named.
+func.func @those_that_are_named(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>) {
   %y = tenon.softmax %x : tensor<4x8xf32> -> tensor<4x8xf32>
   %z = tenon.mean %x {axis = [1]} : tensor<4x8xf32> -> tensor<4xf32>
   func.return %y, %z : tensor<4x8xf32>, tensor<4xf32>
 }
-// CHECK-LABEL: @composites_are_written_out
-// CHECK-NOT:     tenon.softmax
+// CHECK-LABEL: @those_that_are_named
 // CHECK-NOT:     tenon.mean
-// CHECK:         tenon.max
-// CHECK:         tenon.exp
-// CHECK:         tenon.sum
-// CHECK:         tenon.divide
-// ONLY-LABEL: @composites_are_written_out
-// ONLY-NOT:     tenon.softmax
-// ONLY:         tenon.exp
-// ONLY:         tenon.mean %x
+// CHECK:         func.return
+// ONLY-LABEL: @those_that_are_named
+// ONLY:         %y = tenon.divide
+// ONLY-NEXT:    %z = tenon.mean %x
+
+// -----
+
+// What differentiation alone asks for has been asked.
+func.func @identities_vanish(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %z = tenon.stop_gradient %x : tensor<4xf32> -> tensor<4xf32>
+  func.return %z : tensor<4xf32>
+}
+// CHECK-LABEL: @identities_vanish
+// CHECK-NEXT:    func.return %x
+
+// -----
+
+// The body of a checkpoint takes its place.
+func.func @checkpoints_vanish(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %r = tenon.checkpoint -> (tensor<4xf32>) {
+    %e = tenon.exp %x : tensor<4xf32> -> tensor<4xf32>
+    tenon.yield %e : tensor<4xf32>
+  }
+  func.return %r : tensor<4xf32>
+}
+// CHECK-LABEL: @checkpoints_vanish
+// CHECK-NEXT:    %e = tenon.exp %x
+// CHECK-NEXT:    func.return %e
+
+// -----
+
+// What one computes again stays apart.
+func.func @recomputed_checkpoints_stay(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %r = tenon.checkpoint -> (tensor<4xf32>) attributes {recomputed} {
+    %e = tenon.exp %x : tensor<4xf32> -> tensor<4xf32>
+    tenon.yield %e : tensor<4xf32>
+  }
+  func.return %r : tensor<4xf32>
+}
+// CHECK-LABEL: @recomputed_checkpoints_stay
+// CHECK-NEXT:    %r = tenon.checkpoint -> (tensor<4xf32>) attributes {recomputed} {
+// CHECK-NEXT:      %e = tenon.exp %x
+// CHECK-NEXT:      tenon.yield %e
 
 // -----
 

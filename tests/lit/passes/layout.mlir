@@ -1,67 +1,130 @@
 // RUN: tenon-opt %s --split-input-file -p layout | filecheck %s
 
-func.func @contractions_take_in_transposes(%x: tensor<5x4xf32>, %w: tensor<6x5xf32>) -> tensor<6x4xf32> {
+// matmul(transpose(x), transpose(w)) -> contract(x, w), with other index maps
+func.func @transpose_into_contraction(%x: tensor<5x4xf32>, %w: tensor<6x5xf32>) -> tensor<4x6xf32> {
   %t = tenon.transpose %x {permutation = [1, 0]} : tensor<5x4xf32> -> tensor<4x5xf32>
   %u = tenon.transpose %w {permutation = [1, 0]} : tensor<6x5xf32> -> tensor<5x6xf32>
   %y = tenon.matmul %t, %u : tensor<4x5xf32>, tensor<5x6xf32> -> tensor<4x6xf32>
-  %z = tenon.transpose %y {permutation = [1, 0]} : tensor<4x6xf32> -> tensor<6x4xf32>
-  func.return %z : tensor<6x4xf32>
+  func.return %y : tensor<4x6xf32>
 }
-// CHECK-LABEL: @contractions_take_in_transposes
-// CHECK-NEXT:    tenon.contract [%x, %w] {maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d1, d0)>]
-// CHECK-NEXT:    func.return
+// CHECK-LABEL: @transpose_into_contraction
+// CHECK-NEXT:    %y = tenon.contract [%x, %w] {maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], extents = [4, 6, 5], shape = [4, 6]}
+// CHECK-NEXT:    func.return %y
 
 // -----
 
-func.func @reductions_take_in_transposes(%x: tensor<2x3x4xf32>) -> tensor<2x4xf32> {
+// transpose(matmul(x, w)) -> contract(x, w), with the result's index transposed
+func.func @transpose_of_contraction(%x: tensor<4x5xf32>, %w: tensor<5x6xf32>) -> tensor<6x4xf32> {
+  %y = tenon.matmul %x, %w : tensor<4x5xf32>, tensor<5x6xf32> -> tensor<4x6xf32>
+  %z = tenon.transpose %y {permutation = [1, 0]} : tensor<4x6xf32> -> tensor<6x4xf32>
+  func.return %z : tensor<6x4xf32>
+}
+// CHECK-LABEL: @transpose_of_contraction
+// CHECK-NEXT:    %z = tenon.contract [%x, %w] {maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d1, d0)>], extents = [4, 6, 5], shape = [6, 4]}
+// CHECK-NEXT:    func.return %z
+
+// -----
+
+// sum(transpose(x), axis) -> sum(x, permutation[axis])
+func.func @transpose_into_reduction(%x: tensor<2x3x4xf32>) -> tensor<2x4xf32> {
   %t = tenon.transpose %x {permutation = [1, 0, 2]} : tensor<2x3x4xf32> -> tensor<3x2x4xf32>
   %s = tenon.sum %t {axis = [0]} : tensor<3x2x4xf32> -> tensor<2x4xf32>
   func.return %s : tensor<2x4xf32>
 }
-// CHECK-LABEL: @reductions_take_in_transposes
-// CHECK-NEXT:    tenon.sum %x {axis = [1]}
+// CHECK-LABEL: @transpose_into_reduction
+// CHECK-NEXT:    %s = tenon.sum %x {axis = [1]}
+// CHECK-NEXT:    func.return %s
 
 // -----
 
-// The transposes on both sides of elementwise ops cancel; the bias only needs another shape.
-func.func @transposes_meet_through_elementwise_ops(%x: tensor<2x3x4x5xf32>, %b: tensor<3xf32>) -> tensor<2x3x4x5xf32> {
+// Not where what is left would be in another order.
+func.func @transpose_into_reduction_keeps_order(%x: tensor<2x3x4xf32>) -> tensor<3x2xf32> {
+  %t = tenon.transpose %x {permutation = [1, 0, 2]} : tensor<2x3x4xf32> -> tensor<3x2x4xf32>
+  %s = tenon.sum %t {axis = [2]} : tensor<3x2x4xf32> -> tensor<3x2xf32>
+  func.return %s : tensor<3x2xf32>
+}
+// CHECK-LABEL: @transpose_into_reduction_keeps_order
+// CHECK-NEXT:    %t = tenon.transpose %x {permutation = [1, 0, 2]}
+// CHECK-NEXT:    %s = tenon.sum %t {axis = [2]}
+// CHECK-NEXT:    func.return %s
+
+// -----
+
+// f(transpose(x)) -> transpose(f(x)), where the transpose cancels another one
+func.func @transpose_after_elementwise(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
+  %t = tenon.transpose %x {permutation = [1, 0]} : tensor<3x4xf32> -> tensor<4x3xf32>
+  %r = tenon.relu %t : tensor<4x3xf32> -> tensor<4x3xf32>
+  %u = tenon.transpose %r {permutation = [1, 0]} : tensor<4x3xf32> -> tensor<3x4xf32>
+  func.return %u : tensor<3x4xf32>
+}
+// CHECK-LABEL: @transpose_after_elementwise
+// CHECK-NEXT:    %r = tenon.relu %x
+// CHECK-NEXT:    func.return %r
+
+// -----
+
+// A bias beside it only needs another shape.
+func.func @transpose_after_elementwise_with_a_bias(%x: tensor<2x3x4x5xf32>, %b: tensor<3xf32>) -> tensor<2x3x4x5xf32> {
   %t = tenon.transpose %x {permutation = [0, 2, 3, 1]} : tensor<2x3x4x5xf32> -> tensor<2x4x5x3xf32>
   %a = tenon.add %t, %b : tensor<2x4x5x3xf32>, tensor<3xf32> -> tensor<2x4x5x3xf32>
-  %r = tenon.relu %a : tensor<2x4x5x3xf32> -> tensor<2x4x5x3xf32>
-  %u = tenon.transpose %r {permutation = [0, 3, 1, 2]} : tensor<2x4x5x3xf32> -> tensor<2x3x4x5xf32>
+  %u = tenon.transpose %a {permutation = [0, 3, 1, 2]} : tensor<2x4x5x3xf32> -> tensor<2x3x4x5xf32>
   func.return %u : tensor<2x3x4x5xf32>
 }
-// CHECK-LABEL: @transposes_meet_through_elementwise_ops
-// CHECK-NEXT:    [[B:%.*]] = tenon.reshape %b {shape = [1, 3, 1, 1]}
-// CHECK-NEXT:    [[A:%.*]] = tenon.add %x, [[B]]
-// CHECK-NEXT:    [[R:%.*]] = tenon.relu [[A]]
-// CHECK-NEXT:    func.return [[R]]
+// CHECK-LABEL: @transpose_after_elementwise_with_a_bias
+// CHECK-NEXT:    %a = tenon.reshape %b {shape = [1, 3, 1, 1]}
+// CHECK-NEXT:    %a_1 = tenon.add %x, %a
+// CHECK-NEXT:    func.return %a_1
 
 // -----
 
 // Nothing behind the op takes the transpose in, so that it stays where the op reads it.
-func.func @transposes_stay_in_front_of_results(%x: tensor<3x4xf32>) -> tensor<4x3xf32> {
+func.func @transpose_after_elementwise_not_in_front_of_results(%x: tensor<3x4xf32>) -> tensor<4x3xf32> {
   %t = tenon.transpose %x {permutation = [1, 0]} : tensor<3x4xf32> -> tensor<4x3xf32>
   %r = tenon.relu %t : tensor<4x3xf32> -> tensor<4x3xf32>
   func.return %r : tensor<4x3xf32>
 }
-// CHECK-LABEL: @transposes_stay_in_front_of_results
-// CHECK-NEXT:    [[T:%.*]] = tenon.transpose %x
-// CHECK-NEXT:    tenon.relu [[T]]
+// CHECK-LABEL: @transpose_after_elementwise_not_in_front_of_results
+// CHECK-NEXT:    %t = tenon.transpose %x {permutation = [1, 0]}
+// CHECK-NEXT:    %r = tenon.relu %t
+// CHECK-NEXT:    func.return %r
+
+// -----
+
+// transpose(transpose(x)) -> transpose(x)
+func.func @transpose_of_transpose(%x: tensor<2x3x4xf32>) -> tensor<4x2x3xf32> {
+  %t = tenon.transpose %x {permutation = [1, 2, 0]} : tensor<2x3x4xf32> -> tensor<3x4x2xf32>
+  %u = tenon.transpose %t {permutation = [1, 2, 0]} : tensor<3x4x2xf32> -> tensor<4x2x3xf32>
+  func.return %u : tensor<4x2x3xf32>
+}
+// CHECK-LABEL: @transpose_of_transpose
+// CHECK-NEXT:    %u = tenon.transpose %x {permutation = [2, 0, 1]}
+// CHECK-NEXT:    func.return %u
+
+// -----
+
+// transpose(x) -> reshape(x), where only axes of size 1 move
+func.func @transpose_of_ones(%x: tensor<1x3x4xf32>) -> tensor<3x1x4xf32> {
+  %t = tenon.transpose %x {permutation = [1, 0, 2]} : tensor<1x3x4xf32> -> tensor<3x1x4xf32>
+  func.return %t : tensor<3x1x4xf32>
+}
+// CHECK-LABEL: @transpose_of_ones
+// CHECK-NEXT:    %t = tenon.reshape %x {shape = [3, 1, 4]}
+// CHECK-NEXT:    func.return %t
 
 // -----
 
 // A contraction over windows keeps the transposes that give it neighbours to compute together.
-#cotangent = affine_map<(k, c, f, o) -> (o, f)>
-#image = affine_map<(k, c, f, o) -> (c, o + k)>
-#weight = affine_map<(k, c, f, o) -> (k, c, f)>
+#g = affine_map<(k, c, f, o) -> (o, f)>
+#x = affine_map<(k, c, f, o) -> (c, o + k)>
+#w = affine_map<(k, c, f, o) -> (k, c, f)>
 func.func @windows_keep_neighbours(%g: tensor<16x30xf32>, %x: tensor<4x32xf32>) -> tensor<16x4x3xf32> {
   %t = tenon.transpose %g {permutation = [1, 0]} : tensor<16x30xf32> -> tensor<30x16xf32>
-  %w = tenon.contract [%t, %x] {maps = [#cotangent, #image, #weight], extents = [3, 4, 16, 30], shape = [3, 4, 16]} : [tensor<30x16xf32>, tensor<4x32xf32>] -> tensor<3x4x16xf32>
+  %w = tenon.contract [%t, %x] {maps = [#g, #x, #w], extents = [3, 4, 16, 30], shape = [3, 4, 16]} : [tensor<30x16xf32>, tensor<4x32xf32>] -> tensor<3x4x16xf32>
   %y = tenon.transpose %w {permutation = [2, 1, 0]} : tensor<3x4x16xf32> -> tensor<16x4x3xf32>
   func.return %y : tensor<16x4x3xf32>
 }
 // CHECK-LABEL: @windows_keep_neighbours
-// CHECK-NEXT:    %t = tenon.transpose %g
+// CHECK-NEXT:    %t = tenon.transpose %g {permutation = [1, 0]}
 // CHECK-NEXT:    %w = tenon.contract [%t, %x]
-// CHECK-NEXT:    %y = tenon.transpose %w
+// CHECK-NEXT:    %y = tenon.transpose %w {permutation = [2, 1, 0]}
+// CHECK-NEXT:    func.return %y
