@@ -1,23 +1,64 @@
 // RUN: tenon-opt %s --split-input-file -p fuse-structured | filecheck %s
 
-// An elementwise producer moves into the reduction that is its only use.
-func.func private @into_reduction(%x: tensor<4x3xf32>) -> tensor<4xf32> attributes {kernel} {
-  %zero = arith.constant 0.0 : f32
+// A fill becomes the number that it is filled with.
+func.func private @fill_becomes_a_number(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kernel} {
+  %two = arith.constant 2.0 : f32
+  %e = tensor.empty() : tensor<4xf32>
+  %f = linalg.fill ins(%two : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%x, %f : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %r = arith.mulf %p, %q : f32
+    linalg.yield %r : f32
+  } -> tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}
+// CHECK-LABEL: @fill_becomes_a_number
+// CHECK-NOT:     linalg.fill
+// CHECK:         linalg.generic {{.*}} ins(%x : tensor<4xf32>)
+// CHECK-NEXT:    ^bb0(%p: f32, %o: f32):
+// CHECK-NEXT:      %two = arith.constant 2.0
+// CHECK-NEXT:      {{.*}} = arith.mulf %p, %two
+
+// -----
+
+// A transposed copy becomes an index map of what reads it.
+func.func private @copy_becomes_an_index_map(%x: tensor<3x4xf32>) -> tensor<4x3xf32> attributes {kernel} {
   %e = tensor.empty() : tensor<4x3xf32>
-  %0 = linalg.generic {
-    indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>],
-    iterator_types = ["parallel", "parallel"]
-  } ins(%x : tensor<4x3xf32>) outs(%e : tensor<4x3xf32>) {
+  %t = linalg.generic {indexing_maps = [affine_map<(a, b) -> (b, a)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<3x4xf32>) outs(%e : tensor<4x3xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    linalg.yield %p : f32
+  } -> tensor<4x3xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+      ins(%t : tensor<4x3xf32>) outs(%e : tensor<4x3xf32>) {
   ^bb0(%p: f32, %o: f32):
     %r = math.exp %p : f32
     linalg.yield %r : f32
   } -> tensor<4x3xf32>
-  %empty = tensor.empty() : tensor<4xf32>
-  %filled = linalg.fill ins(%zero : f32) outs(%empty : tensor<4xf32>) -> tensor<4xf32>
-  %1 = linalg.generic {
-    indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a)>],
-    iterator_types = ["parallel", "reduction"]
-  } ins(%0 : tensor<4x3xf32>) outs(%filled : tensor<4xf32>) {
+  func.return %0 : tensor<4x3xf32>
+}
+// CHECK-LABEL: @copy_becomes_an_index_map
+// CHECK:         linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d1, d0)>, affine_map<(d0, d1) -> (d0, d1)>]{{.*}} ins(%x :
+// CHECK-NEXT:    ^bb0
+// CHECK-NEXT:      {{.*}} = math.exp %p
+
+// -----
+
+// An elementwise producer moves into the reduction that is its only use.
+func.func private @into_reduction(%x: tensor<4x3xf32>) -> tensor<4xf32> attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x3xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x3xf32>) outs(%e : tensor<4x3xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %r = math.exp %p : f32
+    linalg.yield %r : f32
+  } -> tensor<4x3xf32>
+  %v = tensor.empty() : tensor<4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%v : tensor<4xf32>) -> tensor<4xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a)>], iterator_types = ["parallel", "reduction"]}
+      ins(%0 : tensor<4x3xf32>) outs(%f : tensor<4xf32>) {
   ^bb0(%p: f32, %o: f32):
     %r = arith.addf %p, %o : f32
     linalg.yield %r : f32
@@ -25,27 +66,74 @@ func.func private @into_reduction(%x: tensor<4x3xf32>) -> tensor<4xf32> attribut
   func.return %1 : tensor<4xf32>
 }
 // CHECK-LABEL: @into_reduction
-// CHECK-NOT:     "parallel", "parallel"
-// CHECK:         ins(%x : tensor<4x3xf32>) outs(%filled : tensor<4xf32>) {
-// CHECK-NEXT:    ^bb0([[ELEMENT:%.*]]: f32, [[SUM:%.*]]: f32):
-// CHECK-NEXT:      [[EXP:%.*]] = math.exp [[ELEMENT]] : f32
-// CHECK-NEXT:      [[NEW:%.*]] = arith.addf [[EXP]], [[SUM]] : f32
+// CHECK:         linalg.generic {{.*}} ins(%x : tensor<4x3xf32>) outs(%f : tensor<4xf32>)
+// CHECK-NEXT:    ^bb0(%p: f32, %o: f32):
+// CHECK-NEXT:      %r = math.exp %p
+// CHECK-NEXT:      {{.*}} = arith.addf %r, %o
+
+// -----
+
+// A cheap producer is computed again for each row that it is broadcast to.
+func.func private @cheap_broadcast(%x: tensor<4x3xf32>, %row: tensor<3xf32>) -> tensor<4x3xf32> attributes {kernel} {
+  %v = tensor.empty() : tensor<3xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%row : tensor<3xf32>) outs(%v : tensor<3xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %r = arith.addf %p, %p : f32
+    linalg.yield %r : f32
+  } -> tensor<3xf32>
+  %e = tensor.empty() : tensor<4x3xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (b)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %0 : tensor<4x3xf32>, tensor<3xf32>) outs(%e : tensor<4x3xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %r = arith.mulf %p, %q : f32
+    linalg.yield %r : f32
+  } -> tensor<4x3xf32>
+  func.return %1 : tensor<4x3xf32>
+}
+// CHECK-LABEL: @cheap_broadcast
+// CHECK:         linalg.generic {{.*}} ins(%x, %row : tensor<4x3xf32>, tensor<3xf32>)
+// CHECK-NEXT:    ^bb0(%p: f32, [[ROW:%.*]]: f32, %o: f32):
+// CHECK-NEXT:      %r = arith.addf [[ROW]], [[ROW]]
+// CHECK-NEXT:      {{.*}} = arith.mulf %p, %r
+
+// -----
+
+// An exponential is not: the row is kept.
+func.func private @expensive_broadcast(%x: tensor<4x3xf32>, %row: tensor<3xf32>) -> tensor<4x3xf32> attributes {kernel} {
+  %v = tensor.empty() : tensor<3xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%row : tensor<3xf32>) outs(%v : tensor<3xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %r = math.exp %p : f32
+    linalg.yield %r : f32
+  } -> tensor<3xf32>
+  %e = tensor.empty() : tensor<4x3xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (b)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %0 : tensor<4x3xf32>, tensor<3xf32>) outs(%e : tensor<4x3xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %r = arith.mulf %p, %q : f32
+    linalg.yield %r : f32
+  } -> tensor<4x3xf32>
+  func.return %1 : tensor<4x3xf32>
+}
+// CHECK-LABEL: @expensive_broadcast
+// CHECK:         %0 = linalg.generic {{.*}} ins(%row :
+// CHECK:         linalg.generic {{.*}} ins(%x, %0 :
 
 // -----
 
 // A producer that is returned as well becomes a second result.
 func.func private @returned_too(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {kernel} {
   %e = tensor.empty() : tensor<4xf32>
-  %0 = linalg.generic {
-    indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]
-  } ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+  %0 = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
   ^bb0(%p: f32, %o: f32):
     %r = math.exp %p : f32
     linalg.yield %r : f32
   } -> tensor<4xf32>
-  %1 = linalg.generic {
-    indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]
-  } ins(%0 : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+  %1 = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%0 : tensor<4xf32>) outs(%e : tensor<4xf32>) {
   ^bb0(%p: f32, %o: f32):
     %r = arith.addf %p, %p : f32
     linalg.yield %r : f32
@@ -53,36 +141,84 @@ func.func private @returned_too(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf
   func.return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: @returned_too
-// CHECK:         [[DOUBLE:%.*]], [[EXP:%.*]] = linalg.generic
-// CHECK-NEXT:    ^bb0([[ELEMENT:%.*]]: f32, {{%.*}}: f32, {{%.*}}: f32):
-// CHECK-NEXT:      [[E:%.*]] = math.exp [[ELEMENT]] : f32
-// CHECK-NEXT:      [[D:%.*]] = arith.addf [[E]], [[E]] : f32
-// CHECK-NEXT:      linalg.yield [[D]], [[E]] : f32, f32
-// CHECK:         func.return [[EXP]], [[DOUBLE]]
+// CHECK:         %0, %1 = linalg.generic {{.*}} ins(%x : tensor<4xf32>) outs(%e, %e :
+// CHECK-NEXT:    ^bb0
+// CHECK-NEXT:      %r = math.exp %p
+// CHECK-NEXT:      [[D:%.*]] = arith.addf %r, %r
+// CHECK-NEXT:      linalg.yield [[D]], %r
+// CHECK:         func.return %1, %0
 
 // -----
 
-// The elements of a broadcast row are read four times: an exponential stays outside.
-func.func private @expensive_broadcast(%x: tensor<4x3xf32>, %row: tensor<3xf32>) -> tensor<4x3xf32> attributes {kernel} {
-  %empty = tensor.empty() : tensor<3xf32>
-  %0 = linalg.generic {
-    indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]
-  } ins(%row : tensor<3xf32>) outs(%empty : tensor<3xf32>) {
+// Two that read the same in the same way are one of two results.
+func.func private @same_reads_merge(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {kernel} {
+  %e = tensor.empty() : tensor<4xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
   ^bb0(%p: f32, %o: f32):
     %r = math.exp %p : f32
     linalg.yield %r : f32
-  } -> tensor<3xf32>
-  %e = tensor.empty() : tensor<4x3xf32>
-  %1 = linalg.generic {
-    indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (b)>, affine_map<(a, b) -> (a, b)>],
-    iterator_types = ["parallel", "parallel"]
-  } ins(%x, %0 : tensor<4x3xf32>, tensor<3xf32>) outs(%e : tensor<4x3xf32>) {
+  } -> tensor<4xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %r = math.sin %p : f32
+    linalg.yield %r : f32
+  } -> tensor<4xf32>
+  func.return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+// CHECK-LABEL: @same_reads_merge
+// CHECK:         %0, %1 = linalg.generic {{.*}} ins(%x : tensor<4xf32>) outs(%e, %e :
+// CHECK-NEXT:    ^bb0
+// CHECK-NEXT:      %r = math.exp %p
+// CHECK-NEXT:      [[S:%.*]] = math.sin %p
+// CHECK-NEXT:      linalg.yield [[S]], %r
+
+// -----
+
+// Equal operands are passed once.
+func.func private @equal_operands(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kernel} {
+  %e = tensor.empty() : tensor<4xf32>
+  %c = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    linalg.yield %p : f32
+  } -> tensor<4xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%x, %c : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>) {
   ^bb0(%p: f32, %q: f32, %o: f32):
-    %r = arith.addf %p, %q : f32
+    %r = arith.mulf %p, %q : f32
+    linalg.yield %r : f32
+  } -> tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}
+// CHECK-LABEL: @equal_operands
+// CHECK:         linalg.generic {{.*}} ins(%x : tensor<4xf32>)
+// CHECK-NEXT:    ^bb0(%p: f32, %o: f32):
+// CHECK-NEXT:      {{.*}} = arith.mulf %p, %p
+
+// -----
+
+// The index of a loop is that of the loop of the consumer.
+func.func private @indices_are_renamed(%x: tensor<4x3xf32>) -> tensor<4x3xf32> attributes {kernel} {
+  %v = tensor.empty() : tensor<3xi64>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]} outs(%v : tensor<3xi64>) {
+  ^bb0(%o: i64):
+    %i = linalg.index 0 : index
+    %r = arith.index_cast %i : index to i64
+    linalg.yield %r : i64
+  } -> tensor<3xi64>
+  %e = tensor.empty() : tensor<4x3xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (b)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %0 : tensor<4x3xf32>, tensor<3xi64>) outs(%e : tensor<4x3xf32>) {
+  ^bb0(%p: f32, %q: i64, %o: f32):
+    %s = arith.sitofp %q : i64 to f32
+    %r = arith.mulf %p, %s : f32
     linalg.yield %r : f32
   } -> tensor<4x3xf32>
   func.return %1 : tensor<4x3xf32>
 }
-// CHECK-LABEL: @expensive_broadcast
-// CHECK:         [[ROW:%.*]] = linalg.generic
-// CHECK:         linalg.generic {{.*}} ins(%x, [[ROW]]
+// CHECK-LABEL: @indices_are_renamed
+// CHECK:         linalg.generic {{.*}} ins(%x : tensor<4x3xf32>)
+// CHECK-NEXT:    ^bb0
+// CHECK-NEXT:      {{.*}} = linalg.index 1
