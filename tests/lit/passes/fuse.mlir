@@ -1,6 +1,101 @@
 // RUN: tenon-opt %s -p fuse --split-input-file | filecheck %s
 // RUN: tenon-opt %s -p fuse{contractions=false} --split-input-file | filecheck %s --check-prefix ALONE
 
+// Ops on each element share their loops; what is between them is never in memory.
+func.func @elementwise_ops_are_one_kernel(%x: tensor<64x128xf32>, %y: tensor<128xf32>) -> tensor<64x128xf32> {
+  %a = tenon.exp %x : tensor<64x128xf32> -> tensor<64x128xf32>
+  %b = tenon.add %a, %y : tensor<64x128xf32>, tensor<128xf32> -> tensor<64x128xf32>
+  func.return %b : tensor<64x128xf32>
+}
+// CHECK-LABEL: @elementwise_ops_are_one_kernel
+// CHECK-NEXT:    %b = func.call @kernel_0(%x, %y)
+// CHECK-NEXT:    func.return %b
+// CHECK:       func.func private @kernel_0
+// CHECK-NEXT:    %a = tenon.exp %x
+// CHECK-NEXT:    %b = tenon.add %a, %y
+// CHECK-NEXT:    func.return %b
+
+// -----
+
+// Ops that have no value in common are kernels of their own.
+func.func @unrelated_ops_are_two_kernels(%x: tensor<64xf32>, %y: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %a = tenon.exp %x : tensor<64xf32> -> tensor<64xf32>
+  %b = tenon.sin %y : tensor<64xf32> -> tensor<64xf32>
+  func.return %a, %b : tensor<64xf32>, tensor<64xf32>
+}
+// CHECK-LABEL: @unrelated_ops_are_two_kernels
+// CHECK-NEXT:    %a = func.call @kernel_0(%x)
+// CHECK-NEXT:    %b = func.call @kernel_1(%y)
+// CHECK-NEXT:    func.return %a, %b
+
+// -----
+
+// A transpose reads what was computed from memory, with what follows it.
+func.func @transposes_begin_kernels(%x: tensor<64x128xf32>) -> tensor<128x64xf32> {
+  %a = tenon.exp %x : tensor<64x128xf32> -> tensor<64x128xf32>
+  %t = tenon.transpose %a {permutation = [1, 0]} : tensor<64x128xf32> -> tensor<128x64xf32>
+  %b = tenon.sin %t : tensor<128x64xf32> -> tensor<128x64xf32>
+  func.return %b : tensor<128x64xf32>
+}
+// CHECK-LABEL: @transposes_begin_kernels
+// CHECK-NEXT:    %a = func.call @kernel_0(%x)
+// CHECK-NEXT:    %b = func.call @kernel_1(%a)
+// CHECK-NEXT:    func.return %b
+// CHECK:       func.func private @kernel_0
+// CHECK-NEXT:    %a = tenon.exp %x
+// CHECK-NEXT:    func.return %a
+// CHECK:       func.func private @kernel_1
+// CHECK-NEXT:    %t = tenon.transpose %a {permutation = [1, 0]}
+// CHECK-NEXT:    %b = tenon.sin %t
+// CHECK-NEXT:    func.return %b
+
+// -----
+
+// The loops over windows are scheduled as a whole.
+func.func @windows_are_alone(%x: tensor<64x128xf32>) -> tensor<64x126xf32> {
+  %a = tenon.exp %x : tensor<64x128xf32> -> tensor<64x128xf32>
+  %w = tenon.window_max %a {window = [3], stride = [1], dilation = [1]} : tensor<64x128xf32> -> tensor<64x126xf32>
+  %b = tenon.sin %w : tensor<64x126xf32> -> tensor<64x126xf32>
+  func.return %b : tensor<64x126xf32>
+}
+// CHECK-LABEL: @windows_are_alone
+// CHECK-NEXT:    %a = func.call @kernel_0(%x)
+// CHECK-NEXT:    %w = func.call @kernel_1(%a)
+// CHECK-NEXT:    %b = func.call @kernel_2(%w)
+// CHECK-NEXT:    func.return %b
+
+// -----
+
+// Four long rows would leave threads idle.
+func.func @few_rows_are_not_shared(%x: tensor<4x100000xf16>) -> tensor<4x100000xf16> {
+  %s = tenon.max %x {axis = [1], keepdims = true} : tensor<4x100000xf16> -> tensor<4x1xf16>
+  %y = tenon.subtract %x, %s : tensor<4x100000xf16>, tensor<4x1xf16> -> tensor<4x100000xf16>
+  func.return %y : tensor<4x100000xf16>
+}
+// CHECK-LABEL: @few_rows_are_not_shared
+// CHECK-NEXT:    %s = func.call @kernel_0(%x)
+// CHECK-NEXT:    %s_1 = tenon.reshape %s {shape = [4, 1]}
+// CHECK-NEXT:    %y = func.call @kernel_1(%x, %s_1)
+// CHECK-NEXT:    func.return %y
+
+// -----
+
+// One at the end is written by the kernel that computes it.
+func.func @transposes_end_kernels(%x: tensor<64x128xf32>) -> tensor<128x64xf32> {
+  %a = tenon.exp %x : tensor<64x128xf32> -> tensor<64x128xf32>
+  %t = tenon.transpose %a {permutation = [1, 0]} : tensor<64x128xf32> -> tensor<128x64xf32>
+  func.return %t : tensor<128x64xf32>
+}
+// CHECK-LABEL: @transposes_end_kernels
+// CHECK-NEXT:    %t = func.call @kernel_0(%x)
+// CHECK-NEXT:    func.return %t
+// CHECK:       func.func private @kernel_0
+// CHECK-NEXT:    %a = tenon.exp %x
+// CHECK-NEXT:    %t = tenon.transpose %a {permutation = [1, 0]}
+// CHECK-NEXT:    func.return %t
+
+// -----
+
 func.func @softmax_is_one_kernel(%x: tensor<64x128xf32>) -> tensor<64x128xf32> {
   %m = tenon.max %x {axis = [1], keepdims = true} : tensor<64x128xf32> -> tensor<64x1xf32>
   %d = tenon.subtract %x, %m : tensor<64x128xf32>, tensor<64x1xf32> -> tensor<64x128xf32>
