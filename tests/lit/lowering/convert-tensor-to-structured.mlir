@@ -12,6 +12,8 @@ func.func @elementwise(%x: tensor<2x3xf32>, %y: tensor<3xf32>) -> tensor<2x3xf32
 // CHECK-NEXT:      %[[SUM:.*]] = arith.addf %[[A]], %[[B]] : f32
 // CHECK-NEXT:      linalg.yield %[[SUM]] : f32
 
+// -----
+
 // However long the formula, it is rounded to f16 once.
 func.func @f16_is_computed_in_f32(%x: tensor<4xf16>) -> tensor<4xf16> {
   %y = tenon.silu %x : tensor<4xf16> -> tensor<4xf16>
@@ -24,6 +26,8 @@ func.func @f16_is_computed_in_f32(%x: tensor<4xf16>) -> tensor<4xf16> {
 // CHECK:         math.exp %{{.*}} : f32
 // CHECK:         arith.truncf %{{.*}} : f32 to f16
 // CHECK-NEXT:    linalg.yield
+
+// -----
 
 // The sum starts from zero in a tensor without the reduced dimension, which is put back where it is asked for.
 func.func @reduction(%x: tensor<2x3xf32>) -> tensor<2x1xf32> {
@@ -39,6 +43,8 @@ func.func @reduction(%x: tensor<2x3xf32>) -> tensor<2x1xf32> {
 // CHECK-NEXT:      %[[NEXT:.*]] = arith.addf %[[SO_FAR]], %[[X]] : f32
 // CHECK-NEXT:      linalg.yield %[[NEXT]] : f32
 // CHECK:         %s = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0, d1)>], {{.*}} ins(%[[SUM]] : tensor<2xf32>)
+
+// -----
 
 // The value and its index are found together; NaN is larger than all, and the first of equals wins.
 func.func @argument_of_the_largest(%x: tensor<2x3xf32>) -> tensor<2xi64> {
@@ -60,6 +66,8 @@ func.func @argument_of_the_largest(%x: tensor<2x3xf32>) -> tensor<2xi64> {
 // CHECK-NEXT:      %[[PLACE:.*]] = arith.select %[[TAKE]], %[[COLUMN]], %[[AT]] : i64
 // CHECK-NEXT:      linalg.yield %[[VALUE]], %[[PLACE]] : f32, i64
 
+// -----
+
 // The loops of the result are parallel, the one that is summed over is a reduction.
 func.func @contraction(%x: tensor<4x3xf32>, %y: tensor<3x5xf32>) -> tensor<4x5xf32> {
   %z = tenon.matmul %x, %y : tensor<4x3xf32>, tensor<3x5xf32> -> tensor<4x5xf32>
@@ -72,6 +80,8 @@ func.func @contraction(%x: tensor<4x3xf32>, %y: tensor<3x5xf32>) -> tensor<4x5xf
 // CHECK-NEXT:      %[[NEXT:.*]] = arith.addf %[[SUM]], %[[PRODUCT]] : f32
 // CHECK-NEXT:      linalg.yield %[[NEXT]] : f32
 
+// -----
+
 // An empty tensor tells the size of the window, since no operand has it as a dimension.
 func.func @windows(%x: tensor<1x6x8xf32>) -> tensor<1x3x4xf32> {
   %m = tenon.window_max %x {window = [2, 2], stride = [2, 2]} : tensor<1x6x8xf32> -> tensor<1x3x4xf32>
@@ -82,6 +92,8 @@ func.func @windows(%x: tensor<1x6x8xf32>) -> tensor<1x3x4xf32> {
 // CHECK:         %m = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4) -> (d4, ((d0 * 2) + d2), ((d1 * 2) + d3))>, affine_map<(d0, d1, d2, d3, d4) -> (d2, d3)>, affine_map<(d0, d1, d2, d3, d4) -> (d4, d0, d1)>], iterator_types = ["parallel", "parallel", "reduction", "reduction", "parallel"]} ins(%x, %[[WINDOW]] :
 // CHECK:         arith.maximumf
 
+// -----
+
 // The largest element is carried along with its place in the window.
 func.func @places_in_windows(%x: tensor<1x6xf32>) -> tensor<1x2xi64> {
   %m = tenon.window_argmax %x {window = [3], stride = [3]} : tensor<1x6xf32> -> tensor<1x2xi64>
@@ -91,6 +103,8 @@ func.func @places_in_windows(%x: tensor<1x6xf32>) -> tensor<1x2xi64> {
 // CHECK:         %{{.*}}, %m = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, ((d0 * 3) + d1))>, affine_map<(d0, d1, d2) -> (d1)>, affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d0)>], iterator_types = ["parallel", "reduction", "parallel"]}
 // CHECK:           linalg.index 1 : index
 
+// -----
+
 // A convolution has as many loops over the image, and over the window, as there are spatial dimensions.
 func.func @convolution(%x: tensor<1x1x2x9xf32>, %w: tensor<1x4x2x3xf32>) -> tensor<1x1x4x4xf32> {
   %y = tenon.convolution %x, %w {stride = [2]} : tensor<1x1x2x9xf32>, tensor<1x4x2x3xf32> -> tensor<1x1x4x4xf32>
@@ -98,6 +112,8 @@ func.func @convolution(%x: tensor<1x1x2x9xf32>, %w: tensor<1x4x2x3xf32>) -> tens
 }
 // CHECK-LABEL: @convolution
 // CHECK:         linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1, d4, ((d3 * 2) + d5))>, affine_map<(d0, d1, d2, d3, d4, d5) -> (d1, d2, d4, d5)>, affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]}
+
+// -----
 
 // Where elements come from is the map that the operand is read with.
 func.func @index_map(%x: tensor<2x3xf32>) -> (tensor<3x2xf32>, tensor<2x3xf32>) {
@@ -108,6 +124,8 @@ func.func @index_map(%x: tensor<2x3xf32>) -> (tensor<3x2xf32>, tensor<2x3xf32>) 
 // CHECK-LABEL: @index_map
 // CHECK:         %t = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d1, d0)>, affine_map<(d0, d1) -> (d0, d1)>]
 // CHECK:         %f = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, ((d1 * -1) + 2))>, affine_map<(d0, d1) -> (d0, d1)>]
+
+// -----
 
 // An index that is data: counted from the end where it is negative, then kept inside.
 func.func @indexing(%x: tensor<6x2xf32>, %i: tensor<4xi64>) -> tensor<4x2xf32> {
@@ -125,6 +143,8 @@ func.func @indexing(%x: tensor<6x2xf32>, %i: tensor<4xi64>) -> tensor<4x2xf32> {
 // CHECK:           %[[INSIDE:.*]] = arith.minsi
 // CHECK:           tensor.extract %x[%[[INSIDE]], %[[COLUMN]]] : tensor<6x2xf32>
 
+// -----
+
 // One update after the other; one that falls outside leaves what it would have replaced.
 func.func @scatter(%x: tensor<6xf32>, %i: tensor<4xi64>, %u: tensor<4xf32>) -> tensor<6xf32> {
   %s = tenon.scatter_add %x, %i, %u : tensor<6xf32>, tensor<4xi64>, tensor<4xf32> -> tensor<6xf32>
@@ -140,6 +160,9 @@ func.func @scatter(%x: tensor<6xf32>, %i: tensor<4xi64>, %u: tensor<4xf32>) -> t
 // CHECK-NEXT:      %[[NEXT:.*]] = tensor.insert %[[NEW]] into %[[SO_FAR]]
 // CHECK-NEXT:      scf.yield %[[NEXT]] : tensor<6xf32>
 
+// -----
+
+// A reshape takes the shape as a constant.
 func.func @reshape(%x: tensor<6xf32>) -> (tensor<2x3xf32>) {
   %r = tenon.reshape %x {shape = [2, 3]} : tensor<6xf32> -> tensor<2x3xf32>
   func.return %r : tensor<2x3xf32>
@@ -148,6 +171,9 @@ func.func @reshape(%x: tensor<6xf32>) -> (tensor<2x3xf32>) {
 // CHECK-NEXT:    %[[SHAPE:.*]] = arith.constant dense<[2, 3]> : tensor<2xindex>
 // CHECK-NEXT:    %r = tensor.reshape %x(%[[SHAPE]])
 
+// -----
+
+// Constants are those of `arith`, of rank 0, too.
 func.func @constants() -> (tensor<f32>, tensor<2xf32>) {
   %a = tenon.constant {value = dense<2.0> : tensor<f32>} : tensor<f32>
   %b = tenon.constant {value = dense<[1.0, 2.0]> : tensor<2xf32>} : tensor<2xf32>
@@ -157,6 +183,9 @@ func.func @constants() -> (tensor<f32>, tensor<2xf32>) {
 // CHECK-NEXT:    %a = arith.constant dense<2.000000e+00> : tensor<f32>
 // CHECK-NEXT:    %b = arith.constant dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>
 
+// -----
+
+// A branch gives tensors; the predicate is extracted.
 func.func @cond(%p: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %r = tenon.cond %p -> (tensor<4xf32>) {
     %a = tenon.exp %x : tensor<4xf32> -> tensor<4xf32>
@@ -176,6 +205,9 @@ func.func @cond(%p: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:      scf.yield %x : tensor<4xf32>
 // CHECK-NEXT:    }
 
+// -----
+
+// A loop carries tensors; what it goes on by is extracted.
 func.func @while_loop(%p: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %q, %r = tenon.while_loop init(%p, %x : tensor<i1>, tensor<4xf32>) {
   ^bb0(%more: tensor<i1>, %v: tensor<4xf32>):
@@ -194,6 +226,8 @@ func.func @while_loop(%p: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:    } do {
 // CHECK:           %not = linalg.generic
 // CHECK:           scf.yield %not, %{{.*}} : tensor<i1>, tensor<4xf32>
+
+// -----
 
 // The last slice comes first, and what a step stacks goes to the place that its slice came from.
 func.func @scan(%start: tensor<3xf32>, %rows: tensor<4x3xf32>) -> (tensor<3xf32>, tensor<4x3xf32>) {
@@ -239,6 +273,7 @@ func.func private @joined(%x: tensor<2x30xf32>, %y: tensor<2x20xf32>) -> tensor<
 
 // -----
 
+// What is composed of others has no loops of its own.
 func.func @composite(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = tenon.softmax %x : tensor<4xf32> -> tensor<4xf32>
   func.return %y : tensor<4xf32>
@@ -247,6 +282,7 @@ func.func @composite(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
+// Loops have bounds.
 func.func @unknown_shape(%x: tensor<?xf32>) -> tensor<?xf32> {
   %y = tenon.exp %x : tensor<?xf32> -> tensor<?xf32>
   func.return %y : tensor<?xf32>
