@@ -10,6 +10,7 @@ from statistics import median
 import pytest
 from cases import Case, cases, failed_case
 
+from tenon.lowering.math import expand_math, legalize_arith
 from tenon.passes.simplify.equations_arithmetic import EQUATIONS
 from tenon.passes.simplify.equations_bands import BAND_EQUATIONS
 from tenon.passes.simplify.equations_products import NORMALIZED_PRODUCTS
@@ -48,6 +49,19 @@ def test_each_equation_has_a_case() -> None:
     for equation in equations:
         name = "@" + re.sub(r"(?<!^)(?=[A-Z])", "_", equation).lower()
         assert any(f"{other}_".startswith(f"{name}_") for other in names), f"{equation} has no case {name}"
+
+
+@pytest.mark.parametrize(
+    ("file", "rewritten"),
+    [
+        ("legalize-arith", {*legalize_arith._REWRITES, *legalize_arith._OF_HALVES}),
+        ("expand-math", {*expand_math._IN_F32, *expand_math._IN_F64, *expand_math._OF_TWO}),
+    ],
+)
+def test_each_op_that_is_written_out_has_a_case(file: str, rewritten: set[str]) -> None:
+    lines = (FOLDER / "lowering" / f"{file}.mlir").read_text().splitlines()
+    given = {op for line in lines if not line.startswith("//") for op in re.findall(r"= (\w+\.\w+)", line)}
+    assert rewritten <= given
 
 
 def test_a_failure_names_its_case() -> None:

@@ -63,6 +63,83 @@ func.func @functions(%x: f32) -> (f32, f32, f32, f32, f32, f32, f32, f32) {
 // CHECK-NOT:     func.call
 // CHECK:         func.return %a, %b, %c, %d, %e, %f, %g, %h
 
+// The whole part of a power of two is an exponent as it is.
+func.func @exp2(%x: f32) -> f32 {
+  %y = math.exp2 %x : f32
+  func.return %y : f32
+}
+// CHECK-LABEL: @exp2
+// CHECK:         %[[SHIFTED:.*]] = arith.addf %{{.*}}, %[[MAGIC:.*]] : f32
+// CHECK-NEXT:    %[[N:.*]] = arith.subf %[[SHIFTED]], %[[MAGIC]] : f32
+// CHECK:         %[[REST:.*]] = arith.subf %{{.*}}, %[[N]] : f32
+// CHECK-NEXT:    math.fma %{{.*}}, %[[REST]], %{{.*}} : f32
+// CHECK:         %y = arith.mulf
+
+// log(x) = n log 2 + log(1 + r), where n is in the bits of the exponent; what is no normal number is looked at apart.
+func.func @log(%x: f32) -> f32 {
+  %y = math.log %x : f32
+  func.return %y : f32
+}
+// CHECK-LABEL: @log
+// CHECK:         %[[BITS:.*]] = arith.bitcast %x : f32 to i32
+// CHECK-NEXT:    %[[ABOVE:.*]] = arith.subi %[[BITS]], %{{.*}} : i32
+// CHECK-NEXT:    %[[EXPONENT:.*]] = arith.shrsi %[[ABOVE]], %{{.*}} : i32
+// CHECK:         %[[N:.*]] = arith.sitofp %[[EXPONENT]] : i32 to f32
+// CHECK-NEXT:    %[[REST:.*]] = arith.subf
+// CHECK-NEXT:    arith.mulf %[[REST]], %[[REST]] : f32
+// CHECK:         %[[NORMAL:.*]] = math.fma %[[N]]
+// CHECK:         %y = scf.if
+// CHECK:           scf.yield %[[NORMAL]] : f32
+
+// tanh(x) = (e - 1) / (e + 1) for e = exp(2x): of the magnitude, to which the sign is put back.
+func.func @tanh(%x: f32) -> f32 {
+  %y = math.tanh %x : f32
+  func.return %y : f32
+}
+// CHECK-LABEL: @tanh
+// CHECK:         math.absf %x : f32
+// CHECK:         %[[QUOTIENT:.*]] = arith.divf %{{.*}} : f32
+// CHECK-NEXT:    %y = math.copysign %[[QUOTIENT]], %x : f32
+
+// What is made of others, and the roots and angles, in both types.
+func.func @made_of_others(%x: f64) -> (f64, f64, f64, f64, f64, f64, f64, f64) {
+  %a = math.sinh %x : f64
+  %b = math.cosh %x : f64
+  %c = math.asinh %x : f64
+  %d = math.acosh %x : f64
+  %e = math.atanh %x : f64
+  %f = math.asin %x : f64
+  %g = math.acos %x : f64
+  %h = math.cbrt %x : f64
+  func.return %a, %b, %c, %d, %e, %f, %g, %h : f64, f64, f64, f64, f64, f64, f64, f64
+}
+// CHECK-LABEL: @made_of_others
+// CHECK-NOT:     math.{{sinh|cosh|asin|acos|atan|cbrt}}
+// CHECK-NOT:     func.call
+// CHECK:         func.return %a, %b, %c, %d, %e, %f, %g, %h
+
+// Cosines and tangents are reduced as sines are.
+func.func @other_angles(%x: f32) -> (f32, f32) {
+  %y = math.cos %x : f32
+  %z = math.tan %x : f32
+  func.return %y, %z : f32, f32
+}
+// CHECK-LABEL: @other_angles
+// CHECK:         %y = scf.if
+// CHECK:             func.call @cosf(%x)
+// CHECK:         %z = scf.if
+// CHECK:             func.call @tanf(%x)
+
+// The angle of a point, from the quotient of the smaller coordinate by the larger one.
+func.func @angle_of_a_point(%y: f32, %x: f32) -> f32 {
+  %a = math.atan2 %y, %x : f32
+  func.return %a : f32
+}
+// CHECK-LABEL: @angle_of_a_point
+// CHECK-NOT:     math.atan2
+// CHECK:         arith.divf
+// CHECK:         func.return %a
+
 // Large angles take more digits of pi, where there are any; beyond 2^30 the C library computes the sine.
 func.func @large_angles(%x: f32) -> f32 {
   %y = math.sin %x : f32

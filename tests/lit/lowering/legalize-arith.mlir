@@ -229,3 +229,159 @@ func.func @bits(%x: i1, %y: i1) -> (i1, i1, i1) {
 // CHECK-NEXT:    %s = arith.xori %x, %y : i1
 // CHECK-NEXT:    %m = arith.andi %x, %y : i1
 // CHECK-NEXT:    %l = arith.cmpi ugt, %x, %y : i1
+
+// -----
+
+// Unsigned, no other divisor than 0 is unsafe.
+func.func @unsigned_quotient(%x: i32, %y: i32) -> i32 {
+  %q = arith.divui %x, %y : i32
+  func.return %q : i32
+}
+// CHECK-LABEL: @unsigned_quotient
+// CHECK:         %[[BY_ZERO:.*]] = arith.cmpi eq, %y, %{{.*}} : i32
+// CHECK-NEXT:    %[[SAFE:.*]] = arith.select %[[BY_ZERO]], %{{.*}}, %y : i32
+// CHECK-NEXT:    %[[QUOTIENT:.*]] = arith.divui %x, %[[SAFE]] : i32
+// CHECK-NEXT:    %q = arith.select %[[BY_ZERO]], %{{.*}}, %[[QUOTIENT]] : i32
+
+// -----
+
+// Signed, the least integer divided by -1 is unsafe as well.
+func.func @signed_remainder(%x: i32, %y: i32) -> i32 {
+  %r = arith.remsi %x, %y : i32
+  func.return %r : i32
+}
+// CHECK-LABEL: @signed_remainder
+// CHECK:         %[[LEAST:.*]] = arith.cmpi eq, %x, %{{.*}} : i32
+// CHECK-NEXT:    %[[BY_MINUS_ONE:.*]] = arith.cmpi eq, %y, %{{.*}} : i32
+// CHECK-NEXT:    %[[WRAPS:.*]] = arith.andi %[[LEAST]], %[[BY_MINUS_ONE]] : i1
+// CHECK-NEXT:    %[[UNSAFE:.*]] = arith.ori %{{.*}}, %[[WRAPS]] : i1
+// CHECK-NEXT:    %[[SAFE:.*]] = arith.select %[[UNSAFE]], %{{.*}}, %y : i32
+// CHECK-NEXT:    %r = arith.remsi %x, %[[SAFE]] : i32
+
+// -----
+
+// The quotient and 1 more where there is a remainder and the signs are the same.
+func.func @ceiling(%x: i32, %y: i32) -> i32 {
+  %q = arith.ceildivsi %x, %y : i32
+  func.return %q : i32
+}
+// CHECK-LABEL: @ceiling
+// CHECK:         %[[SIGNS:.*]] = arith.xori %x, %{{.*}} : i32
+// CHECK-NEXT:    %[[SAME:.*]] = arith.cmpi sge, %[[SIGNS]], %{{.*}} : i32
+// CHECK-NEXT:    arith.andi %{{.*}}, %[[SAME]] : i1
+// CHECK:         %q = arith.addi
+
+// -----
+
+// Unsigned, where there is a remainder.
+func.func @unsigned_ceiling(%x: i32, %y: i32) -> i32 {
+  %q = arith.ceildivui %x, %y : i32
+  func.return %q : i32
+}
+// CHECK-LABEL: @unsigned_ceiling
+// CHECK:         %[[QUOTIENT:.*]] = arith.divui %x
+// CHECK:         %[[RESTS:.*]] = arith.cmpi ne
+// CHECK-NEXT:    %[[MORE:.*]] = arith.select %[[RESTS]]
+// CHECK:         %q = arith.addi %{{.*}}, %[[MORE]]
+
+// -----
+
+// All bits are shifted out, the sign as well.
+func.func @unsigned_shift_right(%x: i8, %n: i8) -> i8 {
+  %y = arith.shrui %x, %n : i8
+  func.return %y : i8
+}
+// CHECK-LABEL: @unsigned_shift_right
+// CHECK:         %[[SHIFTED:.*]] = arith.shrui %x, %{{.*}} : i8
+// CHECK-NEXT:    %y = arith.select %{{.*}}, %[[SHIFTED]], %{{.*}} : i8
+
+// -----
+
+// NaN if one is.
+func.func @minimum(%x: f32, %y: f32) -> f32 {
+  %m = arith.minimumf %x, %y : f32
+  func.return %m : f32
+}
+// CHECK-LABEL: @minimum
+// CHECK-NEXT:    %[[LESS:.*]] = arith.cmpf olt, %x, %y : f32
+// CHECK-NEXT:    %[[LEAST:.*]] = arith.select %[[LESS]], %x, %y : f32
+// CHECK-NEXT:    %[[NAN:.*]] = arith.cmpf uno, %x, %x : f32
+// CHECK-NEXT:    %m = arith.select %[[NAN]], %x, %[[LEAST]] : f32
+
+// -----
+
+// The number if one is NaN.
+func.func @maximum_number(%x: f32, %y: f32) -> f32 {
+  %m = arith.maxnumf %x, %y : f32
+  func.return %m : f32
+}
+// CHECK-LABEL: @maximum_number
+// CHECK:         %[[MOST:.*]] = arith.select %{{.*}}, %x, %y : f32
+// CHECK-NEXT:    %[[NAN:.*]] = arith.cmpf uno, %y, %y : f32
+// CHECK-NEXT:    %m = arith.select %[[NAN]], %x, %[[MOST]] : f32
+
+// -----
+
+// What is beyond the range becomes its end, and what is not above 0, NaN too, becomes 0.
+func.func @to_unsigned_integer(%x: f32) -> i8 {
+  %i = arith.fptoui %x : f32 to i8
+  func.return %i : i8
+}
+// CHECK-LABEL: @to_unsigned_integer
+// CHECK-NEXT:    %[[MOST:.*]] = arith.constant -1 : i8
+// CHECK:         %[[BEYOND:.*]] = arith.cmpf oge, %x, %{{.*}} : f32
+// CHECK-NEXT:    %[[ABOVE:.*]] = arith.cmpf ogt, %x, %[[ZERO:.*]] : f32
+// CHECK-NEXT:    %[[POSITIVE:.*]] = arith.select %[[ABOVE]], %x, %[[ZERO]] : f32
+// CHECK-NEXT:    %[[INSIDE:.*]] = arith.select %[[BEYOND]], %[[ZERO]], %[[POSITIVE]] : f32
+// CHECK-NEXT:    %[[INTEGER:.*]] = arith.fptoui %[[INSIDE]] : f32 to i8
+// CHECK-NEXT:    %i = arith.select %[[BEYOND]], %[[MOST]], %[[INTEGER]] : i8
+
+// -----
+
+// All bits but the sign.
+func.func @magnitude(%x: bf16) -> bf16 {
+  %n = math.absf %x : bf16
+  func.return %n : bf16
+}
+// CHECK-LABEL: @magnitude
+// CHECK-NEXT:    %[[MASK:.*]] = arith.constant 32767 : i16
+// CHECK-NEXT:    %[[BITS:.*]] = arith.bitcast %x : bf16 to i16
+// CHECK-NEXT:    %[[REST:.*]] = arith.andi %[[BITS]], %[[MASK]] : i16
+// CHECK-NEXT:    %n = arith.bitcast %[[REST]] : i16 to bf16
+
+// -----
+
+// Floats of 16 bits are converted to f32 and no other type.
+func.func @bf16_to_f64(%x: bf16) -> f64 {
+  %y = arith.extf %x : bf16 to f64
+  func.return %y : f64
+}
+// CHECK-LABEL: @bf16_to_f64
+// CHECK-NEXT:    %[[X:.*]] = arith.extf %x : bf16 to f32
+// CHECK-NEXT:    %y = arith.extf %[[X]] : f32 to f64
+
+// -----
+
+// Products and quotients of single bits are both, and what is shifted is left where nothing shifts it.
+func.func @products_of_bits(%x: i1, %y: i1) -> (i1, i1, i1) {
+  %p = arith.muli %x, %y : i1
+  %q = arith.divsi %x, %y : i1
+  %s = arith.shli %x, %y : i1
+  func.return %p, %q, %s : i1, i1, i1
+}
+// CHECK-LABEL: @products_of_bits
+// CHECK:         %p = arith.andi %x, %y : i1
+// CHECK-NEXT:    %q = arith.andi %x, %y : i1
+// CHECK-NEXT:    %[[NOT:.*]] = arith.xori %y, %{{.*}} : i1
+// CHECK-NEXT:    %s = arith.andi %x, %[[NOT]] : i1
+
+// -----
+
+// A sum of single bits is one or the other, the carry both.
+func.func @carry_of_bits(%x: i1, %y: i1) -> (i1, i1) {
+  %s, %c = arith.addui_extended %x, %y : i1, i1
+  func.return %s, %c : i1, i1
+}
+// CHECK-LABEL: @carry_of_bits
+// CHECK-NEXT:    %s = arith.xori %x, %y : i1
+// CHECK-NEXT:    %c = arith.andi %x, %y : i1
