@@ -73,3 +73,24 @@ func.func @others(%x: memref<640xf32>, %n: memref<640xi32>, %o: memref<640xf32>)
 // CHECK-LABEL: @others
 // CHECK:         scf.for %{{.*}} = %c0 to %c640 step %c1
 // CHECK-NOT:     scf.for
+
+// -----
+
+// What was in memory is added at the end: the sum begins with nothing.
+func.func @sum_in_memory(%x: memref<100xf32>, %o: memref<f32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c100 = arith.constant 100 : index
+  %c1 = arith.constant 1 : index
+  %before = memref.load %o[] : memref<f32>
+  %r = scf.for %i = %c0 to %c100 step %c1 iter_args(%a = %before) -> (f32) {
+    %e = memref.load %x[%i] : memref<100xf32>
+    %b = arith.addf %a, %e : f32
+    scf.yield %b : f32
+  }
+  memref.store %r, %o[] : memref<f32>
+  func.return
+}
+// CHECK-LABEL: @sum_in_memory
+// CHECK:         %r = scf.for {{.*}} iter_args(%a = %[[NOTHING:.*]]) -> (f32) {
+// CHECK:         %[[SUM:.*]] = arith.addf %before, %r : f32
+// CHECK-NEXT:    memref.store %[[SUM]], %o[]

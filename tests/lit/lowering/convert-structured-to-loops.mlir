@@ -1,5 +1,64 @@
 // RUN: tenon-opt %s --split-input-file -p convert-structured-to-loops | filecheck %s
 
+// Without a schedule, a loop of each kind for each dimension.
+func.func private @elementwise(%x: memref<4x9xf32>, %o: memref<4x9xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x : memref<4x9xf32>) outs(%o : memref<4x9xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %r = arith.negf %a : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @elementwise
+// CHECK:         "scf.parallel"
+// CHECK-NEXT:    ^bb0(%[[I:.*]]: index, %[[J:.*]]: index):
+// CHECK-NEXT:      %[[X:.*]] = memref.load %x[%[[I]], %[[J]]]
+// CHECK-NEXT:      %[[Y:.*]] = arith.negf %[[X]]
+// CHECK-NEXT:      memref.store %[[Y]], %o[%[[I]], %[[J]]]
+
+// -----
+
+// A sum is carried by its loop, and stored once.
+func.func private @reduction(%x: memref<4x9xf32>, %o: memref<4xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]}
+      ins(%x : memref<4x9xf32>) outs(%o : memref<4xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %r = arith.addf %acc, %a : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @reduction
+// CHECK:         ^bb0(%[[I:.*]]: index):
+// CHECK-NEXT:      %[[BEFORE:.*]] = memref.load %o[%[[I]]]
+// CHECK-NEXT:      %[[SUM:.*]] = scf.for %[[J:.*]] = {{.*}} iter_args(%[[SO_FAR:.*]] = %[[BEFORE]]) -> (f32) {
+// CHECK-NEXT:        %[[X:.*]] = memref.load %x[%[[I]], %[[J]]]
+// CHECK-NEXT:        arith.addf %[[SO_FAR]], %[[X]]
+// CHECK:           memref.store %[[SUM]], %o[%[[I]]]
+
+// -----
+
+// A register tile of two rows: what both read is loaded once.
+func.func private @jammed_rows(%x: memref<4x8xf32>, %b: memref<8xf32>, %o: memref<4x8xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %b : memref<4x8xf32>, memref<8xf32>) outs(%o : memref<4x8xf32>) attrs = {schedule = {vector = 1 : i64, width = 8 : i64, jam = 0 : i64, jam_count = 2 : i64}} {
+  ^bb0(%a: f32, %c: f32, %acc: f32):
+    %r = arith.addf %a, %c : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @jammed_rows
+// CHECK:         vector.load %x[%[[I:.*]], %{{.*}}] : memref<4x8xf32>, vector<8xf32>
+// CHECK-NEXT:      %[[B:.*]] = vector.load %b
+// CHECK-NEXT:      arith.addf %{{.*}}, %[[B]]
+// CHECK:           %[[NEXT:.*]] = arith.addi %[[I]]
+// CHECK-NEXT:      vector.load %x[%[[NEXT]]
+// CHECK-NEXT:      arith.addf %{{.*}}, %[[B]]
+
+// -----
+
 // Both statements share the rows; a value per row is no buffer any more, and the fill is the sum's initial value.
 func.func private @shared_rows(%x: memref<4x9xf32>, %o: memref<4x9xf32>) attributes {kernel} {
   %zero = arith.constant 0.0 : f32

@@ -101,3 +101,18 @@ func.func private @long_rows(%x: memref<2x11000xf32>, %o: memref<2x11000xf32>) a
 // CHECK-NEXT:    %[[BYTES:.*]] = arith.constant 44000 : index
 // CHECK-NEXT:    %[[OFFSET:.*]] = arith.muli %[[ROW]], %[[BYTES]] : index
 // CHECK-NEXT:    %scratch = memref.view %[[PARTS]][%[[OFFSET]]][] : memref<88000xi8> to memref<11000xf32>
+
+// Nothing to do is no launch.
+func.func private @nothing(%x: memref<0xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %v = arith.constant 0.0 : f32
+  "scf.parallel"(%c0, %c0, %c1) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+  ^bb0(%i: index):
+    memref.store %v, %x[%i] : memref<0xf32>
+    scf.reduce
+  }) : (index, index, index) -> ()
+  func.return
+}
+// CHECK-LABEL: @nothing
+// CHECK-SAME:    grid = array<i64: 0, 1, 1>

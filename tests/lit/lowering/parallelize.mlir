@@ -2,6 +2,24 @@
 // RUN: tenon-opt %s --split-input-file -p 'parallelize{grain=1000 chunks=16},parallelize{grain=1000 chunks=16}' | filecheck %s
 // RUN: tenon-opt %s --split-input-file -p parallelize{grain=1000000} | filecheck %s --check-prefix LARGE-GRAIN
 
+// The launch of threads would take longer than this loop.
+func.func private @little_work_stays(%x: memref<64xf32>, %v: f32) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  "scf.parallel"(%c0, %c64, %c1) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>}> ({
+  ^bb0(%i: index):
+    memref.store %v, %x[%i] : memref<64xf32>
+    scf.reduce
+  }) : (index, index, index) -> ()
+  func.return
+}
+// CHECK-LABEL: @little_work_stays
+// CHECK-NOT:     threads
+// CHECK:         func.return
+
+// -----
+
 // Chunks of 63 iterations: 16 of them, of which the last is shorter. What a chunk is does not depend on threads.
 func.func private @rows(%x: memref<1000x64xf32>, %o: memref<1000x64xf32>) attributes {kernel} {
   %c0 = arith.constant 0 : index

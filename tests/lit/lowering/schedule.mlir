@@ -1,6 +1,67 @@
 // RUN: tenon-opt %s --split-input-file -p schedule{vector-bits=512} | filecheck %s
 // RUN: tenon-opt %s --split-input-file -p schedule{vector-bits=0} | filecheck %s --check-prefix SCALAR
 
+// As many vectors along contiguous elements as keep the processor busy.
+func.func private @contiguous_elements(%x: memref<4096xf32>, %o: memref<4096xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%x : memref<4096xf32>) outs(%o : memref<4096xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %r = arith.negf %a : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @contiguous_elements
+// CHECK-NEXT:    linalg.generic {{.*}} {schedule = {vector = 0 : i64, width = 16 : i64, unroll = 2 : i64}}
+
+// -----
+
+// The loops over rows and columns are one where nothing tells them apart.
+func.func private @collapsed_loops(%x: memref<3x5xf32>, %o: memref<3x5xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x : memref<3x5xf32>) outs(%o : memref<3x5xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %r = arith.negf %a : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @collapsed_loops
+// CHECK:         [[X:%.*]] = memref.collapse_shape %x {{.*}} into memref<15xf32>
+// CHECK-NEXT:    linalg.generic {{.*}} iterator_types = ["parallel"]} ins([[X]] :
+
+// -----
+
+// The sum of each row goes along the row, in several vectors that are combined at its end.
+func.func private @sums_of_rows(%x: memref<64x1024xf32>, %o: memref<64xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]}
+      ins(%x : memref<64x1024xf32>) outs(%o : memref<64xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %r = arith.addf %acc, %a : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @sums_of_rows
+// CHECK-NEXT:    linalg.generic {{.*}} {schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64}}
+
+// -----
+
+// What is decided in the text stays.
+func.func private @decided(%x: memref<4096xf32>, %o: memref<4096xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%x : memref<4096xf32>) outs(%o : memref<4096xf32>) attrs = {schedule = {vector = 0 : i64, width = 2 : i64}} {
+  ^bb0(%a: f32, %acc: f32):
+    %r = arith.negf %a : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @decided
+// CHECK-NEXT:    linalg.generic {{.*}} {schedule = {vector = 0 : i64, width = 2 : i64}}
+
+// -----
+
 // The contiguous loop of the result is vectorized; rows are computed together, since they share the loads of %b.
 func.func private @matmul(%a: memref<64x32xf32>, %b: memref<32x128xf32>, %o: memref<64x128xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<64x32xf32>, memref<32x128xf32>) outs(%o : memref<64x128xf32>) {

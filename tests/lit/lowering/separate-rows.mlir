@@ -1,5 +1,24 @@
 // RUN: tenon-opt %s --split-input-file -p separate-rows | filecheck %s
 
+// The place within a row is data; no iteration leaves its row.
+func.func private @rows_are_parallel(%i: memref<5xindex>, %o: memref<5x9xf32>, %v: f32) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c5 = arith.constant 5 : index
+  scf.for %r = %c0 to %c5 step %c1 {
+    %p = memref.load %i[%r] : memref<5xindex>
+    memref.store %v, %o[%r, %p] : memref<5x9xf32>
+  }
+  func.return
+}
+// CHECK-LABEL: @rows_are_parallel
+// CHECK:         "scf.parallel"(%c0, %c5, %c1)
+// CHECK-NEXT:    ^bb0(%r: index):
+// CHECK-NEXT:      %p = memref.load %i[%r]
+// CHECK-NEXT:      memref.store %v, %o[%r, %p]
+
+// -----
+
 // Places within a row are data, but no iteration leaves its row: they run in parallel. What they alone use shrinks to a
 // row.
 func.func private @rows(%i: memref<5x20xindex>, %u: memref<5x20xf32>, %o: memref<5x9xf32>) attributes {kernel} {
