@@ -41,7 +41,6 @@ from tenon.dialects.interpreter import interpreter
 from tenon.dialects.interpreter.interpreter import Interpreter
 from tenon.lowering.cuda import emit_cuda
 from tenon.lowering.llvm.emit_llvm import HANDLERS
-from tenon.lowering.math.expand_math import ExpandMathPass
 from tenon.lowering.math.legalize_arith import ENDED, IN_F32, LegalizeArithPass
 
 LANES = 16
@@ -218,6 +217,8 @@ def by_interpreter(element: str, *, after: bool) -> list[Array]:
 
 
 def by_llvm(element: str, lanes: int | None) -> list[Array]:
+    from tenon.lowering.math.expand_math import ExpandMathPass
+
     module, outputs = parse(text_of(element, lanes)), empty_outputs(element)
     ExpandMathPass().apply(Context(), module)
     call(load(module), [*operands(element), *outputs, aligned_arena(0)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -293,8 +294,15 @@ class ProgramWriter:
         body = "\n".join(f"  {line}" for line in self.lines)
         return (
             f"func.func @main(%x: {M}, %y: {M}, %p: tensor<i1>) -> ({types}) {attribute}{{\n{body}\n"
-            f"  func.return {', '.join(outputs)} : {types}\n}}\n{KERNELS}"
+            f"  func.return {', '.join(outputs)} : {types}\n}}\n{kernels_of(body)}"
         )
+
+
+def kernels_of(body: str) -> str:
+    """The kernels that `body` calls."""
+    called = set(re.findall(r"func\.call @(\w+)", body))
+    kernels = re.finditer(r"^func\.func private @(\w+).*?^}", KERNELS, re.MULTILINE | re.DOTALL)
+    return "\n".join(kernel[0] for kernel in kernels if kernel[1] in called)
 
 
 def parse(text: str) -> ModuleOp:
@@ -377,7 +385,7 @@ def test_random_programs(seed: int, size: int, donate: bool, predicate: bool) ->
 
 
 def entry(signature: str, body: str) -> str:
-    return f"func.func @main{signature} {{\n{body}\n}}\n{KERNELS}"
+    return f"func.func @main{signature} {{\n{body}\n}}\n{kernels_of(body)}"
 
 
 def test_chain_needs_no_temporary() -> None:
@@ -715,7 +723,7 @@ def test_constants_are_globals_with_names_of_their_own() -> None:
     body = f"""
   %c = arith.constant dense<2.0> : {M}
   %unused = arith.constant dense<3.0> : {M}
-  %0 = func.call @constant_0(%c) : ({M}) -> {M}
+  %0 = func.call @double(%c) : ({M}) -> {M}
   func.return %0 : {M}"""
     text = entry(f"(%x: {M}) -> {M}", body).replace("@double", "@constant_0")
     module, _ = check_same_numbers(text, matrices()[:1])
