@@ -346,12 +346,12 @@ def check_same_numbers(text: str, inputs: Sequence[Array]) -> tuple[ModuleOp, Me
     plan = bufferize(module)["main"]
     module.verify()
     check_dominance(module)
-    assert "tensor<" not in "".join(line for line in str(module).splitlines() if "memref.global" not in line)
+    printed = str(module)
+    assert "tensor<" not in "".join(line for line in printed.splitlines() if "memref.global" not in line)
     assert not plan.conflicts()
     assert plan.lower_bound <= plan.peak_bytes
     for want, got in zip(expected, run_buffered(module, inputs), strict=True):
         np.testing.assert_array_equal(got, want)
-    printed = str(module)
     assert str(parse(printed)) == printed
     return module, plan
 
