@@ -50,12 +50,11 @@ from tenon.lowering.buffers.copy_kernels import CopyKernels
 from tenon.lowering.buffers.memory_plan import (
     MemoryPlan,
     Storage,
-    element_bytes,
     plan_memory,
 )
-from tenon.lowering.buffers.memref_facts import memref_type, offset_terms
+from tenon.lowering.buffers.memref_facts import SliceOp, element_bytes, memref_type, offset_terms
 from tenon.lowering.buffers.module_constants import ModuleConstants
-from tenon.lowering.buffers.storage_assignment import Copy, SliceOp
+from tenon.lowering.buffers.storage_assignment import Copy
 
 
 def bufferize(module: ModuleOp) -> dict[str, MemoryPlan]:

@@ -27,9 +27,16 @@ from tenon.dialects.types.size_values import SizeValues, size_arguments
 from tenon.dialects.types.types import is_known
 from tenon.lowering.buffers.donations import donations
 from tenon.lowering.buffers.memory_plan import Storage
-from tenon.lowering.buffers.memref_facts import kept_strides, memref_type, offset_terms, row_major_strides
+from tenon.lowering.buffers.memref_facts import (
+    SliceOp,
+    is_one_run,
+    kept_strides,
+    memref_type,
+    offset_terms,
+    row_major_strides,
+)
 from tenon.lowering.buffers.module_constants import ModuleConstants
-from tenon.lowering.buffers.storage_assignment import Copy, SliceOp, StorageAssignment, is_contiguous, updated_operands
+from tenon.lowering.buffers.storage_assignment import Copy, StorageAssignment, updated_operands
 
 INDEX = IndexType()
 UPDATED = "updated"
@@ -329,7 +336,7 @@ class FunctionBufferizer:
         static, dynamic = offset_terms(op, whole.type.get_shape())
         offset = self._sum(None, static, dynamic, 1, before) if dynamic else static
         shape = part_type.get_shape()
-        strides = row_major_strides(shape) if is_contiguous(op) else kept_strides(op, whole.type.get_shape(), shape)
+        strides = row_major_strides(shape) if is_one_run(op) else kept_strides(op, whole.type.get_shape(), shape)
         layout = StridedLayoutAttr(strides, None if dynamic else static)
         type_ = MemRefType(part_type.element_type, shape, layout)
         cast = self._reinterpret_cast(self._memref(base, whole.type), offset, type_, strides)

@@ -10,7 +10,7 @@ from xdsl.ir.affine import AffineMap
 from tenon.dialects.families.linalg_builders import generic_op
 from tenon.dialects.types.size import Size
 from tenon.lowering.buffers.bufferize_function import count_attribute
-from tenon.lowering.buffers.memory_plan import buffer_bytes
+from tenon.lowering.buffers.memref_facts import buffer_bytes
 
 LEAST_BYTES = 1 << 20
 """Bytes from which on a copy is a kernel of its own: fewer are copied sooner than threads are woken."""

@@ -8,7 +8,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType
 from xdsl.utils.exceptions import PassFailedException
 
-from tenon.lowering.buffers.memory_plan import buffer_bytes
+from tenon.lowering.buffers.memref_facts import buffer_bytes
 
 
 def donations(function: func.FuncOp, inputs: Sequence[MemRefType], outputs: Sequence[MemRefType]) -> list[int]:

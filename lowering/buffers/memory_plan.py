@@ -16,31 +16,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tenon.dialects.types.size import Size
-from tenon.dialects.types.types import numpy_dtype
 from tenon.passes.machine import ALIGNMENT
 
 Interval = tuple[int, int]
 """First and last position, both included."""
-
-
-def element_bytes(element_type: Attribute) -> int:
-    """Bytes of one element in memory; an `i1` takes a whole byte."""
-    try:
-        return numpy_dtype(element_type).itemsize
-    except TypeError as error:
-        raise ValueError(f"memory plan: {error}") from None
-
-
-def buffer_bytes(shaped: TensorType[Attribute] | MemRefType[Attribute]) -> int:
-    """Bytes of a row-major buffer of this type."""
-    total = element_bytes(shaped.element_type)
-    for size in shaped.get_shape():
-        total *= size
-    return total
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from tenon.lowering.buffers.memory_plan import (
     Lifetime,
     MemoryPlan,
     PlannedBuffer,
-    buffer_bytes,
     most_live_bytes,
 )
+from tenon.lowering.buffers.memref_facts import buffer_bytes
 
 
 def memory_report(module: ModuleOp, function_name: str = "main") -> MemoryPlan:

@@ -1,20 +1,44 @@
-"""The memrefs that stand for tensors, and where slices lie in them."""
+"""The memrefs that stand for tensors: how many bytes they take, and where elements and slices lie in them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import cast
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, NoneAttr, TensorType
+from xdsl.dialects import tensor
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, NoneAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
 
-from tenon.lowering.buffers.storage_assignment import SliceOp
+SliceOp = tensor.ExtractSliceOp | tensor.InsertSliceOp
+
+
+class UnknownSizeError(ValueError):
+    """A size or stride of a memref that must be known at compile time is not; the message says which."""
 
 
 @lru_cache(4096)
 def memref_type(type_: TensorType[Attribute]) -> MemRefType[Attribute]:
     """Dense, row-major memory for a tensor of this type."""
     return MemRefType(type_.element_type, type_.shape, NoneAttr(), NoneAttr())
+
+
+def element_bytes(element: Attribute) -> int:
+    """Bytes of one element in memory; an `i1` takes a whole byte."""
+    bits = 64 if isinstance(element, IndexType) else getattr(element, "bitwidth", 0)
+    if not bits:
+        raise ValueError(f"element type {element} has no size in memory")
+    return -(-bits // 8)
+
+
+def buffer_bytes(shaped: TensorType[Attribute] | MemRefType[Attribute]) -> int:
+    """Bytes of a row-major buffer of this type; raises `UnknownSizeError`."""
+    total = element_bytes(shaped.element_type)
+    for size in shaped.get_shape():
+        if size < 0:
+            raise UnknownSizeError(f"{shaped} has a size that is not known at compile time")
+        total *= size
+    return total
 
 
 def row_major_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -44,3 +68,30 @@ def kept_strides(op: SliceOp, whole: Sequence[int], part: Sequence[int]) -> list
         if len(strides) < len(part) and size == part[len(strides)]:
             strides.append(stride)
     return strides
+
+
+def strides_of(buffer: MemRefType) -> tuple[int, ...]:
+    """The strides of a memref in elements; raises `UnknownSizeError`."""
+    buffer_bytes(buffer)  # its sizes must be known
+    if isinstance(buffer.layout, NoneAttr):
+        return row_major_strides(buffer.get_shape())
+    strides = buffer.get_strides()
+    if strides is None or None in strides:
+        raise UnknownSizeError(f"{buffer} has strides that are not known at compile time")
+    return tuple(cast(Sequence[int], strides))
+
+
+def is_contiguous(buffer: MemRefType) -> bool:
+    """Whether the elements lie densely in row-major order (dimensions of size one do not matter)."""
+    shape = buffer.get_shape()
+    pairs = zip(shape, strides_of(buffer), row_major_strides(shape), strict=True)
+    return all(size == 1 or stride == dense for size, stride, dense in pairs)
+
+
+def is_one_run(op: SliceOp) -> bool:
+    """Whether the slice that `op` takes or inserts is one run of memory in the row-major tensor around it."""
+    whole = op.source if isinstance(op, tensor.ExtractSliceOp) else op.dest
+    assert isinstance(whole.type, TensorType)
+    sizes, shape = op.static_sizes.get_values(), whole.type.get_shape()
+    leading = next((index for index, size in enumerate(sizes) if size != 1), len(sizes))
+    return tuple(sizes[leading + 1 :]) == tuple(shape[leading + 1 :])

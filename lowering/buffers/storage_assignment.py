@@ -28,13 +28,11 @@ from tenon.lowering.buffers.memory_plan import (
     Definition,
     Scope,
     Storage,
-    buffer_bytes,
     intervals_meet,
     merged_intervals,
     try_merge,
 )
-
-SliceOp = tensor.ExtractSliceOp | tensor.InsertSliceOp
+from tenon.lowering.buffers.memref_facts import SliceOp, buffer_bytes, is_one_run
 
 # A copy in a loop is taken to run this many times, when copies compete for being elided.
 _ASSUMED_TRIPS = 8
@@ -453,7 +451,7 @@ def _may_be_part(op: SliceOp, part: Storage, base: Storage) -> bool:
         and base.is_temporary
         and not part.is_shared
         and part.slice_base is None
-        and is_contiguous(op)
+        and is_one_run(op)
     )
 
 
@@ -469,15 +467,6 @@ def _check_slice(op: SliceOp) -> None:
     sizes, strides = op.static_sizes.get_values(), op.static_strides.get_values()
     if DYNAMIC_INDEX in sizes or any(stride != 1 for stride in strides):
         raise PassFailedException(f"{op.name}: sizes {sizes} must be static and strides {strides} must be 1")
-
-
-def is_contiguous(op: SliceOp) -> bool:
-    """Whether the slice that `op` takes or inserts is one run of memory in the row-major tensor around it."""
-    whole = op.source if isinstance(op, tensor.ExtractSliceOp) else op.dest
-    assert isinstance(whole.type, TensorType)
-    sizes, shape = op.static_sizes.get_values(), whole.type.get_shape()
-    leading = next((index for index, size in enumerate(sizes) if size != 1), len(sizes))
-    return tuple(sizes[leading + 1 :]) == tuple(shape[leading + 1 :])
 
 
 def updated_operands(kernel: func.FuncOp) -> dict[int, int]:

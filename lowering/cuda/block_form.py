@@ -18,7 +18,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.families.monoid import Monoid
-from tenon.lowering.buffers.memory_plan import buffer_bytes
+from tenon.lowering.buffers.memref_facts import buffer_bytes
 from tenon.lowering.loop_ir.nests import (
     INDEX,
     Reduction,

@@ -28,7 +28,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
-from tenon.lowering.buffers.memory_plan import buffer_bytes
+from tenon.lowering.buffers.memref_facts import buffer_bytes
 from tenon.lowering.cuda.block_form import SHARED_MEMORY, WARP_SIZE, BlockForm, X, scratch_of, shared_work
 from tenon.lowering.loop_ir.nests import (
     Domain,

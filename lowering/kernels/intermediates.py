@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from tenon.dialects.types.size import Size, estimate, is_at_most
+from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.kernels.shared_loops import SharedLoop
 from tenon.lowering.kernels.statement import Kernel, LoopKind, Statement, buffer_shape, element_type
 from tenon.lowering.loop_ir.builder import LoopBuilder
@@ -165,8 +166,7 @@ def needed_sizes(kernel: Kernel, alloc: memref.AllocOp, strips: Strips) -> dict[
 
 def needed_bytes(sizes: Mapping[int, int], element: Attribute) -> int:
     """The bytes of a buffer of these sizes."""
-    bits = getattr(element, "bitwidth", 64)
-    return prod(sizes.values()) * ((bits + 7) // 8)
+    return prod(sizes.values()) * element_bytes(element)
 
 
 def _holds_elements(alloc: memref.AllocOp) -> bool:

@@ -22,6 +22,7 @@ from tenon.dialects.families.iteration_space import IterationSpace, Subscript
 from tenon.dialects.families.linalg_builders import generic_op
 from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.types.size import Size
+from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.kernels.selection import Selection, selection_of
 
 DIVISIONS = (
@@ -69,6 +70,11 @@ class Access:
     @property
     def shape(self) -> tuple[int, ...]:
         return buffer_shape(self.buffer)
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element in memory."""
+        return element_bytes(element_type(self.buffer))
 
     def loops(self) -> set[int]:
         """The loops that the index depends on."""

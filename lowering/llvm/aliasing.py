@@ -18,7 +18,7 @@ from xdsl.dialects.memref import AllocaOp, AllocOp, GetGlobalOp, ViewOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tenon.dialects.types.size import Size, is_at_most
-from tenon.lowering.llvm.types import byte_size, llvm_type
+from tenon.lowering.buffers.memref_facts import buffer_bytes, element_bytes
 from tenon.passes.machine import ALIGNMENT
 
 _KEEPS_START = frozenset({"memref.cast", "memref.collapse_shape", "memref.expand_shape", "memref.assume_alignment"})
@@ -69,7 +69,7 @@ def pointer_facts(module: ModuleOp, entries: Sequence[FuncOp]) -> dict[tuple[str
 
 def pointer_attributes(memref_type: MemRefType, facts: PointerFacts | None) -> str:
     """What a pointer parameter of this type is declared to be."""
-    natural = llvm_type(memref_type.element_type).bytes
+    natural = element_bytes(memref_type.element_type)
     alignment = max(natural, facts.alignment) if facts is not None else natural
     noalias = "noalias " if facts is not None and facts.noalias else ""
     size = _reachable_bytes(memref_type)
@@ -79,7 +79,7 @@ def pointer_attributes(memref_type: MemRefType, facts: PointerFacts | None) -> s
 
 def _reachable_bytes(memref_type: MemRefType) -> int:
     """Bytes from the first to the last element of a dense memref; none are claimed for a strided view."""
-    return byte_size(memref_type) if memref_type.layout.name == "none" else 0
+    return buffer_bytes(memref_type) if memref_type.layout.name == "none" else 0
 
 
 def _add_call(facts: dict[tuple[str, int], PointerFacts], call: CallOp, roots: dict[SSAValue, object]) -> None:
@@ -112,11 +112,11 @@ def _roots_of_arguments(entry: FuncOp) -> dict[SSAValue, object]:
 def memory_of(value: SSAValue, roots: dict[SSAValue, object]) -> Memory:
     """The memory that a memref value can reach, as far as it can be traced."""
     assert isinstance(value.type, MemRefType)
-    natural = llvm_type(value.type.element_type).bytes
+    natural = element_bytes(value.type.element_type)
     owner = value.owner
     if isinstance(value, BlockArgument):
         is_arena = value in roots and value.type.element_type.name == "integer_type" and _is_last_argument(value)
-        size = byte_size(value.type) if value in roots else 1
+        size = buffer_bytes(value.type) if value in roots else 1
         return Memory(roots.get(value), 0, size, ALIGNMENT if is_arena else natural)
     assert isinstance(owner, Operation)
     if isinstance(owner, ViewOp):
@@ -127,9 +127,9 @@ def memory_of(value: SSAValue, roots: dict[SSAValue, object]) -> Memory:
         source = memory_of(owner.operands[0], roots)
         return Memory(source.root, source.start, source.end, gcd(source.alignment, natural))
     if isinstance(owner, GetGlobalOp):
-        return Memory(owner.name_.root_reference.data, 0, byte_size(value.type), ALIGNMENT)
+        return Memory(owner.name_.root_reference.data, 0, buffer_bytes(value.type), ALIGNMENT)
     if isinstance(owner, AllocOp | AllocaOp):
-        return Memory(owner, 0, byte_size(value.type), ALIGNMENT)
+        return Memory(owner, 0, buffer_bytes(value.type), ALIGNMENT)
     return Memory(None, 0, 1, natural)
 
 
@@ -144,4 +144,4 @@ def _memory_of_view(view: ViewOp, source: Memory, natural: int) -> Memory:
         return Memory(source.root, source.start, source.end, natural)
     start = source.start + value.value.data
     assert isinstance(view.result.type, MemRefType)
-    return Memory(source.root, start, start + byte_size(view.result.type), gcd(source.alignment, value.value.data))
+    return Memory(source.root, start, start + buffer_bytes(view.result.type), gcd(source.alignment, value.value.data))

@@ -27,6 +27,7 @@ from xdsl.dialects.memref import GlobalOp
 from xdsl.ir import Block
 
 from tenon.dialects.support.frozen_arguments import PREPARE
+from tenon.lowering.buffers.memref_facts import buffer_bytes
 from tenon.lowering.llvm.aliasing import PointerFacts, pointer_attributes, pointer_facts
 from tenon.lowering.llvm.arith import ARITH_HANDLERS
 from tenon.lowering.llvm.contract import CONTRACT_HANDLERS
@@ -35,7 +36,7 @@ from tenon.lowering.llvm.function import FunctionWriter, Handler, ModuleParts, b
 from tenon.lowering.llvm.math import MATH_HANDLERS
 from tenon.lowering.llvm.memory import MEMORY_HANDLERS
 from tenon.lowering.llvm.threads import THREAD_HANDLERS
-from tenon.lowering.llvm.types import byte_size, byte_string, initial_bytes, llvm_type
+from tenon.lowering.llvm.types import byte_string, initial_bytes, llvm_type
 from tenon.lowering.llvm.vector import VECTOR_HANDLERS
 from tenon.lowering.loop_passes.mark_final import FINAL
 from tenon.passes.machine import ALIGNMENT
@@ -137,7 +138,7 @@ def module_text(text: Sequence[str], parts: Sequence[ModuleParts]) -> str:
 
 
 def _global(op: GlobalOp) -> str:
-    value, size = op.initial_value, byte_size(op.type)
+    value, size = op.initial_value, buffer_bytes(op.type)
     kind = "constant" if op.constant is not None else "global"
     data = initial_bytes(value) if isinstance(value, DenseIntOrFPElementsAttr) else b""
     if len(data) < size and data:

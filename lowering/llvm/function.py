@@ -17,8 +17,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import size_arguments
+from tenon.lowering.buffers.memref_facts import UnknownSizeError, strides_of
 from tenon.lowering.llvm.aliasing import PointerFacts
-from tenon.lowering.llvm.types import LlvmType, UnsupportedTypeError, llvm_type, strides_of
+from tenon.lowering.llvm.types import LlvmType, UnsupportedTypeError, llvm_type
 
 Handler: TypeAlias = "Callable[[FunctionWriter, Operation], None]"
 
@@ -173,7 +174,7 @@ class FunctionWriter:
                 raise ValueError(f"emit_llvm: {op.name} in {self.name} has no lowering to LLVM")
             try:
                 handler(self, op)
-            except UnsupportedTypeError as error:
+            except (UnknownSizeError, UnsupportedTypeError) as error:
                 raise ValueError(f"emit_llvm: {op.name} in {self.name}: {error}") from None
         return None
 

@@ -23,8 +23,9 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.prefetch import PrefetchOp
+from tenon.lowering.buffers.memref_facts import buffer_bytes, is_contiguous
 from tenon.lowering.llvm.function import HEAP_THRESHOLD, FunctionWriter, Handler
-from tenon.lowering.llvm.types import LlvmType, byte_size, is_contiguous, llvm_type
+from tenon.lowering.llvm.types import LlvmType, llvm_type
 
 MEMORY_HANDLERS: dict[str, Handler] = {}
 
@@ -158,7 +159,7 @@ def _prefetch(writer: FunctionWriter, op: Operation) -> None:
 def _allocate(writer: FunctionWriter, op: Operation) -> None:
     if op.operands:
         raise ValueError(f"emit_llvm: {op.name} in {writer.name} has sizes that are not known at compile time")
-    size = max(byte_size(memref_type(op.results[0])), 1)
+    size = max(buffer_bytes(memref_type(op.results[0])), 1)
     from_heap = op.name == "memref.alloc" and size > HEAP_THRESHOLD
     writer.values[op.results[0]] = writer.heap_block(size) if from_heap else writer.stack_slot(size)
 
@@ -254,7 +255,7 @@ def _copy(writer: FunctionWriter, op: Operation) -> None:
     if is_contiguous(source_type) and is_contiguous(target_type):
         writer.declare("declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)")
         alignment = llvm_type(source_type.element_type).bytes
-        size = writer.size(byte_size(source_type))
+        size = writer.size(buffer_bytes(source_type))
         if isinstance(source, BlockArgument) and isinstance(target, BlockArgument):
             # An output may have been given the memory of this very input: then all is where it belongs.
             same = writer.emit(f"icmp eq ptr {writer.values[source]}, {writer.values[target]}")

@@ -25,12 +25,9 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     MemRefType,
-    NoneAttr,
     VectorType,
 )
 from xdsl.ir import Attribute
-
-from tenon.lowering.buffers.memref_facts import row_major_strides
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,39 +185,6 @@ def initial_bytes(value: DenseIntOrFPElementsAttr) -> bytes:
     """The elements as they lie in memory."""
     element = llvm_type(value.get_element_type())
     return bytes(map(bool, cast(Sequence[int], value.get_values()))) if element.bits == 1 else value.data.data
-
-
-def strides_of(memref_type: MemRefType) -> tuple[int, ...]:
-    """The strides of a memref in elements; raises `ValueError` where they are not known at compile time."""
-    element_count(memref_type)
-    if isinstance(memref_type.layout, NoneAttr):
-        return row_major_strides(memref_type.get_shape())
-    strides = memref_type.get_strides()
-    if strides is None or None in strides:
-        raise ValueError(f"emit_llvm: {memref_type} has strides that are not known at compile time")
-    return tuple(cast(Sequence[int], strides))
-
-
-def is_contiguous(memref_type: MemRefType) -> bool:
-    """Whether the elements lie densely in row-major order (dimensions of size one do not matter)."""
-    shape = memref_type.get_shape()
-    pairs = zip(shape, strides_of(memref_type), row_major_strides(shape), strict=True)
-    return all(size == 1 or stride == dense for size, stride, dense in pairs)
-
-
-def element_count(memref_type: MemRefType) -> int:
-    """How many elements a memref has."""
-    count = 1
-    for size in memref_type.get_shape():
-        if size < 0:
-            raise ValueError(f"emit_llvm: {memref_type} has a size that is not known at compile time")
-        count *= size
-    return count
-
-
-def byte_size(memref_type: MemRefType) -> int:
-    """Bytes that the elements of a memref take."""
-    return element_count(memref_type) * llvm_type(memref_type.element_type).bytes
 
 
 def _bits_of_double(value: int | float) -> int:

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tenon.dialects.types.size import Size
-from tenon.lowering.buffers.memory_plan import buffer_bytes
+from tenon.lowering.buffers.memref_facts import buffer_bytes
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.loop_ir.nests import Domain
 from tenon.passes.machine import GENERIC

@@ -13,11 +13,13 @@ A loop whose number of iterations is neither constant nor known in front of the 
 
 from __future__ import annotations
 
+from math import prod
+
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IndexType, MemRefType
+from xdsl.dialects.builtin import IndexType, MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tenon.lowering.llvm.types import llvm_type
+from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.loop_ir.launch_numbers import Number, known, product, total, trips
 from tenon.lowering.loop_ir.nests import constant_int
 
@@ -114,5 +116,6 @@ def _simple_cost(op: Operation) -> int:
 
 
 def _bytes(value_type: Attribute) -> int:
-    found = llvm_type(value_type)
-    return found.bytes * (found.lanes or 1)
+    if isinstance(value_type, VectorType):
+        return prod(value_type.get_shape()) * element_bytes(value_type.element_type)
+    return element_bytes(value_type)

@@ -31,7 +31,7 @@ from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.prefetch import PrefetchOp
-from tenon.lowering.buffers.memory_plan import buffer_bytes
+from tenon.lowering.buffers.memref_facts import buffer_bytes
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.statement import root_of, touched_buffers
 from tenon.lowering.loop_ir.nests import constant_int, index_constant

@@ -24,7 +24,7 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.types.size import Size, is_at_most
-from tenon.lowering.buffers.memory_plan import buffer_bytes
+from tenon.lowering.buffers.memref_facts import buffer_bytes
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.intermediates import LARGEST_STACK_BUFFER
 from tenon.lowering.kernels.statement import buffer_shape, element_type

@@ -34,10 +34,9 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.types.size import Size
-from tenon.lowering.buffers.memory_plan import buffer_bytes
+from tenon.lowering.buffers.memref_facts import buffer_bytes, element_bytes, is_contiguous, strides_of
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.statement import root_of
-from tenon.lowering.llvm.types import byte_size, is_contiguous, llvm_type, strides_of
 from tenon.lowering.loop_ir.nests import constant_int, index_constant
 from tenon.passes.machine import GENERIC
 
@@ -168,7 +167,7 @@ def _streamed(loop: Operation, results: set[SSAValue], line: int) -> list[vector
 def _vector_bytes(store: vector.StoreOp) -> int:
     assert isinstance(store.vector.type, VectorType)
     (lanes,) = store.vector.type.get_shape()
-    return lanes * llvm_type(store.vector.type.element_type).in_memory.bytes
+    return lanes * element_bytes(store.vector.type.element_type)
 
 
 def _is_aligned(store: vector.StoreOp, divisors: _Divisors) -> bool:
@@ -176,9 +175,9 @@ def _is_aligned(store: vector.StoreOp, divisors: _Divisors) -> bool:
     kind = store.base.type
     assert isinstance(kind, MemRefType)
     size = _vector_bytes(store)
-    if size & (size - 1) or not is_contiguous(kind) or isinstance(byte_size(kind), Size):
+    if size & (size - 1) or not is_contiguous(kind) or isinstance(buffer_bytes(kind), Size):
         return False
-    element = llvm_type(kind.element_type).in_memory.bytes
+    element = element_bytes(kind.element_type)
     strides = strides_of(kind)
     return size <= divisors.most and all(
         divisors.of(index) * stride * element % size == 0 for index, stride in zip(store.indices, strides, strict=True)

@@ -36,7 +36,7 @@ from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.dot_products import dot_product, groups_obstacle, has_groups
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride, vector_obstacle
 from tenon.lowering.nests.prefetch_tile import next_rows_obstacle
-from tenon.lowering.schedules.rows import MANY_ROWS, batch_bytes, element_bytes, sharing_rows
+from tenon.lowering.schedules.rows import MANY_ROWS, batch_bytes, sharing_rows
 from tenon.lowering.schedules.steps import Schedule
 from tenon.passes.machine import VECTOR_BITS, Machine
 
@@ -178,4 +178,4 @@ def _only_operand(statement: Statement, loop: int, other: int) -> int | None:
 def _panel_bytes(statement: Statement, number: int, loop: int, columns: int) -> int:
     access = statement.inputs[number]
     depth = prod(statement.extents[r] for r in statement.loops(LoopKind.REDUCTION) if r in access.loops())
-    return depth * min(columns, statement.extents[loop]) * element_bytes(access)
+    return depth * min(columns, statement.extents[loop]) * access.element_bytes

@@ -20,7 +20,7 @@ from math import prod
 
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.lane_bits import compute_bits
-from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride, element_type
+from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride
 from tenon.lowering.schedules.steps import Schedule
 from tenon.passes.machine import Machine
 
@@ -103,9 +103,4 @@ def sharing_rows(statement: Statement, access: Access, vector: int) -> int:
 def batch_bytes(statement: Statement, access: Access) -> int:
     """What one batch reads of an input."""
     shared = {loop for loop in access.loops() if all(loop in other.loops() for other in statement.accesses)}
-    return prod(statement.extents[loop] for loop in access.loops() - shared) * element_bytes(access)
-
-
-def element_bytes(access: Access) -> int:
-    """Bytes of an element in memory."""
-    return (getattr(element_type(access.buffer), "bitwidth", 64) + 7) // 8
+    return prod(statement.extents[loop] for loop in access.loops() - shared) * access.element_bytes

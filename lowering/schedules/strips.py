@@ -29,7 +29,6 @@ from tenon.lowering.kernels.masked_columns import columns_of, masks
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction
 from tenon.lowering.kernels.statement import Kernel, Statement
 from tenon.lowering.schedules.contraction import with_next_rows
-from tenon.lowering.schedules.rows import element_bytes
 from tenon.lowering.schedules.steps import Schedule
 from tenon.passes.machine import Machine
 
@@ -96,7 +95,7 @@ def _streamed_bytes(kernel: Kernel, shared: Sequence[SharedLoop]) -> int:
     """What statements other than contractions read, element by element, that is not made in the kernel."""
     made = {alloc.memref for alloc in kernel.intermediates}
     read = {
-        access.buffer: prod(map(estimate, access.shape)) * element_bytes(access)
+        access.buffer: prod(map(estimate, access.shape)) * access.element_bytes
         for number, statement in enumerate(kernel.statements)
         if not is_contraction(statement)
         for access in statement.inputs

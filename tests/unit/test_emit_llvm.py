@@ -469,7 +469,7 @@ ERRORS = [
     (
         "func.func @main(%x: memref<?xf32>) { %c = arith.constant 0 : index\n"
         "%y = memref.load %x[%c] : memref<?xf32>\nfunc.return }",
-        "memref<?xf32> has a size that is not known at compile time",
+        "memref.load in main: memref<?xf32> has a size that is not known at compile time",
     ),
 ]
 

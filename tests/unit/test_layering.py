@@ -264,8 +264,6 @@ BACKWARD_IMPORTS = {
         "tenon.lowering.nests.prefetch_tile",
     ): "what is an obstacle lies with what obeys",
     ("tenon.lowering.schedules.schedule", "tenon.lowering.nests.partial_sums"): "what decides lies with what obeys",
-    ("tenon.lowering.loop_passes.parallel_work", "tenon.lowering.llvm.types"): "counts the bytes of LLVM's types",
-    ("tenon.lowering.loop_passes.stream_stores", "tenon.lowering.llvm.types"): "counts the bytes of LLVM's types",
 }
 LONG_FILES = {
     "dialects/ops/elementwise/arithmetic.py": "to be split",
