@@ -1,21 +1,17 @@
-"""How much of an intermediate buffer one iteration of the shared loops needs, and where it lives."""
+"""How much of an intermediate buffer one iteration of the shared loops needs, and which can share memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import linalg, memref
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i32
-from xdsl.ir import Attribute, SSAValue
 
-from tenon.dialects.types.size import Size, estimate, is_at_most
+from tenon.dialects.types.size import estimate, is_at_most
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.kernels.shared_loops import SharedLoop
 from tenon.lowering.kernels.statement import Kernel, LoopKind, Statement, buffer_shape, element_type
-from tenon.lowering.loop_ir.builder import LoopBuilder
-from tenon.lowering.nests.body import Buffer
 
 LARGEST_STACK_BUFFER = 64 * 1024
 """Bytes of an intermediate that may live on the stack of a thread for one iteration of the shared loops."""
@@ -26,70 +22,35 @@ Strips = Mapping[SharedLoop, int]
 """For each shared loop how many of its iterations one iteration of the outer loop does; 1 drops the dimension."""
 
 
-def place_intermediates(
-    kernel: Kernel, strips: Strips, builder: LoopBuilder, chosen: Sequence[memref.AllocOp] | None = None
-) -> dict[SSAValue, Buffer]:
-    """Make room for the intermediates, or for the `chosen` ones, at the current place: on the stack, and in a
-    `memref.alloc` for what is too large for it; `release_intermediates` gives that back. Raises `ValueError` if it
-    depends on a size that is known at launch whether one fits."""
-    buffers: dict[SSAValue, Buffer] = {}
-    allocs = [alloc for alloc in kernel.intermediates if chosen is None or alloc in chosen]
-    largest = LARGEST_STACK_BUFFER if all(size == 1 for size in strips.values()) else LARGEST_STRIP_BUFFER
-    for need in _needs(kernel, strips, filter(_holds_elements, allocs)):
-        alloc = need.alloc
-        if not need.sizes and _is_scalar(kernel, alloc, strips):
-            buffers[alloc.memref] = Buffer(None, ())
-            continue
-        if need.taken is not None and (known := buffers[need.taken.memref]).memref is not None:
-            buffers[alloc.memref] = Buffer(known.memref, known.dims, shrunken=True)
-            continue
-        on_stack = is_at_most(need.bytes, largest)
-        if not on_stack and isinstance(need.bytes, Size):
-            raise ValueError(
-                f"the intermediate {alloc.memref.type} needs {need.bytes} bytes in one iteration of the loops that all "
-                f"statements share, and only {largest} are allowed; it belongs in a buffer of the caller"
-            )
-        op = (memref.AllocaOp if on_stack else memref.AllocOp).create(
-            result_types=(MemRefType(element_type(alloc.memref), list(need.sizes.values())),),
-            properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])},
-        )
-        buffers[alloc.memref] = Buffer(builder.value(op), tuple(need.sizes), shrunken=True)
-    return buffers
-
-
-def release_intermediates(buffers: Mapping[SSAValue, Buffer], builder: LoopBuilder) -> None:
-    """Give back what `place_intermediates` took from the heap."""
-    for memory in dict.fromkeys(buffer.memref for buffer in buffers.values()):
-        if memory is not None and isinstance(memory.owner, memref.AllocOp):
-            builder.add(memref.DeallocOp.create(operands=(memory,)))
-
-
 def intermediate_bytes(kernel: Kernel, strips: Strips) -> int:
     """The bytes that `place_intermediates` makes room for."""
-    needs = _needs(kernel, strips, filter(_holds_elements, kernel.intermediates))
-    return sum(estimate(need.bytes) for need in needs if need.taken is None)
+    return sum(estimate(need.bytes) for need in needs(kernel, strips) if need.taken is None)
 
 
 @dataclass(frozen=True)
-class _Need:
-    """What one intermediate needs of its dimensions, and the earlier one whose memory it can take."""
+class Need:
+    """What one intermediate needs of its dimensions, and the earlier one whose memory it can take; `is_scalar` if no
+    memory has to hold it."""
 
     alloc: memref.AllocOp
     sizes: dict[int, int]
     taken: memref.AllocOp | None
+    is_scalar: bool
 
     @property
     def bytes(self) -> int:
-        return needed_bytes(self.sizes, element_type(self.alloc.memref))
+        return prod(self.sizes.values()) * element_bytes(element_type(self.alloc.memref))
 
 
-def _needs(kernel: Kernel, strips: Strips, allocs: Iterable[memref.AllocOp]) -> list[_Need]:
-    """In the order of their first uses: an intermediate takes the memory of an equal one that nothing uses any more."""
-    ranges = {alloc: _statements_using(kernel, alloc) for alloc in allocs}
+def needs(kernel: Kernel, strips: Strips, chosen: Collection[memref.AllocOp] | None = None) -> list[Need]:
+    """What the intermediates, or the `chosen` ones, need, in the order of their first uses: each takes the memory of an
+    equal one that nothing uses any more."""
+    allocs = kernel.intermediates if chosen is None else [a for a in kernel.intermediates if a in chosen]
+    ranges = {alloc: _statements_using(kernel, alloc) for alloc in allocs if _holds_elements(alloc)}
     free: list[tuple[memref.AllocOp, object, memref.AllocOp]] = []  # last in the memory, its layout, whose memory it is
-    needs: list[_Need] = []
+    found: list[Need] = []
     for alloc, uses in sorted(ranges.items(), key=lambda item: item[1][:1] or [0]):
-        sizes = needed_sizes(kernel, alloc, strips)
+        sizes = _needed_sizes(kernel, alloc, strips)
         layout = _layout(kernel, alloc, sizes)
         taken = None
         for number, (last, other, owner) in enumerate(free):
@@ -97,9 +58,9 @@ def _needs(kernel: Kernel, strips: Strips, allocs: Iterable[memref.AllocOp]) -> 
                 taken = owner
                 del free[number]
                 break
-        needs.append(_Need(alloc, sizes, taken))
+        found.append(Need(alloc, sizes, taken, not sizes and _is_scalar(kernel, alloc, strips)))
         free.append((alloc, layout, taken or alloc))
-    return needs
+    return found
 
 
 def _statements_using(kernel: Kernel, alloc: memref.AllocOp) -> list[int]:
@@ -131,14 +92,10 @@ def _follows(
 
 def intermediates_fit(kernel: Kernel, strips: Strips) -> bool:
     """Whether `place_intermediates` would find room for all."""
-    return all(
-        is_at_most(needed_bytes(needed_sizes(kernel, alloc, strips), element_type(alloc.memref)), LARGEST_STACK_BUFFER)
-        for alloc in kernel.intermediates
-        if _holds_elements(alloc)
-    )
+    return all(is_at_most(need.bytes, LARGEST_STACK_BUFFER) for need in needs(kernel, strips))
 
 
-def needed_sizes(kernel: Kernel, alloc: memref.AllocOp, strips: Strips) -> dict[int, int]:
+def _needed_sizes(kernel: Kernel, alloc: memref.AllocOp, strips: Strips) -> dict[int, int]:
     """The dimensions of an intermediate that one iteration of the shared loops needs, with their sizes."""
     buffer = alloc.memref
     shape = buffer_shape(buffer)
@@ -162,11 +119,6 @@ def needed_sizes(kernel: Kernel, alloc: memref.AllocOp, strips: Strips) -> dict[
         elif loop is not None and loop in by_loop:
             sizes[dim] = by_loop[loop]
     return sizes
-
-
-def needed_bytes(sizes: Mapping[int, int], element: Attribute) -> int:
-    """The bytes of a buffer of these sizes."""
-    return prod(sizes.values()) * element_bytes(element)
 
 
 def _holds_elements(alloc: memref.AllocOp) -> bool:

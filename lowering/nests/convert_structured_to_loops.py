@@ -25,7 +25,6 @@ from xdsl.ir import Operation, SSAValue
 
 from tenon.dialects.types.size import Size
 from tenon.lowering.function_pass import Change, FunctionPass
-from tenon.lowering.kernels.intermediates import place_intermediates, release_intermediates
 from tenon.lowering.kernels.masked_range import read_visible, visible_limits
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_accumulated, shared_loops
 from tenon.lowering.kernels.statement import Kernel, LoopKind, Statement, filling, read_kernel
@@ -34,8 +33,10 @@ from tenon.lowering.nests.blocks import emit_blocks
 from tenon.lowering.nests.body import Buffer
 from tenon.lowering.nests.distinct_updates import in_parallel
 from tenon.lowering.nests.partial_sums import PartialSums, read_block
+from tenon.lowering.nests.place_intermediates import place_intermediates, release_intermediates
 from tenon.lowering.schedules.steps import Schedule, read_schedule
 from tenon.lowering.schedules.strips import read_strips, tile_along
+from tenon.lowering.schedules.sum_blocks import read_block
 from tenon.passes.machine import GENERIC, Machine
 
 

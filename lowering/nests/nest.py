@@ -30,8 +30,9 @@ from xdsl.ir import SSAValue
 
 from tenon.dialects.families.monoid import Monoid, combining_monoid
 from tenon.dialects.types.size import Size
+from tenon.lowering.kernels.obstacles import lies_across
 from tenon.lowering.kernels.selection import Selection
-from tenon.lowering.kernels.statement import LoopKind, Statement, element_type, lies_across
+from tenon.lowering.kernels.statement import LoopKind, Statement, element_type
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps, vector_op
 from tenon.lowering.nests.argument_reduction import SelectedLanes
 from tenon.lowering.nests.body import ONE_LANE, BodyEmitter, Buffer, Lanes, Panel, Point, Reads

@@ -11,26 +11,6 @@ from tenon.lowering.kernels.statement import LoopKind, Statement
 from tenon.lowering.nests.body import BodyEmitter, Lanes, Point
 
 
-def next_rows_obstacle(statement: Statement, number: int, jam: int | None, vector: int | None) -> str | None:
-    """Why input `number` cannot be fetched tile by tile along the loop `jam`; None if it can."""
-    if not 0 <= number < len(statement.inputs):
-        return f"the op has {len(statement.inputs)} inputs"
-    access = statement.inputs[number]
-    loops = access.plain_loops()
-    if jam is None or jam not in loops or vector in access.loops():
-        return "no other loop may go along its rows than the jammed one"
-    first = loops.index(jam) + 1
-    inner = [
-        (loop, size)
-        for loop, size in zip(loops[first:], access.shape[first:], strict=True)
-        if size != 1 or loop is not None
-    ]
-    reductions = [(loop, statement.extents[loop]) for loop in statement.loops(LoopKind.REDUCTION)]
-    if not reductions or inner != reductions:
-        return "its rows are not what the reduction goes along"
-    return None
-
-
 def fetch_next_rows(body: BodyEmitter, statement: Statement, number: int, jam: int, rows: int, point: Point) -> None:
     """The share that the step of the reduction at `point` fetches of the `rows` of the next tile along `jam`."""
     later = point.moved(jam, rows)

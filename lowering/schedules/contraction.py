@@ -34,8 +34,8 @@ from math import prod
 from tenon.dialects.families.monoid import combining_op
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.dot_products import dot_product, groups_obstacle, has_groups
-from tenon.lowering.kernels.statement import LoopKind, Statement, Stride, vector_obstacle
-from tenon.lowering.nests.prefetch_tile import next_rows_obstacle
+from tenon.lowering.kernels.obstacles import next_rows_obstacle, vector_obstacle
+from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
 from tenon.lowering.schedules.rows import MANY_ROWS, batch_bytes, sharing_rows
 from tenon.lowering.schedules.steps import Schedule
 from tenon.passes.machine import VECTOR_BITS, Machine

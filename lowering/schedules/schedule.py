@@ -36,6 +36,7 @@ from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.dot_products import ELEMENTS
 from tenon.lowering.kernels.intermediates import intermediates_fit
 from tenon.lowering.kernels.lane_bits import compute_bits
+from tenon.lowering.kernels.obstacles import vector_obstacle
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction, shared_loops
 from tenon.lowering.kernels.statement import (
     Kernel,
@@ -43,13 +44,12 @@ from tenon.lowering.kernels.statement import (
     Statement,
     Stride,
     read_kernel,
-    vector_obstacle,
 )
-from tenon.lowering.nests.partial_sums import decide_block, write_block
 from tenon.lowering.schedules.contraction import column_operands, with_cut_panel, with_dots, with_next_rows, with_panels
 from tenon.lowering.schedules.rows import batch_bytes, in_row_blocks
 from tenon.lowering.schedules.steps import MOST_TAPS, Schedule
 from tenon.lowering.schedules.strips import decide_strips, write_strips
+from tenon.lowering.schedules.sum_blocks import decide_block, write_block
 from tenon.lowering.schedules.tuning_record import Decision, TuningRecord, kernel_key
 from tenon.passes.machine import Machine
 

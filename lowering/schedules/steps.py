@@ -41,16 +41,14 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, i1, i64
 
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.dot_products import groups_obstacle
+from tenon.lowering.kernels.obstacles import lies_across, next_rows_obstacle, vector_obstacle
 from tenon.lowering.kernels.statement import (
     LoopKind,
     Statement,
     Stride,
     element_type,
-    lies_across,
     root_of,
-    vector_obstacle,
 )
-from tenon.lowering.nests.prefetch_tile import next_rows_obstacle
 
 LARGEST_WIDTH = 128
 LARGEST_TILE = 64

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from loop_kernels import interpret, parse, to_loops
 from xdsl.dialects import vector
 
-from tenon.lowering.kernels.statement import kernels_of, read_kernel, vector_obstacle
+from tenon.lowering.kernels.obstacles import vector_obstacle
+from tenon.lowering.kernels.statement import kernels_of, read_kernel
 
 FLOATS = """%0 = arith.cmpf {less}, %e, %best : f32
     %1 = arith.cmpf une, %e, %e : f32

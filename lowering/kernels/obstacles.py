@@ -1,0 +1,100 @@
+"""Why what a schedule asks for cannot be done with a statement: what decides asks the same as what obeys."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from xdsl.dialects import linalg, memref
+from xdsl.dialects.builtin import i1
+from xdsl.ir import SSAValue
+
+from tenon.dialects.families.monoid import combining_monoid
+from tenon.dialects.types.size import Size
+from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride, element_type, is_index_of, root_of
+
+
+def lies_across(access: Access, vector: int, across: int | None) -> bool:
+    """Whether an access has unit stride along `across` and none along `vector`: a tile of it can be transposed."""
+    return across is not None and access.stride(vector) is Stride.OTHER and access.stride(across) is Stride.UNIT
+
+
+def vector_obstacle(
+    statement: Statement, loop: int, across: int | None = None, packed: Collection[int] = ()
+) -> str | None:
+    """Why the iterations of `loop` cannot be the lanes of vectors; None if they can.
+
+    Inputs that have unit stride along `across` instead, a parallel loop, are no obstacle, nor are those at the
+    positions `packed`, which are copied to where they are contiguous.
+    """
+    kind = statement.kinds[loop]
+    for number, access in enumerate(statement.accesses):
+        if number in packed:
+            continue
+        stride = access.stride(loop)
+        if access in statement.inputs and lies_across(access, loop, across):
+            if isinstance(statement.extents[loop], Size) or LoopKind.REDUCTION in statement.kinds:
+                return f"tiles of {access.buffer.type} are not transposed where sizes are open or loops reduce"
+            stride = Stride.UNIT
+        if stride is Stride.OTHER:
+            return f"an access to {access.buffer.type} has no unit stride along it"
+        if stride is Stride.STEPPED and isinstance(statement.extents[loop], Size):
+            return f"an access to {access.buffer.type} steps over elements, as often as only the launch tells"
+        if stride is Stride.STEPPED and element_type(access.buffer) == i1:
+            return "an i1 element is a byte in memory and a bit in a vector"
+    if kind is LoopKind.REDUCTION:
+        for accumulator in () if statement.selection(loop) else statement.accumulators:
+            if combining_monoid(statement.body, accumulator) is None:
+                return "an output is not combined by one associative op"
+    elif any(output.stride(loop) is not Stride.UNIT for output in statement.outputs):
+        return "an output does not advance along it"
+    written = {root_of(output.buffer): output.subscripts for output in statement.outputs}
+    if any(written.get(root_of(a.buffer), a.subscripts) != a.subscripts for a in statement.inputs):
+        return "the op reads a buffer that it writes at another index"
+    return _body_obstacle(statement, loop)
+
+
+def _body_obstacle(statement: Statement, loop: int) -> str | None:
+    varying: set[SSAValue] = {
+        argument
+        for argument, access in zip(statement.body.args, statement.accesses, strict=True)
+        if access.stride(loop) is not Stride.INVARIANT
+    }
+    if statement.kinds[loop] is LoopKind.REDUCTION:
+        varying.update(statement.accumulators)
+    for op in statement.body.ops:
+        depends = any(operand in varying for operand in op.operands)
+        match op:
+            case linalg.ops.YieldOp():
+                continue
+            case linalg.ops.IndexOp():
+                depends = op.dim.value.data == loop
+            case memref.LoadOp():
+                last = op.indices[-1] if op.indices else None
+                if any(i in varying for i in op.indices[:-1]) or (last in varying and not is_index_of(last, loop)):
+                    return "the body reads at an index that varies along it"
+            case _:
+                if op.regions or op.name.partition(".")[0] not in ("arith", "math"):
+                    return f"the body contains {op.name}"
+        if depends:
+            varying.update(op.results)
+    return None
+
+
+def next_rows_obstacle(statement: Statement, number: int, jam: int | None, vector: int | None) -> str | None:
+    """Why input `number` cannot be fetched tile by tile along the loop `jam`; None if it can."""
+    if not 0 <= number < len(statement.inputs):
+        return f"the op has {len(statement.inputs)} inputs"
+    access = statement.inputs[number]
+    loops = access.plain_loops()
+    if jam is None or jam not in loops or vector in access.loops():
+        return "no other loop may go along its rows than the jammed one"
+    first = loops.index(jam) + 1
+    inner = [
+        (loop, size)
+        for loop, size in zip(loops[first:], access.shape[first:], strict=True)
+        if size != 1 or loop is not None
+    ]
+    reductions = [(loop, statement.extents[loop]) for loop in statement.loops(LoopKind.REDUCTION)]
+    if not reductions or inner != reductions:
+        return "its rows are not what the reduction goes along"
+    return None

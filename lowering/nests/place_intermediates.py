@@ -1,0 +1,52 @@
+"""Memory for the intermediates of a kernel: in a scalar, on the stack or from the heap, as `intermediates` tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i32
+from xdsl.ir import SSAValue
+
+from tenon.dialects.types.size import Size, is_at_most
+from tenon.lowering.kernels.intermediates import LARGEST_STACK_BUFFER, LARGEST_STRIP_BUFFER, Strips, needs
+from tenon.lowering.kernels.statement import Kernel, element_type
+from tenon.lowering.loop_ir.builder import LoopBuilder
+from tenon.lowering.nests.body import Buffer
+
+
+def place_intermediates(
+    kernel: Kernel, strips: Strips, builder: LoopBuilder, chosen: Sequence[memref.AllocOp] | None = None
+) -> dict[SSAValue, Buffer]:
+    """Make room for the intermediates, or for the `chosen` ones, at the current place: on the stack, and in a
+    `memref.alloc` for what is too large for it; `release_intermediates` gives that back. Raises `ValueError` if it
+    depends on a size that is known at launch whether one fits."""
+    buffers: dict[SSAValue, Buffer] = {}
+    largest = LARGEST_STACK_BUFFER if all(size == 1 for size in strips.values()) else LARGEST_STRIP_BUFFER
+    for need in needs(kernel, strips, chosen):
+        alloc = need.alloc
+        if need.is_scalar:
+            buffers[alloc.memref] = Buffer(None, ())
+            continue
+        if need.taken is not None and (known := buffers[need.taken.memref]).memref is not None:
+            buffers[alloc.memref] = Buffer(known.memref, known.dims, shrunken=True)
+            continue
+        on_stack = is_at_most(need.bytes, largest)
+        if not on_stack and isinstance(need.bytes, Size):
+            raise ValueError(
+                f"the intermediate {alloc.memref.type} needs {need.bytes} bytes in one iteration of the loops that all "
+                f"statements share, and only {largest} are allowed; it belongs in a buffer of the caller"
+            )
+        op = (memref.AllocaOp if on_stack else memref.AllocOp).create(
+            result_types=(MemRefType(element_type(alloc.memref), list(need.sizes.values())),),
+            properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])},
+        )
+        buffers[alloc.memref] = Buffer(builder.value(op), tuple(need.sizes), shrunken=True)
+    return buffers
+
+
+def release_intermediates(buffers: Mapping[SSAValue, Buffer], builder: LoopBuilder) -> None:
+    """Give back what `place_intermediates` took from the heap."""
+    for memory in dict.fromkeys(buffer.memref for buffer in buffers.values()):
+        if memory is not None and isinstance(memory.owner, memref.AllocOp):
+            builder.add(memref.DeallocOp.create(operands=(memory,)))
