@@ -18,10 +18,23 @@ from tenon.lowering.kernels.selection import Selection, slice_of
 from tenon.lowering.kernels.statement import Statement
 from tenon.lowering.loop_ir.builder import INDEX, LoopBuilder, Position, Steps, vector_op, vector_type
 from tenon.lowering.nests.body import ONE_LANE, BodyEmitter, Lanes, Point, Reads
+from tenon.lowering.nests.statement_loops import Range, StatementLoops
 from tenon.lowering.nests.transposed_tiles import shuffle
 from tenon.lowering.schedules.steps import Schedule
 
 _LESS, _NOT_LESS = 2, 5  # slt, sge
+
+
+def emit_selected_lanes(loops: StatementLoops, selection: Selection) -> None:
+    """Append the loops of a statement that is a selection."""
+    lanes = SelectedLanes(loops.builder, loops.statement, loops.schedule, selection, loops.body)
+
+    def leaf(point: Point) -> None:
+        initial = [loops.initial(output, point, ONE_LANE) for output in range(len(loops.statement.outputs))]
+        loops.store(lanes.emit(point, initial), point, ONE_LANE)
+
+    ranges = [Range(loop, Steps(0, loops.spans[loop].extent), parallel=True) for loop in loops.parallel]
+    loops.nest(ranges, loops.origin, leaf)
 
 
 class SelectedLanes:

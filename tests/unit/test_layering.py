@@ -259,7 +259,6 @@ LONG_FILES = {
     "dialects/ops/reduce/reduction.py": "to be split",
     "lowering/buffers/storage_assignment.py": "to be split",
     "lowering/cuda/emit_cuda.py": "its arithmetic moves to a pass",
-    "lowering/nests/nest.py": "a statement becomes an iteration space",
     "passes/fuse/fuse_structured.py": "fusion comes to stand on index maps",
     "passes/fuse/grouping.py": "fusion comes to stand on index maps",
     "passes/simplify/equations_arithmetic.py": "to be split",

@@ -1,0 +1,129 @@
+"""Nests whose lanes write different elements: the vector loop is parallel or sequential, or there is none.
+
+The accumulators of a tile, `jam_count` x `unroll` vectors per output, are carried by the reduction loops and stored
+behind them.
+
+A loop of which several iterations reach one element of an output (the gradient of a window) stays sequential,
+outside of the reduction loops: load, combine, store. It may still be the vector loop if the outputs have unit
+stride along it: with all other loops fixed, the lanes then reach different elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from xdsl.ir import SSAValue
+
+from tenon.lowering.nests.body import Lanes, Point, Reads
+from tenon.lowering.nests.prefetch_tile import fetch_next_rows
+from tenon.lowering.nests.statement_loops import Range, StatementLoops, Tiles
+
+
+class SeparateLanes(StatementLoops):
+    """A statement whose lanes write different elements."""
+
+    def emit(self) -> None:
+        """Append all loops."""
+        self._nests(self.separate_tile)
+
+    def emit_initial(self) -> None:
+        """Append loops that store what the outputs hold before the reduction, in tiles as it has them."""
+        self._nests(self.initial_tile)
+
+    def _nests(self, tile: Callable[[Point, Tiles, Tiles], None]) -> None:
+        others = self.one_by_one(self.parallel, parallel=True)
+        windows = self.one_by_one(self.sequential, parallel=False)
+        pairs = [(along, across) for along in self.merged_vector_tiles() for across in self.jam_tiles()]
+
+        def tile_nest(outer: Sequence[Range], point: Point, along: Tiles, across: Tiles) -> None:
+            ranges = [*outer, *windows, *self.tiled(self.vector, along), *self.tiled(self.jam, across)]
+            self.nest(ranges, point, lambda at: tile(at, along, across))
+
+        if self.reductions or len(pairs) == 1:
+            # With work inside, each kind of tile is worth passes of its own over all parallel loops.
+            self.run_apart([partial(tile_nest, others, self.origin, along, across) for along, across in pairs])
+        else:
+
+            def all_tiles(point: Point) -> None:
+                for along, across in pairs:
+                    tile_nest((), point, along, across)
+
+            self.nest(others, self.origin, all_tiles)
+
+    def tile_points(self, point: Point, along: Tiles, across: Tiles) -> list[tuple[Point, Lanes]]:
+        """The vectors of a tile at `point`, row by row: where their first lane is, and their lanes."""
+        return [
+            (point.moved(self.jam, row).moved(self.vector, column * along.lanes.count), along.lanes_of(column))
+            for row in range(across.size)
+            for column in range(along.size)
+        ]
+
+    def separate_tile(self, point: Point, along: Tiles, across: Tiles) -> None:
+        points = self.tile_points(point, along, across)
+        outputs = len(self.statement.outputs)
+        if not self.reductions:
+            reads: Reads = {}
+            self.load_transposed(point, along, across, reads)
+            for at, lanes in points:
+                initial = [
+                    self.initial(output, at, lanes) if self.statement.reads_output(output) else None
+                    for output in range(outputs)
+                ]
+                self.store(self.body.evaluate(at, initial, lanes, reads), at, lanes)
+            return
+        carried = [self.initial(output, at, lanes) for at, lanes in points for output in range(outputs)]
+        if self.dots is not None:
+            span = self.spans[self.dots.loop]
+            totals = self.dots.totals(span, point, lambda at: self.tile_points(at, along, across), carried, self.reduce)
+            for total, (at, lanes) in zip(totals, points, strict=True):
+                self.store([total], at, lanes)
+            return
+
+        def step(inner: Point, values: list[SSAValue]) -> list[SSAValue]:
+            known: Reads = {}
+            for tap in range(1 if taps is None else self.spans[taps].extent):
+                results: list[SSAValue] = []
+                for number, (at, lanes) in enumerate(self.tile_points(inner.moved(taps, tap), along, across)):
+                    accumulators = values[number * outputs : (number + 1) * outputs]
+                    new = self.body.evaluate(at, accumulators, lanes, known)
+                    results += [self.builder.broadcast(value, lanes.count) for value in new]
+                values = results
+            self.fetch_ahead(inner, along, across)
+            if self.schedule.fetch_jam is not None and self.jam is not None and along.lanes.count > 1:
+                fetch_next_rows(self.body, self.statement, self.schedule.fetch_jam, self.jam, across.size, inner)
+            return values
+
+        taps = self.schedule.taps
+        totals = self.reduce([loop for loop in self.reductions if loop != taps], point, carried, step)
+        for number, (at, lanes) in enumerate(points):
+            self.store(totals[number * outputs : (number + 1) * outputs], at, lanes)
+
+    def fetch_ahead(self, point: Point, along: Tiles, across: Tiles) -> None:
+        """Fetch what the tile's vectors and rows at `point` will be `ahead` iterations later."""
+        if self.schedule.ahead is None or along.lanes.count == 1:
+            return
+        later = point.moved(self.reductions[0], self.schedule.ahead)
+        for access in self.statement.inputs:
+            if self.reductions[0] not in access.loops():
+                continue
+            if self.jam not in access.loops():
+                places = [later.moved(self.vector, column * along.lanes.count) for column in range(along.size)]
+                self.body.prefetch(access, places, along.lanes)
+            elif self.vector not in access.loops():
+                self.body.prefetch(access, [later], Lanes(self.jam, across.size))
+
+    def load_transposed(self, point: Point, along: Tiles, across: Tiles, reads: Reads) -> None:
+        """Transpose the tiles of inputs that have their unit stride along the jammed loop."""
+        lanes = along.lanes
+        if lanes.count == 1:
+            return
+        rows = Lanes(self.jam, lanes.count, across.size if across.size < lanes.count else None)
+        for access in self.transposed:
+            for column in range(along.size):
+                self.body.load_transposed(access, point.moved(self.vector, column * lanes.count), lanes, rows, reads)
+
+    def initial_tile(self, point: Point, along: Tiles, across: Tiles) -> None:
+        """What a tile starts from, to its place."""
+        for at, lanes in self.tile_points(point, along, across):
+            self.store([self.initial(output, at, lanes) for output in range(len(self.statement.outputs))], at, lanes)
