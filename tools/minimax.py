@@ -86,13 +86,23 @@ _SMALL = 1e-8
 
 
 def _fits() -> list[Fit]:
+    fits = _exponentials_and_sine()
+    for suffix, is_f32, counts in (("F64", False, (6, 6, 5, 5, 20, 12, 8)), ("F32", True, (3, 3, 3, 3, 9, 5, 4))):
+        fits += _direct(suffix, is_f32, *counts[:4]) + _inverse(suffix, is_f32, *counts[4:])
+    erf = Fit(
+        "ERF_F64",
+        "(log(erfc(x)) / x + 2 / sqrt(pi)) / x in t = x - 3, for x up to 5.93",
+        _erf_exponent,
+        (-2.9999, 2.93),
+        24,
+        _erf_weight,
+    )
+    return [*fits, erf]
+
+
+def _exponentials_and_sine() -> list[Fit]:
     sine, sine_weight = _odd(mpmath.sin)
-    hyperbolic, hyperbolic_weight = _odd(mpmath.sinh)
-    angle, angle_weight = _odd(mpmath.atan)
-    arcsine, arcsine_weight = _odd(mpmath.asin)
-    short = (_SMALL, _EIGHTH_TURN**2)
-    reduced = (_SMALL, _LN2_HALF**2)
-    fits = [
+    return [
         Fit(
             "EXP_F64",
             "(exp(r) - 1 - r) / r^2 for |r| <= ln 2 / 2",
@@ -135,84 +145,85 @@ def _fits() -> list[Fit]:
             sine_weight,
         ),
     ]
-    for suffix, is_f32, counts in (("F64", False, (6, 6, 5, 5, 20, 12, 8)), ("F32", True, (3, 3, 3, 3, 9, 5, 4))):
-        of_sine, of_cosine, of_sinh, of_cosh, of_atan, of_asin, of_cbrt = counts
-        fits += [
-            Fit(
-                f"SHORT_SIN_{suffix}",
-                "(sin(r) - r) / r^3 in z = r^2, for |r| <= pi/4",
-                sine,
-                short,
-                of_sine,
-                sine_weight,
-                is_f32,
-            ),
-            Fit(
-                f"SHORT_COS_{suffix}",
-                "(cos(r) - 1 + z/2) / z^2 in z = r^2, for |r| <= pi/4",
-                lambda z: (mpmath.cos(mpmath.sqrt(z)) - 1 + z / 2) / z**2,
-                short,
-                of_cosine,
-                lambda z: z**2,
-                is_f32,
-            ),
-            Fit(
-                f"SINH_{suffix}",
-                "(sinh(r) - r) / r^3 in z = r^2, for |r| <= ln 2 / 2",
-                hyperbolic,
-                reduced,
-                of_sinh,
-                hyperbolic_weight,
-                is_f32,
-            ),
-            Fit(
-                f"COSH_{suffix}",
-                "(cosh(r) - 1) / z in z = r^2, for |r| <= ln 2 / 2",
-                lambda z: (mpmath.cosh(mpmath.sqrt(z)) - 1) / z,
-                reduced,
-                of_cosh,
-                lambda z: z,
-                is_f32,
-            ),
-            Fit(
-                f"ATAN_{suffix}",
-                "(atan(u) - u) / u^3 in z = u^2, for |u| <= 1",
-                angle,
-                (_SMALL, 1.00001),
-                of_atan,
-                angle_weight,
-                is_f32,
-            ),
-            Fit(
-                f"ASIN_{suffix}",
-                "(asin(u) - u) / u^3 in z = u^2, for |u| <= 1/2",
-                arcsine,
-                (_SMALL, 0.25001),
-                of_asin,
-                arcsine_weight,
-                is_f32,
-            ),
-            Fit(
-                f"CBRT_{suffix}",
-                "(1 + f)^(-1/3) for 1 + f from sqrt(1/2) to sqrt(2), the start of an iteration",
-                lambda f: (1 + f) ** (-mpmath.mpf(1) / 3),
-                (-0.29290, 0.41422),
-                of_cbrt,
-                _one,
-                is_f32,
-            ),
-        ]
-    fits.append(
+
+
+def _direct(suffix: str, is_f32: bool, of_sine: int, of_cosine: int, of_sinh: int, of_cosh: int) -> list[Fit]:
+    sine, sine_weight = _odd(mpmath.sin)
+    hyperbolic, hyperbolic_weight = _odd(mpmath.sinh)
+    short = (_SMALL, _EIGHTH_TURN**2)
+    reduced = (_SMALL, _LN2_HALF**2)
+    return [
         Fit(
-            "ERF_F64",
-            "(log(erfc(x)) / x + 2 / sqrt(pi)) / x in t = x - 3, for x up to 5.93",
-            _erf_exponent,
-            (-2.9999, 2.93),
-            24,
-            _erf_weight,
-        )
-    )
-    return fits
+            f"SHORT_SIN_{suffix}",
+            "(sin(r) - r) / r^3 in z = r^2, for |r| <= pi/4",
+            sine,
+            short,
+            of_sine,
+            sine_weight,
+            is_f32,
+        ),
+        Fit(
+            f"SHORT_COS_{suffix}",
+            "(cos(r) - 1 + z/2) / z^2 in z = r^2, for |r| <= pi/4",
+            lambda z: (mpmath.cos(mpmath.sqrt(z)) - 1 + z / 2) / z**2,
+            short,
+            of_cosine,
+            lambda z: z**2,
+            is_f32,
+        ),
+        Fit(
+            f"SINH_{suffix}",
+            "(sinh(r) - r) / r^3 in z = r^2, for |r| <= ln 2 / 2",
+            hyperbolic,
+            reduced,
+            of_sinh,
+            hyperbolic_weight,
+            is_f32,
+        ),
+        Fit(
+            f"COSH_{suffix}",
+            "(cosh(r) - 1) / z in z = r^2, for |r| <= ln 2 / 2",
+            lambda z: (mpmath.cosh(mpmath.sqrt(z)) - 1) / z,
+            reduced,
+            of_cosh,
+            lambda z: z,
+            is_f32,
+        ),
+    ]
+
+
+def _inverse(suffix: str, is_f32: bool, of_atan: int, of_asin: int, of_cbrt: int) -> list[Fit]:
+    angle, angle_weight = _odd(mpmath.atan)
+    arcsine, arcsine_weight = _odd(mpmath.asin)
+    return [
+        Fit(
+            f"ATAN_{suffix}",
+            "(atan(u) - u) / u^3 in z = u^2, for |u| <= 1",
+            angle,
+            (_SMALL, 1.00001),
+            of_atan,
+            angle_weight,
+            is_f32,
+        ),
+        Fit(
+            f"ASIN_{suffix}",
+            "(asin(u) - u) / u^3 in z = u^2, for |u| <= 1/2",
+            arcsine,
+            (_SMALL, 0.25001),
+            of_asin,
+            arcsine_weight,
+            is_f32,
+        ),
+        Fit(
+            f"CBRT_{suffix}",
+            "(1 + f)^(-1/3) for 1 + f from sqrt(1/2) to sqrt(2), the start of an iteration",
+            lambda f: (1 + f) ** (-mpmath.mpf(1) / 3),
+            (-0.29290, 0.41422),
+            of_cbrt,
+            _one,
+            is_f32,
+        ),
+    ]
 
 
 def _chebyshev(count: int, low: Number, high: Number) -> list[Number]:

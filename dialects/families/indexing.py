@@ -118,49 +118,63 @@ def loop_structure(
             f"indexing returns {len(indices)} indices where one for each operand ({', '.join(operand_names)}) "
             "and one for the result are needed"
         )
-    first_batch = len(names) - batch
-    extents = [-2] * len(names)
-    origin = [""] * len(names)
-    for name, extent in given.items():
-        extents[names.index(name)], origin[names.index(name)] = extent, "the settings"
-    operand_indices: list[list[AffineExpr]] = []
-    deferred: list[tuple[AffineExpr, int, str]] = []
-    broadcast: list[tuple[list[AffineExpr], int, int]] = []
+    extents = _Extents(names, len(names) - batch, given)
+    maps: list[list[AffineExpr]] = []
     for operand, shape, index in zip(operand_names, shapes, indices, strict=False):
         assert shape is not None
         missing = len(index) - len(shape)
         if missing < 0 or missing > batch:
             needed = f"{len(index) - batch}" + (" or more" if has_batch(indexing) else "")
             raise InferenceError(f"rank of {operand} is {len(shape)} where {needed} is needed")
-        own = list(index[missing:])
-        operand_indices.append(own)
-        for position, (expr, size) in enumerate(zip(own, shape, strict=True)):
-            if not isinstance(expr, AffineDimExpr):
-                deferred.append((expr, size, operand))
-                continue
-            loop = expr.position
-            known, is_batch = extents[loop], loop >= first_batch
-            if is_batch and size == 1:
-                broadcast.append((own, position, loop))
-            if known < 0 or (is_batch and known == 1):
-                extents[loop], origin[loop] = size, operand
-            elif size >= 0 and size != known and not (is_batch and size == 1):
-                message = f"dimension {names[loop]} is {known} in {origin[loop]} and {size} in {operand}"
-                raise InferenceError(message, (known, size))
-    for expr, size, operand in deferred:
-        _solve(expr, size, operand, names, extents)
-    for own, position, loop in broadcast:
-        if extents[loop] != 1:
-            own[position] = AffineExpr.constant(0)
-    visible = {e.position for own in operand_indices for e in own if isinstance(e, AffineDimExpr)}
+        maps.append(list(index[missing:]))
+        extents.add(operand, maps[-1], shape)
+    extents.settle()
+    visible = {e.position for own in maps for e in own if isinstance(e, AffineDimExpr)}
     count = len(names)
     return LoopStructure.reducing(
         names,
-        [max(e, -1) for e in extents],
-        [AffineMap(count, 0, tuple(own)) for own in operand_indices],
+        [max(e, -1) for e in extents.known],
+        [AffineMap(count, 0, tuple(own)) for own in maps],
         AffineMap(count, 0, indices[-1]),
         {i for i in range(count) if i not in visible and names[i] in given},
     )
+
+
+class _Extents:
+    """What the shapes of operands tell about loops, of which those from `first_batch` on broadcast; -2 is untold."""
+
+    def __init__(self, names: Sequence[str], first_batch: int, given: Mapping[str, int]) -> None:
+        self.names, self.first_batch = names, first_batch
+        self.known = [-2] * len(names)
+        self.origin = [""] * len(names)
+        for name, extent in given.items():
+            self.known[names.index(name)], self.origin[names.index(name)] = extent, "the settings"
+        self.deferred: list[tuple[AffineExpr, int, str]] = []
+        self.broadcast: list[tuple[list[AffineExpr], int, int]] = []
+
+    def add(self, operand: str, indices: list[AffineExpr], shape: Sequence[int]) -> None:
+        """Take what a plain index tells; `settle` takes the rest."""
+        for position, (expr, size) in enumerate(zip(indices, shape, strict=True)):
+            if not isinstance(expr, AffineDimExpr):
+                self.deferred.append((expr, size, operand))
+                continue
+            loop = expr.position
+            known, is_batch = self.known[loop], loop >= self.first_batch
+            if is_batch and size == 1:
+                self.broadcast.append((indices, position, loop))
+            if known < 0 or (is_batch and known == 1):
+                self.known[loop], self.origin[loop] = size, operand
+            elif size >= 0 and size != known and not (is_batch and size == 1):
+                message = f"dimension {self.names[loop]} is {known} in {self.origin[loop]} and {size} in {operand}"
+                raise InferenceError(message, (known, size))
+
+    def settle(self) -> None:
+        """Solve the indices that are sums, and read what broadcasts at 0."""
+        for expr, size, operand in self.deferred:
+            _solve(expr, size, operand, self.names, self.known)
+        for indices, position, loop in self.broadcast:
+            if self.known[loop] != 1:
+                indices[position] = AffineExpr.constant(0)
 
 
 def _solve(expr: AffineExpr, size: int, operand: str, names: Sequence[str], extents: list[int]) -> None:
