@@ -54,7 +54,7 @@ from tenon.lowering.buffers.memory_plan import (
 )
 from tenon.lowering.buffers.memref_facts import SliceOp, element_bytes, memref_type, offset_terms
 from tenon.lowering.buffers.module_constants import ModuleConstants
-from tenon.lowering.buffers.storage_assignment import Copy
+from tenon.lowering.buffers.value_lifetimes import Copy
 
 
 def bufferize(module: ModuleOp) -> dict[str, MemoryPlan]:

@@ -36,7 +36,8 @@ from tenon.lowering.buffers.memref_facts import (
     row_major_strides,
 )
 from tenon.lowering.buffers.module_constants import ModuleConstants
-from tenon.lowering.buffers.storage_assignment import Copy, StorageAssignment, updated_operands
+from tenon.lowering.buffers.storage_assignment import StorageAssignment
+from tenon.lowering.buffers.value_lifetimes import Copy, updated_operands
 
 INDEX = IndexType()
 UPDATED = "updated"

@@ -4,92 +4,32 @@ Before: a function on tensors of known shapes and structured control flow. After
 and each place where a value is handed on between storages that stay apart holds its copies, in an order in which none
 overwrites the source of a later one. The IR is not changed.
 
-Each value starts in a storage of its own, and each place where control flow, a destination or `func.return` hands a
-value on is a copy. The storages at the two ends of a copy are merged, the costliest copy first, if no position in the
-program needs both contents. Then slices become part of the storage around them, and last, elementwise kernels write
-over operands that die there.
+Each value starts in a storage of its own (`value_lifetimes`). The storages at the two ends of a copy are merged, the
+costliest copy first, if no position in the program needs both contents. Then slices become part of the storage around
+them, and last, elementwise kernels write over operands that die there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 
-from xdsl.dialects import arith, func, linalg, scf, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, TensorType
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
-from xdsl.ir.affine import AffineMap
-from xdsl.utils.exceptions import PassFailedException
+from xdsl.dialects import func, tensor
+from xdsl.ir import Block, Operation, SSAValue
 
-from tenon.dialects.families.linalg_builders import PARALLEL
-from tenon.dialects.types.size import estimate
-from tenon.dialects.types.types import is_known
-from tenon.lowering.buffers.memory_plan import (
-    Definition,
-    Scope,
-    Storage,
-    intervals_meet,
-    merged_intervals,
-    try_merge,
-)
-from tenon.lowering.buffers.memref_facts import SliceOp, buffer_bytes, is_one_run
-
-# A copy in a loop is taken to run this many times, when copies compete for being elided.
-_ASSUMED_TRIPS = 8
-
-
-@dataclass(eq=False, slots=True)
-class Copy:
-    """The content of `source` is handed on to `target`, just before the op that holds this copy."""
-
-    source: Storage
-    target: Storage
-    type: TensorType[Attribute]
-    position: int
-    weight: int
+from tenon.lowering.buffers.memory_plan import Scope, Storage, intervals_meet, merged_intervals, try_merge
+from tenon.lowering.buffers.memref_facts import SliceOp, is_one_run
+from tenon.lowering.buffers.value_lifetimes import Copy, ValueLifetimes
 
 
 class StorageAssignment:
-    """Decides, in one walk over a function on tensors, which values are kept in the same memory."""
+    """Decides which values of a function on tensors are kept in the same memory."""
 
     def __init__(self, function: func.FuncOp, kernels: dict[str, func.FuncOp], *, has_arena: bool):
-        self._function = function
-        self._kernels = kernels
+        self._values = ValueLifetimes(function, kernels)
         self._has_arena = has_arena
-        self._soft_operands: dict[str, frozenset[int]] = {}
-        self._updated: dict[str, dict[int, int]] = {}
-        self._clock = 0
-        self._definitions: dict[SSAValue, Definition] = {}
-        self._all: list[Definition] = []
-        self._extra: list[Storage] = []
-        self._slices: list[tensor.ExtractSliceOp] = []
-        self._inserts: list[tuple[tensor.InsertSliceOp, Scope]] = []
-        self._elementwise_calls: list[tuple[func.CallOp, frozenset[int]]] = []
-        self._positions: dict[Operation, int] = {}
-        self.outputs: list[Storage] = []
-        self.copies: dict[Operation, list[Copy]] = {}
-        self.element_reads: dict[Operation, list[tensor.ExtractOp]] = {}
-        self._visitors: dict[type[Operation], Callable[..., None]] = {
-            arith.ConstantOp: self._visit_constant,
-            func.CallOp: self._visit_call,
-            func.ReturnOp: self._visit_return,
-            linalg.ops.FillOp: self._visit_fill,
-            linalg.ops.GenericOp: self._visit_generic,
-            scf.ConditionOp: self._visit_region_end,
-            scf.ForOp: self._visit_for,
-            scf.IfOp: self._visit_if,
-            scf.WhileOp: self._visit_while,
-            scf.YieldOp: self._visit_region_end,
-            tensor.CollapseShapeOp: self._visit_reshape,
-            tensor.EmptyOp: self._visit_empty,
-            tensor.ExpandShapeOp: self._visit_reshape,
-            tensor.ExtractOp: self._visit_extract,
-            tensor.ExtractSliceOp: self._visit_extract_slice,
-            tensor.FromElementsOp: self._visit_sizes,
-            tensor.InsertOp: self._visit_insert,
-            tensor.InsertSliceOp: self._visit_insert_slice,
-            tensor.ReshapeOp: self._visit_reshape,
-        }
+        self.outputs = self._values.outputs
+        self.copies = self._values.copies
+        self.element_reads = self._values.element_reads
 
     def run(
         self,
@@ -100,24 +40,7 @@ class StorageAssignment:
     ) -> None:
         """Assign storages; `inputs` and `outputs` are the memrefs that the caller passes, and `updated` the arguments
         that are in the memory of an output, by number."""
-        body, scope = self._function.body.block, Scope()
-        for home in outputs:
-            assert isinstance(home.type, MemRefType)
-            self.outputs.append(Storage(buffer_bytes(home.type), home.type.element_type, home=home))
-        self._extra += self.outputs
-        inputs_left, donors = iter(inputs), list[Storage]()
-        for number, argument in enumerate(
-            [argument for argument in body.args if isinstance(argument.type, TensorType)]
-        ):
-            if number in updated:
-                self._define(argument, scope, 0, self.outputs[updated[number]])
-                continue
-            storage = self._define(argument, scope, 0).storage
-            storage.home, storage.read_only = next(inputs_left), True
-            donors.append(storage)
-        for storage, donation in zip(self.outputs, donations, strict=True):
-            storage.donor = donors[donation] if donation >= 0 else None
-        self._walk(body, scope)
+        self._values.run(inputs, outputs, donations, updated)
         self._resolve_intervals()
         self._merge_copies()
         if self._has_arena:
@@ -127,236 +50,25 @@ class StorageAssignment:
 
     def storage(self, value: SSAValue) -> Storage:
         """The storage that keeps `value`."""
-        return self._definitions[value].storage.root
+        return self._values.definitions[value].storage.root
 
     def updated(self, call: func.CallOp) -> Mapping[int, int]:
         """Which operands of `call` its kernel has in the memory of which results."""
-        return self._updated[call.callee.string_value()]
+        return self._values.updated[call.callee.string_value()]
 
     def temporaries(self) -> list[Storage]:
         """The storages that need memory of their own, each once, in the order of their first definition."""
         found: dict[Storage, None] = {}
-        for storage in (*(definition.storage for definition in self._all), *self._extra):
+        for storage in (*(definition.storage for definition in self._values.all), *self._values.extra):
             root = storage.root
             if root.is_temporary and (root.reads or root.writes):
                 found[root] = None
         return list(found)
 
-    # Definitions and uses
-
-    def _define(self, value: SSAValue, scope: Scope, start: int, storage: Storage | None = None) -> Definition:
-        if storage is None:
-            assert isinstance(value.type, TensorType)
-            if not is_known(value.type):
-                raise PassFailedException(f"bufferize: {value.type} in @{self._name} has an unknown shape")
-            name = value.name_hint or f"buffer_{len(self._all)}"
-            storage = Storage(buffer_bytes(value.type), value.type.element_type, name)
-        definition = self._definitions[value] = Definition(storage, scope, start)
-        self._all.append(definition)
-        storage.writes.append(start)
-        return definition
-
-    @property
-    def _name(self) -> str:
-        return self._function.sym_name.data
-
-    def _use(self, value: SSAValue, scope: Scope, position: int) -> None:
-        if isinstance(value.type, TensorType):
-            self._definitions[value].use(scope, position)
-
-    def _copy(self, op: Operation, value: SSAValue, target: Storage, scope: Scope, position: int) -> None:
-        """`op` at `position` hands `value` on to `target`."""
-        definition = self._definitions[value]
-        if definition.is_undefined:
-            return
-        definition.use(scope, position)
-        assert isinstance(value.type, TensorType)
-        weight = estimate(target.bytes) * _ASSUMED_TRIPS**scope.depth
-        copy = Copy(definition.storage, target, value.type, position, weight)
-        self.copies.setdefault(op, []).append(copy)
-
-    # The walk
-
-    def _walk(self, block: Block, scope: Scope) -> None:
-        for op in block.ops:
-            self._clock += 2
-            self._positions[op] = self._clock
-            visit = self._visitors.get(type(op))
-            if visit is not None:
-                visit(op, scope, self._clock)
-            elif any(isinstance(value.type, TensorType) for value in (*op.operands, *op.results)):
-                raise PassFailedException(f"bufferize: {op.name} on tensors in @{self._name} is not structured IR")
-
-    def _visit_region_end(self, op: Operation, scope: Scope, position: int) -> None:
-        """Handled by the op around it."""
-
-    def _visit_constant(self, op: arith.ConstantOp, scope: Scope, position: int) -> None:
-        if isinstance(op.result.type, TensorType):
-            storage = self._define(op.result, scope, position).storage
-            storage.constant, storage.read_only = op.value, True
-
-    def _visit_empty(self, op: tensor.EmptyOp, scope: Scope, position: int) -> None:
-        definition = self._define(op.tensor, scope, position)
-        definition.is_undefined = True
-        definition.storage.writes.clear()
-
-    def _visit_sizes(self, op: tensor.FromElementsOp, scope: Scope, position: int) -> None:
-        """A shape to reshape to, which takes no memory."""
-
-    def _visit_reshape(self, op: Operation, scope: Scope, position: int) -> None:
-        self._definitions[op.results[0]] = self._definitions[op.operands[0]]
-
-    def _visit_call(self, op: func.CallOp, scope: Scope, position: int) -> None:
-        name = op.callee.string_value()
-        if name not in self._kernels:
-            raise PassFailedException(f"bufferize: @{self._name} calls @{name}, which is not a kernel of this module")
-        if name not in self._soft_operands:
-            self._soft_operands[name] = elementwise_operands(self._kernels[name])
-            self._updated[name] = updated_operands(self._kernels[name])
-        soft, updated = self._soft_operands[name], self._updated[name]
-        for index, value in enumerate(op.operands):
-            if index not in updated:
-                self._use(value, scope, position if index in soft else position + 1)
-        storages = [self._define(result, scope, position + 1).storage for result in op.results]
-        for index, number in updated.items():
-            self._copy(op, op.operands[index], storages[number], scope, position)
-        if soft:
-            self._elementwise_calls.append((op, soft))
-
-    def _visit_return(self, op: func.ReturnOp, scope: Scope, position: int) -> None:
-        for value, output in zip(op.operands, self.outputs, strict=True):
-            self._copy(op, value, output, scope, position)
-            output.write_at(position + 1)
-
-    def _visit_fill(self, op: linalg.ops.FillOp, scope: Scope, position: int) -> None:
-        self._define(op.results[0], scope, position + 1)
-
-    def _visit_generic(self, op: linalg.ops.GenericOp, scope: Scope, position: int) -> None:
-        input_count = len(op.inputs)
-        for value in op.operands[:input_count]:
-            self._use(value, scope, position + 1)
-        reads = [inner for inner in op.body.walk() if isinstance(inner, tensor.ExtractOp)]
-        if reads:
-            self.element_reads[op] = reads
-            for read in reads:
-                self._use(read.tensor, scope, position + 1)
-        initial, maps = op.operands[input_count:], op.indexing_maps.data[input_count:]
-        arguments = op.body.block.args[input_count:]
-        for value, map_, argument, result in zip(initial, maps, arguments, op.results, strict=True):
-            storage = self._define(result, scope, position + 1).storage
-            # What a shifted index does not reach stays as it was.
-            if argument.first_use is not None or not map_.data.is_projected_permutation():
-                self._copy(op, value, storage, scope, position)
-
-    def _visit_extract(self, op: tensor.ExtractOp, scope: Scope, position: int) -> None:
-        self._use(op.tensor, scope, position + 1)
-
-    def _visit_insert(self, op: tensor.InsertOp, scope: Scope, position: int) -> None:
-        storage = self._define(op.result, scope, position + 1).storage
-        self._copy(op, op.dest, storage, scope, position)
-
-    def _visit_extract_slice(self, op: tensor.ExtractSliceOp, scope: Scope, position: int) -> None:
-        _check_slice(op)
-        self._use(op.source, scope, position + 1)
-        self._define(op.result, scope, position + 1)
-        self._slices.append(op)
-
-    def _visit_insert_slice(self, op: tensor.InsertSliceOp, scope: Scope, position: int) -> None:
-        _check_slice(op)
-        self._use(op.source, scope, position + 1)
-        storage = self._define(op.result, scope, position + 1).storage
-        self._copy(op, op.dest, storage, scope, position)
-        self._inserts.append((op, scope))
-
-    def _enter(self, scope: Scope, position: int, *, is_loop: bool) -> Scope:
-        self._clock += 2
-        return Scope(scope, position, self._clock, is_loop, scope.depth + is_loop)
-
-    def _leave(self, *scopes: Scope) -> int:
-        self._clock += 2
-        for scope in scopes:
-            scope.op_end = self._clock
-        return self._clock
-
-    def _visit_if(self, op: scf.IfOp, scope: Scope, position: int) -> None:
-        yields: list[tuple[Operation, Scope, int]] = []
-        for region in op.regions:
-            if (block := region.first_block) is not None:
-                branch = self._enter(scope, position, is_loop=False)
-                self._walk(block, branch)
-                assert block.last_op is not None
-                yields.append((block.last_op, branch, self._clock))
-        end = self._leave(*(branch for _, branch, _ in yields))
-        for index, result in enumerate(op.results):
-            if isinstance(result.type, TensorType):
-                storage = self._define(result, scope, end).storage
-                for terminator, branch, at in yields:
-                    self._copy(terminator, terminator.operands[index], storage, branch, at)
-                    storage.write_at(at + 1)
-
-    def _visit_for(self, op: scf.ForOp, scope: Scope, position: int) -> None:
-        body = op.body.block
-        inner = self._enter(scope, position, is_loop=True)
-        carried = self._carry_in(op, op.operands[3:], body.args[1:], scope, inner, position)
-        self._walk(body, inner)
-        at = self._clock
-        self._carry_back(body, carried, inner, at)
-        self._leave(inner)
-        for result, storage in zip(op.results, carried, strict=True):
-            if storage is not None:
-                self._define(result, scope, at + 1, storage)
-
-    def _visit_while(self, op: scf.WhileOp, scope: Scope, position: int) -> None:
-        before, after = op.before_region.block, op.after_region.block
-        before_scope = self._enter(scope, position, is_loop=True)
-        carried = self._carry_in(op, op.operands, before.args, scope, before_scope, position)
-        self._walk(before, before_scope)
-        condition = before.last_op
-        assert isinstance(condition, scf.ConditionOp)
-        at = self._clock
-        after_scope = self._enter(scope, position, is_loop=True)
-        passed = self._carry_in(condition, condition.operands[1:], after.args, before_scope, after_scope, at)
-        self._walk(after, after_scope)
-        self._carry_back(after, carried, after_scope, self._clock)
-        end = self._leave(before_scope, after_scope)
-        for result, storage in zip(op.results, passed, strict=True):
-            if storage is not None:
-                self._define(result, scope, end, storage)
-
-    def _carry_in(
-        self,
-        op: Operation,
-        values: Sequence[SSAValue],
-        arguments: Sequence[BlockArgument],
-        outer: Scope,
-        inner: Scope,
-        position: int,
-    ) -> list[Storage | None]:
-        """`op` hands `values` on to block arguments; the storages of those that are tensors."""
-        storages: list[Storage | None] = []
-        for value, argument in zip(values, arguments, strict=True):
-            storage = None
-            if isinstance(argument.type, TensorType):
-                storage = self._define(argument, inner, position + 1).storage
-                self._copy(op, value, storage, outer, position)
-            storages.append(storage)
-        return storages
-
-    def _carry_back(self, body: Block, carried: Sequence[Storage | None], scope: Scope, position: int) -> None:
-        """The terminator of `body` hands its operands on to the next iteration."""
-        terminator = body.last_op
-        assert terminator is not None
-        for value, storage in zip(terminator.operands, carried, strict=True):
-            if storage is not None:
-                self._copy(terminator, value, storage, scope, position)
-                storage.write_at(position + 1)
-
-    # Sharing
-
     def _resolve_intervals(self) -> None:
-        for definition in self._all:
+        for definition in self._values.all:
             definition.storage.intervals += definition.live_intervals()
-        for storage in (*(definition.storage for definition in self._all), *self._extra):
+        for storage in (*(definition.storage for definition in self._values.all), *self._values.extra):
             storage.intervals = merged_intervals(storage.intervals)
 
     def _merge_copies(self) -> None:
@@ -366,7 +78,7 @@ class StorageAssignment:
 
     def _merge_elementwise(self) -> None:
         """Let elementwise kernels write over operands that die there."""
-        for op, soft in self._elementwise_calls:
+        for op, soft in self._values.elementwise_calls:
             for result in op.results:
                 any(try_merge(self.storage(op.operands[index]), self.storage(result)) for index in sorted(soft))
 
@@ -376,11 +88,11 @@ class StorageAssignment:
         Both storages must be temporaries, the slice's not shared with other values, and its elements contiguous, so
         that a kernel can read or write it.
         """
-        for op in self._slices:
+        for op in self._values.slices:
             base, part = self.storage(op.source), self.storage(op.result)
             if _may_be_part(op, part, base) and not _any_within(base.writes, part.intervals):
                 _become_part(op, part, base)
-        for op, scope in self._inserts:
+        for op, scope in self._values.inserts:
             base, part = self.storage(op.result), self.storage(op.source)
             if _may_be_part(op, part, base) and self._can_produce_in_place(op, scope):
                 _become_part(op, part, base)
@@ -391,18 +103,19 @@ class StorageAssignment:
         The destination must not be read between the call and `op`, which replaces nothing else, and the offsets must be
         known at the call.
         """
-        definition = self._definitions[op.source]
+        definition = self._values.definitions[op.source]
         call = op.source.owner
         if not isinstance(call, func.CallOp) or definition.scope is not scope:
             return False
-        base, start, end = self.storage(op.result), self._positions[call], self._positions[op]
+        positions = self._values.positions
+        base, start, end = self.storage(op.result), positions[call], positions[op]
         if self.storage(op.dest) is not base:
             return False
         if any(start <= read < end for read in base.reads) or any(start < write <= end for write in base.writes):
             return False
         if any(last > end + 1 for _, last in definition.storage.root.intervals):
             return False
-        return all(isinstance(offset.owner, Block) or self._positions[offset.owner] < start for offset in op.offsets)
+        return all(isinstance(offset.owner, Block) or positions[offset.owner] < start for offset in op.offsets)
 
     # What remains to be copied
 
@@ -426,9 +139,9 @@ class StorageAssignment:
             # Every copy waits for another one: save what the first would overwrite.
             saved = next(copy for copy in pending if copy is not pending[0] and _clobbers(pending[0], copy))
             position = saved.position
-            spare = Storage(saved.target.bytes, saved.target.element_type, f"swap_{len(self._extra)}")
+            spare = Storage(saved.target.bytes, saved.target.element_type, f"swap_{len(self._values.extra)}")
             spare.intervals, spare.writes = [(position, position + 1)], [position]
-            self._extra.append(spare)
+            self._values.extra.append(spare)
             ordered.append(Copy(saved.source, spare, saved.type, position, saved.weight))
             saved.source = spare
         return ordered
@@ -461,57 +174,3 @@ def _become_part(op: Operation, part: Storage, base: Storage) -> None:
     base.reads += part.reads
     base.writes += part.writes
     base.is_shared = base.has_slices = True
-
-
-def _check_slice(op: SliceOp) -> None:
-    sizes, strides = op.static_sizes.get_values(), op.static_strides.get_values()
-    if DYNAMIC_INDEX in sizes or any(stride != 1 for stride in strides):
-        raise PassFailedException(f"{op.name}: sizes {sizes} must be static and strides {strides} must be 1")
-
-
-def updated_operands(kernel: func.FuncOp) -> dict[int, int]:
-    """The operands of this kernel (on tensors) of which loops make a result by replacing elements, with the number of
-    that result: the kernel has such an operand in the result's memory, and what is not replaced is left alone."""
-    if not kernel.body.blocks or (returned := kernel.body.block.last_op) is None:
-        return {}
-    found: dict[int, int] = {}
-    for number, value in enumerate(returned.operands):
-        start = value
-        while isinstance(start, OpResult) and isinstance(loop := start.op, scf.ForOp) and start.has_one_use():
-            start = loop.iter_args[start.index]
-        if start is not value and start.owner is kernel.body.block and start.has_one_use():
-            assert isinstance(start, BlockArgument)
-            found[start.index] = number
-    return found
-
-
-def elementwise_operands(kernel: func.FuncOp) -> frozenset[int]:
-    """Which operands' memory a result of this kernel (on tensors) may reuse.
-
-    None, unless all results come from one all-parallel generic that writes them with the identity map. An operand
-    counts if that generic reads it with the identity map, and nothing reads it otherwise: then each of its elements is
-    read before the element of the result in its place is written, in whatever order the loops run, and whatever the
-    kernel computes before.
-    """
-    if not kernel.body.blocks:
-        return frozenset()
-    block = kernel.body.block
-    returned = block.last_op.operands if block.last_op is not None else ()
-    owners = {value.owner for value in returned}
-    if len(set(returned)) != len(returned) or len(owners) != 1:
-        return frozenset()
-    (generic,) = owners
-    if not isinstance(generic, linalg.ops.GenericOp) or any(i != PARALLEL for i in generic.iterator_types):
-        return frozenset()
-    input_count = len(generic.inputs)
-    is_identity = [attr.data == AffineMap.identity(attr.data.num_dims) for attr in generic.indexing_maps]
-    if not all(is_identity[input_count:]):
-        return frozenset()
-    return frozenset(
-        argument.index
-        for argument in block.args
-        if argument.first_use is not None
-        and all(
-            use.operation is generic and use.index < input_count and is_identity[use.index] for use in argument.uses
-        )
-    )

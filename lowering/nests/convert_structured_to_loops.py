@@ -32,7 +32,7 @@ from tenon.lowering.loop_ir.builder import Limits, LoopBuilder, Position, Span, 
 from tenon.lowering.nests.blocks import emit_blocks
 from tenon.lowering.nests.body import Buffer
 from tenon.lowering.nests.distinct_updates import in_parallel
-from tenon.lowering.nests.partial_sums import PartialSums, read_block
+from tenon.lowering.nests.partial_sums import PartialSums
 from tenon.lowering.nests.place_intermediates import place_intermediates, release_intermediates
 from tenon.lowering.schedules.steps import Schedule, read_schedule
 from tenon.lowering.schedules.strips import read_strips, tile_along

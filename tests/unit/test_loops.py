@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from tenon.lowering.kernels.obstacles import vector_obstacle
-from tenon.lowering.kernels.statement import LoopKind, kernels_of, read_kernel, vector_obstacle
+from tenon.lowering.kernels.statement import LoopKind, kernels_of, read_kernel
 
 VECTOR_BITS = st.sampled_from([0, 128, 256, 512])
 
