@@ -39,7 +39,7 @@ from xdsl.context import Context
 
 from tenon.dialects.interpreter import interpreter
 from tenon.dialects.interpreter.interpreter import Interpreter
-from tenon.lowering.cuda import emit_cuda
+from tenon.lowering.cuda import emit_cuda, kernel_writer
 from tenon.lowering.llvm.emit_llvm import HANDLERS
 from tenon.lowering.math.legalize_arith import ENDED, IN_F32, LegalizeArithPass
 
@@ -318,7 +318,7 @@ def test_tables_have_the_same_ops() -> None:
     known = {
         "interpreter": {getattr(op, "name", "") for op in interpreter._registered},
         "llvm": {*HANDLERS} | ENDED,
-        "cuda": {*emit_cuda.STATEMENTS, *emit_cuda.FLOATS, *emit_cuda.INTEGERS, *emit_cuda.PAIRS} | ENDED,
+        "cuda": {*emit_cuda.STATEMENTS, *kernel_writer.FLOATS, *kernel_writer.INTEGERS, *kernel_writer.PAIRS} | ENDED,
     }
     for names in known.values():
         assert {name for name in names if name.startswith(("arith.", "math.", "scalar."))} - EXPANDED == tried
