@@ -258,7 +258,6 @@ LONG_FILES = {
     "dialects/ops/move/shape.py": "to be split",
     "dialects/ops/reduce/reduction.py": "to be split",
     "passes/fuse/fuse_structured.py": "fusion comes to stand on index maps",
-    "passes/fuse/grouping.py": "fusion comes to stand on index maps",
     "passes/simplify/equations_arithmetic.py": "to be split",
 }
 

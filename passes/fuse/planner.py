@@ -1,0 +1,271 @@
+"""How two fusion groups run as one: which loops they share, and what one iteration of these keeps.
+
+See `grouping` for what a group is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tenon.dialects.families import ContractionOp
+from tenon.dialects.types.size import Size, estimate, is_at_most
+from tenon.dialects.types.types import compute_type, element_of, numpy_dtype
+from tenon.passes.fuse.group import Edge, Group, Loops, Plan
+from tenon.passes.fuse.later_uses import LaterUses
+from tenon.passes.fuse.loop_classes import LoopClasses
+from tenon.passes.fuse.row_sums import sum_of_rows
+from tenon.passes.iteration import ACROSS, Iteration, shape
+from tenon.passes.layout.transposed_operands import wants_panels
+from tenon.passes.machine import Machine
+
+MOST_ROW_BYTES = 64 * 1024
+FEWEST_ROWS = 16
+"""Fewer iterations of the shared loops leave threads idle, unless there is little to do."""
+LITTLE_WORK = 1 << 16
+"""Elements of all loops together below which threads do not pay."""
+FEWEST_STRIPED_ROWS = 64
+"""Rows of a contraction below which cutting them into strips leaves it too little to reuse."""
+FEWEST_SUMMED_ROWS = 64
+"""Rows from which on sums of them are worth being added up row by row, in memory."""
+LEAST_SHRINKING = 2
+"""How many times larger than its sum an operand must be for a contraction to add up in memory, strip by strip."""
+
+
+class Planner:
+    """The loops of the ops of one block, those of different ops that are the same one, and plans that share them."""
+
+    def __init__(self, block: Block, group_of: Mapping[Operation, Group], machine: Machine, *, contractions: bool):
+        self.iterations: dict[Operation, Iteration] = {}
+        self.loops_of: dict[Operation, Loops] = {}
+        self.classes = LoopClasses()
+        self._group_of = group_of
+        self._machine = machine
+        self._most_reread = 2 * machine.l2  # bytes of an operand that is read again for each strip: more do not stay
+        self._fuses_contractions = contractions
+        self._later = LaterUses(block)
+
+    def add(self, op: Operation, iteration: Iteration) -> Loops:
+        """The loops of `op`, none of which is that of another op yet."""
+        self.iterations[op] = iteration
+        loops = tuple([None if extent == 1 else self.classes.add(extent) for extent in iteration.extents])
+        self.loops_of[op] = loops
+        return loops
+
+    def plan(self, left: Group, right: Group) -> Plan | None:
+        """Unite the loops of two groups; `None` if they cannot run as one."""
+        small, large = (left, right) if len(left.operations) < len(right.operations) else (right, left)
+        edges = list(self.edges(small, large))
+        if (left.sums_rows and right.contractions) or (right.sums_rows and left.contractions):
+            return None
+        across = left.across | right.across | set(self._loops_across(edges))
+        for value, user, _ in edges:
+            added_up = value in left.added_up or value in right.added_up
+            if added_up or (isinstance(user, ContractionOp) and self._later.has(value, user)):
+                return None
+        if not self._unite(edges) or not self._are_distinct(small.operations):
+            return None
+        find = self.classes.find
+        if len({find(loop) for loop in large.loops}) < len(large.loops) and not self._are_distinct(large.operations):
+            return None
+        plan = self._plan_sharing(left, right, edges) or self._plan_adding_up(left, right, edges)
+        if plan is None or plan.shared.intersection(map(find, across)):
+            return None
+        return replace(plan, across=frozenset(across))
+
+    def _loops_across(self, edges: Iterable[Edge]) -> Iterator[int]:
+        """The loops of values that windows read across."""
+        for value, user, index in edges:
+            access = self.iterations[user].access(index)
+            if access is not None:
+                positions = zip(self._value_loops(value), access, strict=True)
+                yield from (loop for loop, position in positions if position == ACROSS and loop is not None)
+
+    def _plan_sharing(self, left: Group, right: Group, edges: Sequence[Edge]) -> Plan | None:
+        """All loops that are parallel in both groups are shared."""
+        find = self.classes.find
+        all_loops = {find(loop) for loop in (*left.loops, *right.loops)}
+        shared = frozenset(map(find, left.shared)) & frozenset(map(find, right.shared))
+        accumulated = frozenset(map(find, (*left.accumulated, *right.accumulated)))
+        if not accumulated <= shared:
+            return None
+        if len(shared) == len(all_loops):
+            return Plan(shared, 0, accumulated)
+        if not shared or not self._keeps_busy(shared, all_loops) or not self._strips_pay(left, right, shared):
+            return None
+        row_bytes = self._bytes_of_rows((left, right), shared)
+        if row_bytes is None:
+            return None
+        row_bytes += self._bytes_of_settled(edges, shared, left, right)
+        return None if row_bytes > MOST_ROW_BYTES else Plan(shared, row_bytes, accumulated)
+
+    def _plan_adding_up(self, left: Group, right: Group, edges: Sequence[Edge]) -> Plan | None:
+        """`right` is a contraction over loops that the ops of `left` share, and adds up in memory what each iteration
+        contributes: in the gradient of an attention, those of keys and values, over the strips of rows."""
+        (op, *others) = right.operations
+        if others or not isinstance(op, ContractionOp) or None in self.iterations[op].operands:
+            return None
+        find, iteration = self.classes.find, self.iterations[op]
+        loops = [None if loop is None else find(loop) for loop in self.loops_of[op]]
+        reduced = {loop for loop, parallel in zip(loops, iteration.parallel, strict=True) if not parallel}
+        common = frozenset(map(find, left.shared))
+        outer = common.intersection(
+            *(
+                {loops[position] for position in access or () if position is not None}
+                for access in (*iteration.operands, *iteration.results)
+            )
+        )
+        accumulated = frozenset(map(find, left.accumulated)) | (common & reduced)
+        shared = outer | accumulated
+        if not outer or not common & reduced or not accumulated <= common or not self._strips_pay(left, right, shared):
+            return None
+        (result,) = op.results
+        element = element_of(result.type)  # half floats are added up in f32, which takes a buffer besides
+        elements = LEAST_SHRINKING * estimate(prod(shape(op, result.type)))
+        if all(estimate(prod(shape(op, value.type))) < elements for value, _, _ in edges):
+            return None
+        if element != compute_type(element) or not is_at_most(self._row_bytes(result, outer), self._most_reread):
+            return None
+        row_bytes = self._bytes_of_rows((left,), shared)
+        if row_bytes is None:
+            return None
+        row_bytes += self._bytes_of_settled(edges, shared, left, right)
+        return None if row_bytes > MOST_ROW_BYTES else Plan(shared, row_bytes, accumulated, (result,))
+
+    def plan_sum_of_rows(self, left: Group, right: Group, edges: Sequence[Edge]) -> Plan | None:
+        """`right`, a sum of rows that nothing in `left` uses, adds up each row where `left` has it."""
+        op, find, extents = right.operations[-1], self.classes.find, self.classes.extents
+        if not self._fuses_contractions or left.contractions or not self._unite(edges):
+            return None
+        if not self._are_distinct((*left.operations, *right.operations)):
+            return None
+        found = sum_of_rows(op, self.iterations[op], [None if x is None else find(x) for x in self.loops_of[op]])
+        if found is None or any(value in left.added_up or value.owner in right.operations for value, _, _ in edges):
+            return None
+        accumulated = frozenset(map(find, left.accumulated))
+        all_loops = {find(loop) for loop in (*left.loops, *right.loops)}
+        size = estimate(prod([extents[loop] for loop in all_loops]))
+        if not found.shared <= frozenset(map(find, left.shared)) or accumulated - found.reduced or size <= LITTLE_WORK:
+            return None
+        if estimate(prod([extents[loop] for loop in found.shared])) < FEWEST_SUMMED_ROWS:
+            return None
+        row_bytes = self._bytes_of_rows((left, right), found.shared)
+        if row_bytes is None:
+            return None
+        row_bytes += self._row_bytes(op.results[0], found.shared)
+        row_bytes += self._bytes_of_settled(edges, found.shared, left, right)
+        across = frozenset(left.across)
+        if row_bytes > MOST_ROW_BYTES or found.shared.intersection(map(find, across)):
+            return None
+        return Plan(found.shared, row_bytes, found.reduced, (op.results[0],), across)
+
+    def _bytes_of_rows(self, groups: Iterable[Group], shared: frozenset[int]) -> int | None:
+        """The bytes of what groups keep of one iteration of the `shared` loops; `None` if these are not outside."""
+        total = 0
+        for group in groups:
+            if group.has_rows and frozenset(map(self.classes.find, group.shared)) == shared:
+                total += group.row_bytes
+                continue
+            if not all(self._rows_are_innermost(op, shared) for op in group.operations):
+                return None
+            total += sum(self._row_bytes(value, shared) for value in group.kept if not group.pending[value])
+        return total
+
+    def edges(self, small: Group, large: Group) -> Iterator[Edge]:
+        """The uses (value, user, operand index) of values of one group in the other."""
+        inside, group_of = large.pending, self._group_of
+        for op in small.operations:
+            for index, operand in enumerate(op.operands):
+                if operand in inside:
+                    yield operand, op, index
+            for result in op.results:
+                for use in result.uses:
+                    if group_of.get(use.operation) is large:
+                        yield result, use.operation, use.index
+
+    def _unite(self, edges: Iterable[Edge]) -> bool:
+        """Make the loops one that index the same dimension of a value where it is produced and where it is used."""
+        for value, user, index in edges:
+            access = self.iterations[user].access(index)
+            if access is None:
+                return False
+            user_loops = self.loops_of[user]
+            for loop, position in zip(self._value_loops(value), access, strict=True):
+                if position == ACROSS:
+                    continue
+                used = None if position is None else user_loops[position]
+                if (loop is None) != (used is None):
+                    return False
+                if loop is not None and used is not None and not self.classes.union(loop, used):
+                    return False
+        return True
+
+    def _value_loops(self, value: SSAValue) -> Loops:
+        op = value.owner
+        assert isinstance(op, Operation)
+        loops = self.loops_of[op]
+        access = self.iterations[op].results[value.index]  # pyright: ignore[reportAttributeAccessIssue]
+        return tuple([None if position is None else loops[position] for position in access])
+
+    def _are_distinct(self, operations: Iterable[Operation]) -> bool:
+        """Whether no two loops of one op have become the same."""
+        for op in operations:
+            roots = [self.classes.find(loop) for loop in self.loops_of[op] if loop is not None]
+            if len(set(roots)) < len(roots):
+                return False
+        return True
+
+    def _keeps_busy(self, shared: Iterable[int], all_loops: Iterable[int]) -> bool:
+        extents = self.classes.extents
+        if estimate(prod([extents[loop] for loop in shared])) >= FEWEST_ROWS:
+            return True
+        return estimate(prod([extents[loop] for loop in all_loops])) <= LITTLE_WORK
+
+    def _strips_pay(self, left: Group, right: Group, shared: frozenset[int]) -> bool:
+        return all(self._strip_pays(op, shared) for op in (*left.contractions, *right.contractions))
+
+    def _strip_pays(self, op: Operation, shared: frozenset[int]) -> bool:
+        """Whether a contraction may be done in strips of the `shared` loops."""
+        iteration, extents = self.iterations[op], self.classes.extents
+        accesses = [iteration.access(index) for index in range(len(op.operands))]
+        if None in accesses:
+            return False
+        loops = [None if loop is None else self.classes.find(loop) for loop in self.loops_of[op]]
+        parallel = {loop for loop, is_parallel in zip(loops, iteration.parallel, strict=True) if is_parallel}
+        if parallel - {None} <= shared:
+            return not wants_panels(op, self._machine)
+        if estimate(prod([extents[loop] for loop in shared.intersection(loops)])) < FEWEST_STRIPED_ROWS:
+            return False
+        for operand, access in zip(op.operands, accesses, strict=True):
+            own = [loops[position] for position in access or () if position not in (None, ACROSS)]
+            reread = prod([extents[loop] for loop in own if loop is not None and loop not in shared])
+            if not is_at_most(reread * numpy_dtype(element_of(operand.type)).itemsize, self._most_reread):
+                return False
+        return True
+
+    def _rows_are_innermost(self, op: Operation, shared: frozenset[int]) -> bool:
+        own = self._value_loops(op.results[0]) if isinstance(op, ContractionOp) else self.loops_of[op]
+        loops = [self.classes.find(loop) for loop in own if loop is not None]
+        return shared.issuperset(loops) or loops[-1] not in shared
+
+    def _row_bytes(self, value: SSAValue, shared: frozenset[int]) -> int:
+        loops = [self.classes.find(loop) for loop in self._value_loops(value) if loop is not None]
+        elements = prod([self.classes.extents[loop] for loop in loops if loop not in shared])
+        if isinstance(elements, Size):
+            return MOST_ROW_BYTES + 1  # a row that may have any length
+        return elements * numpy_dtype(element_of(value.type)).itemsize
+
+    def _bytes_of_settled(self, edges: Sequence[Edge], shared: frozenset[int], left: Group, right: Group) -> int:
+        """The bytes of the values whose last uses outside of their group are these edges."""
+        uses: dict[SSAValue, int] = {}
+        for value, _, _ in edges:
+            uses[value] = uses.get(value, 0) + 1
+        total = 0
+        for value, count in uses.items():
+            group = left if value in left.pending else right
+            if group.pending[value] == count and value in group.kept:
+                total += self._row_bytes(value, shared)
+        return total
