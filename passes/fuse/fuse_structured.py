@@ -33,12 +33,13 @@ from xdsl.context import Context
 from xdsl.dialects import arith, func, linalg, tensor
 from xdsl.dialects.builtin import (
     ModuleOp,
-    TensorType,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
+from xdsl.utils.type import get_element_type_or_self
 
+from tenon.passes.fuse.generic_uses import GenericUses
 from tenon.passes.fuse.generics import (
     Generic,
     composed,
@@ -46,7 +47,6 @@ from tenon.passes.fuse.generics import (
     indices_are_known,
     loops_of_producer,
     map_indices,
-    read_generic,
     tell_extents,
     tidy_body,
     write_generic,
@@ -99,111 +99,30 @@ class _KernelFusion:
 
     def __init__(self, block: Block):
         self._block = block
-        self._generics: list[Generic] = []
-        self._producers: dict[SSAValue, Generic | linalg.ops.FillOp] = {}
-        self._readers: dict[SSAValue, list[Generic]] = {}
-        self._other_uses: dict[SSAValue, list[int]] = {}
+        self._uses = GenericUses(block)
 
     def run(self) -> None:
         """Visit every generic once."""
-        self._collect()
-        for generic in reversed(self._generics):
-            if not generic.is_gone and self._use_count(generic) == 0:
-                self._forget(generic)
+        for generic in reversed(self._uses.generics):
+            if not generic.is_gone and self._uses.use_count(generic) == 0:
+                self._uses.forget(generic)
             if not generic.is_gone:
-                self._collapse_inputs(generic)
+                self._uses.collapse_inputs(generic)
                 self._take_producers(generic)
                 if self._merge_siblings(generic):
                     self._take_producers(generic)
         # Users first: the operands that they note are still those of the ops before.
-        for generic in reversed(self._generics):
+        for generic in reversed(self._uses.generics):
             if generic.has_changed and not generic.is_gone:
                 tidy_body(generic.block)
-                self._drop_unused(generic)
+                self._uses.drop_unused(generic)
                 write_generic(generic)
-        for generic in reversed(self._generics):
+        for generic in reversed(self._uses.generics):
             if generic.is_gone:
                 erase(generic.op)
         for op in reversed(tuple(self._block.ops)):
             if isinstance(op, _DESTINATIONS) and op.results and op.results[0].first_use is None:
                 erase(op)
-
-    def _collect(self) -> None:
-        for position, op in enumerate(self._block.ops):
-            operands: Sequence[SSAValue] = op.operands
-            if isinstance(op, linalg.ops.GenericOp) and op.results:
-                generic = read_generic(op, position)
-                self._generics.append(generic)
-                for value, _ in generic.inputs:
-                    self._readers.setdefault(value, []).append(generic)
-                for result in generic.results:
-                    self._producers[result] = generic
-                operands = [value for value, _ in generic.outputs]
-            elif isinstance(op, linalg.ops.FillOp) and op.results:
-                self._producers[op.results[0]] = op
-            for value in operands:
-                self._use_at(value, position)
-            for region in op.regions:
-                for inner in region.walk():
-                    for value in inner.operands:
-                        if isinstance(value.type, TensorType):
-                            self._use_at(value, position)
-
-    # Uses
-
-    def _use_at(self, value: SSAValue, position: int) -> None:
-        """The op at `position` uses `value` in another way than as an operand that a generic reads."""
-        self._other_uses.setdefault(value, []).append(position)
-
-    def _use_count(self, generic: Generic) -> int:
-        return sum(len(self._readers.get(r, ())) + len(self._other_uses.get(r, ())) for r in generic.results)
-
-    def _forget(self, generic: Generic) -> None:
-        """`generic` will be erased: it uses nothing any more."""
-        for value, _ in generic.inputs:
-            self._readers[value].remove(generic)
-        for value, _ in generic.outputs:
-            self._other_uses[value].remove(generic.position)
-        for op in generic.block.walk():
-            if isinstance(op, tensor.ExtractOp):
-                self._other_uses[op.tensor].remove(generic.position)
-        # What reads at computed indices uses other generics, which may be erased before this one.
-        for op in reversed(tuple(generic.block.ops)):
-            erase(op)
-        generic.op.operands = []
-        generic.is_gone = True
-
-    # Operands
-
-    def _collapse_inputs(self, generic: Generic) -> None:
-        """Pass equal operands once."""
-        seen: dict[tuple[SSAValue, AffineMap], int] = {}
-        index = 0
-        while index < len(generic.inputs):
-            first = seen.setdefault(generic.inputs[index], index)
-            if first == index:
-                index += 1
-            else:
-                self._replace_input(generic, index, generic.block.args[first])
-
-    def _replace_input(self, generic: Generic, index: int, scalar: SSAValue) -> None:
-        """Use `scalar` in the body instead of the element of an operand, which is dropped."""
-        value, _ = generic.inputs.pop(index)
-        self._readers[value].remove(generic)
-        argument = generic.block.args[index]
-        argument.replace_all_uses_with(scalar)
-        generic.block.erase_arg(argument)
-        generic.has_changed = True
-
-    def _add_input(self, generic: Generic, value: SSAValue, map_: AffineMap) -> SSAValue:
-        """The element of `value` in the body; an operand that is there already is used again."""
-        for index, (known, known_map) in enumerate(generic.inputs):
-            if known is value and known_map == map_:
-                return generic.block.args[index]
-        argument = generic.block.insert_arg(_element(value), len(generic.inputs))
-        generic.inputs.append((value, map_))
-        self._readers.setdefault(value, []).append(generic)
-        return argument
 
     # Inlining
 
@@ -227,14 +146,14 @@ class _KernelFusion:
 
     def _position(self, value: SSAValue) -> int:
         """Where the producer of `value` is; -1 if there is none that could be taken."""
-        producer = self._producers.get(value)
+        producer = self._uses.producers.get(value)
         if isinstance(producer, Generic):
             return producer.position if producer.is_elementwise() else -1
         return 0 if producer is not None else -1
 
     def _take_producer(self, consumer: Generic, index: int) -> bool:
         value, map_ = consumer.inputs[index]
-        producer = self._producers[value]
+        producer = self._uses.producers[value]
         if isinstance(producer, linalg.ops.FillOp):
             return self._inline_fill(producer, consumer, index)
         loops = loops_of_producer(producer, value, map_)
@@ -248,12 +167,12 @@ class _KernelFusion:
             constant = scalar.owner.clone()
             _insert_first(consumer.block, [constant])
             scalar = constant.result
-        self._replace_input(consumer, index, scalar)
+        self._uses.replace_input(consumer, index, scalar)
         return True
 
     def _inline(self, producer: Generic, consumer: Generic, index: int, loops: Sequence[AffineExpr]) -> bool:
         value, _ = consumer.inputs[index]
-        is_only_use = self._use_count(producer) == 1
+        is_only_use = self._uses.use_count(producer) == 1
         if not self._repeats_no_work(producer, consumer, index, is_only_use):
             return False
         inputs = composed(producer.inputs, loops, len(consumer.extents))
@@ -264,9 +183,9 @@ class _KernelFusion:
             return False
         taken = self._take_body(producer, consumer, loops, inputs, move=is_only_use)
         result = producer.yielded(value)
-        self._replace_input(consumer, index, taken.get(result, result))
-        if self._use_count(producer) == 0:
-            self._forget(producer)
+        self._uses.replace_input(consumer, index, taken.get(result, result))
+        if self._uses.use_count(producer) == 0:
+            self._uses.forget(producer)
         return True
 
     def _extents_stay_told(
@@ -279,13 +198,13 @@ class _KernelFusion:
             return True
         if not isinstance(destination.owner, tensor.EmptyOp):
             return False
-        self._add_input(consumer, destination, consumer.inputs[index][1])
+        self._uses.add_input(consumer, destination, consumer.inputs[index][1])
         return True
 
     def _repeats_no_work(self, producer: Generic, consumer: Generic, index: int, is_only_use: bool) -> bool:
         ops = [op for op in producer.block.ops if not isinstance(op, _FREE)]
         is_cheap = len(ops) <= _MOST_CHEAP_OPS and all(_is_cheap(op) for op in ops)
-        is_kept_anyway = any(self._other_uses.get(result) for result in producer.results)
+        is_kept_anyway = any(self._uses.other_uses.get(result) for result in producer.results)
         if not is_only_use and (not is_cheap or is_kept_anyway):
             return False
         if not consumer.rereads(index):
@@ -307,7 +226,7 @@ class _KernelFusion:
         """Put the ops of `producer` in front of those of `consumer`; what its values are called there."""
         taken: dict[SSAValue, SSAValue] = {}
         for argument, (value, map_) in zip(producer.block.args, inputs, strict=False):
-            taken[argument] = self._add_input(consumer, value, map_)
+            taken[argument] = self._uses.add_input(consumer, value, map_)
         ops: list[Operation] = []
         for op in tuple(producer.block.ops)[:-1]:
             if move:
@@ -317,9 +236,9 @@ class _KernelFusion:
                 ops.append(op.clone(taken))
             for inner in ops[-1].walk():
                 if isinstance(inner, tensor.ExtractOp):
-                    self._use_at(inner.tensor, consumer.position)
+                    self._uses.use_at(inner.tensor, consumer.position)
                     if move:
-                        self._other_uses[inner.tensor].remove(producer.position)
+                        self._uses.other_uses[inner.tensor].remove(producer.position)
         if move:
             for old, new in taken.items():
                 old.replace_all_uses_with(new)
@@ -340,13 +259,13 @@ class _KernelFusion:
         index = 0
         while index < len(later.inputs):
             value, map_ = later.inputs[index]
-            for earlier in tuple(self._readers[value]):
+            for earlier in tuple(self._uses.readers[value]):
                 if (
                     not earlier.is_gone
                     and earlier.position < later.position
                     and earlier.extents == later.extents
                     and (value, map_) in earlier.inputs
-                    and self._use_count(earlier) > 0
+                    and self._uses.use_count(earlier) > 0
                     and earlier.is_elementwise()
                 ):
                     self._merge(earlier, later, identity)
@@ -358,7 +277,8 @@ class _KernelFusion:
         dims = [loop.position for loop in loops if isinstance(loop, AffineDimExpr)]
         if sorted(dims) != list(range(len(later.extents))) or not later.is_elementwise():
             return False
-        if tuple(later.extents[dim] for dim in dims) != earlier.extents or not self._are_used_later(earlier, later):
+        is_same_loops = tuple(later.extents[dim] for dim in dims) == earlier.extents
+        if not is_same_loops or not self._uses.are_used_later(earlier, later):
             return False
         outputs = composed(earlier.outputs, loops, len(dims))
         own = {result: map_ for result, (_, map_) in zip(earlier.results, outputs, strict=True)}
@@ -369,56 +289,18 @@ class _KernelFusion:
         for index in reversed(range(len(later.inputs))):
             value, _ = later.inputs[index]
             if value in own:
-                self._replace_input(later, index, yielded[earlier.results.index(value)])
+                self._uses.replace_input(later, index, yielded[earlier.results.index(value)])
         terminator = later.block.last_op
         assert terminator is not None
         terminator.operands = [*terminator.operands, *yielded]
         for (value, map_), result in zip(outputs, earlier.results, strict=True):
-            later.block.insert_arg(_element(result), len(later.block.args))
+            later.block.insert_arg(get_element_type_or_self(result.type), len(later.block.args))
             later.outputs.append((value, map_))
             later.results.append(result)
-            self._producers[result] = later
-            self._use_at(value, later.position)
-        self._forget(earlier)
+            self._uses.producers[result] = later
+            self._uses.use_at(value, later.position)
+        self._uses.forget(earlier)
         return True
-
-    def _are_used_later(self, earlier: Generic, later: Generic) -> bool:
-        """Whether everything else that uses `earlier` comes after `later`."""
-        return all(
-            all(reader is later or reader.position > later.position for reader in self._readers.get(result, ()))
-            and all(position > later.position for position in self._other_uses.get(result, ()))
-            for result in earlier.results
-        )
-
-    # Tidying
-
-    def _drop_unused(self, generic: Generic) -> None:
-        """Drop results that nothing uses, and operands that neither the body nor the extents of loops need."""
-        terminator = generic.block.last_op
-        assert terminator is not None
-        for index in reversed(range(len(generic.results))):
-            result, argument = generic.results[index], generic.block.args[len(generic.inputs) + index]
-            is_used = self._readers.get(result) or self._other_uses.get(result) or argument.first_use is not None
-            outputs = [*generic.outputs[:index], *generic.outputs[index + 1 :]]
-            if is_used or not outputs or not tell_extents([m for _, m in generic.inputs], outputs):
-                continue
-            value, _ = generic.outputs.pop(index)
-            self._other_uses[value].remove(generic.position)
-            generic.results.pop(index)
-            generic.block.erase_arg(argument)
-            terminator.operands = [*terminator.operands[:index], *terminator.operands[index + 1 :]]
-            tidy_body(generic.block)
-        for index in reversed(range(len(generic.inputs))):
-            argument = generic.block.args[index]
-            remaining = [m for i, (_, m) in enumerate(generic.inputs) if i != index]
-            if argument.first_use is None and tell_extents(remaining, generic.outputs):
-                value, _ = generic.inputs.pop(index)
-                self._readers[value].remove(generic)
-                generic.block.erase_arg(argument)
-
-
-def _element(value: SSAValue) -> Attribute:
-    return value.type.element_type if isinstance(value.type, TensorType) else value.type
 
 
 def _insert_first(block: Block, ops: Sequence[Operation]) -> None:

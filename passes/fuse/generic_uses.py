@@ -1,0 +1,139 @@
+"""The generics of a kernel and who uses their results, kept up to date while operands come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import linalg, tensor
+from xdsl.dialects.builtin import (
+    TensorType,
+)
+from xdsl.ir import Block, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.utils.type import get_element_type_or_self
+
+from tenon.passes.fuse.generics import (
+    Generic,
+    erase,
+    read_generic,
+    tell_extents,
+    tidy_body,
+)
+
+
+class GenericUses:
+    """The generics of one block: `producers` and `readers` of values, and the positions of ops that use a value in
+    another way than as an operand that a generic reads, `other_uses`."""
+
+    def __init__(self, block: Block):
+        self.generics: list[Generic] = []
+        self.producers: dict[SSAValue, Generic | linalg.ops.FillOp] = {}
+        self.readers: dict[SSAValue, list[Generic]] = {}
+        self.other_uses: dict[SSAValue, list[int]] = {}
+        self._collect(block)
+
+    def _collect(self, block: Block) -> None:
+        for position, op in enumerate(block.ops):
+            operands: Sequence[SSAValue] = op.operands
+            if isinstance(op, linalg.ops.GenericOp) and op.results:
+                generic = read_generic(op, position)
+                self.generics.append(generic)
+                for value, _ in generic.inputs:
+                    self.readers.setdefault(value, []).append(generic)
+                for result in generic.results:
+                    self.producers[result] = generic
+                operands = [value for value, _ in generic.outputs]
+            elif isinstance(op, linalg.ops.FillOp) and op.results:
+                self.producers[op.results[0]] = op
+            for value in operands:
+                self.use_at(value, position)
+            for region in op.regions:
+                for inner in region.walk():
+                    for value in inner.operands:
+                        if isinstance(value.type, TensorType):
+                            self.use_at(value, position)
+
+    def use_at(self, value: SSAValue, position: int) -> None:
+        """The op at `position` uses `value` in another way than as an operand that a generic reads."""
+        self.other_uses.setdefault(value, []).append(position)
+
+    def use_count(self, generic: Generic) -> int:
+        """How often results of `generic` are used."""
+        return sum(len(self.readers.get(r, ())) + len(self.other_uses.get(r, ())) for r in generic.results)
+
+    def are_used_later(self, earlier: Generic, later: Generic) -> bool:
+        """Whether everything else that uses `earlier` comes after `later`."""
+        return all(
+            all(reader is later or reader.position > later.position for reader in self.readers.get(result, ()))
+            and all(position > later.position for position in self.other_uses.get(result, ()))
+            for result in earlier.results
+        )
+
+    def forget(self, generic: Generic) -> None:
+        """`generic` will be erased: it uses nothing any more."""
+        for value, _ in generic.inputs:
+            self.readers[value].remove(generic)
+        for value, _ in generic.outputs:
+            self.other_uses[value].remove(generic.position)
+        for op in generic.block.walk():
+            if isinstance(op, tensor.ExtractOp):
+                self.other_uses[op.tensor].remove(generic.position)
+        # What reads at computed indices uses other generics, which may be erased before this one.
+        for op in reversed(tuple(generic.block.ops)):
+            erase(op)
+        generic.op.operands = []
+        generic.is_gone = True
+
+    def collapse_inputs(self, generic: Generic) -> None:
+        """Pass equal operands once."""
+        seen: dict[tuple[SSAValue, AffineMap], int] = {}
+        index = 0
+        while index < len(generic.inputs):
+            first = seen.setdefault(generic.inputs[index], index)
+            if first == index:
+                index += 1
+            else:
+                self.replace_input(generic, index, generic.block.args[first])
+
+    def add_input(self, generic: Generic, value: SSAValue, map_: AffineMap) -> SSAValue:
+        """The element of `value` in the body; an operand that is there already is used again."""
+        for index, (known, known_map) in enumerate(generic.inputs):
+            if known is value and known_map == map_:
+                return generic.block.args[index]
+        argument = generic.block.insert_arg(get_element_type_or_self(value.type), len(generic.inputs))
+        generic.inputs.append((value, map_))
+        self.readers.setdefault(value, []).append(generic)
+        return argument
+
+    def replace_input(self, generic: Generic, index: int, scalar: SSAValue) -> None:
+        """Use `scalar` in the body instead of the element of an operand, which is dropped."""
+        value, _ = generic.inputs.pop(index)
+        self.readers[value].remove(generic)
+        argument = generic.block.args[index]
+        argument.replace_all_uses_with(scalar)
+        generic.block.erase_arg(argument)
+        generic.has_changed = True
+
+    def drop_unused(self, generic: Generic) -> None:
+        """Drop results that nothing uses, and operands that neither the body nor the extents of loops need."""
+        terminator = generic.block.last_op
+        assert terminator is not None
+        for index in reversed(range(len(generic.results))):
+            result, argument = generic.results[index], generic.block.args[len(generic.inputs) + index]
+            is_used = self.readers.get(result) or self.other_uses.get(result) or argument.first_use is not None
+            outputs = [*generic.outputs[:index], *generic.outputs[index + 1 :]]
+            if is_used or not outputs or not tell_extents([m for _, m in generic.inputs], outputs):
+                continue
+            value, _ = generic.outputs.pop(index)
+            self.other_uses[value].remove(generic.position)
+            generic.results.pop(index)
+            generic.block.erase_arg(argument)
+            terminator.operands = [*terminator.operands[:index], *terminator.operands[index + 1 :]]
+            tidy_body(generic.block)
+        for index in reversed(range(len(generic.inputs))):
+            argument = generic.block.args[index]
+            remaining = [m for i, (_, m) in enumerate(generic.inputs) if i != index]
+            if argument.first_use is None and tell_extents(remaining, generic.outputs):
+                value, _ = generic.inputs.pop(index)
+                self.readers[value].remove(generic)
+                generic.block.erase_arg(argument)
