@@ -25,10 +25,12 @@ from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import KeepsMemory, states
 from tenon.dialects.families import ElementwiseOp
 from tenon.passes.simplify.dce import Effects, erase_unreachable_functions
-from tenon.passes.simplify.equations_arithmetic import EQUATIONS
+from tenon.passes.simplify.equations_arithmetic import ARITHMETIC_EQUATIONS
 from tenon.passes.simplify.equations_bands import BAND_EQUATIONS
+from tenon.passes.simplify.equations_dtypes import DTYPE_EQUATIONS
 from tenon.passes.simplify.equations_products import NORMALIZED_PRODUCTS
 from tenon.passes.simplify.equations_shape import SHAPE_EQUATIONS
+from tenon.passes.simplify.equations_truth import TRUTH_EQUATIONS
 from tenon.passes.simplify.fold import fold
 
 Rewrite = Callable[[Any, PatternRewriter], object]
@@ -47,7 +49,14 @@ class CanonicalizePass(ModulePass):
     name = "canonicalize"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        tables = (EQUATIONS, SHAPE_EQUATIONS, BAND_EQUATIONS, NORMALIZED_PRODUCTS)
+        tables = (
+            ARITHMETIC_EQUATIONS,
+            TRUTH_EQUATIONS,
+            DTYPE_EQUATIONS,
+            SHAPE_EQUATIONS,
+            BAND_EQUATIONS,
+            NORMALIZED_PRODUCTS,
+        )
         keys = dict.fromkeys(key for table in tables for key in table)
         equations = {key: [pattern for table in tables for pattern in table.get(key, ())] for key in keys}
         Canonicalizer(Effects(op), equations).run(op)

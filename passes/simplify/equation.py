@@ -10,6 +10,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from tenon.dialects.ops.move.shape import BroadcastToOp
 from tenon.dialects.types.types import element_of, is_known, shape_of
+from tenon.passes.simplify.fold import splat
 
 
 def replace_same_type(op: Operation, rewriter: PatternRewriter, *new: Operation) -> None:
@@ -44,3 +45,9 @@ def by_class(
         for op_type in op_types:
             table.setdefault(op_type, []).append(pattern)
     return table
+
+
+def is_number(value: SSAValue, number: float) -> bool:
+    """Whether all elements of `value` are known to be `number`."""
+    known = splat(value)
+    return known is not None and bool(known == number)

@@ -257,7 +257,6 @@ LONG_FILES = {
     "dialects/ops/move/rearranging.py": "to be split",
     "dialects/ops/move/shape.py": "to be split",
     "dialects/ops/reduce/reduction.py": "to be split",
-    "passes/simplify/equations_arithmetic.py": "to be split",
 }
 
 
