@@ -31,28 +31,18 @@ _DEFINING = ("decompose", "scalar", "indexing", "source", "element", "target")
 _GROUPS = {"floats": FLOATS, "integers": INTEGERS, "i1": BOOLS, "narrow types": NARROW}
 
 _CHAPTERS: dict[str, tuple[str, ...]] = {
-    "Element by element": ("arithmetic", "comparison", "elementary", "pairwise", "special", "piecewise", "activation"),
+    "Element by element": (
+        *("arithmetic", "rounding", "comparison", "elementary", "pairwise"),
+        *("special", "gamma", "piecewise", "activation"),
+    ),
     "Making and converting": ("creation", "constant", "random", "sampling"),
     "Moving elements": (
-        "shape",
-        "joining",
-        "rearranging",
-        "padding",
-        "indexing",
-        "band",
-        "dynamic_slicing",
-        "scatter",
-        "grid_sampling",
+        *("shape", "slicing", "joining", "rearranging", "diagonals", "padding"),
+        *("indexing", "band", "dynamic_slicing", "scatter", "grid_sampling"),
     ),
     "Reducing, scanning and sorting": (
-        "reduction",
-        "norms",
-        "cumulative",
-        "sorting",
-        "sorted_runs",
-        "radix_sorting",
-        "row_selection",
-        "searching",
+        *("reduction", "statistics", "norms", "cumulative"),
+        *("sorting", "sorted_runs", "radix_sorting", "row_selection", "searching"),
     ),
     "Products and windows": (
         *("contraction", "einsum", "convolution", "transposed_convolution"),

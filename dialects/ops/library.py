@@ -2,13 +2,13 @@
 
 from tenon.dialects.ops.elementwise import constant  # isort: split
 
-from tenon.dialects.ops.elementwise import arithmetic, comparison, elementary, pairwise, special  # isort: split
+from tenon.dialects.ops.elementwise import arithmetic, comparison, elementary, gamma, pairwise, rounding, special  # isort: split
 
 from tenon.dialects.ops.elementwise import activation, piecewise  # isort: split
 
-from tenon.dialects.ops.move import band, indexing, joining, shape  # isort: split
+from tenon.dialects.ops.move import band, indexing, joining, shape, slicing  # isort: split
 
-from tenon.dialects.ops.reduce import reduction  # isort: split
+from tenon.dialects.ops.reduce import reduction, statistics  # isort: split
 
 from tenon.dialects.ops.contract import (
     contraction,
@@ -24,6 +24,7 @@ from tenon.dialects.ops.contract import (
 from tenon.dialects.ops.control import checkpoint, control_flow, identity, scan
 from tenon.dialects.ops.move import (
     creation,
+    diagonals,
     dynamic_slicing,
     functional_update,
     grid_sampling,
@@ -51,11 +52,13 @@ __all__ = [
     "creation",
     "cumulative",
     "determinant",
+    "diagonals",
     "dynamic_slicing",
     "einsum",
     "elementary",
     "fourier",
     "functional_update",
+    "gamma",
     "global_pooling",
     "grid_sampling",
     "identity",
@@ -72,16 +75,19 @@ __all__ = [
     "random",
     "rearranging",
     "reduction",
+    "rounding",
     "row_selection",
     "sampling",
     "scan",
     "scatter",
     "searching",
     "shape",
+    "slicing",
     "sliding",
     "sorted_runs",
     "sorting",
     "special",
+    "statistics",
     "subscript",
     "transposed_convolution",
 ]

@@ -12,7 +12,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from tenon.dialects.families import ContractionOp, ElementwiseOp, ReductionOp
 from tenon.dialects.ops.elementwise.constant import ConstantOp
-from tenon.dialects.ops.move.shape import BroadcastToOp, ReshapeOp, SliceOp, TransposeOp
+from tenon.dialects.ops.move.shape import BroadcastToOp, ReshapeOp, TransposeOp
+from tenon.dialects.ops.move.slicing import SliceOp
 from tenon.dialects.ops.reduce.reduction import AllOp, AnyOp, MaxOp, MinOp, ProdOp, SumOp
 from tenon.dialects.types.shapes import InferenceError, Shape, broadcast, normalize_axes
 from tenon.dialects.types.types import element_of, is_known, is_static, shape_of, tensor_type

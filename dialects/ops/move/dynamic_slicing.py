@@ -19,7 +19,7 @@ from tenon.dialects.families import IndexingOp, ScatterOp
 from tenon.dialects.families.batching import all_batched
 from tenon.dialects.families.linalg_builders import Reader, clamp, static_shape
 from tenon.dialects.ops.move.index_places import counted_from_front
-from tenon.dialects.ops.move.shape import SliceOp
+from tenon.dialects.ops.move.slicing import SliceOp
 from tenon.dialects.types.shapes import InferenceError, Shape, refine, show
 from tenon.dialects.types.types import INTEGER_TENSOR, STORED_TENSOR, element_of, shape_of, tensor_type
 

@@ -108,3 +108,9 @@ def check_updates(shape: Shape, places: Shape, needed: Shape, updates: Shape) ->
             f"updates has shape {show(updates)} where {show(needed)} is needed, "
             f"by x of shape {show(shape)} and indices of shape {show(places)}"
         ) from None
+
+
+def swapped(first: int, second: int, rank: int) -> tuple[int, ...]:
+    """The permutation that swaps the `first` axes behind the examples with the `second` axes behind those."""
+    middle, end = 1 + first, 1 + first + second
+    return (0, *range(middle, end), *range(1, middle), *range(end, rank))

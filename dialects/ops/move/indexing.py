@@ -1,4 +1,4 @@
-"""Reading and writing at indices that are data. Negative indices count from the end."""
+"""Reading at indices that are data, and relatives. Negative indices count from the end."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.families import CompositeOp, IndexingOp, ScatterOp
+from tenon.dialects.families import CompositeOp, IndexingOp
 from tenon.dialects.families.batching import all_batched, moved_axis, shifted_axes
 from tenon.dialects.families.linalg_builders import Reader
 from tenon.dialects.ops.move.index_places import (
     broadcast_apart_from,
     check_any,
     check_places,
-    check_updates,
     counted_from_front,
     indexed_sizes,
-    is_inside,
     nearest_inside,
     part_place,
     parts_shape,
+    swapped,
 )
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis
 from tenon.dialects.types.types import (
@@ -129,13 +128,7 @@ class GatherOp(IndexingOp):
             return moved_axis(ops.gather(x, indices, axis=axis), axis, 0)
         # Each example has places of its own, and parts (...indices, ...before, ...behind) in them.
         parts = ops.gather_nd(moved_axis(x, axis + 1, 1), ops.expand_dims(indices, axis=-1), batch_dims=1)
-        return ops.transpose(parts, permutation=_swapped(indices.ndim - 1, axis, parts.ndim))
-
-
-def _swapped(first: int, second: int, rank: int) -> tuple[int, ...]:
-    """The permutation that swaps the `first` axes behind the examples with the `second` axes behind those."""
-    middle, end = 1 + first, 1 + first + second
-    return (0, *range(middle, end), *range(1, middle), *range(end, rank))
+        return ops.transpose(parts, permutation=swapped(indices.ndim - 1, axis, parts.ndim))
 
 
 @tensor_op
@@ -263,67 +256,6 @@ class GatherNdOp(IndexingOp):
         if settings["batch_dims"] == 0 and not batched[0]:
             return ops.gather_nd(*operands)
         return ops.gather_nd(*all_batched(size, batched, operands), batch_dims=settings["batch_dims"] + 1)
-
-
-@tensor_op
-class ScatterAddOp(ScatterOp):
-    """`x` with `updates` added at `indices` along `axis`: result[..., indices[i], ...] += updates[..., i, ...].
-
-    `updates` has the shape that `gather(x, indices, axis)` has. What has one index is added up, negative indices count
-    from the end, and updates at other indices outside of `x` are left out.
-
-    >>> tenon.scatter_add(np.zeros(4), np.array([1, 1, -1, 99]), np.array([1.0, 2.0, 4.0, 8.0]))
-    """
-
-    name = "tenon.scatter_add"
-    x = operand_def(NUMERIC_TENSOR)
-    indices = operand_def(INTEGER_TENSOR)
-    updates = operand_def(NUMERIC_TENSOR)
-    axis = setting(int, default=0)
-    result = result_def(NUMERIC_TENSOR)
-    PROMOTED: ClassVar[tuple[str, ...] | None] = ("x", "updates")
-
-    @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        x, indices, updates = operands
-        shape, places = shape_of(x), shape_of(indices)
-        if shape is not None and places is not None:
-            axis = normalize_axis(settings["axis"], len(shape))
-            needed = (*shape[:axis], *places, *shape[axis + 1 :])
-            check_updates(shape, places, needed, shape_of(updates))
-        return x
-
-    @staticmethod
-    def target(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> tuple[Value, ...]:
-        x, indices, _ = operands
-        axis = normalize_axis(settings["axis"], x.ndim)
-        behind = axis + indices.ndim
-        place = counted_from_front(indices.read(*index[axis:behind]), x.shape[axis])
-        return (*index[:axis], place, *index[behind:])
-
-    @staticmethod
-    def combine(old: Value, new: Value, **settings: Any) -> Value:
-        return old + new
-
-    @staticmethod
-    def vjp(g: Value, out: Value, x: Value, indices: Value, updates: Value, *, axis: int) -> tuple[Any, ...]:
-        axis = normalize_axis(axis, x.ndim)
-        size = x.shape[axis]
-        if size == 0 or 0 in updates.shape:
-            return g, None, ops.zeros_like(updates)
-        kept = ops.reshape(is_inside(indices, size), shape=(*indices.shape, *(1,) * (x.ndim - 1 - axis)))
-        return g, None, ops.select(kept, ops.gather(g, indices, axis=axis), 0.0)
-
-    @classmethod
-    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        x, own_indices, updates = all_batched(size, batched, operands)
-        axis = normalize_axis(settings["axis"], x.ndim - 1)
-        if not batched[1]:
-            return ops.scatter_add(x, operands[1], updates, axis=axis + 1)
-        parts = ops.transpose(updates, permutation=_swapped(axis, own_indices.ndim - 1, updates.ndim))
-        places = ops.expand_dims(own_indices, axis=-1)
-        sums = ops.scatter_nd(moved_axis(x, axis + 1, 1), places, parts, reduction="add", batch_dims=1)
-        return moved_axis(sums, 1, axis + 1)
 
 
 @tensor_op

@@ -12,7 +12,8 @@ from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.families.along_axis import KeepsType
-from tenon.dialects.ops.reduce.reduction import Axes, StatisticOp, in_compute_type, with_axes
+from tenon.dialects.ops.reduce.reduction import Axes, in_compute_type, with_axes
+from tenon.dialects.ops.reduce.statistics import StatisticOp
 from tenon.dialects.types.shapes import broadcast, normalize_axis
 from tenon.dialects.types.types import FLOAT_TENSOR, NUMERIC_TENSOR, element_of, promote, shape_of, tensor_type
 

@@ -1,0 +1,68 @@
+"""Rounding to whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from xdsl.dialects import math
+
+from tenon.dialects.definition.scalar import ScalarForms
+from tenon.dialects.definition.tensor_op import tensor_op
+from tenon.dialects.definition.value import Value
+from tenon.dialects.families import NumericUnaryOp, PrimitiveOp
+from tenon.dialects.types.types import is_float
+
+
+class WholeNumberOp(NumericUnaryOp, PrimitiveOp):
+    """Floats rounded to whole numbers, which integers are already. The gradient is 0."""
+
+    @classmethod
+    def on_scalars(cls, values: Sequence[Value], settings: dict[str, Any]) -> Any:
+        return super().on_scalars(values, settings) if is_float(values[0].type) else values[0]
+
+    vjp = staticmethod(lambda g, out, x: (None,))
+
+
+@tensor_op
+class FloorOp(WholeNumberOp):
+    """The largest whole number not above `x`. Integers stay as they are. The gradient is 0.
+
+    >>> tenon.floor(np.array([1.5, -1.5]))
+    """
+
+    name = "tenon.floor"
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(math.FloorOp)
+
+
+@tensor_op
+class CeilOp(WholeNumberOp):
+    """The smallest whole number not below `x`. Integers stay as they are. The gradient is 0.
+
+    >>> tenon.ceil(np.array([1.5, -1.5]))
+    """
+
+    name = "tenon.ceil"
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(math.CeilOp)
+
+
+@tensor_op
+class RoundOp(WholeNumberOp):
+    """The whole number nearest to `x`, halves to the even one. Integers stay as they are. The gradient is 0.
+
+    >>> tenon.round(np.array([0.5, 1.5, 2.5, -2.7]))
+    """
+
+    name = "tenon.round"
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(math.RoundEvenOp)
+
+
+@tensor_op
+class TruncOp(WholeNumberOp):
+    """`x` rounded toward zero. Integers stay as they are. The gradient is 0.
+
+    >>> tenon.trunc(np.array([1.5, -1.5]))
+    """
+
+    name = "tenon.trunc"
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(math.TruncOp)
