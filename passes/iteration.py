@@ -4,32 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from math import prod
 
 from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
-from tenon.dialects.types.size import UndecidedSizeError, is_at_most
+from tenon.dialects.families.iteration_space import ACROSS, IterationSpace
+from tenon.dialects.types.size import UndecidedSizeError
 from tenon.dialects.types.types import shape_of
 
 Access = tuple[int | None, ...]
 """For each dimension of a value the loop that is its index, `None` for a dimension of size 1."""
-ACROSS = -1
-"""In an access by windows: a dimension whose index is no loop by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """Loops by extent, whether each is parallel, and how they index operands and results.
+    """A space, and the loops that run over the dimensions of operands and results.
 
     An operand of access `None` is read at other places than where the loops are. `windows` has an access for those of
     which windows read that no two iterations of a parallel loop share: all dimensions but those `ACROSS`.
     """
 
-    extents: tuple[int, ...]
-    parallel: tuple[bool, ...]
+    space: IterationSpace
     operands: tuple[Access | None, ...]
     results: tuple[Access, ...]
     windows: tuple[Access | None, ...] = ()
@@ -50,8 +47,8 @@ def iteration_of(op: Operation) -> Iteration | None:
     except UndecidedSizeError:
         return None
     count = len(op.operands)
-    operands = [_plain_access(*known, space.extents) for known in zip(space.operands, sizes, strict=False)]
-    results = [_plain_access(*known, space.extents) for known in zip(space.results, sizes[count:], strict=True)]
+    operands = [_plain_access(space, *known) for known in zip(space.operands, sizes, strict=False)]
+    results = [_plain_access(space, *known) for known in zip(space.results, sizes[count:], strict=True)]
     known_results = tuple([access for access in results if access is not None])
     if len(known_results) != len(results):
         return None
@@ -62,12 +59,12 @@ def iteration_of(op: Operation) -> Iteration | None:
         moving = {loop for loop, extent in enumerate(space.extents) if space.parallel[loop] and extent != 1}
         windows = tuple(
             [
-                None if access is not None else _window_access(places, known, space.extents, moving)
+                space.axes(places, known) if access is None and moving <= _loops_in(places) else None
                 for access, places, known in zip(operands, space.operands, sizes, strict=False)
             ]
         )
     elsewhere = [None] * (count - len(operands))
-    return Iteration(space.extents, space.parallel, (*operands, *elsewhere), known_results, windows)
+    return Iteration(space, (*operands, *elsewhere), known_results, windows)
 
 
 def shape(op: Operation, type_: Attribute) -> tuple[int, ...]:
@@ -85,40 +82,21 @@ def _keeps_order(places: AffineMap) -> bool:
     return is_plain and all(a < b for a, b in pairwise(loops))
 
 
-def _window_access(
-    places: AffineMap, sizes: tuple[int, ...], extents: tuple[int, ...], moving: set[int]
-) -> Access | None:
-    """The loops that index some dimensions of a value, if all of the loops `moving` count for some dimension."""
-    used = {expr.position for place in places.results for expr in place.dfs() if isinstance(expr, AffineDimExpr)}
-    if not moving <= used:
-        return None
-    return _access(places, sizes, extents)
+def _loops_in(places: AffineMap) -> set[int]:
+    return {expr.position for place in places.results for expr in place.dfs() if isinstance(expr, AffineDimExpr)}
 
 
-def _plain_access(places: AffineMap, sizes: tuple[int, ...], extents: tuple[int, ...]) -> Access | None:
+def _plain_access(space: IterationSpace, places: AffineMap, sizes: tuple[int, ...]) -> Access | None:
     """The loops that index a value, if each dimension is a loop of its own that runs over all of it."""
-    access = _access(places, sizes, extents)
+    access = space.axes(places, sizes)
     return None if ACROSS in access else access
-
-
-def _access(places: AffineMap, sizes: tuple[int, ...], extents: tuple[int, ...]) -> Access:
-    """The loops that run over all of a dimension each; what is indexed otherwise is `ACROSS`."""
-    access: list[int | None] = []
-    for size, place in zip(sizes, places.results, strict=True):
-        if size == 1:
-            access.append(None)
-        elif isinstance(place, AffineDimExpr) and extents[place.position] == size and place.position not in access:
-            access.append(place.position)
-        else:
-            access.append(ACROSS)
-    return tuple(access)
 
 
 def rearranges_results(op: Operation, iteration: Iteration) -> bool:
     """Whether `op` reads elements once, at other places, and nothing that uses its result could share its loops."""
     if not isinstance(op, IndexMapOp) or iteration.operands[0] is not None:
         return False
-    if not is_at_most(prod(iteration.extents), prod(shape(op, op.operands[0].type))) or not is_indexed(op):
+    if iteration.space.rereads(shape(op, op.operands[0].type)) or not is_indexed(op):
         return False
     return not any(isinstance(use.operation, ElementwiseOp | ReductionOp) for use in op.results[0].uses)
 

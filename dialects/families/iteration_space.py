@@ -7,7 +7,8 @@ lowering reads those of `linalg.generic`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from xdsl.dialects import linalg
@@ -21,6 +22,11 @@ from xdsl.ir.affine import (
     AffineExpr,
     AffineMap,
 )
+
+from tenon.dialects.types.size import is_at_most
+
+ACROSS = -1
+"""In place of a loop: a dimension whose index is no loop by itself."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,53 @@ class IterationSpace:
     parallel: tuple[bool, ...]
     operands: tuple[AffineMap, ...]
     results: tuple[AffineMap, ...]
+
+    def axes(self, places: AffineMap, shape: Sequence[int]) -> tuple[int | None, ...]:
+        """For each dimension of a tensor of `shape` the loop that runs over all of it, and over no dimension before;
+        `None` for one of size 1, and `ACROSS` for one that is indexed otherwise."""
+        axes: list[int | None] = []
+        for size, place in zip(shape, places.results, strict=True):
+            if size == 1:
+                axes.append(None)
+            elif isinstance(place, AffineDimExpr) and self.extents[place.position] == size:
+                axes.append(ACROSS if place.position in axes else place.position)
+            else:
+                axes.append(ACROSS)
+        return tuple(axes)
+
+    def terms(self) -> int:
+        """How many iterations meet in one element of a result."""
+        return prod([extent for extent, parallel in zip(self.extents, self.parallel, strict=True) if not parallel])
+
+    def tells_extents(self) -> bool:
+        """Whether each loop is an index of some tensor as it stands, so that the tensor's shape gives its extent."""
+        indices = [place for places in (*self.operands, *self.results) for place in places.results]
+        return len({place for place in indices if isinstance(place, AffineDimExpr)}) == len(self.extents)
+
+    def without(self, number: int) -> IterationSpace:
+        """The space without one of its tensors: operands are counted first, then results."""
+        count, maps = len(self.operands), [*self.operands, *self.results]
+        del maps[number]
+        count -= number < count
+        return replace(self, operands=tuple(maps[:count]), results=tuple(maps[count:]))
+
+    def loops_at(self, result: int, places: AffineMap) -> list[AffineExpr]:
+        """Where the loops are when they write what `places` index of a result, whose index is a permutation of them."""
+        loops = dict(zip(self.results[result].results, places.results, strict=True))
+        return [loops[AffineExpr.dimension(loop)] for loop in range(len(loops))]
+
+    def inside(self, loops: Sequence[AffineExpr], around: IterationSpace) -> IterationSpace:
+        """The tensors of this space in terms of the loops `around` it, which put its own at `loops`."""
+        count = len(around.extents)
+        operands, results = (
+            tuple([places.replace_dims_and_symbols(loops, (), count, 0) for places in maps])
+            for maps in (self.operands, self.results)
+        )
+        return replace(around, operands=operands, results=results)
+
+    def rereads(self, shape: Sequence[int]) -> bool:
+        """Whether more than one iteration reads some element of a tensor of `shape`."""
+        return not is_at_most(prod(self.extents), prod(shape))
 
     @staticmethod
     def over(

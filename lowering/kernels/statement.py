@@ -18,7 +18,7 @@ from xdsl.ir.affine import (
     AffineMap,
 )
 
-from tenon.dialects.families.iteration_space import IterationSpace, Subscript
+from tenon.dialects.families.iteration_space import ACROSS, IterationSpace, Subscript
 from tenon.dialects.families.linalg_builders import generic_op
 from tenon.dialects.types.size import Size
 from tenon.lowering.buffers.memref_facts import element_bytes
@@ -118,9 +118,13 @@ class Statement:
     op: linalg.ops.GenericOp
     inputs: tuple[Access, ...]
     outputs: tuple[Access, ...]
-    extents: tuple[int, ...]
+    space: IterationSpace
     kinds: tuple[LoopKind, ...]
     initial: list[SSAValue | None] = field(default_factory=list)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        return self.space.extents
 
     @property
     def body(self) -> Block:
@@ -267,20 +271,16 @@ def _absorb_fills(statement: Statement, fills: dict[SSAValue, linalg.ops.FillOp]
     read = {root_of(a.buffer) for a in statement.inputs} | {root_of(op.memref) for op in statement.body_loads()}
     for position, output in enumerate(statement.outputs):
         fill = fills.get(root_of(output.buffer))
-        if fill is not None and root_of(output.buffer) not in read and _covers(statement, output):
+        if fill is not None and root_of(output.buffer) not in read and _covers(statement, position):
             statement.initial[position] = fill.inputs[0]
             taken.append(fill)
     _touch(statement.op, fills)
     return taken
 
 
-def _covers(statement: Statement, output: Access) -> bool:
-    if LoopKind.SEQUENTIAL in statement.kinds:
-        return False
-    return all(
-        size == 1 or (loop is not None and statement.extents[loop] == size)
-        for size, loop in zip(output.shape, output.plain_loops(), strict=True)
-    )
+def _covers(statement: Statement, position: int) -> bool:
+    axes = statement.space.axes(statement.space.results[position], statement.outputs[position].shape)
+    return LoopKind.SEQUENTIAL not in statement.kinds and ACROSS not in axes
 
 
 def read_statement(op: linalg.ops.GenericOp) -> Statement:
@@ -295,7 +295,7 @@ def read_statement(op: linalg.ops.GenericOp) -> Statement:
     ]
     inputs, outputs = tuple(accesses[:count]), tuple(accesses[count:])
     kinds = tuple([_kind(loop, space, outputs) for loop in range(len(space.extents))])
-    return Statement(op, inputs, outputs, space.extents, kinds, [None] * len(outputs))
+    return Statement(op, inputs, outputs, space, kinds, [None] * len(outputs))
 
 
 def _kind(loop: int, space: IterationSpace, outputs: Sequence[Access]) -> LoopKind:

@@ -27,7 +27,7 @@ others still tell the extents of all loops; inside the bodies that changed, equa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, linalg, tensor
@@ -42,12 +42,9 @@ from xdsl.utils.type import get_element_type_or_self
 from tenon.passes.fuse.generic_uses import GenericUses
 from tenon.passes.fuse.generics import (
     Generic,
-    composed,
     erase,
     indices_are_known,
-    loops_of_producer,
     map_indices,
-    tell_extents,
     tidy_body,
     write_generic,
 )
@@ -131,16 +128,12 @@ class _KernelFusion:
         refused: set[tuple[SSAValue, AffineMap]] = set()
         while True:
             position, index = max(
-                (
-                    (self._position(operand[0]), i)
-                    for i, operand in enumerate(consumer.inputs)
-                    if operand not in refused
-                ),
+                ((self._position(operand[0]), i) for i, operand in enumerate(consumer.reads) if operand not in refused),
                 default=(-1, -1),
             )
             if position < 0:
                 return
-            operand = consumer.inputs[index]
+            operand = consumer.reads[index]
             if not self._take_producer(consumer, index):
                 refused.add(operand)
 
@@ -152,11 +145,11 @@ class _KernelFusion:
         return 0 if producer is not None else -1
 
     def _take_producer(self, consumer: Generic, index: int) -> bool:
-        value, map_ = consumer.inputs[index]
+        value, map_ = consumer.reads[index]
         producer = self._uses.producers[value]
         if isinstance(producer, linalg.ops.FillOp):
             return self._inline_fill(producer, consumer, index)
-        loops = loops_of_producer(producer, value, map_)
+        loops = producer.space.loops_at(producer.results.index(value), map_)
         return self._inline(producer, consumer, index, loops) or self._merge(producer, consumer, loops)
 
     def _inline_fill(self, fill: linalg.ops.FillOp, consumer: Generic, index: int) -> bool:
@@ -171,17 +164,17 @@ class _KernelFusion:
         return True
 
     def _inline(self, producer: Generic, consumer: Generic, index: int, loops: Sequence[AffineExpr]) -> bool:
-        value, _ = consumer.inputs[index]
+        value = consumer.inputs[index]
         is_only_use = self._uses.use_count(producer) == 1
         if not self._repeats_no_work(producer, consumer, index, is_only_use):
             return False
-        inputs = composed(producer.inputs, loops, len(consumer.extents))
+        maps = producer.space.inside(loops, consumer.space).operands
         if not indices_are_known(producer.block, loops):
             return False
-        destination = producer.outputs[producer.results.index(value)][0]
-        if not self._extents_stay_told(consumer, index, [m for _, m in inputs], destination):
+        destination = producer.outputs[producer.results.index(value)]
+        if not self._extents_stay_told(consumer, index, maps, destination):
             return False
-        taken = self._take_body(producer, consumer, loops, inputs, move=is_only_use)
+        taken = self._take_body(producer, consumer, loops, maps, move=is_only_use)
         result = producer.yielded(value)
         self._uses.replace_input(consumer, index, taken.get(result, result))
         if self._uses.use_count(producer) == 0:
@@ -193,12 +186,12 @@ class _KernelFusion:
     ) -> bool:
         """Whether operands still tell all extents with `added` in the place of an input, of which `destination` has the
         shape: where it has no elements either, it stays to tell them."""
-        remaining = [m for i, (_, m) in enumerate(consumer.inputs) if i != index]
-        if tell_extents([*remaining, *added], consumer.outputs):
+        rest = consumer.space.without(index)
+        if replace(rest, operands=(*rest.operands, *added)).tells_extents():
             return True
         if not isinstance(destination.owner, tensor.EmptyOp):
             return False
-        self._uses.add_input(consumer, destination, consumer.inputs[index][1])
+        self._uses.add_input(consumer, destination, consumer.space.operands[index])
         return True
 
     def _repeats_no_work(self, producer: Generic, consumer: Generic, index: int, is_only_use: bool) -> bool:
@@ -219,13 +212,13 @@ class _KernelFusion:
         producer: Generic,
         consumer: Generic,
         loops: Sequence[AffineExpr],
-        inputs: Sequence[tuple[SSAValue, AffineMap]],
+        maps: Sequence[AffineMap],
         *,
         move: bool,
     ) -> dict[SSAValue, SSAValue]:
         """Put the ops of `producer` in front of those of `consumer`; what its values are called there."""
         taken: dict[SSAValue, SSAValue] = {}
-        for argument, (value, map_) in zip(producer.block.args, inputs, strict=False):
+        for argument, value, map_ in zip(producer.block.args, producer.inputs, maps, strict=False):
             taken[argument] = self._uses.add_input(consumer, value, map_)
         ops: list[Operation] = []
         for op in tuple(producer.block.ops)[:-1]:
@@ -255,16 +248,16 @@ class _KernelFusion:
         if not later.is_elementwise():
             return False
         result_count = len(later.results)
-        identity = AffineMap.identity(len(later.extents)).results
+        identity = AffineMap.identity(len(later.space.extents)).results
         index = 0
         while index < len(later.inputs):
-            value, map_ = later.inputs[index]
+            value, map_ = later.reads[index]
             for earlier in tuple(self._uses.readers[value]):
                 if (
                     not earlier.is_gone
                     and earlier.position < later.position
-                    and earlier.extents == later.extents
-                    and (value, map_) in earlier.inputs
+                    and earlier.space.extents == later.space.extents
+                    and (value, map_) in earlier.reads
                     and self._uses.use_count(earlier) > 0
                     and earlier.is_elementwise()
                 ):
@@ -275,27 +268,27 @@ class _KernelFusion:
     def _merge(self, earlier: Generic, later: Generic, loops: Sequence[AffineExpr]) -> bool:
         """Let `later` compute the results of `earlier` as well, if their loops are the same."""
         dims = [loop.position for loop in loops if isinstance(loop, AffineDimExpr)]
-        if sorted(dims) != list(range(len(later.extents))) or not later.is_elementwise():
+        if sorted(dims) != list(range(len(later.space.extents))) or not later.is_elementwise():
             return False
-        is_same_loops = tuple(later.extents[dim] for dim in dims) == earlier.extents
+        is_same_loops = tuple(later.space.extents[dim] for dim in dims) == earlier.space.extents
         if not is_same_loops or not self._uses.are_used_later(earlier, later):
             return False
-        outputs = composed(earlier.outputs, loops, len(dims))
-        own = {result: map_ for result, (_, map_) in zip(earlier.results, outputs, strict=True)}
-        if any(value in own and map_ != own[value] for value, map_ in later.inputs):
+        space = earlier.space.inside(loops, later.space)
+        own = dict(zip(earlier.results, space.results, strict=True))
+        if any(value in own and map_ != own[value] for value, map_ in later.reads):
             return False
-        self._take_body(earlier, later, loops, composed(earlier.inputs, loops, len(dims)), move=True)
+        self._take_body(earlier, later, loops, space.operands, move=True)
         yielded = [earlier.yielded(result) for result in earlier.results]
         for index in reversed(range(len(later.inputs))):
-            value, _ = later.inputs[index]
-            if value in own:
+            if (value := later.inputs[index]) in own:
                 self._uses.replace_input(later, index, yielded[earlier.results.index(value)])
         terminator = later.block.last_op
         assert terminator is not None
         terminator.operands = [*terminator.operands, *yielded]
-        for (value, map_), result in zip(outputs, earlier.results, strict=True):
+        later.space = replace(later.space, results=(*later.space.results, *space.results))
+        for value, result in zip(earlier.outputs, earlier.results, strict=True):
             later.block.insert_arg(get_element_type_or_self(result.type), len(later.block.args))
-            later.outputs.append((value, map_))
+            later.outputs.append(value)
             later.results.append(result)
             self._uses.producers[result] = later
             self._uses.use_at(value, later.position)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.builtin import (
@@ -16,7 +17,6 @@ from tenon.passes.fuse.generics import (
     Generic,
     erase,
     read_generic,
-    tell_extents,
     tidy_body,
 )
 
@@ -38,11 +38,11 @@ class GenericUses:
             if isinstance(op, linalg.ops.GenericOp) and op.results:
                 generic = read_generic(op, position)
                 self.generics.append(generic)
-                for value, _ in generic.inputs:
+                for value in generic.inputs:
                     self.readers.setdefault(value, []).append(generic)
                 for result in generic.results:
                     self.producers[result] = generic
-                operands = [value for value, _ in generic.outputs]
+                operands = generic.outputs
             elif isinstance(op, linalg.ops.FillOp) and op.results:
                 self.producers[op.results[0]] = op
             for value in operands:
@@ -71,9 +71,9 @@ class GenericUses:
 
     def forget(self, generic: Generic) -> None:
         """`generic` will be erased: it uses nothing any more."""
-        for value, _ in generic.inputs:
+        for value in generic.inputs:
             self.readers[value].remove(generic)
-        for value, _ in generic.outputs:
+        for value in generic.outputs:
             self.other_uses[value].remove(generic.position)
         for op in generic.block.walk():
             if isinstance(op, tensor.ExtractOp):
@@ -89,7 +89,7 @@ class GenericUses:
         seen: dict[tuple[SSAValue, AffineMap], int] = {}
         index = 0
         while index < len(generic.inputs):
-            first = seen.setdefault(generic.inputs[index], index)
+            first = seen.setdefault(generic.reads[index], index)
             if first == index:
                 index += 1
             else:
@@ -97,18 +97,18 @@ class GenericUses:
 
     def add_input(self, generic: Generic, value: SSAValue, map_: AffineMap) -> SSAValue:
         """The element of `value` in the body; an operand that is there already is used again."""
-        for index, (known, known_map) in enumerate(generic.inputs):
-            if known is value and known_map == map_:
-                return generic.block.args[index]
+        if (value, map_) in generic.reads:
+            return generic.block.args[generic.reads.index((value, map_))]
         argument = generic.block.insert_arg(get_element_type_or_self(value.type), len(generic.inputs))
-        generic.inputs.append((value, map_))
+        generic.inputs.append(value)
+        generic.space = replace(generic.space, operands=(*generic.space.operands, map_))
         self.readers.setdefault(value, []).append(generic)
         return argument
 
     def replace_input(self, generic: Generic, index: int, scalar: SSAValue) -> None:
         """Use `scalar` in the body instead of the element of an operand, which is dropped."""
-        value, _ = generic.inputs.pop(index)
-        self.readers[value].remove(generic)
+        self.readers[generic.inputs.pop(index)].remove(generic)
+        generic.space = generic.space.without(index)
         argument = generic.block.args[index]
         argument.replace_all_uses_with(scalar)
         generic.block.erase_arg(argument)
@@ -118,22 +118,19 @@ class GenericUses:
         """Drop results that nothing uses, and operands that neither the body nor the extents of loops need."""
         terminator = generic.block.last_op
         assert terminator is not None
-        for index in reversed(range(len(generic.results))):
-            result, argument = generic.results[index], generic.block.args[len(generic.inputs) + index]
-            is_used = self.readers.get(result) or self.other_uses.get(result) or argument.first_use is not None
-            outputs = [*generic.outputs[:index], *generic.outputs[index + 1 :]]
-            if is_used or not outputs or not tell_extents([m for _, m in generic.inputs], outputs):
+        for number in reversed(range(len(generic.block.args))):
+            index, argument = number - len(generic.inputs), generic.block.args[number]
+            space = generic.space.without(number)
+            if argument.first_use is not None or not space.results or not space.tells_extents():
                 continue
-            value, _ = generic.outputs.pop(index)
-            self.other_uses[value].remove(generic.position)
-            generic.results.pop(index)
+            if index < 0:
+                self.readers[generic.inputs.pop(number)].remove(generic)
+            elif not (self.readers.get(generic.results[index]) or self.other_uses.get(generic.results[index])):
+                self.other_uses[generic.outputs.pop(index)].remove(generic.position)
+                generic.results.pop(index)
+                terminator.operands = [*terminator.operands[:index], *terminator.operands[index + 1 :]]
+                tidy_body(generic.block)
+            else:
+                continue
             generic.block.erase_arg(argument)
-            terminator.operands = [*terminator.operands[:index], *terminator.operands[index + 1 :]]
-            tidy_body(generic.block)
-        for index in reversed(range(len(generic.inputs))):
-            argument = generic.block.args[index]
-            remaining = [m for i, (_, m) in enumerate(generic.inputs) if i != index]
-            if argument.first_use is None and tell_extents(remaining, generic.outputs):
-                value, _ = generic.inputs.pop(index)
-                self.readers[value].remove(generic)
-                generic.block.erase_arg(argument)
+            generic.space = space

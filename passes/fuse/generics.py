@@ -5,9 +5,8 @@ A pass reads the generics of a block, changes what it has read, and writes them 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import (
@@ -24,23 +23,31 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tenon.dialects.families.iteration_space import IterationSpace
-from tenon.dialects.types.size import is_at_most
 
 
 @dataclass(eq=False, slots=True)
 class Generic:
-    """A generic while it changes; the arguments of its body are the elements of `inputs`, then of `outputs`."""
+    """A generic while it changes; the arguments of its body are the elements of `inputs`, then of `outputs`, which are
+    the operands and results of `space`."""
 
     op: linalg.ops.GenericOp
     position: int
     block: Block
-    inputs: list[tuple[SSAValue, AffineMap]]
-    outputs: list[tuple[SSAValue, AffineMap]]
+    inputs: list[SSAValue]
+    outputs: list[SSAValue]
     results: list[SSAValue]
-    extents: tuple[int, ...]
-    is_parallel: bool
+    space: IterationSpace
     has_changed: bool = False
     is_gone: bool = False
+
+    @property
+    def is_parallel(self) -> bool:
+        return all(self.space.parallel)
+
+    @property
+    def reads(self) -> list[tuple[SSAValue, AffineMap]]:
+        """The inputs with their maps."""
+        return list(zip(self.inputs, self.space.operands, strict=True))
 
     def yielded(self, result: SSAValue) -> SSAValue:
         """The scalar that becomes the elements of `result`."""
@@ -52,41 +59,38 @@ class Generic:
         arguments = self.block.args[len(self.inputs) :]
         return (
             self.is_parallel
-            and all(len(m.results) == m.num_dims and m.is_projected_permutation() for _, m in self.outputs)
+            and all(len(m.results) == m.num_dims and m.is_projected_permutation() for m in self.space.results)
             and all(argument.first_use is None for argument in arguments)
         )
 
     def rereads(self, index: int) -> bool:
         """Whether some element of this input is read by more than one iteration."""
-        type_ = self.inputs[index][0].type
-        return isinstance(type_, TensorType) and not is_at_most(prod(self.extents), prod(type_.get_shape()))
+        type_ = self.inputs[index].type
+        return isinstance(type_, TensorType) and self.space.rereads(type_.get_shape())
 
 
 def read_generic(op: linalg.ops.GenericOp, position: int) -> Generic:
     """`op`, which is number `position` of its block, taken apart."""
-    space = IterationSpace.of(op)
     return Generic(
         op=op,
         position=position,
         block=op.body.block,
-        inputs=list(zip(op.inputs, space.operands, strict=True)),
-        outputs=list(zip(op.outputs, space.results, strict=True)),
+        inputs=list(op.inputs),
+        outputs=list(op.outputs),
         results=list(op.results),
-        extents=space.extents,
-        is_parallel=all(space.parallel),
+        space=IterationSpace.of(op),
     )
 
 
 def write_generic(generic: Generic) -> None:
     """Replace the op by one that is as `generic` says."""
-    old = generic.op
-    operands = [*generic.inputs, *generic.outputs]
+    old, space = generic.op, generic.space
     new = linalg.ops.GenericOp.create(
-        operands=[value for value, _ in operands],
+        operands=[*generic.inputs, *generic.outputs],
         result_types=[result.type for result in generic.results],
         properties={
             **old.properties,
-            "indexing_maps": ArrayAttr([AffineMapAttr(map_) for _, map_ in operands]),
+            "indexing_maps": ArrayAttr([AffineMapAttr(places) for places in (*space.operands, *space.results)]),
             "operandSegmentSizes": DenseArrayBase.from_list(i32, [len(generic.inputs), len(generic.outputs)]),
         },
         attributes=old.attributes,
@@ -105,34 +109,6 @@ def erase(op: Operation) -> None:
     """Take an op out of its block and erase it."""
     op.detach()
     op.erase()
-
-
-def loops_of_producer(producer: Generic, value: SSAValue, map_: AffineMap) -> list[AffineExpr]:
-    """The loops of `producer` in terms of those of a consumer that reads its result `value` through `map_`."""
-    _, out_map = producer.outputs[producer.results.index(value)]
-    loops = list(map_.results)
-    for expression, index in zip(out_map.results, map_.results, strict=True):
-        assert isinstance(expression, AffineDimExpr)
-        loops[expression.position] = index
-    return loops
-
-
-def composed(
-    operands: Iterable[tuple[SSAValue, AffineMap]], loops: Sequence[AffineExpr], loop_count: int
-) -> list[tuple[SSAValue, AffineMap]]:
-    """Operands of a generic whose loops are `loops` of one with `loop_count` of them, as operands of that one."""
-    return [(value, map_.replace_dims_and_symbols(loops, (), loop_count, 0)) for value, map_ in operands]
-
-
-def tell_extents(maps: Iterable[AffineMap], outputs: Sequence[tuple[SSAValue, AffineMap]]) -> bool:
-    """Whether each loop is an index of some operand as it stands, so that the operand's shape gives its extent."""
-    told = {
-        expression.position
-        for map_ in (*maps, *(m for _, m in outputs))
-        for expression in map_.results
-        if isinstance(expression, AffineDimExpr)
-    }
-    return len(told) == outputs[0][1].num_dims
 
 
 def indices_are_known(block: Block, loops: Sequence[AffineExpr]) -> bool:

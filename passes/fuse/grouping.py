@@ -33,12 +33,13 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexMapOp, ReductionOp
+from tenon.dialects.families.iteration_space import ACROSS, IterationSpace
 from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
 from tenon.dialects.types.size import estimate
 from tenon.passes.fuse.group import Group, Plan, connect, in_order, take_place, would_make_circle
 from tenon.passes.fuse.planner import Planner
-from tenon.passes.iteration import ACROSS, Iteration, is_indexed, iteration_of, rearranges_results, shape
+from tenon.passes.iteration import Iteration, is_indexed, iteration_of, rearranges_results, shape
 from tenon.passes.machine import Machine
 
 MOST_INPUTS, MOST_OPERATIONS = 24, 256
@@ -101,7 +102,7 @@ class Grouping:
     def _start(self, group: Group, op: Operation, iteration: Iteration) -> None:
         loops = self._planner.add(op, iteration)
         group.loops = {loop for loop in loops if loop is not None}
-        parallel = iteration.parallel
+        parallel = iteration.space.parallel
         group.shared = frozenset([loop for loop, p in zip(loops, parallel, strict=True) if loop is not None and p])
         group.inputs = {v for v in op.operands if not self._is_cloned(v)}
         for result in op.results:
@@ -110,18 +111,9 @@ class Grouping:
             if uses != 1 or not isinstance(op, ElementwiseOp):
                 group.kept.add(result)
         if isinstance(op, ReductionOp):
-            group.closed = not self._reduces_rows(op)
+            group.closed = not _reduces_rows(iteration.space)
         else:
             group.closed = rearranges_results(op, iteration)
-
-    def _reduces_rows(self, op: Operation) -> bool:
-        """Whether a reduction combines along the innermost loop and leaves some loop to share."""
-        loops = [
-            parallel
-            for loop, parallel in zip(self._planner.loops_of[op], self._planner.iterations[op].parallel, strict=True)
-            if loop is not None
-        ]
-        return bool(loops) and not loops[-1] and any(loops)
 
     def _producers(self, op: Operation) -> list[Operation]:
         """The ops in the block whose values `op` uses where its loops are, those of the largest values first."""
@@ -250,3 +242,9 @@ class Grouping:
         for op in small.operations:
             self.group_of[op] = large
         take_place(small, large)
+
+
+def _reduces_rows(space: IterationSpace) -> bool:
+    """Whether a reduction combines along the innermost loop and leaves some loop to share."""
+    loops = [p for extent, p in zip(space.extents, space.parallel, strict=True) if extent != 1]
+    return bool(loops) and not loops[-1] and any(loops)

@@ -12,13 +12,14 @@ from math import prod
 from xdsl.ir import Block, Operation, SSAValue
 
 from tenon.dialects.families import ContractionOp
+from tenon.dialects.families.iteration_space import ACROSS
 from tenon.dialects.types.size import Size, estimate, is_at_most
 from tenon.dialects.types.types import compute_type, element_of, numpy_dtype
 from tenon.passes.fuse.group import Edge, Group, Loops, Plan
 from tenon.passes.fuse.later_uses import LaterUses
 from tenon.passes.fuse.loop_classes import LoopClasses
 from tenon.passes.fuse.row_sums import sum_of_rows
-from tenon.passes.iteration import ACROSS, Iteration, shape
+from tenon.passes.iteration import Iteration, shape
 from tenon.passes.layout.transposed_operands import wants_panels
 from tenon.passes.machine import Machine
 
@@ -51,7 +52,7 @@ class Planner:
     def add(self, op: Operation, iteration: Iteration) -> Loops:
         """The loops of `op`, none of which is that of another op yet."""
         self.iterations[op] = iteration
-        loops = tuple([None if extent == 1 else self.classes.add(extent) for extent in iteration.extents])
+        loops = tuple([None if extent == 1 else self.classes.add(extent) for extent in iteration.space.extents])
         self.loops_of[op] = loops
         return loops
 
@@ -110,7 +111,7 @@ class Planner:
             return None
         find, iteration = self.classes.find, self.iterations[op]
         loops = [None if loop is None else find(loop) for loop in self.loops_of[op]]
-        reduced = {loop for loop, parallel in zip(loops, iteration.parallel, strict=True) if not parallel}
+        reduced = {loop for loop, parallel in zip(loops, iteration.space.parallel, strict=True) if not parallel}
         common = frozenset(map(find, left.shared))
         outer = common.intersection(
             *(
@@ -234,7 +235,7 @@ class Planner:
         if None in accesses:
             return False
         loops = [None if loop is None else self.classes.find(loop) for loop in self.loops_of[op]]
-        parallel = {loop for loop, is_parallel in zip(loops, iteration.parallel, strict=True) if is_parallel}
+        parallel = {loop for loop, is_parallel in zip(loops, iteration.space.parallel, strict=True) if is_parallel}
         if parallel - {None} <= shared:
             return not wants_panels(op, self._machine)
         if estimate(prod([extents[loop] for loop in shared.intersection(loops)])) < FEWEST_STRIPED_ROWS:

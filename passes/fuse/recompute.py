@@ -61,9 +61,7 @@ def _starts_family(op: ContractionOp) -> bool:
     iteration = iteration_of(op)
     if iteration is None or None in iteration.operands:
         return False
-    terms = estimate(
-        prod([extent for extent, parallel in zip(iteration.extents, iteration.parallel, strict=True) if not parallel])
-    )
+    terms = estimate(iteration.space.terms())
     return terms <= MOST_TERMS and all(_is_small(op, operand, op.results[0]) for operand in op.operands)
 
 

@@ -42,10 +42,10 @@ def sum_of_rows(op: Operation, iteration: Iteration, loops: Sequence[int | None]
     element = element_of(op.results[0].type)
     if not isinstance(element, AnyFloat) or element != compute_type(element):
         return None
-    reduced = [number for number, loop in enumerate(loops) if loop is not None and not iteration.parallel[number]]
-    if not reduced or any(isinstance(extent, Size) for extent in iteration.extents):
+    reduced = [number for number, loop in enumerate(loops) if loop is not None and not iteration.space.parallel[number]]
+    if not reduced or any(isinstance(extent, Size) for extent in iteration.space.extents):
         return None
-    columns = iteration.extents[reduced[-1] + 1 :]
+    columns = iteration.space.extents[reduced[-1] + 1 :]
     if prod(columns) < FEWEST_COLUMNS:
         return None
     around = [loop for loop in loops[: reduced[-1] + 1] if loop is not None]

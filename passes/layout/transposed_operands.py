@@ -52,7 +52,7 @@ def operand_to_transpose(op: ContractionOp) -> TransposedOperand | None:
         if access is None or along not in access:
             continue
         last = _last_loop(access)
-        if last == along or last is None or iteration.parallel[last] or _reuses(iteration, index) < FEWEST_REUSES:
+        if last == along or last is None or iteration.space.parallel[last] or _reuses(iteration, index) < FEWEST_REUSES:
             return None
         moved = access.index(along)
         order = (*[axis for axis in range(len(access)) if axis != moved], moved)
@@ -68,7 +68,7 @@ def _reuses(iteration: Iteration, index: int) -> int:
     """How often a contraction reads an element of an operand."""
     access = iteration.operands[index]
     assert access is not None
-    return estimate(prod([extent for loop, extent in enumerate(iteration.extents) if loop not in access]))
+    return estimate(prod([extent for loop, extent in enumerate(iteration.space.extents) if loop not in access]))
 
 
 def with_transposed(op: ContractionOp, transposed: TransposedOperand, value: SSAValue) -> TensorOp:
@@ -90,15 +90,16 @@ def with_transposed(op: ContractionOp, transposed: TransposedOperand, value: SSA
 def wants_panels(op: Operation, machine: Machine) -> bool:
     """Whether `op` sums for long over operands that outgrow a core's cache, one of them across its memory."""
     iteration = iteration_of(op)
-    if iteration is None or len(iteration.operands) != 2 or any(isinstance(size, Size) for size in iteration.extents):
+    if iteration is None or len(iteration.operands) != 2:
         return False
-    loops = zip(iteration.extents, iteration.parallel, strict=True)
-    terms = prod([extent for extent, parallel in loops if not parallel])
-    if terms < LONG_SUM or any(_is_near(op, iteration, index, machine) for index in range(2)):
+    space = iteration.space
+    if any(isinstance(size, Size) for size in space.extents) or space.terms() < LONG_SUM:
+        return False
+    if any(_is_near(op, iteration, index, machine) for index in range(2)):
         return False
     along = _last_loop(iteration.results[0])
     rows = [_last_loop(access) for access in iteration.operands if access is not None and along not in access]
-    return len(rows) == 1 and rows[0] is not None and iteration.parallel[rows[0]]
+    return len(rows) == 1 and rows[0] is not None and space.parallel[rows[0]]
 
 
 def _is_near(op: Operation, iteration: Iteration, index: int, machine: Machine) -> bool:
@@ -106,4 +107,4 @@ def _is_near(op: Operation, iteration: Iteration, index: int, machine: Machine) 
     batch = set(iteration.results[0]).intersection(*[access or () for access in iteration.operands])
     loops = {loop for loop in iteration.operands[index] or () if loop is not None} - batch
     itemsize = numpy_dtype(element_of(op.operands[index].type)).itemsize
-    return prod([iteration.extents[loop] for loop in loops]) * itemsize <= machine.l2
+    return prod([iteration.space.extents[loop] for loop in loops]) * itemsize <= machine.l2

@@ -14,7 +14,7 @@ import tenon
 from tenon.dialects.definition.registry import registry
 from tenon.dialects.definition.value import InsertionPoint, inserting
 from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexMapOp, ReductionOp
-from tenon.dialects.families.iteration_space import IterationSpace, Subscript
+from tenon.dialects.families.iteration_space import ACROSS, IterationSpace, Subscript
 
 FAMILIES = (ContractionOp, ElementwiseOp, IndexMapOp, ReductionOp)
 SAMPLES = [
@@ -87,3 +87,35 @@ def test_what_is_no_sum_of_loops_is_named() -> None:
 def test_a_loop_has_one_extent(maps: list[AffineMap], shapes: list[tuple[int, ...]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         IterationSpace.over(maps, (True, True), shapes, 1)
+
+
+@pytest.mark.parametrize(
+    ("indices", "shape", "axes"),
+    [
+        ((R, C), (4, 3), (0, 1)),
+        ((C, R), (3, 4), (1, 0)),
+        ((R, AffineExpr.constant(0)), (4, 1), (0, None)),
+        ((R,), (5,), (ACROSS,)),  # the last element is not reached
+        ((R, R), (4, 4), (0, ACROSS)),  # only the diagonal is
+        ((R + C,), (6,), (ACROSS,)),
+    ],
+)
+def test_which_loops_run_over_dimensions(
+    indices: tuple[AffineExpr, ...], shape: tuple[int, ...], axes: tuple[int | None, ...]
+) -> None:
+    assert IterationSpace((4, 3), (True, True), (), ()).axes(AffineMap(2, 0, indices), shape) == axes
+
+
+def test_a_space_inside_of_another() -> None:
+    """A transpose, seen from the loops of an op that reads its result in windows."""
+    inner = IterationSpace((3, 9), (True, True), (AffineMap(2, 0, (R, C)),), (AffineMap(2, 0, (C, R)),))
+    windows = AffineMap(3, 0, (AffineExpr.dimension(0) * 2 + AffineExpr.dimension(1), AffineExpr.dimension(2)))
+    around = IterationSpace((4, 3, 3), (True, False, True), (windows,), ())
+    seen = inner.inside(inner.loops_at(0, windows), around)
+    assert seen.extents == around.extents
+    assert seen.results == (windows,)
+    assert seen.operands == (AffineMap(3, 0, tuple(reversed(windows.results))),)
+    assert not seen.tells_extents()
+    assert inner.tells_extents()
+    assert inner.without(0) == IterationSpace((3, 9), (True, True), (), inner.results)
+    assert inner.without(1) == IterationSpace((3, 9), (True, True), inner.operands, ())
