@@ -5,16 +5,20 @@ The operations' `fastmath` and `overflow` flags go over unchanged. Floats of 16 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 
-from xdsl.dialects.arith import FastMathFlagsAttr, IntegerOverflowAttr
+from xdsl.dialects.arith import (
+    CMPF_COMPARISON_OPERATIONS,
+    CMPI_COMPARISON_OPERATIONS,
+    FastMathFlagsAttr,
+    IntegerOverflowAttr,
+)
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
 from tenon.lowering.llvm.float16 import extend_to_float, truncate_from_float
-from tenon.lowering.llvm.function import FunctionWriter, Handler
-from tenon.lowering.llvm.tables import CONVERSIONS, FLOAT_COMPARISONS, INSTRUCTIONS, INTEGER_COMPARISONS
+from tenon.lowering.llvm.function import FunctionWriter, Handlers
+from tenon.lowering.llvm.tables import CONVERSIONS, INSTRUCTIONS
 from tenon.lowering.llvm.types import LlvmType, literal
 
 _FLAG_ORDER = ("reassoc", "nnan", "ninf", "nsz", "arcp", "contract", "afn")
@@ -48,18 +52,8 @@ def full_type(writer: FunctionWriter, op: Operation, value: SSAValue) -> LlvmTyp
     return known
 
 
-ARITH_HANDLERS: dict[str, Handler] = {}
-
-
-def handles(*names: str) -> Callable[[Handler], Handler]:
-    """Register a handler of `arith` for operation names."""
-
-    def register(handler: Handler) -> Handler:
-        for name in names:
-            ARITH_HANDLERS[f"arith.{name}"] = handler
-        return handler
-
-    return register
+ARITH_HANDLERS = Handlers("arith.")
+handles = ARITH_HANDLERS.register
 
 
 def _instruction(writer: FunctionWriter, op: Operation) -> None:
@@ -84,14 +78,14 @@ def _constant(writer: FunctionWriter, op: Operation) -> None:
 
 @handles("cmpi")
 def _compare_integers(writer: FunctionWriter, op: Operation) -> None:
-    predicate, (lhs, rhs) = INTEGER_COMPARISONS[_predicate(op)], op.operands
+    predicate, (lhs, rhs) = CMPI_COMPARISON_OPERATIONS[_predicate(op)], op.operands
     writer.define(op.results[0], f"icmp {predicate} {writer.typed(lhs)}, {writer.values[rhs]}")
 
 
 @handles("cmpf")
 def _compare_floats(writer: FunctionWriter, op: Operation) -> None:
     text, (lhs, rhs) = full_type(writer, op, op.operands[0]).text, writer.operands(op)
-    predicate = FLOAT_COMPARISONS[_predicate(op)]
+    predicate = CMPF_COMPARISON_OPERATIONS[_predicate(op)]
     writer.define(op.results[0], f"fcmp {fastmath_flags(op)}{predicate} {text} {lhs}, {rhs}")
 
 

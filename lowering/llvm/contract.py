@@ -7,7 +7,6 @@ that `arith.extui` and `arith.extsi` extend to i32, one operand each (x86 `vpdpb
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
@@ -16,11 +15,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tenon.dialects.upstream.vector_contract import VectorContractOp
 from tenon.lowering.llvm.arith import full_type
-from tenon.lowering.llvm.function import FunctionWriter, Handler
+from tenon.lowering.llvm.function import FunctionWriter, Handlers
 from tenon.lowering.llvm.types import LlvmType
 from tenon.passes.machine import VECTOR_BITS
 
-CONTRACT_HANDLERS: dict[str, Handler] = {}
+CONTRACT_HANDLERS = Handlers()
+handles = CONTRACT_HANDLERS.register
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,6 @@ _INSTRUCTIONS = {
     "i8": _Instruction("x86.avx512.vpdpbusd", i8, i32, (arith.ExtUIOp, arith.ExtSIOp), "i8"),
 }
 """By the name that `dots` gives them."""
-
-
-def handles(name: str) -> Callable[[Handler], Handler]:
-    """Register a handler for an operation name."""
-
-    def register(handler: Handler) -> Handler:
-        CONTRACT_HANDLERS[name] = handler
-        return handler
-
-    return register
 
 
 @handles("vector.contract")

@@ -13,20 +13,11 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from tenon.lowering.llvm.function import FunctionWriter, Handler
+from tenon.lowering.llvm.function import FunctionWriter, Handlers
 from tenon.lowering.llvm.types import I64, LlvmType
 
-CONTROL_HANDLERS: dict[str, Handler] = {}
-
-
-def handles(*names: str) -> Callable[[Handler], Handler]:
-    """Register a handler for operation names."""
-
-    def register(handler: Handler) -> Handler:
-        CONTROL_HANDLERS.update(dict.fromkeys(names, handler))
-        return handler
-
-    return register
+CONTROL_HANDLERS = Handlers()
+handles = CONTROL_HANDLERS.register
 
 
 def emit_loop(

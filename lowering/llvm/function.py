@@ -23,6 +23,24 @@ from tenon.lowering.llvm.types import LlvmType, UnsupportedTypeError, llvm_type
 
 Handler: TypeAlias = "Callable[[FunctionWriter, Operation], None]"
 
+
+class Handlers(dict[str, Handler]):
+    """What writes ops, by their names, which begin with `prefix`."""
+
+    def __init__(self, prefix: str = "") -> None:
+        super().__init__()
+        self._prefix = prefix
+
+    def register(self, *names: str) -> Callable[[Handler], Handler]:
+        """Register a handler for ops of these names, written without the prefix."""
+
+        def register(handler: Handler) -> Handler:
+            self.update({self._prefix + name: handler for name in names})
+            return handler
+
+        return register
+
+
 STACK_LIMIT = 1 << 20
 """Most bytes one function may take from the stack; a thread other than the first has 8 MiB or less in all."""
 

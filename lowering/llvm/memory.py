@@ -7,7 +7,7 @@ instruction only if that alignment is the vector's size. Accesses are not checke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -24,20 +24,11 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.prefetch import PrefetchOp
 from tenon.lowering.buffers.memref_facts import buffer_bytes, is_contiguous
-from tenon.lowering.llvm.function import HEAP_THRESHOLD, FunctionWriter, Handler
+from tenon.lowering.llvm.function import HEAP_THRESHOLD, FunctionWriter, Handlers
 from tenon.lowering.llvm.types import LlvmType, llvm_type
 
-MEMORY_HANDLERS: dict[str, Handler] = {}
-
-
-def handles(*names: str) -> Callable[[Handler], Handler]:
-    """Register a handler for operation names."""
-
-    def register(handler: Handler) -> Handler:
-        MEMORY_HANDLERS.update(dict.fromkeys(names, handler))
-        return handler
-
-    return register
+MEMORY_HANDLERS = Handlers()
+handles = MEMORY_HANDLERS.register
 
 
 def memref_type(value: SSAValue) -> MemRefType:

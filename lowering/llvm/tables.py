@@ -83,10 +83,3 @@ C_FUNCTIONS = {
     "math.tan": "tan",
     "math.tanh": "tanh",
 }
-
-# In the order of the predicates.
-INTEGER_COMPARISONS = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-FLOAT_COMPARISONS = (
-    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
-    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
-)

@@ -5,7 +5,6 @@ Vectors have one dimension at most, but for those of groups, which are loaded, e
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, AffineMapAttr, ArrayAttr, BoolAttr, DenseArrayBase, VectorType
@@ -19,22 +18,12 @@ from xdsl.ir.affine import AffineMap
 
 from tenon.dialects.families.monoid import MONOIDS
 from tenon.lowering.llvm.arith import fastmath_flags, full_type
-from tenon.lowering.llvm.function import FunctionWriter, Handler
+from tenon.lowering.llvm.function import FunctionWriter, Handlers
 from tenon.lowering.llvm.memory import from_memory, masked_load, masked_store, memref_type, to_memory
 from tenon.lowering.llvm.types import I1, I64, LlvmType
 
-VECTOR_HANDLERS: dict[str, Handler] = {}
-
-
-def handles(*names: str) -> Callable[[Handler], Handler]:
-    """Register a handler of `vector` for operation names."""
-
-    def register(handler: Handler) -> Handler:
-        for name in names:
-            VECTOR_HANDLERS[f"vector.{name}"] = handler
-        return handler
-
-    return register
+VECTOR_HANDLERS = Handlers("vector.")
+handles = VECTOR_HANDLERS.register
 
 
 def splat(writer: FunctionWriter, vector: LlvmType, value: str) -> str:

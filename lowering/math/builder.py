@@ -42,12 +42,6 @@ from tenon.passes.machine import VECTOR_BITS
 _NONE = arith.FastMathFlagsAttr("none")
 _NO_FLAGS = {"fastmath": _NONE}
 _NO_OVERFLOW = {"overflowFlags": arith.IntegerOverflowAttr("none")}
-_COMPARE_INTEGERS = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-_COMPARE_FLOATS = (
-    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
-    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
-)
-
 Operand = SSAValue | float | int
 
 
@@ -225,12 +219,15 @@ class ArithmeticBuilder:
         self, predicate: str, lhs: Operand, rhs: Operand, *, flags: arith.FastMathFlagsAttr = _NONE
     ) -> SSAValue:
         """A comparison of floats"""
-        properties = {"predicate": IntegerAttr(_COMPARE_FLOATS.index(predicate), 64), "fastmath": flags}
+        properties = {
+            "predicate": IntegerAttr(arith.CMPF_COMPARISON_OPERATIONS.index(predicate), 64),
+            "fastmath": flags,
+        }
         return self.insert(CmpfOp.create(operands=self._pair(lhs, rhs), result_types=[self.i1], properties=properties))
 
     def compare_integers(self, predicate: str, lhs: Operand, rhs: Operand) -> SSAValue:
         """A comparison of integers"""
-        properties = {"predicate": IntegerAttr(_COMPARE_INTEGERS.index(predicate), 64)}
+        properties = {"predicate": IntegerAttr(arith.CMPI_COMPARISON_OPERATIONS.index(predicate), 64)}
         return self.insert(CmpiOp.create(operands=self._pair(lhs, rhs), result_types=[self.i1], properties=properties))
 
     def select(self, condition: SSAValue, then: Operand, otherwise: Operand) -> SSAValue:
