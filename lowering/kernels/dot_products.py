@@ -1,5 +1,5 @@
-"""Sums of products of narrow numbers that processors add up a few at a time: pairs of bf16 into f32, fours of i8 into
-i32.
+"""Sums of products: of one at a time (`product_of_sum`), and of narrow numbers that processors add up a few at a time:
+pairs of bf16 into f32, fours of i8 into i32.
 
 A statement whose body is `accumulator + extend(a) * extend(b)` may take `depth` iterations of a reduction loop at once:
 as many as have 32 bits together. Each lane of a vector is then a *group* of so many neighbours along that loop, in
@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, linalg
-from xdsl.dialects.builtin import BFloat16Type, Float32Type, i8, i32
-from xdsl.ir import Attribute, BlockArgument, Operation
+from xdsl.dialects.builtin import BFloat16Type, Float32Type, Float64Type, i8, i32
+from xdsl.ir import Attribute, Block, BlockArgument, Operation
 
 from tenon.dialects.families.monoid import combining_op
 from tenon.dialects.types.size import Size
@@ -67,6 +67,17 @@ class DotProduct:
     def factor(self, number: int) -> Factor:
         """The factor that is the input `number`."""
         return next(factor for factor in self.factors if factor.input == number)
+
+
+def product_of_sum(body: Block, accumulator: BlockArgument) -> tuple[Operation, Operation] | None:
+    """The addition and the multiplication of an accumulation `accumulator + a * b` that one instruction can do."""
+    op = combining_op(body, accumulator)
+    if not isinstance(op, arith.AddfOp) or not isinstance(accumulator.type, Float32Type | Float64Type):
+        return None
+    product = next(operand.owner for operand in op.operands if operand is not accumulator)
+    if isinstance(product, arith.MulfOp) and product.parent is body and product.result.has_one_use():
+        return op, product
+    return None
 
 
 def dot_product(statement: Statement) -> DotProduct | None:

@@ -13,9 +13,8 @@ from xdsl.ir import SSAValue
 
 from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.types.size import Size
-from tenon.lowering.kernels.dot_products import dot_product
-from tenon.lowering.kernels.statement import Access, LoopKind, Statement, root_of
-from tenon.lowering.loop_ir.combiners import product_of_sum
+from tenon.lowering.kernels.dot_products import dot_product, product_of_sum
+from tenon.lowering.kernels.statement import Access, Kernel, LoopKind, Statement, root_of
 
 SharedLoop = tuple[int, ...]
 """For each statement, in order, its loop that is shared."""
@@ -24,10 +23,13 @@ Uses = dict[SSAValue, list[tuple[int, Access]]]
 """By buffer, the accesses to it with the positions of their statements."""
 
 
-def shared_loops(statements: Sequence[Statement]) -> list[SharedLoop]:
+def shared_loops(kernel: Kernel) -> list[SharedLoop]:
     """The largest set of loops that all statements share, outermost first: those that are parallel in all of them, as
-    they index the first output, then accumulated ones. One statement shares its parallel loops. Where rows are added
-    up, the loops inside of these rows are not shared."""
+    they index the first output, then accumulated ones; none where the statements have a nest each. One statement shares
+    its parallel loops. Where rows are added up, the loops inside of these rows are not shared."""
+    if not kernel.runs_together():
+        return []
+    statements = kernel.statements
     connecting = _buffers_by_role(statements)
     if connecting is None:
         return []

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 from xdsl.dialects import arith, func, linalg, memref
 from xdsl.dialects.builtin import MemRefType
@@ -177,7 +178,7 @@ class Kernel:
     def name(self) -> str:
         return self.function.sym_name.data
 
-    @property
+    @cached_property
     def statements(self) -> list[Statement]:
         return [item for item in self.items if isinstance(item, Statement)]
 

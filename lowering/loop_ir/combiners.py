@@ -1,24 +1,12 @@
-"""How bodies add up products, and which monoids a loop combines what it carries by."""
+"""Which monoids a loop combines what it carries by."""
 
 from __future__ import annotations
 
-from xdsl.dialects import arith, math, scf, vector
-from xdsl.dialects.builtin import AnyFloat, Float32Type, Float64Type, IntegerType
-from xdsl.ir import Block, BlockArgument, Operation
+from xdsl.dialects import math, scf, vector
+from xdsl.dialects.builtin import AnyFloat, IntegerType
 
 from tenon.dialects.families.monoid import ADD_FLOATS, MONOIDS, Monoid, combining_op
 from tenon.dialects.upstream.vector_arith import element_type_of
-
-
-def product_of_sum(body: Block, accumulator: BlockArgument) -> tuple[Operation, Operation] | None:
-    """The addition and the multiplication of an accumulation `accumulator + a * b` that one instruction can do."""
-    op = combining_op(body, accumulator)
-    if not isinstance(op, arith.AddfOp) or not isinstance(accumulator.type, Float32Type | Float64Type):
-        return None
-    product = next(operand.owner for operand in op.operands if operand is not accumulator)
-    if isinstance(product, arith.MulfOp) and product.parent is body and product.result.has_one_use():
-        return op, product
-    return None
 
 
 def combiners_of(loop: scf.ForOp) -> tuple[Monoid, ...] | None:

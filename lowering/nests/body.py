@@ -16,10 +16,10 @@ from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, Vect
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.dialects.upstream.prefetch import PrefetchOp
+from tenon.lowering.kernels.dot_products import product_of_sum
 from tenon.lowering.kernels.lane_bits import is_only_cast
 from tenon.lowering.kernels.statement import Access, Statement, Stride, element_type, is_index_of
 from tenon.lowering.loop_ir.builder import INDEX, LoopBuilder, Position, vector_op, vector_type
-from tenon.lowering.loop_ir.combiners import product_of_sum
 from tenon.lowering.nests.transposed_tiles import transposed
 
 _NO_FASTMATH: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}

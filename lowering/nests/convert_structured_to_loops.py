@@ -1,6 +1,6 @@
 """`convert-structured-to-loops`: structured kernels on memrefs become loops.
 
-Before: the buffered stage; generics may carry a `schedule` (see `loop_schedule`), which is obeyed.
+Before: the buffered stage; generics may carry a `schedule` (see `lowering.schedules.steps`), which is obeyed.
 
 After: the loop stage. A kernel of several statements has one outermost `scf.parallel` over the loops that all of
 them share (`shared_loops`), or none; inside it, the statements' nests in order. A shared loop that some statement
@@ -88,7 +88,7 @@ class _KernelLoops:
         self.kernel = kernel
         self.statements = kernel.statements
         self.schedules = [read_schedule(statement) for statement in self.statements]
-        self.shared = shared_loops(self.statements) if kernel.runs_together() else []
+        self.shared = shared_loops(kernel)
         self.builder = LoopBuilder(kernel.function.body.block, machine)
         self.sums: dict[SSAValue, Buffer] = {}
         """What stands in the place of outputs that are added up to partial sums."""

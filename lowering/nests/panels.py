@@ -20,11 +20,11 @@ from xdsl.dialects import memref, vector
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, VectorType, i32
 from xdsl.ir import SSAValue
 
+from tenon.lowering.kernels.footprint import batch_bytes
 from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride, element_type
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps
 from tenon.lowering.nests.body import ONE_LANE, BodyEmitter, Buffer, Lanes, Panel, Point
 from tenon.lowering.nests.transposed_tiles import transposed
-from tenon.lowering.schedules.rows import batch_bytes
 
 LARGEST_ROW = 8
 """Vectors of a row that are copied without a loop."""

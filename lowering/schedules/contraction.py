@@ -28,15 +28,17 @@ copied only where their groups are not in memory as they are taken.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from math import prod
 
 from tenon.dialects.families.monoid import combining_op
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.dot_products import dot_product, groups_obstacle, has_groups
-from tenon.lowering.kernels.obstacles import next_rows_obstacle, vector_obstacle
+from tenon.lowering.kernels.footprint import batch_bytes, sharing_rows
+from tenon.lowering.kernels.obstacles import next_rows_obstacle
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
-from tenon.lowering.schedules.rows import MANY_ROWS, batch_bytes, sharing_rows
+from tenon.lowering.schedules.rows import MANY_ROWS
 from tenon.lowering.schedules.steps import Schedule
 from tenon.passes.machine import VECTOR_BITS, Machine
 
@@ -45,14 +47,17 @@ LEAST_COLUMN_TILES = 4
 """Tiles along the columns that a copy of rows has to serve."""
 
 
-def column_operands(statement: Statement, loop: int) -> list[int]:
-    """The input to pack so that `loop` can be the lanes of a contraction; none where it need not or cannot be."""
-    if statement.kinds[loop] is not LoopKind.PARALLEL or not may_have_panels(statement):
-        return []
-    strided = [n for n, access in enumerate(statement.inputs) if access.stride(loop) is Stride.OTHER]
-    if len(strided) != 1 or vector_obstacle(statement, loop, packed=strided) is not None:
-        return []
-    return strided if sharing_rows(statement, statement.inputs[strided[0]], loop) >= LEAST_ROWS else []
+def column_operands(statement: Statement, loops: Collection[int]) -> dict[int, int]:
+    """By loop, the input to pack so that it can be the lanes of a contraction, if nothing else is in the way; without
+    those that need none, and those for which a copy does not pay."""
+    found: dict[int, int] = {}
+    for loop in loops if may_have_panels(statement) else ():
+        strided = [n for n, access in enumerate(statement.inputs) if access.stride(loop) is Stride.OTHER]
+        if len(strided) != 1 or statement.kinds[loop] is not LoopKind.PARALLEL:
+            continue
+        if sharing_rows(statement, statement.inputs[strided[0]], loop) >= LEAST_ROWS:
+            found[loop] = strided[0]
+    return found
 
 
 def may_have_panels(statement: Statement) -> bool:
@@ -82,7 +87,7 @@ def with_panels(statement: Statement, schedule: Schedule, machine: Machine) -> S
         if not along and batch_bytes(statement, access) > machine.l2:
             if columns is None or batch_bytes(statement, statement.inputs[columns]) <= machine.l2:
                 return _with_packed_rows(statement, schedule, jam, rows, machine.l2 * 3 // 8)
-            schedule = with_cut_panel(statement, replace(schedule, pack=columns), machine)
+            schedule = _with_cut_panel(statement, replace(schedule, pack=columns), machine)
             return _with_packed_rows(statement, schedule, jam, rows, machine.far)
     if schedule.pack is None and columns is not None:
         access = statement.inputs[columns]
@@ -90,10 +95,17 @@ def with_panels(statement: Statement, schedule: Schedule, machine: Machine) -> S
             schedule = replace(schedule, pack=columns)
     if schedule.pack is None and columns is not None and _writes_more_than_it_reads(statement, columns, machine):
         return replace(schedule, jam_block=schedule.jam_count)
-    return with_cut_panel(statement, schedule, machine)
+    return _with_cut_panel(statement, schedule, machine)
 
 
-def with_dots(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
+def with_columns(statement: Statement, schedule: Schedule, columns: int | None, machine: Machine) -> Schedule:
+    """`schedule`, a register tile, with the input `columns` in panels, or with dot products where these pay."""
+    if columns is not None:
+        schedule = _with_cut_panel(statement, replace(schedule, pack=columns), machine)
+    return _with_dots(statement, schedule, machine)
+
+
+def _with_dots(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
     """`schedule`, a register tile, with groups and their copies, if that pays and the machine has dots of them."""
     vector, jam, product = schedule.vector, schedule.jam, dot_product(statement)
     if product is None or product.name not in machine.dots or not may_have_panels(statement):
@@ -112,7 +124,7 @@ def with_dots(statement: Statement, schedule: Schedule, machine: Machine) -> Sch
     if statement.extents[loop] < product.depth:
         return schedule
     grouped = replace(schedule, pack=columns, dot=loop, depth=product.depth)
-    grouped = with_cut_panel(statement, grouped, machine)
+    grouped = _with_cut_panel(statement, grouped, machine)
     if product.flips or not has_groups(access, loop):
         grouped = _with_packed_rows(statement, grouped, jam, rows, machine.far)
     return schedule if groups_obstacle(statement, loop, product.depth, vector, grouped.packed) else grouped
@@ -133,7 +145,7 @@ def with_next_rows(statement: Statement, schedule: Schedule, machine: Machine) -
     return schedule
 
 
-def with_cut_panel(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
+def _with_cut_panel(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
     """`schedule` with blocks of the reduction, if a panel of columns would be too large without."""
     if schedule.pack is None or schedule.vector is None:
         return schedule

@@ -16,11 +16,11 @@ at the end of each page, and begins anew with each block.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
 from tenon.dialects.types.size import Size
+from tenon.lowering.kernels.footprint import batch_bytes, sharing_rows
 from tenon.lowering.kernels.lane_bits import compute_bits
-from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride
+from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
 from tenon.lowering.schedules.steps import Schedule
 from tenon.passes.machine import Machine
 
@@ -90,17 +90,3 @@ def _strip(schedule: Schedule, columns: int, row: int, largest: int) -> int:
     if parts == 1:
         return columns
     return max(columns // (parts * schedule.width), 1) * schedule.width
-
-
-def sharing_rows(statement: Statement, access: Access, vector: int) -> int:
-    """How many iterations of other parallel loops use the same elements."""
-    used = access.loops()
-    return prod(
-        statement.extents[loop] for loop in statement.loops(LoopKind.PARALLEL) if loop not in used and loop != vector
-    )
-
-
-def batch_bytes(statement: Statement, access: Access) -> int:
-    """What one batch reads of an input."""
-    shared = {loop for loop in access.loops() if all(loop in other.loops() for other in statement.accesses)}
-    return prod(statement.extents[loop] for loop in access.loops() - shared) * access.element_bytes

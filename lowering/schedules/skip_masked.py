@@ -58,7 +58,7 @@ def _mark_selected(function: func.FuncOp) -> None:
 def _mark(function: func.FuncOp) -> None:
     kernel = read_kernel(function)
     statements = kernel.statements
-    shared = shared_loops(statements) if kernel.runs_together() else []
+    shared = shared_loops(kernel)
     for rows, number, band in masks(statements, shared):
         if VISIBLE in statements[number].op.attributes:
             continue

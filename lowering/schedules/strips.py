@@ -17,7 +17,7 @@ long as the longest tile of a statement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from math import lcm, prod
 
 from xdsl.dialects import func
@@ -27,9 +27,10 @@ from tenon.dialects.types.size import estimate
 from tenon.lowering.kernels.intermediates import intermediate_bytes
 from tenon.lowering.kernels.masked_columns import columns_of, masks
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction
-from tenon.lowering.kernels.statement import Kernel, Statement
+from tenon.lowering.kernels.statement import Kernel
 from tenon.lowering.schedules.contraction import with_next_rows
 from tenon.lowering.schedules.steps import Schedule
+from tenon.lowering.schedules.tile import decide_tile
 from tenon.passes.machine import Machine
 
 MOST_COLUMNS = 4096
@@ -39,19 +40,16 @@ MOST_ROWS = 96
 MOST_SHARING_ROWS = 4 * MOST_ROWS
 """The same where the other operand is copied for each strip."""
 
-Decide = Callable[[Statement, Collection[int]], tuple[Schedule | None, float]]
-"""The best schedule of a statement that vectorizes and jams only some loops, and its cost."""
-
 
 def decide_strips(
-    kernel: Kernel, shared: Sequence[SharedLoop], decide: Decide, machine: Machine
+    kernel: Kernel, shared: Sequence[SharedLoop], machine: Machine
 ) -> tuple[list[Schedule | None], list[int]] | None:
     """Schedules for all statements and the lengths of strips; None where no contraction has a tile along the loops."""
     statements = kernel.statements
     chosen: list[Schedule | None] = [None] * len(statements)
     for number, statement in enumerate(statements):
         if is_contraction(statement):
-            tile, _ = decide(statement, range(len(statement.extents)))
+            tile, _ = decide_tile(statement, range(len(statement.extents)), machine, panels=True)
             chosen[number] = tile and with_next_rows(statement, tile, machine)
     lengths = [lcm(*map(tile_along, chosen, loop)) for loop in shared]
     if all(length == 1 for length in lengths):
@@ -63,7 +61,7 @@ def decide_strips(
         if chosen[number] is None:
             used = {loop[number] for loop in shared if loop not in vectors}
             own = [loop for loop in range(len(statement.extents)) if loop not in used]
-            chosen[number], _ = decide(statement, own)
+            chosen[number], _ = decide_tile(statement, own, machine, panels=True)
     room = machine.l2 // 4  # for intermediates: the rest holds operands
     has_copies = any(s is not None and s.pack is not None for s in chosen)
     if len(shared) == 2 and len(vectors) == 1 and not has_copies and _streamed_bytes(kernel, shared) > machine.l2:

@@ -1,4 +1,8 @@
-"""How many rows a block of partial sums has: the attribute `sum_block` of a kernel (see `partial_sums`)."""
+"""Blocks of the rows that a kernel's statements share and add up, each of which a thread can take.
+
+A loop that adds up rows in memory runs in order. The attribute `sum_block` of the kernel, `64 : i64`, cuts it into
+blocks of as many rows, with partial sums of their own (`lowering.nests.partial_sums`).
+"""
 
 from __future__ import annotations
 

@@ -420,8 +420,8 @@ NO_FACTS = {
     "lowering/loop_passes/prefetch_rows.py:LOCALITY": "the name of a level in upstream's op",
     "lowering/nests/body.py:SECOND_LEVEL": "the name of a level in upstream's op",
     "lowering/nests/panels.py:ROWS_AHEAD": "a number of rows",
-    "lowering/schedules/schedule.py:VECTOR_LOAD_COST": "cycles of the cost model, relative to those of a product",
-    "lowering/schedules/schedule.py:WINDOW_REST": "what the code for windows holds beside them, on any machine",
+    "lowering/schedules/tile.py:VECTOR_LOAD_COST": "cycles of the cost model, relative to those of a product",
+    "lowering/schedules/tile.py:WINDOW_REST": "what the code for windows holds beside them, on any machine",
     "runtime/cpu/compile_parallel.py:LINES_OF_A_PART": "lines of text",
 }
 """Constants that speak of caches or registers and are no facts of a machine."""
