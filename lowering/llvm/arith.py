@@ -14,12 +14,12 @@ from xdsl.dialects.arith import (
     IntegerOverflowAttr,
 )
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from tenon.lowering.llvm.float16 import extend_to_float, truncate_from_float
 from tenon.lowering.llvm.function import FunctionWriter, Handlers
 from tenon.lowering.llvm.tables import CONVERSIONS, INSTRUCTIONS
-from tenon.lowering.llvm.types import LlvmType, literal
+from tenon.lowering.llvm.types import literal
 
 _FLAG_ORDER = ("reassoc", "nnan", "ninf", "nsz", "arcp", "contract", "afn")
 
@@ -43,15 +43,6 @@ def _overflow_flags(op: Operation) -> str:
     return "".join(f"{flag.value} " for flag in flags.data) if isinstance(flags, IntegerOverflowAttr) else ""
 
 
-def full_type(writer: FunctionWriter, op: Operation, value: SSAValue) -> LlvmType:
-    """The type of an operand or result that is computed with, so that it is no float of 16 bits."""
-    known = writer.type_of(value)
-    if known.half:
-        rule = f"{op.name} on {known.half} in {writer.name} has no lowering to LLVM before the pass legalize-arith"
-        raise ValueError(f"emit_llvm: {rule}")
-    return known
-
-
 ARITH_HANDLERS = Handlers("arith.")
 handles = ARITH_HANDLERS.register
 
@@ -59,12 +50,12 @@ handles = ARITH_HANDLERS.register
 def _instruction(writer: FunctionWriter, op: Operation) -> None:
     flags = fastmath_flags(op) or _overflow_flags(op)
     operands = ", ".join(writer.operands(op))
-    text = full_type(writer, op, op.operands[0]).text
+    text = writer.type_of(op.operands[0]).text
     writer.define(op.results[0], f"{INSTRUCTIONS[op.name]} {flags}{text} {operands}")
 
 
 def _convert(writer: FunctionWriter, op: Operation) -> None:
-    source, target = (full_type(writer, op, value).text for value in (op.operands[0], op.results[0]))
+    source, target = (writer.type_of(value).text for value in (op.operands[0], op.results[0]))
     writer.define(op.results[0], f"{CONVERSIONS[op.name]} {source} {writer.values[op.operands[0]]} to {target}")
 
 
@@ -73,7 +64,7 @@ def _constant(writer: FunctionWriter, op: Operation) -> None:
     value, result = op.properties["value"], op.results[0]
     if isinstance(value, IntegerAttr):
         writer.integers[result] = value.value.data
-    writer.values[result] = literal(writer.type_of(result), value)
+    writer.values[result] = literal(writer.stored_type_of(result), value)
 
 
 @handles("cmpi")
@@ -84,7 +75,7 @@ def _compare_integers(writer: FunctionWriter, op: Operation) -> None:
 
 @handles("cmpf")
 def _compare_floats(writer: FunctionWriter, op: Operation) -> None:
-    text, (lhs, rhs) = full_type(writer, op, op.operands[0]).text, writer.operands(op)
+    text, (lhs, rhs) = writer.type_of(op.operands[0]).text, writer.operands(op)
     predicate = CMPF_COMPARISON_OPERATIONS[_predicate(op)]
     writer.define(op.results[0], f"fcmp {fastmath_flags(op)}{predicate} {text} {lhs}, {rhs}")
 
@@ -115,7 +106,7 @@ def _multiply_extended(writer: FunctionWriter, op: Operation) -> None:
 
 @handles("bitcast")
 def _bitcast(writer: FunctionWriter, op: Operation) -> None:
-    source, target = writer.type_of(op.operands[0]), writer.type_of(op.results[0])
+    source, target = writer.stored_type_of(op.operands[0]), writer.stored_type_of(op.results[0])
     (value,) = writer.operands(op)
     if source.text == target.text:
         writer.values[op.results[0]] = value
@@ -139,23 +130,23 @@ def _resize_integer(writer: FunctionWriter, op: Operation) -> None:
 
 @handles("extf")
 def _extend_float(writer: FunctionWriter, op: Operation) -> None:
-    source, target = writer.type_of(op.operands[0]), full_type(writer, op, op.results[0])
+    source, target = writer.stored_type_of(op.operands[0]), writer.type_of(op.results[0])
     (value,) = writer.operands(op)
     if source.half and target.bits == 32:
         writer.values[op.results[0]] = extend_to_float(writer, source, value)
     else:
-        source = full_type(writer, op, op.operands[0])
+        source = writer.type_of(op.operands[0])
         writer.define(op.results[0], f"fpext {source.text} {value} to {target.text}")
 
 
 @handles("truncf")
 def _truncate_float(writer: FunctionWriter, op: Operation) -> None:
-    source, target = full_type(writer, op, op.operands[0]), writer.type_of(op.results[0])
+    source, target = writer.type_of(op.operands[0]), writer.stored_type_of(op.results[0])
     (value,) = writer.operands(op)
     if target.half and source.bits == 32:
         writer.values[op.results[0]] = truncate_from_float(writer, target, value)
     else:
-        target = full_type(writer, op, op.results[0])
+        target = writer.type_of(op.results[0])
         writer.define(op.results[0], f"fptrunc {source.text} {value} to {target.text}")
 
 

@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import BFloat16Type, Float32Type, VectorType, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tenon.dialects.upstream.vector_contract import VectorContractOp
-from tenon.lowering.llvm.arith import full_type
 from tenon.lowering.llvm.function import FunctionWriter, Handlers
 from tenon.lowering.llvm.types import LlvmType
 from tenon.passes.machine import VECTOR_BITS
@@ -85,7 +84,7 @@ def _dot(
     result = writer.type_of(op.acc)
     values: list[tuple[LlvmType, str]] = [(result, writer.values[op.acc])]
     for operand in pair:
-        narrow = writer.type_of(operand)
+        narrow = writer.stored_type_of(operand)
         taken = LlvmType(instruction.operand, narrow.bits, narrow.lanes)
         value = writer.values[operand]
         if taken.text != narrow.text:
@@ -97,14 +96,14 @@ def _dot(
 
 def _multiply_adds(writer: FunctionWriter, op: VectorContractOp) -> str:
     """One place of all groups after the other."""
-    total, result = writer.values[op.acc], full_type(writer, op, op.acc)
+    total, result = writer.values[op.acc], writer.type_of(op.acc)
     assert isinstance(op.lhs.type, VectorType)
     lanes, depth = op.lhs.type.get_shape()
     for place in range(depth):
         chosen = ", ".join(f"i32 {lane * depth + place}" for lane in range(lanes))
         factors: list[str] = []
         for operand in (op.lhs, op.rhs):
-            groups, value = writer.type_of(operand).text, writer.values[operand]
+            groups, value = writer.stored_type_of(operand).text, writer.values[operand]
             factors.append(writer.emit(f"shufflevector {groups} {value}, {groups} poison, <{lanes} x i32> <{chosen}>"))
         if result.element in ("float", "double"):
             operands = [(result, value) for value in (*factors, total)]

@@ -100,14 +100,14 @@ def _for(writer: FunctionWriter, op: Operation) -> None:
     block = op.body.block
     index, *arguments = block.args
     bounds = cast(tuple[str, str, str], tuple(writer.values[bound] for bound in op.operands[:3]))
-    initial = [(writer.type_of(value), writer.values[value]) for value in op.iter_args]
+    initial = [(writer.stored_type_of(value), writer.values[value]) for value in op.iter_args]
 
     def body(position: str, carried: list[str]) -> list[str]:
         _bind_index(writer, index, position)
         _bind(writer, arguments, carried)
         return _values(writer, writer.operations(block))
 
-    _bind(writer, op.results, emit_loop(writer, writer.type_of(index), bounds, initial, body))
+    _bind(writer, op.results, emit_loop(writer, writer.stored_type_of(index), bounds, initial, body))
 
 
 @handles("scf.parallel")
@@ -115,7 +115,7 @@ def _parallel(writer: FunctionWriter, op: Operation) -> None:
     assert isinstance(op, scf.ParallelOp)
     block = op.body.block
     bounds = list(zip(op.lowerBound, op.upperBound, op.step, strict=True))
-    types = [writer.type_of(value) for value in op.initVals]
+    types = [writer.stored_type_of(value) for value in op.initVals]
 
     def nest(depth: int, carried: list[str]) -> list[str]:
         if depth == len(bounds):
@@ -159,7 +159,7 @@ def _if(writer: FunctionWriter, op: Operation) -> None:
     writer.start_block(merge)
     for number, result in enumerate(op.results):
         incoming = [(values[number], block) for values, block in ends]
-        writer.values[result] = writer.phi(writer.type_of(result), incoming)
+        writer.values[result] = writer.phi(writer.stored_type_of(result), incoming)
 
 
 @handles("scf.while")
@@ -182,7 +182,7 @@ def _while(writer: FunctionWriter, op: Operation) -> None:
     writer.branch(head)
     for phi, argument, start, value in zip(phis, before.args, op.arguments, carried, strict=True):
         incoming = [(writer.values[start], entered), (value, latch)]
-        writer.fill(*phi, writer.phi_text(writer.type_of(argument), incoming))
+        writer.fill(*phi, writer.phi_text(writer.stored_type_of(argument), incoming))
     writer.start_block(done)
     _bind(writer, op.results, passed)
 
@@ -211,7 +211,7 @@ def _switch(writer: FunctionWriter, op: Operation) -> None:
     writer.start_block(merge)
     for number, result in enumerate(op.results):
         incoming = [(values[number], block) for values, block in ends]
-        writer.values[result] = writer.phi(writer.type_of(result), incoming)
+        writer.values[result] = writer.phi(writer.stored_type_of(result), incoming)
 
 
 @handles("func.call")
@@ -224,7 +224,7 @@ def _call(writer: FunctionWriter, op: Operation) -> None:
         case ():
             writer.effect(f"call void @{name}({arguments})")
         case (result,):
-            writer.define(result, f"call {writer.type_of(result).text} @{name}({arguments})")
+            writer.define(result, f"call {writer.stored_type_of(result).text} @{name}({arguments})")
         case results:
             raise ValueError(f"emit_llvm: call of {name} has {len(results)} results, at most one is supported")
 

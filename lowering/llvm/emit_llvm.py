@@ -176,7 +176,7 @@ def _function(function: FuncOp, parts: ModuleParts, facts: dict[tuple[str, int],
             attributes = pointer_attributes(argument.type, known)
             if known is not None:
                 writer.pointer_facts[argument] = known
-        parameters.append(f"{writer.type_of(argument).text} {attributes}%a{number}")
+        parameters.append(f"{writer.stored_type_of(argument).text} {attributes}%a{number}")
     writer.bind_sizes(function)
     header = f"define internal {result} @{name}({', '.join(parameters)}) {writer.attributes} {{"
     return braces(header, function_body(writer, function.body.block))

@@ -84,7 +84,14 @@ class FunctionWriter:
         self._offsets: dict[str, str] = {}
 
     def type_of(self, value: SSAValue) -> LlvmType:
-        """The LLVM type of a value."""
+        """The LLVM type of a value that is computed with, so that it is no float of 16 bits."""
+        known = llvm_type(value.type)
+        if known.half:
+            raise UnsupportedTypeError(f"{known.half} has no arithmetic in LLVM before the pass legalize-arith")
+        return known
+
+    def stored_type_of(self, value: SSAValue) -> LlvmType:
+        """The LLVM type of a value that is only moved or stored: one of 16-bit floats is that of their bits."""
         return llvm_type(value.type)
 
     def strides(self, memref_type: MemRefType) -> tuple[int, ...]:
@@ -138,7 +145,7 @@ class FunctionWriter:
 
     def typed(self, value: SSAValue) -> str:
         """A value with its type in front, as in an argument list."""
-        return f"{self.type_of(value).text} {self.values[value]}"
+        return f"{self.stored_type_of(value).text} {self.values[value]}"
 
     def start_block(self, label: str) -> None:
         """Begin a basic block; the one before must have ended."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from tenon.lowering.llvm.arith import fastmath_flags, full_type
+from tenon.lowering.llvm.arith import fastmath_flags
 from tenon.lowering.llvm.function import FunctionWriter, Handler
 from tenon.lowering.llvm.tables import C_FUNCTIONS, FLAGS_OF_INTRINSICS, INTRINSICS
 from tenon.lowering.llvm.types import I1, LlvmType
@@ -17,7 +17,7 @@ _C_ATTRIBUTES = "nounwind willreturn memory(none)"
 
 
 def _intrinsic(writer: FunctionWriter, op: Operation) -> None:
-    kind, name = full_type(writer, op, op.operands[0]), INTRINSICS[op.name]
+    kind, name = writer.type_of(op.operands[0]), INTRINSICS[op.name]
     arguments = [(kind, value) for value in writer.operands(op)]
     if name in FLAGS_OF_INTRINSICS:
         arguments.append((I1, FLAGS_OF_INTRINSICS[name]))
@@ -26,14 +26,14 @@ def _intrinsic(writer: FunctionWriter, op: Operation) -> None:
 
 
 def _reciprocal_square_root(writer: FunctionWriter, op: Operation) -> None:
-    kind, flags = full_type(writer, op, op.operands[0]), fastmath_flags(op)
+    kind, flags = writer.type_of(op.operands[0]), fastmath_flags(op)
     (value,) = writer.operands(op)
     root = writer.call_intrinsic(f"sqrt.{kind.suffix}", kind, [(kind, value)], flags)
     writer.define(op.results[0], f"fdiv {flags}{kind.text} {kind.constant(1.0)}, {root}")
 
 
 def _call_c_library(writer: FunctionWriter, op: Operation) -> None:
-    kind, values, result = full_type(writer, op, op.operands[0]), writer.operands(op), op.results[0]
+    kind, values, result = writer.type_of(op.operands[0]), writer.operands(op), op.results[0]
     scalar = kind.scalar
     function = C_FUNCTIONS[op.name] + ("f" if scalar.bits == 32 else "")
     parameters = ", ".join(scalar.text for _ in values)

@@ -66,7 +66,7 @@ def _access(writer: FunctionWriter, op: Operation, value_type: LlvmType) -> str:
 @handles("memref.load", "vector.load")
 def _load(writer: FunctionWriter, op: Operation) -> None:
     result = op.results[0]
-    value_type = writer.type_of(result)
+    value_type = writer.stored_type_of(result)
     pointer = writer.address(op.operands[0], op.operands[1:])
     loaded = writer.emit(f"load {value_type.in_memory.text}, ptr {pointer}, {_access(writer, op, value_type)}")
     writer.values[result] = from_memory(writer, value_type, loaded)
@@ -74,7 +74,7 @@ def _load(writer: FunctionWriter, op: Operation) -> None:
 
 @handles("memref.store", "vector.store")
 def _store(writer: FunctionWriter, op: Operation) -> None:
-    value_type = writer.type_of(op.operands[0])
+    value_type = writer.stored_type_of(op.operands[0])
     stored = to_memory(writer, value_type, writer.values[op.operands[0]])
     pointer = writer.address(op.operands[1], op.operands[2:])
     writer.effect(f"store {value_type.in_memory.text} {stored}, ptr {pointer}, {_access(writer, op, value_type)}")
@@ -84,7 +84,9 @@ def _store(writer: FunctionWriter, op: Operation) -> None:
 def _masked_load(writer: FunctionWriter, op: Operation) -> None:
     base, *indices, mask, otherwise = op.operands
     pointer = writer.address(base, indices)
-    loaded = masked_load(writer, writer.type_of(op.results[0]), pointer, writer.typed(mask), writer.values[otherwise])
+    loaded = masked_load(
+        writer, writer.stored_type_of(op.results[0]), pointer, writer.typed(mask), writer.values[otherwise]
+    )
     writer.values[op.results[0]] = loaded
 
 
@@ -105,7 +107,7 @@ def masked_load(writer: FunctionWriter, value_type: LlvmType, pointer: str, mask
 def _masked_store(writer: FunctionWriter, op: Operation) -> None:
     base, *indices, mask, value = op.operands
     pointer = writer.address(base, indices)
-    masked_store(writer, writer.type_of(value), pointer, writer.typed(mask), writer.values[value])
+    masked_store(writer, writer.stored_type_of(value), pointer, writer.typed(mask), writer.values[value])
 
 
 def masked_store(writer: FunctionWriter, value_type: LlvmType, pointer: str, mask: str, value: str) -> None:

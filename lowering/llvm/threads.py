@@ -69,7 +69,7 @@ class _Captured:
             text = writer.values[value]
             if text.startswith("%"):
                 found.values.setdefault(text, value)
-                found.types[text] = writer.type_of(value)
+                found.types[text] = writer.stored_type_of(value)
         for text in writer.sizes.values():
             found.values.setdefault(text, None)
             found.types[text] = I64

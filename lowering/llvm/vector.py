@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineMap
 
 from tenon.dialects.families.monoid import MONOIDS
-from tenon.lowering.llvm.arith import fastmath_flags, full_type
+from tenon.lowering.llvm.arith import fastmath_flags
 from tenon.lowering.llvm.function import FunctionWriter, Handlers
 from tenon.lowering.llvm.memory import from_memory, masked_load, masked_store, memref_type, to_memory
 from tenon.lowering.llvm.types import I1, I64, LlvmType
@@ -38,7 +38,7 @@ def splat(writer: FunctionWriter, vector: LlvmType, value: str) -> str:
 
 @handles("broadcast")
 def _broadcast(writer: FunctionWriter, op: Operation) -> None:
-    source, target = writer.type_of(op.operands[0]), writer.type_of(op.results[0])
+    source, target = writer.stored_type_of(op.operands[0]), writer.stored_type_of(op.results[0])
     (value,) = writer.operands(op)
     if source.lanes == target.lanes:
         writer.values[op.results[0]] = value
@@ -97,7 +97,7 @@ def _insert(writer: FunctionWriter, op: Operation) -> None:
 def _shuffle(writer: FunctionWriter, op: Operation) -> None:
     (first, second), mask = op.operands, op.properties["mask"]
     assert isinstance(mask, DenseArrayBase)
-    types = [writer.type_of(first), writer.type_of(second)]
+    types = [writer.stored_type_of(first), writer.stored_type_of(second)]
     lanes = [cast(int, vector.lanes) for vector in types]
     widest = max(lanes)
     values = []
@@ -119,13 +119,13 @@ def _shuffle(writer: FunctionWriter, op: Operation) -> None:
 
 @handles("bitcast")
 def _bitcast(writer: FunctionWriter, op: Operation) -> None:
-    source, target = writer.typed(op.operands[0]), writer.type_of(op.results[0])
+    source, target = writer.typed(op.operands[0]), writer.stored_type_of(op.results[0])
     writer.define(op.results[0], f"bitcast {source} to {target.text}")
 
 
 @handles("create_mask")
 def _create_mask(writer: FunctionWriter, op: Operation) -> None:
-    mask = writer.type_of(op.results[0])
+    mask = writer.stored_type_of(op.results[0])
     writer.values[op.results[0]] = first_lanes(writer, cast(int, mask.lanes), writer.values[op.operands[0]])
 
 
@@ -161,8 +161,7 @@ _COMBINE_EXTREMA = {"minnumf": "minnum", "maxnumf": "maxnum", "minimumf": "minim
 def _reduction(writer: FunctionWriter, op: Operation) -> None:
     kind = op.properties["kind"]
     assert isinstance(kind, CombiningKindAttr)
-    vector = writer.type_of(op.operands[0])
-    if vector.half or vector.element in ("float", "double"):
+    if writer.type_of(op.operands[0]).element in ("float", "double"):
         _reduce_floats(writer, op, str(kind.data))
     else:
         _reduce_integers(writer, op, str(kind.data))
@@ -183,7 +182,7 @@ def _reduce_integers(writer: FunctionWriter, op: Operation, kind: str) -> None:
 
 
 def _reduce_floats(writer: FunctionWriter, op: Operation, kind: str) -> None:
-    flags, vector, values = fastmath_flags(op), full_type(writer, op, op.operands[0]), writer.operands(op)
+    flags, vector, values = fastmath_flags(op), writer.type_of(op.operands[0]), writer.operands(op)
     scalar = vector.scalar
     if kind in ("add", "mul"):
         # LLVM adds in order of the lanes unless the flags allow `reassoc`
@@ -254,7 +253,7 @@ def _transfer_mask(writer: FunctionWriter, op: TransferReadOp | TransferWriteOp,
 def _transfer_read(writer: FunctionWriter, op: Operation) -> None:
     assert isinstance(op, TransferReadOp)
     _check_transfer(op, op.result.type)
-    vector = writer.type_of(op.result)
+    vector = writer.stored_type_of(op.result)
     mask, pointer = _transfer_mask(writer, op, vector), writer.address(op.source, op.indices)
     if mask is None:
         loaded = writer.emit(f"load {vector.in_memory.text}, ptr {pointer}, align {vector.bytes}")
@@ -268,7 +267,7 @@ def _transfer_read(writer: FunctionWriter, op: Operation) -> None:
 def _transfer_write(writer: FunctionWriter, op: Operation) -> None:
     assert isinstance(op, TransferWriteOp)
     _check_transfer(op, op.vector.type)
-    vector, value = writer.type_of(op.vector), writer.values[op.vector]
+    vector, value = writer.stored_type_of(op.vector), writer.values[op.vector]
     mask, pointer = _transfer_mask(writer, op, vector), writer.address(op.source, op.indices)
     if mask is None:
         stored = to_memory(writer, vector, value)

@@ -471,6 +471,16 @@ ERRORS = [
         "%y = memref.load %x[%c] : memref<?xf32>\nfunc.return }",
         "memref.load in main: memref<?xf32> has a size that is not known at compile time",
     ),
+    (
+        "func.func @main(%x: memref<2xf32>) { %c = arith.constant 0.0 : f16\n"
+        "%y = arith.addf %c, %c : f16\nfunc.return }",
+        "arith.addf in main: f16 has no arithmetic in LLVM before the pass legalize-arith",
+    ),
+    (
+        "func.func @main(%x: memref<2xf32>) { %c = arith.constant dense<0.0> : vector<4xbf16>\n"
+        "%y = arith.cmpf olt, %c, %c : vector<4xbf16>\nfunc.return }",
+        "arith.cmpf in main: bf16 has no arithmetic in LLVM before the pass legalize-arith",
+    ),
 ]
 
 
