@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 from cases import Case, cases, failed_case
+from xdsl.pattern_rewriter import RewritePattern
 
 from tenon.lowering.math import expand_math, legalize_arith
+from tenon.passes.layout import layout
+from tenon.passes.machine import GENERIC
 from tenon.passes.simplify.equations_arithmetic import EQUATIONS
 from tenon.passes.simplify.equations_bands import BAND_EQUATIONS
 from tenon.passes.simplify.equations_products import NORMALIZED_PRODUCTS
@@ -41,14 +46,23 @@ def test_names_tell_cases_apart(folder: str) -> None:
         assert count == 1, f"{file.name}: {count} cases are {name}"
 
 
-def test_each_equation_has_a_case() -> None:
+CANONICALIZE = (EQUATIONS, SHAPE_EQUATIONS, BAND_EQUATIONS, NORMALIZED_PRODUCTS)
+
+
+@pytest.mark.parametrize(
+    ("files", "tables"),
+    [("canonicalize/*.mlir", CANONICALIZE), ("layout.mlir", (layout._equations(GENERIC),))],
+    ids=["canonicalize", "layout"],
+)
+def test_each_equation_has_a_case(files: str, tables: tuple[Mapping[Any, Sequence[RewritePattern]], ...]) -> None:
     """Named after it: `@add_zero` and `@add_zero_on_integers` are cases of `AddZero`."""
-    tables = (EQUATIONS, SHAPE_EQUATIONS, BAND_EQUATIONS, NORMALIZED_PRODUCTS)
-    equations = {type(pattern).__name__ for table in tables for patterns in table.values() for pattern in patterns}
-    names = [case.name for found in cases_in("passes/canonicalize").values() for case in found]
+    names = [case.name for file in (FOLDER / "passes").glob(files) for case in cases(file.read_text())]
+    equations = {type(pattern) for table in tables for patterns in table.values() for pattern in patterns}
+    if tables is not CANONICALIZE:  # what it has from there is shown there
+        equations -= {type(pattern) for table in CANONICALIZE for patterns in table.values() for pattern in patterns}
     for equation in equations:
-        name = "@" + re.sub(r"(?<!^)(?=[A-Z])", "_", equation).lower()
-        assert any(f"{other}_".startswith(f"{name}_") for other in names), f"{equation} has no case {name}"
+        name = "@" + re.sub(r"(?<!^)(?=[A-Z])", "_", equation.__name__).lower()
+        assert any(f"{other}_".startswith(f"{name}_") for other in names), f"{equation.__name__} has no case {name}"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +92,7 @@ func.func @main()
 """
     for separator in ("// -----\n", ""):
         file = text.replace("SEPARATOR\n", separator)
-        lines = file.splitlines()
         for check, name in (("// CHECK: 1", "@one"), ("// CHECK: 2", "What is shown.")):
-            assert failed_case(file, f"/tests/a.mlir:{lines.index(check) + 1}: error: Couldn't match") == name
+            line = file[: file.index(check)].count("\n") + 1
+            assert failed_case(file, f"/tests/a.mlir:{line}: error: Couldn't match") == name
     assert failed_case(text, "error: no such file") is None
