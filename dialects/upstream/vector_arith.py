@@ -189,8 +189,9 @@ class _Cast(IRDLOperation, ABC):
 
 @irdl_op_definition
 class ExtSIOp(_Cast, arith.ExtSIOp):
-    """`arith.extsi` on scalars and vectors."""
+    """`arith.extsi` on scalars and vectors. It is pure, which xDSL does not say (patch 17)."""
 
+    traits = traits_def(Pure())
     WIDENS: ClassVar[bool | None] = True
     input = operand_def(_INTEGER)
     result = result_def(_INTEGER)

@@ -35,7 +35,7 @@ other writes, and they write different elements."""
 
 
 def is_pure(op: Operation) -> bool:
-    """Whether `op` does nothing but compute its results; xDSL does not say so of masks."""
+    """Whether `op` does nothing but compute its results; xDSL does not say so of masks (patch 18)."""
     return isinstance(op, vector.CreateMaskOp) or is_side_effect_free(op)
 
 

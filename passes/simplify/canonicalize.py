@@ -107,7 +107,8 @@ class Canonicalizer:
             try:
                 rewrite(op, rewriter)
             except OverflowError:
-                # xDSL folds scalar arithmetic in double precision and fails where the result does not fit its type.
+                # xDSL folds scalar arithmetic in double precision and fails where the result does not fit its type
+                # (patch 19 of `dialects/upstream`).
                 rewriter = None
                 continue
             if rewriter.has_done_action:
