@@ -256,3 +256,26 @@ func.func private @edges(%a: memref<5x6xf32>, %b: memref<6x11xf32>, %o: memref<5
 // CHECK:       scf.for
 // CHECK:       vector.maskedstore
 // CHECK-NEXT:  func.return
+
+// -----
+
+// Loops over updates of different elements are parallel.
+func.func private @updates(%o: memref<9x40xf32>, %u: memref<5x16xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c5 = arith.constant 5 : index
+  %c16 = arith.constant 16 : index
+  scf.for %i = %c0 to %c5 step %c1 {
+    scf.for %j = %c0 to %c16 step %c1 {
+      %b = memref.load %u[%i, %j] : memref<5x16xf32>
+      memref.store %b, %o[%i, %j] : memref<9x40xf32>
+    } {distinct}
+  } {distinct}
+  func.return
+}
+// CHECK-LABEL: @updates
+// CHECK:         "scf.parallel"(%c0, %c0, %c5, %c16, %c1, %c1)
+// CHECK-NEXT:    ^bb0(%i: index, %j: index):
+// CHECK-NEXT:      %b = memref.load %u[%i, %j]
+// CHECK-NEXT:      memref.store %b, %o[%i, %j]
+// CHECK:         {distinct}

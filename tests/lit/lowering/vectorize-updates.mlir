@@ -52,3 +52,29 @@ func.func private @elements(%o: memref<9x20xf32>, %i: memref<5x20xindex>, %u: me
 }
 // CHECK-LABEL: @elements
 // CHECK-NOT:     vector
+
+// -----
+
+// A slice that starts at loaded numbers: its rows are parallel, and what is added to the index is the same for a row.
+func.func private @slice(%o: memref<9x40xf32>, %s: memref<2xindex>, %u: memref<5x16xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c5 = arith.constant 5 : index
+  %c16 = arith.constant 16 : index
+  "scf.parallel"(%c0, %c0, %c5, %c16, %c1, %c1) <{operandSegmentSizes = array<i32: 2, 2, 2, 0>}> ({
+  ^bb0(%r: index, %j: index):
+    %p = memref.load %s[%c1] : memref<2xindex>
+    %q = arith.addi %p, %j : index
+    %b = memref.load %u[%r, %j] : memref<5x16xf32>
+    memref.store %b, %o[%r, %q] : memref<9x40xf32>
+    scf.reduce
+  }) {distinct} : (index, index, index, index, index, index) -> ()
+  func.return
+}
+// CHECK-LABEL: @slice
+// CHECK:         "scf.parallel"(%c0, %c5, %c1)
+// CHECK:           %[[P:.*]] = memref.load %s[%c1]
+// CHECK:           scf.for %[[J:.*]] = %c0 to %{{.*}} step %{{.*}} {
+// CHECK-NEXT:        %[[Q:.*]] = arith.addi %[[P]], %[[J]] : index
+// CHECK-NEXT:        %[[B:.*]] = vector.load %u[%{{.*}}, %[[J]]] : memref<5x16xf32>, vector<8xf32>
+// CHECK-NEXT:        vector.store %[[B]], %o[%{{.*}}, %[[Q]]] : memref<9x40xf32>, vector<8xf32>
