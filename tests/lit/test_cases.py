@@ -46,6 +46,13 @@ def test_names_tell_cases_apart(folder: str) -> None:
         assert count == 1, f"{file.name}: {count} cases are {name}"
 
 
+@pytest.mark.parametrize("folder", ["passes", "lowering"])
+def test_cases_begin_with_what_they_show(folder: str) -> None:
+    for file, found in cases_in(folder).items():
+        for case in found:
+            assert next(iter(case.lines.values())).startswith("// "), f"{file.name}: {case.name} says not what it shows"
+
+
 CANONICALIZE = (EQUATIONS, SHAPE_EQUATIONS, BAND_EQUATIONS, NORMALIZED_PRODUCTS)
 
 

@@ -107,6 +107,7 @@ func.func private @add_one_at(%x: tensor<4xf32>, %at: tensor<2xi64>) -> tensor<4
 // CHECK-NEXT:     %new = arith.addf
 // CHECK-NEXT:     memref.store %new, %out0[%index]
 
+// What the functions above call.
 func.func private @column_sums(%x: tensor<8x4xf32>) -> tensor<4xf32> attributes {kernel} {
   %zero = arith.constant 0.0 : f32
   %empty = tensor.empty() : tensor<4xf32>

@@ -36,6 +36,7 @@ func.func @large(%x: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
 // CHECK:      func.func @large
 // CHECK-NEXT:   func.call @copy_0(%x, %out0)
 
+// Replaces a row.
 func.func private @with_row(%x: tensor<4x4xf32>, %r: tensor<4xf32>) -> tensor<4x4xf32> attributes {kernel} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -48,6 +49,7 @@ func.func private @with_row(%x: tensor<4x4xf32>, %r: tensor<4xf32>) -> tensor<4x
   func.return %0 : tensor<4x4xf32>
 }
 
+// What the functions above call.
 func.func private @double(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kernel} {
   %e = tensor.empty() : tensor<4x4xf32>
   %0 = linalg.generic {

@@ -74,6 +74,7 @@ func.func private @sum_of_doubles(%x: tensor<4x3xf32>) -> tensor<4xf32> attribut
 // CHECK:        linalg.fill ins(%zero : f32) outs(%out0 : memref<4xf32>)
 // CHECK-NEXT:   linalg.generic {{.*}} ins([[DOUBLES]] : memref<4x3xf32>) outs(%out0 : memref<4xf32>)
 
+// What the functions above call.
 func.func private @double(%x: tensor<4x3xf32>) -> tensor<4x3xf32> attributes {kernel} {
   %e = tensor.empty() : tensor<4x3xf32>
   %0 = linalg.generic {

@@ -166,6 +166,7 @@ func.func @f16(%x: f16) -> f16 {
 // CHECK-NEXT:    %[[ROOT:.*]] = math.sqrt %[[X]] : f32
 // CHECK-NEXT:    %y = arith.truncf %[[ROOT]] : f32 to f16
 
+// A power that is a small whole number takes a few products.
 func.func @small_constant_powers_are_products(%x: f32, %d: f64) -> (f32, f32, f64) {
   %three = arith.constant 3.0 : f32
   %minus_two = arith.constant -2.0 : f32

@@ -77,6 +77,7 @@ func.func @main(%x: memref<2x11000xf32>, %o: memref<2x11000xf32>, %arena: memref
 // CHECK-NEXT:    %[[WORKSPACE:.*]] = memref.alloc() : memref<88000xi8>
 // CHECK-NEXT:    func.call @long_rows(%x, %o, %[[WORKSPACE]])
 
+// The kernel takes the workspace as its last argument.
 func.func private @long_rows(%x: memref<2x11000xf32>, %o: memref<2x11000xf32>) attributes {kernel} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

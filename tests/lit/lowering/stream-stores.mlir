@@ -125,6 +125,7 @@ func.func private @read_again(%x: memref<512xf32>, %o: memref<512xf32>) attribut
 // CHECK-LABEL: @read_again
 // CHECK-NOT:   nontemporal
 
+// The calls, which tell what is read again.
 func.func @launch(%x: memref<1000xf32>, %o: memref<1000xf32>, %a: memref<1024xf32>, %b: memref<512xf32>, %c: memref<512xf32>) attributes {num_inputs = 1 : i64, num_outputs = 4 : i64} {
   func.call @doubled(%x, %o) : (memref<1000xf32>, memref<1000xf32>) -> ()
   func.call @in_place(%a, %a) : (memref<1024xf32>, memref<1024xf32>) -> ()

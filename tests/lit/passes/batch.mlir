@@ -85,6 +85,7 @@ func.func @shared(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
 // CHECK-NEXT:    %[[BOTH:.*]] = tenon.broadcast_to %[[EXP]] {shape = [2, 3]}
 // CHECK-NEXT:    func.return %[[BOTH]], %x
 
+// Calls are in the way: each function is batched by itself, and one that is called stays as its calls expect it.
 func.func private @helper(%x: tensor<3xf32>) -> tensor<3xf32> {
   func.return %x : tensor<3xf32>
 }

@@ -2,6 +2,7 @@
 // RUN: tenon-opt %s -p differentiate,decompose,canonicalize,cse | filecheck %s --check-prefix=TWICE
 // RUN: tenon-opt %s -p differentiate,decompose,canonicalize,cse,fuse,convert-tensor-to-structured | filecheck %s --check-prefix=ONCE-INLINED
 
+// What the region computes is not kept for the gradient.
 func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
   %y = tenon.checkpoint -> (tensor<3xf32>) {
     %e = tenon.exp %x : tensor<3xf32> -> tensor<3xf32>

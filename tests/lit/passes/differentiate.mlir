@@ -47,6 +47,7 @@ func.func @integers(%x: tensor<f32>, %n: tensor<i64>) -> (tensor<f32>, tensor<i6
 }
 // CHECK-LABEL: @integers_vjp(%x: tensor<f32>, %n: tensor<i64>, %0: tensor<f32>) -> (tensor<f32>, tensor<i64>, tensor<f32>)
 
+// How many steps would have to be saved is not known.
 func.func @endless(%x: tensor<f32>) -> tensor<f32> {
   %0 = tenon.while_loop init(%x : tensor<f32>) {
   ^bb0(%v: tensor<f32>):
@@ -60,6 +61,7 @@ func.func @endless(%x: tensor<f32>) -> tensor<f32> {
 }
 // WHILE: pass 'differentiate' failed: tenon.while_loop: has no reverse-mode gradient, since its number of steps is not known
 
+// Calls are in the way: each function is differentiated by itself.
 func.func @calling(%x: tensor<3xf32>) -> tensor<3xf32> {
   %0 = func.call @main(%x) : (tensor<3xf32>) -> tensor<3xf32>
   func.return %0 : tensor<3xf32>

@@ -96,6 +96,7 @@ func.func @transposes_end_kernels(%x: tensor<64x128xf32>) -> tensor<128x64xf32> 
 
 // -----
 
+// All that is done with a row is done while it is near.
 func.func @softmax_is_one_kernel(%x: tensor<64x128xf32>) -> tensor<64x128xf32> {
   %m = tenon.max %x {axis = [1], keepdims = true} : tensor<64x128xf32> -> tensor<64x1xf32>
   %d = tenon.subtract %x, %m : tensor<64x128xf32>, tensor<64x1xf32> -> tensor<64x128xf32>
@@ -165,6 +166,7 @@ func.func @groups_do_not_depend_on_each_other_in_a_circle(%x: tensor<4x4xf32>) -
 
 // -----
 
+// What is computed twice in the same way is compiled once.
 func.func @equal_kernels_are_one_function(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %a = tenon.matmul %x, %w : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   %b = tenon.cumsum %a {axis = 0} : tensor<4x4xf32> -> tensor<4x4xf32>

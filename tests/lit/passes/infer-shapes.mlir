@@ -1,5 +1,6 @@
 // RUN: tenon-opt %s -p infer-shapes --split-input-file --verify-diagnostics | filecheck %s
 
+// What follows from the arguments is inferred: ranks, dimensions, and the results of the function.
 func.func @ranks_and_dimensions(%x: tensor<4x3xf32>, %w: tensor<3x5xf32>) -> tensor<*xf32> {
   %y = tenon.matmul %x, %w : tensor<4x3xf32>, tensor<3x5xf32> -> tensor<?x?xf32>
   %z = tenon.exp %y : tensor<?x?xf32> -> tensor<*xf32>
@@ -12,6 +13,7 @@ func.func @ranks_and_dimensions(%x: tensor<4x3xf32>, %w: tensor<3x5xf32>) -> ten
 
 // -----
 
+// What does not follow stays as it is.
 func.func @what_stays_unknown(%x: tensor<?x3xf32>, %y: tensor<*xf32>) -> (tensor<*xf32>, tensor<*xf32>) {
   %a = tenon.transpose %x : tensor<?x3xf32> -> tensor<*xf32>
   %b = tenon.exp %y : tensor<*xf32> -> tensor<*xf32>
@@ -22,6 +24,7 @@ func.func @what_stays_unknown(%x: tensor<?x3xf32>, %y: tensor<*xf32>) -> (tensor
 
 // -----
 
+// Sizes also follow from settings.
 func.func @sizes_in_settings(%x: tensor<4x6xf32>) -> tensor<?x?xf32> {
   %a = tenon.reshape %x {shape = [-1, 3]} : tensor<4x6xf32> -> tensor<?x?xf32>
   %b = tenon.slice %a {starts = [1, 0], limits = [7, 3], strides = [2, 1]} : tensor<?x?xf32> -> tensor<?x?xf32>
@@ -47,6 +50,7 @@ func.func @names_that_are_numbers(%x: tensor<4x?xf32> {tenon.shape = ["n", "m"]}
 
 // -----
 
+// A name is one number.
 func.func @names_that_are_two_numbers(%x: tensor<4xf32> {tenon.shape = ["n"]}, %y: tensor<5x?xf32> {tenon.shape = ["n", "m"]}) {
   func.return
 }
@@ -112,6 +116,7 @@ func.func @scans(%w: tensor<4xf32>, %xs: tensor<5x4xf32>) -> tensor<5x?xf32> {
 
 // -----
 
+// A carried value cannot have another shape after a step.
 func.func @carried_value_that_changes(%x: tensor<4xf32>) -> tensor<4xf32> {
   %w = tenon.while_loop init(%x : tensor<4xf32>) {
   ^bb0(%v: tensor<?xf32>):
@@ -125,7 +130,7 @@ func.func @carried_value_that_changes(%x: tensor<4xf32>) -> tensor<4xf32> {
   }
   func.return %w : tensor<4xf32>
 }
-// CHECK: tenon.while_loop: yielded value 0 has shape (8,), and (4,) is given: {{.*}}infer-shapes.mlir:116
+// CHECK: tenon.while_loop: yielded value 0 has shape (8,), and (4,) is given: {{.*}}infer-shapes.mlir:121
 
 // -----
 
@@ -147,6 +152,7 @@ func.func private @twice(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {
 
 // -----
 
+// For each list of types that it is called with, there is a copy of the function.
 func.func @calls_that_differ(%x: tensor<4xf32>, %y: tensor<5xf32>) -> (tensor<?xf32>, tensor<?xf32>) {
   %u = tenon.exp %x : tensor<4xf32> -> tensor<?xf32>
   %v = tenon.exp %y : tensor<5xf32> -> tensor<?xf32>
@@ -208,6 +214,7 @@ func.func @call_of_what_calls(%x: tensor<3x4xf32>) -> tensor<?x?xf32> {
 
 // -----
 
+// A function that calls itself with ever larger shapes is an error.
 func.func @shapes_without_end(%x: tensor<1xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
   %a = tenon.concatenate [%x, %x] {axis = 0} : [tensor<1xf32>, tensor<1xf32>] -> tensor<?xf32>
   %b = func.call @longer(%x, %a) : (tensor<1xf32>, tensor<?xf32>) -> tensor<?xf32>
