@@ -1,4 +1,4 @@
-// RUN: tenon-opt %s -p "batch{size=8},batch{size=8 function=branches},batch{size=8 function=loops},batch{size=8 function=alone},batch{size=2 function=shared}" | filecheck %s
+// RUN: tenon-opt %s -p "batch{size=8},batch{size=8 function=branches},batch{size=8 function=loops},batch{size=8 function=scanned},batch{size=8 function=alone},batch{size=2 function=shared}" | filecheck %s
 // RUN: tenon-opt %s -p "batch{size=8},batch{size=5}" | filecheck %s --check-prefix TWICE
 // RUN: tenon-opt %s -p "batch{size=8},differentiate,canonicalize,cse,dce" | filecheck %s --check-prefix GRADIENT
 // RUN: not tenon-opt %s -p "batch{size=8 function=calling}" 2>&1 | filecheck %s --check-prefix CALL
@@ -61,6 +61,21 @@ func.func @loops(%x: tensor<f32>) -> tensor<f32> {
 // CHECK:         } do {
 // CHECK:           %[[NEXT:.*]] = tenon.exp
 // CHECK-NEXT:      tenon.select %{{.*}}, %[[NEXT]], %
+
+// All examples take a step together: slices have the steps first.
+func.func @scanned(%x: tensor<f32>, %xs: tensor<4xf32>) -> tensor<f32> {
+  %0 = tenon.scan init(%x : tensor<f32>) slices(%xs : tensor<4xf32>) length 4 -> (tensor<f32>) {
+  ^bb0(%c: tensor<f32>, %a: tensor<f32>):
+    %1 = tenon.multiply %c, %a : tensor<f32>, tensor<f32> -> tensor<f32>
+    tenon.yield %1 : tensor<f32>
+  }
+  func.return %0 : tensor<f32>
+}
+// CHECK-LABEL: @scanned(%x: tensor<8xf32>, %xs: tensor<8x4xf32>) -> tensor<8xf32>
+// CHECK-NEXT:    %[[STEPS:.*]] = tenon.transpose %xs {permutation = [1, 0]} : tensor<8x4xf32> -> tensor<4x8xf32>
+// CHECK-NEXT:    tenon.scan init(%x : tensor<8xf32>) slices(%[[STEPS]] : tensor<4x8xf32>) length 4
+// CHECK-NEXT:    ^{{.*}}(%[[C:.*]]: tensor<8xf32>, %[[A:.*]]: tensor<8xf32>):
+// CHECK-NEXT:      tenon.multiply %[[C]], %[[A]]
 
 // An op that cannot take all examples at once runs for one after the other.
 func.func @alone(%x: tensor<6xf32>, %starts: tensor<1xi64>) -> tensor<2xf32> {

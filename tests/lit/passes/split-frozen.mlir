@@ -46,3 +46,30 @@ func.func @main(%x: tensor<4x4096xf32>, %w: tensor<4096x4xi8> {tenon.frozen}) ->
 // CHECK:       func.func @main(%x: {{.*}}, %w: tensor<4096x4xi8> {tenon.frozen}) ->
 // CHECK-NEXT:    tenon.cast %w
 // CHECK-NOT:   @prepare
+
+// -----
+
+// A reshape costs nothing, so that what it is of is prepared.
+func.func @main(%x: tensor<4x6xf32>, %w: tensor<24xf32> {tenon.frozen}) -> tensor<4x6xf32> {
+  %e = tenon.exp %w : tensor<24xf32> -> tensor<24xf32>
+  %r = tenon.reshape %e {shape = [4, 6]} : tensor<24xf32> -> tensor<4x6xf32>
+  %y = tenon.add %x, %r : tensor<4x6xf32>, tensor<4x6xf32> -> tensor<4x6xf32>
+  func.return %y : tensor<4x6xf32>
+}
+// CHECK:       func.func @main({{.*}}, %e: tensor<24xf32>)
+// CHECK-NEXT:    %r = tenon.reshape %e
+// CHECK:       func.func @prepare(%w: tensor<24xf32>) -> tensor<24xf32>
+// CHECK-NEXT:    %e = tenon.exp %w
+// CHECK-NEXT:    func.return %e
+
+// -----
+
+// Without frozen arguments there is nothing to prepare.
+func.func @main(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+  %e = tenon.exp %w : tensor<4xf32> -> tensor<4xf32>
+  %y = tenon.add %x, %e : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  func.return %y : tensor<4xf32>
+}
+// CHECK:       func.func @main(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+// CHECK-NEXT:    tenon.exp %w
+// CHECK-NOT:   @prepare
