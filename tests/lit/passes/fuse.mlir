@@ -402,3 +402,18 @@ func.func @sums_that_rows_need(%x: tensor<1024x128xf32>) -> tensor<1024x128xf32>
 }
 // CHECK-LABEL: @sums_that_rows_need
 // CHECK-COUNT-2: func.call
+
+// -----
+
+// A product that copies its operands into panels, here the one that it reads across, shares no loops.
+#x = affine_map<(i, j, k) -> (k, i)>
+#y = affine_map<(i, j, k) -> (k, j)>
+#o = affine_map<(i, j, k) -> (i, j)>
+func.func @products_by_panels_are_alone(%x: tensor<2048x2048xf32>, %y: tensor<2048x2048xf32>) -> tensor<2048x2048xf32> {
+  %a = tenon.contract [%x, %y] {maps = [#x, #y, #o], extents = [2048, 2048, 2048], shape = [2048, 2048]} : [tensor<2048x2048xf32>, tensor<2048x2048xf32>] -> tensor<2048x2048xf32>
+  %b = tenon.tanh %a : tensor<2048x2048xf32> -> tensor<2048x2048xf32>
+  func.return %b : tensor<2048x2048xf32>
+}
+// CHECK-LABEL: @products_by_panels_are_alone
+// CHECK-NEXT:    %a = func.call @kernel_0(%x, %y)
+// CHECK-NEXT:    func.call @kernel_1(%a)
