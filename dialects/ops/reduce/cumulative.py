@@ -41,11 +41,6 @@ class CumsumOp(RunningOp):
     """
 
     name = "tenon.cumsum"
-    x = operand_def(NUMERIC_TENSOR)
-    axis = setting(int, default=0)
-    exclusive = setting(bool, default=False)
-    reverse = setting(bool, default=False)
-    result = result_def(NUMERIC_TENSOR)
     COMBINE = "add"
 
     @staticmethod
@@ -63,11 +58,6 @@ class CumprodOp(RunningOp):
     """
 
     name = "tenon.cumprod"
-    x = operand_def(NUMERIC_TENSOR)
-    axis = setting(int, default=0)
-    exclusive = setting(bool, default=False)
-    reverse = setting(bool, default=False)
-    result = result_def(NUMERIC_TENSOR)
     COMBINE = "multiply"
 
     @staticmethod
