@@ -16,10 +16,12 @@ from xdsl.pattern_rewriter import RewritePattern
 from tenon.lowering.math import expand_math, legalize_arith
 from tenon.passes.layout import layout
 from tenon.passes.machine import GENERIC
-from tenon.passes.simplify.equations_arithmetic import EQUATIONS
+from tenon.passes.simplify.equations_arithmetic import ARITHMETIC_EQUATIONS
 from tenon.passes.simplify.equations_bands import BAND_EQUATIONS
+from tenon.passes.simplify.equations_dtypes import DTYPE_EQUATIONS
 from tenon.passes.simplify.equations_products import NORMALIZED_PRODUCTS
 from tenon.passes.simplify.equations_shape import SHAPE_EQUATIONS
+from tenon.passes.simplify.equations_truth import TRUTH_EQUATIONS
 
 pytestmark = pytest.mark.quick
 
@@ -53,7 +55,14 @@ def test_cases_begin_with_what_they_show(folder: str) -> None:
             assert next(iter(case.lines.values())).startswith("// "), f"{file.name}: {case.name} says not what it shows"
 
 
-CANONICALIZE = (EQUATIONS, SHAPE_EQUATIONS, BAND_EQUATIONS, NORMALIZED_PRODUCTS)
+CANONICALIZE = (
+    ARITHMETIC_EQUATIONS,
+    DTYPE_EQUATIONS,
+    TRUTH_EQUATIONS,
+    SHAPE_EQUATIONS,
+    BAND_EQUATIONS,
+    NORMALIZED_PRODUCTS,
+)
 
 
 @pytest.mark.parametrize(
