@@ -55,6 +55,10 @@ def visible(kind: str, rows: int, columns: int) -> Array | None:
     return None
 
 
+ADDED = -1e4
+"""What masks add to scores that are not seen."""
+
+
 def _masked(scores: Any, kind: str, how: str, rows: int, columns: int) -> Any:
     """Scores of which the mask leaves those that are seen; each way of writing it is one that programs have."""
     if kind == "alibi":
@@ -68,7 +72,7 @@ def _masked(scores: Any, kind: str, how: str, rows: int, columns: int) -> Any:
         seen = column <= row if kind == "causal" else tenon.abs(column - row) <= 2
         return tenon.select(seen, scores, -np.inf)
     if how == "added":
-        return scores + np.where(mask, 0, -1e4).astype(scores.dtype)
+        return scores + np.where(mask, 0, ADDED).astype(scores.dtype)
     return tenon.select(mask, scores, -np.inf)
 
 
@@ -160,7 +164,9 @@ class Attention(Layer):
             scores = scores - 0.25 * (torch.arange(time)[:, None] - torch.arange(length)).abs().to(x.dtype)
         mask = visible(self.mask, time, length)
         if mask is not None:
-            scores = scores.masked_fill(~torch.from_numpy(mask.copy()), -torch.inf)
+            # What is added hides nothing whose scores are larger.
+            hidden = scores + ADDED if self.written == "added" else torch.full_like(scores, -torch.inf)
+            scores = torch.where(torch.from_numpy(mask.copy()), scores, hidden)
         mixed = torch.einsum("bhtu,bhus->bths", torch.softmax(scores, -1), v)
         return mixed.flatten(2) @ w["o"]
 
