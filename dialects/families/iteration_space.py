@@ -116,7 +116,7 @@ class IterationSpace:
     def tells_extents(self) -> bool:
         """Whether each loop is an index of some tensor as it stands, so that the tensor's shape gives its extent."""
         indices = [place for places in (*self.operands, *self.results) for place in places.results]
-        return len({place for place in indices if isinstance(place, AffineDimExpr)}) == len(self.extents)
+        return len({place.position for place in indices if isinstance(place, AffineDimExpr)}) == len(self.extents)
 
     def without(self, number: int) -> IterationSpace:
         """The space without one of its tensors: operands are counted first, then results."""
@@ -127,8 +127,11 @@ class IterationSpace:
 
     def loops_at(self, result: int, places: AffineMap) -> list[AffineExpr]:
         """Where the loops are when they write what `places` index of a result, whose index is a permutation of them."""
-        loops = dict(zip(self.results[result].results, places.results, strict=True))
-        return [loops[AffineExpr.dimension(loop)] for loop in range(len(loops))]
+        loops = list(places.results)
+        for loop, place in zip(self.results[result].results, places.results, strict=True):
+            assert isinstance(loop, AffineDimExpr)
+            loops[loop.position] = place
+        return loops
 
     def inside(self, loops: Sequence[AffineExpr], around: IterationSpace) -> IterationSpace:
         """The tensors of this space in terms of the loops `around` it, which put its own at `loops`."""
