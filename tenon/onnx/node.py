@@ -198,9 +198,11 @@ class Node:
             raise OnnxError(f"{self.where}: {what} has shape {list(value.shape)} where one number is needed")
         return value.reshape(-1)[0]
 
-    def shape(self, operand: Operand) -> tuple[int, ...]:
-        """The sizes of an operand; raises `OnnxError` where one is not known."""
+    def shape(self, operand: Operand, rank: int | None = None) -> tuple[int, ...]:
+        """The sizes of an operand; raises `OnnxError` where one is not known, or their number is not `rank`."""
         shape = tuple(operand.shape)
+        if rank is not None and len(shape) != rank:
+            raise OnnxError(f"{self.where}: an operand has rank {len(shape)} where {rank} is needed")
         if any(size < 0 for size in shape):
             shown = "x".join("?" if size < 0 else str(size) for size in shape)
             raise NeedsSizes(f"{self.where}: an operand has shape {shown}, whose sizes have to be known")

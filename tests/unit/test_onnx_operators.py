@@ -70,6 +70,7 @@ def test_an_operator_is_that_of_the_standard(case: Case) -> None:
         (Case("Conv", 11, (floats(1, 2, 9), floats(3, 2, 4)), attributes={"auto_pad": "MUCH"}), "auto_pad is 'MUCH'"),
         (Case("Gelu", 20, (X,), attributes={"approximate": "much"}), "approximate is 'much'"),
         (Case("Expand", 13, (X, ints(5))), "do not broadcast"),
+        (Case("EyeLike", 9, (floats(4),)), "an operand has rank 1 where 2 is needed"),
         (Case("Range", 11, (np.asarray(0), np.asarray(3), np.asarray(0))), "delta is 0"),
         (Case("Cast", 13, (X,), attributes={"to": onnx.TensorProto.STRING}), "dtype string is not supported"),
         (Case("Resize", 13, (X,)), "neither scales nor sizes is given"),

@@ -64,7 +64,7 @@ def _counted(node: Node, count: int, dtype: Any) -> np.ndarray[Any, Any]:
 @operator("EyeLike", since=9)
 def eye_like(node: Node, x: Operand) -> Any:
     """Ones on diagonal `k` of a matrix of the shape of `x`."""
-    rows, columns = node.shape(x)
+    rows, columns = node.shape(x, rank=2)
     return ops.eye(rows, columns, node.attribute("k", 0), node.dtype(default=x.dtype))
 
 

@@ -228,7 +228,7 @@ def _computed(node: Node, x: Operand, branches: Branches, roots: Array, weights:
     """The scores (rows, targets), before they are transformed."""
     if not len(roots):
         raise OnnxError(f"{node.where}: has no trees")
-    _in_range(node, "features", branches.features, node.shape(x)[1])
+    _in_range(node, "features", branches.features, node.shape(x, rank=2)[1])
     reached = _reached(node, x, branches, len(weights), roots)
     return _scores(reached, weights, _chosen(node, "aggregate_function", _AGGREGATIONS, 1))
 
