@@ -64,12 +64,13 @@ PYTHON = Struct(
 )
 """What native code uses of Python and NumPy, by address."""
 
-Step = IntEnum("Step", "array float double int bool same tuple list dict attributes fields")
+Step = IntEnum("Step", "array scalar float double int bool same tuple list dict attributes fields")
 """What steps do."""
 
 STEP = Union(
     head=Struct(operation=I64, register=I64),
     array=Struct(operation=I64, register=I64, leaf=I64, dtype=REF, rank=I64, shape=pointer(I64), flags=I64, bytes=I64),
+    scalar=Struct(operation=I64, register=I64, leaf=I64, type=REF, bytes=I64),
     number=Struct(operation=I64, register=I64, leaf=I64),
     same=Struct(operation=I64, register=I64, object=REF),
     node=Struct(operation=I64, register=I64, first=I64, count=I64, keys=REFS, type=REF),

@@ -9,7 +9,7 @@ from tenon.runtime.call.entry_code import code, python
 from tenon.runtime.call.layout import ENTRY, ITEM, REF, REFS, SIZE, STEP, Step
 from tenon.runtime.cpu.ir_types import F32, F64, I1, I32, I64, PTR, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
-from tenon.runtime.cpu.python_objects import ARRAY
+from tenon.runtime.cpu.python_objects import ARRAY, SCALAR
 
 _absolute = code.external("llvm.fabs.f64", F64, F64)
 
@@ -180,6 +180,10 @@ def take_apart(
                 code.return_unless(fits(given, step), False)
                 memory = given.to(pointer(ARRAY)).data
                 found(step.array.leaf, memory, memory.at(step.array.bytes))
+            with case(Step.scalar):
+                _expect(given.type, step.scalar.type)
+                memory = given.to(pointer(SCALAR)).place("number")
+                found(step.scalar.leaf, memory, memory.at(step.scalar.bytes))
             for operation, read in _NUMBERS.items():
                 with case(operation):
                     leaf = step.number.leaf

@@ -21,6 +21,7 @@ from tenon.runtime.cpu.addresses import USABLE, WRITEABLE
 
 _NUMBERS = {float: Step.float, int: Step.int, bool: Step.bool}
 _WIDE_NUMBERS = {**_NUMBERS, float: Step.double}
+_SCALARS = frozenset([np.dtype(code).type for code in "?bhilqBHILQefd"])
 # Objects of these classes are what they are as long as they live.
 _UNCHANGING = (
     *(bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type, Enum, np.dtype, np.number, np.bool_),
@@ -111,6 +112,10 @@ class Arguments:
             self.array(register, leaf.dtype, leaf.shape)
         elif kind in self._numbers and self.leaves not in self._written:
             self._step("number", self._numbers[kind], register, leaf=self.leaves)
+            self.leaves += 1
+        elif kind in _SCALARS and self.leaves not in self._written:
+            size = leaf.dtype.itemsize
+            self._step("scalar", Step.scalar, register, leaf=self.leaves, type=self.words.keep(kind), bytes=size)
             self.leaves += 1
         elif is_array(leaf):
             raise IndescribableError

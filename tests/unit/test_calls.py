@@ -104,6 +104,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "dtypes": ((np.arange(3), np.arange(3, dtype=np.uint8), np.ones(2, np.bool_), floats(2).astype(np.float16)), {}),
     "keywords": ((floats(3),), {"b": floats(4), "a": floats(5)}),
     "numbers": ((1.5, -3, True), {"x": floats(2)}),
+    "numpy_numbers": ((np.int32(-3), np.float64(1.5), np.bool_(True), np.float16(0.5), np.uint8(200)), {}),
     "tuple": (((floats(2), (floats(3),)), ()), {}),
     "list": (([floats(2), [floats(3), 1.0]],), {}),
     "dict": (({"b": floats(2), "a": {"c": floats(3)}, 3: floats(1)},), {}),
