@@ -10,6 +10,8 @@ from xdsl.dialects import tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, NoneAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
 
+from tenon.dialects.types.types import numpy_dtype
+
 SliceOp = tensor.ExtractSliceOp | tensor.InsertSliceOp
 
 
@@ -24,11 +26,13 @@ def memref_type(type_: TensorType[Attribute]) -> MemRefType[Attribute]:
 
 
 def element_bytes(element: Attribute) -> int:
-    """Bytes of one element in memory; an `i1` takes a whole byte."""
-    bits = 64 if isinstance(element, IndexType) else getattr(element, "bitwidth", 0)
-    if not bits:
-        raise ValueError(f"element type {element} has no size in memory")
-    return -(-bits // 8)
+    """Bytes of one element in memory; an `i1` takes a whole byte. Raises `ValueError` for a type without a size."""
+    if isinstance(element, IndexType):
+        return 8
+    try:
+        return numpy_dtype(element).itemsize
+    except TypeError as error:
+        raise ValueError(f"an element has no size in memory: {error}") from None
 
 
 def buffer_bytes(shaped: TensorType[Attribute] | MemRefType[Attribute]) -> int:

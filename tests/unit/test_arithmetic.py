@@ -306,7 +306,7 @@ func.func @main(%x: memref<4x2xf16>, %out0: memref<4xf16>, %arena: memref<0xi8>)
   vector.store %y, %out0[%zero] : memref<4xf16>, vector<4xf16>
   func.return
 }"""
-    with pytest.raises(ValueError, match=r"emit_llvm: vector\.contract on f16 in main has no lowering to LLVM"):
+    with pytest.raises(ValueError, match=r"emit_llvm: vector\.contract in main: f16 has no arithmetic in LLVM"):
         load(parse_loops(text))
 
 

@@ -776,7 +776,7 @@ func.func @main(%x: {M}) -> {M} {{
   func.return %1 : {M}
 }}
 {kernel("double", [(M, IDENTITY)], [M], "%r0 = arith.addf %p0, %p0 : f32")}"""
-    with pytest.raises(ValueError, match="memory plan: dtype f80 is not one of f16"):
+    with pytest.raises(ValueError, match="an element has no size in memory: dtype f80 is not one of f16"):
         bufferize(parse(text.replace("f32", "f80")))
 
 
