@@ -51,7 +51,7 @@ class CpuExecutable:
     address: int
     name: str = "main"
     copies: int = 0
-    """How many inputs were copied so far, since they were not contiguous or not aligned."""
+    """How many inputs were copied so far, since they were not contiguous or not aligned, other than in native calls."""
     arenas: list[np.ndarray[Any, Any]] = field(default_factory=list)
     prepare_address: int = 0
     memory: LaunchMemory = PLAIN
@@ -124,7 +124,13 @@ class CpuExecutable:
         work = self.interface.work
         is_long = work is None or work > _LONG
         inputs = [frozen.get(position) for position in range(len(self.interface.inputs))]
-        return Launch(self.address, (*inputs, *prepared), self._idle_arena(), results, is_long, self)
+        shapes = [shape for given, (shape, _) in zip(inputs, self.interface.inputs, strict=True) if given is None]
+        sized = (self.interface.sizes, self.interface.positive)
+        return Launch(self.address, (*inputs, *prepared), shapes, self._arena(), results, is_long, self, *sized)
+
+    def _arena(self) -> np.ndarray[Any, Any] | int:
+        """The scratch memory of native calls, or its size."""
+        return self._idle_arena()
 
     def _idle_arena(self) -> np.ndarray[Any, Any]:
         """Scratch memory, which serves one launch at a time: launches of several threads each take their own."""
@@ -144,11 +150,16 @@ class CpuExecutable:
                 f"({self.copies} so far)",
                 file=sys.stderr,
             )
-        return np.array(array, order="C")
+        copy = empty(array.shape, array.dtype)
+        np.copyto(copy, array)
+        return copy
 
 
 class SizedCpuExecutable(CpuExecutable):
     """Machine code for the CPU for any sizes of the dimensions that have names."""
+
+    def _arena(self) -> int:
+        return self.interface.arena_bytes
 
     def run(
         self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None, prepared: Sequence[Any] | None = None

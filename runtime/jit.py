@@ -18,6 +18,7 @@ from tenon.dialects.types.types import AnyTensor, element_of, shape_of, tensor_t
 from tenon.runtime.arguments.arguments import LeafSizes, Parameters, ShapeDtype, abstract, is_array
 from tenon.runtime.arguments.frozen import NONE, FrozenArguments
 from tenon.runtime.arguments.interface import EmptySizeError
+from tenon.runtime.arguments.orders import Orders, orders_of
 from tenon.runtime.arguments.signature import Signature
 from tenon.runtime.arguments.tree import Structure, flatten, is_node, paths, tell_by_identity
 from tenon.runtime.call.entry import NativeCalls
@@ -30,6 +31,7 @@ from tenon.runtime.stages import Compiled, Lowered, Traced
 from tenon.runtime.tracing.trace import trace
 
 watch_generation(expire)
+_ROW_MAJOR: Orders = {}
 
 
 class JitFunction(NativeCalls):
@@ -107,16 +109,17 @@ class JitFunction(NativeCalls):
         order = tuple(kwargs)
         out = kwargs.pop("out", None) if "out" in kwargs and self.parameters.take_out else None
         leaves, structure = self.parameters.take_apart(args, kwargs)
-        if self._dynamic is not None:
-            results = self._run_for_all_sizes(self._dynamic, leaves, structure, out)
-            if results is not NotImplemented:
-                return results
-        signature, arrays = self.parameters.signature(leaves, structure, self._keep)
-        key = (knobs.code_settings, generation(), signature)
-        compiled = self._compiled.get(key)
-        if compiled is None:
-            compiled = self._compile(key, leaves, structure)
-        results = compiled.launch(arrays, out)
+        ran = None if self._dynamic is None else self._run_for_all_sizes(self._dynamic, leaves, structure, out)
+        if ran is None:
+            orders = self._orders(leaves, structure)
+            signature, arrays = self.parameters.signature(leaves, structure, self._keep, orders=orders)
+            key = (knobs.code_settings, generation(), signature)
+            compiled = self._compiled.get(key)
+            if compiled is None:
+                compiled = self._compile(key, leaves, structure, orders=orders)
+            results = compiled.launch(arrays, out)
+        else:
+            key, compiled, results = ran
         if self._dispatch.wants((key, order), epoch):
             given = kwargs if out is None else {name: kwargs.get(name, out) for name in order}
             self._dispatch.add(self, (key, order), compiled.entry_for((args, given), structure), epoch)
@@ -128,40 +131,51 @@ class JitFunction(NativeCalls):
 
     def _run_for_all_sizes(
         self, dynamic: DynamicDimensions, leaves: Sequence[Any], structure: Structure, out: Any
-    ) -> Any:
-        """The results of a program for all sizes; `NotImplemented` where this call must be compiled for its own."""
+    ) -> tuple[Any, Compiled, Any] | None:
+        """A program for all sizes, its key first, and what it gave; `None` where one for this call is needed."""
         sizes = dynamic.sizes_of(leaves, structure, self.parameters)
         signature, arrays = self.parameters.signature(leaves, structure, self._keep, sizes)
         key = (knobs.code_settings, generation(), signature)
         if key in dynamic.refused:
-            return NotImplemented
+            return None
         compiled = self._compiled.get(key)
         try:
             if compiled is None:
                 compiled = self._compile(key, leaves, structure, sizes)
-            return compiled.launch(arrays, out)
+            return key, compiled, compiled.launch(arrays, out)
         except EmptySizeError as error:
             say_why_specialized(self.name, error)
-            return NotImplemented
+            return None
         except Exception as error:
             if compiled is not None:
                 raise
             # What is wrong whatever the sizes are is found again when these are compiled for.
             dynamic.refused.add(key)
             say_why_specialized(self.name, error)
-            return NotImplemented
+            return None
+
+    def _orders(self, leaves: Sequence[Any], structure: Structure) -> Orders:
+        """Which arrays of a call are read as they lie in memory."""
+        if self.device != "cpu":
+            return _ROW_MAJOR
+        return orders_of(leaves, self.parameters.donations(structure) if self.parameters.donated else ())
 
     def _compile(
-        self, key: Any, leaves: Sequence[Any], structure: Structure, sizes: LeafSizes | None = None
+        self,
+        key: Any,
+        leaves: Sequence[Any],
+        structure: Structure,
+        sizes: LeafSizes | None = None,
+        orders: Orders = _ROW_MAJOR,
     ) -> Compiled:
         with self._lock:
             compiled = self._compiled.get(key)
             if compiled is None:
                 if knobs.log_compiles:
                     settings = {f"knobs.{name}": repr(value) for name, value in knobs.code_settings}
-                    self._say_why(self.parameters.described(leaves, structure, sizes) | settings)
+                    self._say_why(self.parameters.described(leaves, structure, sizes, orders) | settings)
                 with collection_paused():
-                    compiled = self._compiled[key] = self._trace(leaves, structure, sizes).compile()
+                    compiled = self._compiled[key] = self._trace(leaves, structure, sizes, orders).compile()
             return compiled
 
     def _say_why(self, described: dict[str, str]) -> None:
@@ -179,7 +193,13 @@ class JitFunction(NativeCalls):
         print(f"tenon: {what} {self.name}: {', '.join(changes) or 'another structure'}", file=sys.stderr)
         self._described = described
 
-    def _trace(self, leaves: Sequence[Any], structure: Structure, sizes: LeafSizes | None = None) -> Traced:
+    def _trace(
+        self,
+        leaves: Sequence[Any],
+        structure: Structure,
+        sizes: LeafSizes | None = None,
+        orders: Orders = _ROW_MAJOR,
+    ) -> Traced:
         names = self.parameters.leaf_names(structure)
         types_ = [abstract(leaf, f"{self.name}: argument {name}") for leaf, name in zip(leaves, names, strict=True)]
         if sizes is not None:
@@ -188,11 +208,14 @@ class JitFunction(NativeCalls):
             types_ = [t if t is None else _sized(t, sizes, position) for position, t in enumerate(types_)]
         donated = self.parameters.donations(structure) if self.parameters.donated else ()
         flags = self._frozen.flags(structure) if self._frozen is not NONE else ()
-        traced = trace(self.parameters.call, structure, leaves, types_, names, donated, flags)
-        key, arrays = self.parameters.signature(leaves, structure, self._keep, sizes)
+        traced = trace(self.parameters.call, structure, leaves, types_, names, donated, flags, orders=orders)
+        key, arrays = self.parameters.signature(leaves, structure, self._keep, sizes, orders)
         data = tuple([name for name, type_ in zip(names, types_, strict=True) if type_ is not None])
-        described = self.parameters.described(leaves, structure, sizes)
-        signature = Signature(self.parameters, key, described, data, sizes, self._frozen if flags else None)
+        described = self.parameters.described(leaves, structure, sizes, orders)
+        numbers = [position for position, type_ in enumerate(types_) if type_ is not None]
+        of_data = {number: orders[position] for number, position in enumerate(numbers) if position in orders}
+        frozen = self._frozen if flags else None
+        signature = Signature(self.parameters, key, described, data, sizes, frozen, of_data)
         held = dict[int, Any]()
         if flags:
             kept = [flag for flag, type_ in zip(flags, types_, strict=True) if type_ is not None]

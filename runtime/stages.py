@@ -129,7 +129,7 @@ class Compiled(NativeCalls):
 
         `call` has all arguments, frozen ones as well, and `structure` is theirs, without `out`.
         """
-        if not isinstance(self.executable, CpuExecutable) or self.interface.sizes or self.signature is None:
+        if not isinstance(self.executable, CpuExecutable) or self.signature is None:
             return None
         if self.executable.memory.is_checked:
             return None
@@ -141,7 +141,8 @@ class Compiled(NativeCalls):
         out = "out" if parameters.take_out and "out" in kwargs else None
         launch = self.executable.launch(self.frozen, self.prepared or ())
         try:
-            return entry(args, kwargs, structure, self.result, launch, out, wide=WIDE_FLOAT in self.signature.key)
+            wide = WIDE_FLOAT in self.signature.key
+            return entry(args, kwargs, structure, self.result, launch, self.signature.orders, out, wide=wide)
         except IndescribableError:
             return None
 

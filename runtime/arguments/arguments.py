@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from tenon.dialects.types.types import (
     shape_of,
     tensor_type,
 )
+from tenon.runtime.arguments.orders import Orders
 from tenon.runtime.arguments.tree import Structure, UnnoticedChangeError, flatten, paths, static_key
 
 Parameter = inspect.Parameter
@@ -235,11 +237,12 @@ class Parameters:
         structure: Structure,
         keep: Callable[[Any], bool] | None = None,
         sizes: LeafSizes | None = None,
+        orders: Orders = MappingProxyType({}),
     ) -> tuple[tuple[Any, ...], list[Any]]:
         """What decides which executable a call takes (hashable), and the data: arrays of stored dtypes.
 
-        Leaves for which `keep` holds are data as they are; dimensions in `sizes` may have any size. Raises `TypeError`
-        naming a leaf that is neither data nor hashable.
+        Leaves for which `keep` holds are data as they are; dimensions in `sizes` may have any size; leaves with an
+        order are given as they lie in memory. Raises `TypeError` naming a leaf that is neither data nor hashable.
         """
         arrays: list[Any] = []
         key: list[Any] = [structure]
@@ -251,6 +254,9 @@ class Parameters:
             else:
                 key.append(self._static_signature(leaf, structure, position))
                 continue
+            if position in orders:
+                array = array.transpose(orders[position])
+                key.append(orders[position])
             arrays.append(array)
             key.append(WIDE_FLOAT if type(leaf) is WideFloat else array.dtype)
             key.append(array.shape if sizes is None else sizes.shape(position, array.shape))
@@ -284,7 +290,13 @@ class Parameters:
             what = "is static, but not hashable" if isinstance(leaf, Static) else "is neither an array nor hashable"
             raise TypeError(f"{self._where(structure, position)} (a {kind}) {what}") from None
 
-    def described(self, leaves: Sequence[Any], structure: Structure, sizes: LeafSizes | None = None) -> dict[str, str]:
+    def described(
+        self,
+        leaves: Sequence[Any],
+        structure: Structure,
+        sizes: LeafSizes | None = None,
+        orders: Orders = MappingProxyType({}),
+    ) -> dict[str, str]:
         """What a signature is made of, in words: `{"x": "f32[4, 3]", "mode": "'fast'"}`."""
         parts: dict[str, str] = {}
         for position, (name, leaf) in enumerate(zip(self.leaf_names(structure), leaves, strict=True)):
@@ -297,7 +309,8 @@ class Parameters:
                 continue
             shape = shape_of(type_) or ()
             shape = shape if sizes is None else sizes.shape(position, shape)
-            parts[name] = f"{element_of(type_)}{list(shape)}"
+            order = f" in the order {orders[position]}" if position in orders else ""
+            parts[name] = f"{element_of(type_)}{list(shape)}{order}"
         return parts
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tenon.runtime.arguments.arguments import WIDE_FLOAT, LeafSizes, Parameters, WideFloat
 from tenon.runtime.arguments.frozen import FrozenArguments
+from tenon.runtime.arguments.orders import Order, Orders
 from tenon.runtime.arguments.tree import Structure
 
 
@@ -24,6 +25,8 @@ class Signature:
     sizes: LeafSizes | None = None
     frozen: FrozenArguments | None = None
     """The arguments that calls do not give."""
+    orders: Orders = field(default_factory=dict[int, Order])
+    """Those of the data, by position."""
 
     def joined(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """All arguments of a call that gives these, keywords in the order of the call compiled for."""

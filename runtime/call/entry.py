@@ -17,20 +17,25 @@ import numpy as np
 
 from tenon.dialects.definition.value import TRACES_IN_PROGRESS
 from tenon.dialects.support.forking import new_lock
+from tenon.dialects.types.size import Size
+from tenon.runtime.arguments.orders import Orders
 from tenon.runtime.arguments.tree import Structure
 from tenon.runtime.call.callable_class import is_supported, native_class, set_vector_call
 from tenon.runtime.call.entry_words import Place, Words
 from tenon.runtime.call.launch import Launch
-from tenon.runtime.call.layout import ENTRY, NEW_LARGE, PYTHON, RESULT, TABLE
+from tenon.runtime.call.layout import ENTRY, PYTHON, RESULT, TABLE
 from tenon.runtime.call.native_call import code
-from tenon.runtime.call.steps import Arguments, Building
+from tenon.runtime.call.size_steps import SizeSteps, UnboundSizeError
+from tenon.runtime.call.steps import Arguments, Building, IndescribableError
 from tenon.runtime.cpu.native_code import load_native
 from tenon.runtime.cpu.python_objects import address_of_function
-from tenon.runtime.cpu.result_memory import is_large, pool
+from tenon.runtime.cpu.result_memory import pool
 from tenon.runtime.epoch import EPOCH
+from tenon.runtime.knobs import knobs
 
 ACTIVE, MADE = 16, 256
 """How many entries of a callable are looked through, and how many are ever made."""
+_BYTE = np.dtype(np.uint8)
 _COUNT, _FIRST_ENTRY = TABLE.word("count"), TABLE.word("entries")
 
 
@@ -55,31 +60,42 @@ def entry(
     structure: Structure,
     result: Structure,
     launch: Launch,
+    orders: Orders,
     out: str | None = None,
     *,
     wide: bool = False,
 ) -> Entry:
     """The entry for calls like `(args, kwargs)`, whose structure is given, as is that of the result.
 
-    With `out`, the keyword argument of this name has arrays that the results are written to. Floats of Python's are
-    f64 if they are `wide`. Raises `IndescribableError` where native code could not tell such calls from others.
+    Inputs with `orders` must lie like that. With `out`, the keyword argument of this name has arrays that the
+    results are written to. Floats of Python's are f64 if they are `wide`. Raises `IndescribableError` where native
+    code could not tell such calls from others.
     """
     words = Words()
-    taken = _memory_of_results(launch, has_out=out is not None)
-    arguments = Arguments(words, len(args) + len(kwargs), taken, wide=wide)
-    positional, keywords = structure.children
-    for register, (value, child) in enumerate(zip(args, positional.children, strict=True)):
-        arguments.open(register, value, child)
-    children = dict(zip(keywords.names, keywords.children, strict=True))
-    for register, (name, value) in enumerate(kwargs.items(), len(args)):
-        if name != out:
-            arguments.open(register, value, children[name])
+    given = [position for position, held in enumerate(launch.inputs) if held is None]
+    taken = _memory_of_results(launch, given, has_out=out is not None)
+    shapes = [*launch.shapes, *([] if out is None else [shape for _, _, shape in launch.results])]
+    # where copies are to be told, they are made in Python
+    copies = knobs.debug < 2
+    by_leaf = {leaf: orders[position] for leaf, position in enumerate(given) if position in orders}
+    arguments = Arguments(words, len(args) + len(kwargs), taken, shapes, by_leaf, wide=wide, copies=copies)
+    _open(arguments, args, kwargs, structure, out)
+    sizes = arguments.sizes
+    try:
+        sizes.compare()
+        for size in launch.positive:
+            sizes.require_positive(size)
+        program = _description(words, launch, taken, sizes)
+    except UnboundSizeError as error:
+        raise IndescribableError from error
     building = Building(words)
     if out is None:
         building.tree(result)
     else:
         register = len(args) + list(kwargs).index(out)
+        arguments.copies = False
         arguments.open(register, kwargs[out], result)
+        sizes.compare()
         building.register(register)
     description: dict[str, int | Place] = {
         "epoch": -1,
@@ -94,29 +110,53 @@ def entry(
         "building": building.finished(),
         "stack": building.stack,
         "takes_over": int(any(leaf >= 0 for leaf in taken)),
-        **_description(words, launch, taken),
+        "slots": sizes.count,
+        **program,
     }
     return Entry(words, description, (launch, structure, result))
 
 
-def _memory_of_results(launch: Launch, *, has_out: bool) -> list[int]:
+def _open(
+    arguments: Arguments, args: tuple[Any, ...], kwargs: Mapping[str, Any], structure: Structure, out: str | None
+) -> None:
+    positional, keywords = structure.children
+    for register, (value, child) in enumerate(zip(args, positional.children, strict=True)):
+        arguments.open(register, value, child)
+    children = dict(zip(keywords.names, keywords.children, strict=True))
+    for register, (name, value) in enumerate(kwargs.items(), len(args)):
+        if name != out:
+            arguments.open(register, value, children[name])
+
+
+def _memory_of_results(launch: Launch, given: Sequence[int], *, has_out: bool) -> list[int]:
     """For each result the leaf whose memory it is written to, -1 for none; leaves of `out` come after all others."""
-    given = [position for position, held in enumerate(launch.inputs) if held is None]
     if has_out:
         return list(range(len(given), len(given) + len(launch.results)))
     leaf_of = {position: leaf for leaf, position in enumerate(given)}
     return [leaf_of.get(donor, -1) for donor, _, _ in launch.results]
 
 
-def _description(words: Words, launch: Launch, taken: Sequence[int]) -> dict[str, int | Place]:
+def _description(words: Words, launch: Launch, taken: Sequence[int], sizes: SizeSteps) -> dict[str, int | Place]:
     """What is run."""
     results: list[int | Place] = []
     for leaf, (_, dtype, shape) in zip(taken, launch.results, strict=True):
-        memory = NEW_LARGE if leaf < 0 and is_large(shape, dtype) else leaf
-        place = {"leaf": memory, "dtype": words.keep(dtype), "rank": len(shape), "shape": words.add(shape)}
-        results += RESULT.words(place)
+        results += RESULT.words(
+            {
+                "leaf": leaf,
+                "dtype": words.keep(dtype),
+                "rank": len(shape),
+                "shape": words.add([sizes.word(size) for size in shape]),
+                "item_size": dtype.itemsize,
+            }
+        )
     starts = [0 if held is None else held.ctypes.data for held in launch.inputs]
     ends = [0 if held is None else held.ctypes.data + held.nbytes for held in launch.inputs]
+    arena = launch.arena
+    memory: dict[str, int | Place] = (
+        {"arena": arena.ctypes.data, "takes_arena": int(arena.nbytes > 0), "arena_slot": -1}
+        if isinstance(arena, np.ndarray)
+        else {"arena": 0, "takes_arena": 0, "arena_slot": sizes.slot(arena)}
+    )
     return {
         "input_count": len(launch.inputs),
         "held": words.add(starts),
@@ -124,8 +164,10 @@ def _description(words: Words, launch: Launch, taken: Sequence[int]) -> dict[str
         "result_count": len(launch.results),
         "results": words.add(results),
         "main": launch.main,
-        "arena": launch.arena.ctypes.data,
-        "takes_arena": int(launch.arena.nbytes > 0),
+        "number_count": len(launch.sizes),
+        "numbers": words.add([sizes.slot(Size.named(name)) for name in launch.sizes]),
+        **memory,
+        "byte": words.keep(_BYTE),
         "releases": int(launch.is_long),
     }
 
@@ -218,7 +260,9 @@ def native_call() -> int | None:
     except (AttributeError, ImportError, KeyError, RuntimeError, ValueError):
         return None
     _KEPT.append(loaded)
-    fits = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(loaded.entry("tenon_fits"))
+    fits = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)(
+        loaded.entry("tenon_fits")
+    )
     return loaded.entry("tenon_call") if _agrees(fits) else None
 
 
@@ -237,14 +281,14 @@ def _fill(table: int) -> None:
         "result_memory": getattr(pool(), "capsule", None),
     }
     _KEPT.append(objects)
-    found = {name: id(value) for name, value in objects.items()}
+    found = {name: 0 if value is None else id(value) for name, value in objects.items()}
     found |= {"traces": TRACES_IN_PROGRESS.ctypes.data, "epoch": EPOCH.ctypes.data}
     found |= {name: address_of_function(name) for name in PYTHON.fields if name.startswith("Py")}
     addresses = (ctypes.c_size_t * len(found)).from_address(table)
     addresses[:] = PYTHON.words(found)
 
 
-def _agrees(fits: Callable[[Any, int], int]) -> bool:
+def _agrees(fits: Callable[[Any, int, int | None], int]) -> bool:
     """Whether native code sees arrays of every kind as they are."""
     whole = np.arange(12.0).reshape(3, 4)
     odd = np.frombuffer(bytes(17), np.uint8)[1:].view(np.float64)
@@ -265,7 +309,7 @@ def _agrees(fits: Callable[[Any, int], int]) -> bool:
                     and given.flags.aligned
                     and (given.flags.writeable or not written)
                 )
-                if bool(fits(given, address + 8 * step)) != is_fit:
+                if bool(fits(given, address + 8 * step, None)) != is_fit:
                     return False
             del memory
     return True

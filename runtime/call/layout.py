@@ -48,6 +48,7 @@ PYTHON = Struct(
     PyObject_CallOneArg=function_type(REF, REF, REF),
     PyObject_Vectorcall=function_type(REF, REF, REFS, I64, REF),
     PyType_GenericNew=function_type(REF, REF, REF, REF),
+    PyArray_CopyInto=function_type(I32, REF, REF),
     PyArray_Empty=function_type(REF, I32, pointer(I64), REF, I32),
     PyDataMem_SetHandler=function_type(REF, REF),
     # objects
@@ -64,18 +65,38 @@ PYTHON = Struct(
 )
 """What native code uses of Python and NumPy, by address."""
 
-Step = IntEnum("Step", "array scalar float double int bool same tuple list dict attributes fields")
+Step = IntEnum(
+    "Step",
+    "array scalar float double int bool same tuple list dict attributes fields "
+    "constant add multiply divide remainder equal positive",
+)
 """What steps do."""
 
 STEP = Union(
     head=Struct(operation=I64, register=I64),
-    array=Struct(operation=I64, register=I64, leaf=I64, dtype=REF, rank=I64, shape=pointer(I64), flags=I64, bytes=I64),
+    array=Struct(
+        operation=I64,
+        register=I64,
+        leaf=I64,
+        dtype=REF,
+        rank=I64,
+        shape=pointer(I64),
+        flags=I64,
+        item_size=I64,
+        order=pointer(I64),
+        is_copied=I64,
+    ),
     scalar=Struct(operation=I64, register=I64, leaf=I64, type=REF, bytes=I64),
     number=Struct(operation=I64, register=I64, leaf=I64),
     same=Struct(operation=I64, register=I64, object=REF),
     node=Struct(operation=I64, register=I64, first=I64, count=I64, keys=REFS, type=REF),
+    size=Struct(operation=I64, register=I64, slot=I64, left=I64, right=I64),
 )
-"""A step takes apart, or compares, what is in a register. What is in a node comes into registers from `first` on."""
+"""A step takes apart, or compares, what is in a register. What is in a node comes into registers from `first` on. An
+array that lacks the flags is copied if it may be; one with an order lies in memory in this order of dimensions. Steps
+of sizes compute with numbered slots, or compare them.
+
+A word of a shape is a number, or `~slot`: a step of an array puts the size there, results take it from there."""
 
 Build = IntEnum("Build", "result constant tuple list dict attributes fields call register")
 """What instructions push."""
@@ -84,9 +105,8 @@ INSTRUCTION = Struct(operation=I64, taken=I64, object=REF, type=REF)
 """An instruction takes so many objects off the stack and pushes one, which is made of them. `object` may be that of the
 keys, or the number of a register."""
 
-NEW_LARGE = -2
-"""In place of a leaf whose memory is taken over: that of a new result comes from the pool (-1: from NumPy)."""
-RESULT = Struct(leaf=I64, dtype=REF, rank=I64, shape=pointer(I64))
+RESULT = Struct(leaf=I64, dtype=REF, rank=I64, shape=pointer(I64), item_size=I64)
+"""A result takes over the memory of a leaf, or is new (-1)."""
 
 ENTRY = Struct(
     epoch=I64,
@@ -100,6 +120,9 @@ ENTRY = Struct(
     held=pointer(PTR),
     held_ends=pointer(PTR),
     leaf_count=I64,
+    slots=I64,
+    number_count=I64,
+    numbers=pointer(I64),
     result_count=I64,
     results=pointer(RESULT),
     building_count=I64,
@@ -108,10 +131,14 @@ ENTRY = Struct(
     main=function_type(VOID, pointer(PTR)),
     arena=PTR,
     takes_arena=I64,
+    arena_slot=I64,
+    byte=REF,
     releases=I64,
     takes_over=I64,
 )
-"""One way to call: what the arguments must look like, what is run, and what the result is."""
+"""One way to call: what the arguments must look like, what is run, and what the result is. The program takes sizes from
+the slots that `numbers` has; where one says how large the arena is, there is a new one at each call (-1: none does).
+`byte` is a dtype."""
 
 TABLE = Struct(general=REF, count=I64, entries=pointer(ENTRY))
 """The Python function of a callable and its entries, `count` of them, of which `entries` is the first."""

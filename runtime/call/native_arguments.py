@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
+from tenon.runtime.arguments.orders import LEAST
 from tenon.runtime.call.entry_code import code, python
 from tenon.runtime.call.layout import ENTRY, ITEM, REF, REFS, SIZE, STEP, Step
+from tenon.runtime.call.native_memory import bytes_of, copied
+from tenon.runtime.cpu.addresses import ALIGNED
 from tenon.runtime.cpu.ir_types import F32, F64, I1, I32, I64, PTR, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.python_objects import ARRAY, SCALAR
@@ -26,23 +29,44 @@ def same(given: Value, expected: Value) -> Operand:
     return python.PyObject_RichCompareBool(given, expected, 2) == 1
 
 
-@code.function(I1, given=REF, step=pointer(STEP))
-def fits(given: Value, step: Value) -> Operand:
-    """Whether an object is an array of a step's dtype, shape and flags."""
+@code.function(I1, given=REF, step=pointer(STEP), slots=pointer(I64))
+def fits(given: Value, step: Value, slots: Value) -> Operand:
+    """Whether an object is an array of a step's dtype and shape; sizes come into their slots."""
     code.return_if(given.type != python.ndarray, False)
     array, expected = given.to(pointer(ARRAY)), step.array
     rank = array.rank.to(I64)
-    is_usable = (array.flags.to(I64) & expected.flags) == expected.flags
-    code.return_unless((array.dtype == expected.dtype) & (rank == expected.rank) & is_usable, False)
+    code.return_unless((array.dtype == expected.dtype) & (rank == expected.rank), False)
     shape, expected_shape = array.shape, expected.shape
     with code.each(rank) as i:
-        code.return_if(shape[i] != expected_shape[i], False)
+        size, word = shape[i], expected_shape[i]
+        with code.if_(word < 0):
+            slots[~word] = size
+        with code.else_():
+            code.return_if(size != word, False)
     return True
 
 
-@code.function(I32, given=REF, step=pointer(STEP))
-def tenon_fits(given: Value, step: Value) -> Operand:
-    return fits(given, step).to(I32)
+@code.function(I1, given=REF, step=pointer(STEP))
+def is_usable(given: Value, step: Value) -> Operand:
+    """Whether an array has a step's flags, or lies in memory as the step says."""
+    array, expected, order = given.to(pointer(ARRAY)), step.array.flags, step.array.order
+    flags = array.flags.to(I64)
+    code.return_if(order.is_null, (flags & expected) == expected)
+    code.return_if((flags & ALIGNED) == 0, False)
+    shape, strides, rank = array.shape, array.strides, step.array.rank
+    distance = code.local(I64, step.array.item_size)
+    with code.each(rank) as i:
+        axis = order[rank - i - 1]
+        size = shape[axis]
+        code.return_if((size != 1) & (strides[axis] != distance), False)
+        distance.set(distance * size)
+    return True
+
+
+@code.function(I32, given=REF, step=pointer(STEP), slots=pointer(I64))
+def tenon_fits(given: Value, step: Value, slots: Value) -> Operand:
+    code.return_unless(fits(given, step, slots), 0)
+    return is_usable(given, step).to(I32)
 
 
 # Nodes: what is in one comes into the registers from `step.node.first` on, as references that are released from
@@ -162,14 +186,58 @@ _NODES: dict[int, Callable[[Value, Value, Value, Value], Value]] = {
 LEAVES = {"objects": REFS, "data": pointer(PTR), "ends": pointer(PTR), "numbers": pointer(I64)}
 
 
-@code.function(I1, entry=pointer(ENTRY), registers=REFS, end=pointer(I64), **LEAVES)
-def take_apart(
-    entry: Value, registers: Value, end: Value, objects: Value, data: Value, ends: Value, numbers: Value
-) -> Operand:
-    """All steps of an entry; whether the arguments fit it."""
+def _floored(left: Value, right: Value) -> tuple[Value, Value]:
+    """Quotient and remainder of sizes as Python has them, or the function that is being written returns False."""
+    code.return_if(right == 0, False)
+    rest = code.local(I64, left % right)
+    with code.if_((rest != 0) & ((rest ^ right) < 0)):
+        rest.set(rest + right)
+    return (left - rest) // right, rest
 
-    def found(leaf: Value, start: Value, stop: Value) -> None:
-        objects[leaf], data[leaf], ends[leaf] = given, start, stop
+
+_SIZES: dict[int, Callable[[Value, Value], Operand]] = {
+    Step.add: lambda left, right: left + right,
+    Step.multiply: lambda left, right: left * right,
+    Step.divide: lambda left, right: _floored(left, right)[0],
+    Step.remainder: lambda left, right: _floored(left, right)[1],
+}
+
+
+@code.function(I1, step=pointer(STEP), slots=pointer(I64))
+def compute_size(step: Value, slots: Value) -> Operand:
+    """A step of sizes; whether they fit."""
+    size = step.size
+    with code.switch(size.operation) as case:
+        with case(Step.constant):
+            slots[size.slot] = size.left
+        for operation, compute in _SIZES.items():
+            with case(operation):
+                slots[size.slot] = compute(slots[size.left], slots[size.right])
+        with case(Step.equal):
+            code.return_if(slots[size.left] != slots[size.right], False)
+        with case(Step.positive):
+            code.return_if(slots[size.left] <= 0, False)
+    return True
+
+
+@code.function(
+    I1, entry=pointer(ENTRY), registers=REFS, end=pointer(I64), copies=pointer(I64), slots=pointer(I64), **LEAVES
+)
+def take_apart(
+    entry: Value,
+    registers: Value,
+    end: Value,
+    copies: Value,
+    slots: Value,
+    objects: Value,
+    data: Value,
+    ends: Value,
+    numbers: Value,
+) -> Operand:
+    """All steps of an entry; whether the arguments fit it. Copies of arrays come into registers behind all others."""
+
+    def found(leaf: Value, leaf_object: Value, start: Value, stop: Value) -> None:
+        objects[leaf], data[leaf], ends[leaf] = leaf_object, start, stop
 
     steps = entry.steps
     with code.each(entry.step_count) as i:
@@ -177,23 +245,35 @@ def take_apart(
         given = registers[step.head.register]
         with code.switch(step.head.operation) as case:
             with case(Step.array):
-                code.return_unless(fits(given, step), False)
-                memory = given.to(pointer(ARRAY)).data
-                found(step.array.leaf, memory, memory.at(step.array.bytes))
+                code.return_unless(fits(given, step, slots), False)
+                used = code.local(REF, given)
+                array = given.to(pointer(ARRAY))
+                size = bytes_of(array.shape, step.array.rank, step.array.item_size)
+                with code.if_(~is_usable(given, step)):
+                    code.return_if((step.array.is_copied == 0) | (size >= LEAST), False)
+                    made = copied(given, step.array.item_size)
+                    code.return_if(made.is_null, False)
+                    registers[copies.load()] = made
+                    copies.store(copies.load() + 1)
+                    used.set(made)
+                memory = used.to(pointer(ARRAY)).data
+                found(step.array.leaf, used, memory, memory.at(size))
             with case(Step.scalar):
                 _expect(given.type, step.scalar.type)
                 memory = given.to(pointer(SCALAR)).place("number")
-                found(step.scalar.leaf, memory, memory.at(step.scalar.bytes))
+                found(step.scalar.leaf, given, memory, memory.at(step.scalar.bytes))
             for operation, read in _NUMBERS.items():
                 with case(operation):
                     leaf = step.number.leaf
                     word = numbers.at(leaf)
                     read(given, word)
-                    found(leaf, word, word)
+                    found(leaf, given, word, word)
             with case(Step.same):
                 code.return_unless(same(given, step.same.object), False)
             for operation, open_ in _NODES.items():
                 with case(operation):
                     _expect(given.type, step.node.type)
                     code.return_unless(open_(given, step, registers, end), False)
+            with case(Step.constant, Step.equal, Step.positive, *_SIZES):
+                code.return_unless(compute_size(step, slots), False)
     return True

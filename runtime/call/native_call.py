@@ -5,6 +5,7 @@ from __future__ import annotations
 from tenon.runtime.call.entry_code import code, python, release
 from tenon.runtime.call.layout import CALL_SLOT, ENTRY, REF, REFS
 from tenon.runtime.call.native_arguments import same, take_apart
+from tenon.runtime.call.native_memory import scratch
 from tenon.runtime.call.native_results import allocate, alone, put_together
 from tenon.runtime.cpu.ir_types import I1, I8, I32, I64, PTR, VOID, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
@@ -15,11 +16,12 @@ _COUNT_OF_ARGUMENTS = (1 << 63) - 1
 _copy_bytes = code.external("llvm.memcpy.p0.p0.i64", VOID, PTR, PTR, I64, I1)
 
 
-@code.function(VOID, entry=pointer(ENTRY), data=pointer(PTR), arrays=REFS, arena=PTR)
-def run(entry: Value, data: Value, arrays: Value, arena: Value) -> None:
-    """The program itself, on the memory of leaves, results and arena, with what is held between the leaves."""
-    inputs, outputs = entry.input_count, entry.result_count
-    pointers = code.array(PTR, inputs + outputs + 1)
+@code.function(VOID, entry=pointer(ENTRY), data=pointer(PTR), arrays=REFS, slots=pointer(I64), arena=PTR)
+def run(entry: Value, data: Value, arrays: Value, slots: Value, arena: Value) -> None:
+    """The program itself, on the memory of leaves, results, sizes and arena, with what is held between the leaves."""
+    inputs, outputs, sizes = entry.input_count, entry.result_count, entry.number_count
+    before_arena = inputs + outputs + sizes
+    pointers = code.array(PTR, before_arena + 1)
     leaf, constants = code.local(I64, 0), entry.held
     with code.each(inputs) as i:
         held = constants[i]
@@ -30,7 +32,10 @@ def run(entry: Value, data: Value, arrays: Value, arena: Value) -> None:
             pointers[i] = held
     with code.each(outputs) as i:
         pointers[inputs + i] = arrays[i].to(pointer(ARRAY)).data
-    pointers[inputs + outputs] = arena
+    numbers = entry.numbers
+    with code.each(sizes) as i:
+        pointers[inputs + outputs + i] = slots.at(numbers[i])
+    pointers[before_arena] = arena
     with code.if_(entry.releases == 0):
         entry.main(pointers)
     with code.else_():
@@ -39,18 +44,18 @@ def run(entry: Value, data: Value, arrays: Value, arena: Value) -> None:
         python.PyEval_RestoreThread(thread)
 
 
-@code.function(REF, entry=pointer(ENTRY), objects=REFS, data=pointer(PTR), registers=REFS, status=pointer(I32))
-def launch(entry: Value, objects: Value, data: Value, registers: Value, status: Value) -> Operand:
-    """The result for arguments that fit; null with status 0 where the arena is in use, and with 1 and an exception."""
-    arena = entry.arena
-    code.return_if(arena.is_null, None)
-    # taken before anything else: to allocate may run finalizers, which may call the same, or let other threads do so
-    entry.put(arena=code.select(entry.takes_arena == 0, arena, None))
+_leaves = {"objects": REFS, "data": pointer(PTR), "registers": REFS, "slots": pointer(I64)}
+
+
+@code.function(REF, entry=pointer(ENTRY), **_leaves, arena=PTR, status=pointer(I32))
+def results_of(
+    entry: Value, objects: Value, data: Value, registers: Value, slots: Value, arena: Value, status: Value
+) -> Operand:
+    """The result for arguments that fit; null with status 1 and an exception."""
     arrays = code.array(REF, entry.result_count)
-    is_made = allocate(entry, objects, arrays)
+    is_made = allocate(entry, objects, slots, arrays)
     with code.if_(is_made):
-        run(entry, data, arrays, arena)
-    entry.put(arena=arena)
+        run(entry, data, arrays, slots, arena)
     result = code.local(REF, None)
     with code.if_(is_made):
         result.set(put_together(entry, arrays, registers))
@@ -59,20 +64,43 @@ def launch(entry: Value, objects: Value, data: Value, registers: Value, status: 
     return result
 
 
+@code.function(REF, entry=pointer(ENTRY), **_leaves, status=pointer(I32))
+def launch(entry: Value, objects: Value, data: Value, registers: Value, slots: Value, status: Value) -> Operand:
+    """The result for arguments that fit; null with status 0 where there is no arena, and with 1 and an exception."""
+    slot = entry.arena_slot
+    with code.if_(slot >= 0):
+        start = code.array(PTR)
+        memory = scratch(slots[slot], entry.byte, start)
+        code.return_if(memory.is_null, None)
+        result = results_of(entry, objects, data, registers, slots, start.load(), status)
+        python.Py_DecRef(memory)
+        code.return_(result)
+    arena = entry.arena
+    code.return_if(arena.is_null, None)
+    # taken before anything else: to allocate may run finalizers, which may call the same, or let other threads do so
+    entry.put(arena=code.select(entry.takes_arena == 0, arena, None))
+    result = results_of(entry, objects, data, registers, slots, arena, status)
+    entry.put(arena=arena)
+    return result
+
+
 @code.function(REF, entry=pointer(ENTRY), arguments=REFS, total=I64, status=pointer(I32))
 def call_by_entry(entry: Value, arguments: Value, total: Value, status: Value) -> Operand:
     """The result of a call by one entry; null with status 0 where it does not fit, and with 1 and an exception."""
     leaves = entry.leaf_count
-    registers, objects = code.array(REF, entry.registers), code.array(REF, leaves)
+    # behind the registers that steps name, those of copies
+    registers, objects = code.array(REF, entry.registers + leaves), code.array(REF, leaves)
+    slots, copies = code.array(I64, entry.slots), code.local(I64, entry.registers)
     data, ends, numbers = code.array(PTR, leaves), code.array(PTR, leaves), code.array(I64, leaves)
     end, result = code.local(I64, total), code.local(REF, None)
     status.store(0)
     with code.each(total) as i:
         registers[i] = arguments[i]
-    is_fit = take_apart(entry, registers, end.address, objects, data, ends, numbers)
+    is_fit = take_apart(entry, registers, end.address, copies.address, slots, objects, data, ends, numbers)
     with code.if_(is_fit), code.if_(alone(entry, data, ends)):
-        result.set(launch(entry, objects, data, registers, status))
+        result.set(launch(entry, objects, data, registers, slots, status))
     release(registers, total, end)
+    release(registers, entry.registers, copies)
     return result
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tenon.runtime.call.entry_code import code, python, release
-from tenon.runtime.call.layout import ENTRY, MAKE, NEW_LARGE, REF, REFS, RESULT, SET_ITEM, SET_KEY, Build
-from tenon.runtime.cpu.ir_types import I1, I32, I64, U64, pointer
+from tenon.runtime.call.layout import ENTRY, MAKE, REF, REFS, RESULT, SET_ITEM, SET_KEY, Build
+from tenon.runtime.call.native_memory import empty
+from tenon.runtime.cpu.ir_types import I1, I64, U64, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
 
 
@@ -33,28 +34,21 @@ def alone(entry: Value, data: Value, ends: Value) -> Operand:
     return True
 
 
-@code.function(REF, result=pointer(RESULT))
-def new_array(result: Value) -> Operand:
+@code.function(REF, result=pointer(RESULT), slots=pointer(I64))
+def new_array(result: Value, slots: Value) -> Operand:
     """A new array for a result; null with an exception."""
-
-    def allocated() -> Value:
-        python.Py_IncRef(result.dtype)
-        return python.PyArray_Empty(result.rank.to(I32), result.shape, result.dtype, 0)
-
-    with code.if_(result.leaf != NEW_LARGE):
-        code.return_(allocated())
-    before = python.PyDataMem_SetHandler(python.result_memory)
-    code.return_if(before.is_null, None)
-    made = allocated()
-    ours = python.PyDataMem_SetHandler(before)
-    python.Py_DecRef(before)
-    with code.if_(ours.is_not_null):
-        python.Py_DecRef(ours)
-    return made
+    shape, rank, words = code.array(I64, result.rank), result.rank, result.shape
+    with code.each(rank) as i:
+        word = words[i]
+        with code.if_(word < 0):
+            shape[i] = slots[~word]
+        with code.else_():
+            shape[i] = word
+    return empty(shape, rank, result.dtype, result.item_size)
 
 
-@code.function(I1, entry=pointer(ENTRY), objects=REFS, arrays=REFS)
-def allocate(entry: Value, objects: Value, arrays: Value) -> Operand:
+@code.function(I1, entry=pointer(ENTRY), objects=REFS, slots=pointer(I64), arrays=REFS)
+def allocate(entry: Value, objects: Value, slots: Value, arrays: Value) -> Operand:
     """Arrays for the results: those that are taken over, and new ones; false with an exception."""
     results = entry.results
     with code.each(entry.result_count) as i:
@@ -65,7 +59,7 @@ def allocate(entry: Value, objects: Value, arrays: Value) -> Operand:
             python.Py_IncRef(taken)
             arrays[i] = taken
         with code.else_():
-            made = new_array(result)
+            made = new_array(result, slots)
             with code.if_(made.is_null):
                 release(arrays, 0, i)
                 code.return_(False)

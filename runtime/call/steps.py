@@ -9,14 +9,17 @@ from __future__ import annotations
 import types
 from collections.abc import Collection, Sequence
 from enum import Enum
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from tenon.runtime.arguments.arguments import Static, is_array
+from tenon.runtime.arguments.orders import Orders
 from tenon.runtime.arguments.tree import Structure, layout
 from tenon.runtime.call.entry_words import Place, Words
 from tenon.runtime.call.layout import INSTRUCTION, STEP, Build, Step
+from tenon.runtime.call.size_steps import SizeSteps
 from tenon.runtime.cpu.addresses import USABLE, WRITEABLE
 
 _NUMBERS = {float: Step.float, int: Step.int, bool: Step.bool}
@@ -36,10 +39,25 @@ class IndescribableError(Exception):
 class Arguments:
     """The steps that compare arguments with those of one call, and take them apart."""
 
-    def __init__(self, words: Words, given: int, written: Collection[int] = (), *, wide: bool = False) -> None:
-        """For arguments in the first `given` registers; the leaves in `written` must be arrays to write to. Floats of
-        Python's are f32, or f64 if they are `wide`."""
+    def __init__(
+        self,
+        words: Words,
+        given: int,
+        written: Collection[int] = (),
+        shapes: Sequence[Sequence[Any]] | None = None,
+        orders: Orders = MappingProxyType({}),
+        *,
+        wide: bool = False,
+        copies: bool = True,
+    ) -> None:
+        """For arguments in the first `given` registers; the leaves in `written` must be arrays to write to. Leaves have
+        `shapes`, if they are given, in place of those of the call, and lie in memory in their `orders`. Floats
+        of Python's are f32, or f64 if they are `wide`. Where it `copies`, arrays that programs cannot read fit
+        as well."""
         self.words = words
+        self._shapes, self._orders = shapes, orders
+        self.copies = copies
+        self.sizes = SizeSteps(self._append)
         self._numbers = _WIDE_NUMBERS if wide else _NUMBERS
         self.registers = given
         self.leaves = 0
@@ -76,7 +94,10 @@ class Arguments:
                 raise IndescribableError
 
     def _step(self, kind: str, operation: Step, register: int, **words: int | Place) -> None:
-        self._steps += STEP.words_of(kind, {"operation": int(operation), "register": register, **words})
+        self._append(STEP.words_of(kind, {"operation": int(operation), "register": register, **words}))
+
+    def _append(self, words: list[int | Place]) -> None:
+        self._steps += words
         self.count += 1
 
     def _keyed(
@@ -127,7 +148,8 @@ class Arguments:
         usual = np.dtype(dtype.type)
         if usual != dtype:
             raise IndescribableError
-        size = int(np.prod(shape, dtype=np.int64)) * usual.itemsize
+        order = self._orders.get(self.leaves)
+        sizes = shape if self._shapes is None or order is not None else self._shapes[self.leaves]
         self._step(
             "array",
             Step.array,
@@ -135,9 +157,11 @@ class Arguments:
             leaf=self.leaves,
             dtype=self.words.keep(usual),
             rank=len(shape),
-            shape=self.words.add(shape),
+            shape=self.words.add([self.sizes.dimension(size) for size in sizes]),
             flags=USABLE | WRITEABLE if self.leaves in self._written else USABLE,
-            bytes=size,
+            item_size=usual.itemsize,
+            order=0 if order is None else self.words.add(order),
+            is_copied=int(self.copies and order is None),
         )
         self.leaves += 1
 

@@ -108,6 +108,10 @@ class Value:
     def __mul__(self, other: Operand) -> Value:
         return self._with("mul", other)
 
+    def __floordiv__(self, other: Operand) -> Value:
+        """Rounded towards zero, other than Python's."""
+        return self._with("sdiv" if self.kind.is_signed else "udiv", other)
+
     def __mod__(self, other: Operand) -> Value:
         return self._with("srem" if self.kind.is_signed else "urem", other)
 

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,10 @@ from tenon.dialects.families import ScatterOp
 from tenon.dialects.support.frozen_arguments import freeze
 from tenon.dialects.support.location import at_line
 from tenon.dialects.support.user_traceback import show_all_frames_if, user_stacklevel
-from tenon.dialects.types.types import AnyTensor, array_type
+from tenon.dialects.types.types import AnyTensor, array_type, element_of, shape_of, tensor_type
 from tenon.passes.named_shapes import record_shapes
 from tenon.runtime.arguments.arguments import WideFloat, as_array, is_array
+from tenon.runtime.arguments.orders import Order, Orders, inverse
 from tenon.runtime.arguments.tree import Structure, flatten, paths, unflatten
 from tenon.runtime.knobs import knobs
 from tenon.runtime.tracing.watch import Watch, watching
@@ -132,16 +134,18 @@ def trace(
     donated: Sequence[bool] = (),
     frozen: Sequence[bool] = (),
     captures: Captures | None = None,
+    orders: Orders = MappingProxyType({}),
 ) -> Trace:
     """Run `function(args, kwargs)` on traced values.
 
     `structure` is that of `(args, kwargs)`; its leaves become traced values of `types`, or stay `leaves` where a type
     is `None`. A result whose type is that of a donated argument takes over its memory; arguments that are frozen are
     the same at every call. With `captures`, which then has them, arrays that `function` takes from around it are inputs
-    behind the arguments; without, they are constants. Raises `TracedValueError` where a traced value is used outside of
-    the function, branch or step that computed it.
+    behind the arguments; without, they are constants. A leaf with an order is an input as it lies in memory. Raises
+    `TracedValueError` where a traced value is used outside of the function, branch or step that computed it.
     """
-    inputs: list[Attribute] = [t for t in types if t is not None]
+    stored = [t if t is None or i not in orders else _permuted(t, orders[i]) for i, t in enumerate(types)]
+    inputs: list[Attribute] = [t for t in stored if t is not None]
     main = func.FuncOp("main", (inputs, []))
     block = main.body.block
     data = [name for name, type_ in zip(names, types, strict=True) if type_ is not None]
@@ -151,7 +155,10 @@ def trace(
     if captures is not None:
         captures.begin(block)
     with watching(TracedValueError) as watch, inserting(TracingPoint(block, captures)):
-        given = [leaf if t is None else _argument(leaf, next(arguments)) for leaf, t in zip(leaves, types, strict=True)]
+        given = [
+            leaf if t is None else _argument(leaf, next(arguments), orders.get(position))
+            for position, (leaf, t) in enumerate(zip(leaves, types, strict=True))
+        ]
         _note_places(watch, leaves, given, names)
         args, kwargs = unflatten(structure, given)
         outputs, result = flatten(function(args, kwargs))
@@ -173,9 +180,16 @@ def trace(
     return Trace(module, result)
 
 
-def _argument(leaf: Any, argument: SSAValue) -> Value:
+def _argument(leaf: Any, argument: SSAValue, order: Order | None) -> Value:
     value = Value(argument)
+    if order is not None:
+        return value.transpose(inverse(order))
     return weak_float(value) if type(leaf) is WideFloat else value
+
+
+def _permuted(type_: AnyTensor, order: Order) -> AnyTensor:
+    shape = shape_of(type_) or ()
+    return tensor_type(tuple([shape[axis] for axis in order]), element_of(type_))
 
 
 def traced(leaf: Any, name: str = "argument") -> Value:

@@ -62,6 +62,7 @@ FOR_EACH_SIZE = frozenset(
         "max_pool_with_indices",
         "merge_runs",
         "roi_align",
+        "slice_scatter",
         "sliding_windows",
         "sort",
         "space_to_depth",
