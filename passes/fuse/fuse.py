@@ -30,7 +30,8 @@ from tenon.dialects.families.opaque import OpaqueOp
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
 from tenon.dialects.ops.move.shape import ReshapeOp, TransposeOp
 from tenon.dialects.types.types import shape_of
-from tenon.passes.fuse.grouping import Group, Grouping
+from tenon.passes.fuse.grouping import MOST_INPUTS, Group, Grouping
+from tenon.passes.fuse.rederive import Rederivation
 from tenon.passes.iteration import iteration_of
 from tenon.passes.layout.transposed_operands import operand_to_transpose, with_transposed
 from tenon.passes.layout.widened_operands import Widened, restored, take_narrow_operands
@@ -118,6 +119,7 @@ class _Outliner:
         grouping = Grouping(
             block, self._effects.is_pure, self._is_cloned, self._machine, contractions=self._contractions
         )
+        Rederivation(grouping.group_of, grouping.positions, self._is_cloned, self._machine.l2, MOST_INPUTS).run()
         for group in grouping.in_order():
             if states(op := group.operations[0], ComputedByUsers) and self._is_cloned(op.results[0]):
                 continue  # it stays until its last user has a clone

@@ -39,6 +39,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.utils.type import get_element_type_or_self
 
+from tenon.passes.fuse.cost import counted, is_cheap
 from tenon.passes.fuse.generic_uses import GenericUses
 from tenon.passes.fuse.generics import (
     Generic,
@@ -49,32 +50,6 @@ from tenon.passes.fuse.generics import (
     write_generic,
 )
 
-_MOST_CHEAP_OPS = 4
-
-_CASTS = (
-    arith.BitcastOp,
-    arith.ExtFOp,
-    arith.ExtSIOp,
-    arith.ExtUIOp,
-    arith.FPToSIOp,
-    arith.FPToUIOp,
-    arith.IndexCastOp,
-    arith.SIToFPOp,
-    arith.TruncFOp,
-    arith.TruncIOp,
-    arith.UIToFPOp,
-)
-_DIVISIONS = (
-    arith.CeilDivSIOp,
-    arith.CeilDivUIOp,
-    arith.DivfOp,
-    arith.DivSIOp,
-    arith.DivUIOp,
-    arith.FloorDivSIOp,
-    arith.RemSIOp,
-    arith.RemUIOp,
-)
-_FREE = (arith.ConstantOp, linalg.ops.IndexOp, linalg.ops.YieldOp, *_CASTS)
 _DESTINATIONS = (arith.ConstantOp, linalg.ops.FillOp, tensor.EmptyOp)
 
 
@@ -195,17 +170,16 @@ class _KernelFusion:
         return True
 
     def _repeats_no_work(self, producer: Generic, consumer: Generic, index: int, is_only_use: bool) -> bool:
-        ops = [op for op in producer.block.ops if not isinstance(op, _FREE)]
-        is_cheap = len(ops) <= _MOST_CHEAP_OPS and all(_is_cheap(op) for op in ops)
+        cheap = is_cheap(producer.block.ops)
         is_kept_anyway = any(self._uses.other_uses.get(result) for result in producer.results)
-        if not is_only_use and (not is_cheap or is_kept_anyway):
+        if not is_only_use and (not cheap or is_kept_anyway):
             return False
         if not consumer.rereads(index):
             return True
         if consumer.is_parallel or not producer.inputs:
             # What follows from the indices alone is had as fast as an element of the other operands is read.
-            return is_cheap and (consumer.is_parallel or not all(map(consumer.rereads, range(len(consumer.inputs)))))
-        return not ops
+            return cheap and (consumer.is_parallel or not all(map(consumer.rereads, range(len(consumer.inputs)))))
+        return not counted(producer.block.ops)
 
     def _take_body(
         self,
@@ -299,7 +273,3 @@ class _KernelFusion:
 def _insert_first(block: Block, ops: Sequence[Operation]) -> None:
     assert block.first_op is not None
     block.insert_ops_before(ops, block.first_op)
-
-
-def _is_cheap(op: Operation) -> bool:
-    return op.name.startswith("arith.") and not isinstance(op, _DIVISIONS)

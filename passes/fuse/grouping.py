@@ -5,7 +5,7 @@ Every op starts as a group of its own; groups along a value are merged as long a
 - All ops of a group share the group's *shared* loops: each value that flows inside is produced and used at the same
   index of them. Where some op has further loops (a *row* of elements per iteration of the shared ones, as in a
   softmax), those are its innermost, the shared loops are enough to keep a machine busy, and what is kept of a row
-  fits on a stack.
+  fits on a stack. What is cheap is not kept: each of its users computes it.
 - A reduction that cannot be run so (over all elements, or over outer dimensions) takes in the elementwise ops that
   only it uses and is then *closed*; so does an op that only rearranges what was computed, such as a transpose at the
   end.
@@ -37,6 +37,7 @@ from tenon.dialects.families.iteration_space import ACROSS, IterationSpace
 from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
 from tenon.dialects.types.size import estimate
+from tenon.passes.fuse.cost import is_cheap_op
 from tenon.passes.fuse.group import Group, Plan, connect, in_order, take_place, would_make_circle
 from tenon.passes.fuse.planner import Planner
 from tenon.passes.iteration import Iteration, is_indexed, iteration_of, rearranges_results, shape
@@ -106,9 +107,8 @@ class Grouping:
         group.shared = frozenset([loop for loop, p in zip(loops, parallel, strict=True) if loop is not None and p])
         group.inputs = {v for v in op.operands if not self._is_cloned(v)}
         for result in op.results:
-            uses = sum(1 for _ in result.uses)
-            group.pending[result] = uses
-            if uses != 1 or not isinstance(op, ElementwiseOp):
+            group.pending[result] = len(users := [use.operation for use in result.uses])
+            if not isinstance(op, ElementwiseOp) or (len(users) != 1 and not _is_repeated(op, users)):
                 group.kept.add(result)
         if isinstance(op, ReductionOp):
             group.closed = not _reduces_rows(iteration.space)
@@ -242,6 +242,11 @@ class Grouping:
         for op in small.operations:
             self.group_of[op] = large
         take_place(small, large)
+
+
+def _is_repeated(op: ElementwiseOp, users: Iterable[Operation]) -> bool:
+    """Whether `fuse-structured` lets each of several users compute what `op` does."""
+    return is_cheap_op(op) and all(isinstance(user, ElementwiseOp | ReductionOp) for user in users)
 
 
 def _reduces_rows(space: IterationSpace) -> bool:

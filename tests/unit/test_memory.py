@@ -6,6 +6,7 @@ import numpy as np
 
 import tenon
 from tenon.lowering.buffers.memory_plan import Lifetime, plan_memory
+from tenon.runtime.lower import machine
 
 
 def _step(weight, mean, x, y):
@@ -65,3 +66,26 @@ def test_planning_is_tried_again_where_the_largest_first_wastes_memory():
     plan = plan_memory(lifetimes)
     assert not plan.conflicts()
     assert plan.peak_bytes == plan.lower_bound
+
+
+def test_norms_and_their_gradients_keep_nothing():
+    def norm(x, scale, shift):
+        centred = x - x.mean(axis=(0, 2, 3), keepdims=True)
+        return centred * tenon.rsqrt((centred**2).mean(axis=(0, 2, 3), keepdims=True) + 1e-5) * scale + shift
+
+    x, cotangent = np.random.default_rng(5).standard_normal((2, 16, 32, 48, 48)).astype(np.float32)
+    scale, shift = np.random.default_rng(6).standard_normal((2, 1, 32, 1, 1)).astype(np.float32)
+    function = tenon.jit(lambda *args: tenon.vjp(norm, *args[:-1], cotangent=args[-1]))
+    assert x.nbytes > machine().l2
+    assert function.compile(x, scale, shift, cotangent).interface.arena_bytes < x.nbytes // 100
+
+    result, (dx, dscale, dshift) = function(x, scale, shift, cotangent)
+    wide, axes = x.astype(np.float64), (0, 2, 3)
+    spread = np.sqrt(wide.var(axis=axes, keepdims=True) + 1e-5)
+    normed = (wide - wide.mean(axis=axes, keepdims=True)) / spread
+    np.testing.assert_allclose(result, normed * scale + shift, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(dshift, cotangent.sum(axis=axes, keepdims=True), rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(dscale, (cotangent * normed).sum(axis=axes, keepdims=True), rtol=1e-4, atol=1e-3)
+    inner = cotangent.astype(np.float64) * scale
+    mean, along = [(inner * y).mean(axis=axes, keepdims=True) for y in (1, normed)]
+    np.testing.assert_allclose(dx, (inner - mean - normed * along) / spread, rtol=1e-4, atol=1e-5)
