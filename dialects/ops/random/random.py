@@ -21,7 +21,7 @@ from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import ElementwiseOp, PrimitiveOp
 from tenon.dialects.types.size import Size
-from tenon.dialects.types.types import INTEGER_TENSOR, TensorConstraint, i32
+from tenon.dialects.types.types import INTEGER_TENSOR, TensorConstraint, element_type, i32, ui32
 
 WORDS = TensorConstraint((i32,))
 
@@ -127,14 +127,16 @@ def random_bits(key: Any, shape: Sequence[int]) -> Any:
 
 def _words_of(key: Any) -> tuple[Any, Any]:
     shape = key.shape if hasattr(key, "shape") else np.shape(key)
-    if len(shape) != 1 or (isinstance(shape[0], int) and shape[0] not in (2, -1)):
-        given = f"has shape {tuple(shape)}" if shape else f"is {key!r}"
+    element = element_type(key.dtype) if hasattr(key, "dtype") else i32
+    is_pair = len(shape) == 1 and not (isinstance(shape[0], int) and shape[0] not in (2, -1))
+    if not is_pair or element not in (i32, ui32):
+        given = (f"has dtype {element}" if is_pair else f"has shape {tuple(shape)}") if shape else f"is {key!r}"
         raise ValueError(
             f"the key of a random op {given} where 2 words (i32) are needed, such as np.array([0, 42], np.int32); "
             "tenon.split_key and tenon.fold_in make more of them"
         )
-    if isinstance(key, np.ndarray) and key.dtype == np.uint32:
-        key = key.view(np.int32)
+    if element == ui32:  # as they are in other libraries
+        key = key.view(np.int32) if isinstance(key, np.ndarray) else ops.bitcast(key, dtype=i32)
     return key[0], key[1]
 
 
