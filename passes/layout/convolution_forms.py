@@ -2,13 +2,13 @@
 
 Before: tensor ops, decomposed. After: the same, where each `tenon.convolution`, and each contraction that is the
 gradient of a convolution's weight, has the form that is fastest on the machine: by minimal filtering
-(`minimal_filtering`), a convolution for each place between two windows, all rows of an image one behind the other, or
-vectors along channels (`weight_gradient`). Vectors run along the last spatial dimension otherwise, where neighbours
-must be neighbours in memory, and many."""
+(`minimal_filtering`), blocks as channels where windows are whole blocks, a convolution for each place between two
+windows, all rows of an image one behind the other, or vectors along channels (`weight_gradient`). Vectors run along the
+last spatial dimension otherwise, where neighbours must be neighbours in memory, and many."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -33,6 +33,8 @@ from tenon.passes.machine import Machine
 
 FEWEST_FILTERS = 8
 """Filters that read what is split by phases often enough for that to pay."""
+MOST_PADDING = 4
+"""Windows are filled up to whole blocks by at most one of so many taps."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,10 @@ def faster_form(x: Value, weight: Value, windows: Windows, target: Target) -> Va
         return None
     if target.filtering and (filtered := minimal_filtering(x, weight, windows, counts, target.machine)) is not None:
         return filtered
+    blocks = _blocks(windows)
+    is_rest_plain = blocks == tuple(windows.stride) or counts[-1] >= target.narrow
+    if weight.shape[1] >= FEWEST_FILTERS and prod(blocks) > 1 and is_rest_plain:
+        return _by_blocks(x, weight, windows, counts, blocks)
     steps = 1 < windows.stride[-1] <= MOST_PHASES and windows.dilation[-1] == 1
     pays = steps and weight.shape[1] >= FEWEST_FILTERS
     columns = counts[-1]
@@ -124,6 +130,45 @@ def _fit_in_one_row(windows: Windows, splitting_pays: bool) -> bool:
     if windows.stride[-2:] == (1, 1):
         return True
     return splitting_pays and windows.stride[-2] <= MOST_PHASES and windows.dilation[-2:] == (1, 1)
+
+
+def _blocks(windows: Windows) -> Sizes:
+    """How many places along each dimension make a block: as many as windows step, if windows are whole blocks (along
+    the last dimension, nearly so), else 1."""
+    last = len(windows.size) - 1
+    return tuple(
+        [
+            step if gap == 1 and (size % step == 0 or (i == last and MOST_PADDING * (-size % step) <= size)) else 1
+            for i, (size, step, gap) in enumerate(zip(windows.size, windows.stride, windows.dilation, strict=True))
+        ]
+    )
+
+
+def _by_blocks(x: Value, weight: Value, windows: Windows, counts: Sizes, steps: Sizes) -> Value:
+    """A convolution whose channels are the places in a block of each channel, and whose windows step from block to
+    block: those that do not overlap become a product of matrices."""
+    taps = [-(-size // step) for size, step in zip(windows.size, steps, strict=True)]
+    blocks = [
+        size if step == 1 else count + n - 1
+        for size, step, count, n in zip(x.shape[3:], steps, counts, taps, strict=True)
+    ]
+    return ops.convolution(
+        _blocks_as_channels(x, blocks, steps),
+        _blocks_as_channels(weight, taps, steps),
+        stride=tuple([whole // step for whole, step in zip(windows.stride, steps, strict=True)]),
+        dilation=windows.dilation,
+    )
+
+
+def _blocks_as_channels(value: Value, blocks: Sequence[int], steps: Sequence[int]) -> Value:
+    """(a, b, channels, ...sizes), cut or filled up, as (a, b, channels * places in a block, ...blocks)."""
+    *outer, channels = value.shape[:3]
+    rest = [many * step - size for many, step, size in zip(blocks, steps, value.shape[3:], strict=True)]
+    value = moved(value, (0,) * len(rest), rest)
+    split = [size for pair in zip(blocks, steps, strict=True) for size in pair]
+    along, within = range(3, 3 + len(split), 2), range(4, 3 + len(split), 2)
+    value = ops.transpose(ops.reshape(value, shape=(*outer, channels, *split)), permutation=(0, 1, 2, *within, *along))
+    return ops.reshape(value, shape=(*outer, channels * prod(steps), *blocks))
 
 
 def _by_phases(x: Value, weight: Value, windows: Windows, count: int) -> Value:

@@ -202,6 +202,25 @@ def test_rows_one_behind_the_other(geometry: Geometry) -> None:
     check(geometry)
 
 
+BLOCKS = [
+    Geometry(2, 1, 3, 16, (33, 34), (4, 4), (4, 4), (1, 1), (0, 0)),
+    Geometry(1, 2, 8, 9, (40, 57), (4, 2), (2, 2), (1, 1), (1, 1)),
+    Geometry(2, 1, 3, 16, (64, 64), (7, 7), (2, 2), (1, 1), (3, 3)),
+    Geometry(2, 1, 16, 16, (999,), (11,), (4,), (1,), (2,)),
+    Geometry(1, 1, 4, 8, (9, 28, 98), (3, 2, 6), (3, 2, 3), (1, 1, 1), (0, 1, 0)),
+]
+
+
+@pytest.mark.parametrize("geometry", BLOCKS)
+def test_places_in_blocks_are_channels(geometry: Geometry) -> None:
+    x, weight, _ = geometry.arrays()
+    module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
+    run_passes(new_context(), module, ["decompose", "convolution-forms"])
+    blocks = [op for op in module.walk() if op.name == "tenon.transpose"]
+    assert [len(shape_of(op.results[0].type) or ()) for op in blocks] == [3 + 2 * len(geometry.image)] * 2
+    check(geometry)
+
+
 BY_CHANNEL = [
     Geometry(1, 67, 1, 1, (29, 31), (3, 3), (1, 1), (1, 1), (1, 1)),
     Geometry(2, 64, 1, 1, (17, 40), (5, 2), (2, 1), (1, 2), (2, 1)),
