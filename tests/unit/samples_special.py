@@ -14,6 +14,7 @@ from samples_elementwise import binary, unary
 unary("erfc", scipy.special.erfc, -3.0, 3.0)
 unary("ndtr", scipy.special.ndtr, -3.0, 3.0)
 unary("erfinv", scipy.special.erfinv, -0.95, 0.95)
+unary("erfcinv", scipy.special.erfcinv, 0.05, 1.95)
 # SciPy gives -inf at -inf, C and PyTorch inf.
 unary("lgamma", scipy.special.gammaln, 0.1, 12.0, special=SPECIAL[SPECIAL != -INF])
 unary("digamma", scipy.special.digamma, 0.1, 12.0, special=SPECIAL[SPECIAL != -INF])
@@ -38,6 +39,14 @@ add("erfc", [np.array([-30.0, 5.0, 20.0, 26.5, 28.0])], scipy.special.erfc, "tai
 add("ndtr", [np.array([-30.0, -13.0, -8.0, 8.0], F32)], scipy.special.ndtr, "tail", rtol=4e-7, atol=2e-45)
 add("erfinv", [np.array([1 - 2**-24, -1 + 2**-24, 1e-30, 1, -1], F32)], scipy.special.erfinv, "edge", rtol=4e-7)
 add("erfinv", [np.array([1 - 2**-53, 1e-300, -0.85, 0.8501])], scipy.special.erfinv, "edge", rtol=1e-14)
+add(
+    "erfcinv",
+    [np.array([1e-44, 2e-38, 1e-10, 1 - 2**-24, 1, 2 - 2**-23, 2, 0], F32)],
+    scipy.special.erfcinv,
+    "edge",
+    rtol=4e-7,
+)
+add("erfcinv", [np.array([1e-300, 1e-20, 0.15, 1.85, 2 - 2**-52])], scipy.special.erfcinv, "edge", rtol=1e-14)
 _NEGATIVE = np.array([-0.25, -1.5, -2.75, -7.1, -31.4, -1e-20])
 add("lgamma", [_NEGATIVE], scipy.special.gammaln, "negative", rtol=1e-13, differentiable=False)
 add("lgamma", [_NEGATIVE.astype(F32)], scipy.special.gammaln, "negative", rtol=1e-6)

@@ -25,6 +25,7 @@ from tenon.dialects.types.types import (
     BOOL_TENSOR,
     FLOAT_TENSOR,
     element_type,
+    f32,
     f64,
     i1,
     is_float,
@@ -92,10 +93,20 @@ def random_normal(key: Any, shape: Sequence[int], mean: Any = 0.0, deviation: An
     >>> tenon.random_normal(np.array([1, 2], np.int32), (3,))
     """
     element = _float_type("random_normal", dtype)
-    centred = ops.subtract(ops.multiply(_open_unit(key, shape, element), 2.0), 1.0)
-    standard = ops.cast(ops.multiply(ops.erfinv(centred), math.sqrt(2.0)), dtype=element)
+    standard = ops.cast(_standard_normal(key, shape, element), dtype=element)
     scaled = standard if _is_number(deviation, 1.0) else ops.multiply(standard, deviation)
     return ops.cast(scaled if _is_number(mean, 0.0) else ops.add(scaled, mean), dtype=element)
+
+
+def _standard_normal(key: Any, shape: Sequence[int], element: Any) -> Any:
+    """f64 numbers for the dtype f64, f32 for the others: a sign, and by what is left, in (0, 1], a distance from 0."""
+    if element == f64:
+        centred = ops.subtract(ops.multiply(_open_unit(key, shape, element), 2.0), 1.0)
+        return ops.multiply(ops.erfinv(centred), math.sqrt(2.0))
+    low, _ = random_words(key, shape)
+    tail = ops.multiply(ops.add(ops.cast(ops.bitwise_and(low, 2**31 - 1), dtype=f32), 0.5), 2.0**-31)
+    distance = ops.multiply(ops.erfcinv(tail), math.sqrt(2.0))
+    return ops.select(ops.less(low, 0), ops.negative(distance), distance)
 
 
 def _is_number(value: Any, number: float) -> bool:
