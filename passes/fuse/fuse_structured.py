@@ -20,6 +20,8 @@ Merge. Two elementwise generics over the same loops become one with the results 
 if the later one reads a result of the earlier one, or both read the same tensor in the same way, and all other uses of
 the earlier one come later still.
 
+Read. An element that a loop takes from a fill is the number that it is filled with.
+
 Tidy. Equal operands of a generic are passed once; operands and results that nothing uses are dropped, as long as the
 others still tell the extents of all loops; inside the bodies that changed, equal ops are merged and dead ones erased.
 """
@@ -37,6 +39,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 from xdsl.utils.type import get_element_type_or_self
 
 from tenon.passes.fuse.cost import counted, is_cheap
@@ -71,6 +74,7 @@ class _KernelFusion:
 
     def __init__(self, block: Block):
         self._block = block
+        _read_fills(block)
         self._uses = GenericUses(block)
 
     def run(self) -> None:
@@ -268,6 +272,15 @@ class _KernelFusion:
             self._uses.use_at(value, later.position)
         self._uses.forget(earlier)
         return True
+
+
+def _read_fills(block: Block) -> None:
+    """Elements of a tensor that is filled with one number are that number, as where loops add ones to a histogram."""
+    for fill in block.ops:
+        if isinstance(fill, linalg.ops.FillOp):
+            for use in tuple(fill.results[0].uses):
+                if isinstance(use.operation, tensor.ExtractOp) and use.index == 0:
+                    Rewriter.replace_op(use.operation, [], [fill.inputs[0]])
 
 
 def _insert_first(block: Block, ops: Sequence[Operation]) -> None:

@@ -22,6 +22,30 @@ func.func private @fill_becomes_a_number(%x: tensor<4xf32>) -> tensor<4xf32> att
 
 // -----
 
+// So does what a loop reads of one.
+func.func private @loop_reads_a_number(%i: tensor<9xindex>, %x: tensor<4xf32>) -> tensor<4xf32> attributes {kernel} {
+  %one = arith.constant 1.0 : f32
+  %e = tensor.empty() : tensor<9xf32>
+  %f = linalg.fill ins(%one : f32) outs(%e : tensor<9xf32>) -> tensor<9xf32>
+  %zero = arith.constant 0 : index
+  %step = arith.constant 1 : index
+  %n = arith.constant 9 : index
+  %0 = scf.for %k = %zero to %n step %step iter_args(%h = %x) -> (tensor<4xf32>) {
+    %p = tensor.extract %i[%k] : tensor<9xindex>
+    %u = tensor.extract %f[%k] : tensor<9xf32>
+    %v = tensor.extract %h[%p] : tensor<4xf32>
+    %s = arith.addf %v, %u : f32
+    %t = tensor.insert %s into %h[%p] : tensor<4xf32>
+    scf.yield %t : tensor<4xf32>
+  }
+  func.return %0 : tensor<4xf32>
+}
+// CHECK-LABEL: @loop_reads_a_number
+// CHECK-NOT:     linalg.fill
+// CHECK:         arith.addf %v, %one
+
+// -----
+
 // A transposed copy becomes an index map of what reads it.
 func.func private @copy_becomes_an_index_map(%x: tensor<3x4xf32>) -> tensor<4x3xf32> attributes {kernel} {
   %e = tensor.empty() : tensor<4x3xf32>
