@@ -25,7 +25,7 @@ class MatmulOp(ContractionOp):
     """The matrix product of `x` (..., m, k) and `y` (..., k, n); leading dimensions broadcast.
 
     A vector (k,) is taken as a row on the left and as a column on the right, and that dimension is left out of the
-    result.
+    result. Products of several are computed in the order that is written; `multi_dot` looks for the best one.
 
     >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> tenon.matmul(x, x)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 from math import prod
 from string import ascii_letters
 from typing import Any
@@ -14,30 +14,40 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from tenon.dialects.definition.promotion import own_element
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import compute_type, f32, promote
+
+SEARCHES = ("auto", "optimal", "dp", "greedy")
+"""Those of opt_einsum's searches for an order that find the same one each time."""
 
 Factor = tuple[Any, str]
 """A tensor, and a letter for each of its dimensions."""
 
 
 @tensor_function
-def einsum(equation: str, *operands: Any) -> Any:
+def einsum(equation: str, *operands: Any, optimize: str | Sequence[Sequence[int]] = "auto") -> Any:
     """Sums of products in Einstein notation, as NumPy's: `einsum("bij,bjk->bik", x, y)`.
 
     Letters that are missing behind the arrow are summed over; without an arrow, those that occur once remain, in
     alphabetical order. `...` stands for any number of dimensions, which are aligned at the last one. A letter that
     occurs twice in one operand takes its diagonal. Dimensions of one letter are equal or 1, which broadcasts. Raises
-    `ValueError` for an equation that does not fit the operands. Many operands are multiplied two at a time, those
-    first whose product takes the fewest steps.
+    `ValueError` for an equation or an `optimize` that does not fit the operands.
+
+    Three operands and more are multiplied two at a time, in the order in which opt_einsum counts the fewest products:
+    `optimize` is how it looks for one, "auto" (all orders of few operands), "optimal" (all orders), "dp" (all that
+    multiply no two operands without a common letter) or "greedy". Sizes that are open when a program is compiled count
+    as 1024. Where pairs take no fewer products than all operands at once, all are multiplied at
+    once. Or `optimize` is the order itself, as opt_einsum's and NumPy's paths: a list of positions of operands, which
+    are multiplied and whose product goes to the end, and so on; those left at the end are multiplied at once.
 
     >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> tenon.einsum("ij,kj->ik", x, x)
-    >>> tenon.einsum("ii", x)
+    >>> tenon.einsum("ij,jk,k->i", x, x, np.ones(2), optimize=[(1, 2), (0, 1)])
     """
     common = promote([own_element(x, "einsum") for x in operands]) if operands else f32
     if len(operands) > 2 and common != compute_type(common):
         wide = [ops.cast(x, dtype=compute_type(common)) for x in operands]
-        return ops.cast(einsum(equation, *wide), dtype=common)
+        return ops.cast(einsum(equation, *wide, optimize=optimize), dtype=common)
     shapes = [tuple(x.shape) if isinstance(x, Value) else np.shape(x) for x in operands]
     terms, output = _parsed(equation, [len(shape) for shape in shapes])
     sizes = _sizes(terms, shapes)
@@ -47,25 +57,94 @@ def einsum(equation: str, *operands: Any) -> Any:
         whole = len(kept) == len(shape)
         factor = operand if whole else ops.reshape(operand, shape=tuple([shape[axis] for axis in kept]))
         factors.append((factor, "".join([term[axis] for axis in kept])))
-    while len(factors) > 2:
-        pair = _cheapest(factors, sizes)
-        if _steps(*[term for _, term in pair], sizes=sizes) == _steps(*sizes, sizes=sizes):
-            break  # two at a time are no fewer steps than all at once
-        factors = [factor for factor in factors if not any(factor is chosen for chosen in pair)]
-        needed = set(output).union(*[term for _, term in factors])
-        remaining = "".join(sorted(set(pair[0][1] + pair[1][1]) & needed))
-        factors.append((_contracted(pair, remaining, sizes), remaining))
+    if isinstance(optimize, str):
+        path = _found_path([term for _, term in factors], output, sizes, optimize)
+    else:
+        path = _checked_path(optimize, len(factors))
+    for positions in path:
+        if len(positions) == len(factors):
+            break
+        chosen = [factors[position] for position in positions]
+        factors = [factor for position, factor in enumerate(factors) if position not in positions]
+        kept = _order_of_product([term for _, term in chosen], set(output).union(*[term for _, term in factors]))
+        factors.append((_contracted(chosen, kept, sizes), kept))
     return _contracted(factors, output, sizes)
 
 
-def _steps(*terms: str, sizes: dict[str, int]) -> int:
+@tensor_function
+def multi_dot(matrices: Sequence[Any]) -> Any:
+    """The product of two or more `matrices` (m, k), (k, n), …, multiplied in the order that takes the fewest products,
+    as `numpy.linalg.multi_dot` does.
+
+    The first may be a vector, a row, and the last one, a column; such a dimension is left out of the result. `matmul`
+    is computed in the order that is written, as floats are rounded differently in another. Raises `ValueError` for
+    other ranks and for dimensions that differ.
+
+    >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> tenon.multi_dot([x, x, np.ones(2)])
+    """
+    shapes = [tuple(x.shape) if isinstance(x, Value) else np.shape(x) for x in matrices]
+    ranks = [len(shape) for shape in shapes]
+    if not 2 <= len(ranks) < len(ascii_letters):
+        raise ValueError(f"multi_dot: matrices has {len(ranks)} entries where 2 to {len(ascii_letters) - 1} are needed")
+    for position, rank in enumerate(ranks):
+        if rank != 2 and not (rank == 1 and position in (0, len(ranks) - 1)):
+            raise ValueError(f"multi_dot: matrices[{position}] has rank {rank} where 2 is needed")
+    for position, (left, right) in enumerate(pairwise(shapes)):
+        if left[-1] != right[0]:
+            names = f"matrices[{position}]", f"matrices[{position + 1}]"
+            raise ValueError(f"multi_dot: dimension k is {left[-1]} in {names[0]} and {right[0]} in {names[1]}")
+    terms = [ascii_letters[position : position + 2] for position in range(len(ranks))]
+    if ranks[0] == 1:
+        terms[0] = terms[0][1]
+    if ranks[-1] == 1:
+        terms[-1] = terms[-1][0]
+    kept = terms[0][: ranks[0] - 1] + terms[-1][len(terms[-1]) - ranks[-1] + 1 :]
+    return einsum(f"{','.join(terms)}->{kept}", *matrices, optimize="dp")
+
+
+def _found_path(terms: Sequence[str], output: str, sizes: Mapping[str, Any], search: str) -> Sequence[Sequence[int]]:
+    """Which factors to multiply, and so on, for the fewest products."""
+    if search not in SEARCHES:
+        raise ValueError(f"einsum: optimize is {search!r}, which is none of {', '.join(SEARCHES)}, nor a path")
+    if len(terms) < 3:
+        return ()
+    from opt_einsum import contract_path  # only now: few programs need it
+
+    extents = {letter: estimate(size) for letter, size in sizes.items()}
+    shapes = [tuple([extents[letter] for letter in term]) for term in terms]
+    path, _ = contract_path(f"{','.join(terms)}->{output}", *shapes, shapes=True, optimize=search)
+    left, taken = list(terms), list[tuple[int, ...]]()
+    for positions in path:
+        chosen = [left[position] for position in positions]
+        if _steps(chosen, extents) >= _steps(left, extents):
+            break
+        taken.append(tuple(positions))
+        left = [term for position, term in enumerate(left) if position not in positions]
+        left.append(_order_of_product(chosen, set(output).union(*left)))
+    return taken
+
+
+def _checked_path(path: Sequence[Sequence[int]], count: int) -> Sequence[Sequence[int]]:
+    """A path that was given, if it fits `count` operands."""
+    left = count
+    for positions in path:
+        if len(set(positions)) != len(positions) or not positions or not all(0 <= p < left for p in positions):
+            raise ValueError(f"einsum: optimize has {tuple(positions)!r} where operands 0 to {left - 1} are left")
+        left -= len(positions) - 1
+    return path
+
+
+def _steps(terms: Sequence[str], extents: Mapping[str, int]) -> int:
     """How many steps the loops over all letters of `terms` take."""
-    return prod(sizes[letter] for letter in set("".join(terms)))
+    return prod(extents[letter] for letter in set("".join(terms)))
 
 
-def _cheapest(factors: Sequence[Factor], sizes: dict[str, int]) -> tuple[Factor, Factor]:
-    """The two factors whose product takes the fewest steps."""
-    return min(combinations(factors, 2), key=lambda pair: _steps(pair[0][1], pair[1][1], sizes=sizes))
+def _order_of_product(terms: Sequence[str], needed: Collection[str]) -> str:
+    """The dimensions of a product that are `needed` later: those that all factors have, then those of one after the
+    other, so that loops of a factor are neighbours."""
+    letters = [letter for letter in dict.fromkeys("".join(terms)) if letter in needed]
+    return "".join(sorted(letters, key=lambda letter: not all(letter in term for term in terms)))
 
 
 def _contracted(factors: Sequence[Factor], output: str, sizes: dict[str, int]) -> Any:
