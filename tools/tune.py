@@ -20,12 +20,11 @@ from xdsl.dialects.builtin import FunctionType, MemRefType, ModuleOp, i8
 from xdsl.ir import Block, Region
 
 from tenon.dialects.types.types import element_type, numpy_dtype
-from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.statement import Kernel, kernels_of, read_kernel
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stage_of, stages
 from tenon.lowering.schedules.candidates import neighbours, other_strips
-from tenon.lowering.schedules.schedule import decide
+from tenon.lowering.schedules.schedule import decide, prepare_kernel
 from tenon.lowering.schedules.steps import Schedule
 from tenon.lowering.schedules.strips import write_strips
 from tenon.lowering.schedules.tuning_record import Decision, Decisions, described, kernel_key
@@ -48,7 +47,8 @@ Plan = tuple[tuple[Schedule | None, ...], tuple[int, ...] | None]
 
 
 def kernels_to_tune(module: ModuleOp) -> dict[str, func.FuncOp]:
-    """The kernels of a program by key, loops collapsed, in a module of their own each; `module` is lowered for that.
+    """The kernels of a program by key, as `prepare_kernel` makes them, in a module of their own each; `module` is
+    lowered for that.
 
     Kernels whose sizes are known at launch only are left out.
     """
@@ -67,7 +67,7 @@ def kernels_to_tune(module: ModuleOp) -> dict[str, func.FuncOp]:
             continue
         kernel = function.clone()
         ModuleOp([_caller(kernel), kernel])
-        collapse_loops(kernel)
+        prepare_kernel(kernel, machine())
         if read_kernel(kernel).statements:
             found.setdefault(kernel_key(kernel), kernel)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from xdsl.dialects import linalg, memref
 from xdsl.dialects.builtin import i1
@@ -18,20 +18,50 @@ def lies_across(access: Access, vector: int, across: int | None) -> bool:
     return across is not None and access.stride(vector) is Stride.OTHER and access.stride(across) is Stride.UNIT
 
 
+def holds_rows(access: Access, vector: int, across: int | None, extents: Sequence[int]) -> bool:
+    """Whether the iterations of `across` are the elements of a row, and those of `vector` the rows, which follow each
+    other in memory: their columns can be shuffled out of vectors, and back."""
+    *outer, rows, columns = (None, None, *access.plain_loops())
+    return (
+        across is not None
+        and (rows, columns) == (vector, across)
+        and not any({vector, across} & subscript.factors.keys() for subscript in access.subscripts[: len(outer) - 2])
+        and access.is_used
+        and access.shape[-1] == extents[across]
+        and element_type(access.buffer) != i1
+    )
+
+
+def row_accesses(statement: Statement, vector: int, across: int | None) -> list[Access]:
+    """What a tile of all iterations of `across` can read and write in rows (`holds_rows`): neither reductions nor
+    outputs that are read before."""
+    if LoopKind.REDUCTION in statement.kinds or isinstance(statement.extents[vector], Size):
+        return []
+    written = [output for number, output in enumerate(statement.outputs) if not statement.reads_output(number)]
+    return [a for a in (*statement.inputs, *written) if holds_rows(a, vector, across, statement.extents)]
+
+
 def vector_obstacle(
-    statement: Statement, loop: int, across: int | None = None, packed: Collection[int] = ()
+    statement: Statement,
+    loop: int,
+    across: int | None = None,
+    packed: Collection[int] = (),
+    *,
+    whole_rows: bool = False,
 ) -> str | None:
     """Why the iterations of `loop` cannot be the lanes of vectors; None if they can.
 
     Inputs that have unit stride along `across` instead, a parallel loop, are no obstacle, nor are those at the
-    positions `packed`, which are copied to where they are contiguous.
+    positions `packed`, which are copied to where they are contiguous. With `whole_rows`, all iterations of `across` are
+    computed together, and inputs and outputs may have a row for each iteration of `loop` (`row_accesses`).
     """
+    in_rows = row_accesses(statement, loop, across) if whole_rows else []
     kind = statement.kinds[loop]
     for number, access in enumerate(statement.accesses):
         if number in packed:
             continue
         stride = access.stride(loop)
-        if access in statement.inputs and lies_across(access, loop, across):
+        if access in in_rows or (access in statement.inputs and lies_across(access, loop, across)):
             if isinstance(statement.extents[loop], Size) or LoopKind.REDUCTION in statement.kinds:
                 return f"tiles of {access.buffer.type} are not transposed where sizes are open or loops reduce"
             stride = Stride.UNIT
@@ -45,7 +75,7 @@ def vector_obstacle(
         for accumulator in () if statement.selection(loop) else statement.accumulators:
             if combining_monoid(statement.body, accumulator) is None:
                 return "an output is not combined by one associative op"
-    elif any(output.stride(loop) is not Stride.UNIT for output in statement.outputs):
+    elif any(output.stride(loop) is not Stride.UNIT and output not in in_rows for output in statement.outputs):
         return "an output does not advance along it"
     written = {root_of(output.buffer): output.subscripts for output in statement.outputs}
     if any(written.get(root_of(a.buffer), a.subscripts) != a.subscripts for a in statement.inputs):

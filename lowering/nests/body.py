@@ -7,12 +7,13 @@ register tile pay.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import arith, linalg, math, memref, vector
-from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, VectorType, i64
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.dialects.upstream.prefetch import PrefetchOp
@@ -20,7 +21,7 @@ from tenon.lowering.kernels.dot_products import product_of_sum
 from tenon.lowering.kernels.lane_bits import is_only_cast
 from tenon.lowering.kernels.statement import Access, Statement, Stride, element_type, is_index_of
 from tenon.lowering.loop_ir.builder import INDEX, LoopBuilder, Position, vector_op, vector_type
-from tenon.lowering.nests.transposed_tiles import transposed
+from tenon.lowering.nests.transposed_tiles import gathered, transposed
 
 _NO_FASTMATH: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 
@@ -145,8 +146,8 @@ class BodyEmitter:
         if stride is Stride.STEPPED:
             return self._load_stepped(access, point, lanes, reads)
         if stride is Stride.OTHER:
-            return reads["across", *self._address(access, point), lanes]  # by `load_transposed`
-        return self._load(*self._address(access, point), ONE_LANE if stride is Stride.INVARIANT else lanes, reads)
+            return reads["across", *self.address(access, point), lanes]  # by `load_transposed`
+        return self.load_from(*self.address(access, point), ONE_LANE if stride is Stride.INVARIANT else lanes, reads)
 
     def load_transposed(self, access: Access, point: Point, lanes: Lanes, across: Lanes, reads: Reads) -> None:
         """Make known the vectors along `lanes` at all iterations of `across` from `point` on.
@@ -154,23 +155,23 @@ class BodyEmitter:
         The access has unit stride along the latter only: a tile is loaded in vectors along it and transposed."""
         count = lanes.count if lanes.active is None else lanes.active
         rows = [
-            self._load(*self._address(access, point.moved(lanes.loop, number)), across, reads)
+            self.load_from(*self.address(access, point.moved(lanes.loop, number)), across, reads)
             for number in range(count)
         ]
         rows += rows[-1:] * (lanes.count - count)  # lanes that nobody looks at
         for number, row in enumerate(transposed(self._builder, rows)[: across.active or across.count]):
-            reads[("across", *self._address(access, point.moved(across.loop, number)), lanes)] = row
+            reads[("across", *self.address(access, point.moved(across.loop, number)), lanes)] = row
 
     def _load_packed(self, panel: Panel, point: Point, lanes: Lanes, reads: Reads) -> SSAValue:
         """The element at `point`, or the elements of all lanes, active or not, from a panel."""
         indices = tuple(panel.place(self._builder, point))
         wide = lanes.count > 1 and lanes.loop == panel.loops[-1]
-        return self._load(panel.memref, indices, Lanes(lanes.loop, lanes.count) if wide else ONE_LANE, reads)
+        return self.load_from(panel.memref, indices, Lanes(lanes.loop, lanes.count) if wide else ONE_LANE, reads)
 
     def _load_stepped(self, access: Access, point: Point, lanes: Lanes, reads: Reads) -> SSAValue:
         """Lanes that are a few elements apart: the vectors that hold them, of which the other lanes are left out."""
         step, width = access.step(lanes.loop or 0), lanes.count
-        source, (*outer, first) = self._place(access, point)
+        source, (*outer, first) = self.place(access, point)
         indices = tuple(map(self._builder.index, outer))
         starts = [part * width for part in range(step)]
         if lanes.active is None:
@@ -182,35 +183,18 @@ class BodyEmitter:
             if active is not None and active <= 0:
                 break
             part = Lanes(lanes.loop, width, None if active is None or active >= width else active)
-            vectors.append(self._load(source, (*indices, self._builder.index(first + start)), part, reads))
+            vectors.append(self.load_from(source, (*indices, self._builder.index(first + start)), part, reads))
         key = ("stepped", step, *vectors)
         known = reads.get(key)
         if known is None:
-            known = reads[key] = self._chosen(vectors, starts, step)
+            used = starts[: len(vectors)]
+            found = [(bisect(used, lane * step) - 1, lane * step) for lane in range(width)]
+            taken = [(number, min(place - used[number], width - 1)) for number, place in found]
+            known = reads[key] = gathered(self._builder, vectors, taken)
         return known
 
-    def _chosen(self, vectors: Sequence[SSAValue], starts: Sequence[int], step: int) -> SSAValue:
-        """Every `step`-th element, from the first on, of `vectors` that start at `starts`."""
-        result = vectors[0]
-        assert isinstance(result.type, VectorType)
-        (width,) = result.type.get_shape()
-        taken = [lane * step for lane in range(width)]
-        for start, second in zip(starts[1:], vectors[1:] or vectors, strict=False):
-            # Behind the first shuffle the lanes found so far are where they belong.
-            is_first = result is vectors[0]
-            mask = [
-                (place if is_first else lane) if place < start else min(place - start, width - 1) + width
-                for lane, place in enumerate(taken)
-            ]
-            op = vector.ShuffleOp.create(
-                operands=(result, second),
-                result_types=(result.type,),
-                properties={"mask": DenseArrayBase.from_list(i64, mask)},
-            )
-            result = self._builder.value(op)
-        return result
-
-    def _load(self, source: SSAValue, indices: tuple[SSAValue, ...], lanes: Lanes, reads: Reads) -> SSAValue:
+    def load_from(self, source: SSAValue, indices: tuple[SSAValue, ...], lanes: Lanes, reads: Reads) -> SSAValue:
+        """The elements of `lanes` from `indices` on."""
         key = (source, indices, lanes)
         known = reads.get(key)
         if known is not None:
@@ -236,7 +220,7 @@ class BodyEmitter:
         element = element_type(access.buffer)
         per_line = max(self._builder.machine.line_bits // (lanes.count * getattr(element, "bitwidth", 64)), 1)
         for point in points[::per_line]:
-            self._builder.add(PrefetchOp.to_read(*self._address(access, point), SECOND_LEVEL))
+            self._builder.add(PrefetchOp.to_read(*self.address(access, point), SECOND_LEVEL))
 
     def store(self, value: SSAValue, access: Access, point: Point, lanes: Lanes) -> None:
         """Write `value` to the element, or elements, at `point`."""
@@ -244,8 +228,10 @@ class BodyEmitter:
         if buffer is not None and buffer.memref is None:
             buffer.scalar = value
             return
-        target, indices = self._address(access, point)
-        value = self._builder.broadcast(value, lanes.count)
+        self.store_to(self._builder.broadcast(value, lanes.count), *self.address(access, point), lanes)
+
+    def store_to(self, value: SSAValue, target: SSAValue, indices: tuple[SSAValue, ...], lanes: Lanes) -> None:
+        """Write the elements of `lanes` from `indices` on."""
         if lanes.count == 1:
             op = memref.StoreOp.create(operands=(value, target, *indices))
         elif lanes.active is None:
@@ -255,11 +241,11 @@ class BodyEmitter:
             op = vector.MaskedStoreOp.create(operands=(target, *indices, mask, value))
         self._builder.add(op)
 
-    def _address(self, access: Access, point: Point) -> tuple[SSAValue, tuple[SSAValue, ...]]:
-        source, place = self._place(access, point)
+    def address(self, access: Access, point: Point) -> tuple[SSAValue, tuple[SSAValue, ...]]:
+        source, place = self.place(access, point)
         return source, tuple(map(self._builder.index, place))
 
-    def _place(self, access: Access, point: Point) -> tuple[SSAValue, list[Position]]:
+    def place(self, access: Access, point: Point) -> tuple[SSAValue, list[Position]]:
         """The memref that holds the element at `point`, and its indices there."""
         buffer = self._buffers.get(access.buffer)
         dims: Sequence[int] = range(len(access.subscripts))
@@ -351,7 +337,7 @@ class BodyEmitter:
         if buffer is not None:
             assert buffer.memref is not None, f"{op.memref.type} is read before it is written"
             source, indices = buffer.memref, [indices[dim] for dim in buffer.dims]
-        return self._load(source, tuple(indices), lanes if contiguous else ONE_LANE, reads)
+        return self.load_from(source, tuple(indices), lanes if contiguous else ONE_LANE, reads)
 
     def _compute(self, op: Operation, values: dict[SSAValue, SSAValue], lanes: Lanes, reads: Reads) -> None:
         operands = [values.get(operand, operand) for operand in op.operands]

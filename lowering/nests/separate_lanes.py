@@ -17,6 +17,7 @@ from xdsl.ir import SSAValue
 
 from tenon.lowering.nests.body import Lanes, Point, Reads
 from tenon.lowering.nests.prefetch_tile import fetch_next_rows
+from tenon.lowering.nests.row_tiles import load_rows, store_rows
 from tenon.lowering.nests.statement_loops import Range, StatementLoops, Tiles
 
 
@@ -65,12 +66,15 @@ class SeparateLanes(StatementLoops):
         if not self.reductions:
             reads: Reads = {}
             self.load_transposed(point, along, across, reads)
+            results: list[list[SSAValue]] = []
             for at, lanes in points:
                 initial = [
                     self.initial(output, at, lanes) if self.statement.reads_output(output) else None
                     for output in range(outputs)
                 ]
-                self.store(self.body.evaluate(at, initial, lanes, reads), at, lanes)
+                results.append(self.body.evaluate(at, initial, lanes, reads))
+                self.store(results[-1], at, lanes)
+            self.store_rows(results, point, along)
             return
         carried = [self.initial(output, at, lanes) for at, lanes in points for output in range(outputs)]
         if self.dots is not None:
@@ -122,6 +126,28 @@ class SeparateLanes(StatementLoops):
         for access in self.transposed:
             for column in range(along.size):
                 self.body.load_transposed(access, point.moved(self.vector, column * lanes.count), lanes, rows, reads)
+        for access in self.statement.inputs:
+            if access in self.in_rows:
+                for column in range(along.size):
+                    at = point.moved(self.vector, column * lanes.count)
+                    load_rows(self.builder, self.body, access, at, lanes, Lanes(self.jam, across.size), reads)
+
+    def store(self, values: Sequence[SSAValue], point: Point, lanes: Lanes) -> None:
+        """Store what does not go to memory in whole rows."""
+        for value, output in zip(values, self.statement.outputs, strict=True):
+            if lanes.count == 1 or output not in self.in_rows:
+                self.body.store(value, output, point, lanes)
+
+    def store_rows(self, results: Sequence[Sequence[SSAValue]], point: Point, along: Tiles) -> None:
+        """Store the others, given what the vectors of a tile at `point` yield."""
+        lanes = along.lanes
+        for number, output in enumerate(self.statement.outputs):
+            if lanes.count == 1 or output not in self.in_rows:
+                continue
+            for column in range(along.size):
+                columns = [self.builder.broadcast(r[number], lanes.count) for r in results[column :: along.size]]
+                at = point.moved(self.vector, column * lanes.count)
+                store_rows(self.builder, self.body, columns, output, at, lanes)
 
     def initial_tile(self, point: Point, along: Tiles, across: Tiles) -> None:
         """What a tile starts from, to its place."""

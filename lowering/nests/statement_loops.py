@@ -68,8 +68,11 @@ class StatementLoops:
         self.sequential = statement.loops(LoopKind.SEQUENTIAL)
         self.reductions = statement.loops(LoopKind.REDUCTION)
         self.origin = Point(tuple(s.start for s in spans), tuple(s.local for s in spans))
+        self.in_rows = self.schedule.in_rows(statement)
         self.transposed = [
-            a for a in statement.inputs if self.vector is not None and lies_across(a, self.vector, self.jam)
+            a
+            for a in statement.inputs
+            if self.vector is not None and lies_across(a, self.vector, self.jam) and a not in self.in_rows
         ]
         self.dots: DotTile | None = None
         if self.schedule.dot is not None:
@@ -93,8 +96,8 @@ class StatementLoops:
         if self.statement.divides_integers():
             tiles.append(Tiles(Steps(start, rest, limits=limits), 1, Lanes(self.vector)))
         else:
-            # Transposed tiles are square, and groups are broadcast to whole vectors.
-            count = width if self.transposed or self.dots else _lanes_for(rest)
+            # Transposed tiles and rows take whole vectors, and groups are broadcast to them.
+            count = width if self.transposed or self.in_rows or self.dots else _lanes_for(rest)
             lanes = Lanes(self.vector, count, None if rest == count else rest)
             tiles.append(Tiles(Steps(start, min(rest, 1), limits=limits), 1, lanes))
         return [tile for tile in tiles if tile.steps.count]

@@ -1,4 +1,5 @@
-"""Square tiles transposed in registers: `width` vectors of `width` lanes become the vectors across them.
+"""Tiles transposed in registers: square ones, whose `width` vectors of `width` lanes become the vectors across them,
+and vectors that hold short rows behind each other, which become columns.
 
 Where an input lies transposed to an output, say `y[i, j] = x[j, i]`, vectors along `j` can be stored but not loaded,
 and vectors along `i` the other way round. A tile of `width` x `width` elements is loaded in vectors along `i`,
@@ -22,6 +23,7 @@ from xdsl.dialects import vector
 from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
 from xdsl.ir import SSAValue
 
+from tenon.lowering.kernels.turn_rows import prime_factors
 from tenon.lowering.loop_ir.builder import LoopBuilder, vector_type
 
 
@@ -58,6 +60,50 @@ def _step(
             for number, mask in zip((first, first | bit), masks, strict=True):
                 results[number] = shuffle(builder, values[first], values[first | bit], mask)
     return results
+
+
+def columns_of(builder: LoopBuilder, rows: Sequence[SSAValue]) -> list[SSAValue]:
+    """The columns of `rows`, vectors that hold one row of `len(rows)` elements per lane behind each other."""
+    count, width = len(rows), _lanes(rows[0])
+    if count == 1:
+        return list(rows)
+    p, *_ = prime_factors(count)
+    groups = [rows[start : start + p] for start in range(0, count, p)]
+    places = [[divmod(lane * p + part, width) for lane in range(width)] for part in range(p)]
+    parts = [columns_of(builder, [gathered(builder, group, taken) for group in groups]) for taken in places]
+    return [parts[column % p][column // p] for column in range(count)]
+
+
+def rows_of(builder: LoopBuilder, columns: Sequence[SSAValue]) -> list[SSAValue]:
+    """What `columns_of` takes to make `columns`."""
+    count, width = len(columns), _lanes(columns[0])
+    if count == 1:
+        return list(columns)
+    p, *_ = prime_factors(count)
+    parts = [rows_of(builder, columns[part::p]) for part in range(p)]
+    places = [
+        [((first + lane) % p, (first + lane) // p) for lane in range(width)] for first in range(0, p * width, width)
+    ]
+    return [gathered(builder, group, taken) for group in zip(*parts, strict=True) for taken in places]
+
+
+def _lanes(value: SSAValue) -> int:
+    """How many lanes a vector has."""
+    assert isinstance(value.type, VectorType)
+    return value.type.get_shape()[0]
+
+
+def gathered(builder: LoopBuilder, vectors: Sequence[SSAValue], places: Sequence[tuple[int, int]]) -> SSAValue:
+    """The vector whose lanes are at `places`: which of the `vectors`, and which of its lanes."""
+    result, width = vectors[0], _lanes(vectors[0])
+    for number, second in enumerate(vectors[1:] or vectors, 1):
+        # Behind the first shuffle the lanes found so far are where they belong.
+        mask = [
+            taken + width if vector == number else taken if number == 1 and vector == 0 else lane
+            for lane, (vector, taken) in enumerate(places)
+        ]
+        result = shuffle(builder, result, second, mask)
+    return result
 
 
 def shuffle(builder: LoopBuilder, first: SSAValue, second: SSAValue, mask: Sequence[int]) -> SSAValue:

@@ -6,6 +6,7 @@ Before: the buffered stage. After: the same, with fewer loops where operands are
 op that has the attribute already is left alone. With `record`, what a tuning record says of kernels of the same
 structure on `processor` counts instead of the rule (see `tuning_record`).
 
+Kernels of many short rows get columns in place of these first (`short_rows`).
 Statements that share loops with a contraction run in strips (`strips`). Others that share loops look at their own loops
 first; where vectors along a shared loop are better for the kernel as a whole, all take that one. A statement alone has
 a register tile (`tile`), and around it what pays: blocks of rows (`rows`), panels (`contraction`).
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from tenon.dialects.types.size import estimate
 from tenon.lowering.function_pass import Change, FunctionPass
@@ -27,12 +29,14 @@ from tenon.lowering.kernels.dot_products import ELEMENTS
 from tenon.lowering.kernels.intermediates import intermediates_fit
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction, shared_loops
 from tenon.lowering.kernels.statement import Kernel, Statement, read_kernel
+from tenon.lowering.kernels.turn_rows import turn_rows
 from tenon.lowering.schedules.contraction import with_next_rows, with_panels
 from tenon.lowering.schedules.rows import in_row_blocks
+from tenon.lowering.schedules.short_rows import short_rows
 from tenon.lowering.schedules.steps import Schedule
 from tenon.lowering.schedules.strips import decide_strips, write_strips
 from tenon.lowering.schedules.sum_blocks import decide_block, write_block
-from tenon.lowering.schedules.tile import SEPARATE_ROWS, decide_tile
+from tenon.lowering.schedules.tile import SEPARATE_ROWS, decide_rows, decide_tile
 from tenon.lowering.schedules.tuning_record import Decision, TuningRecord, kernel_key
 from tenon.passes.machine import Machine
 
@@ -84,7 +88,7 @@ def schedule_kernel(
     """Decide for one kernel, as `tuned` says where it has its key."""
     pinned = any("schedule" in op.attributes for op in function.body.block.ops)
     if collapse and not pinned:
-        collapse_loops(function)  # a pinned schedule names loops by number
+        prepare_kernel(function, machine)  # a pinned schedule names loops by number
     if machine.vector_bits == 0:
         return
     kernel = read_kernel(function)
@@ -99,6 +103,25 @@ def schedule_kernel(
     for statement, schedule in zip(kernel.statements, schedules, strict=True):
         if schedule is not None and "schedule" not in statement.op.attributes:
             statement.op.attributes["schedule"] = schedule.attribute()
+
+
+def prepare_kernel(function: func.FuncOp, machine: Machine) -> None:
+    """Give a kernel the loops that decisions are for: fewer where they collapse, and columns in place of short rows
+    where these are slower and each statement can have lanes along rows then."""
+    collapse_loops(function)
+    if machine.vector_bits == 0:
+        return
+    buffers = short_rows(read_kernel(function), machine)
+    if not buffers:
+        return
+    values: dict[SSAValue, SSAValue] = {}
+    trial = function.clone(values)
+    turn_rows(read_kernel(trial), [values[buffer] for buffer in buffers])
+    kernel = read_kernel(trial)
+    shared = shared_loops(kernel)
+    if any(_decide_along(kernel, shared, loop, machine) for loop in shared):
+        function.detach_region(function.body)
+        function.add_region(trial.detach_region(trial.body))
 
 
 def decide(kernel: Kernel, machine: Machine) -> tuple[list[Schedule | None], list[int] | None]:
@@ -135,10 +158,11 @@ def _decide_along(
     kernel: Kernel, shared: Sequence[SharedLoop], chosen: SharedLoop, machine: Machine
 ) -> list[tuple[Schedule | None, float]] | None:
     """All statements vectorized along a shared loop, in strips whose intermediates fit; None if that cannot be."""
-    decisions = [
-        decide_tile(statement, [loop], machine, jam=False)
-        for statement, loop in zip(kernel.statements, chosen, strict=True)
-    ]
+    decisions: list[tuple[Schedule | None, float]] = []
+    for number, (statement, loop) in enumerate(zip(kernel.statements, chosen, strict=True)):
+        own = decide_tile(statement, [loop], machine, jam=False)
+        others = set(range(len(statement.extents))) - {known[number] for known in shared}
+        decisions.append(decide_rows(statement, loop, others, machine) if own[0] is None else own)
     schedules = [schedule for schedule, _ in decisions if schedule is not None]
     if len(schedules) != len(decisions):
         return None
@@ -149,7 +173,7 @@ def _decide_along(
             continue
         if intermediates_fit(kernel, {known: extent if known == chosen else 1 for known in shared}):
             return [
-                (Schedule(s.vector, s.width, extent // s.width), cost)
+                (s if s.jam is not None else Schedule(s.vector, s.width, extent // s.width), cost)
                 for s, (_, cost) in zip(schedules, decisions, strict=True)
             ]
     return None

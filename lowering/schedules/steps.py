@@ -30,7 +30,8 @@ Iterations of `taps` that read the same elements as the next iteration of `jam` 
 overlap.
 
 Inputs may have their unit stride along `jam` in place of `vector` if `jam_count` is `width`: square tiles of them are
-transposed in registers (`transposed_tiles`).
+transposed in registers (`transposed_tiles`). If `jam_count` is all iterations of `jam`, inputs and outputs may have a
+row of them for each iteration of `vector`.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, i1, i64
 
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.dot_products import groups_obstacle
-from tenon.lowering.kernels.obstacles import lies_across, next_rows_obstacle, vector_obstacle
+from tenon.lowering.kernels.obstacles import lies_across, next_rows_obstacle, row_accesses, vector_obstacle
 from tenon.lowering.kernels.statement import (
+    Access,
     LoopKind,
     Statement,
     Stride,
@@ -92,6 +94,16 @@ class Schedule:
         """The inputs that are copied to panels, each with the loop whose iterations are contiguous there."""
         pairs = ((self.pack, self.vector), (self.pack_jam, self.jam))
         return {number: loop for number, loop in pairs if number is not None and loop is not None}
+
+    def takes_rows(self, statement: Statement) -> bool:
+        """Whether a tile has all iterations of `jam`."""
+        return self.jam is not None and self.jam_count == statement.extents[self.jam]
+
+    def in_rows(self, statement: Statement) -> list[Access]:
+        """What is read and written in whole rows, of which columns are shuffled."""
+        if self.vector is None or not self.takes_rows(statement):
+            return []
+        return row_accesses(statement, self.vector, self.jam)
 
     def attribute(self) -> DictionaryAttr:
         """The attribute `schedule` that says this."""
@@ -249,12 +261,12 @@ def _check_dot(statement: Statement, schedule: Schedule) -> None:
 
 def _check_vector(statement: Statement, schedule: Schedule, loop: int) -> None:
     width = schedule.width
-    obstacle = vector_obstacle(
-        statement, loop, schedule.jam, [n for n, along in schedule.packed.items() if along == loop]
-    )
+    packed = [n for n, along in schedule.packed.items() if along == loop]
+    obstacle = vector_obstacle(statement, loop, schedule.jam, packed, whole_rows=schedule.takes_rows(statement))
     if obstacle is not None:
         raise ValueError(f"schedule: loop {loop} cannot be vectorized: {obstacle}")
-    transposed = [a for a in statement.inputs if lies_across(a, loop, schedule.jam)]
+    in_rows = schedule.in_rows(statement)
+    transposed = [a for a in statement.inputs if lies_across(a, loop, schedule.jam) and a not in in_rows]
     if transposed and schedule.jam_count != width:
         raise ValueError(
             f"schedule: jam_count is {schedule.jam_count} and width {width}, but tiles of {transposed[0].buffer.type} "

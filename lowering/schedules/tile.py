@@ -23,7 +23,7 @@ from tenon.lowering.kernels.lane_bits import compute_bits
 from tenon.lowering.kernels.obstacles import vector_obstacle
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
 from tenon.lowering.schedules.contraction import column_operands, with_columns
-from tenon.lowering.schedules.steps import MOST_TAPS, Schedule
+from tenon.lowering.schedules.steps import LARGEST_TILE, MOST_TAPS, Schedule
 from tenon.passes.machine import Machine
 
 VECTORS_IN_FLIGHT = 8
@@ -96,6 +96,23 @@ def _decide_transposed(statement: Statement, loops: Collection[int], machine: Ma
             unroll = min(line, estimate(statement.extents[loop]) // width)
             lanes, chosen = filled, Schedule(loop, width, unroll, across, width)
     return chosen, work / lanes
+
+
+def decide_rows(
+    statement: Statement, vector: int, loops: Collection[int], machine: Machine
+) -> tuple[Schedule | None, float]:
+    """The schedule of a copy between columns and rows along one of `loops`, with a row for each lane along `vector`,
+    and what it costs."""
+    work = float(prod(map(estimate, statement.extents)))
+    width = min(machine.vector_bits // compute_bits(statement), _widest(statement, vector))
+    for across in set(loops) & set(statement.loops(LoopKind.PARALLEL)) - {vector}:
+        length = statement.extents[across]
+        if width < 2 or isinstance(length, Size) or length > LARGEST_TILE:
+            continue
+        if vector_obstacle(statement, vector, across, whole_rows=True) is None:
+            cost = work / width * (1 + TRANSPOSED_COST * length.bit_length())
+            return Schedule(vector, width, 1, across, length), cost
+    return None, work
 
 
 def _lanes_filled(statement: Statement, loop: int, width: int) -> float:

@@ -8,9 +8,9 @@ A record is a JSON file that can be committed: per processor, per kernel, one de
         "strips": null,
         "gain": 1.12}}}}
 
-A kernel is told by its structure: ops, shapes and dtypes, as they are when `schedule` comes to it with loops collapsed
-already; names do not count. `schedules` has an entry for each generic, `null` for one that stays scalar; `strips` are
-those of the kernel (see `strips`). `gain` and `kernel` are for readers.
+A kernel is told by its structure: ops, shapes and dtypes, as `prepare_kernel` makes them; names do not count.
+`schedules` has an entry for each generic, `null` for one that stays scalar; `strips` are those of the kernel (see
+`strips`). `gain` and `kernel` are for readers.
 """
 
 from __future__ import annotations

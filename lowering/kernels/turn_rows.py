@@ -1,0 +1,80 @@
+"""Turn the short rows of a kernel: what its statements see as rows lies in memory as columns.
+
+    for each row i: m = max x[i, :]            for each j, i: t[j, i] = x[i, j]
+                                          ->   for each row i: m = max t[:, i]
+
+Before: a kernel of the buffered stage. After: the same kernel; inputs are copied to new intermediates whose last two
+dimensions are exchanged, intermediates have them exchanged, and outputs are copied from such ones. All that reads or
+writes the buffers then has unit stride along the rows, which are many, in place of the columns, which are few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import linalg, memref
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, MemRefType, i32
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from tenon.dialects.families.linalg_builders import generic_op
+from tenon.lowering.kernels.statement import Access, Kernel, buffer_shape, element_type
+
+
+def turn_rows(kernel: Kernel, buffers: Sequence[SSAValue]) -> None:
+    """Exchange the last two dimensions of `buffers`, which statements alone access, or copies of them."""
+    block = kernel.function.body.block
+    first = next(op for op in block.ops if isinstance(op, linalg.ops.GenericOp | linalg.ops.FillOp))
+    last = block.last_op
+    assert last is not None
+    for buffer in buffers:
+        shape = [*buffer_shape(buffer)]
+        shape[-2:] = shape[:-3:-1]
+        turned = memref.AllocOp.create(
+            result_types=(MemRefType(element_type(buffer), shape),),
+            properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])},
+        )
+        block.insert_op_before(turned, first)
+        reads = writes = False
+        for statement in kernel.statements:
+            reads |= any(access.buffer is buffer for access in statement.inputs)
+            writes |= any(access.buffer is buffer for access in statement.outputs)
+            _exchange(statement.op, statement.accesses, buffer)
+        buffer.replace_uses_with_if(turned.memref, lambda use: _is_structured(use.operation))
+        if isinstance(buffer.owner, memref.AllocOp):
+            block.erase_op(buffer.owner)
+        elif writes:
+            block.insert_op_before(_copy(turned.memref, buffer), last)
+        elif reads:
+            block.insert_op_before(_copy(buffer, turned.memref), first)
+
+
+def prime_factors(length: int) -> list[int]:
+    """The steps in which vectors that hold rows of `length` come apart into columns, the least prime first."""
+    p = next((p for p in range(2, length + 1) if length % p == 0), None)
+    return [] if p is None else [p, *prime_factors(length // p)]
+
+
+def _is_structured(op: Operation) -> bool:
+    return isinstance(op, linalg.ops.GenericOp | linalg.ops.FillOp)
+
+
+def _exchange(op: linalg.ops.GenericOp, accesses: Sequence[Access], buffer: SSAValue) -> None:
+    """Exchange the last two indices by which `op` accesses `buffer`."""
+    maps = list(op.indexing_maps.data)
+    for number, access in enumerate(accesses):
+        if access.buffer is buffer:
+            known = maps[number].data
+            *outer, row, column = known.results
+            maps[number] = AffineMapAttr(AffineMap(known.num_dims, 0, (*outer, column, row)))
+    op.properties["indexing_maps"] = ArrayAttr(maps)
+
+
+def _copy(source: SSAValue, target: SSAValue) -> linalg.ops.GenericOp:
+    """Rows to columns, or columns to rows; the loops are those of the target."""
+    rank = len(buffer_shape(target))
+    identity = AffineMap.identity(rank)
+    exchanged = AffineMap(rank, 0, (*identity.results[:-2], *identity.results[:-3:-1]))
+    body = Block(arg_types=[element_type(source), element_type(target)])
+    body.add_op(linalg.ops.YieldOp(body.args[0]))
+    return generic_op([(source, exchanged)], [(target, identity)], [False] * rank, body)

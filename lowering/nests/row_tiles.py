@@ -1,0 +1,54 @@
+"""Tiles of whole rows: lanes take a row each, of an access whose rows follow each other in memory (`holds_rows`).
+
+It is read and written in whole vectors; shuffles make columns of them, and rows again (`transposed_tiles`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, i64
+from xdsl.ir import SSAValue
+
+from tenon.lowering.kernels.statement import Access, buffer_shape, element_type
+from tenon.lowering.loop_ir.builder import LoopBuilder
+from tenon.lowering.nests.body import BodyEmitter, Lanes, Point, Reads
+from tenon.lowering.nests.transposed_tiles import columns_of, rows_of
+
+
+def load_rows(
+    builder: LoopBuilder, body: BodyEmitter, access: Access, point: Point, lanes: Lanes, across: Lanes, reads: Reads
+) -> None:
+    """Make known the vectors along `lanes` at all iterations of `across`, which are the elements of rows."""
+    parts = _parts(builder, body, access, point, lanes, across.count)
+    rows = [body.load_from(source, indices, part, reads) for source, indices, part in parts]
+    rows += rows[-1:] * (across.count - len(rows))  # lanes that nobody looks at
+    for number, column in enumerate(columns_of(builder, rows)):
+        reads[("across", *body.address(access, point.moved(across.loop, number)), lanes)] = column
+
+
+def store_rows(
+    builder: LoopBuilder, body: BodyEmitter, columns: Sequence[SSAValue], access: Access, point: Point, lanes: Lanes
+) -> None:
+    """Write the rows of which the lanes of `columns` are the elements."""
+    parts = _parts(builder, body, access, point, lanes, len(columns))
+    for value, (target, indices, part) in zip(rows_of(builder, columns), parts, strict=False):
+        body.store_to(value, target, indices, part)
+
+
+def _parts(
+    builder: LoopBuilder, body: BodyEmitter, access: Access, point: Point, lanes: Lanes, length: int
+) -> Iterator[tuple[SSAValue, tuple[SSAValue, ...], Lanes]]:
+    """The vectors that hold the rows of all active lanes, in memory seen as if rows were no dimension of it."""
+    source, (*outer, row, _) = body.place(access, point)
+    shape, last = buffer_shape(source), len(outer)
+    groups = [*([dim] for dim in range(last)), [last, last + 1]]
+    reassociation = ArrayAttr([ArrayAttr([IntegerAttr(dim, i64) for dim in group]) for group in groups])
+    flat = MemRefType(element_type(source), [*shape[:last], shape[last] * length])
+    source = builder.pure(memref.CollapseShapeOp, (source,), flat, {"reassociation": reassociation})
+    indices = tuple(map(builder.index, outer))
+    elements = (lanes.active or lanes.count) * length
+    for start in range(0, elements, lanes.count):
+        left = elements - start
+        part = Lanes(lanes.loop, lanes.count, None if left >= lanes.count else left)
+        yield source, (*indices, builder.index(row.scaled(length) + start)), part
