@@ -33,6 +33,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "layout": _loader("layout.layout", "LayoutPass"),
     "convolution-forms": _loader("layout.convolution_forms", "ConvolutionFormsPass"),
     "split-frozen": _loader("transform.split_frozen", "SplitFrozenPass"),
+    "hoist-invariants": _loader("loops.hoist_invariants", "HoistInvariantsPass"),
     "recompute": _loader("fuse.recompute", "RecomputePass"),
     "fuse": _loader("fuse.fuse", "FusePass"),
     "fuse-structured": _loader("fuse.fuse_structured", "FuseStructuredPass"),
@@ -53,6 +54,8 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     "canonicalize",
     # and what is computed twice is computed once.
     "cse",
+    # What no step of a loop changes is computed in front of it.
+    "hoist-invariants",
     # The transposes in what was written out cancel or become part of other ops,
     "layout",
     # which leaves something to simplify

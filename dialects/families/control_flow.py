@@ -79,6 +79,11 @@ def or_zeros(cotangents: Sequence[Value | None], like: Sequence[Value]) -> list[
 class ControlFlowOp(IRDLOperation, ABC):
     """An op with regions."""
 
+    @property
+    def runs(self) -> tuple[int, int | None]:
+        """How often a region of it runs at least, and at most, where that is known."""
+        return 0, 1
+
     @abstractmethod
     def pull_back(self, cotangents: list[Value | None], gradients: Gradients) -> Contributions:
         """Pairs of a value that the op uses and a contribution to its cotangent, given those of the results."""

@@ -151,6 +151,10 @@ class WhileLoopOp(ControlFlowOp):
         types = [v.type for v in initial]
         return cls.create(operands=initial, result_types=types, regions=[Region(condition), Region(body)])
 
+    @property
+    def runs(self) -> tuple[int, int | None]:
+        return 0, None
+
     def print(self, printer: Printer) -> None:
         print_values(printer, "init", self.initial)
         print_regions(printer, self, [self.condition, self.body], "do")

@@ -171,6 +171,10 @@ class ScanOp(ControlFlowOp):
         """The number of steps."""
         return self.length.value.data
 
+    @property
+    def runs(self) -> tuple[int, int | None]:
+        return self.steps, self.steps
+
     def print(self, printer: Printer) -> None:
         print_values(printer, "init", self.initial)
         print_values(printer, "slices", self.sequences)

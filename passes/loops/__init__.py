@@ -1,0 +1,1 @@
+"""What loops compute once, or for all of their steps together."""
