@@ -34,6 +34,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "convolution-forms": _loader("layout.convolution_forms", "ConvolutionFormsPass"),
     "split-frozen": _loader("transform.split_frozen", "SplitFrozenPass"),
     "hoist-invariants": _loader("loops.hoist_invariants", "HoistInvariantsPass"),
+    "distribute-scans": _loader("loops.distribute_scans", "DistributeScansPass"),
     "recompute": _loader("fuse.recompute", "RecomputePass"),
     "fuse": _loader("fuse.fuse", "FusePass"),
     "fuse-structured": _loader("fuse.fuse_structured", "FuseStructuredPass"),
@@ -56,6 +57,8 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     "cse",
     # What no step of a loop changes is computed in front of it.
     "hoist-invariants",
+    # What the steps of a scan do not need from each other is computed for all of them at once.
+    "distribute-scans",
     # The transposes in what was written out cancel or become part of other ops,
     "layout",
     # which leaves something to simplify

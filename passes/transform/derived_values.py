@@ -28,32 +28,32 @@ class DerivedValues:
     """The values of a block that depend on `sources` and constants alone, by ops of which `may_move` is true."""
 
     def __init__(self, block: Block, sources: Iterable[SSAValue], may_move: Callable[[Operation], bool]) -> None:
-        # For each value the sources that it depends on, and whether sums are on the way.
-        self._sources = {value: frozenset((value,)) for value in sources if is_static(value.type)}
+        # For each value those that it depends on, and whether sums are on the way.
+        self.sources = {value: frozenset((value,)) for value in sources if is_static(value.type)}
         self._has_sums: set[SSAValue] = set()
-        self._ops: list[Operation] = []
+        self.ops: list[Operation] = []
         for op in block.ops:
             if not op.has_trait(IsTerminator) and may_move(op):
                 self._add(op)
 
     def _add(self, op: Operation) -> None:
         used = used_values(op)
-        if not all(value in self._sources for value in used) or not all(is_static(r.type) for r in op.results):
+        if not all(value in self.sources for value in used) or not all(is_static(r.type) for r in op.results):
             return
-        sources = frozenset[SSAValue]().union(*[self._sources[value] for value in used])
+        sources = frozenset[SSAValue]().union(*[self.sources[value] for value in used])
         has_sums = isinstance(op, _SUMS) or any(value in self._has_sums for value in used)
-        self._sources.update(dict.fromkeys(op.results, sources))
+        self.sources.update(dict.fromkeys(op.results, sources))
         if has_sums:
             self._has_sums.update(op.results)
-        self._ops.append(op)
+        self.ops.append(op)
 
     def worth_keeping(self) -> list[SSAValue]:
         """The values to keep, in order: those that others than derived ops use. In the place of one that is not
         worth its memory come the values that it is computed from.
         """
-        moved = set(self._ops)
+        moved = set(self.ops)
         found: list[SSAValue] = []
-        for op in reversed(self._ops):
+        for op in reversed(self.ops):
             kept = [
                 result for result in op.results if any(_user(use.operation, op) not in moved for use in result.uses)
             ]
@@ -64,7 +64,7 @@ class DerivedValues:
         return found[::-1]
 
     def _is_worth_keeping(self, value: SSAValue) -> bool:
-        sources, size = self._sources[value], bytes_of(value)
+        sources, size = self.sources[value], bytes_of(value)
         if not sources or states(value.owner, KeepsMemory):
             return False
         growth = MOST_GROWTH if value in self._has_sums else 1
@@ -74,11 +74,11 @@ class DerivedValues:
         """The derived ops that compute `values`, in order."""
         needed: set[Operation] = set()
         wanted = set(values)
-        for op in reversed(self._ops):
+        for op in reversed(self.ops):
             if not wanted.isdisjoint(op.results):
                 needed.add(op)
                 wanted.update(used_values(op))
-        return [op for op in self._ops if op in needed]
+        return [op for op in self.ops if op in needed]
 
 
 def _user(op: Operation, definition: Operation) -> Operation:

@@ -336,6 +336,7 @@ SUBJECTS = {
     "passes/simplify/equations_": "an equation says of which ops it holds",
     "passes/simplify/fold.py": "what is folded becomes constants",
     "passes/simplify/decompose.py": "a checkpoint is put in its place",
+    "passes/loops/": "the steps of a scan, and sums in it, are what is taken apart",
     "passes/transform/batch": "each op with regions is batched by a rule of its own",
 }
 """Passes whose subject are single ops."""

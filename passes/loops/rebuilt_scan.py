@@ -1,0 +1,107 @@
+"""A `tenon.scan` with fewer carried and stacked values, or with more of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from tenon.dialects.definition.value import Value
+from tenon.dialects.families.batching import stacked
+from tenon.dialects.families.control_flow import YieldOp, yielded
+from tenon.dialects.families.regions import used_values
+from tenon.dialects.ops.control.scan import ScanOp
+from tenon.passes.simplify.dce import Effects, erase_dead_ops
+from tenon.passes.transform.batch import batch
+
+
+class StepOps:
+    """Ops of the body of a scan that are to be computed for all steps at once: copies, so that the body may change."""
+
+    def __init__(self, ops: Iterable[Operation], inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> None:
+        self._block = Block(arg_types=[value.type for value in inputs])
+        mapper: dict[SSAValue, SSAValue] = dict(zip(inputs, self._block.args, strict=True))
+        for op in ops:
+            self._block.add_op(op.clone(mapper))
+        self._outputs = [mapper.get(value, value) for value in outputs]
+
+    def build(self, inputs: Sequence[SSAValue], steps: int) -> list[Value]:
+        """The outputs for all steps, at the insertion point, from inputs that have the steps as first dimension."""
+        values, differ = batch(self._block, list(map(Value, inputs)), self._outputs, steps)
+        return [v if known else stacked(v, steps) for v, known in zip(values, differ, strict=True)]
+
+
+def rebuilt(
+    scan: ScanOp,
+    kept: Sequence[int],
+    effects: Effects,
+    sliced: Sequence[tuple[SSAValue, SSAValue]] = (),
+    added: Sequence[SSAValue] = (),
+) -> ScanOp:
+    """A scan in front of `scan` that has its body, and of its results those at the positions `kept`.
+
+    `sliced` has sequences, and a value of the body that each has the slices of; `added` are values of the body to
+    stack as well. Sequences without use are left out. The caller replaces the results that are not kept, and erases
+    `scan`.
+    """
+    block, count = scan.body.block, len(scan.initial)
+    for _, value in sliced:
+        value.replace_all_uses_with(block.insert_arg(value.type, len(block.args)))
+    terminator, given = block.last_op, yielded(scan.body)
+    assert isinstance(terminator, YieldOp)
+    terminator.operands = [*[given[i] for i in kept], *added]
+    erase_dead_ops(block, effects)
+    sequences = [*scan.sequences, *[sequence for sequence, _ in sliced]]
+    read = [i for i, argument in enumerate(block.args[count:]) if argument.first_use is not None]
+    carried = [i for i in kept if i < count]
+    remaining = {*carried, *[count + i for i in read]}
+    for argument in reversed(block.args):
+        if argument.index not in remaining:
+            block.erase_arg(argument)
+    scan.body.detach_block(block)
+    new = ScanOp.of(
+        [scan.initial[i] for i in carried], [sequences[i] for i in read], block, scan.steps, scan.reverse is not None
+    )
+    new.location = scan.location
+    assert scan.parent is not None
+    scan.parent.insert_op_before(new, scan)
+    for old, result in zip(kept, new.results, strict=False):
+        scan.results[old].replace_all_uses_with(result)
+    return new
+
+
+def without_unused(scan: ScanOp, effects: Effects) -> ScanOp:
+    """`scan` without results that nothing needs, carried values that stay as they are, and copies of its sequences."""
+    arguments, given, count = scan.body.block.args, yielded(scan.body), len(scan.initial)
+    known = dict(zip(arguments[count:], scan.sequences, strict=True))
+    for i, (value, result) in enumerate(zip(given, scan.results, strict=True)):
+        if i < count and value is arguments[i]:
+            arguments[i].replace_all_uses_with(scan.initial[i])
+            result.replace_all_uses_with(scan.initial[i])
+        elif i >= count and value in known:
+            result.replace_all_uses_with(known[value])
+    kept = {i for i, result in enumerate(scan.results) if result.first_use is not None}
+    found = -1
+    while found != len(kept):
+        found = len(kept)
+        needed = _needed([given[i] for i in kept], scan.body.block)
+        kept |= {i for i in range(count) if arguments[i] in needed}
+    if found == len(scan.results):
+        return scan
+    new = rebuilt(scan, sorted(kept), effects)
+    Rewriter.erase_op(scan)
+    return new
+
+
+def _needed(values: Iterable[SSAValue], block: Block) -> set[SSAValue]:
+    """`values` and what they are computed from in `block`."""
+    needed: set[SSAValue] = set()
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        if value not in needed:
+            needed.add(value)
+            if isinstance(value.owner, Operation) and value.owner.parent is block:
+                pending += used_values(value.owner)
+    return needed
