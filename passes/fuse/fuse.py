@@ -26,6 +26,7 @@ from tenon.dialects.definition.settings import array_of
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import ComputedByUsers, KeepsMemory, KnownValue, states
 from tenon.dialects.families import CompositeOp, ContractionOp, ReductionOp
+from tenon.dialects.families.control_flow import ControlFlowOp
 from tenon.dialects.families.opaque import OpaqueOp
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
 from tenon.dialects.ops.move.shape import ReshapeOp, TransposeOp
@@ -177,20 +178,20 @@ class _Outliner:
 
     def _transpose_operands(self, operations: list[Operation], terminator: Operation) -> None:
         """Give the contractions of a group the operands that they are fast with, in kernels before the group's."""
-        block = terminator.parent
-        assert block is not None
         for position, op in enumerate(operations):
             if not isinstance(op, ContractionOp) or (transposed := operand_to_transpose(op)) is None:
                 continue
             if transposed.operand.owner in operations:
                 continue
-            key = (block, transposed.operand, transposed.order)
+            place = _in_front_of_loops(transposed.operand, terminator)
+            assert place.parent is not None
+            key = (place.parent, transposed.operand, transposed.order)
             known = self._transposed.get(key)
             is_new = known is None
             if known is None:
                 transpose = TransposeOp.build_from([transposed.operand], {"permutation": transposed.order})
                 transpose.location = op.location
-                block.insert_op_before(transpose, terminator)
+                place.parent.insert_op_before(transpose, place)
                 known = transpose.results[0]
             rewritten = with_transposed(op, transposed, known)
             rewritten.location = op.location
@@ -199,7 +200,7 @@ class _Outliner:
             operations[position] = rewritten
             if is_new:
                 assert isinstance(known.owner, Operation)
-                self._outline_group(Group(known.owner, 0), terminator)
+                self._outline_group(Group(known.owner, 0), place)
             self._transposed[key] = rewritten.operands[transposed.index]
 
     def _new_name(self) -> str:
@@ -208,6 +209,14 @@ class _Outliner:
             number += 1
         self._names.add(name)
         return name
+
+
+def _in_front_of_loops(value: SSAValue, place: Operation) -> Operation:
+    """`place`, or the outermost loop around it that does not change `value`."""
+    loop = place.parent_op()
+    while isinstance(loop, ControlFlowOp) and loop.runs[1] not in (0, 1) and not loop.is_ancestor(value.owner):
+        place, loop = loop, loop.parent_op()
+    return place
 
 
 def _merge_equal(operations: list[Operation]) -> None:

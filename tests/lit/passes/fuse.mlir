@@ -417,3 +417,25 @@ func.func @products_by_panels_are_alone(%x: tensor<2048x2048xf32>, %y: tensor<20
 // CHECK-LABEL: @products_by_panels_are_alone
 // CHECK-NEXT:    %a = func.call @kernel_0(%x, %y)
 // CHECK-NEXT:    func.call @kernel_1(%a)
+
+// -----
+
+// The weight that each step reads is transposed in front of the loop.
+#h = affine_map<(i, j, k) -> (i, k)>
+#w = affine_map<(i, j, k) -> (j, k)>
+#p = affine_map<(i, j, k) -> (i, j)>
+func.func @transposed_in_front_of_a_loop(%h: tensor<64x256xf32>, %w: tensor<256x256xf32>) -> tensor<64x256xf32> {
+  %r = tenon.scan init(%h : tensor<64x256xf32>) length 8 -> (tensor<64x256xf32>) {
+  ^bb0(%c: tensor<64x256xf32>):
+    %a = tenon.contract [%c, %w] {maps = [#h, #w, #p], extents = [64, 256, 256], shape = [64, 256]} : [tensor<64x256xf32>, tensor<256x256xf32>] -> tensor<64x256xf32>
+    %b = tenon.tanh %a : tensor<64x256xf32> -> tensor<64x256xf32>
+    tenon.yield %b : tensor<64x256xf32>
+  }
+  func.return %r : tensor<64x256xf32>
+}
+// CHECK-LABEL: @transposed_in_front_of_a_loop
+// CHECK-NEXT:    [[T:%.*]] = func.call @kernel_0(%w)
+// CHECK-NEXT:    tenon.scan
+// CHECK-NEXT:    ^{{.*}}:
+// CHECK-NEXT:      func.call @kernel_1(%c, [[T]])
+// CHECK-NEXT:      tenon.yield
