@@ -35,6 +35,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "split-frozen": _loader("transform.split_frozen", "SplitFrozenPass"),
     "hoist-invariants": _loader("loops.hoist_invariants", "HoistInvariantsPass"),
     "distribute-scans": _loader("loops.distribute_scans", "DistributeScansPass"),
+    "keep-products": _loader("loops.keep_products", "KeepProductsPass"),
     "recompute": _loader("fuse.recompute", "RecomputePass"),
     "fuse": _loader("fuse.fuse", "FusePass"),
     "fuse-structured": _loader("fuse.fuse_structured", "FuseStructuredPass"),
@@ -57,6 +58,8 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     "cse",
     # What no step of a loop changes is computed in front of it.
     "hoist-invariants",
+    # The gradient of a scan reads the products that the scan computed.
+    "keep-products",
     # What the steps of a scan do not need from each other is computed for all of them at once.
     "distribute-scans",
     # The transposes in what was written out cancel or become part of other ops,

@@ -17,13 +17,11 @@ Before: the tensor stage, decomposed, invariants hoisted. After: the same result
 
 The rule: a contraction leaves the loop if that stacks no more bytes for each step than a step reads of what is the same
 in all of them (in front: half as many, since what is stacked is written and read), or of the sums that it is added to;
-other sums leave if that stacks nothing more. What is stacked takes no more than `MOST_GROWTH` times what the loop takes
-and gives anyway, or `LITTLE` bytes. Results that nothing needs, and what the loop computes for them, are dropped.
+other sums leave if that stacks nothing more. What is stacked takes no more than `step_products.MOST_GROWTH` times what
+the loop takes and gives anyway, or `LITTLE` bytes. Results that nothing needs are dropped.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -32,22 +30,26 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from tenon.dialects.definition.traits import KeepsMemory, KnownValue, states
 from tenon.dialects.definition.value import InsertionPoint, Value, inserting, ops
-from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
+from tenon.dialects.families import ContractionOp
 from tenon.dialects.families.control_flow import yielded
 from tenon.dialects.families.regions import captured_values
 from tenon.dialects.ops.control.scan import ScanOp
 from tenon.dialects.ops.elementwise.arithmetic import AddOp
-from tenon.dialects.types.types import is_static, shape_of
-from tenon.passes.loops.rebuilt_scan import StepOps, rebuilt, without_unused
+from tenon.dialects.types.types import shape_of
+from tenon.passes.loops.rebuilt_scan import StepOps, rebuilt, with_slices, without_unused
+from tenon.passes.loops.step_products import (
+    fits,
+    is_cheap,
+    is_step_wise,
+    products_of_slices,
+    static_scans,
+    total_bytes,
+)
 from tenon.passes.simplify.dce import Effects
 from tenon.passes.simplify.decompose import decompose
 from tenon.passes.simplify.fold import splat
-from tenon.passes.transform.derived_values import DerivedValues, bytes_of
-
-MOST_GROWTH = 4
-LITTLE = 1 << 26
+from tenon.passes.transform.derived_values import DerivedValues
 
 
 class DistributeScansPass(ModulePass):
@@ -57,75 +59,23 @@ class DistributeScansPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         effects = Effects(op)
-        scans = [inner for inner in op.walk(region_first=True) if isinstance(inner, ScanOp)]
+        scans = static_scans(op)
         for scan in scans:
-            values = (*scan.operands, *scan.results, *scan.body.block.args)
-            if scan.steps > 1 and all(is_static(value.type) for value in values):
-                _move_behind(_move_in_front(without_unused(scan, effects), effects), effects)
+            _move_behind(_move_in_front(without_unused(scan, effects), effects), effects)
         if scans:
             decompose(op)
 
 
-def _is_step_wise(op: Operation) -> bool:
-    """Whether `op` has a rule to compute many of it at once."""
-    return isinstance(op, ContractionOp | ReductionOp) or _is_cheap(op)
-
-
-def _is_cheap(op: Operation) -> bool:
-    return isinstance(op, ElementwiseOp | IndexMapOp | IndexingOp) or states(op, KnownValue) or states(op, KeepsMemory)
-
-
-def _fits(scan: ScanOp, values: Iterable[SSAValue]) -> bool:
-    """Whether there is memory for `values` of all steps of `scan`."""
-    known = [*scan.sequences, *scan.results[len(scan.initial) :]]
-    return scan.steps * _total(values) <= max(LITTLE, MOST_GROWTH * _total(known))
-
-
-def _total(values: Iterable[SSAValue]) -> int:
-    return sum(map(bytes_of, values))
-
-
-# In front of the loop
-
-
 def _move_in_front(scan: ScanOp, effects: Effects) -> ScanOp:
-    block = scan.body.block
-    slices = block.args[len(scan.initial) :]
-    derived = DerivedValues(block, [*captured_values(scan.body), *slices], _is_step_wise)
-    differ = {value for value, sources in derived.sources.items() if not sources.isdisjoint(slices)}
-    moved: set[Operation] = set()
-    for op in derived.ops:
-        if not differ.isdisjoint(op.results) and (_pays(op, differ) or _joins(op, moved, differ)):
-            moved.add(op)
-    values = [result for op in derived.ops if op in moved for result in op.results if not _only_used_by(result, moved)]
-    if not values or not _fits(scan, values):
+    slices = scan.body.block.args[len(scan.initial) :]
+    derived, values = products_of_slices(scan)
+    if not values:
         return scan
     step_ops = StepOps(derived.needed_for(values), slices, values)
     assert scan.parent is not None
     with inserting(InsertionPoint(scan.parent, scan)):
         sequences = [value.ssa for value in step_ops.build(list(scan.sequences), scan.steps)]
-    new = rebuilt(scan, range(len(scan.results)), effects, list(zip(sequences, values, strict=True)))
-    Rewriter.erase_op(scan)
-    return new
-
-
-def _pays(op: Operation, differ: set[SSAValue]) -> bool:
-    same = [value for value in op.operands if value not in differ]
-    return isinstance(op, ContractionOp) and 2 * _total(op.results) <= _total(same)
-
-
-def _joins(op: Operation, moved: set[Operation], differ: set[SSAValue]) -> bool:
-    """Whether `op` alone uses what is moved, and its result is to be stacked in place of that."""
-    operands = [value for value in dict.fromkeys(op.operands) if value in differ]
-    is_alone = all(value.owner in moved and _only_used_by(value, {op}) for value in operands)
-    return isinstance(op, ElementwiseOp) and is_alone and _total(op.results) <= _total(operands)
-
-
-def _only_used_by(value: SSAValue, ops: set[Operation]) -> bool:
-    return all(use.operation in ops for use in value.uses)
-
-
-# Behind the loop
+    return with_slices(scan, sequences, values, effects)
 
 
 def _move_behind(scan: ScanOp, effects: Effects) -> None:
@@ -178,12 +128,12 @@ class _PartsBehind:
         self._scan, self._block, self._count = scan, scan.body.block, len(scan.initial)
         self._given = yielded(scan.body)
         slices = self._block.args[self._count :]
-        self._derived = DerivedValues(self._block, [*captured_values(scan.body), *slices], _is_cheap)
+        self._derived = DerivedValues(self._block, [*captured_values(scan.body), *slices], is_cheap)
         self.addends = self._additions()
         self._late: set[Operation] = set()
         for op in reversed(self._block.ops):
             uses = [use for result in op.results for use in result.uses]
-            if op not in self.addends and _is_step_wise(op) and all(map(self._is_behind, uses)):
+            if op not in self.addends and is_step_wise(op) and all(map(self._is_behind, uses)):
                 self._late.add(op)
         self.chosen: set[Operation] = set()
         # What is stacked for one part may be all that another needs.
@@ -226,7 +176,9 @@ class _PartsBehind:
         contractions = [op for op in part if isinstance(op, ContractionOp)]
         saved += [v for op in contractions for v in op.operands if not self._is_inside(v)]
         self.chosen = before
-        if _total(more) - _total(self._stacked()) <= (_total(saved) if contractions else 0) and _fits(self._scan, more):
+        if total_bytes(more) - total_bytes(self._stacked()) <= (total_bytes(saved) if contractions else 0) and fits(
+            self._scan, more
+        ):
             self.chosen = before | part
 
     def _stacked(self) -> list[SSAValue]:

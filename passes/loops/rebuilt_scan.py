@@ -71,6 +71,23 @@ def rebuilt(
     return new
 
 
+def with_slices(scan: ScanOp, sequences: Sequence[SSAValue], values: Sequence[SSAValue], effects: Effects) -> ScanOp:
+    """`scan`, whose body reads slices of `sequences` in place of its `values`."""
+    new = rebuilt(scan, range(len(scan.results)), effects, list(zip(sequences, values, strict=True)))
+    Rewriter.erase_op(scan)
+    return new
+
+
+def with_stacked(scan: ScanOp, values: Sequence[SSAValue], effects: Effects) -> list[SSAValue]:
+    """Make `scan` stack those `values` of its body that it does not; the results that are `values` of all steps."""
+    given, count = yielded(scan.body)[len(scan.initial) :], len(scan.initial)
+    added = [value for value in values if value not in given]
+    new = rebuilt(scan, range(len(scan.results)), effects, added=added)
+    Rewriter.erase_op(scan)
+    stacked = dict(zip([*given, *added], new.results[count:], strict=True))
+    return [stacked[value] for value in values]
+
+
 def without_unused(scan: ScanOp, effects: Effects) -> ScanOp:
     """`scan` without results that nothing needs, carried values that stay as they are, and copies of its sequences."""
     arguments, given, count = scan.body.block.args, yielded(scan.body), len(scan.initial)

@@ -6,12 +6,12 @@ compute, except those of ops with the attribute `recomputed`."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from xdsl.context import Context
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsolatedFromAbove, IsTerminator
@@ -41,7 +41,7 @@ def merge_equal_ops(block: Block, effects: Effects, known: dict[Hashable, Operat
                 merge_equal_ops(inner, effects, visible)
         if not _is_candidate(op, effects):
             continue
-        key = _key(op)
+        key = key_of(op, op.operands)
         first = known.get(key)
         if first is None:
             known[key] = op
@@ -62,10 +62,11 @@ def _is_candidate(op: Operation, effects: Effects) -> bool:
     return effects.is_pure(op) and not op.has_trait(IsTerminator)
 
 
-def _key(op: Operation) -> Hashable:
+def key_of(op: Operation, operands: Sequence[SSAValue]) -> Hashable:
+    """What is equal for ops that compute the same, `operands` being those of `op`."""
     return (
         type(op),
-        tuple(op.operands),
+        tuple(operands),
         tuple([result.type for result in op.results]),
         frozenset(op.properties.items()),
         frozenset(op.attributes.items()) if op.attributes else None,

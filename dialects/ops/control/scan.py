@@ -1,7 +1,7 @@
 """Control flow on tensors: `scan`, a loop of a known number of steps.
 
 Its region may use values of the enclosing block, and `tenon.yield` ends it. The reverse-mode gradient computes the
-steps again in the backward pass, from the carried values that `scan` then saves.
+steps again in the backward pass, from the carried values that `scan` then saves; the pass `keep-products` saves more.
 """
 
 from __future__ import annotations
