@@ -61,7 +61,9 @@ class DistributeScansPass(ModulePass):
         effects = Effects(op)
         scans = static_scans(op)
         for scan in scans:
-            _move_behind(_move_in_front(without_unused(scan, effects), effects), effects)
+            # What is had in front of the loop may be an output as it is.
+            moved = without_unused(_move_in_front(without_unused(scan, effects), effects), effects)
+            _move_behind(moved, effects)
         if scans:
             decompose(op)
 
@@ -90,7 +92,7 @@ def _move_behind(scan: ScanOp, effects: Effects) -> None:
     known: dict[SSAValue, SSAValue] = dict(zip(scan.body.block.args[count:], scan.sequences, strict=True))
     stacked = [given[i] for i in kept if i >= count]
     added = [value for value in inputs if value not in known and value not in stacked]
-    step_ops = StepOps(moved, inputs, [parts.addends.get(given[i].owner, given[i]) for i in ends])
+    step_ops = StepOps(moved, inputs, [parts.each_step(given[i]) for i in ends])
     new = rebuilt(scan, kept, effects, added=added)
     known |= dict(zip([*stacked, *added], new.results[len(new.initial) :], strict=True))
     assert scan.parent is not None
@@ -113,7 +115,7 @@ def _sum_over_steps(value: Value) -> Value:
         if all(step in index.results for index in structure.operands):
             result_map = AffineMap(structure.result_map.num_dims, 0, tuple(rest))
             return ops.contract(
-                tuple(map(Value, op.operands)),
+                tuple([Value(operand).astype(value.element_type) for operand in op.operands]),
                 maps=(*structure.operands, result_map),
                 extents=structure.extents,
                 shape=structure.result_shape[1:],
@@ -130,20 +132,23 @@ class _PartsBehind:
         slices = self._block.args[self._count :]
         self._derived = DerivedValues(self._block, [*captured_values(scan.body), *slices], is_cheap)
         self.addends = self._additions()
-        self._late: set[Operation] = set()
+        self._late: dict[Operation, None] = {}
         for op in reversed(self._block.ops):
             uses = [use for result in op.results for use in result.uses]
             if op not in self.addends and is_step_wise(op) and all(map(self._is_behind, uses)):
-                self._late.add(op)
+                self._late[op] = None
         self.chosen: set[Operation] = set()
         # What is stacked for one part may be all that another needs.
-        starts = [op for op in self._late if isinstance(op, ContractionOp)]
-        starts += [v.owner if v.owner in self._late else op for op, v in self.addends.items()]
+        starts: list[Operation] = [op for op in self._late if isinstance(op, ContractionOp)]
+        for op, addend in self.addends.items():
+            owner = addend.owner
+            starts.append(owner if isinstance(owner, Operation) and owner in self._late else op)
         found = -1
         while found != len(self.chosen):
             found = len(self.chosen)
             for start in starts:
-                self._choose_from(start)
+                if start not in self.chosen:
+                    self._choose_from(start)
 
     def _additions(self) -> dict[Operation, SSAValue]:
         """The ops that add to a carried value which nothing else reads, with what they add."""
@@ -170,16 +175,14 @@ class _PartsBehind:
             if op not in part and op is not self._block.last_op:
                 part.add(op)
                 pending += [use.operation for result in op.results for use in result.uses if op not in self.addends]
-        before, self.chosen = self.chosen, self.chosen | part
-        more = self._stacked()
         saved = [self.addends[op] for op in part if op in self.addends]
         contractions = [op for op in part if isinstance(op, ContractionOp)]
         saved += [v for op in contractions for v in op.operands if not self._is_inside(v)]
-        self.chosen = before
-        if total_bytes(more) - total_bytes(self._stacked()) <= (total_bytes(saved) if contractions else 0) and fits(
-            self._scan, more
-        ):
-            self.chosen = before | part
+        before, most = self.chosen, total_bytes(self._stacked()) + (total_bytes(saved) if contractions else 0)
+        self.chosen = before | part
+        more = self._stacked()
+        if total_bytes(more) > most or not fits(self._scan, more):
+            self.chosen = before
 
     def _stacked(self) -> list[SSAValue]:
         """What is stacked for what is chosen, beyond what is anyway."""
@@ -189,8 +192,13 @@ class _PartsBehind:
     def ops(self) -> list[Operation]:
         """The ops to compute behind the loop, in order: those chosen, and what they need of what is cheap."""
         chosen = [op for op in self._block.ops if op in self.chosen and op not in self.addends]
-        cheap = self._derived.needed_for(self._used_by(chosen))
-        return [op for op in self._block.ops if op in chosen or op in cheap]
+        wanted = {*chosen, *self._derived.needed_for(self._used_by(chosen))}
+        return [op for op in self._block.ops if op in wanted]
+
+    def each_step(self, value: SSAValue) -> SSAValue:
+        """What is to be had for all steps for `value`, which the body gives: for a sum what is added to it."""
+        op = value.owner
+        return self.addends.get(op, value) if isinstance(op, Operation) else value
 
     def inputs(self, ops: list[Operation]) -> list[SSAValue]:
         """What `ops`, and the sums, need from the steps."""

@@ -55,8 +55,9 @@ def _keep(earlier: ScanOp, scan: ScanOp, effects: Effects) -> ScanOp:
 def _same_values(earlier: ScanOp, scan: ScanOp) -> dict[SSAValue, SSAValue]:
     """For values of the body of `scan` those of the body of `earlier` that are equal in the step of the same slices."""
     known: dict[SSAValue, SSAValue] = {}
-    sources = dict(zip(earlier.sequences, earlier.body.block.args[len(earlier.initial) :], strict=True))
-    sources |= dict(zip(earlier.results, yielded(earlier.body), strict=True))
+    count = len(earlier.initial)
+    sources: dict[SSAValue, SSAValue] = dict(zip(earlier.sequences, earlier.body.block.args[count:], strict=True))
+    sources |= dict(zip(earlier.results[count:], yielded(earlier.body)[count:], strict=True))
     for sequence, argument in zip(scan.sequences, scan.body.block.args[len(scan.initial) :], strict=True):
         if sequence in sources:
             known[argument] = sources[sequence]

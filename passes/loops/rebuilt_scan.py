@@ -90,19 +90,23 @@ def with_stacked(scan: ScanOp, values: Sequence[SSAValue], effects: Effects) -> 
 
 def without_unused(scan: ScanOp, effects: Effects) -> ScanOp:
     """`scan` without results that nothing needs, carried values that stay as they are, and copies of its sequences."""
-    arguments, given, count = scan.body.block.args, yielded(scan.body), len(scan.initial)
-    known = dict(zip(arguments[count:], scan.sequences, strict=True))
-    for i, (value, result) in enumerate(zip(given, scan.results, strict=True)):
-        if i < count and value is arguments[i]:
-            arguments[i].replace_all_uses_with(scan.initial[i])
-            result.replace_all_uses_with(scan.initial[i])
-        elif i >= count and value in known:
+    arguments, count = scan.body.block.args, len(scan.initial)
+    for i, value in enumerate(yielded(scan.body)[:count]):
+        if value is arguments[i]:
+            value.replace_all_uses_with(scan.initial[i])
+            scan.results[i].replace_all_uses_with(scan.initial[i])
+    given = yielded(scan.body)
+    known: dict[SSAValue, SSAValue] = dict(zip(arguments[count:], scan.sequences, strict=True))
+    for value, result in zip(given[count:], scan.results[count:], strict=True):
+        if value in known:
             result.replace_all_uses_with(known[value])
     kept = {i for i, result in enumerate(scan.results) if result.first_use is not None}
+    effective = [op for op in scan.body.block.ops if op is not scan.body.block.last_op and not effects.is_pure(op)]
+    always = [value for op in effective for value in used_values(op)]
     found = -1
     while found != len(kept):
         found = len(kept)
-        needed = _needed([given[i] for i in kept], scan.body.block)
+        needed = _needed([*always, *[given[i] for i in kept]], scan.body.block)
         kept |= {i for i in range(count) if arguments[i] in needed}
     if found == len(scan.results):
         return scan

@@ -55,7 +55,8 @@ def products_of_slices(scan: ScanOp) -> tuple[DerivedValues, list[SSAValue]]:
     for op in derived.ops:
         if not differ.isdisjoint(op.results) and (_pays(op, differ) or _joins(op, moved, differ)):
             moved.add(op)
-    values = [result for op in derived.ops if op in moved for result in op.results if not _only_used_by(result, moved)]
+    results: list[SSAValue] = [result for op in derived.ops if op in moved for result in op.results]
+    values = [value for value in results if not _only_used_by(value, moved)]
     return derived, values if fits(scan, values) else []
 
 

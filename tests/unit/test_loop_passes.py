@@ -67,6 +67,7 @@ def test_recurrent_network_and_its_gradient(batch: int, reverse: bool) -> None:
     expected.backward()
     np.testing.assert_allclose(value, expected.detach())
     for slope, leaf in zip((*slopes, to_x), leaves, strict=True):
+        assert leaf.grad is not None
         np.testing.assert_allclose(slope, leaf.grad, rtol=1e-9, atol=1e-12)
 
 
