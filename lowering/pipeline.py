@@ -67,7 +67,7 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
         # The ops as they were traced.
         Stage("tensor", _tensor_passes(options)),
         # Fusion groups are kernels.
-        Stage("fused", ("convert-tensor-to-structured", "fuse-structured")),
+        Stage("fused", ("convert-tensor-to-structured", "fuse-structured", *(() if on_gpu else ("split-index-sets",)))),
         # Every op is a linalg.generic on tensors.
         Stage("structured", ("erase-narrow-types", "bufferize")),
         # Tensors are buffers in one arena.
@@ -137,7 +137,7 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
     told = {"convolution-forms": (filtering, machine), "layout": (machine,), "fuse": (machine,)}
     left_out: tuple[str, ...] = ()
     if options.gpu is not None:
-        told |= {"fuse": ("contractions=false",), "decompose": ("serial-rows=false",)}
+        told |= {"fuse": ("contractions=false", "ranges=false"), "decompose": ("serial-rows=false",)}
         left_out = ("recompute", "split-frozen")
     return tuple([_spec(name, *told.get(name, ())) for name in TENSOR_PIPELINE if name not in left_out])
 

@@ -10,7 +10,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
-from tenon.dialects.families.iteration_space import ACROSS, IterationSpace
+from tenon.dialects.families.iteration_space import ACROSS, IterationSpace, Subscript
 from tenon.dialects.types.size import UndecidedSizeError
 from tenon.dialects.types.types import shape_of
 
@@ -99,6 +99,18 @@ def rearranges_results(op: Operation, iteration: Iteration) -> bool:
     if iteration.space.rereads(shape(op, op.operands[0].type)) or not is_indexed(op):
         return False
     return not any(isinstance(use.operation, ElementwiseOp | ReductionOp) for use in op.results[0].uses)
+
+
+def moves_ranges(op: Operation, iteration: Iteration) -> bool:
+    """Whether `op` reads each element once at most, range by range in their order or against it (a slice, a
+    concatenation), so that what computes them can become part of it: by `split-index-sets`."""
+    if isinstance(op, IndexingOp):
+        return op.moves_ranges()
+    if not isinstance(op, IndexMapOp) or iteration.operands[0] is not None or not iteration.space.operands:
+        return False
+    loops = [tuple(Subscript.of(place).factors) for place in iteration.space.operands[0].results]
+    is_in_order = all(len(part) <= 1 for part in loops) and all(a < b for a, b in pairwise(filter(None, loops)))
+    return is_in_order and not iteration.space.rereads(shape(op, op.operands[0].type))
 
 
 def is_indexed(op: Operation) -> bool:

@@ -39,6 +39,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "recompute": _loader("fuse.recompute", "RecomputePass"),
     "fuse": _loader("fuse.fuse", "FusePass"),
     "fuse-structured": _loader("fuse.fuse_structured", "FuseStructuredPass"),
+    "split-index-sets": _loader("fuse.split_index_sets", "SplitIndexSetsPass"),
 }
 
 TENSOR_PIPELINE: tuple[str, ...] = (

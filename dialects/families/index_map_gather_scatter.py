@@ -185,6 +185,11 @@ class IndexingOp(StructuredOp):
     def check_family(cls) -> None:
         require_hooks(cls, "infer", "element")
 
+    def moves_ranges(self) -> bool:
+        """Whether each element of an operand is read once at most, and where follows from the result's index by ranges
+        of it."""
+        return False
+
     def iteration_space(self, operands: Sequence[SSAValue]) -> IterationSpace:
         """A loop for each dimension of the results; no operands, since they are read at any places."""
         return over_results(self)

@@ -46,17 +46,19 @@ _SMALL_CONSTANT = 256
 @dataclass(frozen=True)
 class FusePass(ModulePass):
     """Outline groups of ops that share loops into kernels for the `machine` (text, see `Machine`); `contractions` among
-    them, or each on its own."""
+    them, or each on its own; with what computes the `ranges` of elements that concatenations and the like move, if
+    `split-index-sets` follows."""
 
     name = "fuse"
 
     contractions: bool = True
+    ranges: bool = True
     machine: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         effects = Effects(op)
         machine = Machine.of_option(self.name, self.machine)
-        outliner = _Outliner(op, effects, machine, contractions=self.contractions)
+        outliner = _Outliner(op, effects, machine, contractions=self.contractions, ranges=self.ranges)
         for function in list(functions_by_name(op).values()):
             if "kernel" in function.attributes:
                 continue
@@ -99,10 +101,13 @@ def _reads_anywhere(op: Operation, index: int) -> bool:
 class _Outliner:
     """Turns groups into kernels of one module, and remembers the kernels that are there already."""
 
-    def __init__(self, module: ModuleOp, effects: Effects, machine: Machine, *, contractions: bool) -> None:
+    def __init__(
+        self, module: ModuleOp, effects: Effects, machine: Machine, *, contractions: bool, ranges: bool
+    ) -> None:
         self._module = module
         self._machine = machine
         self._contractions = contractions
+        self._ranges = ranges
         self._effects = effects
         self._names = set(functions_by_name(module))
         self._kernels: dict[Hashable, str] = {}
@@ -118,7 +123,12 @@ class _Outliner:
         if self._contractions:
             self._widened |= take_narrow_operands(block)
         grouping = Grouping(
-            block, self._effects.is_pure, self._is_cloned, self._machine, contractions=self._contractions
+            block,
+            self._effects.is_pure,
+            self._is_cloned,
+            self._machine,
+            contractions=self._contractions,
+            ranges=self._ranges,
         )
         Rederivation(grouping.group_of, grouping.positions, self._is_cloned, self._machine.l2, MOST_INPUTS).run()
         for group in grouping.in_order():

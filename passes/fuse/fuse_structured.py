@@ -7,14 +7,15 @@ Inline. A producer is a `linalg.fill`, or an all-parallel generic that writes ea
 output map is a permutation of the loops) and does not read its init. It is inlined into a generic that reads its
 result as an operand, by composing indexing maps, if no work is repeated:
 
-- a body of any cost, if this is the only use of the producer and the consumer reads no element twice;
+- a body of any cost, if this is the only use of the producer, or all of them together are as many iterations as it
+  has, and the consumer reads no element twice;
 - a cheap body (at most 4 `arith` ops, casts not counted; no division, no region, no data-dependent read), into each of
   its consumers, unless the producer must be kept anyway because it is also returned or read in another way;
 - where the consumer reads elements more than once, only a cheap body if the consumer is parallel, and only casts and
   plain copies if it reduces (a contraction), unless the body computes from indices alone and the consumer reads another
   operand but once.
 
-A producer whose body asks for a loop index is inlined only where that index is a loop of the consumer or a constant.
+A producer whose body asks for a loop index is inlined into a reduction only where that index is a loop or a constant.
 
 Merge. Two elementwise generics over the same loops become one with the results of both, at the place of the later one,
 if the later one reads a result of the earlier one, or both read the same tensor in the same way, and all other uses of
@@ -66,7 +67,12 @@ class FuseStructuredPass(ModulePass):
         """Fuse inside every kernel of the module."""
         for function in op.body.block.ops:
             if isinstance(function, func.FuncOp) and "kernel" in function.attributes and function.body.blocks:
-                _KernelFusion(function.body.block).run()
+                fuse_generics(function.body.block)
+
+
+def fuse_generics(block: Block) -> None:
+    """Fuse inside the kernel of this body."""
+    _KernelFusion(block).run()
 
 
 class _KernelFusion:
@@ -148,7 +154,7 @@ class _KernelFusion:
         if not self._repeats_no_work(producer, consumer, index, is_only_use):
             return False
         maps = producer.space.inside(loops, consumer.space).operands
-        if not indices_are_known(producer.block, loops):
+        if not consumer.is_parallel and not indices_are_known(producer.block, loops):
             return False
         destination = producer.outputs[producer.results.index(value)]
         if not self._extents_stay_told(consumer, index, maps, destination):
@@ -176,7 +182,8 @@ class _KernelFusion:
     def _repeats_no_work(self, producer: Generic, consumer: Generic, index: int, is_only_use: bool) -> bool:
         cheap = is_cheap(producer.block.ops)
         is_kept_anyway = any(self._uses.other_uses.get(result) for result in producer.results)
-        if not is_only_use and (not cheap or is_kept_anyway):
+        is_repeated = not is_only_use and not self._uses.read_once(producer)
+        if is_repeated and (not cheap or is_kept_anyway):
             return False
         if not consumer.rereads(index):
             return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.builtin import (
@@ -13,6 +14,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.utils.type import get_element_type_or_self
 
+from tenon.dialects.types.size import is_at_most
 from tenon.passes.fuse.generics import (
     Generic,
     erase,
@@ -60,6 +62,13 @@ class GenericUses:
     def use_count(self, generic: Generic) -> int:
         """How often results of `generic` are used."""
         return sum(len(self.readers.get(r, ())) + len(self.other_uses.get(r, ())) for r in generic.results)
+
+    def read_once(self, generic: Generic) -> bool:
+        """Whether those who read results of `generic` have no more iterations, all together, than it has."""
+        if any(self.other_uses.get(result) for result in generic.results):
+            return False
+        readers = [reader for result in generic.results for reader in self.readers.get(result, ())]
+        return is_at_most(sum(prod(reader.space.extents) for reader in readers), prod(generic.space.extents))
 
     def are_used_later(self, earlier: Generic, later: Generic) -> bool:
         """Whether everything else that uses `earlier` comes after `later`."""

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, linalg
+from xdsl.dialects import linalg
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
     DenseArrayBase,
-    IndexType,
     IntegerAttr,
     TensorType,
     i32,
@@ -22,7 +21,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from tenon.dialects.families.iteration_space import IterationSpace
+from tenon.dialects.definition.scalar import index_constant
+from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserting
+from tenon.dialects.families.iteration_space import IterationSpace, Subscript
 
 
 @dataclass(eq=False, slots=True)
@@ -129,12 +130,22 @@ def map_indices(op: Operation, loops: Sequence[AffineExpr]) -> None:
         if isinstance(loop, AffineDimExpr):
             inner.properties["dim"] = IntegerAttr(loop.position, i64)
             continue
-        assert isinstance(loop, AffineConstantExpr)
         assert inner.parent is not None
-        constant = arith.ConstantOp(IntegerAttr(loop.value, IndexType()))
-        inner.parent.insert_op_before(constant, inner)
-        inner.result.replace_all_uses_with(constant.result)
+        with inserting(InsertionPoint(inner.parent, inner, scalar=True)):
+            inner.result.replace_all_uses_with(place_value(Subscript.of(loop)).ssa)
         erase(inner)
+
+
+def place_value(place: Subscript) -> Value:
+    """`place` as a number, in a body."""
+    total: Value | None = None
+    for loop, factor in place.factors.items():
+        index = Value(emit(linalg.ops.IndexOp(loop)).results[0])
+        part = index * factor if factor != 1 else index
+        total = part if total is None else total + part
+    if total is None:
+        return index_constant(place.constant)
+    return total + place.constant if place.constant else total
 
 
 def tidy_body(block: Block) -> None:

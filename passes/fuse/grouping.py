@@ -9,6 +9,8 @@ Every op starts as a group of its own; groups along a value are merged as long a
 - A reduction that cannot be run so (over all elements, or over outer dimensions) takes in the elementwise ops that
   only it uses and is then *closed*; so does an op that only rearranges what was computed, such as a transpose at the
   end.
+- An op that moves ranges of elements (a concatenation, padding, a slice) takes in the elementwise ops that it alone
+  uses.
 - A sum of rows (`row_sums`) is added up by loops that have each of its rows anyway.
 - No path leaves a group and comes back, so that groups can be called one after the other.
 - A kernel has a limited number of inputs and of ops.
@@ -32,7 +34,7 @@ from math import prod
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexMapOp, ReductionOp
+from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
 from tenon.dialects.families.iteration_space import ACROSS, IterationSpace
 from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
@@ -40,7 +42,7 @@ from tenon.dialects.types.size import estimate
 from tenon.passes.fuse.cost import is_cheap_op
 from tenon.passes.fuse.group import Group, Plan, connect, in_order, take_place, would_make_circle
 from tenon.passes.fuse.planner import Planner
-from tenon.passes.iteration import Iteration, is_indexed, iteration_of, rearranges_results, shape
+from tenon.passes.iteration import Iteration, is_indexed, iteration_of, moves_ranges, rearranges_results, shape
 from tenon.passes.machine import Machine
 
 MOST_INPUTS, MOST_OPERATIONS = 24, 256
@@ -57,12 +59,14 @@ class Grouping:
         machine: Machine,
         *,
         contractions: bool = True,
+        ranges: bool = True,
     ) -> None:
         self.group_of: dict[Operation, Group] = {}
         self.positions: dict[Operation, int] = {}
         self._block = block
         self._is_cloned = is_cloned
         self._fuses_contractions = contractions
+        self._takes_ranges = ranges
         self._planner = Planner(block, self.group_of, machine, contractions=contractions)
         last_effect: Group | None = None
         for position, op in enumerate(block.ops):
@@ -95,12 +99,14 @@ class Grouping:
         iteration = iteration_of(op) if pure and not is_scheduled_alone else None
         if iteration is None:
             return group
-        self._start(group, op, iteration)
-        for producer in self._producers(op):
-            self._try_merge(self.group_of[producer], self.group_of[op])
+        moves = self._takes_ranges and moves_ranges(op, iteration)
+        self._start(group, op, iteration, moves=moves)
+        for producer in self._producers(op, everywhere=moves or group.closed):
+            merge = self._try_take_in if moves else self._try_merge
+            merge(self.group_of[producer], self.group_of[op])
         return self.group_of[op]
 
-    def _start(self, group: Group, op: Operation, iteration: Iteration) -> None:
+    def _start(self, group: Group, op: Operation, iteration: Iteration, *, moves: bool) -> None:
         loops = self._planner.add(op, iteration)
         group.loops = {loop for loop in loops if loop is not None}
         parallel = iteration.space.parallel
@@ -113,12 +119,13 @@ class Grouping:
         if isinstance(op, ReductionOp):
             group.closed = not _reduces_rows(iteration.space)
         else:
-            group.closed = rearranges_results(op, iteration)
+            group.closed = not moves and rearranges_results(op, iteration)
 
-    def _producers(self, op: Operation) -> list[Operation]:
-        """The ops in the block whose values `op` uses where its loops are, those of the largest values first."""
+    def _producers(self, op: Operation, *, everywhere: bool) -> list[Operation]:
+        """The ops in the block whose values `op` uses where its loops are, or `everywhere`, those of the largest values
+        first."""
         found: dict[Operation, int] = {}
-        closed, iterations = self.group_of[op].closed, self._planner.iterations
+        iterations = self._planner.iterations
         recomputed = RECOMPUTED in op.attributes
         for index, operand in enumerate(op.operands):
             access = iterations[op].access(index)
@@ -127,7 +134,7 @@ class Grouping:
                 continue  # each kernel has its own
             if recomputed and isinstance(producer, Operation) and RECOMPUTED not in producer.attributes:
                 continue  # it belongs to its users, and what it was computed from before is only kept for it
-            if (access is not None or closed) and isinstance(producer, Operation) and producer in iterations:
+            if (access is not None or everywhere) and isinstance(producer, Operation) and producer in iterations:
                 found[producer] = max(found.get(producer, 0), estimate(prod(shape(op, operand.type))))
         return sorted(found, key=lambda producer: -found[producer])
 
@@ -155,6 +162,26 @@ class Grouping:
                 self._merge(left, right, inputs, None)
             return
         self._merge(left, right, inputs, plan)
+
+    def _try_take_in(self, left: Group, right: Group) -> None:
+        """Let `right`, which moves ranges of what `left` computes for it alone, compute each element where it goes: the
+        loops of `left` are gone."""
+        if left is right or left.closed or len(left.operations) + len(right.operations) > MOST_OPERATIONS:
+            return
+        inputs = self._merged_inputs(left, right)
+        if len(inputs) > MOST_INPUTS or would_make_circle(left, right) or left.has_rows:
+            return
+        used = sum(1 for user in right.operations for operand in user.operands if operand in left.pending)
+        is_movable = all(isinstance(op, ElementwiseOp | IndexMapOp | IndexingOp) for op in left.operations)
+        if not is_movable or used != sum(left.pending.values()):
+            return
+        loops, kept, taken = right.loops, right.kept, tuple(left.operations)
+        plan = Plan(right.shared, right.row_bytes, right.accumulated, (), frozenset(right.across))
+        self._merge(left, right, inputs, plan)
+        merged = self.group_of[taken[0]]
+        merged.loops, merged.kept = loops, kept
+        for op in taken:
+            self._planner.forget_places(op)
 
     def _merged_inputs(self, left: Group, right: Group) -> set[SSAValue]:
         return {v for v in left.inputs | right.inputs if v not in left.pending and v not in right.pending}

@@ -56,6 +56,10 @@ class Planner:
         self.loops_of[op] = loops
         return loops
 
+    def forget_places(self, op: Operation) -> None:
+        """`op` reads its operands wherever what uses its results is: its loops are nobody else's."""
+        self.iterations[op] = replace(self.iterations[op], operands=(None,) * len(op.operands), windows=())
+
     def plan(self, left: Group, right: Group) -> Plan | None:
         """Unite the loops of two groups; `None` if they cannot run as one."""
         small, large = (left, right) if len(left.operations) < len(right.operations) else (right, left)

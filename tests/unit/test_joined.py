@@ -1,4 +1,4 @@
-"""Tensors joined along each axis: each has loops of its own where the result leaves the kernel, else elements ask."""
+"""Tensors joined along each axis: each has loops of its own where its runs are long enough, else elements ask."""
 
 from __future__ import annotations
 

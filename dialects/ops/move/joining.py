@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar
 
-from xdsl.dialects import func
-from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import operand_def, result_def, var_operand_def, var_result_def
 
 from tenon.dialects.definition.registry import tensor_function
@@ -17,7 +14,7 @@ from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp, IndexingOp
 from tenon.dialects.families.batching import all_batched, shifted_axes
-from tenon.dialects.families.linalg_builders import Reader, converted, empty, generic, static_shape
+from tenon.dialects.families.linalg_builders import Reader, static_shape
 from tenon.dialects.support.plain_arrays import plain_array
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis, refine
 from tenon.dialects.types.size import Size
@@ -68,23 +65,12 @@ class ConcatenateOp(IndexingOp):
         total = -1 if -1 in sizes else sum(sizes)
         return tensor_type(tuple([total if i == axis else size for i, size in enumerate(common)]), element)
 
-    def structured(self, operands: list[Any]) -> list[SSAValue]:
-        """Where the result leaves the kernel, each tensor goes to its place, and no element asks where it is from."""
-        (tensors,) = operands
-        shape, element = static_shape(self.results[0]), element_of(self.results[0].type)
+    def moves_ranges(self) -> bool:
+        shape = static_shape(self.results[0])
         axis = normalize_axis(self.settings["axis"], len(shape))
-        sizes = [static_shape(x)[axis] for x in tensors]
-        is_returned = all(isinstance(use.operation, func.ReturnOp) for use in self.results[0].uses)
         is_known = not any(isinstance(size, Size) for size in shape)
-        shortest = min(sizes) * prod(shape[axis + 1 :]) if is_known else 0
-        if not is_returned or len(tensors) > MOST_PARTS or shortest < SHORTEST_RUN or 0 in shape:
-            return super().structured(operands)
-        joined = empty(shape, element)
-        start = 0
-        for x, size in zip(tensors, sizes, strict=True):
-            joined = _put(x, joined, axis, start) if size < shape[axis] else converted(x, element)
-            start += size
-        return [joined]
+        longest = max(static_shape(x)[axis] for x in self.operands) * prod(shape[axis + 1 :]) if is_known else 0
+        return len(self.operands) <= MOST_PARTS and longest >= SHORTEST_RUN
 
     @staticmethod
     def element(index: tuple[Value, ...], *operands: Any, **settings: Any) -> Any:
@@ -121,19 +107,6 @@ class ConcatenateOp(IndexingOp):
     def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
         tensors = all_batched(size, batched[0], operands[0])
         return ops.concatenate(tensors, axis=shifted_axes(settings["axis"], tensors[0].ndim - 1))
-
-
-def _put(x: SSAValue, joined: SSAValue, axis: int, start: int) -> SSAValue:
-    """`joined` with `x` from place `start` of `axis` on."""
-    rank = len(static_shape(x))
-    dims = [AffineExpr.dimension(i) for i in range(rank)]
-    # A loop that is an index by itself runs over the whole dimension, so one of a single iteration is added to it.
-    once = empty([1], element_of(x.type)), AffineMap(rank + 1, 0, (AffineExpr.dimension(rank),))
-    place = [*dims[:axis], dims[axis] + AffineExpr.dimension(rank) + start, *dims[axis + 1 :]]
-    inputs = [(x, AffineMap(rank + 1, 0, tuple(dims))), once]
-    outputs = [(joined, AffineMap(rank + 1, 0, tuple(place)))]
-    (joined,) = generic(inputs, outputs, [False] * (rank + 1), lambda values, _: values[:1])
-    return joined
 
 
 @tensor_op

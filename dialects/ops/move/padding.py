@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects import arith, func
+from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import operand_def, result_def
@@ -71,13 +71,13 @@ class PadOp(IndexingOp):
         return tensor_type(tuple(sizes), element_of(x))
 
     def structured(self, operands: list[Any]) -> list[SSAValue]:
-        """Where the result leaves the kernel or windows read it, `value` everywhere and then `x` in its place: neither
-        asks for each element whether it is inside."""
+        """Where windows read the result, `value` everywhere and then `x` in its place: neither asks for each element
+        whether it is inside."""
         (x,) = operands
         settings, shape = self.settings, static_shape(x)
         low, high = settings["low"], settings["high"]
         users = [use.operation for use in self.results[0].uses]
-        is_kept = bool(users) and all(isinstance(user, func.ReturnOp | LoopOp) for user in users)
+        is_kept = bool(users) and all(isinstance(user, LoopOp) for user in users)
         is_around = all(before > 0 <= behind or before == behind == 0 for before, behind in zip(low, high, strict=True))
         if not is_kept or settings["mode"] != "constant" or not is_around or 0 in shape:
             # An index that is a loop runs over the whole dimension, so that what only stands behind needs other means.
@@ -90,6 +90,9 @@ class PadOp(IndexingOp):
         inputs = [(x, AffineMap.identity(rank))]
         outputs = [(around, AffineMap(rank, 0, tuple(place)))]
         return generic(inputs, outputs, [False] * rank, lambda values, _: values)
+
+    def moves_ranges(self) -> bool:
+        return self.settings["mode"] == "constant"
 
     @staticmethod
     def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:

@@ -439,3 +439,31 @@ func.func @transposed_in_front_of_a_loop(%h: tensor<64x256xf32>, %w: tensor<256x
 // CHECK-NEXT:    ^{{.*}}:
 // CHECK-NEXT:      func.call @kernel_1(%c, [[T]])
 // CHECK-NEXT:      tenon.yield
+
+// -----
+
+// A concatenation takes in what only it uses, slices among it, and goes with what uses it.
+func.func @moved_ranges_are_computed_where_they_go(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %a = tenon.slice %x {starts = [0, 32], limits = [64, 64]} : tensor<64x64xf32> -> tensor<64x32xf32>
+  %n = tenon.negative %a : tensor<64x32xf32> -> tensor<64x32xf32>
+  %b = tenon.slice %x {starts = [0, 0], limits = [64, 32]} : tensor<64x64xf32> -> tensor<64x32xf32>
+  %c = tenon.concatenate [%n, %b] {axis = 1} : [tensor<64x32xf32>, tensor<64x32xf32>] -> tensor<64x64xf32>
+  %y = tenon.multiply %c, %x : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  func.return %y : tensor<64x64xf32>
+}
+// CHECK-LABEL: @moved_ranges_are_computed_where_they_go
+// CHECK-NEXT:    func.call @kernel_0(%x)
+// CHECK-NEXT:    func.return
+
+// -----
+
+// It reads from memory what is needed elsewhere, too, and runs of single elements.
+func.func @ranges_that_stay_in_memory(%x: tensor<64x1xf32>, %y: tensor<64x64xf32>) -> (tensor<64x2xf32>, tensor<64x64xf32>, tensor<64x128xf32>) {
+  %a = tenon.exp %x : tensor<64x1xf32> -> tensor<64x1xf32>
+  %c = tenon.concatenate [%a, %x] {axis = 1} : [tensor<64x1xf32>, tensor<64x1xf32>] -> tensor<64x2xf32>
+  %b = tenon.exp %y : tensor<64x64xf32> -> tensor<64x64xf32>
+  %d = tenon.concatenate [%b, %y] {axis = 1} : [tensor<64x64xf32>, tensor<64x64xf32>] -> tensor<64x128xf32>
+  func.return %c, %b, %d : tensor<64x2xf32>, tensor<64x64xf32>, tensor<64x128xf32>
+}
+// CHECK-LABEL: @ranges_that_stay_in_memory
+// CHECK-COUNT-4: func.call

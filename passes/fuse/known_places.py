@@ -1,0 +1,167 @@
+"""What the integers in a body are where its loops keep to ranges, and where else to cut these ranges to know more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from xdsl.dialects import arith, linalg
+from xdsl.dialects.arith import CMPI_COMPARISON_OPERATIONS
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
+from xdsl.ir import Block, Operation, SSAValue
+
+from tenon.dialects.families.iteration_space import Subscript
+
+Range = tuple[int, int]
+"""The iterations of a loop from the first number on and below the second."""
+Cut = tuple[int, int]
+"""A loop, and the iteration that begins a new range of it."""
+
+_MOST = 1 << 31
+"""Below this no sum or product of places wraps."""
+
+
+class KnownPlaces:
+    """The integers of a parallel body within `ranges` of its loops: `places` are sums of loops times constants, and
+    truth values 0 or 1; what is not known because one comparison changes on the way has an entry in `cuts`."""
+
+    def __init__(self, body: Block, ranges: Sequence[Range]) -> None:
+        self.ranges = ranges
+        self.places: dict[SSAValue, Subscript] = {}
+        self.cuts: dict[Operation, Cut] = {}
+        self._body = body
+        self._resolved: dict[SSAValue, SSAValue] = {}
+        for op in body.ops:
+            known = self._found(op)
+            if isinstance(known, Subscript):
+                if all(-_MOST <= end < _MOST for end in self._ends(known)):
+                    self.places[op.results[0]] = known
+            elif known is not None:
+                self.cuts[op] = known
+
+    def resolved(self, value: SSAValue) -> SSAValue:
+        """`value`, or what it is chosen from where the choice is known or makes no difference."""
+        known = self._resolved.get(value)
+        if known is None:
+            known = self._resolved[value] = self._chosen(value)
+        return known
+
+    def _chosen(self, value: SSAValue) -> SSAValue:
+        op = value.owner
+        if not isinstance(op, arith.SelectOp) or value in self.places:
+            return value
+        if (condition := self.places.get(op.cond)) is not None:
+            return self.resolved(op.lhs if condition.constant else op.rhs)
+        lhs, rhs = self.resolved(op.lhs), self.resolved(op.rhs)
+        return lhs if lhs is rhs or _are_equal_constants(lhs.owner, rhs.owner) else value
+
+    @cached_property
+    def needed(self) -> set[Operation]:
+        """The ops of the body that the results come from, but for those whose results are places."""
+        found: set[Operation] = set()
+        assert self._body.last_op is not None
+        pending = list(self._body.last_op.operands)
+        while pending:
+            value = self.resolved(pending.pop())
+            op = value.owner
+            if value not in self.places and isinstance(op, Operation) and op.parent is self._body and op not in found:
+                found.add(op)
+                pending += op.operands
+        return found
+
+    def next_cut(self) -> Cut | None:
+        """Where to cut the outermost loop whose places the results need to be known."""
+        return min((self.cuts[op] for op in self.needed if op in self.cuts), default=None)
+
+    def _found(self, op: Operation) -> Subscript | Cut | None:
+        """What the result of `op` is, or where to cut to know it."""
+        places = [self.places.get(operand) for operand in op.operands]
+        match op, places:
+            case linalg.ops.IndexOp(), _:
+                return Subscript({op.dim.value.data: 1}, 0)
+            case arith.ConstantOp(value=IntegerAttr(value=number, type=IndexType() | IntegerType() as kind)), _:
+                return Subscript({}, number.data & 1 if kind == IntegerType(1) else number.data)
+            case arith.IndexCastOp(), [Subscript() as place]:
+                return place
+            case arith.SelectOp(), [Subscript() as condition, lhs, rhs]:
+                return lhs if condition.constant else rhs
+            case arith.AddiOp(), [Subscript() as a, Subscript() as b]:
+                return _sum(a, b, 1)
+            case arith.SubiOp(), [Subscript() as a, Subscript() as b]:
+                return _sum(a, b, -1)
+            case arith.MuliOp(), [Subscript() as a, Subscript(constant=factor) as b] if not b.factors:
+                return _sum(Subscript({}, 0), a, factor)
+            case arith.RemUIOp(), [Subscript() as a, Subscript(constant=period) as b] if not b.factors:
+                return self._remainder(a, period)
+            case arith.MaxSIOp(), [Subscript() as a, Subscript() as b]:
+                is_less = self._is_below(_sum(a, b, -1), 0)
+                return (b if is_less else a) if isinstance(is_less, bool) else is_less
+            case arith.MinSIOp(), [Subscript() as a, Subscript() as b]:
+                is_at_most = self._is_below(_sum(a, b, -1), 1)
+                return (a if is_at_most else b) if isinstance(is_at_most, bool) else is_at_most
+            case arith.CmpiOp(), [Subscript() as a, Subscript() as b]:
+                known = self._compared(CMPI_COMPARISON_OPERATIONS[op.predicate.value.data], a, b)
+                return Subscript({}, int(known)) if isinstance(known, bool) else known
+            case _:
+                return None
+
+    def _ends(self, place: Subscript) -> tuple[int, int]:
+        """The least and the largest value of `place`."""
+        least = largest = place.constant
+        for loop, factor in place.factors.items():
+            ends = factor * self.ranges[loop][0], factor * (self.ranges[loop][1] - 1)
+            least, largest = least + min(ends), largest + max(ends)
+        return least, largest
+
+    def _is_below(self, place: Subscript, limit: int) -> bool | Cut | None:
+        """Whether `place` is less than `limit`; if only before or behind an iteration of its one loop, that cut."""
+        least, largest = self._ends(place)
+        if largest < limit or least >= limit:
+            return largest < limit
+        if len(place.factors) != 1:
+            return None
+        ((loop, factor),) = place.factors.items()
+        left = limit - place.constant
+        return loop, -(-left // factor) if factor > 0 else left // factor + 1
+
+    def _is_inside(self, place: Subscript, start: int, limit: int) -> bool | Cut | None:
+        """Whether `place` is at least `start` and less than `limit`."""
+        is_before = self._is_below(place, start)
+        if isinstance(is_before, bool):
+            return False if is_before else self._is_below(place, limit)
+        return is_before
+
+    def _compared(self, predicate: str, a: Subscript, b: Subscript) -> bool | Cut | None:
+        difference = _sum(a, b, -1)
+        match predicate:
+            case "slt" | "sge":
+                known = self._is_below(difference, 0)
+            case "sle" | "sgt":
+                known = self._is_below(difference, 1)
+            case "eq" | "ne":
+                known = self._is_inside(difference, 0, 1)
+            case "ult" if not b.factors and b.constant >= 0:
+                known = self._is_inside(a, 0, b.constant)
+            case _:
+                return None
+        return known is not (predicate in ("sge", "sgt", "ne")) if isinstance(known, bool) else known
+
+    def _remainder(self, place: Subscript, period: int) -> Subscript | Cut | None:
+        least, _ = self._ends(place)
+        if period <= 0 or least < 0:
+            return None
+        start = least // period * period
+        is_below = self._is_below(place, start + period)
+        return Subscript(place.factors, place.constant - start) if is_below is True else is_below or None
+
+
+def _sum(a: Subscript, b: Subscript, factor: int) -> Subscript:
+    """a + factor * b"""
+    factors = dict(a.factors)
+    for loop, other in b.factors.items():
+        factors[loop] = factors.get(loop, 0) + factor * other
+    return Subscript({loop: f for loop, f in factors.items() if f}, a.constant + factor * b.constant)
+
+
+def _are_equal_constants(a: object, b: object) -> bool:
+    return isinstance(a, arith.ConstantOp) and isinstance(b, arith.ConstantOp) and a.value == b.value
