@@ -12,6 +12,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from tenon.dialects.families import ContractionOp, ElementwiseOp, ReductionOp
 from tenon.dialects.ops.elementwise.constant import ConstantOp
+from tenon.dialects.ops.move.padding import PadOp
 from tenon.dialects.ops.move.shape import BroadcastToOp, ReshapeOp, TransposeOp
 from tenon.dialects.ops.move.slicing import SliceOp
 from tenon.dialects.ops.reduce.reduction import AllOp, AnyOp, MaxOp, MinOp, ProdOp, SumOp
@@ -76,6 +77,36 @@ def axis_order(op: TransposeOp) -> tuple[int, ...] | None:
     """The axis of the operand for each axis of the result, where the rank is known."""
     shape = shape_of(op.x.type)
     return None if shape is None else TransposeOp.order(len(shape), op.settings["permutation"])
+
+
+class SliceOfPadded(RewritePattern):
+    """slice(pad(x)) -> pad(x), by less, or slice(x), where elementwise ops use a range of what is padded with a number
+
+    Then neighbours are read from x itself, and what is padded is in memory for nobody.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: SliceOp, rewriter: PatternRewriter, /) -> None:
+        inner = defined_by(op.x, PadOp)
+        if inner is None or inner.settings["mode"] != "constant" or any(s != 1 for s in op.settings["strides"] or ()):
+            return
+        sizes, padded = shape_of(inner.x.type), shape_of(op.x.type)
+        if not is_static(inner.x.type) or not all(isinstance(use.operation, ElementwiseOp) for use in op.result.uses):
+            return
+        assert sizes is not None
+        assert padded is not None
+        given = zip(inner.settings["low"], inner.settings["high"], strict=True)
+        asked = zip(op.settings["starts"], op.settings["limits"], padded, strict=True)
+        ends = [(a - start, b + limit - size) for (a, b), (start, limit, size) in zip(given, asked, strict=True)]
+        if any(size + min(a, 0) + min(b, 0) <= 0 for (a, b), size in zip(ends, sizes, strict=True)):
+            return
+        low, high = zip(*ends, strict=True)
+        if max(*low, *high) > 0:
+            replace_same_type(op, rewriter, PadOp.build_from([inner.x], {**inner.settings, "low": low, "high": high}))
+            return
+        limits = tuple([size + b for size, b in zip(sizes, high, strict=True)])
+        settings = {"starts": tuple([-a for a in low]), "limits": limits}
+        replace_same_type(op, rewriter, SliceOp.build_from([inner.x], settings))
 
 
 class KeepReducedDimensions(RewritePattern):
@@ -293,6 +324,7 @@ SHAPE_EQUATIONS = by_class(
         ((ReshapeOp,), KeepReducedDimensions()),
         ((ReshapeOp,), ReshapeBeforeElementwise()),
         ((BroadcastToOp,), BroadcastOfBroadcast()),
+        ((SliceOp,), SliceOfPadded()),
         ((TransposeOp,), IdentityTranspose()),
         ((TransposeOp,), TransposeOfTranspose()),
         ((SumOp, ProdOp, MaxOp, MinOp, AnyOp, AllOp), ReduceNothing()),

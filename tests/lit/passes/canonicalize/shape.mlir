@@ -23,6 +23,39 @@ func.func @same_shape_in_reverse(%x: tensor<3xf32>) -> tensor<3xf32> {
 
 // -----
 
+// slice(pad(x)) -> pad(x), by less, or slice(x), where elementwise ops use a range of what is padded with a number
+func.func @slice_of_padded(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %p = tenon.pad %x {low = [1, 1], high = [1, 1]} : tensor<8x8xf32> -> tensor<10x10xf32>
+  %l = tenon.slice %p {starts = [1, 0], limits = [9, 8]} : tensor<10x10xf32> -> tensor<8x8xf32>
+  %c = tenon.slice %p {starts = [2, 1], limits = [9, 8]} : tensor<10x10xf32> -> tensor<7x7xf32>
+  %e = tenon.exp %c : tensor<7x7xf32> -> tensor<7x7xf32>
+  %q = tenon.pad %e {low = [0, 0], high = [1, 1]} : tensor<7x7xf32> -> tensor<8x8xf32>
+  %r = tenon.add %l, %q : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  func.return %r : tensor<8x8xf32>
+}
+// CHECK-LABEL: @slice_of_padded
+// CHECK-NEXT:    %l = tenon.pad %x {low = [0, 1], high = [0, -1]} : tensor<8x8xf32> -> tensor<8x8xf32>
+// CHECK-NEXT:    %c = tenon.slice %x {starts = [1, 0], limits = [8, 7]}
+// CHECK-NEXT:    %e = tenon.exp %c
+
+// -----
+
+// A range of the padding alone has nothing of x, and others than elementwise ops may want it in memory.
+func.func @slice_of_padding(%x: tensor<8xf32>) -> (tensor<2xf32>, tensor<9xf32>) {
+  %p = tenon.pad %x {low = [2], high = [2]} : tensor<8xf32> -> tensor<12xf32>
+  %a = tenon.slice %p {starts = [0], limits = [2]} : tensor<12xf32> -> tensor<2xf32>
+  %e = tenon.exp %a : tensor<2xf32> -> tensor<2xf32>
+  %b = tenon.slice %p {starts = [0], limits = [9]} : tensor<12xf32> -> tensor<9xf32>
+  func.return %e, %b : tensor<2xf32>, tensor<9xf32>
+}
+// CHECK-LABEL: @slice_of_padding
+// CHECK-NEXT:    %p = tenon.pad
+// CHECK-NEXT:    %a = tenon.slice %p
+// CHECK-NEXT:    %e = tenon.exp
+// CHECK-NEXT:    %b = tenon.slice %p
+
+// -----
+
 // reshape(reshape(x)) -> reshape(x)
 func.func @reshape_of_reshape(%x: tensor<2x6xf32>) -> tensor<4x3xf32> {
   %a = tenon.reshape %x {shape = [12]} : tensor<2x6xf32> -> tensor<12xf32>
