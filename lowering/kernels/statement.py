@@ -54,7 +54,7 @@ class Stride(Enum):
 
     INVARIANT = 0
     UNIT = 1
-    STEPPED = 2  # by 2 up to `LARGEST_STEP` elements
+    STEPPED = 2  # by 2 up to `LARGEST_STEP` elements, or back by as many or by 1
     OTHER = 3
 
 
@@ -91,7 +91,7 @@ class Access:
         if not dims:
             return Stride.INVARIANT
         step = self.step(loop)
-        if dims != [len(self.subscripts) - 1] or not 1 <= step <= LARGEST_STEP:
+        if dims != [len(self.subscripts) - 1] or not 1 <= abs(step) <= LARGEST_STEP:
             return Stride.OTHER
         return Stride.UNIT if step == 1 else Stride.STEPPED
 

@@ -169,9 +169,12 @@ class BodyEmitter:
         return self.load_from(panel.memref, indices, Lanes(lanes.loop, lanes.count) if wide else ONE_LANE, reads)
 
     def _load_stepped(self, access: Access, point: Point, lanes: Lanes, reads: Reads) -> SSAValue:
-        """Lanes that are a few elements apart: the vectors that hold them, of which the other lanes are left out."""
-        step, width = access.step(lanes.loop or 0), lanes.count
+        """Lanes that are a few elements apart, or in reverse: the vectors that hold them, without the other lanes."""
+        signed, width, count = access.step(lanes.loop or 0), lanes.count, lanes.active or lanes.count
+        step = abs(signed)
         source, (*outer, first) = self.place(access, point)
+        if signed < 0:
+            first = first + signed * (count - 1)
         indices = tuple(map(self._builder.index, outer))
         starts = [part * width for part in range(step)]
         if lanes.active is None:
@@ -184,11 +187,12 @@ class BodyEmitter:
                 break
             part = Lanes(lanes.loop, width, None if active is None or active >= width else active)
             vectors.append(self.load_from(source, (*indices, self._builder.index(first + start)), part, reads))
-        key = ("stepped", step, *vectors)
+        key = ("stepped", signed, *vectors)
         known = reads.get(key)
         if known is None:
             used = starts[: len(vectors)]
-            found = [(bisect(used, lane * step) - 1, lane * step) for lane in range(width)]
+            places = [max(lane if signed > 0 else count - 1 - lane, 0) * step for lane in range(width)]
+            found = [(bisect(used, place) - 1, place) for place in places]
             taken = [(number, min(place - used[number], width - 1)) for number, place in found]
             known = reads[key] = gathered(self._builder, vectors, taken)
         return known

@@ -652,17 +652,17 @@ class TestErrors:
 
 @pytest.mark.parametrize("element", ["f32", "f64", "i16"])
 @pytest.mark.parametrize("bits", [128, 512])
-@pytest.mark.parametrize("step", [2, 3, 4])
+@pytest.mark.parametrize("step", [2, 3, 4, -1, -2, -4])
 def test_elements_a_few_apart_are_loaded_with_their_neighbours(step: int, bits: int, element: str) -> None:
-    """Ends at the last element of the buffer, behind which nothing may be read."""
+    """Ends at the last or the first element of the buffer, behind or before which nothing may be read."""
     add = "arith.addf" if element[0] == "f" else "arith.addi"
     for extent in (2, 15, 16, 17, 50):
-        long = step * (extent - 1) + 1
+        long = abs(step) * (extent - 1) + 1
         x, o = f"memref<3x{long}x{element}>", f"memref<{extent}x{element}>"
         body = (
             f"^bb0(%e0: {element}, %acc: {element}):\n %r = {add} %acc, %e0 : {element}\n linalg.yield %r : {element}"
         )
-        maps = f"(d0, d1) -> (d1, d0 * {step}); (d0, d1) -> (d0)"
+        maps = f"(d0, d1) -> (d1, d0 * {step} + {max(-step, 0) * (extent - 1)}); (d0, d1) -> (d0)"
         text = kernel("k", f"%x: {x}, %o: {o}", generic(maps, "pr", f"ins(%x : {x}) outs(%o : {o})", body))
         array = np.arange(3 * long).reshape(3, long).astype({"f32": "f4", "f64": "f8", "i16": "i2"}[element])
         module = to_loops(parse(text), bits)

@@ -279,3 +279,22 @@ func.func private @updates(%o: memref<9x40xf32>, %u: memref<5x16xf32>) attribute
 // CHECK-NEXT:      %b = memref.load %u[%i, %j]
 // CHECK-NEXT:      memref.store %b, %o[%i, %j]
 // CHECK:         {distinct}
+
+// -----
+
+// What is read in reverse is loaded from its last element on, and turned round in a register.
+func.func private @reverse(%x: memref<6xf32>, %o: memref<6xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i * -1 + 5)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%x : memref<6xf32>) outs(%o : memref<6xf32>) attrs = {schedule = {vector = 0 : i64, width = 4 : i64}} {
+  ^bb0(%a: f32, %acc: f32):
+    linalg.yield %a : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @reverse
+// CHECK:         %[[TWO:.*]] = arith.constant 2 : index
+// CHECK:         %[[LAST:.*]] = vector.load %x[%[[TWO]]] : memref<6xf32>, vector<4xf32>
+// CHECK-NEXT:    %[[TURNED:.*]] = vector.shuffle %[[LAST]], %[[LAST]] [3, 2, 1, 0]
+// CHECK-NEXT:    vector.store %[[TURNED]]
+// CHECK:         %[[FIRST:.*]] = vector.load %x[%{{.*}}] : memref<6xf32>, vector<2xf32>
+// CHECK-NEXT:    vector.shuffle %[[FIRST]], %[[FIRST]] [1, 0]
