@@ -56,9 +56,11 @@ class SplitIndexSetsPass(ModulePass):
 
 def _split(op: Operation) -> bool:
     """Replace `op` by its pieces, if it has any."""
-    if not isinstance(op, linalg.ops.GenericOp) or not op.results or any(inner.regions for inner in op.body.block.ops):
+    if not isinstance(op, linalg.ops.GenericOp) or not op.results:
         return False
     space, body = IterationSpace.of(op), op.body.block
+    if any(inner.regions for inner in body.ops) or not any(isinstance(i, linalg.ops.IndexOp) for i in body.ops):
+        return False
     is_sized = any(isinstance(extent, Size) or extent == 0 for extent in space.extents)
     if is_sized or not all(space.parallel) or any(a.first_use is not None for a in body.args[len(space.operands) :]):
         return False
