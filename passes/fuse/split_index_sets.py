@@ -1,16 +1,17 @@
-"""`split-index-sets`: parallel loops are cut where what their bodies ask of an index changes.
+"""`split-index-sets`: loops are cut where what their bodies ask of an index changes.
 
-Before: structured IR on tensors. After: the same values. In kernels, a parallel generic that chooses by the places of
-its loops (a concatenation, padding, whatever was fused behind it) is a generic for each range of these loops in which
-the choices are known: none of them compares or limits an index any more, what they read at sums of loops has become an
-operand, and the elementwise generics that compute it are part of them (`fuse_structured`). One after the other they
-write the parts of one result:
+Before: structured IR on tensors. After: the same values. In kernels, a generic that chooses by the places of its loops
+(a concatenation, padding, whatever was fused behind it) is a generic for each range of these loops in which the choices
+are known: none of them compares or limits an index any more, what they read at sums of loops has become an operand, and
+the elementwise generics that compute it are part of them (`fuse_structured`). One after the other they write the parts
+of one result, or go on to combine where the one before ended:
 
     generic (i < 6): select(i < 2, a[min(i, 1)], b[max(i - 2, 0)])
     -> generic (i < 2): a[i], into the result at i;  generic (i < 4): b[i], into the result at i + 2
 
-Loops stay whole where there would be more than `MOST_PIECES`, or where most of the iterations would be in runs of fewer
-than `SHORTEST_RUN` elements, such as those of tensors stacked along a new last axis.
+Loops stay whole where there would be more than `MOST_PIECES`, where elements would be combined in another order, and
+where most of the iterations would be in runs of fewer than `SHORTEST_RUN` elements, such as those of tensors stacked
+along a new last axis.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ SHORTEST_RUN = 16
 
 @dataclass(frozen=True)
 class SplitIndexSetsPass(ModulePass):
-    """Cut parallel loops at the places where choices of their bodies change, inside kernels."""
+    """Cut loops at the places where choices of their bodies change, inside kernels."""
 
     name = "split-index-sets"
 
@@ -61,10 +62,9 @@ def _split(op: Operation) -> bool:
     space, body = IterationSpace.of(op), op.body.block
     if any(inner.regions for inner in body.ops) or not any(isinstance(i, linalg.ops.IndexOp) for i in body.ops):
         return False
-    is_sized = any(isinstance(extent, Size) or extent == 0 for extent in space.extents)
-    if is_sized or not all(space.parallel) or any(a.first_use is not None for a in body.args[len(space.operands) :]):
+    if any(isinstance(extent, Size) or extent == 0 for extent in space.extents) or not _keeps_order(space):
         return False
-    pieces = _pieces(body, [(0, extent) for extent in space.extents])
+    pieces = _pieces(body, space)
     if pieces is None or (len(pieces) == 1 and not any(_reads(op, pieces[0]))):
         return False
     outputs: list[SSAValue] = list(op.outputs)
@@ -79,8 +79,18 @@ def _split(op: Operation) -> bool:
     return True
 
 
-def _pieces(body: Block, ranges: Sequence[Range]) -> list[KnownPlaces] | None:
-    """Ranges in which all choices are known, as far as cuts tell; `None` where they are not worth it."""
+def _keeps_order(space: IterationSpace) -> bool:
+    """Whether what is combined meets in one element of one result, so that one range can go on where another ended."""
+    loops = {loop for places in space.results for place in places.results for loop in Subscript.of(place).factors}
+    return all(space.parallel) or (len(space.results) == 1 and all(space.parallel[loop] for loop in loops))
+
+
+def _pieces(body: Block, space: IterationSpace) -> list[KnownPlaces] | None:
+    """Ranges in which all choices are known, as far as cuts tell; `None` where they are not worth it, or elements would
+    be combined in another order."""
+    inner = [*space.parallel, False].index(False) + 1
+    late = [loop for loop, parallel in enumerate(space.parallel) if not parallel and loop >= inner]
+    ranges = [(0, extent) for extent in space.extents]
     whole = KnownPlaces(body, ranges)
     found: list[KnownPlaces] = []
     short = 0
@@ -93,6 +103,8 @@ def _pieces(body: Block, ranges: Sequence[Range]) -> list[KnownPlaces] | None:
             short += is_short * _iterations(known.ranges)
         else:
             loop, place = cut
+            if loop in late:
+                return None
             first, last = known.ranges[loop]
             for part in ((place, last), (first, place)):
                 parts = [*known.ranges[:loop], part, *known.ranges[loop + 1 :]]
@@ -109,12 +121,11 @@ def _iterations(ranges: Sequence[Range]) -> int:
 def _reads(op: linalg.ops.GenericOp, known: KnownPlaces) -> Iterator[tensor.ExtractOp]:
     """What is read at known places."""
     for inner in op.body.block.ops:
-        if (
-            isinstance(inner, tensor.ExtractOp)
-            and inner in known.needed
-            and all(i in known.places for i in inner.indices)
-        ):
-            yield inner
+        match inner:
+            case tensor.ExtractOp() if inner in known.needed and all(place in known.places for place in inner.indices):
+                yield inner
+            case _:
+                pass
 
 
 def _piece(
@@ -122,21 +133,23 @@ def _piece(
 ) -> list[SSAValue]:
     """The results of `op` within the ranges of `known`, as part of `outputs`."""
     body, count = op.body.block, len(space.operands)
-    used = {known.resolved(operand) for inner in (*known.needed, body.last_op) for operand in inner.operands}
+    assert body.last_op is not None
+    yielded = body.last_op.operands
+    asked = [operand for inner in known.needed for operand in inner.operands]
+    used = set(map(known.resolved, (*asked, *yielded)))
     reads = list(_reads(op, known))
-    scalars = [argument for argument in body.args[:count] if argument in used] + [read.result for read in reads]
-    tensors = [op.operands[a.index] for a in body.args[:count] if a in used] + [read.tensor for read in reads]
-    places = [tuple(map(Subscript.of, space.operands[a.index].results)) for a in body.args[:count] if a in used]
-    places += [tuple([known.places[i] for i in read.indices]) for read in reads]
-    places += [tuple(map(Subscript.of, result.results)) for result in space.results]
+    arguments = [argument for argument in body.args[:count] if argument in used]
+    tensors = [*(op.operands[a.index] for a in arguments), *(read.tensor for read in reads), *outputs]
+    maps = [*(space.operands[a.index] for a in arguments), *space.results]
+    places = [tuple(map(Subscript.of, at.results)) for at in maps]
+    places[len(arguments) : len(arguments)] = [tuple([known.places[i] for i in read.indices]) for read in reads]
     loops = _Loops(known.ranges)
-    operands = loops.operands([*tensors, *outputs], places)
-    ops = [inner for inner in body.ops if inner in known.needed and inner not in reads]
+    operands = loops.operands(tensors, places)
+    scalars: list[SSAValue] = [*arguments, *(read.result for read in reads), *body.args[count:]]
 
-    def build(values: list[Value], _: list[Value]) -> list[Value]:
-        mapper = {
-            scalar: value.ssa for scalar, value in zip(scalars, values[len(values) - len(scalars) :], strict=True)
-        }
+    def build(values: list[Value], so_far: list[Value]) -> list[Value]:
+        elements = [*values, *so_far][-len(scalars) :]  # behind those of what tells extents
+        mapper = {scalar: element.ssa for scalar, element in zip(scalars, elements, strict=True)}
 
         def use(operand: SSAValue) -> SSAValue:
             operand = known.resolved(operand)
@@ -144,14 +157,15 @@ def _piece(
                 mapper[operand] = loops.value(known.places[operand], operand.type)
             return mapper.get(operand, operand)
 
-        for inner in ops:
-            for operand in inner.operands:
-                mapper[operand] = use(operand)
-            emit(inner.clone(mapper))
-        assert body.last_op is not None
-        return [Value(use(operand)) for operand in body.last_op.operands]
+        for inner in body.ops:
+            if inner in known.needed and inner not in reads:
+                for operand in inner.operands:
+                    mapper[operand] = use(operand)
+                emit(inner.clone(mapper))
+        return [Value(use(operand)) for operand in yielded]
 
-    pieces = generic(operands[: -len(outputs)], operands[-len(outputs) :], [False] * loops.count, build)
+    reductions = [not parallel for parallel in (*space.parallel, True)][: loops.count]
+    pieces = generic(operands[: -len(outputs)], operands[-len(outputs) :], reductions, build)
     assert isinstance(pieces[0].owner, Operation)
     pieces[0].owner.location = op.location
     return pieces

@@ -74,17 +74,18 @@ def test_moved_ranges(seed: int) -> None:
     draw = random.Random(seed)
     rows, columns = draw.randint(2, 9), draw.randint(2, 120)
     steps = _steps(draw, (rows, columns), 8)
-    x = (
-        np.random.default_rng(seed)
-        .integers(-40, 40, (rows, columns))
-        .astype(draw.choice(("float32", "int32", "float16")))
-    )
+    dtype = draw.choice(("float32", "float64", "int32", "int8"))
+    x = np.random.default_rng(seed).integers(-40, 40, (rows, columns)).astype(dtype)
 
     def program(module: Any, x: Array) -> list[Array]:
         arrays = [x]
         for step in steps:
             arrays.append(step(module, arrays))
-        return arrays[-2:]
+        last = arrays[-1]
+        combined = [module.max(last, axis=1), module.argmax(last, axis=0)]
+        if dtype.startswith("float"):
+            combined += [module.sum(last, axis=axis) for axis in (0, 1)]
+        return [arrays[-2], last, *combined]
 
     for known, expected in zip(tenon.jit(lambda x: program(tenon, x))(x), program(np, x), strict=True):
         np.testing.assert_array_equal(known, expected)

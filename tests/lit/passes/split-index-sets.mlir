@@ -131,3 +131,53 @@ func.func private @stays(%x: tensor<32xf32>, %y: tensor<32xf32>) -> (tensor<32x2
 // CHECK-NEXT:    arith.select
 // CHECK:         arith.cmpi slt
 // CHECK-NOT:     linalg.generic
+
+// -----
+
+// A sum goes on behind what it added up in the range before; an inner loop is cut by nothing, as each of its iterations
+// belongs between others of the outer one.
+func.func private @combined(%x: tensor<16xf32>, %y: tensor<16xf32>) -> (tensor<f32>, tensor<f32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<f32>
+  %init = linalg.fill ins(%zero : f32) outs(%e : tensor<f32>) -> tensor<f32>
+  %w = tensor.empty() : tensor<32xi8>
+  %v = tensor.empty() : tensor<4xi8>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> ()>], iterator_types = ["reduction"]}
+      ins(%w : tensor<32xi8>) outs(%init : tensor<f32>) {
+  ^bb0(%n: i8, %acc: f32):
+    %i = linalg.index 0 : index
+    %c16 = arith.constant 16 : index
+    %s = arith.remui %i, %c16 : index
+    %p = tensor.extract %x[%s] : tensor<16xf32>
+    %q = tensor.extract %y[%s] : tensor<16xf32>
+    %is_first = arith.cmpi slt, %i, %c16 : index
+    %r = arith.select %is_first, %p, %q : f32
+    %t = arith.addf %acc, %r : f32
+    linalg.yield %t : f32
+  } -> tensor<f32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a)>, affine_map<(a, b) -> (b)>, affine_map<(a, b) -> ()>], iterator_types = ["reduction", "reduction"]}
+      ins(%v, %w : tensor<4xi8>, tensor<32xi8>) outs(%init : tensor<f32>) {
+  ^bb0(%n: i8, %m: i8, %acc: f32):
+    %i = linalg.index 1 : index
+    %c16 = arith.constant 16 : index
+    %is_first = arith.cmpi slt, %i, %c16 : index
+    %one = arith.constant 1.0 : f32
+    %two = arith.constant 2.0 : f32
+    %r = arith.select %is_first, %one, %two : f32
+    %t = arith.mulf %acc, %r : f32
+    linalg.yield %t : f32
+  } -> tensor<f32>
+  func.return %0, %1 : tensor<f32>, tensor<f32>
+}
+// CHECK-LABEL: @combined
+// CHECK:         %[[INIT:.*]] = linalg.fill
+// CHECK:         %[[FIRST:.*]] = linalg.generic {{.*}}iterator_types = ["reduction"]} ins(%x : tensor<16xf32>) outs(%[[INIT]]
+// CHECK-NEXT:    ^bb0(%[[X:.*]]: f32, %[[ACC:.*]]: f32):
+// CHECK-NEXT:      arith.addf %[[ACC]], %[[X]]
+// CHECK:         linalg.generic {{.*}}iterator_types = ["reduction"]} ins(%y : tensor<16xf32>) outs(%[[FIRST]]
+// CHECK:         linalg.generic {{.*}}iterator_types = ["reduction", "reduction"]}
+// CHECK:           arith.cmpi
+// CHECK-NEXT:      {{.*}}
+// CHECK-NEXT:      {{.*}}
+// CHECK-NEXT:      arith.select
+// CHECK-NOT:     linalg.generic
