@@ -33,6 +33,9 @@ from tenon.dialects.types.shapes import InferenceError, show
 from tenon.dialects.types.size import Size, UndecidedSizeError
 from tenon.dialects.types.types import AnyTensor, compute_type, element_of, is_static, shape_of
 
+SHORTEST_RUN = 16
+"""Contiguous elements of a result that are worth loops of their own."""
+
 
 class IndexMapOp(StructuredOp):
     """Each result element is the operand's element at an affine function of the result's index."""
@@ -186,8 +189,8 @@ class IndexingOp(StructuredOp):
         require_hooks(cls, "infer", "element")
 
     def moves_ranges(self) -> bool:
-        """Whether each element of an operand is read once at most, and where follows from the result's index by ranges
-        of it."""
+        """Whether each element of an operand is read once at most, and all of a range of the result, mostly of
+        `SHORTEST_RUN` elements or more, from places one after another."""
         return False
 
     def iteration_space(self, operands: Sequence[SSAValue]) -> IterationSpace:

@@ -29,6 +29,7 @@ from xdsl.passes import ModulePass
 
 from tenon.dialects.definition.scalar import convert, scalar_constant
 from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserting
+from tenon.dialects.families.index_map_gather_scatter import SHORTEST_RUN
 from tenon.dialects.families.iteration_space import IterationSpace, Subscript
 from tenon.dialects.families.linalg_builders import empty, generic, static_shape
 from tenon.dialects.types.size import Size
@@ -38,7 +39,6 @@ from tenon.passes.fuse.generics import erase, place_value
 from tenon.passes.fuse.known_places import KnownPlaces, Range
 
 MOST_PIECES = 32
-SHORTEST_RUN = 16
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp, IndexingOp
 from tenon.dialects.families.batching import all_batched, shifted_axes
+from tenon.dialects.families.index_map_gather_scatter import SHORTEST_RUN
 from tenon.dialects.families.linalg_builders import Reader, static_shape
 from tenon.dialects.support.plain_arrays import plain_array
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis, refine
@@ -22,9 +23,6 @@ from tenon.dialects.types.types import STORED_TENSOR, element_of, shape_of, tens
 
 MOST_PARTS = 16
 """Tensors that each have loops of their own."""
-
-SHORTEST_RUN = 16
-"""Elements that are worth such loops."""
 
 
 @tensor_op
@@ -69,8 +67,10 @@ class ConcatenateOp(IndexingOp):
         shape = static_shape(self.results[0])
         axis = normalize_axis(self.settings["axis"], len(shape))
         is_known = not any(isinstance(size, Size) for size in shape)
-        longest = max(static_shape(x)[axis] for x in self.operands) * prod(shape[axis + 1 :]) if is_known else 0
-        return len(self.operands) <= MOST_PARTS and longest >= SHORTEST_RUN
+        if not is_known or len(self.operands) > MOST_PARTS:
+            return False
+        runs = [static_shape(x)[axis] * prod(shape[axis + 1 :]) for x in self.operands]
+        return 2 * sum(run for run in runs if run < SHORTEST_RUN) <= sum(runs)
 
     @staticmethod
     def element(index: tuple[Value, ...], *operands: Any, **settings: Any) -> Any:
