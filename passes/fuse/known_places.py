@@ -7,8 +7,8 @@ from functools import cached_property
 
 from xdsl.dialects import arith, linalg
 from xdsl.dialects.arith import CMPI_COMPARISON_OPERATIONS
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, i1
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.dialects.families.iteration_space import Subscript
 
@@ -18,7 +18,7 @@ Cut = tuple[int, int]
 """A loop, and the iteration that begins a new range of it."""
 
 _MOST = 1 << 31
-"""Below this no sum or product of places wraps."""
+"""Below this no sum or product of places wraps, in 32 bits or more."""
 
 
 class KnownPlaces:
@@ -34,7 +34,7 @@ class KnownPlaces:
         for op in body.ops:
             known = self._found(op)
             if isinstance(known, Subscript):
-                if all(-_MOST <= end < _MOST for end in self._ends(known)):
+                if _is_wide(op.results[0].type) and all(-_MOST <= end < _MOST for end in self._ends(known)):
                     self.places[op.results[0]] = known
             elif known is not None:
                 self.cuts[op] = known
@@ -80,11 +80,13 @@ class KnownPlaces:
             case linalg.ops.IndexOp(), _:
                 return Subscript({op.dim.value.data: 1}, 0)
             case arith.ConstantOp(value=IntegerAttr(value=number, type=IndexType() | IntegerType() as kind)), _:
-                return Subscript({}, number.data & 1 if kind == IntegerType(1) else number.data)
-            case arith.IndexCastOp(), [Subscript() as place]:
-                return place
+                return Subscript({}, number.data & 1 if kind == i1 else number.data)
             case arith.SelectOp(), [Subscript() as condition, lhs, rhs]:
                 return lhs if condition.constant else rhs
+            case _ if any(operand.type == i1 for operand in op.operands):
+                return None  # by the op true is 1 or -1, and sums wrap
+            case arith.IndexCastOp(), [Subscript() as place]:
+                return place
             case arith.AddiOp(), [Subscript() as a, Subscript() as b]:
                 return _sum(a, b, 1)
             case arith.SubiOp(), [Subscript() as a, Subscript() as b]:
@@ -161,6 +163,11 @@ def _sum(a: Subscript, b: Subscript, factor: int) -> Subscript:
     for loop, other in b.factors.items():
         factors[loop] = factors.get(loop, 0) + factor * other
     return Subscript({loop: f for loop, f in factors.items() if f}, a.constant + factor * b.constant)
+
+
+def _is_wide(kind: Attribute) -> bool:
+    """Whether integers of this type are truth values, or do not wrap below `_MOST`."""
+    return isinstance(kind, IndexType) or (isinstance(kind, IntegerType) and kind.width.data in (1, 32, 64))
 
 
 def _are_equal_constants(a: object, b: object) -> bool:

@@ -91,6 +91,17 @@ def test_moved_ranges(seed: int) -> None:
         np.testing.assert_array_equal(known, expected)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32"])
+def test_narrow_integers_wrap(dtype: str) -> None:
+    x, most = np.arange(40).astype(dtype), int(np.iinfo(dtype).max)
+
+    def program(module: Any, padded: Array) -> Array:
+        return module.where(padded + 1 > 0, padded, padded - 1)
+
+    known = tenon.jit(lambda x: program(tenon, tenon.pad(x, (20,), (20,), value=most)))(x)
+    np.testing.assert_array_equal(known, program(np, np.pad(x, 20, constant_values=most)))
+
+
 COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b,
