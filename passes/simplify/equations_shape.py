@@ -12,6 +12,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from tenon.dialects.families import ContractionOp, ElementwiseOp, ReductionOp
 from tenon.dialects.ops.elementwise.constant import ConstantOp
+from tenon.dialects.ops.move.joining import ConcatenateOp
 from tenon.dialects.ops.move.padding import PadOp
 from tenon.dialects.ops.move.shape import BroadcastToOp, ReshapeOp, TransposeOp
 from tenon.dialects.ops.move.slicing import SliceOp
@@ -77,6 +78,15 @@ def axis_order(op: TransposeOp) -> tuple[int, ...] | None:
     """The axis of the operand for each axis of the result, where the rank is known."""
     shape = shape_of(op.x.type)
     return None if shape is None else TransposeOp.order(len(shape), op.settings["permutation"])
+
+
+class ConcatenateOne(RewritePattern):
+    """concatenate([x]) -> x, as where one array is all indices of a subscript"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ConcatenateOp, rewriter: PatternRewriter, /) -> None:
+        if len(op.operands) == 1 and op.operands[0].type == op.results[0].type:
+            forward(op, rewriter, op.operands[0])
 
 
 class SliceOfPadded(RewritePattern):
@@ -324,6 +334,7 @@ SHAPE_EQUATIONS = by_class(
         ((ReshapeOp,), KeepReducedDimensions()),
         ((ReshapeOp,), ReshapeBeforeElementwise()),
         ((BroadcastToOp,), BroadcastOfBroadcast()),
+        ((ConcatenateOp,), ConcatenateOne()),
         ((SliceOp,), SliceOfPadded()),
         ((TransposeOp,), IdentityTranspose()),
         ((TransposeOp,), TransposeOfTranspose()),

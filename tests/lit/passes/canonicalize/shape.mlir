@@ -231,3 +231,13 @@ func.func @pad_by_nothing(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 }
 // CHECK-LABEL: @pad_by_nothing
 // CHECK-NEXT:    func.return %x
+
+// -----
+
+// concatenate([x]) -> x
+func.func @concatenate_one(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %c = tenon.concatenate [%x] {axis = 1} : [tensor<2x3xf32>] -> tensor<2x3xf32>
+  func.return %c : tensor<2x3xf32>
+}
+// CHECK-LABEL: @concatenate_one
+// CHECK-NEXT:    func.return %x
