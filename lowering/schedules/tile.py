@@ -20,7 +20,7 @@ from math import prod
 from tenon.dialects.types.size import Size, estimate
 from tenon.lowering.kernels.footprint import batch_bytes
 from tenon.lowering.kernels.lane_bits import compute_bits
-from tenon.lowering.kernels.obstacles import vector_obstacle
+from tenon.lowering.kernels.obstacles import lies_across, row_accesses, vector_obstacle
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
 from tenon.lowering.schedules.contraction import column_operands, with_columns
 from tenon.lowering.schedules.steps import LARGEST_TILE, MOST_TAPS, Schedule
@@ -107,8 +107,11 @@ def decide_rows(
     width = min(machine.vector_bits // compute_bits(statement), _widest(statement, vector))
     for across in set(loops) & set(statement.loops(LoopKind.PARALLEL)) - {vector}:
         length = statement.extents[across]
-        if width < 2 or isinstance(length, Size) or length > LARGEST_TILE:
+        if width < 2 or isinstance(length, Size) or not 1 < length <= LARGEST_TILE:
             continue
+        in_rows = row_accesses(statement, vector, across)
+        if any(lies_across(access, vector, across) and access not in in_rows for access in statement.inputs):
+            continue  # it takes as many iterations as lanes
         if vector_obstacle(statement, vector, across, whole_rows=True) is None:
             cost = work / width * (1 + TRANSPOSED_COST * length.bit_length())
             return Schedule(vector, width, 1, across, length), cost

@@ -124,3 +124,10 @@ func.func private @k(%x: memref<4096x{0}xf32>, %o: memref<4096xf32>) attributes 
 def test_what_a_row_costs_decides(length: int, op: str, is_turned: bool) -> None:
     (function,) = kernels_of(parse(ROWS.format(length, op)))
     assert bool(short_rows(read_kernel(function), GENERIC)) == is_turned
+
+
+def test_rows_of_one_element_of_a_slice() -> None:
+    """What is read across the rows of the result, beside rows of it, is no row itself."""
+    x = np.random.default_rng(0).standard_normal((16, 8, 3)).astype(np.float32)
+    function = tenon.jit(lambda x: tenon.cast(x[3:5, 0:2, 2:3], dtype="bf16") + 0)
+    np.testing.assert_allclose(function(x).astype(np.float32), x[3:5, 0:2, 2:3], rtol=1e-2)
