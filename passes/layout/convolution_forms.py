@@ -163,7 +163,7 @@ def _by_blocks(x: Value, weight: Value, windows: Windows, counts: Sizes, steps: 
 def _blocks_as_channels(value: Value, blocks: Sequence[int], steps: Sequence[int]) -> Value:
     """(a, b, channels, ...sizes), cut or filled up, as (a, b, channels * places in a block, ...blocks)."""
     *outer, channels = value.shape[:3]
-    rest = [many * step - size for many, step, size in zip(blocks, steps, value.shape[3:], strict=True)]
+    rest = tuple([many * step - size for many, step, size in zip(blocks, steps, value.shape[3:], strict=True)])
     value = moved(value, (0,) * len(rest), rest)
     split = [size for pair in zip(blocks, steps, strict=True) for size in pair]
     along, within = range(3, 3 + len(split), 2), range(4, 3 + len(split), 2)
