@@ -26,13 +26,14 @@ from tenon.lowering.kernels.obstacles import holds_rows
 from tenon.lowering.kernels.shared_loops import is_contraction
 from tenon.lowering.kernels.statement import Kernel, LoopKind, Statement, buffer_shape, element_type, root_of
 from tenon.lowering.kernels.turn_rows import prime_factors
+from tenon.lowering.schedules.steps import LARGEST_TILE
 from tenon.lowering.schedules.tile import decide_tile
 from tenon.passes.machine import Machine
 
-LONGEST_ROW = 40
-"""Elements: the shuffles of longer rows cost more than their lanes are worth."""
-FEWEST_ROWS = 128
-"""Fewer do not take the time to be worth it."""
+MOST_SHUFFLES = 288
+"""Of a tile, written out: compiling more takes longer than they are worth."""
+FEWEST_ROWS = 1024
+"""Fewer take too little time, too."""
 FUNCTION_COST, DIVISION_COST = 16, 4
 """Instructions of a function (exp, log), and those that take as long as a division or a root."""
 SHUFFLE_COST = 2
@@ -41,7 +42,7 @@ SELECTION_COST = 8
 """How much more than a sum of lanes it takes to find the best one and its place."""
 SCALAR_COST = 3
 """How much longer a function of a scalar takes, each instruction of which waits for the one before."""
-LEAST_GAIN = 1.1
+LEAST_GAIN = 1.05
 """Of fewer instructions: the copies store and load again what was in memory already."""
 
 
@@ -72,9 +73,9 @@ def _short_rows_of(statement: Statement) -> tuple[int, int] | None:
         if statement.kinds[column] is LoopKind.PARALLEL and _operations(statement) < FUNCTION_COST:
             continue  # that little is done while memory is waited for
         rows, columns = statement.extents[row], statement.extents[column]
-        if isinstance(rows, Size) or isinstance(columns, Size) or not 1 < columns <= LONGEST_ROW or rows < FEWEST_ROWS:
+        if isinstance(rows, Size) or isinstance(columns, Size) or not 1 < columns <= LARGEST_TILE or rows < FEWEST_ROWS:
             continue
-        if holds_rows(access, row, column, statement.extents):
+        if columns * _shuffles(columns) <= MOST_SHUFFLES and holds_rows(access, row, column, statement.extents):
             return rows, columns
     return None
 
@@ -144,5 +145,9 @@ def _copy_cost(buffer: SSAValue, machine: Machine) -> float:
     """Instructions to make columns of rows, or rows of columns."""
     shape = buffer_shape(buffer)
     lanes = machine.vector_bits // (8 * element_bytes(element_type(buffer)))
-    shuffles = sum(p - 1 for p in prime_factors(shape[-1]))
-    return prod(shape) * (2 + SHUFFLE_COST * shuffles) / lanes
+    return prod(shape) * (2 + SHUFFLE_COST * _shuffles(shape[-1])) / lanes
+
+
+def _shuffles(length: int) -> int:
+    """How many shuffles each vector of rows of that length goes through."""
+    return sum(p - 1 for p in prime_factors(length))

@@ -71,7 +71,7 @@ func.func private @rows_of_results(%x: memref<4096x2xf32>, %o: memref<4096x2xf32
 
 // -----
 
-// Rows that fill vectors stay rows where little is done with them, and so do a few rows.
+// Rows that fill vectors stay rows where little is done with them.
 func.func private @rows_of_two_vectors(%x: memref<4096x32xf32>, %o: memref<4096xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]}
       ins(%x : memref<4096x32xf32>) outs(%o : memref<4096xf32>) {
@@ -86,7 +86,7 @@ func.func private @rows_of_two_vectors(%x: memref<4096x32xf32>, %o: memref<4096x
 
 // -----
 
-// A few rows are done one by one.
+// A few rows are not worth more code.
 func.func private @few_rows(%x: memref<20x3xf32>, %o: memref<20xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]}
       ins(%x : memref<20x3xf32>) outs(%o : memref<20xf32>) {
