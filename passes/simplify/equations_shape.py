@@ -1,16 +1,19 @@
 """The equations of tensor algebra about shapes: reshapes, broadcasts, transposes and the reductions that they meet.
 
-They only rearrange elements, so that all are exact. No equation changes the type of a result.
+They only rearrange elements, so that all are exact, but for the sign of zeros in `SumOfPads`. No equation changes the
+type of a result.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tenon.dialects.families import ContractionOp, ElementwiseOp, ReductionOp
+from tenon.dialects.ops.elementwise.arithmetic import AddOp
 from tenon.dialects.ops.elementwise.constant import ConstantOp
 from tenon.dialects.ops.move.joining import ConcatenateOp
 from tenon.dialects.ops.move.padding import PadOp
@@ -327,6 +330,47 @@ def _before_broadcast(value: SSAValue) -> SSAValue | None:
     return None
 
 
+class SumOfPads(RewritePattern):
+    """pad(x) + pad(y) + ... -> concatenate(x, y, ...), where each adds its elements to zeros of all others
+
+    Such is the gradient of what was split, by slices. A zero that was -0 + 0 is -0 then.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter, /) -> None:
+        pads, pending = list[PadOp](), [op.result]
+        while pending:
+            value = pending.pop()
+            inner = value.owner
+            if isinstance(inner, AddOp) and (inner is op or value.has_one_use()):
+                pending += inner.operands
+            elif isinstance(inner, PadOp) and value.type == op.result.type and is_static(value.type):
+                pads.append(inner)
+            else:
+                return
+        axes = {axis for pad in pads for axis in _padded_axes(pad)}
+        if len(axes) != 1:
+            return
+        (axis,) = axes
+        pads.sort(key=lambda pad: pad.settings["low"][axis])
+        end = 0
+        for pad in pads:
+            if pad.settings["low"][axis] != end:
+                return
+            end += (shape_of(pad.x.type) or ())[axis]
+        if end == (shape_of(op.result.type) or ())[axis]:
+            replace_same_type(op, rewriter, ConcatenateOp.build_from([tuple([pad.x for pad in pads])], {"axis": axis}))
+
+
+def _padded_axes(pad: PadOp) -> Sequence[int]:
+    """The axes along which `pad` adds zeros; more than there are if it does otherwise."""
+    low, high = pad.settings["low"], pad.settings["high"]
+    rank = len(low)
+    if pad.settings["mode"] != "constant" or pad.settings["value"] != 0 or min((*low, *high), default=0) < 0:
+        return range(rank + 1)
+    return [axis for axis in range(rank) if low[axis] or high[axis]]
+
+
 SHAPE_EQUATIONS = by_class(
     [
         ((ReshapeOp, BroadcastToOp, SliceOp), SameShape()),
@@ -341,6 +385,7 @@ SHAPE_EQUATIONS = by_class(
         ((SumOp, ProdOp, MaxOp, MinOp, AnyOp, AllOp), ReduceNothing()),
         ((ElementwiseOp,), BroadcastIsImplied()),
         ((ElementwiseOp,), ElementwiseBeforeReshape()),
+        ((AddOp,), SumOfPads()),
     ]
 )
 """The equations by the class of the op that stands outermost on their left side."""
