@@ -338,7 +338,7 @@ class SumOfPads(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter, /) -> None:
-        pads, pending = list[PadOp](), [op.result]
+        pads, pending = list[PadOp](), list[SSAValue]([op.result])
         while pending:
             value = pending.pop()
             inner = value.owner
