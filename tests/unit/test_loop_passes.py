@@ -91,3 +91,17 @@ def test_sums_that_steps_read_and_sums_of_numbers() -> None:
     np.testing.assert_allclose(twice, x[1] + x.sum(0))
     assert numbers == np.int8(403 - 512)
     np.testing.assert_allclose(matrix, x.T @ x)
+
+
+def test_gradient_of_gates_that_were_split() -> None:
+    """Its parts are put beside each other, unless they overlap."""
+
+    def loss(x: Any, *, overlap: bool) -> Any:
+        split = tenon.sum(tenon.exp(x[:, 6:]) * x[:, :4]) + tenon.sum(x[:, 4:6] * x[:, 4:6])
+        return split + tenon.sum(x[1:2, 2:9]) if overlap else split
+
+    x = doubles(3, 10)
+    expected = np.concatenate([np.exp(x[:, 6:]), 2 * x[:, 4:6], np.exp(x[:, 6:]) * x[:, :4]], axis=1)
+    np.testing.assert_allclose(tenon.jit(tenon.grad(lambda x: loss(x, overlap=False)))(x), expected)
+    expected[1:2, 2:9] += 1
+    np.testing.assert_allclose(tenon.jit(tenon.grad(lambda x: loss(x, overlap=True)))(x), expected)
