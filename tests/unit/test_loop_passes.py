@@ -97,7 +97,8 @@ def test_gradient_of_gates_that_were_split() -> None:
     """Its parts are put beside each other, unless they overlap."""
 
     def loss(x: Any, *, overlap: bool) -> Any:
-        split = tenon.sum(tenon.exp(x[:, 6:]) * x[:, :4]) + tenon.sum(x[:, 4:6] * x[:, 4:6])
+        a, b, c = x[:, :4], x[:, 4:6], x[:, 6:]
+        split = tenon.sum(tenon.exp(c) * a) + tenon.sum(b * b)
         return split + tenon.sum(x[1:2, 2:9]) if overlap else split
 
     x = doubles(3, 10)
