@@ -189,8 +189,8 @@ class IndexingOp(StructuredOp):
         require_hooks(cls, "infer", "element")
 
     def moves_ranges(self) -> bool:
-        """Whether each element of an operand is read once at most, and all of a range of the result, mostly of
-        `SHORTEST_RUN` elements or more, from places one after another."""
+        """Whether each element of an operand is read once at most, and ranges of the result, most of it in runs of 16
+        elements or more, come from neighbouring places. What computes the operands then becomes part of the op."""
         return False
 
     def iteration_space(self, operands: Sequence[SSAValue]) -> IterationSpace:
