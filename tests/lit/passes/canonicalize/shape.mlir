@@ -246,7 +246,7 @@ func.func @concatenate_one(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 // Elements beside each other, each added to zeros of the others, are one tensor behind the other. A gap, an overlap, or
 // what is put there in place of 0 makes another sum.
-func.func @sums_of_pads(%x: tensor<2x3xf32>, %y: tensor<2x2xf32>, %z: tensor<2x4xf32>) -> (tensor<2x9xf32>, tensor<2x9xf32>, tensor<2x5xf32>) {
+func.func @sum_of_pads(%x: tensor<2x3xf32>, %y: tensor<2x2xf32>, %z: tensor<2x4xf32>) -> (tensor<2x9xf32>, tensor<2x9xf32>, tensor<2x5xf32>) {
   %a = tenon.pad %y {low = [0, 3], high = [0, 4]} : tensor<2x2xf32> -> tensor<2x9xf32>
   %b = tenon.pad %x {low = [0, 0], high = [0, 6]} : tensor<2x3xf32> -> tensor<2x9xf32>
   %c = tenon.pad %z {low = [0, 5], high = [0, 0]} : tensor<2x4xf32> -> tensor<2x9xf32>
@@ -258,7 +258,7 @@ func.func @sums_of_pads(%x: tensor<2x3xf32>, %y: tensor<2x2xf32>, %z: tensor<2x4
   %i = tenon.add %g, %h : tensor<2x5xf32>, tensor<2x5xf32> -> tensor<2x5xf32>
   func.return %e, %f, %i : tensor<2x9xf32>, tensor<2x9xf32>, tensor<2x5xf32>
 }
-// CHECK-LABEL: @sums_of_pads
+// CHECK-LABEL: @sum_of_pads
 // CHECK:         [[E:%.*]] = tenon.concatenate [%x, %y, %z] {axis = 1}
 // CHECK-NEXT:    [[F:%.*]] = tenon.add %b, %c
 // CHECK:         [[I:%.*]] = tenon.add %g, %h
