@@ -284,10 +284,11 @@ class _KernelFusion:
 def _read_fills(block: Block) -> None:
     """Elements of a tensor that is filled with one number are that number, as where loops add ones to a histogram."""
     for fill in block.ops:
-        if isinstance(fill, linalg.ops.FillOp):
+        if isinstance(fill, linalg.ops.FillOp) and fill.results:
             for use in tuple(fill.results[0].uses):
-                if isinstance(use.operation, tensor.ExtractOp) and use.index == 0:
-                    Rewriter.replace_op(use.operation, [], [fill.inputs[0]])
+                read = use.operation
+                if isinstance(read, tensor.ExtractOp) and use.index == 0 and read.result.type == fill.inputs[0].type:
+                    Rewriter.replace_op(read, [], [fill.inputs[0]])
 
 
 def _insert_first(block: Block, ops: Sequence[Operation]) -> None:

@@ -80,6 +80,11 @@ TAKEN_OR_REFUSED = {
         "  %y = math.powf %x, %x : vector<4x4xf64>\n  func.return %y : vector<4x4xf64>\n}\n",
         "expand-math",
     ),
+    "a fill of memory": (
+        "func.func private @f(%m: memref<4xf32>) attributes {kernel} {\n  %c = arith.constant 0.0 : f32\n"
+        "  linalg.fill ins(%c : f32) outs(%m : memref<4xf32>)\n  func.return\n}\n",
+        "fuse-structured",
+    ),
 }
 
 

@@ -685,13 +685,13 @@ def test_statistics_of_rows_are_one_kernel() -> None:
     assert len(fused(lambda x: (ops.softmax(x), ops.exp(x)), WIDE)) == 2
 
 
-def test_statistics_of_channels_are_one_kernel_while_a_channel_fits() -> None:
+def test_statistics_of_channels_are_one_kernel_whatever_the_size_of_a_channel() -> None:
     def batch_norm(x: Value) -> Value:
         centered = x - ops.mean(x, axis=(0, 2, 3), keepdims=True)
         return centered * ops.rsqrt(ops.mean(centered * centered, axis=(0, 2, 3), keepdims=True) + 1e-5)
 
     assert len(fused(batch_norm, tensor_type((8, 32, 8, 8), f32))) == 1
-    assert len(fused(batch_norm, tensor_type((32, 32, 56, 56), f32))) > 1
+    assert len(fused(batch_norm, tensor_type((32, 32, 56, 56), f32))) == 1
 
 
 def test_a_few_long_rows_do_not_share_a_kernel() -> None:
