@@ -30,6 +30,10 @@ def variables(threads: int) -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": count,
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "JAX_PLATFORMS": "cpu",
+        # Memory that was freed is kept and used again, whatever its size and whoever asks for it; else those who keep
+        # memory of their own would be compared with those to whom the system gives pages of zeros at each call.
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
     }
     if threads == 1:
         found["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"

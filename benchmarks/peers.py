@@ -108,12 +108,12 @@ def jax(function: Function) -> Preparation:
 
 
 def torch_tensor(array: Array) -> Any:
-    """The array as a tensor of its own."""
+    """The array as a tensor of its own, in the same order of dimensions."""
     import torch
 
     if array.dtype.name == "bfloat16":
         return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
-    return torch.from_numpy(array.copy())
+    return torch.from_numpy(array.copy(order="K"))
 
 
 def _from_torch(result: Any) -> list[Array]:

@@ -1,13 +1,17 @@
-"""What a call costs: the sum of two arrays of 16 numbers, a third one made for it or given."""
+"""What a call costs: the sum of two arrays of 16 numbers, and of rows that lie as columns."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from benchmarks import peers
+from benchmarks.peers import Array, Runner
+from benchmarks.program import program
 from benchmarks.workload import Target, Workload, in_f64, normal
 
 SECTION = "Calls"
@@ -21,6 +25,13 @@ def _into(x: Any, y: Any, target: Any) -> Any:
     import torch
 
     return torch.add(x, y, out=target)
+
+
+def _for_any_size(arrays: Sequence[Array]) -> Runner:
+    import tenon
+
+    compiled = tenon.jit(_sum, dynamic={"x": ("n",), "y": ("n",)})
+    return Runner(partial(compiled, *arrays), lambda result: [np.asarray(result)])
 
 
 FACTORS = {"numpy": 2.5, "torch": 10.0, "jax": 30.0}
@@ -54,5 +65,28 @@ WORKLOADS = (
         has_limit=False,
         target=Target(peers={"numpy": 2.5, "torch": 10.0}),
         threads=1,
+    ),
+    Workload(
+        "call-16-any-size",
+        SECTION,
+        lambda: (normal(16), normal(16)),
+        {
+            "tenon": _for_any_size,
+            "numpy": peers.numpy(operator.add),
+            "torch": peers.torch(operator.add, differentiates=True),
+            "jax": peers.jax(_sum),
+        },
+        exact=in_f64(_sum),
+        has_limit=False,
+        target=Target(best=1.0),
+        threads=1,
+    ),
+    program(
+        "sum-of-transposed-4096",
+        SECTION,
+        lambda: (normal(4096, 4096).T,),
+        tenon=lambda tenon, x: tenon.sum(x, axis=-1),
+        numpy=lambda np_, x: x.sum(-1),
+        torch=lambda torch, x: x.sum(-1),  # jax would order it anew before it is timed
     ),
 )

@@ -1,7 +1,8 @@
-"""Convolutions of the networks for images, one image at a time, and their gradients."""
+"""Convolutions of the networks for images and signals, and gradients of those of single images."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,14 +10,15 @@ import numpy as np
 
 from benchmarks import peers
 from benchmarks.peers import Array, Preparation
-from benchmarks.workload import Target, Workload, generator
+from benchmarks.program import program
+from benchmarks.workload import Target, Workload, generator, normal
 
 SECTION = "Convolutions"
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """Images (1, channels, size, size) with `filters` of side `side`."""
+    """Images (images, channels, size, size) with `filters` of side `side`."""
 
     name: str
     channels: int
@@ -27,11 +29,12 @@ class Convolution:
     padding: int = 0
     groups: int = 1
     factor: float = 1.1
+    images: int = 1
 
     @property
     def result_shape(self) -> tuple[int, int, int, int]:
         extent = (self.size + 2 * self.padding - self.side) // self.stride + 1
-        return 1, self.filters, extent, extent
+        return self.images, self.filters, extent, extent
 
     @property
     def operations(self) -> int:
@@ -39,7 +42,7 @@ class Convolution:
 
     def inputs(self) -> tuple[Array, Array]:
         random = generator()
-        images = random.standard_normal((1, self.channels, self.size, self.size), np.float32)
+        images = random.standard_normal((self.images, self.channels, self.size, self.size), np.float32)
         shape = (self.filters, self.channels // self.groups, self.side, self.side)
         return images, random.standard_normal(shape, np.float32)
 
@@ -143,4 +146,31 @@ CONVOLUTIONS = (
     Convolution("conv-depthwise-3x3-64-112", 64, 112, 64, 3, padding=1, groups=64),
 )
 
-WORKLOADS = (*map(_forward, CONVOLUTIONS), *map(_gradients, CONVOLUTIONS))
+FORWARD_ONLY = (
+    Convolution("conv-5x5-8-groups-64-56", 64, 56, 64, 5, padding=2, groups=8, factor=1.0, images=8),
+    Convolution("conv-patches-16x16-768-224", 3, 224, 768, 16, stride=16, factor=1.0, images=8),
+    Convolution("conv-patches-4x4-96-224", 3, 224, 96, 4, stride=4, factor=1.0, images=16),
+)
+
+
+def _signal(name: str, inputs: Sequence[int], filters: Sequence[int], stride: int = 1, dilation: int = 1) -> Workload:
+    """A convolution of signals (batch, channels, length)."""
+    return program(
+        name,
+        SECTION,
+        lambda: (normal(*inputs), normal(*filters)),
+        tenon=lambda tenon, x, w: tenon.conv1d(x, w, stride=stride, dilation=dilation),
+        torch=lambda torch, x, w: torch.nn.functional.conv1d(x, w, None, stride, 0, dilation),
+        jax=lambda jax, x, w: jax.lax.conv_general_dilated(
+            x, w, (stride,), ((0, 0),), rhs_dilation=(dilation,), dimension_numbers=("NCH", "OIH", "NCH")
+        ),
+        exact="torch",
+    )
+
+
+WORKLOADS = (
+    *map(_forward, (*CONVOLUTIONS, *FORWARD_ONLY)),
+    *map(_gradients, CONVOLUTIONS),
+    _signal("conv1d-8-stride-4-64-4096", (16, 64, 4096), (64, 64, 8), stride=4),
+    _signal("conv1d-3-dilation-4-128-2048", (8, 128, 2048), (128, 128, 3), dilation=4),
+)

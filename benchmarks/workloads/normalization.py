@@ -1,4 +1,4 @@
-"""Softmax and layer normalization over rows, forward and with the gradient."""
+"""Softmax and normalizations, forward and with the gradient."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from benchmarks import peers
 from benchmarks.peers import Array
+from benchmarks.program import program
 from benchmarks.workload import Target, Workload, generator, in_f64, normal
 
 SECTION = "Softmax and normalization"
@@ -144,4 +145,57 @@ def _layer_norm_with_gradient() -> Workload:
     )
 
 
-WORKLOADS = (_softmax(), _layer_norm(), _layer_norm_with_gradient())
+def _images() -> tuple[Array, ...]:
+    """Images (16, 64, 56, 56), a scale and a shift for each channel, and a cotangent."""
+    random = generator()
+    x, dy = [random.standard_normal((16, 64, 56, 56), np.float32) for _ in range(2)]
+    return x, random.standard_normal(64, np.float32), random.standard_normal(64, np.float32), dy
+
+
+def _batch_norm(x: Any, weight: Any, bias: Any) -> Any:
+    """In training: with the statistics of the batch."""
+    mean = x.mean(axis=(0, 2, 3), keepdims=True)
+    scale = (((x - mean) ** 2).mean(axis=(0, 2, 3), keepdims=True) + EPS) ** -0.5
+    return (x - mean) * scale * weight.reshape(1, -1, 1, 1) + bias.reshape(1, -1, 1, 1)
+
+
+def _group_norm(x: Any, weight: Any, bias: Any) -> Any:
+    groups = x.reshape(x.shape[0], 8, -1)
+    mean = groups.mean(axis=-1, keepdims=True)
+    scale = (((groups - mean) ** 2).mean(axis=-1, keepdims=True) + EPS) ** -0.5
+    return ((groups - mean) * scale).reshape(*x.shape) * weight.reshape(1, -1, 1, 1) + bias.reshape(1, -1, 1, 1)
+
+
+def _batch_norm_with_gradient() -> Workload:
+    return program(
+        "batchnorm-16x64x56-gradient",
+        SECTION,
+        _images,
+        tenon=lambda tenon, *a: _batch_norm(*a),
+        torch=lambda torch, x, w, b: torch.nn.functional.batch_norm(x, None, None, w, b, True),
+        jax=lambda jax, *a: _batch_norm(*a),
+        is_gradient=True,
+        tolerance=1e-4,
+    )
+
+
+def _group_norm_with_gradient() -> Workload:
+    return program(
+        "groupnorm-16x64x56-gradient",
+        SECTION,
+        _images,
+        tenon=lambda tenon, *a: _group_norm(*a),
+        torch=lambda torch, x, w, b: torch.nn.functional.group_norm(x, 8, w, b),
+        jax=lambda jax, *a: _group_norm(*a),
+        is_gradient=True,
+        tolerance=1e-4,
+    )
+
+
+WORKLOADS = (
+    _softmax(),
+    _layer_norm(),
+    _layer_norm_with_gradient(),
+    _batch_norm_with_gradient(),
+    _group_norm_with_gradient(),
+)

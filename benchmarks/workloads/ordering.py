@@ -14,7 +14,7 @@ SECTION = "Order"
 TARGET = Target(best=1.0)
 
 
-def _sort(name: str, *shape: int) -> Workload:
+def _sort(name: str, *shape: int, dtype: Any = np.float32) -> Workload:
     def ours(x: Any) -> Any:
         import tenon
 
@@ -23,7 +23,7 @@ def _sort(name: str, *shape: int) -> Workload:
     return Workload(
         name,
         SECTION,
-        lambda: (normal(*shape),),
+        lambda: ((1e6 * normal(*shape)).astype(dtype),),
         {
             "tenon": peers.tenon(ours),
             "numpy": peers.numpy(np.sort),
@@ -96,7 +96,11 @@ def _top_k(name: str, k: int, *shape: int) -> Workload:
 
 WORKLOADS = (
     _sort("sort-1e6", 1_000_000),
+    _sort("sort-f64-1e6", 1_000_000, dtype=np.float64),
+    _sort("sort-i32-1e6", 1_000_000, dtype=np.int32),
     _sort("sort-rows-1000", 1000, 1000),
+    _sort("sort-rows-64", 10_000, 64),
+    _sort("sort-rows-8", 100_000, 8),
     _argsort(),
     _top_k("topk-10-4096x1024", 10, 4096, 1024),
     _top_k("topk-100-1e6", 100, 1_000_000),

@@ -1,0 +1,108 @@
+"""Recurrent layers over 128 steps: LSTM and GRU with 256 units, forward and with the gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers import Array
+from benchmarks.program import program
+from benchmarks.workload import Target, Workload, generator
+
+SECTION = "Recurrent layers"
+STEPS, UNITS = 128, 256
+TARGET = Target(best=1.2)
+
+
+def _inputs(gates: int, batch: int, is_gradient: bool) -> tuple[Array, ...]:
+    """Steps, weights of the inputs and of the state, and biases of both; the cotangent of the results last."""
+    random = generator()
+    rows = gates * UNITS
+    shapes = [(STEPS, batch, UNITS), (rows, UNITS), (rows, UNITS), (rows,), (rows,)]
+    shapes += [(STEPS, batch, UNITS)] if is_gradient else []
+    scales = [1.0, *[UNITS**-0.5] * 4, 1.0]
+    return tuple(
+        [
+            random.standard_normal(shape, np.float32) * np.float32(scale)
+            for shape, scale in zip(shapes, scales, strict=False)
+        ]
+    )
+
+
+def _lstm(framework: Any, scan: Any, zeros: Any, x: Any, w: Any, u: Any, b: Any, a: Any) -> Any:
+    def step(state: Any, now: Any) -> Any:
+        h, c = state
+        gates = now @ w.T + h @ u.T + (a + b)
+        i, f, g, o = [gates[:, k * UNITS : (k + 1) * UNITS] for k in range(4)]
+        c = framework.sigmoid(f) * c + framework.sigmoid(i) * framework.tanh(g)
+        h = framework.sigmoid(o) * framework.tanh(c)
+        return (h, c), h
+
+    start = zeros((x.shape[1], UNITS))
+    return scan(step, (start, start), x)[1]
+
+
+def _gru(framework: Any, scan: Any, zeros: Any, x: Any, w: Any, u: Any, b: Any, a: Any) -> Any:
+    def step(h: Any, now: Any) -> Any:
+        given, kept = now @ w.T + b, h @ u.T + a
+        r, z, n = [slice(k * UNITS, (k + 1) * UNITS) for k in range(3)]
+        reset = framework.sigmoid(given[:, r] + kept[:, r])
+        update = framework.sigmoid(given[:, z] + kept[:, z])
+        new = framework.tanh(given[:, n] + reset * kept[:, n])
+        h = (1.0 - update) * new + update * h
+        return h, h
+
+    return scan(step, zeros((x.shape[1], UNITS)), x)[1]
+
+
+def _in_tenon(layer: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda tenon, *arrays: layer(tenon, tenon.scan, tenon.zeros, *arrays)
+
+
+def _in_jax(layer: Callable[..., Any]) -> Callable[..., Any]:
+    def run(jax: Any, *arrays: Any) -> Any:
+        class Functions:
+            sigmoid, tanh = staticmethod(jax.nn.sigmoid), staticmethod(jax.numpy.tanh)
+
+        return layer(Functions, jax.lax.scan, jax.numpy.zeros, *arrays)
+
+    return run
+
+
+def _lstm_in_torch(torch: Any, x: Any, *weights: Any) -> Any:
+    start = torch.zeros(1, x.shape[1], UNITS)
+    return torch._VF.lstm(x, (start, start), weights, True, 1, 0.0, True, False, False)[0]
+
+
+def _gru_in_torch(torch: Any, x: Any, *weights: Any) -> Any:
+    start = torch.zeros(1, x.shape[1], UNITS)
+    return torch._VF.gru(x, start, weights, True, 1, 0.0, True, False, False)[0]
+
+
+def _workload(
+    name: str, layer: Callable[..., Any], in_torch: Callable[..., Any], gates: int, batch: int, is_gradient: bool
+) -> Workload:
+    return program(
+        f"{name}-batch-{batch}{'-gradient' * is_gradient}",
+        SECTION,
+        lambda: _inputs(gates, batch, is_gradient),
+        tenon=_in_tenon(layer),
+        torch=in_torch,
+        jax=_in_jax(layer),
+        exact="torch",
+        tolerance=1e-4,
+        is_gradient=is_gradient,
+        target=TARGET,
+    )
+
+
+WORKLOADS = tuple(
+    [
+        _workload(name, layer, in_torch, gates, batch, is_gradient)
+        for name, layer, in_torch, gates in (("lstm", _lstm, _lstm_in_torch, 4), ("gru", _gru, _gru_in_torch, 3))
+        for is_gradient in (False, True)
+        for batch in (1, 32)
+    ]
+)
