@@ -139,8 +139,9 @@ bench PEERS=`); `python -m benchmarks matmul-f32-512 'softmax-*' --threads 1` me
 
 Ratios are the peer's time over Tenon's (above 1, Tenon is faster): medians over rounds in which all take turns in one
 process, with the same threads on the same cores, and a `malloc` that keeps all memory that was freed, so that none is
-measured with fresh pages where another has used ones. Numbers are checked before time, against NumPy in f64 or a peer; the error is the largest deviation over the largest number, or in units in the last place. The limit is the time
-that the arithmetic takes at the measured peak of multiply-adds, or that reading the inputs and writing the results once
+measured with fresh pages where another has used ones. Numbers are checked before time, against NumPy in f64 or a peer;
+the error is the largest deviation over the largest number, or in units in the last place. The limit is the time that
+the arithmetic takes at the measured peak of multiply-adds, or that reading the inputs and writing the results once
 takes at the measured rates for as much memory, whichever is longer. `oneDNN` is called through torch (for convolutions:
 torch with the channels innermost), NumPy has OpenBLAS at its best setting for the processor. *best* is the fastest peer
 of the row. An empty place is a peer that has no such function, or was not measured.
