@@ -16,7 +16,7 @@ errors stay small (see `block_sums`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isqrt
 
@@ -45,7 +45,7 @@ def emit_row_blocks(
     schedule: Schedule,
     spans: Sequence[Span],
     emit: EmitStatement,
-    placed: Collection[SSAValue] = (),
+    placed: Places,
 ) -> None:
     """Append the nest of a schedule with `rows`; `emit` appends that of a part without, with some buffers in the
     place of others. Those that are `placed` have one already."""
@@ -55,7 +55,7 @@ def emit_row_blocks(
     others = [loop for loop in statement.loops(LoopKind.PARALLEL) if loop not in (columns, schedule.jam)]
     full, left = divmod(spans[columns].extent, strip)
     group = _group(statement, schedule, spans, placed)
-    partial = [] if group is None else [_alike(builder, output.buffer) for output in statement.outputs]
+    partial = [] if group is None else [_apart(builder, output.buffer, placed) for output in statement.outputs]
     for steps, extent in ((Steps(0, full, strip), strip), (Steps(full * strip, min(left, 1)), left)):
         ranges = [*(Steps(0, spans[loop].extent) for loop in others), steps]
 
@@ -66,30 +66,39 @@ def emit_row_blocks(
             _emit_blocks(builder, statement, schedule, inside, emit, group or 0, partial)
 
         builder.parallel(ranges, part)
-    for memory in partial:
-        builder.add(memref.DeallocOp.create(operands=(memory,)))
+    for buffer in partial:
+        assert buffer.memref is not None
+        builder.add(memref.DeallocOp.create(operands=(buffer.memref,)))
 
 
-def _group(statement: Statement, schedule: Schedule, spans: Sequence[Span], placed: Collection[SSAValue]) -> int | None:
+def _group(statement: Statement, schedule: Schedule, spans: Sequence[Span], placed: Places) -> int | None:
     """How many blocks are added up apart from others; None where sums are short, or something else than sums."""
     rows, total = schedule.rows or 1, spans[row_loop(statement)].extent
     additions, per_block = (total // rows, 1) if rows >= _APART else (total, rows)
     monoids = [combining_monoid(statement.body, accumulator) for accumulator in statement.accumulators]
     is_whole = all(spans[loop].extent == statement.extents[loop] for loop in statement.loops(LoopKind.PARALLEL))
-    is_own = all(output.buffer not in placed for output in statement.outputs)
+    places = [placed.get(output.buffer) for output in statement.outputs]
+    is_alike = all(is_whole if p is None else p.memref is not None and p.row is None for p in places)
     is_plain = all(None not in output.plain_loops() for output in statement.outputs)
-    if additions <= LONG_SUM or not (is_whole and is_own and is_plain):
+    if additions <= LONG_SUM or not (is_alike and is_plain):
         return None
     if any(monoid is not ADD_FLOATS for monoid in monoids):
         return None
     return max(isqrt(additions) // per_block, 2)
 
 
-def _alike(builder: LoopBuilder, buffer: SSAValue) -> SSAValue:
-    """Memory for as many elements as `buffer` has."""
+def _apart(builder: LoopBuilder, buffer: SSAValue, placed: Places) -> Buffer:
+    """Memory for as many elements as `buffer` has where it is."""
+    place = placed.get(buffer) or Buffer(buffer, tuple(range(len(buffer_shape(buffer)))))
+    assert place.memref is not None
+    return replace(place, memref=builder.value(_alike(place.memref)))
+
+
+def _alike(buffer: SSAValue) -> memref.AllocOp:
+    """Memory as large as `buffer`."""
     result = MemRefType(element_type(buffer), buffer_shape(buffer))
     properties = {"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])}
-    return builder.value(memref.AllocOp.create(result_types=(result,), properties=properties))
+    return memref.AllocOp.create(result_types=(result,), properties=properties)
 
 
 def _emit_blocks(
@@ -99,7 +108,7 @@ def _emit_blocks(
     spans: Sequence[Span],
     emit: EmitStatement,
     group: int,
-    partial: Sequence[SSAValue],
+    partial: Sequence[Buffer],
 ) -> None:
     """The blocks of rows in order: the first begins with the initial values, the others with what is stored. Behind
     them come groups of blocks, if there are any, which are added up in `partial` first."""
@@ -109,10 +118,7 @@ def _emit_blocks(
     first = total % rows or rows
     stored = replace(statement, initial=[None] * len(statement.outputs))
     buffers = [output.buffer for output in statement.outputs]
-    apart = {
-        buffer: Buffer(memory, tuple(range(len(buffer_shape(buffer)))))
-        for buffer, memory in zip(buffers, partial, strict=bool(partial))
-    }
+    apart = dict(zip(buffers, partial, strict=bool(partial)))
 
     def block(of: Statement, position: Position, extent: int, places: Places) -> None:
         inside: list[Span] = list(spans)
@@ -131,12 +137,18 @@ def _emit_blocks(
             return ()
 
         builder.sequential(Steps(rows, group - 1, rows), (), next_one)
-        for output, memory in zip(statement.outputs, partial, strict=True):
-            total = adding(output.buffer, memory)
+        for output, place in zip(statement.outputs, partial, strict=True):
+            other = _alike(output.buffer).memref  # in no block: its elements are in `place`
+            total = adding(output.buffer, other)
             loops = [loop for loop in output.plain_loops() if loop is not None]
             last = len(loops) - 1
             wide = replace(plain, vector=last, jam=None, jam_count=1, ahead=None, fetch_jam=None, taps=None)
-            emit(total, wide if loops[last] == schedule.vector else Schedule(), [spans[loop] for loop in loops], {})
+            emit(
+                total,
+                wide if loops[last] == schedule.vector else Schedule(),
+                [spans[loop] for loop in loops],
+                {other: place},
+            )
             total.op.erase()
         return ()
 

@@ -11,6 +11,9 @@ at the end of each page, and begins anew with each block.
 - Where products are the limit, a block has as many rows as keep partial sums from being stored too often, and a strip
   has few columns, so that there are some for each thread. Where several tiles read the same columns and these stay near
   them meanwhile, there are no blocks, and partial sums stay in registers.
+
+Where other statements share loops with the reduction, such as those that add a bias to its sums, the strips of all are
+as long as its own.
 """
 
 from __future__ import annotations

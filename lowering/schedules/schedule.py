@@ -160,20 +160,30 @@ def _decide_along(
     """All statements vectorized along a shared loop, in strips whose intermediates fit; None if that cannot be."""
     decisions: list[tuple[Schedule | None, float]] = []
     for number, (statement, loop) in enumerate(zip(kernel.statements, chosen, strict=True)):
-        own = decide_tile(statement, [loop], machine, jam=False)
+        tile, cost = decide_tile(statement, [loop], machine, jam=False)
         others = set(range(len(statement.extents))) - {known[number] for known in shared}
-        decisions.append(decide_rows(statement, loop, others, machine) if own[0] is None else own)
+        if tile is None:
+            decisions.append(decide_rows(statement, loop, others, machine))
+        else:
+            decisions.append((in_row_blocks(statement, tile, machine), cost))
     schedules = [schedule for schedule, _ in decisions if schedule is not None]
     if len(schedules) != len(decisions):
         return None
     width = max(schedule.width for schedule in schedules)
-    for vectors in (SEPARATE_ROWS, 2, 1):
-        extent = width * vectors
-        if extent > estimate(kernel.statements[0].extents[chosen[0]]) and vectors > 1:
+    streamed = max(schedule.strip or 0 for schedule in schedules)
+    for extent in (*[streamed][: streamed > 0], *[width * vectors for vectors in (SEPARATE_ROWS, 2, 1)]):
+        if width < extent > estimate(kernel.statements[0].extents[chosen[0]]):
             continue
         if intermediates_fit(kernel, {known: extent if known == chosen else 1 for known in shared}):
+            unroll = min(extent // width, SEPARATE_ROWS)
             return [
-                (s if s.jam is not None else Schedule(s.vector, s.width, extent // s.width), cost)
-                for s, (_, cost) in zip(schedules, decisions, strict=True)
+                (_in_strip(schedule, extent, unroll), cost)
+                for schedule, (_, cost) in zip(schedules, decisions, strict=True)
             ]
     return None
+
+
+def _in_strip(schedule: Schedule, extent: int, unroll: int) -> Schedule:
+    """`schedule` in a strip of `extent` iterations, in tiles of `unroll` vectors unless it has its own."""
+    has_own = schedule.jam is not None or schedule.strip == extent
+    return schedule if has_own else Schedule(schedule.vector, schedule.width, unroll)

@@ -4,11 +4,11 @@ A contraction is fast in register tiles, and faster where tiles share what they 
 with other statements therefore cuts the loops that all of them share into strips: ranges of several tiles. Each strip
 runs all statements, and what flows between them stays in a cache.
 
-A strip is as wide as the vectors of a tile, and along the other loop of the tile as long as `MOST_ROWS` and what a
-quarter of the cache holds of intermediates allow. Rows that a band masks have strips as long as a tile of columns is
-wide, or a half or a quarter of that: where they end whole tiles of columns do, so that fewer are computed that no row
-sees. Where other statements stream operands that outgrow the cache (the moments of an optimizer), a strip is as wide
-as can be, up to `MOST_COLUMNS`, so that these are read in long pieces.
+A strip is as wide as the vectors of a tile, or as what is streamed at a time (`rows`), and along the other loop of the
+tile as long as `MOST_ROWS` and what a quarter of the cache holds of intermediates allow. Rows that a band masks have
+strips as long as a tile of columns is wide, or a half or a quarter of that: where they end whole tiles of columns do,
+so that fewer are computed that no row sees. Where other statements stream operands that outgrow the cache (the moments
+of an optimizer), a strip is as wide as can be, up to `MOST_COLUMNS`, so that these are read in long pieces.
 
 The attribute `strips` of the kernel, `array<i64: ...>`, has the length along each shared loop, in the order of the
 indices of the first statement's output, but loops that a statement adds up over come last. Without it, a strip is as
@@ -29,6 +29,7 @@ from tenon.lowering.kernels.masked_columns import columns_of, masks
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction
 from tenon.lowering.kernels.statement import Kernel
 from tenon.lowering.schedules.contraction import with_next_rows
+from tenon.lowering.schedules.rows import in_row_blocks
 from tenon.lowering.schedules.steps import Schedule
 from tenon.lowering.schedules.tile import decide_tile
 from tenon.passes.machine import Machine
@@ -50,8 +51,10 @@ def decide_strips(
     for number, statement in enumerate(statements):
         if is_contraction(statement):
             tile, _ = decide_tile(statement, range(len(statement.extents)), machine, panels=True)
-            chosen[number] = tile and with_next_rows(statement, tile, machine)
-    lengths = [lcm(*map(tile_along, chosen, loop)) for loop in shared]
+            chosen[number] = tile and with_next_rows(statement, in_row_blocks(statement, tile, machine), machine)
+    lengths = [
+        _whole_tiles([tile_along(s, own) for s, own in zip(chosen, loop, strict=True)], chosen) for loop in shared
+    ]
     if all(length == 1 for length in lengths):
         return None
     vectors = [
@@ -82,6 +85,12 @@ def decide_strips(
         if rows not in vectors and tile > 1:
             lengths[position] = _part_of_tile(lengths[position], tile)
     return chosen, lengths
+
+
+def _whole_tiles(tiles: Sequence[int], schedules: Sequence[Schedule | None]) -> int:
+    """A length that all `tiles` divide; the longest one where rows are streamed, in strips that need not come out
+    even."""
+    return max(tiles) if any(s is not None and s.rows is not None for s in schedules) else lcm(*tiles)
 
 
 def _part_of_tile(length: int, tile: int) -> int:
@@ -123,7 +132,7 @@ def tile_along(schedule: Schedule | None, loop: int) -> int:
     if schedule is None:
         return 1
     if loop == schedule.vector:
-        return schedule.width * schedule.unroll
+        return schedule.strip or schedule.width * schedule.unroll
     return schedule.jam_count if loop == schedule.jam else 1
 
 

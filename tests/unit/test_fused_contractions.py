@@ -58,6 +58,21 @@ def test_epilogues(shape: tuple[int, int, int]) -> None:
     np.testing.assert_allclose(result, expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("columns", [771, 2304])
+@pytest.mark.parametrize("rows", [1, 3, 8, 40])
+def test_epilogues_of_streamed_operands(rows: int, columns: int) -> None:
+    """Weights that outgrow the cache and few rows, with an inner extent long enough for groups of sums."""
+    x, w, v, bias = normal(rows, 3000), normal(3000, columns), normal(3000, columns) / 8, normal(columns)
+    program = tenon.jit(lambda x, w, v, b: tenon.tanh((x @ w + b) / 50) * (x @ v))
+    expected = np.tanh((x.astype(float) @ w + bias) / 50) * (x.astype(float) @ v)
+    results: list[Array] = []
+    for threads in (1, 2):
+        with tenon.num_threads(threads):
+            results.append(program(x, w, v, bias))
+    np.testing.assert_allclose(results[0], expected, atol=2e-4)
+    np.testing.assert_array_equal(*results)
+
+
 def test_rows_of_a_contraction_with_any_number_of_them() -> None:
     def program(x: Any, w: Any, v: Any) -> Any:
         return tenon.softmax(tenon.relu(x @ w), axis=-1) @ v

@@ -33,6 +33,11 @@ SUMS: dict[str, tuple[Callable[..., Any], tuple[int, ...], float]] = {
     "rows by a vector": (lambda x: tenon.matmul(x, tenon.ones((N // 4,))), (4, N // 4), N // 4),
     "a vector by columns": (lambda x: tenon.matmul(tenon.ones((N // 16,)), x), (N // 16, 16), N // 16),
     "matrices": (lambda x: tenon.matmul(x, tenon.ones((N // 16, 16))), (16, N // 16), N // 16),
+    "a vector by long rows, doubled": (
+        lambda x: tenon.matmul(tenon.ones((1, N // 256)), x) * 2.0,
+        (N // 256, 256),
+        N // 128,
+    ),
     "matrices across": (lambda x: tenon.matmul(tenon.transpose(x), tenon.ones((N // 16, 16))), (N // 16, 16), N // 16),
 }
 
