@@ -136,7 +136,7 @@ def static_shape(value: SSAValue) -> tuple[int, ...]:
 
 
 class CountedIndex(Value):
-    """The index of a counted loop, which lies in [0, extent)."""
+    """An index that lies in [0, extent): that of a counted loop, or one that was limited to it."""
 
     __slots__ = ("extent",)
 
@@ -195,12 +195,12 @@ def clamp(value: Value, size: int) -> Value:
     low = emit_scalar(arith.MaxSIOp, value, index_constant(0))
     if isinstance(size, Size):
         current_sizes().require_positive(size)
-        return emit_scalar(arith.MinSIOp, low, index_constant(size - 1))
-    return emit_scalar(arith.MinSIOp, low, index_constant(max(size - 1, 0)))
+    last = size - 1 if isinstance(size, Size) else max(size - 1, 0)
+    return CountedIndex(emit_scalar(arith.MinSIOp, low, index_constant(last)).ssa, size)
 
 
 def is_known_inside(value: Value, size: int) -> bool:
-    """Whether `value` is the index of a loop that does not leave [0, size)."""
+    """Whether `value` is an index that is known not to leave [0, size)."""
     return isinstance(value, CountedIndex) and is_at_most(value.extent, size)
 
 
