@@ -128,3 +128,31 @@ def test_elements_are_moved_as_they_are_stored(dtype: str) -> None:
     wanted = array.copy()
     wanted[1:, 20:90] = row
     np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8])
+@pytest.mark.parametrize("width", [8, 16, 33, 64, 128, 512])
+@pytest.mark.parametrize("name", ["add", "multiply", "max"])
+def test_rows_that_updates_meet_again(name: str, width: int, dtype: Any) -> None:
+    """In runs, at random, and behind the end, where they are dropped: in the order that NumPy applies them in."""
+    random = np.random.default_rng(width)
+    places = np.concatenate([np.repeat(random.integers(-7, 7, 40), 3), random.integers(-7, 7, 40), [0, 9, 9, -8, 6]])
+    updates = random.integers(1, 4, (len(places), width)).astype(dtype)
+    start = random.integers(0, 9, (7, width)).astype(dtype)
+    inside = (places >= -7) & (places < 7)
+    right = start.copy()
+    {"add": np.add, "multiply": np.multiply, "max": np.maximum}[name].at(right, places[inside], updates[inside])
+    updated = tenon.jit(lambda x, i, u: getattr(x.at[i], name)(u))(start, places, updates)
+    np.testing.assert_array_equal(updated, right)
+
+
+def test_rows_of_each_batch_that_updates_meet_again() -> None:
+    random = np.random.default_rng(0)
+    places, updates = random.integers(0, 5, (64, 300)), random.standard_normal((64, 300, 32), F32)
+    right = np.zeros((64, 5, 32), F32)
+    for batch in range(64):
+        np.add.at(right[batch], places[batch], updates[batch])
+    program = tenon.jit(tenon.vmap(lambda i, u: tenon.zeros((5, 32)).at[i].add(u)))
+    for threads in (1, 2):
+        with tenon.num_threads(threads):
+            np.testing.assert_array_equal(program(places, updates), right)
