@@ -27,12 +27,12 @@ The order of additions to an element is the same, and so are the bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, func, memref, scf, vector
-from xdsl.dialects.builtin import IndexType, ModuleOp
+from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -43,6 +43,7 @@ from tenon.lowering.loop_ir.nests import Domain, index_constant
 from tenon.passes.machine import GENERIC
 
 _LOADS = (memref.LoadOp, vector.LoadOp)
+_Places = Mapping[SSAValue, SSAValue]
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,9 @@ class _RowUpdate:
         store, updates = _last(along), _body(along)
         if domain is None or not 0 < domain.size <= most or not isinstance(store, vector.StoreOp):
             return None
+        (lanes,) = SSAValue.get(store.vector, type=VectorType).type.get_shape()
+        if domain.step[0] < lanes:
+            return None  # what one vector stores, the next one loads
         if not all(map(_only_reads, (*finds, *updates))):
             return None
         buffer = root_of(store.base)
@@ -99,59 +103,63 @@ class _RowUpdate:
             return None
         if not any(place.owner in finds for place in row) or not _is_alone(loop, row):
             return None
+        if not any(isinstance(op, memref.LoadOp) for op in finds):
+            return None  # rows follow each other
         (first,), (step,) = domain.lower, domain.step
         return _RowUpdate(loop, along, load, store, tuple([first + step * n for n in range(domain.size)]))
 
     def hold(self) -> None:
         """Replace the loop by one that carries a row's number and its vectors: at first some row that it may update."""
-        row, finds = tuple(self.store.indices[:-1]), _body(self.loop)
+        finds = _body(self.loop)
+        places = [place for place in self.store.indices[:-1] if place.owner in finds]
         builder = Builder(InsertPoint.before(self.loop))
-        first = [place if place.owner not in finds else index_constant(builder, 0) for place in row]
-        start = [*first, *self._loaded(builder, first)]
+        first = [index_constant(builder, 0) for _ in places]
+        start = [*first, *self._loaded(builder, dict(zip(places, first, strict=True)))]
         block = Block(arg_types=[IndexType(), *[value.type for value in start]])
         index, *carried = block.args
+        last, held = dict(zip(places, carried, strict=False)), carried[len(places) :]
         self.loop.body.block.args[0].replace_all_uses_with(index)
         for op in finds:
             op.detach()
             block.add_op(op)
         inside = Builder(InsertPoint.at_end(block))
-        held = self._due(inside, carried[: len(row)], carried[len(row) :])
+        held = self._due(inside, last, held)
         updated = [self._updated(inside, at, value) for at, value in zip(self.starts, held, strict=True)]
-        inside.insert(scf.YieldOp(*row, *updated))
+        inside.insert(scf.YieldOp(*places, *updated))
         made = builder.insert(scf.ForOp(self.loop.lb, self.loop.ub, self.loop.step, start, Region(block)))
-        self._stored(builder, made.results[: len(row)], made.results[len(row) :])
+        self._stored(builder, dict(zip(places, made.results, strict=False)), made.results[len(places) :])
         self.loop.detach()
         self.loop.erase()
 
-    def _due(self, builder: Builder, last: Sequence[SSAValue], held: Sequence[SSAValue]) -> list[SSAValue]:
+    def _due(self, builder: Builder, last: _Places, held: Sequence[SSAValue]) -> list[SSAValue]:
         """The vectors of the row that is due: those `held` of the `last` one, if it is that."""
-        row = self.store.indices[:-1]
         is_same: SSAValue | None = None
-        for place, before in zip(row, last, strict=True):
+        for place, before in last.items():
             equal = builder.insert(arith.CmpiOp(place, before, "eq")).result
             is_same = equal if is_same is None else builder.insert(arith.AndIOp(is_same, equal)).result
         assert is_same is not None
         kept, changed = Block([scf.YieldOp(*held)]), Block()
         inside = Builder(InsertPoint.at_end(changed))
         self._stored(inside, last, held)
-        inside.insert(scf.YieldOp(*self._loaded(inside, row)))
+        inside.insert(scf.YieldOp(*self._loaded(inside, {})))
         return list(builder.insert(scf.IfOp(is_same, [v.type for v in held], Region(kept), Region(changed))).results)
 
-    def _loaded(self, builder: Builder, row: Sequence[SSAValue]) -> list[SSAValue]:
-        kind = self.load.result.type
-        return [
-            builder.insert(
-                vector.LoadOp.create(
-                    operands=[self.load.base, *row, index_constant(builder, start)], result_types=[kind]
-                )
-            ).result
-            for start in self.starts
-        ]
+    def _place(self, builder: Builder, places: _Places, start: int) -> list[SSAValue]:
+        """The index of the vector that starts at `start`, in the row that is due, with other `places`."""
+        return [*[places.get(place, place) for place in self.store.indices[:-1]], index_constant(builder, start)]
 
-    def _stored(self, builder: Builder, row: Sequence[SSAValue], vectors: Sequence[SSAValue]) -> None:
+    def _loaded(self, builder: Builder, places: _Places) -> list[SSAValue]:
+        found: list[SSAValue] = []
+        for start in self.starts:
+            operands = [self.load.base, *self._place(builder, places, start)]
+            load = vector.LoadOp.create(operands=operands, result_types=[self.load.result.type])
+            found.append(builder.insert(load).result)
+        return found
+
+    def _stored(self, builder: Builder, places: _Places, vectors: Sequence[SSAValue]) -> None:
         for start, value in zip(self.starts, vectors, strict=True):
-            place = [self.store.base, *row, index_constant(builder, start)]
-            builder.insert(vector.StoreOp.create(operands=[value, *place]))
+            operands = [value, self.store.base, *self._place(builder, places, start)]
+            builder.insert(vector.StoreOp.create(operands=operands))
 
     def _updated(self, builder: Builder, start: int, held: SSAValue) -> SSAValue:
         """What the loop along the row makes of the vector `held` that starts at `start`."""

@@ -21,7 +21,7 @@ from networks import Network
 from networks_check import Undecided, check
 from networks_dense import Activation, Experts, Linear, Residual
 from networks_draw import draw
-from networks_image import Conv
+from networks_image import Conv, Pool
 from networks_shrink import shrunk
 from seeds import run_seed
 from torch.nn import functional as F
@@ -86,6 +86,7 @@ FAILED_ONCE: list[Any] = [
     Network(shape=(4,), layers=(Linear(size=3),), mode="adam", dtype="f64", batch=4),
     Network(shape=(64,), layers=(Linear(size=256), Activation(), Linear(size=64)), mode="gradient", batch=512),
     Network(shape=(64, 8, 8), layers=(Conv(channels=64, kernel=3),), call="constant", equal=True),
+    Network(shape=(1, 2, 3), layers=(Pool(window=2, padding=1), Conv(channels=1, bias=False)), mode="gradient"),
 ]
 
 
