@@ -65,11 +65,13 @@ def fitted(cotangent: Value, value: SSAValue) -> Value:
     target = Value(value)
     shape = target.shape
     extra = cotangent.ndim - len(shape)
+    spread = [i for i, size in enumerate(shape, extra) if size == 1 and cotangent.shape[i] != 1]
     if extra:
-        cotangent = ops.sum(cotangent, axis=tuple(range(extra)))
-    spread = tuple([i for i, size in enumerate(shape) if size == 1 and cotangent.shape[i] != 1])
-    if spread:
-        cotangent = ops.sum(cotangent, axis=spread, keepdims=True)
+        cotangent = ops.sum(cotangent, axis=(*range(extra), *spread))
+        if spread:
+            cotangent = ops.reshape(cotangent, shape=shape)
+    elif spread:
+        cotangent = ops.sum(cotangent, axis=tuple(spread), keepdims=True)
     if cotangent.shape != shape:
         cotangent = ops.broadcast_to(cotangent, shape=shape)
     return (

@@ -266,13 +266,16 @@ class GroupedNormOp(CompositeOp):
 
 
 def _normalized_in_groups(
-    x: Value, weight: Value | None, bias: Value | None, groups: int, size: int, eps: float
+    x: Value, weight: Value | None, bias: Value | None, groups: int, channels: int, eps: float
 ) -> Value:
-    """`x` normalized in `groups` groups of `size` elements of each sample."""
-    values = in_compute_type(x)
-    grouped = ops.reshape(values, shape=(x.shape[0], groups, size))
-    normal = ops.reshape(_centred(grouped, (2,), eps)[0], shape=x.shape)
-    return affine(normal, along(1, x, weight), along(1, x, bias)).astype(x.element_type)
+    """`x` normalized in `groups` groups of so many `channels` of each sample.
+
+    All is computed on (n, groups, channels of a group, places), so that there is no reshape between what could share
+    loops, nor between that and its gradient.
+    """
+    grouped = ops.reshape(in_compute_type(x), shape=(x.shape[0], groups, channels, prod(x.shape[2:])))
+    factors = [v if v is None else ops.reshape(v, shape=(groups, channels, 1)) for v in (weight, bias)]
+    return ops.reshape(affine(_centred(grouped, (2, 3), eps)[0], *factors), shape=x.shape).astype(x.element_type)
 
 
 @tensor_op
@@ -294,7 +297,7 @@ class GroupNormOp(GroupedNormOp):
 
     @staticmethod
     def decompose(x: Value, weight: Value | None, bias: Value | None, *, groups: int, eps: float) -> Value:
-        return _normalized_in_groups(x, weight, bias, groups, prod(x.shape[1:]) // groups, eps)
+        return _normalized_in_groups(x, weight, bias, groups, x.shape[1] // groups, eps)
 
 
 @tensor_op
@@ -315,4 +318,4 @@ class InstanceNormOp(GroupedNormOp):
 
     @staticmethod
     def decompose(x: Value, weight: Value | None, bias: Value | None, *, eps: float) -> Value:
-        return _normalized_in_groups(x, weight, bias, x.shape[1], prod(x.shape[2:]), eps)
+        return _normalized_in_groups(x, weight, bias, x.shape[1], 1, eps)
