@@ -214,13 +214,21 @@ def lower_by_function(
 ) -> Iterator[func.FuncOp]:
     """Take `module` to the stage "buffered" as `lower` does, if it is before; then, as the result is asked for them,
     take its functions to loops one by one. The module is what `lower` gives when all were."""
-    order = _stages_from(module, options)
-    by_function = next(index for index, stage in enumerate(order) if stage.name in ("buffered", "loops"))
-    run_passes(ctx, module, [text for stage in order[:by_function] for text in stage.passes], verify=verify)
-    passes = [_made(text) for stage in order[by_function:] for text in stage.passes]
+    rest = lower_to_buffers(ctx, module, options, verify=verify)
+    passes = [_made(text) for stage in rest for text in stage.passes]
     changes = [(pass_, pass_.change(module)) for pass_ in passes if isinstance(pass_, FunctionPass)]
     assert len(changes) == len(passes)
     return _changed(functions_in_order(module), changes, verify)
+
+
+def lower_to_buffers(
+    ctx: Context, module: ModuleOp, options: LoweringOptions, *, verify: bool = True
+) -> Sequence[Stage]:
+    """Take `module` to the stage "buffered" as `lower` does, if it is before. The stages from where it is then on."""
+    order = _stages_from(module, options)
+    by_function = next(index for index, stage in enumerate(order) if stage.name in ("buffered", "loops"))
+    run_passes(ctx, module, [text for stage in order[:by_function] for text in stage.passes], verify=verify)
+    return order[by_function:]
 
 
 def _stages_from(module: ModuleOp, options: LoweringOptions) -> tuple[Stage, ...]:

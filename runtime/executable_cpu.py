@@ -47,6 +47,7 @@ class CpuExecutable:
 
     interface: Interface
     lowered: Callable[[], ModuleOp]
+    buffered: Callable[[], ModuleOp | None]
     code: Any
     address: int
     name: str = "main"
@@ -189,9 +190,14 @@ def _load_runtime() -> None:
 
 
 def load_for_cpu(
-    entry: Mapping[str, bytes], name: str, target: Target, lowered: Callable[[], ModuleOp]
+    entry: Mapping[str, bytes],
+    name: str,
+    target: Target,
+    lowered: Callable[[], ModuleOp],
+    buffered: Callable[[], ModuleOp | None],
 ) -> CpuExecutable:
-    """What `compile_for_cpu` gave, in this process; `lowered` makes its loop IR again."""
+    """What `compile_for_cpu` gave, in this process; `lowered` makes its loop IR again, `buffered` that before it, if it
+    had not passed that stage when it was compiled."""
     from tenon.runtime.cpu.load import ENTRY
     from tenon.runtime.cpu.program import load_program
 
@@ -202,7 +208,7 @@ def load_for_cpu(
     code = load_program(objects, target, exports=exports, scratch=memory.scratch_functions())
     kind = SizedCpuExecutable if interface.sizes else CpuExecutable
     prepare = 0 if interface.preparation is None else code.entry(PREPARE)
-    return kind(interface, lowered, code, code.entry(), name, prepare_address=prepare, memory=memory)
+    return kind(interface, lowered, buffered, code, code.entry(), name, prepare_address=prepare, memory=memory)
 
 
 def _launch_memory() -> LaunchMemory:

@@ -144,12 +144,13 @@ def _cpu_executable(module: ModuleOp, key: str, name: str, options: LoweringOpti
 
     target = host_target()
     lowered = partial(lower.lowered_again, module, options)
+    buffered = partial(lower.buffered_again, module, options)
 
     def compiled() -> Mapping[str, bytes]:
         _say_compiling(name, target.cpu)
         return compile_for_cpu(module, name, target, options)
 
-    return _made(key, compiled, lambda entry: load_for_cpu(entry, name, target, lowered))
+    return _made(key, compiled, lambda entry: load_for_cpu(entry, name, target, lowered, buffered))
 
 
 # --- CUDA -----------------------------------------------------------------------------------------

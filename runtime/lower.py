@@ -157,6 +157,15 @@ def lowered_again(module: ModuleOp, options: LoweringOptions) -> ModuleOp:
     return lower(Context(), module.clone(), options, verify=knobs.verify)
 
 
+def buffered_again(module: ModuleOp, options: LoweringOptions) -> ModuleOp | None:
+    """As `lowered_again`, no further than to buffers; `None` if the kernels of `module` are loops already."""
+    from tenon.lowering.pipeline import lower_to_buffers
+
+    result = module.clone()
+    rest = lower_to_buffers(Context(), result, options, verify=knobs.verify)
+    return result if rest[0].name == "buffered" else None
+
+
 def map_to_grid(module: ModuleOp) -> ModuleOp:
     """Make loop IR for CUDA kernels with a grid, in place."""
     from tenon.lowering.pipeline import run_passes

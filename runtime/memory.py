@@ -1,4 +1,5 @@
-"""What memory a compiled program needs: its arguments, its results, and the buffers of its arena over time."""
+"""What memory a compiled program needs: its arguments, its results, and the buffers of its arena over time; and how
+many bytes it moves."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from tenon.runtime.arguments.interface import Interface
 
 if TYPE_CHECKING:
     from tenon.lowering.buffers.memory_plan import PlannedBuffer
+    from tenon.lowering.kernels.bytes_moved import Moved
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,9 @@ class Memory:
     needed at once. `buffers` lists each buffer of the arena: its bytes, its offset, the first and the last position of
     the program at which it is needed, and the kernel that writes it first.
     A program for all sizes has no list of buffers, and its bound is its peak.
+    `moved` are, for each kernel, the bytes that it reads and writes in one call of the program, of buffers that outlive
+    it, each element once; `None` for a program for all sizes, or one whose kernels were loops before it was compiled.
+    What is computed once is not part of it.
     """
 
     arguments: int
@@ -34,11 +39,14 @@ class Memory:
     lower_bound: int
     buffers: tuple[PlannedBuffer, ...] = ()
     prepared: int = 0
+    moved: tuple[Moved, ...] | None = None
 
     @classmethod
-    def of(cls, interface: Interface, lowered: ModuleOp) -> Memory:
-        """The memory of the program with this interface, whose loop IR is `lowered`."""
+    def of(cls, interface: Interface, lowered: ModuleOp, *, has_kernels: bool = False) -> Memory:
+        """The memory of the program with this interface, lowered to buffers, which changes, or further. `has_kernels`
+        says that its kernels are not loops yet, so that what they move can be counted."""
         from tenon.lowering.buffers.memory_report import memory_report
+        from tenon.lowering.kernels.bytes_moved import bytes_moved
 
         results = [_bytes(result) for result in interface.outputs]
         taken_over = [size for size, donor in zip(results, interface.donations, strict=True) if donor >= 0]
@@ -47,13 +55,14 @@ class Memory:
         if not interface.sizes:
             report = memory_report(lowered)
             bound, buffers = report.lower_bound, report.buffers
+        moved = bytes_moved(lowered) if has_kernels and not interface.sizes else None
         arguments = sum(_bytes(argument) for argument in interface.inputs)
         preparation = interface.preparation
         prepared = 0 if preparation is None else sum(map(_bytes, preparation.outputs))
-        return cls(arguments, sum(results), sum(taken_over), peak, bound, buffers, prepared)
+        return cls(arguments, sum(results), sum(taken_over), peak, bound, buffers, prepared, moved)
 
     def __str__(self) -> str:
-        """A table: the sums, then each buffer, the largest first."""
+        """A table: the sums, then each buffer, the largest first, and each kernel."""
         lines = [
             f"arguments    {self.arguments!s:>14} bytes",
             *(
@@ -69,6 +78,10 @@ class Memory:
                 f"  {buffer.bytes:>12} bytes at {buffer.offset:>12}, needed {buffer.first}..{buffer.last}, "
                 f"written by {buffer.writer}"
             )
+        if self.moved is not None:
+            total = sum(kernel.read + kernel.written for kernel in self.moved)
+            lines.append(f"moved        {total:>14} bytes in each call")
+            lines += [f"  {kernel}" for kernel in self.moved]
         return "\n".join(lines)
 
 

@@ -93,14 +93,17 @@ class Compiled(NativeCalls):
         return self.executable.interface
 
     def memory(self) -> Memory:
-        """The memory that it needs, buffer by buffer; prints as a table.
+        """The memory that it needs, buffer by buffer, and what it moves, kernel by kernel; prints as a table.
 
         The IR is lowered again for that. Raises `TypeError` for a program that is interpreted or runs on a GPU.
         """
-        lowered = getattr(self.executable, "lowered", None)
-        if lowered is None:
+        made = self.executable
+        if not isinstance(made, CpuExecutable):
             raise TypeError(f"{self.name}: the memory of programs that are not compiled for the CPU is not planned")
-        return Memory.of(self.interface, lowered())
+        buffered = made.buffered()
+        if buffered is None:
+            return Memory.of(self.interface, made.lowered())
+        return Memory.of(self.interface, buffered, has_kernels=True)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on arguments like those compiled for; raises `TypeError` naming what differs.
