@@ -34,9 +34,7 @@ from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, linalg, tensor
-from xdsl.dialects.builtin import (
-    ModuleOp,
-)
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
@@ -153,9 +151,9 @@ class _KernelFusion:
         is_only_use = self._uses.use_count(producer) == 1
         if not self._repeats_no_work(producer, consumer, index, is_only_use):
             return False
-        maps = producer.space.inside(loops, consumer.space).operands
         if not consumer.is_parallel and not indices_are_known(producer.block, loops):
             return False
+        maps = self._partial_apart(producer, consumer, loops)
         destination = producer.outputs[producer.results.index(value)]
         if not self._extents_stay_told(consumer, index, maps, destination):
             return False
@@ -165,6 +163,31 @@ class _KernelFusion:
         if self._uses.use_count(producer) == 0:
             self._uses.forget(producer)
         return True
+
+    def _partial_apart(
+        self, producer: Generic, consumer: Generic, loops: Sequence[AffineExpr]
+    ) -> tuple[AffineMap, ...]:
+        """Where `producer` reads its inputs in terms of the loops of `consumer`.
+
+        A loop that is an index by itself runs over the whole dimension; so a loop of one iteration is added to one that
+        has become the index of a part of it, as where two reversals meet.
+        """
+        maps = producer.space.inside(loops, consumer.space).operands
+        shapes = [value.type.get_shape() if isinstance(value.type, TensorType) else () for value in producer.inputs]
+        extents = consumer.space.extents
+
+        def is_part(place: AffineExpr, size: int) -> bool:
+            return isinstance(place, AffineDimExpr) and extents[place.position] != size
+
+        places = [
+            [(place, is_part(place, size)) for place, size in zip(map_.results, sizes, strict=True)]
+            for map_, sizes in zip(maps, shapes, strict=True)
+        ]
+        if not any(part for of_input in places for _, part in of_input):
+            return maps
+        single = self._uses.add_single_loop(consumer)
+        indices = [tuple([place + single if part else place for place, part in of_input]) for of_input in places]
+        return tuple([AffineMap(len(extents) + 1, 0, of_input) for of_input in indices])
 
     def _extents_stay_told(
         self, consumer: Generic, index: int, added: Sequence[AffineMap], destination: SSAValue

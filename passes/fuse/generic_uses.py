@@ -7,13 +7,12 @@ from dataclasses import replace
 from math import prod
 
 from xdsl.dialects import linalg, tensor
-from xdsl.dialects.builtin import (
-    TensorType,
-)
+from xdsl.dialects.builtin import TensorType, i8
 from xdsl.ir import Block, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.utils.type import get_element_type_or_self
 
+from tenon.dialects.families.iteration_space import IterationSpace
 from tenon.dialects.types.size import is_at_most
 from tenon.passes.fuse.generics import (
     Generic,
@@ -113,6 +112,22 @@ class GenericUses:
         generic.space = replace(generic.space, operands=(*generic.space.operands, map_))
         self.readers.setdefault(value, []).append(generic)
         return argument
+
+    def add_single_loop(self, generic: Generic) -> AffineExpr:
+        """Another loop, of one iteration, around the body, behind all others."""
+        single = tensor.EmptyOp([], TensorType(i8, [1]))
+        assert generic.op.parent is not None
+        generic.op.parent.insert_op_before(single, generic.op)
+        space = generic.space
+        count = len(space.extents)
+        operands, results = (
+            tuple([AffineMap(count + 1, 0, places.results) for places in maps])
+            for maps in (space.operands, space.results)
+        )
+        generic.space = IterationSpace((*space.extents, 1), (*space.parallel, True), operands, results)
+        loop = AffineExpr.dimension(count)
+        self.add_input(generic, single.tensor, AffineMap(count + 1, 0, (loop,)))
+        return loop
 
     def replace_input(self, generic: Generic, index: int, scalar: SSAValue) -> None:
         """Use `scalar` in the body instead of the element of an operand, which is dropped."""

@@ -24,6 +24,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from tenon.dialects.definition.scalar import index_constant
 from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserting
 from tenon.dialects.families.iteration_space import IterationSpace, Subscript
+from tenon.dialects.families.linalg_builders import PARALLEL, REDUCTION
 
 
 @dataclass(eq=False, slots=True)
@@ -92,6 +93,7 @@ def write_generic(generic: Generic) -> None:
         properties={
             **old.properties,
             "indexing_maps": ArrayAttr([AffineMapAttr(places) for places in (*space.operands, *space.results)]),
+            "iterator_types": ArrayAttr([PARALLEL if parallel else REDUCTION for parallel in space.parallel]),
             "operandSegmentSizes": DenseArrayBase.from_list(i32, [len(generic.inputs), len(generic.outputs)]),
         },
         attributes=old.attributes,

@@ -43,3 +43,23 @@ def test_interpreter_agrees() -> None:
     function = tenon.jit(lambda *parts: tenon.concatenate(parts, axis=1))
     with tenon.knobs.override(interpret=True):
         np.testing.assert_array_equal(function(*parts), np.concatenate(parts, 1))
+
+
+def _turned(xp: Any, x: Any) -> Any:
+    return xp.flip(x, axis=0)[300:]
+
+
+TURNED_TWICE: dict[str, Any] = {
+    "a function between": lambda xp, x: xp.flip(xp.tanh(_turned(xp, x)), axis=0),
+    "joined between": lambda xp, x: xp.flip(xp.concatenate([x[:70] + 1, _turned(xp, x)], axis=0), axis=0),
+    "a sum behind": lambda xp, x: xp.flip(xp.tanh(_turned(xp, x)), axis=0).sum(axis=1),
+    "both axes": lambda xp, x: xp.flip(xp.tanh(_turned(xp, xp.flip(x, axis=1)[:, 7:])), axis=(0, 1)),
+}
+
+
+@pytest.mark.parametrize("function", TURNED_TWICE.values(), ids=TURNED_TWICE)
+def test_reversals_of_a_part_meet(function: Any) -> None:
+    x = np.random.default_rng(7).standard_normal((800, 37)).astype(np.float32)
+    with tenon.knobs.override(check_memory=True):
+        found = tenon.jit(lambda x: function(tenon, x))(x)
+    np.testing.assert_allclose(found, function(np, x), rtol=1e-5, atol=1e-5)

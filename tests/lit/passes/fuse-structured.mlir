@@ -246,3 +246,26 @@ func.func private @indices_are_renamed(%x: tensor<4x3xf32>) -> tensor<4x3xf32> a
 // CHECK:         linalg.generic {{.*}} ins(%x : tensor<4x3xf32>)
 // CHECK-NEXT:    ^bb0
 // CHECK-NEXT:      {{.*}} = linalg.index 1
+
+// -----
+
+// Two reversals meet, and the first five elements are read in order: a loop that were the index alone would run over all.
+func.func private @part_of_a_dimension(%x: tensor<8xf32>) -> tensor<5xf32> attributes {kernel} {
+  %e = tensor.empty() : tensor<5xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a) -> (a * -1 + 4)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<8xf32>) outs(%e : tensor<5xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    linalg.yield %p : f32
+  } -> tensor<5xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(a) -> (a * -1 + 4)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%0 : tensor<5xf32>) outs(%e : tensor<5xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %r = arith.addf %p, %p : f32
+    linalg.yield %r : f32
+  } -> tensor<5xf32>
+  func.return %1 : tensor<5xf32>
+}
+// CHECK-LABEL: @part_of_a_dimension
+// CHECK:         %[[ONE:.*]] = tensor.empty() : tensor<1xi8>
+// CHECK-NEXT:    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> ((d0 + d1))>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "parallel"]} ins(%[[ONE]], %x : tensor<1xi8>, tensor<8xf32>)
+// CHECK-NOT:     linalg.generic
