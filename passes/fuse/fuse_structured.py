@@ -84,8 +84,9 @@ class _KernelFusion:
     def run(self) -> None:
         """Visit every generic once."""
         for generic in reversed(self._uses.generics):
-            if not generic.is_gone and self._uses.use_count(generic) == 0:
+            if self._uses.use_count(generic) == 0:
                 self._uses.forget(generic)
+        for generic in reversed(self._uses.generics):
             if not generic.is_gone:
                 self._uses.collapse_inputs(generic)
                 self._take_producers(generic)

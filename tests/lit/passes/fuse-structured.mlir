@@ -269,3 +269,34 @@ func.func private @part_of_a_dimension(%x: tensor<8xf32>) -> tensor<5xf32> attri
 // CHECK:         %[[ONE:.*]] = tensor.empty() : tensor<1xi8>
 // CHECK-NEXT:    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> ((d0 + d1))>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "parallel"]} ins(%[[ONE]], %x : tensor<1xi8>, tensor<8xf32>)
 // CHECK-NOT:     linalg.generic
+
+// -----
+
+// What only a generic that nothing uses reads besides is used once.
+func.func private @unused_readers(%x: tensor<8xf32>) -> tensor<8xf32> attributes {kernel} {
+  %e = tensor.empty() : tensor<8xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %r = math.exp %p : f32
+    linalg.yield %r : f32
+  } -> tensor<8xf32>
+  %unused = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]} outs(%e : tensor<8xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %p = tensor.extract %0[%i] : tensor<8xf32>
+    linalg.yield %p : f32
+  } -> tensor<8xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%0 : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %r = arith.negf %p : f32
+    linalg.yield %r : f32
+  } -> tensor<8xf32>
+  func.return %1 : tensor<8xf32>
+}
+// CHECK-LABEL: @unused_readers
+// CHECK:         linalg.generic {{.*}} ins(%x : tensor<8xf32>)
+// CHECK:         math.exp
+// CHECK-NEXT:    arith.negf
+// CHECK-NOT:     linalg.generic
