@@ -78,7 +78,8 @@ class KnownPlaces:
         places = [self.places.get(operand) for operand in op.operands]
         match op, places:
             case linalg.ops.IndexOp(), _:
-                return Subscript({op.dim.value.data: 1}, 0)
+                start, limit = self.ranges[op.dim.value.data]
+                return Subscript({}, start) if limit - start == 1 else Subscript({op.dim.value.data: 1}, 0)
             case arith.ConstantOp(value=IntegerAttr(value=number, type=IndexType() | IntegerType() as kind)), _:
                 return Subscript({}, number.data & 1 if kind == i1 else number.data)
             case arith.SelectOp(), [Subscript() as condition, lhs, rhs]:

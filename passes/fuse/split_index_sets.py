@@ -65,7 +65,7 @@ def _split(op: Operation) -> bool:
     if any(isinstance(extent, Size) or extent == 0 for extent in space.extents) or not _keeps_order(space):
         return False
     pieces = _pieces(body, space)
-    if pieces is None or (len(pieces) == 1 and not any(_reads(op, pieces[0]))):
+    if pieces is None or (len(pieces) == 1 and not _drops_reads(op, pieces[0])):
         return False
     outputs: list[SSAValue] = list(op.outputs)
     assert op.parent is not None
@@ -116,6 +116,12 @@ def _pieces(body: Block, space: IterationSpace) -> list[KnownPlaces] | None:
 
 def _iterations(ranges: Sequence[Range]) -> int:
     return prod(limit - start for start, limit in ranges)
+
+
+def _drops_reads(op: linalg.ops.GenericOp, known: KnownPlaces) -> bool:
+    """Whether something is read at computed places that is read at known ones, or that nothing needs."""
+    reads = [inner for inner in op.body.block.ops if isinstance(inner, tensor.ExtractOp)]
+    return any(_reads(op, known)) or not known.needed.issuperset(reads)
 
 
 def _reads(op: linalg.ops.GenericOp, known: KnownPlaces) -> Iterator[tensor.ExtractOp]:

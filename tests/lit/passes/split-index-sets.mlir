@@ -181,3 +181,63 @@ func.func private @combined(%x: tensor<16xf32>, %y: tensor<16xf32>) -> (tensor<f
 // CHECK-NEXT:      {{.*}}
 // CHECK-NEXT:      arith.select
 // CHECK-NOT:     linalg.generic
+
+// -----
+
+// A loop of one iteration is at a place that is known: what was a part before is cut again.
+func.func private @a_part_is_cut(%x: tensor<32xf32>, %y: tensor<32xf32>, %z: tensor<64xf32>) -> tensor<64xf32> attributes {kernel} {
+  %one = tensor.empty() : tensor<1xi8>
+  %loop = tensor.empty() : tensor<48xi8>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a)>, affine_map<(a, b) -> (b)>, affine_map<(a, b) -> (a + b)>], iterator_types = ["parallel", "parallel"]}
+      ins(%loop, %one : tensor<48xi8>, tensor<1xi8>) outs(%z : tensor<64xf32>) {
+  ^bb0(%l: i8, %s: i8, %o: f32):
+    %a = linalg.index 0 : index
+    %b = linalg.index 1 : index
+    %i = arith.addi %a, %b : index
+    %zero = arith.constant 0 : index
+    %c31 = arith.constant 31 : index
+    %c32 = arith.constant 32 : index
+    %p = arith.minsi %i, %c31 : index
+    %q = arith.subi %i, %c32 : index
+    %r = arith.maxsi %q, %zero : index
+    %u = tensor.extract %x[%p] : tensor<32xf32>
+    %v = tensor.extract %y[%r] : tensor<32xf32>
+    %is_first = arith.cmpi slt, %i, %c32 : index
+    %w = arith.select %is_first, %u, %v : f32
+    linalg.yield %w : f32
+  } -> tensor<64xf32>
+  func.return %0 : tensor<64xf32>
+}
+// CHECK-LABEL: @a_part_is_cut
+// CHECK:         linalg.generic {{.*}} ins({{.*}}%x : {{.*}}tensor<32xf32>) outs(%z
+// CHECK:         linalg.generic {{.*}} ins({{.*}}%y : {{.*}}tensor<32xf32>) outs(
+// CHECK-NOT:     tensor.extract
+
+// -----
+
+// What is read for nothing is not read, though no loop is cut: what computes it goes.
+func.func private @nothing_is_chosen(%x: tensor<32xf32>) -> tensor<16xf32> attributes {kernel} {
+  %f = tensor.empty() : tensor<32xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<32xf32>) outs(%f : tensor<32xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %r = math.exp %p : f32
+    linalg.yield %r : f32
+  } -> tensor<32xf32>
+  %e = tensor.empty() : tensor<16xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]} outs(%e : tensor<16xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %c20 = arith.constant 20 : index
+    %five = arith.constant 5.0 : f32
+    %p = arith.remsi %i, %c20 : index
+    %u = tensor.extract %y[%p] : tensor<32xf32>
+    %is_first = arith.cmpi slt, %i, %c20 : index
+    %w = arith.select %is_first, %five, %u : f32
+    linalg.yield %w : f32
+  } -> tensor<16xf32>
+  func.return %0 : tensor<16xf32>
+}
+// CHECK-LABEL: @nothing_is_chosen
+// CHECK-NOT:     tensor.extract
+// CHECK-NOT:     math.exp
