@@ -10,7 +10,7 @@ Every op starts as a group of its own; groups along a value are merged as long a
   only it uses and is then *closed*; so does an op that only rearranges what was computed, such as a transpose at the
   end.
 - An op that moves ranges of elements (a concatenation, padding, a slice) takes in the elementwise ops that it alone
-  uses.
+  uses; several in one group what they alone use, each element once.
 - A sum of rows (`row_sums`) is added up by loops that have each of its rows anyway.
 - No path leaves a group and comes back, so that groups can be called one after the other.
 - A kernel has a limited number of inputs and of ops.
@@ -38,7 +38,7 @@ from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexingOp, In
 from tenon.dialects.families.iteration_space import ACROSS, IterationSpace
 from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
-from tenon.dialects.types.size import estimate
+from tenon.dialects.types.size import estimate, is_at_most
 from tenon.passes.fuse.cost import is_cheap_op
 from tenon.passes.fuse.group import Group, Plan, connect, in_order, take_place, would_make_circle
 from tenon.passes.fuse.planner import Planner
@@ -67,6 +67,8 @@ class Grouping:
         self._is_cloned = is_cloned
         self._fuses_contractions = contractions
         self._takes_ranges = ranges
+        self._moving: set[Operation] = set()
+        """Ops that move ranges."""
         self._planner = Planner(block, self.group_of, machine, contractions=contractions)
         last_effect: Group | None = None
         for position, op in enumerate(block.ops):
@@ -101,9 +103,12 @@ class Grouping:
             return group
         moves = self._takes_ranges and moves_ranges(op, iteration)
         self._start(group, op, iteration, moves=moves)
-        for producer in self._producers(op, everywhere=moves or group.closed):
-            merge = self._try_take_in if moves else self._try_merge
-            merge(self.group_of[producer], self.group_of[op])
+        if moves:
+            self._moving.add(op)
+        else:
+            for producer in self._producers(op, everywhere=group.closed):
+                self._try_merge(self.group_of[producer], self.group_of[op])
+        self._take_in_ranges(op)
         return self.group_of[op]
 
     def _start(self, group: Group, op: Operation, iteration: Iteration, *, moves: bool) -> None:
@@ -171,9 +176,11 @@ class Grouping:
         inputs = self._merged_inputs(left, right)
         if len(inputs) > MOST_INPUTS or would_make_circle(left, right) or left.has_rows:
             return
-        used = sum(1 for user in right.operations for operand in user.operands if operand in left.pending)
-        is_movable = all(isinstance(op, ElementwiseOp | IndexMapOp | IndexingOp) for op in left.operations)
-        if not is_movable or used != sum(left.pending.values()):
+        uses = [(value, user) for user in right.operations for value in user.operands if value in left.pending]
+        is_movable = all(
+            isinstance(op, ElementwiseOp | IndexMapOp | IndexingOp) for op in (*left.operations, *right.operations)
+        )
+        if not is_movable or len(uses) != sum(left.pending.values()) or not _are_read_once(uses):
             return
         loops, kept, taken = right.loops, right.kept, tuple(left.operations)
         plan = Plan(right.shared, right.row_bytes, right.accumulated, (), frozenset(right.across))
@@ -182,6 +189,16 @@ class Grouping:
         merged.loops, merged.kept = loops, kept
         for op in taken:
             self._planner.forget_places(op)
+
+    def _take_in_ranges(self, op: Operation) -> None:
+        """Take in what those ops of the group of `op` use that move ranges, until nothing is left: what two of them use
+        is taken in when both are there."""
+        count = 0
+        while count < len(operations := self.group_of[op].operations):
+            count = len(operations)
+            for user in [user for user in operations if user in self._moving]:
+                for producer in self._producers(user, everywhere=True):
+                    self._try_take_in(self.group_of[producer], self.group_of[op])
 
     def _merged_inputs(self, left: Group, right: Group) -> set[SSAValue]:
         return {v for v in left.inputs | right.inputs if v not in left.pending and v not in right.pending}
@@ -269,6 +286,15 @@ class Grouping:
         for op in small.operations:
             self.group_of[op] = large
         take_place(small, large)
+
+
+def _are_read_once(uses: Sequence[tuple[SSAValue, Operation]]) -> bool:
+    """Whether all uses are of one value, and read each element of it once at most."""
+    (value, user), *others = uses
+    if not others:
+        return True
+    reads = [prod(shape(op, (x if isinstance(op, IndexingOp) else op.results[0]).type)) for x, op in uses]
+    return all(other is value for other, _ in others) and is_at_most(sum(reads), prod(shape(user, value.type)))
 
 
 def _is_repeated(op: ElementwiseOp, users: Iterable[Operation]) -> bool:

@@ -457,6 +457,34 @@ func.func @moved_ranges_are_computed_where_they_go(%x: tensor<64x64xf32>) -> ten
 
 // -----
 
+// What two slices read, each its own part, is computed where these go.
+func.func @parts_that_meet_again(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %e = tenon.exp %x : tensor<64x64xf32> -> tensor<64x64xf32>
+  %a = tenon.slice %e {starts = [0, 0], limits = [20, 64]} : tensor<64x64xf32> -> tensor<20x64xf32>
+  %b = tenon.slice %e {starts = [20, 0], limits = [64, 64]} : tensor<64x64xf32> -> tensor<44x64xf32>
+  %c = tenon.concatenate [%b, %a] : [tensor<44x64xf32>, tensor<20x64xf32>] -> tensor<64x64xf32>
+  func.return %c : tensor<64x64xf32>
+}
+// CHECK-LABEL: @parts_that_meet_again
+// CHECK-NEXT:    func.call @kernel_0(%x)
+// CHECK-NEXT:    func.return
+
+// -----
+
+// Parts that overlap are read from memory.
+func.func @parts_that_overlap(%x: tensor<64x64xf32>) -> tensor<104x64xf32> {
+  %e = tenon.exp %x : tensor<64x64xf32> -> tensor<64x64xf32>
+  %a = tenon.slice %e {starts = [0, 0], limits = [60, 64]} : tensor<64x64xf32> -> tensor<60x64xf32>
+  %b = tenon.slice %e {starts = [20, 0], limits = [64, 64]} : tensor<64x64xf32> -> tensor<44x64xf32>
+  %c = tenon.concatenate [%b, %a] : [tensor<44x64xf32>, tensor<60x64xf32>] -> tensor<104x64xf32>
+  func.return %c : tensor<104x64xf32>
+}
+// CHECK-LABEL: @parts_that_overlap
+// CHECK-NEXT:    %[[E:.*]] = func.call @kernel_0(%x)
+// CHECK-NEXT:    func.call @kernel_1(%[[E]])
+
+// -----
+
 // It reads from memory what is needed elsewhere, too, and runs of single elements.
 func.func @ranges_that_stay_in_memory(%x: tensor<64x1xf32>, %y: tensor<64x64xf32>) -> (tensor<64x2xf32>, tensor<64x64xf32>, tensor<64x128xf32>) {
   %a = tenon.exp %x : tensor<64x1xf32> -> tensor<64x1xf32>
