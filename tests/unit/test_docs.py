@@ -126,3 +126,9 @@ def test_files_that_pages_name_exist(page: str) -> None:
     linked = [link for link in re.findall(r"\]\(([\w/.-]+)[)#]", text) if "/" in link or "." in link]
     missing = [name for name in named if not (ROOT / name).exists()]
     assert not missing + [link for link in linked if not (folder / link).exists()]
+
+
+def test_what_the_page_on_fusion_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = blocks("docs/fusion.md")
+    exec(block, {"np": np, "tenon": tenon})
+    assert f"```\n{capsys.readouterr().out}```" in (ROOT / "docs/fusion.md").read_text()
