@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from math import inf, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ from tenon.lowering.kernels.statement import Access, Statement, buffer_shape, el
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
+UNKNOWN = 1 << 62
+"""The iterations of a loop of which any number may run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +67,14 @@ def bytes_moved(module: ModuleOp, function_name: str = "main") -> tuple[Moved, .
         else:
             continue
         trips = list(map(_trips, _loops_around(op)))
-        calls = int(prod([count for count in trips if count != inf]))
+        calls = prod([count for count in trips if count != UNKNOWN])
         so_far = found.get(name, Moved(name, 0, 0, 0))
         found[name] = Moved(
             name,
             so_far.read + calls * read,
             so_far.written + calls * written,
             so_far.calls + calls,
-            so_far.at_least or inf in trips,
+            so_far.at_least or UNKNOWN in trips,
         )
     return tuple(found.values())
 
@@ -118,7 +120,7 @@ def _moved_by(function: func.FuncOp) -> tuple[int, int]:
     return read, written
 
 
-Places = tuple[Mask, ...] | float
+Places = tuple[Mask, ...] | int
 """For each dimension which of its indices are touched; or how many elements there are at most."""
 _Touch = tuple[SSAValue, bool, Places]
 """A buffer, whether it is written, and where."""
@@ -160,7 +162,7 @@ def _indices(subscript: Subscript, size: int, extents: Sequence[int]) -> Mask:
     return mask
 
 
-def _computed_places(load: memref.LoadOp, statement: Statement) -> float:
+def _computed_places(load: memref.LoadOp, statement: Statement) -> int:
     """At how many places a read in the body of a statement is at most: the iterations of the loops that tell where."""
     everything = {*range(len(statement.extents)), *_loops_around(load, statement.op)}
     loops: set[int | Operation] = set()
@@ -191,7 +193,7 @@ def _counted(shape: tuple[int, ...], touches: Sequence[tuple[bool, Places]]) -> 
     sizes = reduce(np.multiply.outer, [count for _, count in classes], np.ones((), np.int64))
     total = int(sizes.sum())
     read, written = np.zeros((2, *sizes.shape), np.bool_)
-    some_read = some_written = 0.0
+    some_read = some_written = 0
     for is_write, places in touches:
         if isinstance(places, tuple):
             parts = [mask[first] for mask, (first, _) in zip(places, classes, strict=True)]
@@ -204,8 +206,7 @@ def _counted(shape: tuple[int, ...], touches: Sequence[tuple[bool, Places]]) -> 
             some_written += places
         else:
             some_read = min(some_read + places, total - int(sizes[read | written].sum()))
-    counts = (int(sizes[read].sum()) + some_read, int(sizes[written].sum()) + some_written)
-    return int(min(counts[0], total)), int(min(counts[1], total))
+    return min(int(sizes[read].sum()) + some_read, total), min(int(sizes[written].sum()) + some_written, total)
 
 
 def _classes(size: int, masks: Sequence[Mask]) -> tuple[Numbers, Numbers]:
@@ -226,11 +227,11 @@ def _loops_around(op: Operation, stop: Operation | None = None) -> Iterator[Oper
         around = around.parent_op()
 
 
-def _trips(loop: Operation) -> float:
-    """How often a loop runs; infinity where that is not known."""
+def _trips(loop: Operation) -> int:
+    """How often a loop runs."""
     if not isinstance(loop, scf.ForOp):
-        return inf
+        return UNKNOWN
     ops = [value.owner for value in (loop.lb, loop.ub, loop.step)]
     attributes = [op.value for op in ops if isinstance(op, arith.ConstantOp)]
     bounds = [attribute.value.data for attribute in attributes if isinstance(attribute, IntegerAttr)]
-    return len(range(*bounds)) if len(bounds) == len(ops) else inf
+    return len(range(*bounds)) if len(bounds) == len(ops) else UNKNOWN
