@@ -1,6 +1,6 @@
 """`vectorize-updates`: loops that update rows at loaded numbers (scatter) do so in vectors.
 
-Before: the loop stage. After: the same, where an innermost loop that updates one row from another is over vectors of
+Before: the loop stage. After: the same, where an innermost loop that updates rows from others is over vectors of
 `vector_bits`, and over single elements only behind the last whole one. What is the same for all of the row (its number,
 whether it lies inside) is computed in front of that loop, once per row.
 
@@ -11,10 +11,11 @@ whether it lies inside) is computed in front of that loop, once per row.
       %c = arith.addf %a, %b                       %c = arith.addf %a, %b
       memref.store %c, %o[%p, %j]                  vector.store %c, %o[%p, %j]
 
-The loop has constant bounds, a step of one, no values that it carries, arithmetic, loads, and one store as its last op.
-What depends on the loop's index is read and written in the last dimension at that index, or at a fixed distance from
-it, so that lanes meet different elements, and in the order of the elements nothing changes. Of parallel loops over
-updates of different elements, the innermost is made a loop of its own first.
+The loop has constant bounds, a step of one, no values that it carries, arithmetic, loads, and stores, one of them as
+its last op. What depends on the loop's index is read and written in the last dimension at that index, or at a fixed
+distance from it, and at one and the same in all accesses to a buffer that is written. So lanes meet different elements
+whatever the rows are, and in the order of the elements nothing changes. Of parallel loops over updates of different
+elements, the innermost is made a loop of its own first.
 """
 
 from __future__ import annotations
@@ -76,13 +77,13 @@ class _Update:
         *ops, _ = loop.body.block.ops
         if loop.iter_args or constant_int(loop.step) != 1 or not ops or not isinstance(ops[-1], memref.StoreOp):
             return None
-        store, index = ops[-1], loop.body.block.args[0]
-        assert isinstance(store, memref.StoreOp)
+        index = loop.body.block.args[0]
+        stores = {root_of(op.memref): op for op in ops if isinstance(op, memref.StoreOp)}
         places: set[SSAValue] = {index}
         values: set[SSAValue] = {index}
         changing: set[Operation] = set()
         for op in ops:
-            if not _is_simple(op, store):
+            if not _is_simple(op):
                 return None
             if any(operand in values for operand in op.operands):
                 if _is_shift(op, places, values):
@@ -91,10 +92,11 @@ class _Update:
                     return None
                 changing.add(op)
                 values.update(op.results)
-            elif isinstance(op, memref.LoadOp) and root_of(op.memref) is root_of(store.memref):
+            elif isinstance(op, memref.StoreOp) or (isinstance(op, memref.LoadOp) and root_of(op.memref) in stores):
                 return None
-        own = [op for op in changing if isinstance(op, memref.LoadOp) and root_of(op.memref) is root_of(store.memref)]
-        if store not in changing or any(op.indices[-1] is not store.indices[-1] for op in own):
+        accesses = [op for op in changing if isinstance(op, memref.LoadOp | memref.StoreOp)]
+        own = [(op, stores[root]) for op in accesses if (root := root_of(op.memref)) in stores]
+        if any(op.indices[-1] is not store.indices[-1] for op, store in own):
             return None
         return _Update(loop, tuple(ops), frozenset(changing), frozenset(places))
 
@@ -141,8 +143,8 @@ def _bits(value: SSAValue) -> int:
     return 8 if value.type == i1 else getattr(value.type, "bitwidth", 64)
 
 
-def _is_simple(op: Operation, store: Operation) -> bool:
-    if op is store or isinstance(op, memref.LoadOp):
+def _is_simple(op: Operation) -> bool:
+    if isinstance(op, memref.LoadOp | memref.StoreOp):
         return True
     return op.name.startswith("arith.") and not isinstance(op, DIVISIONS) and not op.regions
 

@@ -78,3 +78,51 @@ func.func private @slice(%o: memref<9x40xf32>, %s: memref<2xindex>, %u: memref<5
 // CHECK-NEXT:        %[[Q:.*]] = arith.addi %[[P]], %[[J]] : index
 // CHECK-NEXT:        %[[B:.*]] = vector.load %u[%{{.*}}, %[[J]]] : memref<5x16xf32>, vector<8xf32>
 // CHECK-NEXT:        vector.store %[[B]], %o[%{{.*}}, %[[Q]]] : memref<9x40xf32>, vector<8xf32>
+
+// -----
+
+// Several rows may be updated at once, one and the same among them: an element is met by its own lane alone.
+func.func private @exchange(%o: memref<9x16xi32>, %i: memref<2xindex>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %p = memref.load %i[%c0] : memref<2xindex>
+  %q = memref.load %i[%c1] : memref<2xindex>
+  scf.for %j = %c0 to %c16 step %c1 {
+    %a = memref.load %o[%p, %j] : memref<9x16xi32>
+    %b = memref.load %o[%q, %j] : memref<9x16xi32>
+    %c = arith.minui %a, %b : i32
+    memref.store %c, %o[%p, %j] : memref<9x16xi32>
+    %d = arith.maxui %a, %b : i32
+    memref.store %d, %o[%q, %j] : memref<9x16xi32>
+  }
+  func.return
+}
+// CHECK-LABEL: @exchange
+// CHECK:         scf.for %[[J:.*]] = %c0 to %{{.*}} step %{{.*}} {
+// CHECK-NEXT:      %[[A:.*]] = vector.load %o[%p, %[[J]]] : memref<9x16xi32>, vector<8xi32>
+// CHECK-NEXT:      %[[B:.*]] = vector.load %o[%q, %[[J]]] : memref<9x16xi32>, vector<8xi32>
+// CHECK-NEXT:      %[[C:.*]] = arith.minui %[[A]], %[[B]] : vector<8xi32>
+// CHECK-NEXT:      vector.store %[[C]], %o[%p, %[[J]]] : memref<9x16xi32>, vector<8xi32>
+// CHECK-NEXT:      %[[D:.*]] = arith.maxui %[[A]], %[[B]] : vector<8xi32>
+// CHECK-NEXT:      vector.store %[[D]], %o[%q, %[[J]]] : memref<9x16xi32>, vector<8xi32>
+
+// -----
+
+// Where one of the rows is updated further on, a lane meets what another one writes.
+func.func private @further_on(%o: memref<9x17xi32>, %i: memref<2xindex>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %p = memref.load %i[%c0] : memref<2xindex>
+  %q = memref.load %i[%c1] : memref<2xindex>
+  scf.for %j = %c0 to %c16 step %c1 {
+    %a = memref.load %o[%q, %j] : memref<9x17xi32>
+    %k = arith.addi %j, %c1 : index
+    memref.store %a, %o[%p, %k] : memref<9x17xi32>
+    memref.store %a, %o[%q, %j] : memref<9x17xi32>
+  }
+  func.return
+}
+// CHECK-LABEL: @further_on
+// CHECK-NOT:     vector
