@@ -42,7 +42,7 @@ _CHAPTERS: dict[str, tuple[str, ...]] = {
     ),
     "Reducing, scanning and sorting": (
         *("reduction", "statistics", "norms", "cumulative"),
-        *("sorting", "sorted_runs", "radix_sorting", "row_selection", "searching"),
+        *("sorting", "sorted_runs", "radix_sorting", "network_sorting", "row_selection", "searching"),
     ),
     "Products and windows": (
         *("contraction", "einsum", "convolution", "transposed_convolution"),

@@ -33,7 +33,7 @@ from tenon.dialects.ops.move import (
     scatter,
     subscript,
 )
-from tenon.dialects.ops.order import radix_sorting, row_selection, searching, sorted_runs, sorting
+from tenon.dialects.ops.order import network_sorting, radix_sorting, row_selection, searching, sorted_runs, sorting
 from tenon.dialects.ops.random import random, sampling
 from tenon.dialects.ops.reduce import batch_normalization, class_loss, cumulative, loss, normalization, norms
 
@@ -65,6 +65,7 @@ __all__ = [
     "indexing",
     "joining",
     "loss",
+    "network_sorting",
     "normalization",
     "norms",
     "padding",

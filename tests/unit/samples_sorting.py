@@ -41,7 +41,8 @@ for _shape, _axis in [
 add("sort", [numbers("sort", (1000,))], np.sort)
 for _dtype in DTYPES:
     for _descending in (False, True):
-        _ties = integers("ties", (2, 20), np.int64, 0, 7).astype(_dtype)
+        # Few rows, and so many that they are sorted side by side.
+        _ties = integers("ties", (33, 11) if _descending else (2, 20), np.int64, 0, 7).astype(_dtype)
         add("argsort", [_ties], lambda x, d=_descending: order(x, -1, d), descending=_descending)
         add("sort", [_ties[:, :9]], lambda x, d=_descending: in_order(x, -1, d), descending=_descending)
 add("argsort", [integers("ties", (2, 70), np.int8, 0, 7)], order)
@@ -144,6 +145,31 @@ for _descending in (False, True):  # blocks, and what is left
 add("leading_places", [np.zeros((0, 3), F32)], lambda x: np.zeros((0, 2), np.int64), k=2)
 for _name in ("sort_rows", "argsort_rows"):
     add(_name, [np.zeros((2, 0), np.int64)], lambda x: x)
+
+for _size, _dtype in [  # part of a step, one step, three runs, distances that take several steps
+    (5, np.int16),
+    (8, np.int32),
+    (21, F32),
+    (21, np.uint64),
+    (70, np.int32),
+]:
+    for _descending in (False, True):
+        _groups = integers("groups", (2, 3, _size), np.int64, 0, 2 * _size).astype(_dtype)
+        add("sort_groups", [_groups], lambda x, d=_descending: in_order(x, -1, d), descending=_descending)
+        if _groups.itemsize <= 4:
+            add("argsort_groups", [_groups], lambda x, d=_descending: order(x, -1, d), descending=_descending)
+for _dtype in (F32, BF16, F64):
+    _x = np.tile(SPECIAL, (2, 2, 1)).astype(_dtype)
+    add("sort_groups", [_x], in_order, "special")
+    if _x.itemsize <= 4:
+        add("argsort_groups", [_x], lambda x: order(x, -1, True), "special", descending=True)
+add("sort_groups", [np.zeros((2, 0, 3), np.int32)], lambda x: x)
+add("argsort_groups", [np.zeros((2, 3, 0), np.int32)], lambda x: x.astype(np.int64))
+for _shape, _axis in [((18, 33), 1), ((3, 11, 7), 1), ((12, 9), 0)]:  # groups that rows do not fill
+    _settings = {"axis": _axis}
+    _x = distinct("many", _shape, F32)
+    add("sort", [_x], lambda x, s=_settings: in_order(x, **s), "many", differentiable=_axis == 0, **_settings)
+    add("argsort", [_x], lambda x, s=_settings: order(x, **s, descending=True), "many", descending=True, **_settings)
 
 # --- searching --------------------------------------------------------------------------------------------------------
 

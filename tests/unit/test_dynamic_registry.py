@@ -29,6 +29,7 @@ FOR_EACH_SIZE = frozenset(
     for name in (
         "adaptive_avg_pool",
         "adaptive_max_pool",
+        "argsort",
         "avg_pool",
         "avg_pool1d",
         "avg_pool2d",

@@ -55,6 +55,14 @@ def tensor(*shape: int, dtype: Any = np.float32) -> Value:
     ("call", "message"),
     [
         (
+            lambda: ops.sort_groups(tensor(2, 3)),
+            "tenon.sort_groups: x has shape (2, 3) where (groups, rows, n) is needed",
+        ),
+        (
+            lambda: ops.argsort_groups(tensor(1, 2, 3, dtype=np.int64)),
+            "tenon.argsort_groups: x has elements of 64 bits, and a key holds 32 beside an index",
+        ),
+        (
             lambda: ops.add(tensor(3), tensor(4)),
             "tenon.add: shapes do not broadcast: dimension -1 is 3 in x and 4 in y",
         ),
