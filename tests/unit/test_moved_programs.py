@@ -137,8 +137,9 @@ def test_they_move_what_they_must(draw: str) -> None:
         assert moved <= MOST * allowed, f"{moved} bytes are moved, {allowed} allowed, {rules}:\n{program}"
         by_rule.update(rules.values())
         without += not rules
-    assert by_rule == set(RULES)
-    assert without >= 5, "too few programs keep nothing"
+    if draw == "known":
+        assert by_rule == set(RULES)
+        assert without >= 5, "too few programs keep nothing"
 
 
 @pytest.mark.parametrize("draw", ["known", "new"])
