@@ -70,7 +70,7 @@ def test_epilogues_of_streamed_operands(rows: int, columns: int) -> None:
         with tenon.num_threads(threads):
             results.append(program(x, w, v, bias))
     np.testing.assert_allclose(results[0], expected, atol=2e-4)
-    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], results[1])
 
 
 def test_rows_of_a_contraction_with_any_number_of_them() -> None:
