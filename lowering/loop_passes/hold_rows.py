@@ -101,6 +101,8 @@ class _RowUpdate:
         *row, column = store.indices
         if column is not along.body.block.args[0] or any(_is_in(place, along) for place in row):
             return None
+        if loop.body.block.args[0] in row:
+            return None  # each row is met once
         if not any(place.owner in finds for place in row) or not _is_alone(loop, row):
             return None
         if not any(isinstance(op, memref.LoadOp) for op in finds):

@@ -209,6 +209,9 @@ def in_dtype(sample: Sample, group: Sequence[str], element: ElementType) -> Samp
 # NumPy's zeros are bytes of 0, which is 2^-127 in f8E8M0FNU: that has no zero, and what is cast from one is NaN.
 PUTS_ZEROS = {"tenon.diag", "tenon.dilate", "tenon.tril", "tenon.triu"}
 
+NARROW_KEYS = {"tenon.argsort_groups"}
+"""Ops that refuse elements of more than 32 bits, which fill a key that has room for a place as well."""
+
 
 def dtype_cases() -> Iterator[Any]:
     for name in SAMPLED:
@@ -216,6 +219,8 @@ def dtype_cases() -> Iterator[Any]:
         for group in groups_of(op):
             for element in declared(op, group):
                 if element == f8E8M0FNU and name in PUTS_ZEROS:
+                    continue
+                if numpy_dtype(element).itemsize > 4 and name in NARROW_KEYS:
                     continue
                 yield pytest.param(name, group, element, id=f"{name[6:]}-{'_'.join(group)}-{element}")
 

@@ -87,6 +87,7 @@ FAILED_ONCE: list[Any] = [
     Network(shape=(64,), layers=(Linear(size=256), Activation(), Linear(size=64)), mode="gradient", batch=512),
     Network(shape=(64, 8, 8), layers=(Conv(channels=64, kernel=3),), call="constant", equal=True),
     Network(shape=(1, 2, 3), layers=(Pool(window=2, padding=1), Conv(channels=1, bias=False)), mode="gradient"),
+    Network(shape=(1, 1, 1), layers=(Experts(count=2, hidden=16, kind="gather"),), mode="gradient"),
 ]
 
 

@@ -72,8 +72,9 @@ func.func private @batches(%o: memref<3x9x16xf32>, %i: memref<3x5xindex>, %u: me
 
 // -----
 
-// Parallel updates may meet in the first row, and a row that is read by its neighbours has to be in memory.
-func.func private @left_alone(%o: memref<9x16xf32>, %i: memref<3x5xindex>, %u: memref<9x16xf32>) attributes {kernel} {
+// Parallel updates may meet in the first row, a row that is read by its neighbours has to be in memory, and one that has the
+// number of the update is met once.
+func.func private @left_alone(%o: memref<9x16xf32>, %i: memref<3x5xindex>, %u: memref<9x16xf32>, %t: memref<5x9x16xf32>) attributes {kernel} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c3 = arith.constant 3 : index
@@ -99,6 +100,15 @@ func.func private @left_alone(%o: memref<9x16xf32>, %i: memref<3x5xindex>, %u: m
       %b = vector.load %o[%r, %j] : memref<9x16xf32>, vector<16xf32>
       %c = arith.addf %a, %b : vector<16xf32>
       vector.store %c, %o[%p, %j] : memref<9x16xf32>, vector<16xf32>
+    }
+  }
+  scf.for %r = %c0 to %c5 step %c1 {
+    %p = memref.load %i[%c0, %r] : memref<3x5xindex>
+    scf.for %j = %c0 to %c16 step %c16 {
+      %a = vector.load %t[%r, %p, %j] : memref<5x9x16xf32>, vector<16xf32>
+      %b = vector.load %u[%r, %j] : memref<9x16xf32>, vector<16xf32>
+      %c = arith.addf %a, %b : vector<16xf32>
+      vector.store %c, %t[%r, %p, %j] : memref<5x9x16xf32>, vector<16xf32>
     }
   }
   func.return
