@@ -146,18 +146,17 @@ add("leading_places", [np.zeros((0, 3), F32)], lambda x: np.zeros((0, 2), np.int
 for _name in ("sort_rows", "argsort_rows"):
     add(_name, [np.zeros((2, 0), np.int64)], lambda x: x)
 
-for _size, _dtype in [  # part of a step, one step, three runs, distances that take several steps
-    (5, np.int16),
-    (8, np.int32),
-    (21, F32),
-    (21, np.uint64),
-    (70, np.int32),
+for _size, _dtype, _descending in [  # part of a step, one step, three runs, distances that take several steps
+    (5, np.int16, True),
+    (8, np.int32, False),
+    (21, F32, True),
+    (21, np.uint64, False),
+    (70, np.int32, True),
 ]:
-    for _descending in (False, True):
-        _groups = integers("groups", (2, 3, _size), np.int64, 0, 2 * _size).astype(_dtype)
-        add("sort_groups", [_groups], lambda x, d=_descending: in_order(x, -1, d), descending=_descending)
-        if _groups.itemsize <= 4:
-            add("argsort_groups", [_groups], lambda x, d=_descending: order(x, -1, d), descending=_descending)
+    _groups = integers("groups", (2, 3, _size), np.int64, 0, 2 * _size).astype(_dtype)
+    add("sort_groups", [_groups], lambda x, d=_descending: in_order(x, -1, d), descending=_descending)
+    if _groups.itemsize <= 4:
+        add("argsort_groups", [_groups], lambda x, d=_descending: order(x, -1, d), descending=_descending)
 for _dtype in (F32, BF16, F64):
     _x = np.tile(SPECIAL, (2, 2, 1)).astype(_dtype)
     add("sort_groups", [_x], in_order, "special")
