@@ -24,6 +24,8 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 MOST = 1.1
 """Bytes that are moved, for each of the arguments, of the result, and of what the rules keep."""
 
+MOVED_TOO_MUCH = ("367024678 19",)
+"""Seeds of programs that once did: padding of which a roll leaves a short part at the end of rows."""
 
 ELEMENTWISE = ("scale", "tanh", "add")
 RULES = ("used twice", "gathered from", "updated", "repeated", "turned")
@@ -130,8 +132,10 @@ def _tells_extents(user: Operation, index: int) -> bool:
 def test_they_move_what_they_must(draw: str) -> None:
     by_rule: set[str] = set()
     without = 0
-    for number in range(50):
-        program = moved_programs.drawn(number if draw == "known" else f"{run_seed()} {number}")
+    for seed in (
+        (*range(50), *MOVED_TOO_MUCH) if draw == "known" else [f"{run_seed()} {number}" for number in range(50)]
+    ):
+        program = moved_programs.drawn(seed)
         rules = kept(program)
         moved, allowed = moved_bytes(program), allowed_bytes(program, rules)
         assert moved <= MOST * allowed, f"{moved} bytes are moved, {allowed} allowed, {rules}:\n{program}"
