@@ -1,4 +1,4 @@
-"""The seed of what tests draw anew in each run: `TENON_TEST_SEED`, which `tests/conftest.py` chooses and shows."""
+"""The seed of what tests draw anew for other sources: `TENON_TEST_SEED`, chosen and shown by `tests/conftest.py`."""
 
 from __future__ import annotations
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import random
-
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from mutated_texts import Case, case, fault, faults
+from seeds import run_seed
 from xdsl.context import Context
 from xdsl.dialects.cf import Cf
 from xdsl.utils.exceptions import DiagnosticException, ParseError
@@ -24,7 +22,7 @@ COUNT = 300
 
 
 def test_mutated_texts_are_taken_or_refused_with_a_reason() -> None:
-    seed = int(os.environ.get("TENON_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
+    seed = run_seed()
     found = [
         f"{what}\n  python tests/unit/mutated_texts.py --here --count 1 --seed {seed} --first {number}"
         for number, what in faults(seed, range(COUNT))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections import Counter
 
 import onnx
 import pytest
 from onnx_models import info
 from onnx_mutations import attempt, broken
+from seeds import run_seed
 
 from tenon.onnx import OnnxError, load
 
@@ -19,9 +18,8 @@ RUN_ONE_IN = 10
 
 @pytest.mark.parametrize("first", [0, None], ids=["fixed", "fresh"])
 def test_models_that_are_changed(first: int | None, capsys: pytest.CaptureFixture[str]) -> None:
-    begin = int(time.time() * 1000) if first is None else first
+    begin = run_seed() if first is None else first
     if first is None:
-        begin = int(os.environ.get("TENON_TEST_SEED", begin))
         with capsys.disabled():
             print(f"[models from {begin} on]", end=" ")
     outcomes: Counter[str] = Counter()
