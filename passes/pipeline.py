@@ -55,10 +55,10 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     "convolution-forms",
     # What that leaves trivial is simplified,
     "canonicalize",
-    # and what is computed twice is computed once.
-    "cse",
-    # What no step of a loop changes is computed in front of it.
+    # what no step of a loop changes is computed in front of it,
     "hoist-invariants",
+    # and what is computed twice is computed once, such as what left two loops.
+    "cse",
     # The gradient of a scan reads the products that the scan computed.
     "keep-products",
     # What the steps of a scan do not need from each other is computed for all of them at once.
