@@ -86,20 +86,19 @@ def _planned(framework: str, network: str) -> dict[str, float]:
 
 def train(task: str, framework: str, network: str, folder: str) -> None:
     """Train a few steps: seconds of imports and of the first step, memory at most over that before the model."""
-    from benchmarks.networks import problem
-    from benchmarks.workloads.training import stepper
+    from benchmarks.workloads.training import prepared
 
     before = time.perf_counter()
     _import(framework)
     imported = time.perf_counter() - before
     if framework == "jax" and task != "compile":
         _use_persistent_cache(folder)
-    start = problem(network)
+    start = prepared(framework, network)
     resident = 0
     if task == "memory":
         Path("/proc/self/clear_refs").write_text("5")  # the largest size so far is forgotten
         resident = _resident("VmRSS")
-    step = stepper(framework, network, start)
+    step = start()
     before = time.perf_counter()
     loss = float(step())
     now = time.perf_counter()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.networks import NETWORKS
+from benchmarks.networks import NETWORKS, vision
 from benchmarks.processes import ProcessWorkload
 from benchmarks.workload import Target
 
@@ -16,10 +16,10 @@ WORKLOADS = (
             COMPILE,
             "compile",
             network,
-            COMPILERS,
+            COMPILERS if network in NETWORKS else ("tenon", "jax"),
             Target(peers={"jax": 1.0, "torch.compile": 10.0}),
         )
-        for network in NETWORKS
+        for network in (*NETWORKS, *vision.NETWORKS)
     ],
     *[
         ProcessWorkload(f"start-{network}", START, "start", network, COMPILERS, Target(peers={"jax": 3.0}))

@@ -1,23 +1,38 @@
-"""Whole training steps: forward, backward and Adam, from the same parameters on the same batch."""
+"""Whole training steps: forward, backward and the optimizer, from the same parameters on the same batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.networks import NETWORKS, Problem, operations, problem
+from benchmarks.networks import NETWORKS, Problem, operations, problem, vision
 from benchmarks.peers import Array, Preparation, Runner, thread_count
 from benchmarks.workload import Target, Workload
 
 SECTION = "Training steps"
 CHECKED_STEPS = 4
-TARGETS = {"mlp": Target(best=1.3), "lenet": Target(best=2.5), "transformer": Target(best=1.8)}
+TARGETS = {
+    "mlp": Target(best=1.3),
+    "lenet": Target(best=2.5),
+    "transformer": Target(best=1.8),
+    "resnet18": Target(best=1.2),
+    "mobilenetv2": Target(best=1.2),
+    "unet": Target(best=1.3),
+    "vit": Target(best=1.3),
+}
 
 
-def stepper(framework: str, network: str, start: Problem) -> Callable[[], Any]:
-    """A function that trains for a step and gives the loss."""
+def prepared(framework: str, network: str) -> Callable[[], Callable[[], Any]]:
+    """With data that was drawn: makes a function that trains for a step and gives the loss."""
+    if network in vision.NETWORKS:
+        return partial(vision.stepper, framework, network, vision.start(network))
+    return partial(_stepper, framework, network, problem(network))
+
+
+def _stepper(framework: str, network: str, start: Problem) -> Callable[[], Any]:
     if framework == "tenon":
         from benchmarks.networks import in_tenon
 
@@ -36,24 +51,22 @@ def stepper(framework: str, network: str, start: Problem) -> Callable[[], Any]:
 
 def _contestant(framework: str, network: str) -> Preparation:
     def prepare(_: Sequence[Array]) -> Runner:
-        step = stepper(framework, network, problem(network))
+        step = prepared(framework, network)()
         # the loss is compared after a few steps, since the first one says nothing of gradients
         return Runner(step, lambda _: [np.array([float(step()) for _ in range(CHECKED_STEPS)])])
 
     return prepare
 
 
-def _training(network: str) -> Workload:
-    return Workload(
-        f"train-{network}",
-        SECTION,
-        lambda: (),
-        {name: _contestant(name, network) for name in ("tenon", "torch", "torch.compile", "jax")},
-        exact="torch",
-        tolerance=1e-4,
-        operations=operations(network),
-        target=TARGETS[network],
-    )
+def _training(network: str, frameworks: Sequence[str], **options: Any) -> Workload:
+    contestants = {name: _contestant(name, network) for name in frameworks}
+    return Workload(f"train-{network}", SECTION, lambda: (), contestants, "torch", target=TARGETS[network], **options)
 
 
-WORKLOADS = tuple([_training(network) for network in NETWORKS])
+WORKLOADS = (
+    *[
+        _training(network, ("tenon", "torch", "torch.compile", "jax"), tolerance=1e-4, operations=operations(network))
+        for network in NETWORKS
+    ],
+    *[_training(network, ("tenon", "torch", "jax"), tolerance=1e-3, has_limit=False) for network in vision.NETWORKS],
+)
