@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
@@ -11,6 +14,28 @@ from pathlib import Path
 def processors() -> list[int]:
     """The cores that this process may use."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [*range(os.cpu_count() or 1)]
+
+
+# Parameters of glibc's `mallopt`.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
+FRESH = 128 * 1024
+"""Bytes from which memory is the system's, with pages of zeros that are new, each time in `fresh_memory`."""
+
+
+@contextmanager
+def fresh_memory() -> Iterator[None]:
+    """Give freed memory of `FRESH` bytes or more back to the system, in place of what `variables` says."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallopt"):
+        raise NotImplementedError("only glibc's malloc can be told to")
+    libc.mallopt(_MMAP_THRESHOLD, FRESH)
+    libc.mallopt(_TRIM_THRESHOLD, FRESH)
+    libc.mallopt(_MMAP_MAX, 65536)
+    try:
+        yield
+    finally:
+        libc.mallopt(_MMAP_MAX, 0)
+        libc.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def _cpu_information() -> dict[str, str]:

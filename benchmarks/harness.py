@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import limits
+from benchmarks import environment, limits
 from benchmarks.peers import Array, Runner
 from benchmarks.workload import Target, Workload
 
@@ -57,6 +57,8 @@ class Row:
     errors: dict[str, float] = field(default_factory=dict)
     ratios: dict[str, dict[str, float]] = field(default_factory=dict)
     """For each contestant of Tenon's: each peer's time over ours."""
+    fresh: dict[str, float] = field(default_factory=dict)
+    """How many times as long each takes where large memory is new at each call."""
     limit: float | None = None
     """The least seconds, as the machine was measured."""
     binds: str = ""
@@ -222,10 +224,15 @@ def measure(workload: Workload, threads: int, wanted: Sequence[str], seconds: fl
     for name in [name for name in runners if name not in OURS and name not in wanted]:
         del runners[name]  # it was only the reference
     pause, seconds = (PAUSE, WITH_PAUSES * seconds) if threads > 1 else (0.0, seconds)
-    samples = take_turns({name: runner.run for name, runner in runners.items()}, seconds, pause)
+    runs = {name: runner.run for name, runner in runners.items()}
+    samples = take_turns(runs, seconds, pause)
     row.seconds = {name: median(taken) for name, taken in samples.items()}
     row.fastest = {name: min(taken) for name, taken in samples.items()}
     row.ratios = ratios_of(samples)
+    if threads == 1 and any(part.nbytes >= environment.FRESH for part in results.get("tenon", [])):
+        with environment.fresh_memory():
+            taken = take_turns(runs, seconds / 2)
+        row.fresh = {name: median(new) / row.seconds[name] for name, new in taken.items()}
     if workload.has_limit:
         own = results.get("tenon", results[next(iter(results))] if results else [])
         reads = sum(a.nbytes for a in arrays) if workload.reads is None else workload.reads

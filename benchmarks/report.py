@@ -69,6 +69,14 @@ def _fraction(row: Row, contestant: str) -> str:
     return "" if fraction is None else f"{100 * fraction:.0f} % {row.binds}"
 
 
+def _fresh(row: Row, contestant: str) -> str:
+    """What new memory costs: Tenon, and its peers."""
+    if contestant not in row.fresh:
+        return ""
+    peers = ", ".join(f"{HEADINGS.get(peer, peer)} {row.fresh[peer]:.2f}" for peer in PEERS if peer in row.fresh)
+    return f"{row.fresh[contestant]:.2f} ({peers})" if peers else f"{row.fresh[contestant]:.2f}"
+
+
 def measured_contestants(row: Row) -> list[str]:
     """Tenon's contestants that have a time; Tenon itself where none has."""
     return [name for name in OURS if name in row.seconds] or ["tenon"]
@@ -99,7 +107,17 @@ def limits_text(figures: Mapping[str, float], threads: int) -> str:
 
 def _table(rows: Iterable[Row], unit: str) -> list[str]:
     own = "memory" if unit == "B" else "time"
-    heads = ["workload", "threads", own, "error", "of the limit", *[HEADINGS.get(p, p) for p in PEERS], "target", ""]
+    heads = [
+        "workload",
+        "threads",
+        own,
+        "error",
+        "of the limit",
+        *[HEADINGS.get(p, p) for p in PEERS],
+        "fresh memory",
+        "target",
+        "",
+    ]
     lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for row in rows:
         for contestant in measured_contestants(row):
@@ -114,6 +132,7 @@ def _table(rows: Iterable[Row], unit: str) -> list[str]:
                 _error(row, contestant),
                 _fraction(row, contestant),
                 *[f"{ratios[peer]:.2f}" if peer in ratios else "" for peer in PEERS],
+                _fresh(row, contestant),
                 row.target.text(),
                 verdict,
             ]
@@ -139,12 +158,14 @@ bench PEERS=`); `python -m benchmarks matmul-f32-512 'softmax-*' --threads 1` me
 
 Ratios are the peer's time over Tenon's (above 1, Tenon is faster): medians over rounds in which all take turns in one
 process, with the same threads on the same cores, and a `malloc` that keeps all memory that was freed, so that none is
-measured with fresh pages where another has used ones. Numbers are checked before time, against NumPy in f64 or a peer;
-the error is the largest deviation over the largest number, or in units in the last place. The limit is the time that
-the arithmetic takes at the measured peak of multiply-adds, or that reading the inputs and writing the results once
-takes at the measured rates for as much memory, whichever is longer. `oneDNN` is called through torch (for convolutions:
-torch with the channels innermost), NumPy has OpenBLAS at its best setting for the processor. *best* is the fastest peer
-of the row. An empty place is a peer that has no such function, or was not measured.
+measured with fresh pages where another has used ones. What those cost each is *fresh memory*: how many times as long
+Tenon (and its peers) take on one thread where memory of 128 KiB or more comes from the system at each call. Numbers are
+checked before time, against NumPy in f64 or a peer; the error is the largest deviation over the largest number, or in
+units in the last place. The limit is the time that the arithmetic takes at the measured peak of multiply-adds, or that
+reading the inputs and writing the results once takes at the measured rates for as much memory, whichever is longer.
+`oneDNN` is called through torch (for convolutions: torch with the channels innermost), NumPy has OpenBLAS at its best
+setting for the processor. *best* is the fastest peer of the row. An empty place is a peer that has no such function, or
+was not measured.
 """
 
 COMPILING = """\

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +185,28 @@ def test_the_networks_have_the_same_parameters_everywhere() -> None:
         mine, _ = ours.start(network, networks.problem(network))
         assert {name: p.shape for name, p in mine.named_parameters().items()} == networks.shapes(network)
         assert all(p.dtype == torch.float32 for p in model.parameters())
+
+
+def test_what_new_memory_costs_is_said_of_large_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(harness, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(harness.environment, "fresh_memory", lambda: nullcontext(asked.append(1)))
+    for elements, expected in ((3, []), (harness.environment.FRESH, ["numpy", "tenon"])):
+        measured = harness.measure(
+            workload.Workload(
+                "doubling",
+                "Test",
+                lambda n=elements: (np.ones(n, np.float32),),
+                {name: contestant(lambda x: x + x) for name in ("tenon", "numpy")},
+                exact=workload.in_f64(lambda x: 2 * x),
+                has_limit=False,
+            ),
+            1,
+            ("numpy",),
+            0.0,
+        )
+        assert sorted(measured.fresh) == expected
+        assert len(asked) == len(expected) / 2
+    shown = row(seconds={"tenon": 1.0}, fresh={"tenon": 1.25, "jax": 2.0, "numpy": 1.5})
+    results = report.Results({"processor": "", "cores": "", "system": "", "versions": ""}, {}, {("doubling", 1): shown})
+    assert "| 1.25 (NumPy 1.50, jax 2.00) |" in report.page(results)
