@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LAYERS = ("dialects", "passes", "lowering", "runtime", "tools")
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packaging")]  # one worker, so that one wheel is built
+pytestmark = pytest.mark.slow
 
 
 def run(*command: object, cwd: Path) -> str:
