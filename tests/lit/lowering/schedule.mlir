@@ -488,3 +488,26 @@ func.func private @streamed_and_added_to(%a: memref<1x4096xf32>, %b: memref<4096
 // CHECK-LABEL: @streamed_and_added_to
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, rows = 8 : i64, strip = 2048 : i64, ahead = 16 : i64}
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64}
+
+// -----
+
+// No blocks of rows where strips cut what is added up over: they are a part of the rows already.
+func.func private @sums_over_a_shared_loop(%a: memref<2048x2048xf32>, %b: memref<2048x64xf32>, %o: memref<2048x64xf32>, %r: memref<2048xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  %s = memref.alloc() : memref<2048x2048xf32>
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%a : memref<2048x2048xf32>) outs(%s : memref<2048x2048xf32>) {
+  ^bb0(%x: f32, %old: f32):
+    %e = math.exp %x : f32
+    linalg.yield %e : f32
+  }
+  linalg.fill ins(%zero : f32) outs(%o : memref<2048x64xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>, affine_map<(d0, d1, d2) -> (d2, d1)>], iterator_types = ["reduction", "parallel", "parallel"]} ins(%s, %b : memref<2048x2048xf32>, memref<2048x64xf32>) outs(%o : memref<2048x64xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %t = arith.addf %acc, %p : f32
+    linalg.yield %t : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @sums_over_a_shared_loop
+// CHECK-NOT: rows =
