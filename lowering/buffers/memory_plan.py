@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -113,6 +114,9 @@ def plan_memory(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> Me
 _ATTEMPTS = 32
 """How often to try for less memory."""
 
+_Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+_NO_GAP = np.iinfo(np.int64).max
+
 
 def _placed(lifetimes: Sequence[Lifetime], order: Iterable[int], alignment: int) -> tuple[list[int], int]:
     """The offset of each buffer, placed one after another into the smallest gap that fits, and where the last ends."""
@@ -123,11 +127,10 @@ def _placed(lifetimes: Sequence[Lifetime], order: Iterable[int], alignment: int)
         lifetime = lifetimes[index]
         if lifetime.bytes == 0:
             continue
-        together = np.flatnonzero((firsts[:placed] <= lifetime.last) & (lasts[:placed] >= lifetime.first))
-        occupied = sorted(zip(begins[together].tolist(), ends[together].tolist(), strict=True))
-        offset = _best_fit(occupied, lifetime.bytes, alignment)
+        together = (firsts[:placed] <= lifetime.last) & (lasts[:placed] >= lifetime.first)
+        offset = _best_fit(begins[:placed][together], ends[:placed][together], lifetime.bytes)
         firsts[placed], lasts[placed] = lifetime.first, lifetime.last
-        begins[placed], ends[placed] = offset, offset + lifetime.bytes
+        begins[placed], ends[placed] = offset, -(-(offset + lifetime.bytes) // alignment) * alignment
         offsets[index] = offset
         placed += 1
     return offsets, max([0, *[offset + lifetime.bytes for offset, lifetime in zip(offsets, lifetimes, strict=True)]])
@@ -173,15 +176,15 @@ def _plan_sizes(lifetimes: Sequence[Lifetime], alignment: int) -> MemoryPlan:
     return MemoryPlan(tuple(buffers), free, free)
 
 
-def _best_fit(occupied: Iterable[Interval], size: int, alignment: int) -> int:
-    """The aligned start of the smallest free gap of `size` bytes between `occupied` spans, sorted by their start."""
-    best, best_gap, free = -1, 0, 0
-    for begin, end in occupied:
-        gap = begin - free
-        if gap >= size and (best < 0 or gap < best_gap):
-            best, best_gap = free, gap
-        free = max(free, -(-end // alignment) * alignment)
-    return free if best < 0 else best
+def _best_fit(begins: _Bytes, ends: _Bytes, size: int) -> int:
+    """The start of the smallest free gap of `size` bytes between what lies from `begins` to `ends`, in any order."""
+    order = np.argsort(begins)
+    free = np.zeros(len(begins) + 1, dtype=np.int64)
+    np.maximum.accumulate(ends[order], out=free[1:])
+    gaps = begins[order] - free[:-1]
+    gaps[gaps < size] = _NO_GAP
+    smallest = int(gaps.argmin()) if len(gaps) else 0
+    return int(free[smallest] if len(gaps) and gaps[smallest] < _NO_GAP else free[-1])
 
 
 def most_live_bytes(lifetimes: Iterable[Lifetime]) -> int:
