@@ -87,8 +87,8 @@ class _RowUpdate:
         store, updates = _last(along), _body(along)
         if domain is None or not 0 < domain.size <= most or not isinstance(store, vector.StoreOp):
             return None
-        (lanes,) = SSAValue.get(store.vector, type=VectorType).type.get_shape()
-        if domain.step[0] < lanes:
+        shape = SSAValue.get(store.vector, type=VectorType).type.get_shape()
+        if len(shape) != 1 or domain.step[0] < shape[0]:
             return None  # what one vector stores, the next one loads
         if not all(map(_only_reads, (*finds, *updates))):
             return None

@@ -149,3 +149,23 @@ func.func private @windows(%o: memref<9x20xf32>, %i: memref<5xindex>, %u: memref
 // CHECK-LABEL: @windows
 // CHECK-NOT:     iter_args
 // CHECK:         func.return
+
+// -----
+
+// Vectors of one dimension alone make up a row.
+func.func private @of_no_dimension(%x: memref<64xf32>, %y: memref<64xf32>) attributes {kernel} {
+  %start = arith.constant 0 : index
+  %end = arith.constant 64 : index
+  %step = arith.constant 8 : index
+  scf.for %i = %start to %end step %step {
+    scf.for %j = %start to %end step %step {
+      %u = vector.load %y[%i] : memref<64xf32>, vector<f32>
+      vector.store %u, %x[%j] : memref<64xf32>, vector<f32>
+    }
+  }
+  func.return
+}
+// CHECK-LABEL: @of_no_dimension
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: vector.store
