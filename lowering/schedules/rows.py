@@ -18,6 +18,7 @@ as long as its own.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from tenon.dialects.types.size import Size
@@ -45,10 +46,12 @@ SEPARATE_VECTORS = 4
 """Vectors of a tile without a jammed loop."""
 
 
-def in_row_blocks(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
-    """`schedule` with blocks of rows where these pay."""
+def in_row_blocks(statement: Statement, schedule: Schedule, machine: Machine, cut: Collection[int] = ()) -> Schedule:
+    """`schedule` with blocks of rows where these pay, unless their loop is one of those that are `cut` anyway."""
     reductions = statement.loops(LoopKind.REDUCTION)
     if schedule.vector is None or schedule.blocked or len(reductions) != 1 or statement.loops(LoopKind.SEQUENTIAL):
+        return schedule
+    if reductions[0] in cut:
         return schedule
     vector, depth, columns = schedule.vector, statement.extents[reductions[0]], statement.extents[schedule.vector]
     if statement.kinds[vector] is not LoopKind.PARALLEL or any(isinstance(e, Size) for e in (depth, columns)):

@@ -161,11 +161,11 @@ def _decide_along(
     decisions: list[tuple[Schedule | None, float]] = []
     for number, (statement, loop) in enumerate(zip(kernel.statements, chosen, strict=True)):
         tile, cost = decide_tile(statement, [loop], machine, jam=False)
-        others = set(range(len(statement.extents))) - {known[number] for known in shared}
+        cut = {known[number] for known in shared}
         if tile is None:
-            decisions.append(decide_rows(statement, loop, others, machine))
+            decisions.append(decide_rows(statement, loop, set(range(len(statement.extents))) - cut, machine))
         else:
-            decisions.append((in_row_blocks(statement, tile, machine), cost))
+            decisions.append((in_row_blocks(statement, tile, machine, cut), cost))
     schedules = [schedule for schedule, _ in decisions if schedule is not None]
     if len(schedules) != len(decisions):
         return None

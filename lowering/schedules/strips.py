@@ -27,7 +27,7 @@ from tenon.dialects.types.size import estimate
 from tenon.lowering.kernels.intermediates import intermediate_bytes
 from tenon.lowering.kernels.masked_columns import columns_of, masks
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction
-from tenon.lowering.kernels.statement import Kernel, LoopKind
+from tenon.lowering.kernels.statement import Kernel
 from tenon.lowering.schedules.contraction import with_next_rows
 from tenon.lowering.schedules.rows import in_row_blocks
 from tenon.lowering.schedules.steps import Schedule
@@ -51,10 +51,8 @@ def decide_strips(
     for number, statement in enumerate(statements):
         if is_contraction(statement):
             tile, _ = decide_tile(statement, range(len(statement.extents)), machine, panels=True)
-            # A strip has a part of the rows already where it adds up over a shared loop.
-            cut = {loop[number] for loop in shared} & set(statement.loops(LoopKind.REDUCTION))
-            rows = tile if tile is None or cut else in_row_blocks(statement, tile, machine)
-            chosen[number] = rows and with_next_rows(statement, rows, machine)
+            cut = [loop[number] for loop in shared]
+            chosen[number] = tile and with_next_rows(statement, in_row_blocks(statement, tile, machine, cut), machine)
     lengths = [
         _whole_tiles([tile_along(s, own) for s, own in zip(chosen, loop, strict=True)], chosen) for loop in shared
     ]
