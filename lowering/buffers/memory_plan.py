@@ -115,7 +115,7 @@ _ATTEMPTS = 32
 """How often to try for less memory."""
 
 _Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-_NO_GAP = np.iinfo(np.int64).max
+_ENDLESS = np.iinfo(np.int64).max
 
 
 def _placed(lifetimes: Sequence[Lifetime], order: Iterable[int], alignment: int) -> tuple[list[int], int]:
@@ -179,12 +179,11 @@ def _plan_sizes(lifetimes: Sequence[Lifetime], alignment: int) -> MemoryPlan:
 def _best_fit(begins: _Bytes, ends: _Bytes, size: int) -> int:
     """The start of the smallest free gap of `size` bytes between what lies from `begins` to `ends`, in any order."""
     order = np.argsort(begins)
-    free = np.zeros(len(begins) + 1, dtype=np.int64)
-    np.maximum.accumulate(ends[order], out=free[1:])
-    gaps = begins[order] - free[:-1]
-    gaps[gaps < size] = _NO_GAP
-    smallest = int(gaps.argmin()) if len(gaps) else 0
-    return int(free[smallest] if len(gaps) and gaps[smallest] < _NO_GAP else free[-1])
+    free = np.append(0, np.maximum.accumulate(ends[order]))
+    # Behind all there is room for anything.
+    gaps = np.append(begins[order], _ENDLESS) - free
+    gaps[gaps < size] = _ENDLESS
+    return int(free[gaps.argmin()])
 
 
 def most_live_bytes(lifetimes: Iterable[Lifetime]) -> int:
