@@ -64,7 +64,9 @@ def _split(op: Operation) -> bool:
         return False
     if any(isinstance(extent, Size) or extent == 0 for extent in space.extents) or not _keeps_order(space):
         return False
-    pieces = _pieces(body, space, max(prod(static_shape(result)) for result in op.results))
+    # What is cut may be a piece itself: short runs are weighed against the whole.
+    size = max(prod(space.extents), *[prod(static_shape(result)) for result in op.results])
+    pieces = _pieces(body, space, size)
     if pieces is None or (len(pieces) == 1 and not _drops_reads(op, pieces[0])):
         return False
     outputs: list[SSAValue] = list(op.outputs)
@@ -85,12 +87,9 @@ def _keeps_order(space: IterationSpace) -> bool:
     return all(space.parallel) or (len(space.results) == 1 and all(space.parallel[loop] for loop in loops))
 
 
-def _pieces(body: Block, space: IterationSpace, result_size: int) -> list[KnownPlaces] | None:
-    """Ranges in which all choices are known, as far as cuts tell; `None` where they are not worth it, or elements would
-    be combined in another order.
-
-    What is cut may be a piece itself: so short runs are weighed against the whole result, of `result_size` elements.
-    """
+def _pieces(body: Block, space: IterationSpace, size: int) -> list[KnownPlaces] | None:
+    """Ranges in which all choices are known, as far as cuts tell; `None` where they are not worth it, half of `size`
+    iterations in short runs, or elements would be combined in another order."""
     inner = [*space.parallel, False].index(False) + 1
     late = [loop for loop, parallel in enumerate(space.parallel) if not parallel and loop >= inner]
     ranges = [(0, extent) for extent in space.extents]
@@ -114,7 +113,7 @@ def _pieces(body: Block, space: IterationSpace, result_size: int) -> list[KnownP
                 pending.append((KnownPlaces(body, parts), is_short or _iterations(parts[loop:]) < SHORTEST_RUN))
         if len(found) + len(pending) > MOST_PIECES:
             return None
-    return found if 2 * short <= max(result_size, _iterations(ranges)) else None
+    return found if 2 * short <= size else None
 
 
 def _iterations(ranges: Sequence[Range]) -> int:
