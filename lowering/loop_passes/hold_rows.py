@@ -89,7 +89,7 @@ class _RowUpdate:
             return None
         shape = SSAValue.get(store.vector, type=VectorType).type.get_shape()
         if len(shape) != 1 or domain.step[0] < shape[0]:
-            return None  # what one vector stores, the next one loads
+            return None  # no part of a row, or what one vector stores, the next one loads
         if not all(map(_only_reads, (*finds, *updates))):
             return None
         buffer = root_of(store.base)
