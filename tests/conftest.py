@@ -1,8 +1,8 @@
 """What all tests share: a cache of their own, seeds of random tests, and GPU tests that skip by themselves.
 
 Random tests have a known part, the same in every run, and a part that searches: its examples are new with each change
-of the sources, so that a run that is repeated says the same. They follow from `TENON_TEST_SEED`, which the head of the
-report and each failure show, and which may be set to search further.
+of what is tested, so that a run that is repeated says the same. They follow from `TENON_TEST_SEED`, which the head of
+the report and each failure show, and which may be set to search further.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ import gc
 import os
 import shutil
 import tempfile
-import zlib
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import hypothesis.core
@@ -38,7 +36,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     os.environ.setdefault("TENON_NUM_THREADS", "2")
     os.environ.setdefault("TENON_VERIFY", "1")
-    os.environ.setdefault(SEED, str(_sum_of_sources()))
     if "TENON_CACHE_DIR" not in os.environ:
         directory = tempfile.mkdtemp(prefix="tenon-test-cache-")
         os.environ["TENON_CACHE_DIR"] = directory
@@ -48,15 +45,10 @@ def pytest_configure(config: pytest.Config) -> None:
             shutil.rmtree(directory, ignore_errors=True)
 
         config.add_cleanup(clean_up)
+    if SEED not in os.environ:
+        from tenon.runtime.store.cache import environment_fingerprint
 
-
-def _sum_of_sources() -> int:
-    """A number that changes with the sources."""
-    root, total = Path(__file__).parents[1], 0
-    for folder in ("dialects", "passes", "lowering", "runtime"):
-        for path in sorted((root / folder).rglob("*.py")):
-            total = zlib.crc32(path.read_bytes(), total)
-    return total
+        os.environ[SEED] = str(int(environment_fingerprint()[:8], 16))
 
 
 def pytest_report_header() -> str:
