@@ -132,9 +132,8 @@ def _tells_extents(user: Operation, index: int) -> bool:
 def test_they_move_what_they_must(draw: str) -> None:
     by_rule: set[str] = set()
     without = 0
-    for seed in (
-        (*range(50), *MOVED_TOO_MUCH) if draw == "known" else [f"{run_seed()} {number}" for number in range(50)]
-    ):
+    new = [f"{run_seed()} {number}" for number in range(50)]
+    for seed in (*range(50), *MOVED_TOO_MUCH) if draw == "known" else new:
         program = moved_programs.drawn(seed)
         rules = kept(program)
         moved, allowed = moved_bytes(program), allowed_bytes(program, rules)
