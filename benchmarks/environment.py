@@ -22,12 +22,15 @@ FRESH = 128 * 1024
 """Bytes from which memory is the system's, with pages of zeros that are new, each time in `fresh_memory`."""
 
 
+def tells_malloc() -> bool:
+    """Whether there is glibc's `malloc`, which a process can tell what to do with memory that is freed."""
+    return platform.libc_ver()[0] == "glibc"
+
+
 @contextmanager
 def fresh_memory() -> Iterator[None]:
     """Give freed memory of `FRESH` bytes or more back to the system, in place of what `variables` says."""
     libc = ctypes.CDLL(None)
-    if not hasattr(libc, "mallopt"):
-        raise NotImplementedError("only glibc's malloc can be told to")
     libc.mallopt(_MMAP_THRESHOLD, FRESH)
     libc.mallopt(_TRIM_THRESHOLD, FRESH)
     libc.mallopt(_MMAP_MAX, 65536)

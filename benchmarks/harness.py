@@ -229,7 +229,8 @@ def measure(workload: Workload, threads: int, wanted: Sequence[str], seconds: fl
     row.seconds = {name: median(taken) for name, taken in samples.items()}
     row.fastest = {name: min(taken) for name, taken in samples.items()}
     row.ratios = ratios_of(samples)
-    if threads == 1 and any(part.nbytes >= environment.FRESH for part in results.get("tenon", [])):
+    is_large = any(part.nbytes >= environment.FRESH for part in results.get("tenon", []))
+    if threads == 1 and is_large and environment.tells_malloc():
         with environment.fresh_memory():
             taken = take_turns(runs, seconds / 2)
         row.fresh = {name: median(new) / row.seconds[name] for name, new in taken.items()}

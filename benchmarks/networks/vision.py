@@ -24,6 +24,8 @@ from benchmarks.peers import thread_count
 Array = np.ndarray[Any, Any]
 Parameter = Callable[[str, tuple[int, ...]], Any]
 Loss = Callable[..., Any]
+Start = tuple[list[Array], Array, Array]
+"""Parameters in the order in which the network asks for them, images and labels."""
 
 CLASSES = 10
 
@@ -224,21 +226,21 @@ def _in_jax() -> dict[str, Any]:
     }
 
 
-def start(network: str) -> tuple[dict[str, Array], Array, Array]:
-    """Parameters by name, images and labels, drawn from seed 0."""
+def start(network: str) -> Start:
+    """Drawn from seed 0."""
     import tenon
 
     chosen = NETWORKS[network]
     random = np.random.default_rng(0)
-    parameters: dict[str, Array] = {}
+    parameters: list[Array] = []
 
     def drawn(name: str, shape: tuple[int, ...]) -> Array:
         if name.endswith((".scale", ".shift")):
-            parameters[name] = np.full(shape, float(name.endswith(".scale")), np.float32)
+            parameters.append(np.full(shape, float(name.endswith(".scale")), np.float32))
         else:
             fan_in = int(np.prod(shape[1:])) if len(shape) == 4 else shape[0]
-            parameters[name] = random.standard_normal(shape, np.float32) * np.float32(fan_in**-0.5)
-        return parameters[name]
+            parameters.append(random.standard_normal(shape, np.float32) * np.float32(fan_in**-0.5))
+        return parameters[-1]
 
     images = random.standard_normal(chosen.images, np.float32)
     # Traced only: what it asks for is drawn.
@@ -251,24 +253,20 @@ def _loss(framework: str, network: str) -> Loss:
     f = functions(framework)
 
     def loss(values: Sequence[Any], images: Any, labels: Any) -> Any:
-        # Networks ask for their parameters in one order.
         given = iter(values)
         return f.loss(NETWORKS[network].forward(f, lambda name, shape: next(given), images), labels)
 
     return loss
 
 
-def stepper(framework: str, network: str, drawn: tuple[dict[str, Array], Array, Array]) -> Callable[[], Any]:
+def stepper(framework: str, network: str, drawn: Start) -> Callable[[], Any]:
     """A function that does a step and gives the loss before it, from what `start` has `drawn`."""
-    parameters, *batch = drawn
-    values, loss = list(parameters.values()), _loss(framework, network)
+    values, *batch = drawn
     make = {"tenon": _tenon_stepper, "torch": _torch_stepper, "jax": _jax_stepper}[framework]
-    return make(loss, values, batch, NETWORKS[network].rate)
+    return make(_loss(framework, network), values, batch, NETWORKS[network].rate)
 
 
-def _tenon_stepper(
-    loss: Callable[..., Any], values: list[Array], batch: Sequence[Array], rate: float
-) -> Callable[[], Any]:
+def _tenon_stepper(loss: Loss, values: list[Array], batch: Sequence[Array], rate: float) -> Callable[[], Any]:
     import tenon
 
     @tenon.jit(donate="values")
@@ -284,9 +282,7 @@ def _tenon_stepper(
     return step
 
 
-def _torch_stepper(
-    loss: Callable[..., Any], values: list[Array], batch: Sequence[Array], rate: float
-) -> Callable[[], Any]:
+def _torch_stepper(loss: Loss, values: list[Array], batch: Sequence[Array], rate: float) -> Callable[[], Any]:
     import torch
 
     torch.set_num_threads(thread_count())
@@ -304,9 +300,7 @@ def _torch_stepper(
     return step
 
 
-def _jax_stepper(
-    loss: Callable[..., Any], values: list[Array], batch: Sequence[Array], rate: float
-) -> Callable[[], Any]:
+def _jax_stepper(loss: Loss, values: list[Array], batch: Sequence[Array], rate: float) -> Callable[[], Any]:
     import jax
 
     @partial(jax.jit, donate_argnums=0)
