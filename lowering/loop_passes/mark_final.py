@@ -65,10 +65,10 @@ def is_final(function: func.FuncOp) -> bool:
             while parent is not None:
                 innermost.pop(parent, None)
                 parent = parent.parent_op()
-    if not all(map(_has_vectors, innermost)):
-        return False
     if any(map(_carries_tile, innermost)):
         return True
+    if not all(map(_has_vectors, innermost)):
+        return False
     return not has_small_memory and not any(
         _is_small(loop) and (_is_short(loop) or _loads_again(loop)) for loop in innermost
     )
