@@ -13,8 +13,14 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from tenon.lowering.llvm.function import FunctionWriter, Handlers
+from tenon.lowering.llvm.function import KEPT_LOOP, FunctionWriter, Handlers
 from tenon.lowering.llvm.types import I64, LlvmType
+
+_SMALL = 24
+"""Lines of an innermost loop up to which LLVM may write out some of its iterations."""
+
+_WRITTEN_OUT = 300
+"""Lines up to which LLVM may write out all iterations of an innermost loop."""
 
 CONTROL_HANDLERS = Handlers()
 handles = CONTROL_HANDLERS.register
@@ -29,17 +35,18 @@ def emit_loop(
 ) -> list[str]:
     """A loop over `bounds` (lower, upper, step) that carries values; `body` maps (index, carried) to the next carried.
 
-    Bounds that are numbers decide at compile time whether a guard or a loop is needed at all.
+    Bounds that are numbers decide at compile time whether a guard or a loop is needed at all. LLVM may write out
+    iterations of small innermost loops; those of others, which hold loops or are vectors already, would only take it
+    time.
     """
     lower, upper, step = bounds
     known = not any(bound.startswith("%") for bound in bounds)
-    if known:
-        trips = max(0, -((int(lower) - int(upper)) // int(step)))
-        if trips == 0:
-            return [value for _, value in initial]
-        if trips == 1:
-            with writer.region():
-                return body(lower, [value for _, value in initial])
+    trips = max(0, -((int(lower) - int(upper)) // int(step))) if known else -1
+    if trips == 0:
+        return [value for _, value in initial]
+    if trips == 1:
+        with writer.region():
+            return body(lower, [value for _, value in initial])
     enter, done = writer.fresh("loop"), writer.fresh("done")
     before = writer.current_block
     text = index_type.text
@@ -49,12 +56,19 @@ def emit_loop(
         writer.branch_if(writer.emit(f"icmp slt {text} {lower}, {upper}"), enter, done)
     writer.start_block(enter)
     phis = [writer.reserve() for _ in range(len(initial) + 1)]
+    before_body, kept = len(writer.lines), writer.kept_loops
     with writer.region():
         carried = body(phis[0][1], [name for _, name in phis[1:]])
     latch = writer.current_block
     wraps = " nsw" if index_type == I64 else ""
     following = writer.emit(f"add{wraps} {text} {phis[0][1]}, {step}")
-    writer.branch_if(writer.emit(f"icmp slt {text} {following}, {upper}"), enter, done)
+    again = writer.emit(f"icmp slt {text} {following}, {upper}")
+    lines = len(writer.lines) - before_body
+    is_innermost = writer.kept_loops == kept
+    is_written_out = known and is_innermost and trips * lines <= _WRITTEN_OUT
+    if not is_written_out:
+        writer.kept_loops += 1
+    writer.branch_if(again, enter, done, "" if is_written_out or (is_innermost and lines <= _SMALL) else KEPT_LOOP)
     writer.fill(*phis[0], writer.phi_text(index_type, [(lower, before), (following, latch)]))
     for phi, (value_type, start), value in zip(phis[1:], initial, carried, strict=True):
         writer.fill(*phi, writer.phi_text(value_type, [(start, before), (value, latch)]))

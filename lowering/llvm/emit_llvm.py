@@ -32,7 +32,7 @@ from tenon.lowering.llvm.aliasing import PointerFacts, pointer_attributes, point
 from tenon.lowering.llvm.arith import ARITH_HANDLERS
 from tenon.lowering.llvm.contract import CONTRACT_HANDLERS
 from tenon.lowering.llvm.control import CONTROL_HANDLERS, function_body
-from tenon.lowering.llvm.function import FunctionWriter, Handler, ModuleParts, braces
+from tenon.lowering.llvm.function import METADATA, FunctionWriter, Handler, ModuleParts, braces
 from tenon.lowering.llvm.math import MATH_HANDLERS
 from tenon.lowering.llvm.memory import MEMORY_HANDLERS
 from tenon.lowering.llvm.threads import THREAD_HANDLERS
@@ -134,7 +134,7 @@ def module_text(text: Sequence[str], parts: Sequence[ModuleParts]) -> str:
     given = {name: line for part in reversed(parts) for name, line in part.given_declarations.items()}
     chunks = [function for part in parts for function in part.functions]
     attributes = [f"attributes {number} = {{ nounwind noinline{kind} }}" for number, kind in _ATTRIBUTES.items()]
-    return "\n".join([*text, *chunks, *_declarations(known, given), *attributes, "!0 = !{i32 1}", ""])
+    return "\n".join([*text, *chunks, *_declarations(known, given), *attributes, *METADATA, ""])
 
 
 def _global(op: GlobalOp) -> str:

@@ -47,6 +47,12 @@ STACK_LIMIT = 1 << 20
 HEAP_THRESHOLD = 1 << 16
 """A `memref.alloc` of more bytes than this comes from the heap."""
 
+METADATA = ("!0 = !{i32 1}", "!1 = distinct !{!1, !2}", '!2 = !{!"llvm.loop.unroll.disable"}')
+"""What functions refer to, once in each module."""
+
+KEPT_LOOP = ", !llvm.loop !1"
+"""At the branch back of a loop of which LLVM writes out no iterations."""
+
 
 @dataclass(slots=True)
 class ModuleParts:
@@ -73,6 +79,8 @@ class FunctionWriter:
         self.values: dict[SSAValue, str] = {}
         self.integers: dict[SSAValue, int] = {}
         self.sizes: dict[str, str] = {}
+        self.kept_loops = 0
+        """How many loops were written that LLVM does not write out."""
         self.lines: list[str] = []
         self.prologue: list[str] = []
         self.heap: list[str] = []
@@ -156,9 +164,9 @@ class FunctionWriter:
         """End the block with a jump."""
         self.lines.append(f"  br label %{label}")
 
-    def branch_if(self, condition: str, then: str, otherwise: str) -> None:
+    def branch_if(self, condition: str, then: str, otherwise: str, note: str = "") -> None:
         """End the block with a two-way branch."""
-        self.lines.append(f"  br i1 {condition}, label %{then}, label %{otherwise}")
+        self.lines.append(f"  br i1 {condition}, label %{then}, label %{otherwise}{note}")
 
     def phi(self, phi_type: LlvmType, incoming: Sequence[tuple[str, str]]) -> str:
         """A phi of (value, block) pairs."""

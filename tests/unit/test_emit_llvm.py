@@ -401,6 +401,40 @@ def test_flags_go_over():
     assert "add nsw i32" in text
 
 
+NESTS = """
+func.func @main(%x: memref<64x8xf32>, %y: memref<64x1024xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c64 = arith.constant 64 : index
+  %c1024 = arith.constant 1024 : index
+  scf.for %i = %c0 to %c64 step %c1 {
+    scf.for %j = %c0 to %c8 step %c1 {
+      %v = memref.load %x[%i, %j] : memref<64x8xf32>
+      %w = arith.addf %v, %v : f32
+      memref.store %w, %x[%i, %j] : memref<64x8xf32>
+    }
+  }
+  scf.for %i = %c0 to %c64 step %c1 {
+    scf.for %j = %c0 to %c1024 step %c1 {
+      %v = memref.load %y[%i, %j] : memref<64x1024xf32>
+      %w = arith.addf %v, %v : f32
+      memref.store %w, %y[%i, %j] : memref<64x1024xf32>
+    }
+  }
+  func.return
+}
+"""
+
+
+def test_llvm_writes_out_no_loops_that_hold_others():
+    text = emit_llvm(parse(NESTS))
+    ends = [line for line in text.splitlines() if line.lstrip().startswith("br i1")]
+    # the loop around one that is written out whole is like an innermost one itself
+    assert [", !llvm.loop !1" in line for line in ends] == [False, False, False, True]
+    assert "!1 = distinct !{!1, !2}" in text
+
+
 def test_non_temporal_store_is_one_instruction():
     text = VECTOR_LOOP.replace(
         "%out[%i] : memref<37xf32>, vector<16xf32>",
