@@ -71,6 +71,13 @@ class TensorOp(DeclaredOp):
         """
         raise NotImplementedError("an op that states LAYOUTS defines laid_out")
 
+    def reordered(self, order: tuple[int, ...]) -> dict[str, Any] | None:
+        """The settings of the op that gives the one result with its axes in `order` (axis i is axis `order[i]` of now)
+        from operands with theirs in the same order, their axes counted from the last one of the result as in
+        broadcasting. With `None`, which is given here, the axes stay as they are.
+        """
+        return None
+
     @classmethod
     def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
         """The results (a tuple for several) for `size` examples at once, along a new first dimension.

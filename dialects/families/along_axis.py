@@ -14,6 +14,13 @@ from tenon.dialects.types.shapes import Shape, normalize_axes
 from tenon.dialects.types.types import element_of, shape_of, tensor_type
 
 
+def reordered_axes(axis: int | tuple[int, ...], order: tuple[int, ...]) -> Any:
+    """Where the axes `axis`, one or several, are once the axes are in `order`."""
+    axes = normalize_axes((axis,) if isinstance(axis, int) else axis, len(order))
+    places = sorted(map(order.index, axes))
+    return places[0] if isinstance(axis, int) else tuple(places)
+
+
 class KeepsElement:
     """An op whose result has the dtype of its first operand, and unknown rank where that has."""
 
@@ -42,6 +49,12 @@ class KeepsType:
 
 class AlongAxis:
     """An op of one operand, of which each example is treated alike along the axes `axis`."""
+
+    def reordered(self: Any, order: tuple[int, ...]) -> dict[str, Any] | None:
+        if len(shape_of(self.operands[0].type) or ()) != len(order):
+            return None
+        axis = self.settings["axis"]
+        return self.settings | {"axis": None if axis is None else reordered_axes(axis, order)}
 
     @classmethod
     def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:

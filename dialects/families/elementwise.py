@@ -83,6 +83,9 @@ class ElementwiseOp(StructuredOp):
     def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
         return cls.apply(*aligned_operands(batched, operands), **settings)
 
+    def reordered(self, order: tuple[int, ...]) -> dict[str, Any]:
+        return self.settings
+
     def iteration_space(self, operands: Sequence[SSAValue]) -> IterationSpace:
         """A loop for each dimension of the results, over `operands` of static shape (those that are there)."""
         shape = static_shape(self.results[0])

@@ -173,6 +173,10 @@ class ArgReductionOp(ReductionOp):
         places = cls.apply(flat, **{**settings, "axis": 1, "keepdims": False})
         return ops.expand_dims(places, axis=tuple(range(1, x.ndim))) if settings["keepdims"] else places
 
+    def reordered(self, order: tuple[int, ...]) -> dict[str, Any] | None:
+        # an index into all elements counts them in row-major order
+        return super().reordered(order) if isinstance(self.settings["axis"], int) else None
+
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         (x,) = operands
         element = compute_type(element_of(x.type))

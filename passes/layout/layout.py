@@ -2,7 +2,8 @@
 
 Before: tensor ops, composites included. After: no op is left that asks for a layout; transposes that follow each
 other have cancelled; those next to a contraction or a reduction have become part of its index maps or axes, where
-nothing is copied; those that remain are copies. A contraction over windows keeps the transposes without which it would
+nothing is copied; what is computed between transposes is computed in the order of axes that needs fewest of them
+(`axis_orders`); those that remain are copies. A contraction over windows keeps the transposes without which it would
 have no neighbours to compute together.
 
 A memory layout is an order of dimensions: the tensor transposed into that order, in row-major memory. An op class
@@ -16,8 +17,8 @@ from functools import cache, partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import Rewriter
@@ -26,7 +27,6 @@ from tenon.dialects.definition.signature import map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import InsertionPoint, Value, inserting
 from tenon.dialects.families import (
-    ArgReductionOp,
     ContractionOp,
     ElementwiseOp,
     IndexingOp,
@@ -34,14 +34,19 @@ from tenon.dialects.families import (
     ReductionOp,
     as_tuple,
 )
-from tenon.dialects.families.indexing import LoopStructure
-from tenon.dialects.families.iteration_space import Subscript
 from tenon.dialects.ops.contract.contraction import ContractOp
-from tenon.dialects.ops.elementwise.constant import ConstantOp
 from tenon.dialects.ops.move.shape import ReshapeOp, TransposeOp
-from tenon.dialects.types.shapes import normalize_axes
-from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import is_known, shape_of
+from tenon.passes.layout.axis_orders import reorder_regions, transposed_bytes
+from tenon.passes.layout.orders import (
+    Order,
+    has_known_shapes,
+    inverse,
+    keeps_memory,
+    loses_neighbours,
+    permuted,
+    reduced_in,
+)
 from tenon.passes.machine import Machine
 from tenon.passes.simplify.canonicalize import Canonicalizer
 from tenon.passes.simplify.dce import Effects
@@ -54,10 +59,6 @@ from tenon.passes.simplify.equations_shape import (
     TransposeOfTranspose,
     axis_order,
 )
-
-Order = tuple[int, ...]
-# How many ops behind a transpose are looked at for one that takes it in.
-_FARTHEST = 64
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,14 @@ class LayoutPass(ModulePass):
         for inner in list(op.walk()):
             if isinstance(inner, TensorOp) and inner.LAYOUTS:
                 give_layouts(inner)
-        Canonicalizer(Effects(op), _equations(machine)).run(op)
+        canonicalizer = Canonicalizer(Effects(op), _equations(machine))
+        canonicalizer.run(op)
+        copied = transposed_bytes(op)
+        while reorder_regions(op, machine):
+            canonicalizer.run(op)
+            before, copied = copied, transposed_bytes(op)
+            if copied >= before:
+                break
 
 
 def give_layouts(op: TensorOp) -> None:
@@ -91,7 +99,7 @@ def give_layouts(op: TensorOp) -> None:
         restored: list[SSAValue] = []
         for name, value in zip(op.SIGNATURE.results, results, strict=True):
             order = layouts.get(name)
-            restored.append((value if order is None else _transposed(value, _inverse(order))).ssa)
+            restored.append((value if order is None else _transposed(value, inverse(order))).ssa)
     current = block.first_op if before is None else before.next_op
     while current is not None and current is not op:
         current.location = op.location
@@ -109,111 +117,6 @@ def _transposed(value: Value, order: Order) -> Value:
     return TransposeOp.apply(value, permutation=order)
 
 
-def _inverse(order: Order) -> Order:
-    return tuple([order.index(axis) for axis in range(len(order))])
-
-
-def _order_of(value: SSAValue) -> Order | None:
-    """The order of axes in which `value` is a transpose of another one, which no one else uses."""
-    return axis_order(value.owner) if isinstance(value.owner, TransposeOp) and value.has_one_use() else None
-
-
-class TransposeAfterElementwise(RewritePattern):
-    """f(transpose(x), y) -> transpose(f(x, y)), where the transpose can then cancel or become part of another op"""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ElementwiseOp, rewriter: PatternRewriter, /) -> None:
-        if len(op.results) > 1 or not is_known(op.results[0].type):
-            return
-        order = next((found for value in op.operands if (found := _order_of(value)) is not None), None)
-        if order is None or len(order) != len(shape_of(op.results[0].type) or ()):
-            return
-        if not _can_move(op, order) or not _is_taken_in(op.results[0], order, [_FARTHEST]):
-            return
-        added: list[Operation] = []
-        operands = [_undone(value, order, added) for value in op.operands]
-        moved = type(op).build_from(op.group(operands, op.properties), op.settings)
-        moved.attributes = dict(op.attributes)
-        back = TransposeOp.build_from([moved.results[0]], {"permutation": order})
-        replace_same_type(op, rewriter, *added, moved, back)
-
-
-def _can_move(op: ElementwiseOp, order: Order) -> bool:
-    return all(_order_of(value) == order or _is_free_to_undo(value, order) for value in op.operands)
-
-
-def _is_free_to_undo(value: SSAValue, order: Order) -> bool:
-    """Whether `value`, broadcast to the rank of `order`, can be transposed back by a change of its shape alone."""
-    if isinstance(value.owner, ConstantOp):
-        return True
-    shape = shape_of(value.type)
-    if shape is None or -1 in shape:
-        return False
-    return _keeps_memory((1,) * (len(order) - len(shape)) + shape, _inverse(order))
-
-
-def _keeps_memory(shape: Sequence[int], order: Order) -> bool:
-    """Whether a transpose leaves elements where they are, since only axes of size 1 move."""
-    moving = [axis for axis in order if shape[axis] != 1]
-    return moving == sorted(moving)
-
-
-def _undone(value: SSAValue, order: Order, added: list[Operation]) -> SSAValue:
-    """`value` transposed back: the operand of the transpose that it is, or a reshape of it."""
-    if _order_of(value) == order:
-        assert isinstance(value.owner, TransposeOp)
-        return value.owner.x
-    shape = shape_of(value.type) or ()
-    if all(size == 1 for size in shape):
-        return value
-    full = (1,) * (len(order) - len(shape)) + shape
-    inverse = _inverse(order)
-    if _keeps_memory(full, inverse):
-        added.append(ReshapeOp.build_from([value], {"shape": tuple([full[axis] for axis in inverse])}))
-        return added[-1].results[0]
-    added.append(ReshapeOp.build_from([value], {"shape": full}))
-    added.append(TransposeOp.build_from([added[-1].results[0]], {"permutation": inverse}))
-    return added[-1].results[0]
-
-
-def _is_taken_in(value: SSAValue, order: Order, budget: list[int]) -> bool:
-    """Whether each use of a transposed `value` is, or leads to, an op that makes the transpose disappear."""
-    if value.first_use is None:
-        return False
-    for use in value.uses:
-        budget[0] -= 1
-        user = use.operation
-        if budget[0] < 0:
-            return False
-        if isinstance(user, TransposeOp | ContractionOp):
-            continue
-        if isinstance(user, ReductionOp):
-            if _reduced_in(user, order) is None:
-                return False
-        elif isinstance(user, ElementwiseOp) and len(user.results) == 1:
-            others = [operand for operand in user.operands if operand is not value]
-            if not all(_is_transposed(other, order, budget) for other in others):
-                return False
-            if not _is_taken_in(user.results[0], order, budget):
-                return False
-        else:
-            return False
-    return True
-
-
-def _is_transposed(value: SSAValue, order: Order, budget: list[int]) -> bool:
-    """Whether `value` can be had transposed back for free, perhaps after other transposes have moved."""
-    budget[0] -= 1
-    if budget[0] < 0:
-        return False
-    if _order_of(value) == order or _is_free_to_undo(value, order):
-        return True
-    op = value.owner
-    if not isinstance(op, ElementwiseOp) or not value.has_one_use():
-        return False
-    return all(_is_transposed(operand, order, budget) for operand in op.operands)
-
-
 class TransposeIntoReduction(RewritePattern):
     """sum(transpose(x), axis) -> sum(x, permutation[axis]), and so for all reductions, where the rest stays in order"""
 
@@ -222,27 +125,10 @@ class TransposeIntoReduction(RewritePattern):
         transpose = op.operands[0].owner
         if not isinstance(transpose, TransposeOp) or (order := axis_order(transpose)) is None:
             return
-        axis = _reduced_in(op, order)
+        axis = reduced_in(op, order)
         if axis is not None:
             settings = {**op.settings, "axis": axis}
             replace_same_type(op, rewriter, type(op).build_from([transpose.x], settings))
-
-
-def _reduced_in(op: ReductionOp, order: Order) -> int | tuple[int, ...] | None:
-    """The axes that `op` reduces, before the transpose that it reads; `None` where more than the axes would change."""
-    settings = op.settings
-    given = settings["axis"]
-    if isinstance(op, ArgReductionOp) and given is None:
-        return None  # counts elements in row-major order
-    axes = normalize_axes((given,) if isinstance(given, int) else given, len(order))
-    kept = [axis for i, axis in enumerate(order) if i not in axes]
-    if settings["keepdims"]:
-        in_place = all(i == axis for i, axis in enumerate(order) if i not in axes)
-    else:
-        in_place = kept == sorted(kept)
-    if not in_place:
-        return None
-    return order[axes[0]] if isinstance(given, int) else tuple(sorted(order[axis] for axis in axes))
 
 
 @dataclass
@@ -253,7 +139,7 @@ class TransposeIntoContraction(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter, /) -> None:
-        if not any(isinstance(operand.owner, TransposeOp) for operand in op.operands) or not _has_known_shapes(op):
+        if not any(isinstance(operand.owner, TransposeOp) for operand in op.operands) or not has_known_shapes(op):
             return
         structure = op.loops([shape_of(operand.type) for operand in op.operands], op.settings)
         factors: list[SSAValue] = []
@@ -261,10 +147,10 @@ class TransposeIntoContraction(RewritePattern):
         for operand, index in zip(op.operands, structure.operands, strict=True):
             if isinstance(operand.owner, TransposeOp) and (order := axis_order(operand.owner)) is not None:
                 operand = operand.owner.x
-                index = _permuted(index, _inverse(order))
+                index = permuted(index, inverse(order))
             factors.append(operand)
             maps.append(index)
-        if _loses_neighbours(structure, (*maps, structure.result_map), self.machine):
+        if loses_neighbours(structure, (*maps, structure.result_map), self.machine):
             return
         settings = {
             "maps": (*maps, structure.result_map),
@@ -283,13 +169,13 @@ class TransposeOfContraction(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: TransposeOp, rewriter: PatternRewriter, /) -> None:
         inner = op.x.owner
-        if not isinstance(inner, ContractionOp) or not op.x.has_one_use() or not _has_known_shapes(inner):
+        if not isinstance(inner, ContractionOp) or not op.x.has_one_use() or not has_known_shapes(inner):
             return
         order = axis_order(op)
         assert order is not None
         structure = inner.loops([shape_of(operand.type) for operand in inner.operands], inner.settings)
-        maps = (*structure.operands, _permuted(structure.result_map, order))
-        if _loses_neighbours(structure, maps, self.machine):
+        maps = (*structure.operands, permuted(structure.result_map, order))
+        if loses_neighbours(structure, maps, self.machine):
             return
         settings = {
             "maps": maps,
@@ -297,39 +183,6 @@ class TransposeOfContraction(RewritePattern):
             "shape": shape_of(op.result.type),
         }
         replace_same_type(op, rewriter, ContractOp.build_from([tuple(inner.operands)], settings))
-
-
-def _loses_neighbours(structure: LoopStructure, after: Sequence[AffineMap], machine: Machine) -> bool:
-    """Whether a contraction over windows has neighbours to compute together that it would not have any more.
-
-    A product of matrices is packed; windows overlap, so that a copy that is read for every element of a window pays.
-    """
-    before = (*structure.operands, structure.result_map)
-    slides = any(not isinstance(e, AffineDimExpr | AffineConstantExpr) for m in before[:-1] for e in m.results)
-    fewest = machine.lanes * 3 // 4  # along shorter dimensions vectors stay empty
-    extents = structure.extents
-    return slides and _has_neighbours(before, extents, fewest) and not _has_neighbours(after, extents, fewest)
-
-
-def _has_neighbours(maps: Sequence[AffineMap], extents: Sequence[int], fewest: int) -> bool:
-    """Whether neighbours along the last dimension of the result, which has no fewer than `fewest`, are neighbours in
-    each operand that they differ in."""
-    last = maps[-1].results[-1] if maps[-1].results else None
-    if not isinstance(last, AffineDimExpr) or estimate(extents[last.position]) < fewest:
-        return False
-    for index in maps[:-1]:
-        steps = [Subscript.of(expr).factors.get(last.position, 0) for expr in index.results]
-        if any(steps[:-1]) or (steps and steps[-1] not in (0, 1)):
-            return False
-    return True
-
-
-def _has_known_shapes(op: Operation) -> bool:
-    return all(is_known(value.type) for value in (*op.operands, *op.results))
-
-
-def _permuted(index: AffineMap, order: Order) -> AffineMap:
-    return AffineMap(index.num_dims, index.num_symbols, tuple([index.results[axis] for axis in order]))
 
 
 class TransposeOfOnes(RewritePattern):
@@ -340,7 +193,7 @@ class TransposeOfOnes(RewritePattern):
         order = axis_order(op)
         if order is None or not is_known(op.x.type) or isinstance(op.x.owner, _FUSED):
             return
-        if _keeps_memory(shape_of(op.x.type) or (), order):
+        if keeps_memory(shape_of(op.x.type) or (), order):
             replace_same_type(op, rewriter, ReshapeOp.build_from([op.x], {"shape": shape_of(op.result.type)}))
 
 
@@ -359,7 +212,6 @@ def _equations(machine: Machine) -> Mapping[type, Sequence[RewritePattern]]:
             ((ContractionOp,), TransposeIntoContraction(machine)),
             ((ReductionOp,), TransposeIntoReduction()),
             ((ElementwiseOp,), BroadcastIsImplied()),
-            ((ElementwiseOp,), TransposeAfterElementwise()),
             ((ReshapeOp,), SameShape()),
             ((ReshapeOp,), ReshapeOfReshape()),
         ]

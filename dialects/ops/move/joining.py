@@ -13,6 +13,7 @@ from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp, IndexingOp
+from tenon.dialects.families.along_axis import reordered_axes
 from tenon.dialects.families.batching import all_batched, shifted_axes
 from tenon.dialects.families.index_map_gather_scatter import SHORTEST_RUN
 from tenon.dialects.families.linalg_builders import Reader, static_shape
@@ -62,6 +63,9 @@ class ConcatenateOp(IndexingOp):
         sizes = [-1 if shape is None else shape[axis] for shape in shapes]
         total = -1 if -1 in sizes else sum(sizes)
         return tensor_type(tuple([total if i == axis else size for i, size in enumerate(common)]), element)
+
+    def reordered(self, order: tuple[int, ...]) -> dict[str, Any]:
+        return {"axis": reordered_axes(self.settings["axis"], order)}
 
     def moves_ranges(self) -> bool:
         shape = static_shape(self.results[0])

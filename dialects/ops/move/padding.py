@@ -70,6 +70,10 @@ class PadOp(IndexingOp):
         sizes = [-1 if size < 0 else size + a + b for size, a, b in zip(shape, low, high, strict=True)]
         return tensor_type(tuple(sizes), element_of(x))
 
+    def reordered(self, order: tuple[int, ...]) -> dict[str, Any]:
+        settings = self.settings
+        return settings | {name: tuple([settings[name][axis] for axis in order]) for name in ("low", "high")}
+
     def structured(self, operands: list[Any]) -> list[SSAValue]:
         """Where windows read the result, `value` everywhere and then `x` in its place: neither asks for each element
         whether it is inside."""

@@ -196,6 +196,10 @@ class BroadcastToOp(IndexMapOp):
                 raise InferenceError(message, (size, shape[axis]))
         return tensor_type(tuple(result), element_of(x))
 
+    def reordered(self, order: tuple[int, ...]) -> dict[str, Any]:
+        shape = self.settings["shape"]
+        return {"shape": tuple([shape[axis] for axis in order])}
+
     @staticmethod
     def source(index: Index, shape: tuple[int, ...], /, **settings: Any) -> Index:
         target = settings["shape"]

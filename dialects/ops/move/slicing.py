@@ -49,6 +49,12 @@ class SliceOp(IndexMapOp):
         if strides is not None and 0 in strides:
             raise InferenceError(f"strides {strides} contains 0")
 
+    def reordered(self, order: tuple[int, ...]) -> dict[str, Any]:
+        return {
+            name: None if numbers is None else tuple([numbers[axis] for axis in order])
+            for name, numbers in self.settings.items()
+        }
+
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
         (x,) = operands

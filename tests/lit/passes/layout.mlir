@@ -71,9 +71,9 @@ func.func @transpose_after_elementwise_with_a_bias(%x: tensor<2x3x4x5xf32>, %b: 
   func.return %u : tensor<2x3x4x5xf32>
 }
 // CHECK-LABEL: @transpose_after_elementwise_with_a_bias
-// CHECK-NEXT:    %a = tenon.reshape %b {shape = [1, 3, 1, 1]}
-// CHECK-NEXT:    %a_1 = tenon.add %x, %a
-// CHECK-NEXT:    func.return %a_1
+// CHECK-NEXT:    %[[B:.*]] = tenon.reshape %b {shape = [1, 3, 1, 1]}
+// CHECK-NEXT:    %a = tenon.add %x, %[[B]]
+// CHECK-NEXT:    func.return %a
 
 // -----
 
@@ -87,6 +87,55 @@ func.func @transpose_after_elementwise_not_in_front_of_results(%x: tensor<3x4xf3
 // CHECK-NEXT:    %t = tenon.transpose %x {permutation = [1, 0]}
 // CHECK-NEXT:    %r = tenon.relu %t
 // CHECK-NEXT:    func.return %r
+
+// -----
+
+// Several uses of a transpose, as a gradient has of what went forward: all that is between transposes is reordered.
+func.func @transposes_with_several_uses(%x: tensor<3x4xf32>) -> (tensor<3x4xf32>, tensor<3x4xf32>) {
+  %t = tenon.transpose %x {permutation = [1, 0]} : tensor<3x4xf32> -> tensor<4x3xf32>
+  %r = tenon.relu %t : tensor<4x3xf32> -> tensor<4x3xf32>
+  %m = tenon.multiply %r, %t : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x3xf32>
+  %u = tenon.transpose %r {permutation = [1, 0]} : tensor<4x3xf32> -> tensor<3x4xf32>
+  %v = tenon.transpose %m {permutation = [1, 0]} : tensor<4x3xf32> -> tensor<3x4xf32>
+  func.return %u, %v : tensor<3x4xf32>, tensor<3x4xf32>
+}
+// CHECK-LABEL: @transposes_with_several_uses
+// CHECK-NEXT:    %r = tenon.relu %x
+// CHECK-NEXT:    %m = tenon.multiply %r, %x
+// CHECK-NEXT:    func.return %r, %m
+
+// -----
+
+// Ops along axes have these elsewhere: sums that keep their axes, arrays that are joined, padded or cut.
+func.func @axes_move(%x: tensor<3x4xf32>) -> tensor<7x5xf32> {
+  %t = tenon.transpose %x {permutation = [1, 0]} : tensor<3x4xf32> -> tensor<4x3xf32>
+  %s = tenon.sum %t {axis = [1], keepdims = true} : tensor<4x3xf32> -> tensor<4x1xf32>
+  %c = tenon.concatenate [%t, %s, %t] {axis = 1} : [tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x3xf32>] -> tensor<4x7xf32>
+  %p = tenon.pad %c {low = [1, 0], high = [0, 0]} : tensor<4x7xf32> -> tensor<5x7xf32>
+  %u = tenon.transpose %p {permutation = [1, 0]} : tensor<5x7xf32> -> tensor<7x5xf32>
+  func.return %u : tensor<7x5xf32>
+}
+// CHECK-LABEL: @axes_move
+// CHECK-NEXT:    %s = tenon.sum %x {axis = [0], keepdims = true}
+// CHECK-NEXT:    %c = tenon.concatenate [%x, %s, %x] : {{.*}} -> tensor<7x4xf32>
+// CHECK-NEXT:    %p = tenon.pad %c {low = [0, 1], high = [0, 0]}
+// CHECK-NEXT:    func.return %p
+
+// -----
+
+// Not where more would be transposed than is: one transpose in place of another is none less.
+func.func @as_many_transposes(%x: tensor<3x4xf32>, %y: tensor<4x3xf32>) -> tensor<3x4xf32> {
+  %t = tenon.transpose %x {permutation = [1, 0]} : tensor<3x4xf32> -> tensor<4x3xf32>
+  %a = tenon.add %t, %y : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x3xf32>
+  %m = tenon.multiply %a, %y : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x3xf32>
+  %z = tenon.reshape %m {shape = [3, 4]} : tensor<4x3xf32> -> tensor<3x4xf32>
+  func.return %z : tensor<3x4xf32>
+}
+// CHECK-LABEL: @as_many_transposes
+// CHECK-NEXT:    %t = tenon.transpose %x
+// CHECK-NEXT:    %a = tenon.add %t, %y
+// CHECK-NEXT:    %m = tenon.multiply %a, %y
+// CHECK-NEXT:    %z = tenon.reshape %m
 
 // -----
 

@@ -1,0 +1,79 @@
+"""Orders of axes, and what becomes of a contraction whose operands or result have theirs in another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
+
+from tenon.dialects.families import ArgReductionOp, ReductionOp
+from tenon.dialects.families.indexing import LoopStructure
+from tenon.dialects.families.iteration_space import Subscript
+from tenon.dialects.types.shapes import normalize_axes
+from tenon.dialects.types.size import estimate
+from tenon.dialects.types.types import is_known
+from tenon.passes.machine import Machine
+
+Order = tuple[int, ...]
+"""Axis i of the result is axis `order[i]` of the operand."""
+
+
+def inverse(order: Order) -> Order:
+    return tuple([order.index(axis) for axis in range(len(order))])
+
+
+def keeps_memory(shape: Sequence[int], order: Order) -> bool:
+    """Whether a transpose leaves elements where they are, since only axes of size 1 move."""
+    moving = [axis for axis in order if shape[axis] != 1]
+    return moving == sorted(moving)
+
+
+def permuted(index: AffineMap, order: Order) -> AffineMap:
+    return AffineMap(index.num_dims, index.num_symbols, tuple([index.results[axis] for axis in order]))
+
+
+def has_known_shapes(op: Operation) -> bool:
+    return all(is_known(value.type) for value in (*op.operands, *op.results))
+
+
+def loses_neighbours(structure: LoopStructure, after: Sequence[AffineMap], machine: Machine) -> bool:
+    """Whether a contraction over windows has neighbours to compute together that it would not have any more.
+
+    A product of matrices is packed; windows overlap, so that a copy that is read for every element of a window pays.
+    """
+    before = (*structure.operands, structure.result_map)
+    slides = any(not isinstance(e, AffineDimExpr | AffineConstantExpr) for m in before[:-1] for e in m.results)
+    fewest = machine.lanes * 3 // 4  # along shorter dimensions vectors stay empty
+    extents = structure.extents
+    return slides and _has_neighbours(before, extents, fewest) and not _has_neighbours(after, extents, fewest)
+
+
+def _has_neighbours(maps: Sequence[AffineMap], extents: Sequence[int], fewest: int) -> bool:
+    """Whether neighbours along the last dimension of the result, which has no fewer than `fewest`, are neighbours in
+    each operand that they differ in."""
+    last = maps[-1].results[-1] if maps[-1].results else None
+    if not isinstance(last, AffineDimExpr) or estimate(extents[last.position]) < fewest:
+        return False
+    for index in maps[:-1]:
+        steps = [Subscript.of(expr).factors.get(last.position, 0) for expr in index.results]
+        if any(steps[:-1]) or (steps and steps[-1] not in (0, 1)):
+            return False
+    return True
+
+
+def reduced_in(op: ReductionOp, order: Order) -> int | tuple[int, ...] | None:
+    """The axes that `op` reduces, before the transpose that it reads; `None` where more than the axes would change."""
+    settings = op.settings
+    given = settings["axis"]
+    if isinstance(op, ArgReductionOp) and given is None:
+        return None  # counts elements in row-major order
+    axes = normalize_axes((given,) if isinstance(given, int) else given, len(order))
+    kept = [axis for i, axis in enumerate(order) if i not in axes]
+    if settings["keepdims"]:
+        in_place = all(i == axis for i, axis in enumerate(order) if i not in axes)
+    else:
+        in_place = kept == sorted(kept)
+    if not in_place:
+        return None
+    return order[axes[0]] if isinstance(given, int) else tuple(sorted(order[axis] for axis in axes))
