@@ -11,6 +11,7 @@ from benchmarks.workload import Workload
 from benchmarks.workloads import (
     attention,
     calls,
+    channels_last,
     convolution,
     decoding,
     elementwise,
@@ -41,6 +42,7 @@ MODULES = (
     indexing,
     ordering,
     convolution,
+    channels_last,
     attention,
     decoding,
     recurrent,
