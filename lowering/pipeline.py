@@ -94,6 +94,7 @@ def _loop_passes(machine: Machine, exact_math: str) -> tuple[str, ...]:
             "prefetch-rows",
             _differing("least", machine.l2, GENERIC.l2),
             _differing("ahead", machine.page, GENERIC.page),
+            _differing("line", machine.line, GENERIC.line),
         ),
         _spec("hold-rows", _differing("vectors", machine.registers // 4, GENERIC.registers // 4)),
         _spec("stream-stores", f"cache={machine.l3}", _differing("line", machine.line, GENERIC.line)),

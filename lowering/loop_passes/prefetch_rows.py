@@ -15,7 +15,9 @@ number was loaded (gather, scatter, an embedding) it does not, so that each firs
 The row that is asked for is `ahead` bytes of rows away, but at least one row and `MOST_ROWS` at most. Only loops that
 run over consecutive numbers are looked at, only vectors are prefetched, and only from buffers of `least` bytes or more:
 smaller ones are in the caches anyway. The number of the row has to follow from the loop's own index, from loads out of
-what the loop does not write, and from values that do not change in the loop.
+what the loop does not write, and from values that do not change in the loop. Where it follows from the indices of two
+loops, as that of `table[rows[i, k]]` summed over k, the iterations of the inner one go on with those of the next of the
+outer one.
 """
 
 from __future__ import annotations
@@ -49,18 +51,21 @@ _LOADS = (vector.LoadOp, vector.MaskedLoadOp)
 @dataclass(frozen=True)
 class PrefetchRowsPass(FunctionPass):
     """Prefetch rows at loaded numbers from buffers of `least` bytes or more, which a core's cache cannot hold, `ahead`
-    bytes of rows before they are read; 0 for `least`: none are."""
+    bytes of rows before they are read, once for each `line` bytes of a row; 0 for `least`: none are."""
 
     name = "prefetch-rows"
 
     least: int = GENERIC.l2
     ahead: int = GENERIC.page
+    line: int = GENERIC.line
 
     def change(self, module: ModuleOp) -> Change:
         if self.least < 0:
             raise ValueError(f"prefetch-rows: least is {self.least}, expected at least 0")
         if self.ahead < 1:
             raise ValueError(f"prefetch-rows: ahead is {self.ahead}, expected at least 1")
+        if self.line < 1:
+            raise ValueError(f"prefetch-rows: line is {self.line}, expected at least 1")
         return self._prefetch
 
     def _prefetch(self, function: func.FuncOp) -> None:
@@ -68,7 +73,7 @@ class PrefetchRowsPass(FunctionPass):
         large = [load for load in loads if _is_large(load.base, self.least)]
         if not large or any(isinstance(inner, PrefetchOp) for inner in function.walk()):
             return
-        prefetches = _Prefetches(self.ahead)
+        prefetches = _Prefetches(self.ahead, self.line)
         for load in large:
             prefetches.add(load)
 
@@ -81,27 +86,36 @@ def _is_large(buffer: SSAValue, least: int) -> bool:
 
 
 @dataclass(frozen=True)
-class _Row:
-    """A loop, the index of it that a row's number comes from, and the ops that compute it, in order."""
+class _Counter:
+    """The index of a loop over consecutive numbers, and the bounds of the loop."""
 
     loop: scf.ForOp | scf.ParallelOp
     index: SSAValue
-    last: SSAValue
-    """Where the loop ends."""
+    start: SSAValue
+    end: SSAValue
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The loops that a row's number comes from, the outer one first if there are two, and the ops that compute it, in
+    order."""
+
+    counters: tuple[_Counter, ...]
     ops: tuple[Operation, ...]
 
 
 class _Prefetches:
     """Adds prefetches to one kernel; what is asked for twice, and numbers of rows, are written once."""
 
-    def __init__(self, ahead: int) -> None:
+    def __init__(self, ahead: int, line: int) -> None:
         self._ahead = ahead
+        self._line = line
         self._later: dict[SSAValue, SSAValue] = {}
-        self._asked: set[tuple[SSAValue, ...]] = set()
+        self._asked: set[tuple[SSAValue | int, ...]] = set()
 
     def add(self, access: vector.LoadOp | vector.MaskedLoadOp) -> None:
         """Ask for what `access` reads some iterations later, if that is at an index that is data."""
-        place = (access.base, *access.indices)
+        place = (access.base, *access.indices[:-1], self._line_of(access))
         if place in self._asked:
             return
         for dimension, index in enumerate(access.indices):
@@ -118,16 +132,58 @@ class _Prefetches:
             return
 
 
+    def _line_of(self, access: vector.LoadOp | vector.MaskedLoadOp) -> SSAValue | int:
+        """The place along the last dimension: the cache line in its row, where that is known."""
+        kind = access.base.type
+        assert isinstance(kind, MemRefType)
+        column = constant_int(access.indices[-1])
+        if column is None:
+            return access.indices[-1]
+        element = buffer_bytes(MemRefType(kind.element_type, []))
+        assert isinstance(element, int)
+        return column * element // self._line
+
+
 def _later_row(row: _Row, index: SSAValue, distance: int) -> SSAValue:
     """What `index` is `distance` iterations later, or in the last one."""
     assert isinstance(index.owner, Operation)
     builder = Builder(InsertPoint.after(index.owner))
-    last = builder.insert(arith.SubiOp(row.last, index_constant(builder, 1))).result
-    later = builder.insert(arith.AddiOp(row.index, index_constant(builder, distance))).result
-    mapping: dict[SSAValue, SSAValue] = {row.index: builder.insert(arith.MinSIOp(later, last)).result}
+    *outer, inner = row.counters
+    mapping: dict[SSAValue, SSAValue] = {}
+    if outer:
+        runs = _runs(inner)
+        assert runs is not None
+        whole, distance = divmod(distance, runs)
+        later = _plus(builder, inner.index, distance)
+        goes_on = builder.insert(arith.CmpiOp(later, inner.end, "sge")).result
+        mapping[inner.index] = _either(builder, goes_on, _plus(builder, later, -runs), later)
+        next_ = _plus(builder, outer[0].index, whole)
+        mapping[outer[0].index] = _until(builder, outer[0], _either(builder, goes_on, _plus(builder, next_, 1), next_))
+    else:
+        mapping[inner.index] = _until(builder, inner, _plus(builder, inner.index, distance))
     for op in row.ops:
         builder.insert(op.clone(mapping))
     return mapping[index]
+
+
+def _plus(builder: Builder, value: SSAValue, number: int) -> SSAValue:
+    return builder.insert(arith.AddiOp(value, index_constant(builder, number))).result if number else value
+
+
+def _either(builder: Builder, condition: SSAValue, then: SSAValue, otherwise: SSAValue) -> SSAValue:
+    return builder.insert(arith.SelectOp(condition, then, otherwise)).result
+
+
+def _until(builder: Builder, counter: _Counter, value: SSAValue) -> SSAValue:
+    """`value`, or the last index of the loop where that is less."""
+    last = builder.insert(arith.SubiOp(counter.end, index_constant(builder, 1))).result
+    return builder.insert(arith.MinSIOp(value, last)).result
+
+
+def _runs(counter: _Counter) -> int | None:
+    """How many iterations the loop has, if that is known and there is one at least."""
+    start, end = constant_int(counter.start), constant_int(counter.end)
+    return end - start if start is not None and end is not None and start < end else None
 
 
 def _distance(buffer: SSAValue, dimension: int, ahead: int) -> int:
@@ -145,21 +201,23 @@ def _row(access: Operation, index: SSAValue) -> _Row | None:
     sources: set[SSAValue] = set()
     if not _collect(index, access, ops, sources) or not any(isinstance(op, memref.LoadOp) for op in ops):
         return None
-    # Of the indices of loops that the number depends on there must be one only.
-    found = [source for source in sources if isinstance(source.owner, Block)]
-    changing = [source for source in found if _counter(source) is not None]
-    if len(changing) != 1:
+    counters = [counter for source in sources if (counter := _counter(source)) is not None]
+    # Those that are further in have more loops around them.
+    counters = sorted(counters, key=lambda counter: _depth(counter.loop))[-2:]
+    if not counters or (len(counters) == 2 and (counters[0].loop is counters[1].loop or _runs(counters[1]) is None)):
         return None
-    (counted,) = changing
-    counter = _counter(counted)
-    assert counter is not None
-    loop, last = counter
+    loop = counters[0].loop
     written = set[SSAValue]().union(*(_written(op) for op in loop.walk()))
     if any(isinstance(op, memref.LoadOp) and root_of(op.memref) in written for op in ops):
         return None
     order = [op for op in loop.walk() if op in ops]
     always = all(_runs_always(op, loop) for op in order)
-    return _Row(loop, counted, last, tuple(order)) if always and len(order) == len(ops) else None
+    return _Row(tuple(counters), tuple(order)) if always and len(order) == len(ops) else None
+
+
+def _depth(op: Operation) -> int:
+    parent = op.parent_op()
+    return 0 if parent is None else 1 + _depth(parent)
 
 
 def _runs_always(op: Operation, loop: Operation) -> bool:
@@ -201,19 +259,19 @@ def _is_in_loop(block: Block) -> bool:
     return False
 
 
-def _counter(value: SSAValue) -> tuple[scf.ForOp | scf.ParallelOp, SSAValue] | None:
-    """The loop over consecutive numbers that `value` counts, and where it ends."""
+def _counter(value: SSAValue) -> _Counter | None:
+    """The loop over consecutive numbers that `value` counts."""
     block = value.owner
     if not isinstance(block, Block) or not isinstance(value.type, IndexType):
         return None
     loop, number = block.parent_op(), list(block.args).index(value)  # pyright: ignore[reportArgumentType]
     if isinstance(loop, scf.ParallelOp):
-        bounds = loop.upperBound[number], loop.step[number]
+        start, end, step = loop.lowerBound[number], loop.upperBound[number], loop.step[number]
     elif isinstance(loop, scf.ForOp) and number == 0:
-        bounds = loop.ub, loop.step
+        start, end, step = loop.lb, loop.ub, loop.step
     else:
         return None
-    return (loop, bounds[0]) if constant_int(bounds[1]) == 1 else None
+    return _Counter(loop, value, start, end) if constant_int(step) == 1 else None
 
 
 def _written(op: Operation) -> set[SSAValue]:

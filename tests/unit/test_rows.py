@@ -59,3 +59,14 @@ def test_numbers_in_lanes_and_numbers_of_rows() -> None:
     x, rows = np.arange(600, dtype=np.float32).reshape(20, 30), np.array([3, 0, 19], np.int64)
     numbers = tenon.jit(lambda x, rows: tenon.gather(x, rows) + tenon.iota(shape=(3, 30), axis=1, dtype="f32"))
     np.testing.assert_array_equal(numbers(x, rows), x[rows] + np.arange(30))
+
+
+@pytest.mark.parametrize(("bags", "of"), [(7, 3), (50, 20), (1, 40), (300, 1)])
+def test_sums_of_bags(bags: int, of: int) -> None:
+    """Rows that two loops number, behind the last of which nothing may be read, either."""
+    random = np.random.default_rng(bags)
+    x, rows = random.standard_normal((9000, 48), np.float32), random.integers(0, 9000, (bags, of))
+    with tenon.knobs.override(check_memory=True):
+        for axis in (0, 1):
+            found = tenon.jit(lambda x, rows, axis=axis: tenon.gather(x, rows).sum(axis=axis))(x, rows)
+            np.testing.assert_allclose(found, x[rows].sum(axis, dtype=np.float64), rtol=1e-5, atol=1e-5)

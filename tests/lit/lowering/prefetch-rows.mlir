@@ -20,10 +20,10 @@ func.func private @gather(%x: memref<100x256xf32>, %i: memref<50xindex>, %o: mem
 }
 // CHECK-LABEL: @gather
 // CHECK:         %p = memref.load %i[%r]
-// CHECK-NEXT:    %[[ONE:.*]] = arith.constant 1 : index
-// CHECK-NEXT:    %[[LAST:.*]] = arith.subi %c50, %[[ONE]] : index
 // CHECK-NEXT:    %[[FOUR:.*]] = arith.constant 4 : index
 // CHECK-NEXT:    %[[NEXT:.*]] = arith.addi %r, %[[FOUR]] : index
+// CHECK-NEXT:    %[[ONE:.*]] = arith.constant 1 : index
+// CHECK-NEXT:    %[[LAST:.*]] = arith.subi %c50, %[[ONE]] : index
 // CHECK-NEXT:    %[[LATER:.*]] = arith.minsi %[[NEXT]], %[[LAST]] : index
 // CHECK-NEXT:    %[[ROW:.*]] = memref.load %i[%[[LATER]]] : memref<50xindex>
 // CHECK-NEXT:    memref.prefetch %x[%[[ROW]], %j], read, locality<3>, data
@@ -31,6 +31,39 @@ func.func private @gather(%x: memref<100x256xf32>, %i: memref<50xindex>, %o: mem
 // CHECK-NOT:     memref.prefetch
 // SMALL-LABEL: @gather
 // SMALL-NOT:     memref.prefetch
+
+// -----
+
+// The rows of a bag are numbered by two loops: behind the last one of a bag come those of the next. Both halves of a line
+// are asked for at once.
+func.func private @bags(%x: memref<100x32xf32>, %i: memref<50x20xindex>, %o: memref<50x32xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c20 = arith.constant 20 : index
+  %c50 = arith.constant 50 : index
+  scf.for %r = %c0 to %c50 step %c1 {
+    scf.for %k = %c0 to %c20 step %c1 {
+      %p = memref.load %i[%r, %k] : memref<50x20xindex>
+      %v = vector.load %x[%p, %c0] : memref<100x32xf32>, vector<8xf32>
+      %w = vector.load %x[%p, %c8] : memref<100x32xf32>, vector<8xf32>
+      vector.store %v, %o[%r, %c0] : memref<50x32xf32>, vector<8xf32>
+      vector.store %w, %o[%r, %c8] : memref<50x32xf32>, vector<8xf32>
+    }
+  }
+  func.return
+}
+// CHECK-LABEL: @bags
+// CHECK:         %[[K:.*]] = arith.addi %k, %{{.*}} : index
+// CHECK-NEXT:    %[[ON:.*]] = arith.cmpi sge, %[[K]], %c20 : index
+// CHECK:         %[[WRAPPED:.*]] = arith.addi %[[K]], %{{.*}} : index
+// CHECK-NEXT:    %[[LATER_K:.*]] = arith.select %[[ON]], %[[WRAPPED]], %[[K]] : index
+// CHECK:         %[[NEXT_R:.*]] = arith.addi %r, %{{.*}} : index
+// CHECK-NEXT:    %[[R:.*]] = arith.select %[[ON]], %[[NEXT_R]], %r : index
+// CHECK:         %[[LATER_R:.*]] = arith.minsi %[[R]], %{{.*}} : index
+// CHECK-NEXT:    %[[ROW:.*]] = memref.load %i[%[[LATER_R]], %[[LATER_K]]] : memref<50x20xindex>
+// CHECK-NEXT:    memref.prefetch %x[%[[ROW]], %c0], read, locality<3>, data
+// CHECK-NOT:     memref.prefetch
 
 // -----
 
