@@ -172,6 +172,9 @@ def window(m: Maker) -> None:
                 settings["dilations"] = [m.choose((1, 1, 2)) if 2 * k - 1 <= size else 1 for k, size in spans]
             m.add("Conv", x, Floats((channels, shape[1] // groups, *kernel)), *bias, group=groups, **settings)
         case "ConvTranspose":
+            if settings.get("auto_pad", "VALID") != "VALID":
+                # Where windows leave gaps, onnxruntime gives less than the sizes times strides of the standard.
+                settings["strides"] = [min(pair) for pair in zip(kernel, settings["strides"], strict=True)]
             weight = Floats((shape[1], channels // groups, *kernel))
             m.add("ConvTranspose", x, weight, *bias, group=groups, **settings)
         case "MaxPool":
