@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects import arith, linalg, memref
-from xdsl.dialects.builtin import IndexType
+from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tenon.lowering.kernels.statement import Statement, Stride, is_index_of
@@ -15,7 +15,7 @@ def compute_bits(statement: Statement, loop: int | None = None) -> int:
     selection = None if loop is None else statement.selection(loop)
     if selection is not None:
         return max(32, *(_bits(v.type) for v in (selection.new, *statement.body.args[: len(statement.inputs)])))
-    places = set[SSAValue]() if loop is None else _scalar_places(statement, loop)
+    places = set[SSAValue]() if loop is None else _scalars(statement, loop)
     values = [
         *statement.body.args,
         *(result for op in statement.body.ops if not is_only_cast(op) for result in op.results),
@@ -23,27 +23,33 @@ def compute_bits(statement: Statement, loop: int | None = None) -> int:
     return max(max((_bits(value.type) for value in values if value not in places), default=32), 8)
 
 
-def _scalar_places(statement: Statement, loop: int) -> set[SSAValue]:
-    """The numbers of type `index` that are one for all lanes along `loop`, or only say where a vector begins."""
+def _scalars(statement: Statement, loop: int) -> set[SSAValue]:
+    """The integers that are one for all lanes along `loop`, and the numbers of type `index` that only say where a
+    vector begins."""
     pairs = zip(statement.body.args, statement.accesses, strict=True)
     varying: set[SSAValue] = {argument for argument, access in pairs if access.stride(loop) is not Stride.INVARIANT}
-    places: set[SSAValue] = set()
+    varying.update(statement.body.args[len(statement.inputs) :])
+    scalars: set[SSAValue] = {v for v in statement.body.args if v not in varying and _is_whole(v.type)}
     for op in statement.body.ops:
         for value in op.results:
             if is_index_of(value, loop):
                 varying.add(value)
-                is_place = all(
+                is_scalar = all(
                     isinstance(use.operation, memref.LoadOp) and use.index == len(use.operation.operands) - 1
                     for use in value.uses
                 )
             elif any(operand in varying for operand in op.operands):
                 varying.add(value)
-                is_place = False
+                is_scalar = False
             else:
-                is_place = isinstance(value.type, IndexType)
-            if is_place:
-                places.add(value)
-    return places
+                is_scalar = _is_whole(value.type)
+            if is_scalar:
+                scalars.add(value)
+    return scalars
+
+
+def _is_whole(value_type: Attribute) -> bool:
+    return isinstance(value_type, IndexType | IntegerType)
 
 
 def is_only_cast(op: Operation) -> bool:

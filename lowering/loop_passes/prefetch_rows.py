@@ -131,7 +131,6 @@ class _Prefetches:
             Builder(InsertPoint.before(access)).insert(op)
             return
 
-
     def _line_of(self, access: vector.LoadOp | vector.MaskedLoadOp) -> SSAValue | int:
         """The place along the last dimension: the cache line in its row, where that is known."""
         kind = access.base.type

@@ -16,6 +16,23 @@ func.func private @contiguous_elements(%x: memref<4096xf32>, %o: memref<4096xf32
 
 // -----
 
+// A wide number that is one for all lanes makes none of them wider, such as that of a row.
+func.func private @wide_scalars(%x: memref<4096x64xf32>, %p: memref<50xi64>, %o: memref<50x64xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%p : memref<50xi64>) outs(%o : memref<50x64xf32>) {
+  ^bb0(%q: i64, %acc: f32):
+    %r = arith.index_cast %q : i64 to index
+    %j = linalg.index 1 : index
+    %v = memref.load %x[%r, %j] : memref<4096x64xf32>
+    linalg.yield %v : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @wide_scalars
+// CHECK-NEXT:    linalg.generic {{.*}} {schedule = {vector = 1 : i64, width = 16 : i64
+
+// -----
+
 // The loops over rows and columns are one where nothing tells them apart.
 func.func private @collapsed_loops(%x: memref<3x5xf32>, %o: memref<3x5xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
