@@ -1,29 +1,55 @@
-"""Ops called on concrete arrays run at once: one executable per op, settings and operand types."""
+"""Ops called on concrete arrays run at once: one executable per op, settings and operand types.
+
+`evaluate` is what ops do on arrays wherever they are called. An `ArrayFunction` is what users find under the name of an
+op: calls of it that are like one before go to the executable without Python, as those of compiled functions do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import MethodType
 from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition import registry
 from tenon.dialects.definition.promotion import adopted, is_literal
 from tenon.dialects.definition.registry import generation, install_evaluator
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.types import array_type, numpy_dtype
-from tenon.runtime.arguments.arguments import as_array
-from tenon.runtime.arguments.tree import flatten, paths, unflatten
+from tenon.runtime.arguments.arguments import Parameters, Static, as_array
+from tenon.runtime.arguments.tree import flatten, paths, register_constant, tell_by_identity, unflatten
+from tenon.runtime.call.callable_class import native_class
+from tenon.runtime.call.entry import NativeCalls
+from tenon.runtime.call.steps import IndescribableError, numbers_read_as
+from tenon.runtime.epoch import EPOCH
 from tenon.runtime.knobs import knobs
 from tenon.runtime.stages import Compiled, Traced
 from tenon.runtime.tracing.trace import trace
 
+_PLAIN = {np.ndarray, float, int, bool}
+"""Classes of operands of native calls."""
+
 _COMPILED: BoundedCache[Compiled] = BoundedCache(4096)
 
 
-def evaluate(cls: type[TensorOp], operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def evaluate(cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, Any]) -> Any:
     """The result of op `cls` on arrays and numbers (an array, or a tuple of them)."""
+    _, compiled, arrays = _compiled(cls, operands, settings)
+    return unflatten(compiled.result, compiled.executable.run(arrays))
+
+
+def _compiled(
+    cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, Any]
+) -> tuple[Any, Compiled, list[np.ndarray[Any, Any]]]:
+    """What runs op `cls` on such operands, with what tells it from others, and the operands as its arrays."""
     known = cls.known_settings(settings)
     grouped = _arrays(cls, operands)
     arrays = flat(grouped)
@@ -39,7 +65,7 @@ def evaluate(cls: type[TensorOp], operands: tuple[Any, ...], settings: dict[str,
         traced = trace(lambda args, _: cls.apply(*args, **settings), structure, arrays, types, names)
         compiled = Traced(traced.module, traced.result, "cpu", cls.name.rpartition(".")[2]).compile()
         _COMPILED[key] = compiled
-    return unflatten(compiled.result, compiled.executable.run(arrays))
+    return key, compiled, arrays
 
 
 def _arrays(cls: type[TensorOp], operands: Sequence[Any]) -> list[Any]:
@@ -56,3 +82,77 @@ def _arrays(cls: type[TensorOp], operands: Sequence[Any]) -> list[Any]:
 
 
 install_evaluator(evaluate)
+
+
+class ArrayFunction(NativeCalls):
+    """The function of an op, calls of which on arrays are native."""
+
+    __name__: str
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self.op: type[TensorOp] = function.op  # pyright: ignore[reportFunctionMemberAccess]
+        self._parameters = Parameters(function, tuple(self.op.SIGNATURE.settings))
+
+    @shows_user_frames
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if insertion_point() is not None:
+            return self._function(*args, **kwargs)
+        epoch = int(EPOCH[0])
+        operands, settings = self.op.bind(args, kwargs)
+        given = flat(operands)
+        if not _PLAIN.issuperset(map(type, given)):
+            return self._function(*args, **kwargs)
+        key, compiled, arrays = _compiled(self.op, operands, settings)
+        result = unflatten(compiled.result, compiled.executable.run(arrays))
+        leaves, structure = flatten(self._parameters.marked(args, kwargs))
+        kind = structure, key, tuple(map(type, leaves))
+        if self._dispatch.wants(kind, epoch):
+            entry = None
+            if _are_operands(leaves, given):
+                numbers = [(type(v), array.dtype) for v, array in zip(given, arrays, strict=True) if v is not array]
+                call = self._parameters.marked(args, kwargs)
+                with suppress(IndescribableError):
+                    entry = compiled.entry_of(call, structure, {}, None, numbers_read_as(numbers))
+            self._dispatch.add(self, kind, entry, epoch)
+        return result
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As a method: bound to its object, which is the first argument."""
+        return self if instance is None else MethodType(self, instance)
+
+    def __reduce__(self) -> str:
+        return self.__name__
+
+    def __copy__(self) -> ArrayFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ArrayFunction:
+        return self
+
+    def __repr__(self) -> str:
+        return repr(self._function)
+
+
+# Functions belong to the structure of arguments.
+tell_by_identity(ArrayFunction)
+for _kind in (ArrayFunction, native_class(ArrayFunction)):
+    register_constant(_kind)
+
+
+def _are_operands(leaves: Sequence[Any], operands: Sequence[Any]) -> bool:
+    """Whether the leaves of a call, but for its settings, are the operands in their order."""
+    data = [leaf for leaf in leaves if type(leaf) is not Static]
+    return len(data) == len(operands) and all(map(operator.is_, data, operands))
+
+
+def find_function(name: str) -> Any:
+    """The function of the op called `name` without its dialect, or of one of its aliases, as users call it; `None` if
+    there is none."""
+    function = registry.find_function(name)
+    if function is None or not hasattr(function, "op"):
+        return function
+    if not hasattr(function, "on_arrays"):
+        function.on_arrays = ArrayFunction(function)  # pyright: ignore[reportFunctionMemberAccess]
+    return function.on_arrays  # pyright: ignore[reportFunctionMemberAccess]

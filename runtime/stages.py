@@ -14,11 +14,12 @@ from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.runtime.arguments.arguments import WIDE_FLOAT
 from tenon.runtime.arguments.frozen import held_once
 from tenon.runtime.arguments.interface import EmptySizeError, Interface, SizeMismatchError
+from tenon.runtime.arguments.orders import Orders
 from tenon.runtime.arguments.outputs import given_outputs
 from tenon.runtime.arguments.signature import Signature
 from tenon.runtime.arguments.tree import Structure, flatten, unflatten
 from tenon.runtime.call.entry import Entry, NativeCalls, entry
-from tenon.runtime.call.steps import IndescribableError
+from tenon.runtime.call.steps import NUMBERS, WIDE_NUMBERS, IndescribableError, Numbers
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.executable_cpu import CpuExecutable
 from tenon.runtime.executables import Executable, executable
@@ -132,9 +133,7 @@ class Compiled(NativeCalls):
 
         `call` has all arguments, frozen ones as well, and `structure` is theirs, without `out`.
         """
-        if not isinstance(self.executable, CpuExecutable) or self.signature is None:
-            return None
-        if self.executable.memory.is_checked:
+        if self.signature is None:
             return None
         parameters, frozen = self.signature.parameters, self.signature.frozen
         args, kwargs = parameters.marked(*call)
@@ -142,10 +141,23 @@ class Compiled(NativeCalls):
             args, kwargs = frozen.removed(args, kwargs)
             _, structure = flatten((args, {name: value for name, value in kwargs.items() if name != "out"}))
         out = "out" if parameters.take_out and "out" in kwargs else None
+        numbers = WIDE_NUMBERS if WIDE_FLOAT in self.signature.key else NUMBERS
+        return self.entry_of((args, kwargs), structure, self.signature.orders, out, numbers)
+
+    def entry_of(
+        self,
+        call: tuple[tuple[Any, ...], dict[str, Any]],
+        structure: Structure,
+        orders: Orders,
+        out: str | None,
+        numbers: Numbers,
+    ) -> Entry | None:
+        """`entry_for` arguments that are not frozen, static ones in the class `Static`; see `entry`."""
+        if not isinstance(self.executable, CpuExecutable) or self.executable.memory.is_checked:
+            return None
         launch = self.executable.launch(self.frozen, self.prepared or ())
         try:
-            wide = WIDE_FLOAT in self.signature.key
-            return entry(args, kwargs, structure, self.result, launch, self.signature.orders, out, wide=wide)
+            return entry(*call, structure, self.result, launch, orders, out, numbers=numbers)
         except IndescribableError:
             return None
 

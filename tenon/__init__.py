@@ -81,8 +81,9 @@ _WHERE: dict[str, str] = {
     ),
 }
 _MODULES = ("nn", "onnx", "optim", "testing")
-# What finds an op by its name, once the runtime is there: every call of an op by its name asks.
+# What finds an op by its name, once the runtime is there, and the names that were found.
 _FINDER: list[Any] = []
+_FOUND: list[str] = []
 
 
 def __getattr__(name: str) -> Any:
@@ -108,15 +109,23 @@ def _find(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module 'tenon' has no attribute {name!r}")
     if not _FINDER:
+        import_module("tenon.dialects.definition.registry").watch_generation(_forget)
         # Importing the runtime registers the ops and lets them run on arrays.
-        import_module("tenon.runtime.evaluate")
-        _FINDER.append(import_module("tenon.dialects.definition.registry").find_function)
+        _FINDER.append(import_module("tenon.runtime.evaluate").find_function)
     function = _FINDER[0](name)
     if function is None:
         from tenon.dialects.support.suggestion import did_you_mean
 
         raise AttributeError(f"module 'tenon' has no attribute and no op {name!r}{did_you_mean(name, __dir__())}")
+    _FOUND.append(name)
+    globals()[name] = function
     return function
+
+
+def _forget() -> None:
+    """Look for ops again: one may have taken the place of another."""
+    while _FOUND:
+        globals().pop(_FOUND.pop(), None)
 
 
 def __dir__() -> list[str]:

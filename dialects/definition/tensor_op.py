@@ -113,7 +113,7 @@ class TensorOp(DeclaredOp):
 
         Takes the operands and then the settings, by position or by name; returns one value, or a tuple of them.
         """
-        operands, settings = cls._bind(args, kwargs)
+        operands, settings = cls.bind(args, kwargs)
         given = flat(operands)
         point = insertion_point()
         if Size in map(type, given):
@@ -170,7 +170,8 @@ class TensorOp(DeclaredOp):
         return result.item() if isinstance(result, np.ndarray) and result.ndim == 0 else result
 
     @classmethod
-    def _bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    def bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The operands of a call, in groups, and its settings; raises `TypeError` for arguments that do not fit."""
         declared = cls.SIGNATURE.operands
         if not kwargs and len(args) == len(declared) and cls.SIGNATURE.is_plain and _PLAIN.issuperset(map(type, args)):
             return [*args], {}

@@ -168,9 +168,17 @@ register_node(tuple, _take_apart_sequence, _put_together_sequence)
 register_node(list, _take_apart_sequence, _put_together_sequence)
 register_node(dict, _take_apart_dict, _put_together_dict)
 register_node(type(None), lambda _: ((), (), ()), lambda *_: None)
-_CONSTANTS = {type(None), str, type, types.FunctionType, types.BuiltinFunctionType}
-for _kind_of_constant in _CONSTANTS - {type(None)}:
-    register_node(_kind_of_constant, lambda node: ((), (), (node,)), lambda kind, names, values, static: static[0])
+_CONSTANTS: set[type] = {type(None)}
+
+
+def register_constant(kind: type) -> None:
+    """Make instances of `kind`, which do not change, part of the structure of trees."""
+    _CONSTANTS.add(kind)
+    register_node(kind, lambda node: ((), (), (node,)), lambda kind, names, values, static: static[0])
+
+
+for _kind_of_constant in (str, type, types.FunctionType, types.BuiltinFunctionType):
+    register_constant(_kind_of_constant)
 
 
 register_node(

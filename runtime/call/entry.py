@@ -26,7 +26,7 @@ from tenon.runtime.call.launch import Launch
 from tenon.runtime.call.layout import ENTRY, PYTHON, RESULT, TABLE
 from tenon.runtime.call.native_call import code
 from tenon.runtime.call.size_steps import SizeSteps, UnboundSizeError
-from tenon.runtime.call.steps import Arguments, Building, IndescribableError
+from tenon.runtime.call.steps import NUMBERS, Arguments, Building, IndescribableError, Numbers
 from tenon.runtime.cpu.native_code import load_native
 from tenon.runtime.cpu.python_objects import address_of_function
 from tenon.runtime.cpu.result_memory import pool
@@ -63,12 +63,12 @@ def entry(
     orders: Orders,
     out: str | None = None,
     *,
-    wide: bool = False,
+    numbers: Numbers = NUMBERS,
 ) -> Entry:
     """The entry for calls like `(args, kwargs)`, whose structure is given, as is that of the result.
 
     Inputs with `orders` must lie like that. With `out`, the keyword argument of this name has arrays that the
-    results are written to. Floats of Python's are f64 if they are `wide`. Raises `IndescribableError` where native
+    results are written to. Python's `numbers` are read by these steps. Raises `IndescribableError` where native
     code could not tell such calls from others.
     """
     words = Words()
@@ -78,7 +78,7 @@ def entry(
     # where copies are to be told, they are made in Python
     copies = knobs.debug < 2
     by_leaf = {leaf: orders[position] for leaf, position in enumerate(given) if position in orders}
-    arguments = Arguments(words, len(args) + len(kwargs), taken, shapes, by_leaf, wide=wide, copies=copies)
+    arguments = Arguments(words, len(args) + len(kwargs), taken, shapes, by_leaf, numbers=numbers, copies=copies)
     _open(arguments, args, kwargs, structure, out)
     sizes = arguments.sizes
     try:

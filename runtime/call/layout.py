@@ -67,7 +67,7 @@ PYTHON = Struct(
 
 Step = IntEnum(
     "Step",
-    "array scalar float double int bool same tuple list dict attributes fields "
+    "array scalar float double int float_of_int double_of_int bool same tuple list dict attributes fields "
     "constant add multiply divide remainder equal positive",
 )
 """What steps do."""

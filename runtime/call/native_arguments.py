@@ -152,13 +152,27 @@ def _read_double(given: Value, word: Value) -> None:
     word.to(pointer(F64)).store(python.PyFloat_AsDouble(given))
 
 
-def _read_int(given: Value, word: Value) -> None:
+def _integer(given: Value) -> Value:
+    """What an i64 holds; nothing else fits."""
     _expect(given.type, python.int)
     number = python.PyLong_AsLongLong(given)
     with code.if_(number == -1), code.if_(python.PyErr_Occurred().is_not_null):
         python.PyErr_Clear()
         code.return_(False)
-    word.store(number)
+    return number
+
+
+def _read_int(given: Value, word: Value) -> None:
+    word.store(_integer(given))
+
+
+def _read_float_of_int(given: Value, word: Value) -> None:
+    """As f32, by way of f64 as where Python makes it a float."""
+    word.to(pointer(F32)).store(_integer(given).to(F64).to(F32))
+
+
+def _read_double_of_int(given: Value, word: Value) -> None:
+    word.to(pointer(F64)).store(_integer(given).to(F64))
 
 
 def _read_bool(given: Value, word: Value) -> None:
@@ -170,6 +184,8 @@ _NUMBERS: dict[int, Callable[[Value, Value], None]] = {
     Step.float: _read_float,
     Step.double: _read_double,
     Step.int: _read_int,
+    Step.float_of_int: _read_float_of_int,
+    Step.double_of_int: _read_double_of_int,
     Step.bool: _read_bool,
 }
 

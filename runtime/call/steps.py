@@ -7,7 +7,7 @@ what is static by the object itself, provided that an object that is the same, o
 from __future__ import annotations
 
 import types
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
 from typing import Any
@@ -22,8 +22,18 @@ from tenon.runtime.call.layout import INSTRUCTION, STEP, Build, Step
 from tenon.runtime.call.size_steps import SizeSteps
 from tenon.runtime.cpu.addresses import USABLE, WRITEABLE
 
-_NUMBERS = {float: Step.float, int: Step.int, bool: Step.bool}
-_WIDE_NUMBERS = {**_NUMBERS, float: Step.double}
+Numbers = Mapping[type, Step]
+"""By which step a number of Python's is read, by its class."""
+NUMBERS: Numbers = {float: Step.float, int: Step.int, bool: Step.bool}
+WIDE_NUMBERS: Numbers = {**NUMBERS, float: Step.double}
+_BY_DTYPE = {
+    (float, np.dtype(np.float32)): Step.float,
+    (float, np.dtype(np.float64)): Step.double,
+    (int, np.dtype(np.int64)): Step.int,
+    (int, np.dtype(np.float32)): Step.float_of_int,
+    (int, np.dtype(np.float64)): Step.double_of_int,
+    (bool, np.dtype(np.bool_)): Step.bool,
+}
 _SCALARS = frozenset([np.dtype(code).type for code in "?bhilqBHILQefd"])
 # Objects of these classes are what they are as long as they live.
 _UNCHANGING = (
@@ -34,6 +44,17 @@ _UNCHANGING = (
 
 class IndescribableError(Exception):
     """A call that native code cannot tell from all others."""
+
+
+def numbers_read_as(kinds: Iterable[tuple[type, np.dtype[Any]]]) -> Numbers:
+    """How numbers are read of which it is known what dtypes they are taken as, by class. Raises `IndescribableError`
+    where one class is taken as several, or in a way that native code does not have."""
+    steps = dict[type, Step]()
+    for kind, dtype in kinds:
+        step = _BY_DTYPE.get((kind, dtype))
+        if step is None or steps.setdefault(kind, step) is not step:
+            raise IndescribableError
+    return steps
 
 
 class Arguments:
@@ -47,18 +68,18 @@ class Arguments:
         shapes: Sequence[Sequence[Any]] | None = None,
         orders: Orders = MappingProxyType({}),
         *,
-        wide: bool = False,
+        numbers: Numbers = NUMBERS,
         copies: bool = True,
     ) -> None:
         """For arguments in the first `given` registers; the leaves in `written` must be arrays to write to. Leaves have
-        `shapes`, if they are given, in place of those of the call, and lie in memory in their `orders`. Floats
-        of Python's are f32, or f64 if they are `wide`. Where it `copies`, arrays that programs cannot read fit
+        `shapes`, if they are given, in place of those of the call, and lie in memory in their `orders`; Python's
+        `numbers` are read by these steps. Where it `copies`, arrays that programs cannot read fit
         as well."""
         self.words = words
         self._shapes, self._orders = shapes, orders
         self.copies = copies
         self.sizes = SizeSteps(self._append)
-        self._numbers = _WIDE_NUMBERS if wide else _NUMBERS
+        self._numbers = numbers
         self.registers = given
         self.leaves = 0
         self._written = written

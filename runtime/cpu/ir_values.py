@@ -170,6 +170,8 @@ class Value:
             return Value(self.code, kind, self.read())
         if mine.is_float:
             operation = "fptrunc" if mine.size > kind.size else "fpext"
+        elif kind.is_float:
+            operation = "sitofp" if mine.is_signed else "uitofp"
         elif "ptr" in (mine.text, kind.text):
             operation = "ptrtoint" if mine.text == "ptr" else "inttoptr"
         elif mine.size > kind.size:

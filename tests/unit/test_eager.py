@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
+import pickle
+import pydoc
 from typing import Any
 
 import numpy as np
@@ -157,3 +161,94 @@ def test_interpreted() -> None:
 def test_jit_function_is_what_jit_makes() -> None:
     assert isinstance(tenon.jit(tenon.exp), JitFunction)
     np.testing.assert_allclose(tenon.jit(tenon.exp)(floats(2)), np.exp(floats(2)), rtol=1e-6)
+
+
+class Counted:
+    """How often ops were looked up in Python by what runs them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls = 0
+        original = evaluate._compiled
+
+        def counted(*args: Any) -> Any:
+            self.calls += 1
+            return original(*args)
+
+        monkeypatch.setattr(evaluate, "_compiled", counted)
+
+
+CALLS = [
+    lambda x: tenon.exp(x),
+    lambda x: tenon.add(x, x),
+    lambda x: tenon.add(x, y=x),
+    lambda x: tenon.sum(x, 1),
+    lambda x: tenon.sum(x, axis=(0, 1), keepdims=True),
+    lambda x: tenon.concatenate([x, x[:1]], axis=0),
+    lambda x: tenon.concatenate((x, x)),
+    lambda x: tenon.multiply(x, 2.5),
+    lambda x: tenon.multiply(3, x),
+    lambda x: tenon.clamp(x, -1, 1.0),
+    lambda x: tenon.matmul(x, x.T),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("number", range(len(CALLS)))
+def test_calls_like_one_before_are_native(number: int, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    call, counted = CALLS[number], Counted(monkeypatch)
+    x, other = floats(5, 4).astype(dtype), floats(5, 4, seed=1).astype(dtype)
+    first = [call(x), call(other), call(x)]
+    met = counted.calls
+    again = [call(x), call(other)]
+    assert counted.calls == met
+    for found, expected in zip(again, first, strict=False):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+@pytest.mark.parametrize("number", [2, -(2**40), 2**53 + 1, 2.5, 1e300, float("nan"), True, 2**70])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int64])
+def test_numbers_are_the_same_in_native_calls(number: Any, dtype: Any) -> None:
+    x = np.array([1, 2, 3], dtype)
+    for usual in (3, 1.5, False):
+        for _ in range(3):
+            tenon.add(x, usual)
+    try:
+        expected = evaluate.evaluate(tenon.registry()["tenon.add"], (x, number), {})
+    except OverflowError:
+        with pytest.raises(OverflowError):
+            tenon.add(x, number)
+        return
+    found = tenon.add(x, number)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_other_settings_and_orders_are_not_taken_for_those_before() -> None:
+    x, y = floats(3, 3), floats(3, 3, seed=1)
+    for _ in range(3):
+        np.testing.assert_array_equal(tenon.subtract(x=x, y=y), x - y)
+        np.testing.assert_array_equal(tenon.subtract(y=x, x=y), y - x)
+        np.testing.assert_allclose(tenon.sum(x, axis=0), x.sum(0), rtol=1e-6)
+        np.testing.assert_allclose(tenon.sum(x, axis=1), x.sum(1), rtol=1e-6)
+        np.testing.assert_allclose(tenon.sum(x.T, axis=1), x.sum(0), rtol=1e-6)
+        np.testing.assert_array_equal(tenon.maximum(x[::2], 0.25), np.maximum(x[::2], np.float32(0.25)))
+
+
+def test_functions_of_ops_are_functions() -> None:
+    assert pickle.loads(pickle.dumps(tenon.exp)) is tenon.exp is copy.deepcopy(tenon.exp)
+    assert list(inspect.signature(tenon.sum).parameters) == ["x", "axis", "keepdims"]
+    assert inspect.isroutine(tenon.exp)
+    assert "e to the power" in pydoc.render_doc(tenon.exp)
+    x = floats(3)
+    layer = tenon.jit(lambda x, activation: activation(x) * 2)
+    np.testing.assert_array_equal(layer(x, tenon.relu), np.maximum(x, 0) * 2)
+
+    class Layer:
+        activation = staticmethod(tenon.tanh)
+        doubled = tenon.exp
+
+    np.testing.assert_allclose(Layer().activation(x), np.tanh(x), rtol=1e-5)
+    with pytest.raises(TypeError, match="Layer"):
+        Layer().doubled()
