@@ -1,4 +1,4 @@
-"""What a call costs: the sum of two arrays of 16 numbers, and of rows that lie as columns."""
+"""What a call costs: of a compiled sum of two arrays of 16 numbers, of an op at once, of rows that lie as columns."""
 
 from __future__ import annotations
 
@@ -32,6 +32,41 @@ def _for_any_size(arrays: Sequence[Array]) -> Runner:
 
     compiled = tenon.jit(_sum, dynamic={"x": ("n",), "y": ("n",)})
     return Runner(partial(compiled, *arrays), lambda result: [np.asarray(result)])
+
+
+def _on_arrays(name: str, *shapes: tuple[int, ...]) -> Workload:
+    """An op called at once, as `tenon.add(x, y)`."""
+
+    def runner(arrays: Sequence[Array]) -> Runner:
+        import tenon
+
+        return Runner(partial(getattr(tenon, name), *arrays), lambda result: [np.asarray(result)])
+
+    def in_torch(*tensors: Any) -> Any:
+        import torch
+
+        return getattr(torch, name)(*tensors)
+
+    def in_jax(*arrays: Any) -> Any:
+        import jax
+
+        return getattr(jax.numpy, name)(*arrays)
+
+    return Workload(
+        f"op-{name}-16",
+        SECTION,
+        lambda: [normal(*shape) for shape in shapes],
+        {
+            "tenon": runner,
+            "numpy": peers.numpy(getattr(np, name)),
+            "torch": peers.torch(in_torch, differentiates=True),
+            "jax": peers.jax(in_jax),
+        },
+        exact=in_f64(getattr(np, name)),
+        has_limit=False,
+        target=Target(peers={"numpy": 1.0, "torch": 1 / 0.3, "jax": 20.0}),
+        threads=1,
+    )
 
 
 FACTORS = {"numpy": 2.5, "torch": 10.0, "jax": 30.0}
@@ -81,6 +116,9 @@ WORKLOADS = (
         target=Target(best=1.0),
         threads=1,
     ),
+    _on_arrays("add", (16,), (16,)),
+    _on_arrays("exp", (16,)),
+    _on_arrays("matmul", (4, 4), (4, 4)),
     program(
         "sum-of-transposed-4096",
         SECTION,
