@@ -12,7 +12,7 @@ from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp
-from tenon.dialects.families.along_axis import KeepsElement
+from tenon.dialects.families.along_axis import KeepsElement, reordered_axes
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis, show
 from tenon.dialects.types.types import STORED_TENSOR, element_of, shape_of, tensor_type
 
@@ -97,6 +97,10 @@ class RepeatOp(CompositeOp):
             return tensor_type(None, element_of(x))
         axis = normalize_axis(axis, len(shape))
         return tensor_type(_replaced(shape, axis, _scaled(shape[axis], repeats)), element_of(x))
+
+    def reordered(self, order: tuple[int, ...]) -> dict[str, Any] | None:
+        axis = self.settings["axis"]
+        return None if axis is None else self.settings | {"axis": reordered_axes(axis, order)}
 
     @staticmethod
     def decompose(x: Value, *, repeats: int, axis: int | None) -> Value:
