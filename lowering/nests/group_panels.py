@@ -65,7 +65,6 @@ class GroupPanelLoops(PanelLoops):
     ) -> None:
         self.grouped, self.loop = loops
         super().__init__(builder, statement, number, self.loop, width, spans, buffers, is_row=is_row)
-        self.is_row = is_row
         self.others = [loop for loop in self.loops if loop not in loops]
         if is_row:
             self.loops = (self.loop, *self.others, self.grouped)
@@ -80,7 +79,7 @@ class GroupPanelLoops(PanelLoops):
 
     def emit(self) -> Panel:
         """Allocate the panel and fill it."""
-        padded = -(-self.count(self.last) // self.width) * self.width
+        padded = self.padded(self.count(self.last), self.depth * self.access.element_bytes)
         extents = [self.count(loop) for loop in self.outer]
         whole = self.builder.value(_alloc(self.element, [*extents, padded, self.depth]))
         # Vectors of groups are stored as vectors of elements.

@@ -3,7 +3,9 @@
 A panel is a `memref.alloc` with a dimension for each reduction loop of the input and one for the iterations that share
 it. Vectors of columns are read along these, so they come last; of rows one element is read at a time, step by step, so
 the reduction comes last: a tile reads as many streams as it has rows, and no lines or pages beside them. The last
-dimension is padded to whole vectors. How a panel is filled depends on what is contiguous in the input:
+dimension is padded to whole vectors, and by a line where the rows of a panel would lie a multiple of a quarter of a
+page apart: the nearest cache tells places by where they are in a page, and a square of them is written at once. How a
+panel is filled depends on what is contiguous in the input:
 
 - neighbours along the last loop of the panel: rows of vectors are copied;
 - neighbours along another one: squares of `width` vectors are transposed in registers;
@@ -53,6 +55,7 @@ class PanelLoops:
         self.statement = statement
         self.access: Access = statement.inputs[number]
         self.width = width
+        self.is_row = is_row
         self.spans = spans
         self.origin = Point(tuple(s.start for s in spans), tuple(s.local for s in spans))
         used = self.access.loops()
@@ -63,7 +66,7 @@ class PanelLoops:
 
     def emit(self) -> Panel:
         """Allocate the panel and fill it."""
-        padded = -(-self.spans[self.last].extent // self.width) * self.width
+        padded = self.padded(self.spans[self.last].extent, self.access.element_bytes)
         shape = [*(self.spans[loop].extent for loop in self.outer), padded]
         alloc = memref.AllocOp.create(
             result_types=(MemRefType(element_type(self.access.buffer), shape),),
@@ -78,6 +81,13 @@ class PanelLoops:
         else:
             self.copy_elements()
         return self.panel
+
+    def padded(self, count: int, size: int) -> int:
+        """How many places of `size` bytes the last dimension has that holds `count`: whole vectors, and in a panel of
+        rows not such a number that all rows compete for the same sets of a cache."""
+        machine, places = self.builder.machine, -(-count // self.width) * self.width
+        competes = self.is_row and places * size % (machine.page // 4) == 0
+        return places + machine.line // size if competes else places
 
     def at(self, distances: Mapping[int, Position]) -> Point:
         """The point at `distances` from the start of the panel."""

@@ -189,7 +189,9 @@ class TestStreamedOperands:
         exact = x.astype(np.float64) @ y.astype(np.float64)
         assert np.abs(found - exact).max() < 50 * np.finfo(dtype).eps * np.abs(exact).max()
 
-    @pytest.mark.parametrize(("k", "m", "n"), [(9001, 33, 10), (5003, 7, 130), (8192, 200, 17), (100001, 3, 3)])
+    @pytest.mark.parametrize(
+        ("k", "m", "n"), [(9001, 33, 10), (5003, 7, 130), (8192, 200, 17), (100001, 3, 3), (2048, 260, 270)]
+    )
     def test_tall_operands(self, k: int, m: int, n: int) -> None:
         """Sums over the rows of both operands."""
         random = np.random.default_rng(m)

@@ -51,6 +51,22 @@ func.func private @blocks(%a: memref<8x6xf32>, %b: memref<8x4xf32>, %o: memref<6
 
 // -----
 
+// The rows of a panel do not lie a multiple of a quarter of a page apart: they would share few sets of the cache.
+func.func private @rows_apart(%a: memref<256x6xf32>, %b: memref<256x4xf32>, %o: memref<6x4xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<256x6xf32>, memref<256x4xf32>) outs(%o : memref<6x4xf32>) attrs = {schedule = {vector = 1, width = 4, unroll = 1, jam = 0, jam_count = 3, pack = 1, pack_jam = 0, jam_block = 6}} {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @rows_apart
+// CHECK: memref.alloc() : memref<6x272xf32>
+// CHECK: memref.alloc() : memref<256x4xf32>
+
+// -----
+
 // Rows of an input that outgrows the cache are fetched before they are copied: those of %a
 // four later, as they are copied in squares of 4 by 4, those of %b 16.
 func.func private @far_rows(%a: memref<16384x32xf32>, %b: memref<16384x32xf32>, %o: memref<32x32xf32>) attributes {kernel} {
