@@ -14,7 +14,8 @@ what a few rows of products do, so it pays
   they would A. Columns that do not are read as they are, and a block has as many rows as leave them their place: as
   three eighths of the cache hold.
 
-A panel of columns that outgrows half the cache is cut along the reduction.
+A panel of columns that outgrows half the cache is cut along the reduction; one that outgrows a quarter of it where rows
+are copied too, as blocks have the more rows then, and columns are copied for fewer of them.
 
 Rows that are read where they are, and that do not stay near, are fetched a tile ahead.
 
@@ -87,7 +88,7 @@ def with_panels(statement: Statement, schedule: Schedule, machine: Machine) -> S
         if not along and batch_bytes(statement, access) > machine.l2:
             if columns is None or batch_bytes(statement, statement.inputs[columns]) <= machine.l2:
                 return _with_packed_rows(statement, schedule, jam, rows, machine.l2 * 3 // 8)
-            schedule = _with_cut_panel(statement, replace(schedule, pack=columns), machine)
+            schedule = _with_cut_panel(statement, replace(schedule, pack=columns), machine.l2 // 4)
             return _with_packed_rows(statement, schedule, jam, rows, machine.far)
     if schedule.pack is None and columns is not None:
         access = statement.inputs[columns]
@@ -95,13 +96,13 @@ def with_panels(statement: Statement, schedule: Schedule, machine: Machine) -> S
             schedule = replace(schedule, pack=columns)
     if schedule.pack is None and columns is not None and _writes_more_than_it_reads(statement, columns, machine):
         return replace(schedule, jam_block=schedule.jam_count)
-    return _with_cut_panel(statement, schedule, machine)
+    return _with_cut_panel(statement, schedule, machine.l2 // 2)
 
 
 def with_columns(statement: Statement, schedule: Schedule, columns: int | None, machine: Machine) -> Schedule:
     """`schedule`, a register tile, with the input `columns` in panels, or with dot products where these pay."""
     if columns is not None:
-        schedule = _with_cut_panel(statement, replace(schedule, pack=columns), machine)
+        schedule = _with_cut_panel(statement, replace(schedule, pack=columns), machine.l2 // 2)
     return _with_dots(statement, schedule, machine)
 
 
@@ -124,7 +125,7 @@ def _with_dots(statement: Statement, schedule: Schedule, machine: Machine) -> Sc
     if statement.extents[loop] < product.depth:
         return schedule
     grouped = replace(schedule, pack=columns, dot=loop, depth=product.depth)
-    grouped = _with_cut_panel(statement, grouped, machine)
+    grouped = _with_cut_panel(statement, grouped, machine.l2 // 2)
     if product.flips or not has_groups(access, loop):
         grouped = _with_packed_rows(statement, grouped, jam, rows, machine.far)
     return schedule if groups_obstacle(statement, loop, product.depth, vector, grouped.packed) else grouped
@@ -145,12 +146,12 @@ def with_next_rows(statement: Statement, schedule: Schedule, machine: Machine) -
     return schedule
 
 
-def _with_cut_panel(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
-    """`schedule` with blocks of the reduction, if a panel of columns would be too large without."""
+def _with_cut_panel(statement: Statement, schedule: Schedule, room: int) -> Schedule:
+    """`schedule` with blocks of the reduction, if a panel of columns would not fit into `room` without."""
     if schedule.pack is None or schedule.vector is None:
         return schedule
     panel = _panel_bytes(statement, schedule.pack, schedule.vector, schedule.width * schedule.unroll)
-    return _cut_reduction(statement, schedule, panel, machine.l2 // 2)
+    return _cut_reduction(statement, schedule, panel, room)
 
 
 def _with_packed_rows(statement: Statement, schedule: Schedule, jam: int, rows: int, room: int) -> Schedule:

@@ -235,6 +235,21 @@ func.func private @matmul_transposed_rows(%a: memref<1024x1024xf32>, %b: memref<
 
 // -----
 
+// Where both are copied, a long reduction is cut so that a block has many rows.
+func.func private @long_transposed_rows(%a: memref<4096x1024xf32>, %b: memref<4096x512xf32>, %o: memref<1024x512xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<4096x1024xf32>, memref<4096x512xf32>) outs(%o : memref<1024x512xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @long_transposed_rows
+// CHECK: schedule = {{{.*}}pack = 1 : i64, pack_jam = 0 : i64, jam_block = 1026 : i64, block = 1024 : i64}
+
+// -----
+
 // Columns that stay in the cache are not copied, and blocks of rows leave them their place.
 func.func private @transposed_rows_near_columns(%a: memref<1024x1024xf32>, %b: memref<1024x256xf32>, %o: memref<1024x256xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<1024x1024xf32>, memref<1024x256xf32>) outs(%o : memref<1024x256xf32>) {
