@@ -7,7 +7,8 @@ what a few rows of products do, so it pays
 - for the columns where they are not contiguous (A times B transposed): vectors of them can be had in no other way. It
   takes `LEAST_ROWS` rows to beat lanes along the reduction;
 - for the columns where the operand outgrows a core's cache and `MANY_ROWS` rows share it: its rows lie on pages of
-  their own, and where a power of two separates them they compete for the same lines of the cache;
+  their own, and where a power of two separates them they compete for the same lines of the cache. An operand that takes
+  more than half of that cache does so as well, but it takes `SHARING_ROWS` rows to be worth a copy;
 - for the rows where the reduction does not run along memory (A transposed times B) and the operand outgrows
   that cache: each step would touch another page for a few elements. Columns that outgrow the cache as well are
   copied too, once per block of rows, and a block has as many rows as `far` holds: tiles read them in streams, as
@@ -44,6 +45,8 @@ from tenon.lowering.schedules.steps import Schedule
 from tenon.passes.machine import VECTOR_BITS, Machine
 
 LEAST_ROWS = 8
+SHARING_ROWS = 512
+"""Rows that share columns, from which on a copy pays that does no more than put them side by side."""
 LEAST_COLUMN_TILES = 4
 """Tiles along the columns that a copy of rows has to serve."""
 
@@ -92,7 +95,9 @@ def with_panels(statement: Statement, schedule: Schedule, machine: Machine) -> S
             return _with_packed_rows(statement, schedule, jam, rows, machine.far)
     if schedule.pack is None and columns is not None:
         access = statement.inputs[columns]
-        if batch_bytes(statement, access) > machine.l2 and sharing_rows(statement, access, vector) >= MANY_ROWS:
+        size = batch_bytes(statement, access)
+        least = MANY_ROWS if size > machine.l2 else SHARING_ROWS
+        if size > machine.l2 // 2 and sharing_rows(statement, access, vector) >= least:
             schedule = replace(schedule, pack=columns)
     if schedule.pack is None and columns is not None and _writes_more_than_it_reads(statement, columns, machine):
         return replace(schedule, jam_block=schedule.jam_count)

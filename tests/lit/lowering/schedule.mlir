@@ -250,6 +250,33 @@ func.func private @long_transposed_rows(%a: memref<4096x1024xf32>, %b: memref<40
 
 // -----
 
+// Columns that take more than half of the cache are copied for many rows, not for a few.
+func.func private @many_rows(%a: memref<512x1024xf32>, %b: memref<1024x256xf32>, %o: memref<512x256xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<512x1024xf32>, memref<1024x256xf32>) outs(%o : memref<512x256xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @many_rows
+// CHECK: schedule = {{{.*}}pack = 1 : i64, fetch_jam = 0 : i64}
+func.func private @few_rows(%a: memref<504x1024xf32>, %b: memref<1024x256xf32>, %o: memref<504x256xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<504x1024xf32>, memref<1024x256xf32>) outs(%o : memref<504x256xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @few_rows
+// CHECK-NOT: pack
+// CHECK: schedule = {{{.*}}fetch_jam = 0 : i64}
+
+// -----
+
 // Columns that stay in the cache are not copied, and blocks of rows leave them their place.
 func.func private @transposed_rows_near_columns(%a: memref<1024x1024xf32>, %b: memref<1024x256xf32>, %o: memref<1024x256xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<1024x1024xf32>, memref<1024x256xf32>) outs(%o : memref<1024x256xf32>) {
