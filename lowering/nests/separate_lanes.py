@@ -15,6 +15,7 @@ from functools import partial
 
 from xdsl.ir import SSAValue
 
+from tenon.lowering.kernels.footprint import in_pieces, next_row
 from tenon.lowering.nests.body import Lanes, Point, Reads
 from tenon.lowering.nests.prefetch_tile import fetch_next_rows
 from tenon.lowering.nests.row_tiles import load_rows, store_rows
@@ -66,6 +67,7 @@ class SeparateLanes(StatementLoops):
         if not self.reductions:
             reads: Reads = {}
             self.load_transposed(point, along, across, reads)
+            self.fetch_pieces([at for at, _ in points], along.lanes)
             results: list[list[SSAValue]] = []
             for at, lanes in points:
                 initial = [
@@ -116,6 +118,14 @@ class SeparateLanes(StatementLoops):
                 self.body.prefetch(access, places, along.lanes)
             elif self.vector not in access.loops():
                 self.body.prefetch(access, [later], Lanes(self.jam, across.size))
+
+    def fetch_pieces(self, points: Sequence[Point], lanes: Lanes) -> None:
+        """Fetch what is read in pieces by the vectors that are `ahead` rows behind those at `points`."""
+        if self.schedule.ahead is None or self.vector is None or lanes.count == 1:
+            return
+        row = next_row(self.statement, self.vector)
+        for access in in_pieces(self.statement, self.vector):
+            self.body.prefetch(access, [point.moved(row, self.schedule.ahead) for point in points], lanes)
 
     def load_transposed(self, point: Point, along: Tiles, across: Tiles, reads: Reads) -> None:
         """Transpose the tiles of inputs that have their unit stride along the jammed loop."""

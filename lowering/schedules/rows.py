@@ -14,15 +14,20 @@ at the end of each page, and begins anew with each block.
 
 Where other statements share loops with the reduction, such as those that add a bias to its sums, the strips of all are
 as long as its own.
+
+Rows of what is not reduced go on for a page or more, or one begins where the one before ends, and the processor
+foresees them. Where they are pieces far from each other, such as the gates of a recurrent layer, which are slices of
+one matrix, and together take more than stays near anyway, those a few rows on are fetched (`with_pieces_ahead`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from math import prod
 
 from tenon.dialects.types.size import Size
-from tenon.lowering.kernels.footprint import batch_bytes, sharing_rows
+from tenon.lowering.kernels.footprint import batch_bytes, elements_apart, in_pieces, next_row, sharing_rows
 from tenon.lowering.kernels.lane_bits import compute_bits
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
 from tenon.lowering.schedules.steps import Schedule
@@ -44,6 +49,8 @@ SHARING_TILES = 4
 """Tiles that read the same columns, from which on these need no blocks if they stay near."""
 SEPARATE_VECTORS = 4
 """Vectors of a tile without a jammed loop."""
+MOST_PIECES_AHEAD = 16
+"""Rows of pieces that are on their way: processors follow about as many."""
 
 
 def in_row_blocks(statement: Statement, schedule: Schedule, machine: Machine, cut: Collection[int] = ()) -> Schedule:
@@ -83,6 +90,24 @@ def in_row_blocks(statement: Statement, schedule: Schedule, machine: Machine, cu
     strip = _strip(schedule, columns, row, machine.l1 // 16)
     rows = PRODUCT_ROWS if shared <= schedule.jam_count else SHARED_ROWS
     return replace(schedule, rows=rows, strip=strip, ahead=rows)
+
+
+def with_pieces_ahead(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
+    """`schedule`, where inputs that are read in short pieces far from each other are fetched half a page ahead."""
+    vector = schedule.vector
+    if vector is None or schedule.jam is not None or set(statement.kinds) != {LoopKind.PARALLEL}:
+        return schedule
+    row = next_row(statement, vector)
+    if row is None or any(isinstance(extent, Size) for extent in statement.extents):
+        return schedule
+    # Where more rows share a page the processor foresees them.
+    known = in_pieces(statement, vector)
+    pieces = [a for a in known if elements_apart(a, row) * a.element_bytes >= machine.page // 2]
+    bytes_read = sum(prod(statement.extents[loop] for loop in a.loops()) * a.element_bytes for a in pieces)
+    longest = max([statement.extents[vector] * access.element_bytes for access in pieces], default=machine.page)
+    if longest >= machine.page or bytes_read < machine.l2 // 8:
+        return schedule
+    return replace(schedule, ahead=min(max(machine.page // 2 // longest, 1), MOST_PIECES_AHEAD))
 
 
 def _streamed(schedule: Schedule, columns: int, row: int, ahead: int | None, machine: Machine) -> Schedule:

@@ -9,7 +9,8 @@ structure on `processor` counts instead of the rule (see `tuning_record`).
 Kernels of many short rows get columns in place of these first (`short_rows`).
 Statements that share loops with a contraction run in strips (`strips`). Others that share loops look at their own loops
 first; where vectors along a shared loop are better for the kernel as a whole, all take that one. A statement alone has
-a register tile (`tile`), and around it what pays: blocks of rows (`rows`), panels (`contraction`).
+a register tile (`tile`), and around it what pays: blocks of rows (`rows`), panels (`contraction`). What is read
+in pieces is fetched ahead.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction, shar
 from tenon.lowering.kernels.statement import Kernel, Statement, read_kernel
 from tenon.lowering.kernels.turn_rows import turn_rows
 from tenon.lowering.schedules.contraction import with_next_rows, with_panels
-from tenon.lowering.schedules.rows import in_row_blocks
+from tenon.lowering.schedules.rows import in_row_blocks, with_pieces_ahead
 from tenon.lowering.schedules.short_rows import short_rows
 from tenon.lowering.schedules.steps import Schedule
 from tenon.lowering.schedules.strips import decide_strips, write_strips
@@ -127,6 +128,13 @@ def prepare_kernel(function: func.FuncOp, machine: Machine) -> None:
 def decide(kernel: Kernel, machine: Machine) -> tuple[list[Schedule | None], list[int] | None]:
     """A schedule for each statement, or None where scalars are as good; and the lengths of strips, where they are more
     than what the schedules say."""
+    schedules, strips = _decide_loops(kernel, machine)
+    pairs = zip(kernel.statements, schedules, strict=True)
+    return [schedule and with_pieces_ahead(statement, schedule, machine) for statement, schedule in pairs], strips
+
+
+def _decide_loops(kernel: Kernel, machine: Machine) -> tuple[list[Schedule | None], list[int] | None]:
+    """The same, but for what single rows fetch ahead."""
     shared, statements = shared_loops(kernel), kernel.statements
     if not shared:
         return [_decide_alone(statement, machine) for statement in statements], None

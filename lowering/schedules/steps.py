@@ -15,7 +15,7 @@ It is the attribute `schedule` of the op, a dictionary of integers:
 | `block`     | iterations of the outermost reduction loop whose partial sums are stored between | all        |
 | `rows`      | iterations of the outermost reduction loop in a block, outside of the tiles      | all inside |
 | `strip`     | iterations of the vector loop in a strip, outside of the blocks of `rows`        | all        |
-| `ahead`     | iterations of the outermost reduction loop by which vectors are fetched ahead    | none       |
+| `ahead`     | iterations by which vectors are fetched ahead, see below                         | none       |
 | `fetch_jam` | an input of which a tile fetches what the next one along the `jam` loop reads    | none       |
 | `taps`      | a reduction loop that is written out inside of all others                        | none       |
 | `dot`       | a reduction loop of which each lane takes several iterations at once             | none       |
@@ -25,6 +25,9 @@ A panel is scratch memory `[reduction loops][iterations of the tile]`, of rows `
 loops]`: what the register tile reads from it is contiguous, whatever it was in the input. Blocks of `jam` are
 outermost, then tiles of `vector`, then blocks of the reduction, then the copies, and inside of those the register
 tiles.
+
+What is fetched `ahead` are the vectors of later iterations of the outermost reduction loop. Where nothing is reduced it
+is what later rows read in pieces (`footprint.in_pieces`): iterations of the last parallel loop around the vectors.
 
 Iterations of `taps` that read the same elements as the next iteration of `jam` share a load: elements of windows that
 overlap.
@@ -42,6 +45,7 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, i1, i64
 
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.dot_products import groups_obstacle
+from tenon.lowering.kernels.footprint import in_pieces
 from tenon.lowering.kernels.obstacles import lies_across, next_rows_obstacle, row_accesses, vector_obstacle
 from tenon.lowering.kernels.statement import (
     Access,
@@ -244,8 +248,8 @@ def _check_rows(statement: Statement, schedule: Schedule) -> None:
 def _check_ahead(statement: Statement, schedule: Schedule, ahead: int) -> None:
     if schedule.vector is None or statement.kinds[schedule.vector] is LoopKind.REDUCTION or ahead < 1:
         raise ValueError(f"schedule: ahead is {ahead}; it needs lanes along a loop that is not reduced, and at least 1")
-    if not statement.loops(LoopKind.REDUCTION):
-        raise ValueError("schedule: ahead needs a reduction loop")
+    if not statement.loops(LoopKind.REDUCTION) and not in_pieces(statement, schedule.vector):
+        raise ValueError("schedule: ahead needs a reduction loop, or inputs that are read in pieces")
 
 
 def _check_dot(statement: Statement, schedule: Schedule) -> None:

@@ -247,3 +247,17 @@ class TestErrors:
         case = Contraction({"b": 2, "m": 4, "n": 8, "k": 8}, ("bmk", "bkn"), filled=True)
         with pytest.raises(ValueError, match=f"kernel @k: schedule: {message}"):
             case.check(schedule, None)
+
+    def test_rows_that_follow_each_other_are_not_fetched(self) -> None:
+        text = """
+func.func private @k(%x: memref<4x8xf32>, %o: memref<4x8xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]} ins(%x : memref<4x8xf32>) outs(%o : memref<4x8xf32>)
+      attrs = {schedule = {vector = 1 : i64, width = 4 : i64, ahead = 2 : i64}} {
+  ^bb0(%a: f32, %acc: f32):
+    linalg.yield %a : f32
+  }
+  func.return
+}"""
+        with pytest.raises(ValueError, match="ahead needs a reduction loop, or inputs that are read in pieces"):
+            to_loops(parse(text), None)

@@ -298,3 +298,22 @@ func.func private @reverse(%x: memref<6xf32>, %o: memref<6xf32>) attributes {ker
 // CHECK-NEXT:    vector.store %[[TURNED]]
 // CHECK:         %[[FIRST:.*]] = vector.load %x[%{{.*}}] : memref<6xf32>, vector<2xf32>
 // CHECK-NEXT:    vector.shuffle %[[FIRST]], %[[FIRST]] [1, 0]
+
+// -----
+
+// Without a reduction, what is fetched ahead are the pieces that the same vectors of a later row read.
+func.func private @pieces_ahead(%x: memref<6x64xf32>, %y: memref<6x16xf32>, %o: memref<6x16xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, (j + 16))>, affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %y : memref<6x64xf32>, memref<6x16xf32>) outs(%o : memref<6x16xf32>) attrs = {schedule = {vector = 1 : i64, width = 16 : i64, ahead = 2 : i64}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %r = arith.mulf %a, %b : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @pieces_ahead
+// CHECK:         ^bb0(%[[I:.*]]: index):
+// CHECK:           %[[LATER:.*]] = arith.addi %[[I]], %{{.*}} : index
+// CHECK:           memref.prefetch %x[%[[LATER]], %[[J:.*]]], read
+// CHECK-NEXT:      vector.load %x[%[[I]], %[[J]]]
+// CHECK-NEXT:      vector.load %y

@@ -309,6 +309,44 @@ func.func private @small_inner_dimensions(%x: memref<8x16x8x8xf32>, %o: memref<8
 
 // -----
 
+// Slices of rows are pieces of memory with gaps, which the processor does not foresee: rows half a page on are fetched.
+func.func private @pieces(%x: memref<64x1024xf32>, %o: memref<64x256xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, (d1 + 512))>, affine_map<(d0, d1) -> (d0, (d1 + 768))>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%x, %x : memref<64x1024xf32>, memref<64x1024xf32>) outs(%o : memref<64x256xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %r = arith.mulf %a, %b : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @pieces
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 2 : i64, ahead = 2 : i64}
+
+// -----
+
+// Not where they stay near, and not where they are as long as a page.
+func.func private @near_pieces(%x: memref<32x1024xf32>, %o: memref<32x256xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, (d1 + 512))>, affine_map<(d0, d1) -> (d0, (d1 + 768))>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%x, %x : memref<32x1024xf32>, memref<32x1024xf32>) outs(%o : memref<32x256xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %r = arith.mulf %a, %b : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @near_pieces
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 2 : i64}
+func.func private @long_pieces(%x: memref<64x4096xf32>, %o: memref<64x1024xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, (d1 + 2048))>, affine_map<(d0, d1) -> (d0, (d1 + 3072))>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%x, %x : memref<64x4096xf32>, memref<64x4096xf32>) outs(%o : memref<64x1024xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %r = arith.mulf %a, %b : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @long_pieces
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 2 : i64}
+
+// -----
+
 // A decision in the text stands.
 func.func private @pinned(%x: memref<64xf32>, %o: memref<64xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) attrs = {schedule = {vector = 0 : i64, width = 4 : i64}} {
