@@ -87,8 +87,8 @@ _SMALL = 1e-8
 
 def _fits() -> list[Fit]:
     fits = _exponentials_and_sine()
-    for suffix, is_f32, counts in (("F64", False, (6, 6, 5, 5, 20, 12, 8)), ("F32", True, (3, 3, 3, 3, 9, 5, 4))):
-        fits += _direct(suffix, is_f32, *counts[:4]) + _inverse(suffix, is_f32, *counts[4:])
+    for suffix, is_f32, counts in (("F64", False, (6, 6, 5, 5, 6, 20, 12, 8)), ("F32", True, (3, 3, 3, 3, 3, 9, 5, 4))):
+        fits += _direct(suffix, is_f32, *counts[:5]) + _inverse(suffix, is_f32, *counts[5:])
     erf = Fit(
         "ERF_F64",
         "(log(erfc(x)) / x + 2 / sqrt(pi)) / x in t = x - 3, for x up to 5.93",
@@ -147,9 +147,12 @@ def _exponentials_and_sine() -> list[Fit]:
     ]
 
 
-def _direct(suffix: str, is_f32: bool, of_sine: int, of_cosine: int, of_sinh: int, of_cosh: int) -> list[Fit]:
+def _direct(
+    suffix: str, is_f32: bool, of_sine: int, of_cosine: int, of_sinh: int, of_cosh: int, of_tanh: int
+) -> list[Fit]:
     sine, sine_weight = _odd(mpmath.sin)
     hyperbolic, hyperbolic_weight = _odd(mpmath.sinh)
+    tangent, tangent_weight = _odd(mpmath.tanh)
     short = (_SMALL, _EIGHTH_TURN**2)
     reduced = (_SMALL, _LN2_HALF**2)
     return [
@@ -187,6 +190,15 @@ def _direct(suffix: str, is_f32: bool, of_sine: int, of_cosine: int, of_sinh: in
             reduced,
             of_cosh,
             lambda z: z,
+            is_f32,
+        ),
+        Fit(
+            f"SHORT_TANH_{suffix}",
+            "(tanh(r) - r) / r^3 in z = r^2, for |r| <= ln 2 / 4",
+            tangent,
+            (_SMALL, (_LN2_HALF / 2) ** 2),
+            of_tanh,
+            tangent_weight,
             is_f32,
         ),
     ]

@@ -69,6 +69,7 @@ _IN_BOTH: dict[str, Formula] = {
     "math.cosh": exponential.cosh,
     "math.sinh": exponential.sinh,
     "math.tan": angles.tan,
+    "math.tanh": exponential.tanh,
 }
 _IN_F32: dict[str, Formula] = {
     **_IN_BOTH,
@@ -82,7 +83,6 @@ _IN_F32: dict[str, Formula] = {
     "math.log1p": functions.log1p,
     "math.log2": functions.log2_,
     "math.sin": functions.sin,
-    "math.tanh": functions.tanh,
 }
 _IN_F64: dict[str, Formula] = {
     **_IN_BOTH,
@@ -96,7 +96,6 @@ _IN_F64: dict[str, Formula] = {
     "math.log1p": logarithm.log1p,
     "math.log2": logarithm.log2,
     "math.sin": angles.sin,
-    "math.tanh": exponential.tanh,
 }
 
 _OF_LARGE_F32 = {"math.sin": functions.sin_of_large, "math.cos": functions.cos_of_large}

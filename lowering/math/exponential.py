@@ -1,7 +1,7 @@
-"""Exponential and hyperbolic functions, and the error function, in f64; `sinh` and `cosh` in f32 as well.
+"""Exponential and hyperbolic functions, and the error function, in f64; `sinh`, `cosh` and `tanh` in f32 as well.
 
-All are exp(n ln 2 + r) = 2^n exp(r) with |r| <= ln 2 / 2. NaN, infinities and zeros give what the C standard's annex F
-asks for.
+All are exp(n ln 2 + r) = 2^n exp(r) with |r| <= ln 2 / 2, of 2 x for tanh. NaN, infinities and zeros give what the C
+standard's annex F asks for.
 """
 
 from __future__ import annotations
@@ -17,27 +17,25 @@ from tenon.lowering.math.float_formats import format_of, nearest_integer, power_
 _LOG2E = log2(e)
 _ERF_FIRST = (1.1283791670955126, 1.5335459613165881e-17)
 """2 / sqrt(pi) in two parts."""
-_TANH_IS_ONE = 19.1
 _ERF_IS_ONE = 5.93
 
 
-def _reduce(b: ArithmeticBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue, SSAValue]:
-    """x = n ln 2 + r: r, x - n ln 2 to fewer digits of ln 2, n, and a float with n in its low bits"""
+def _reduce(b: ArithmeticBuilder, x: SSAValue, times: float = 1.0) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """times * x = n ln 2 + times * r, for a power of two: r, n, and a float with n in its low bits"""
     high, low = format_of(x).ln2
-    n, shifted = nearest_integer(b, x, _LOG2E)
-    rest = b.fma(n, -high, x)  # exact
-    return b.fma(n, -low, rest), rest, n, shifted
+    n, shifted = nearest_integer(b, x, times * _LOG2E)
+    rest = b.fma(n, -high / times, x)  # exact
+    return b.fma(n, -low / times, rest), n, shifted
 
 
-def _expm1_reduced(b: ArithmeticBuilder, r: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """exp(r) - 1 in f64, and that less r"""
-    series = b.mul(b.polynomial(r, coefficients.EXP_F64), b.mul(r, r))
-    return b.add(r, series), series
+def _expm1_reduced(b: ArithmeticBuilder, r: SSAValue) -> SSAValue:
+    """exp(r) - 1 in f64"""
+    return b.add(r, b.mul(b.polynomial(r, coefficients.EXP_F64), b.mul(r, r)))
 
 
 def exp(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """e^x"""
-    r, _, n, _ = _reduce(b, b.at_least(b.at_most(x, 710.0), -746.0))
+    r, n, _ = _reduce(b, b.at_least(b.at_most(x, 710.0), -746.0))
     return b.scale(b.polynomial(r, (*coefficients.EXP_F64, 1.0, 1.0)), n)
 
 
@@ -50,37 +48,33 @@ def exp2(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
 
 def expm1(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """e^x - 1"""
-    r, _, _, shifted = _reduce(b, b.at_least(b.at_most(x, 710.0), -40.0))
+    r, _, shifted = _reduce(b, b.at_least(b.at_most(x, 710.0), -40.0))
     # half of the result, since 2^1024 is not a float
     half = power_of_two(b, shifted, -1)
-    result = b.fma(_expm1_reduced(b, r)[0], half, b.sub(half, 0.5))
+    result = b.fma(_expm1_reduced(b, r), half, b.sub(half, 0.5))
     return b.select(b.compare("oeq", x, 0.0), x, b.add(result, result))
 
 
 def tanh(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
-    """The hyperbolic tangent: y / (y + 2) for y = exp(2 |x|) - 1, with y and the quotient in two parts"""
-    magnitude = b.at_most(b.absolute(x), _TANH_IS_ONE)
-    r, rest, n, shifted = _reduce(b, b.add(magnitude, magnitude))
-    lost = b.fma(n, -format_of(x).ln2[1], b.sub(rest, r))
-    power, series = _expm1_reduced(b, r)
-    power_low = b.add(b.add(b.sub(r, power), series), lost)
+    """The hyperbolic tangent, f32 or f64: ((s - 1) + t (s + 1)) / ((s + 1) + t (s - 1)), which is t for small numbers
+
+    It is the sum of the tangents of r and n ln 2 / 2 = |x| - r, with s = 2^n and t = tanh r.
+    """
+    kind = format_of(x)
+    magnitude = b.at_most(b.absolute(x), kind.tanh_is_one)
+    r, _, shifted = _reduce(b, magnitude, 2.0)
+    squared = b.mul(r, r)
+    t = b.fma(b.mul(r, squared), b.polynomial(squared, kind.hyperbolic_tangent), r)
     scale = power_of_two(b, shifted)
-    less_one = b.sub(scale, 1.0)
-    y = b.fma(power, scale, less_one)
-    low = b.fma(power_low, scale, b.fma(power, scale, b.sub(less_one, y)))
-    denominator = b.add(y, 2.0)
-    denominator_low = b.add(b.sub(y, b.sub(denominator, 2.0)), low)
-    reciprocal = b.div(1.0, denominator)
-    quotient = b.mul(y, reciprocal)
-    remainder = b.add(b.fma(b.negate(quotient), denominator, y), b.fma(b.negate(quotient), denominator_low, low))
-    return b.copy_sign(b.fma(remainder, reciprocal, quotient), x)
+    less, more = b.sub(scale, 1.0), b.add(scale, 1.0)
+    return b.copy_sign(b.div(b.fma(t, more, less), b.fma(t, less, more)), x)
 
 
 def _hyperbolic(b: ArithmeticBuilder, x: SSAValue, *, is_sine: bool) -> SSAValue:
     """sinh |x| or cosh x, by those of n ln 2 and of r"""
     kind = format_of(x)
     magnitude = b.at_most(b.absolute(x), kind.exponential_limit)
-    r, _, n, shifted = _reduce(b, magnitude)
+    r, n, shifted = _reduce(b, magnitude)
     squared = b.mul(r, r)
     sine = b.fma(b.mul(r, squared), b.polynomial(squared, kind.hyperbolic_sine), r)
     cosine_less_one = b.mul(squared, b.polynomial(squared, kind.hyperbolic_cosine))
@@ -110,6 +104,6 @@ def erf(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     magnitude = b.at_most(b.absolute(x), _ERF_IS_ONE)
     high, low = _ERF_FIRST
     series = b.fma(magnitude, b.polynomial(b.sub(magnitude, 3.0), coefficients.ERF_F64), -low)
-    r, _, _, shifted = _reduce(b, b.fma(magnitude, -high, b.mul(magnitude, series)))
+    r, _, shifted = _reduce(b, b.fma(magnitude, -high, b.mul(magnitude, series)))
     scale = power_of_two(b, shifted)
-    return b.copy_sign(b.fma(_expm1_reduced(b, r)[0], scale, b.sub(scale, 1.0)), x)
+    return b.copy_sign(b.fma(_expm1_reduced(b, r), scale, b.sub(scale, 1.0)), x)

@@ -243,13 +243,6 @@ def _expm1_moderate(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     return b.fma(_expm1_reduced(b, r), scale, b.sub(scale, 1.0))
 
 
-def tanh(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
-    """The hyperbolic tangent: y / (y + 2) for y = exp(2 |x|) - 1"""
-    magnitude = b.at_most(b.absolute(x), 9.02)  # 1 - tanh is less than half a place from here on
-    y = _expm1_moderate(b, b.add(magnitude, magnitude))
-    return b.copy_sign(b.div(y, b.add(y, 2.0)), x)
-
-
 def erf(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """The error function: 1 - exp(p(|x|)) for a polynomial p without a constant term"""
     magnitude = b.at_most(b.absolute(x), 3.95)  # 1 - erf is less than half a place from here on

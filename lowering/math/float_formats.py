@@ -31,10 +31,13 @@ class FloatFormat:
     """Arguments of tan from here on, and of sin and cos in f64, are the C library's."""
     exponential_limit: float
     """A little above the largest number whose hyperbolic sine is finite."""
+    tanh_is_one: float
+    """The hyperbolic tangent of larger numbers rounds to 1."""
     sine: Terms
     cosine: Terms
     hyperbolic_sine: Terms
     hyperbolic_cosine: Terms
+    hyperbolic_tangent: Terms
     arctangent: Terms
     arcsine: Terms
     cube_root: Terms
@@ -59,10 +62,12 @@ F32 = FloatFormat(
     pi=(3.1415927410125732, -8.742277657347586e-08, -3.4302490200117637e-15),
     trigonometric_limit=2.0**16,
     exponential_limit=89.5,
+    tanh_is_one=9.02,
     sine=coefficients.SHORT_SIN_F32,
     cosine=coefficients.SHORT_COS_F32,
     hyperbolic_sine=coefficients.SINH_F32,
     hyperbolic_cosine=coefficients.COSH_F32,
+    hyperbolic_tangent=coefficients.SHORT_TANH_F32,
     arctangent=coefficients.ATAN_F32,
     arcsine=coefficients.ASIN_F32,
     cube_root=coefficients.CBRT_F32,
@@ -76,10 +81,12 @@ F64 = FloatFormat(
     pi=(3.141592653589793, 1.2246467991473532e-16, -2.9947698097183397e-33),
     trigonometric_limit=2.0**30,
     exponential_limit=710.5,
+    tanh_is_one=19.1,
     sine=coefficients.SHORT_SIN_F64,
     cosine=coefficients.SHORT_COS_F64,
     hyperbolic_sine=coefficients.SINH_F64,
     hyperbolic_cosine=coefficients.COSH_F64,
+    hyperbolic_tangent=coefficients.SHORT_TANH_F64,
     arctangent=coefficients.ATAN_F64,
     arcsine=coefficients.ASIN_F64,
     cube_root=coefficients.CBRT_F64,

@@ -108,7 +108,7 @@ PIECEWISE = {
 
 # Where the error is small against 1 only, in units of the last place of 1 or of the result if that is larger.
 AGAINST_ONE: dict[tuple[str, str], tuple[float, str]] = {
-    ("tanh", "slope"): (1.0, "1 - tanh(x)^2: of the result alone, which is kept in place of x"),
+    ("tanh", "slope"): (3.0, "1 - tanh(x)^2: of the result alone, which is kept in place of x"),
     ("sigmoid", "slope"): (1.0, "s(x) (1 - s(x)): of the result alone, which is kept in place of x"),
     ("lgamma", "value"): (4.0, "crosses 0 between the poles below 0, where the reflection formula subtracts"),
     ("lgamma", "slope"): (4.0, "is digamma"),
