@@ -106,7 +106,7 @@ def _loop_passes(machine: Machine, exact_math: str) -> tuple[str, ...]:
             _differing("scaling", machine.scaling, GENERIC.scaling),
             _differing("multiply-add", machine.multiply_add, GENERIC.multiply_add),
         ),
-        _spec("interleave-chains", _differing("registers", machine.registers // 2, GENERIC.registers // 2)),
+        _spec("interleave-chains", _differing("registers", machine.registers, GENERIC.registers)),
         "mark-final",
         "legalize-arith",
     )

@@ -20,6 +20,14 @@ A chain is what hangs together by values that the loop's body computes, indices 
 have the same ops, `LEAST` or more; as many go together as `registers` hold what they keep. A body that stores to a
 buffer and loads from it is left as it is, and stores keep their order. Nor does a store overtake a load: two arguments
 may be one buffer, whose elements are read before they are written.
+
+A branch that reaches no memory, such as that to the rare numbers that a formula is not for, is an op of a chain. Where
+those of several chains follow each other, one branch is around them:
+
+    %p = scf.if %c { %a } else { %x }                  %p, %q = scf.if %c or %d {
+    %q = scf.if %d { %b } else { %y }                    scf.if %c { %a } else { %x }
+                                                         scf.if %d { %b } else { %y }
+                                                       } else { %x, %y }
 """
 
 from __future__ import annotations
@@ -28,9 +36,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from xdsl.dialects import func, memref, scf, vector
+from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tenon.dialects.upstream.prefetch import PrefetchOp
 from tenon.lowering.function_pass import Change, FunctionPass
@@ -51,7 +59,7 @@ class InterleaveChainsPass(FunctionPass):
 
     name = "interleave-chains"
 
-    registers: int = GENERIC.registers // 2
+    registers: int = GENERIC.registers
 
     def change(self, module: ModuleOp) -> Change:
         if self.registers < 1:
@@ -82,6 +90,8 @@ def _interleave(block: Block, registers: int) -> None:
         for op in order:
             op.detach()
             block.insert_op_before(op, last)
+        for branches in _turns_of_branches(order):
+            _join(branches)
 
 
 def _may_move(ops: Sequence[Operation]) -> bool:
@@ -94,9 +104,23 @@ def _may_move(ops: Sequence[Operation]) -> bool:
             loaded.update(buffers)
         elif isinstance(op, _STORES):
             stored.update(buffers)
-        elif not isinstance(op, PrefetchOp) and (buffers or op.regions or not op.name.startswith(_PURE)):
+        elif not isinstance(op, PrefetchOp) and not _is_free(op):
             return False
     return not loaded & stored
+
+
+def _is_free(op: Operation) -> bool:
+    """Whether an op reaches no memory. A branch may be such an op: that to the rare numbers that a formula is not for,
+    where functions of the C library are called."""
+    if not op.regions:
+        return op.name.startswith(_PURE) and not _buffers(op)
+    inside = (*_PURE, "scf.", "func.call")
+    return isinstance(op, scf.IfOp) and not any(_buffers(o) or not o.name.startswith(inside) for o in op.walk())
+
+
+def _operands(op: Operation) -> list[SSAValue]:
+    """What an op and those in its regions use."""
+    return [operand for inner in op.walk() for operand in inner.operands] if op.regions else list(op.operands)
 
 
 def _indices(ops: Sequence[Operation]) -> dict[Operation, None]:
@@ -123,7 +147,7 @@ def _chains(ops: Iterable[Operation]) -> list[Chain]:
     for op in ops:
         place[op] = len(place)
         linked[op] = op
-        for operand in op.operands:
+        for operand in _operands(op):
             if operand.owner in linked:
                 assert isinstance(operand.owner, Operation)
                 one, other = sorted((first(op), first(operand.owner)), key=place.__getitem__)
@@ -136,12 +160,12 @@ def _chains(ops: Iterable[Operation]) -> list[Chain]:
 
 def _form(chain: Chain) -> tuple[object, ...]:
     """What is the same for chains that do the same."""
-    return tuple([(op.name, *(result.type for result in op.results)) for op in chain])
+    return tuple([(op.name, *(result.type for result in op.results)) for one in chain for op in one.walk()])
 
 
 def _most_values(chain: Chain) -> int:
     """How many of the values that a chain computes are needed at once, at most."""
-    last_use = {operand: number for number, op in enumerate(chain) for operand in op.operands}
+    last_use = {operand: number for number, op in enumerate(chain) for operand in _operands(op)}
     needed = most = 0
     ends = [0] * (len(chain) + 1)
     for number, op in enumerate(chain):
@@ -151,6 +175,50 @@ def _most_values(chain: Chain) -> int:
             ends[last_use.get(result, len(chain))] += 1
         most = max(most, needed)
     return max(1, most)
+
+
+def _turns_of_branches(order: Iterable[Operation]) -> list[list[scf.IfOp]]:
+    """Branches that follow each other, without use of each other's results and with nothing on the other side."""
+    turns: list[list[scf.IfOp]] = [[]]
+    for op in order:
+        if not isinstance(op, scf.IfOp) or len(op.false_region.block.ops) != 1:
+            turns.append([])
+        elif any(operand.owner in turns[-1] for operand in _operands(op)):
+            turns.append([op])
+        else:
+            turns[-1].append(op)
+    return [branches for branches in turns if len(branches) > 1]
+
+
+def _join(branches: Sequence[scf.IfOp]) -> None:
+    """One branch around `branches` for the case that none is taken.
+
+    With one after the other LLVM computes what is for the second behind the first, and chains are in turns no more.
+    """
+    first, block = branches[0], branches[0].parent
+    assert block is not None
+    condition = first.cond
+    for branch in branches[1:]:
+        either = arith.OrIOp(condition, branch.cond)
+        block.insert_op_before(either, first)
+        condition = either.result
+    results = [result for branch in branches for result in branch.results]
+    untaken = [value for branch in branches for value in _yielded(branch)]
+    then, otherwise = Block([end := scf.YieldOp(*results)]), Block([scf.YieldOp(*untaken)])
+    joined = scf.IfOp(condition, [result.type for result in results], Region(then), Region(otherwise))
+    block.insert_op_before(joined, first)
+    for result, replacement in zip(results, joined.results, strict=True):
+        result.replace_uses_with_if(replacement, lambda use: use.operation is not end)
+        replacement.name_hint = result.name_hint
+    for branch in branches:
+        branch.detach()
+        then.insert_op_before(branch, end)
+
+
+def _yielded(branch: scf.IfOp) -> Sequence[SSAValue]:
+    """The results of a branch that is not taken, whose other side is empty."""
+    last = branch.false_region.block.last_op
+    return () if last is None else last.operands
 
 
 def _stores(ops: Iterable[Operation]) -> dict[SSAValue, list[Operation]]:

@@ -442,3 +442,19 @@ def test_comparison_of_equal_vectors_survives_canonicalization():
     CanonicalizePass().apply(Context(), module)
     module.verify()
     assert "arith.cmpi eq" in str(module)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rare_numbers_in_any_lane(dtype):
+    """Vectors that are computed in turns have one branch to their rare numbers: each keeps its own."""
+    x = np.linspace(0.5, 1.5, 64, dtype=dtype)
+    y = np.linspace(-2, 2, 64, dtype=dtype)
+    power = tenon.jit(lambda x, y: tenon.power(x, y))
+    usual = power(x, y)
+    rare = [0.0, np.inf, np.nan, -1.25, np.finfo(dtype).smallest_subnormal]
+    for lane, number in itertools.product(range(64), rare):
+        base, exponent = x.copy(), y.copy()
+        base[lane], exponent[lane] = number, 3.0
+        found = power(base, exponent)
+        np.testing.assert_allclose(found[lane], np.power(base[lane], exponent[lane]), rtol=1e-6)
+        np.testing.assert_array_equal(np.delete(found, lane), np.delete(usual, lane))

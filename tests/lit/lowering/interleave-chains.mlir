@@ -114,3 +114,56 @@ func.func private @two_results(%x: memref<64xf32>, %y: memref<64xf32>, %o: memre
 // CHECK-NEXT:    %b0 = vector.load %y[%i]
 // CHECK:         vector.store %a6, %o[%i]
 // CHECK-NEXT:    vector.store %b6, %p[%i]
+
+// -----
+
+// Branches for rare numbers are ops of chains, and one is around them for where there are no such.
+func.func private @rare_numbers(%x: memref<32xf32>, %p: vector<16xf32>, %o: memref<32xf32>) attributes {kernel} {
+  %i = arith.constant 0 : index
+  %j = arith.constant 16 : index
+  %c32 = arith.constant 32 : index
+  scf.for %k = %i to %c32 step %c32 {
+    %a0 = vector.load %x[%i] : memref<32xf32>, vector<16xf32>
+    %a1 = arith.mulf %a0, %a0 : vector<16xf32>
+    %a2 = arith.mulf %a1, %a0 : vector<16xf32>
+    %a3 = arith.mulf %a2, %a0 : vector<16xf32>
+    %a4 = arith.mulf %a3, %a0 : vector<16xf32>
+    %a5 = arith.mulf %a4, %a0 : vector<16xf32>
+    %a6 = arith.cmpf olt, %a5, %p : vector<16xf32>
+    %a7 = vector.reduction <or>, %a6 : vector<16xi1> into i1
+    %a8 = scf.if %a7 -> (vector<16xf32>) {
+      %a9 = arith.negf %a5 : vector<16xf32>
+      scf.yield %a9 : vector<16xf32>
+    } else {
+      scf.yield %a5 : vector<16xf32>
+    }
+    vector.store %a8, %o[%i] : memref<32xf32>, vector<16xf32>
+    %b0 = vector.load %x[%j] : memref<32xf32>, vector<16xf32>
+    %b1 = arith.mulf %b0, %b0 : vector<16xf32>
+    %b2 = arith.mulf %b1, %b0 : vector<16xf32>
+    %b3 = arith.mulf %b2, %b0 : vector<16xf32>
+    %b4 = arith.mulf %b3, %b0 : vector<16xf32>
+    %b5 = arith.mulf %b4, %b0 : vector<16xf32>
+    %b6 = arith.cmpf olt, %b5, %p : vector<16xf32>
+    %b7 = vector.reduction <or>, %b6 : vector<16xi1> into i1
+    %b8 = scf.if %b7 -> (vector<16xf32>) {
+      %b9 = arith.negf %b5 : vector<16xf32>
+      scf.yield %b9 : vector<16xf32>
+    } else {
+      scf.yield %b5 : vector<16xf32>
+    }
+    vector.store %b8, %o[%j] : memref<32xf32>, vector<16xf32>
+  }
+  func.return
+}
+// CHECK-LABEL: @rare_numbers
+// CHECK:         %a7 = vector.reduction
+// CHECK-NEXT:    %b7 = vector.reduction
+// CHECK-NEXT:    [[ANY:%.*]] = arith.ori %a7, %b7
+// CHECK-NEXT:    %a8, %b8 = scf.if [[ANY]]
+// CHECK-NEXT:      scf.if %a7
+// CHECK:           scf.if %b7
+// CHECK:           scf.yield %a5, %b5
+// CHECK-NEXT:    }
+// CHECK-NEXT:    vector.store %a8, %o[%i]
+// CHECK-NEXT:    vector.store %b8, %o[%j]
