@@ -116,7 +116,7 @@ def _exponentials_and_sine() -> list[Fit]:
             "(2^r - 1) / r for |r| <= 1/2",
             lambda r: mpmath.expm1(r * mpmath.ln(2)) / r,
             (-0.50001, 0.50001),
-            12,
+            11,
             abs,
             rounded=0,  # fewer powers would not alternate on both sides of 0
         ),

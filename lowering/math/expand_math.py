@@ -251,8 +251,7 @@ class _FunctionExpander:
         elif is_f32:
             self._replace(op, functions.power_f32(b, base, exponent))
         else:
-            result, unusual = powers.power(b, base, exponent)
-            self._replace(op, b.unless(unusual, result, lambda inner: self._call(inner, op)))
+            self._replace(op, powers.power(b, base, exponent, lambda inner: self._call(inner, op)))
 
     def _expand_small_power(self, op: Operation) -> None:
         if op.name == "math.powf":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, nan
 
 from xdsl.dialects import arith, scf, vector
@@ -31,12 +32,13 @@ def _log2_parts(b: ArithmeticBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
     rest = b.fma(minus, b.sub(m, b.sub(denominator, 1.0)), b.fma(minus, denominator, numerator))
     s_low = b.mul(rest, reciprocal)
     z, z_low = product(b, s, s)
-    z_low = b.fma(b.add(s, s), s_low, z_low)
     cube, cube_low = product(b, s, z)
-    cube_low = b.fma(s, z_low, b.fma(s_low, z, cube_low))
+    cube_low = b.fma(s, z_low, cube_low)
     third, third_low = product(b, cube, _TWO_THIRDS[0])
     third_low = b.fma(cube, _TWO_THIRDS[1], b.fma(cube_low, _TWO_THIRDS[0], third_low))
-    low = b.fma(b.mul(cube, z), b.polynomial(z, coefficients.POWER_LOG_F64), b.fma(s_low, 2.0, third_low))
+    low = b.fma(
+        b.mul(cube, z), b.polynomial(z, coefficients.POWER_LOG_F64), b.fma(s_low, b.fma(z, 2.0, 2.0), third_low)
+    )
     high, lost = sum_of_larger(b, b.add(s, s), third)
     low = b.add(lost, low)
     scaled, scaled_low = product(b, high, _LOG2E[0])
@@ -45,16 +47,19 @@ def _log2_parts(b: ArithmeticBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
     return total, b.add(lost, scaled_low)
 
 
-def _with_sign_of_power(b: ArithmeticBuilder, result: SSAValue, y: SSAValue) -> SSAValue:
-    """The power of a negative number from that of its magnitude"""
+def _with_sign_of_power(b: ArithmeticBuilder, result: SSAValue, x: SSAValue, y: SSAValue) -> SSAValue:
+    """The power of x from that of its magnitude"""
     half = b.mul(y, 0.5)
     odd = b.compare("one", b.truncate(half), half)
-    result = b.select(odd, b.negate(result), result)
-    return b.select(b.compare("oeq", b.truncate(y), y), result, nan)
+    signed = b.select(odd, b.negate(result), result)
+    signed = b.select(b.compare("oeq", b.truncate(y), y), signed, nan)
+    return b.select(b.compare("olt", x, 0.0), signed, result)
 
 
-def power(b: ArithmeticBuilder, x: SSAValue, y: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """x^y in f64, 2^(y log2 |x|) with the logarithm in two parts; and where that does not hold
+def power(
+    b: ArithmeticBuilder, x: SSAValue, y: SSAValue, otherwise: Callable[[ArithmeticBuilder], SSAValue]
+) -> SSAValue:
+    """x^y in f64, 2^(y log2 |x|) with the logarithm in two parts; and `otherwise` where that does not hold
 
     These are the x that are 0, subnormal, infinite or NaN, and results of such magnitudes.
     """
@@ -66,9 +71,14 @@ def power(b: ArithmeticBuilder, x: SSAValue, y: SSAValue) -> tuple[SSAValue, SSA
     fraction = b.add(b.sub(exponent, n), rest)
     value = b.polynomial(fraction, (*coefficients.EXP2_F64, 1.0))
     result = b.from_bits(b.integer_add(b.bits(value), b.shift_left(b.bits(shifted), format_of(x).fraction)))
-    result = b.unless(b.compare("olt", x, 0.0), result, lambda inner: _with_sign_of_power(inner, result, y))
     large = b.compare("uge", b.absolute(exponent), _LARGEST_EXPONENT)
-    return result, b.either(is_unusual(b, magnitude), large)
+
+    def of_any(inner: ArithmeticBuilder) -> SSAValue:
+        unusual = inner.either(is_unusual(inner, magnitude), large)
+        return inner.unless(unusual, _with_sign_of_power(inner, result, x, y), otherwise)
+
+    # negative numbers are not usual here, so that others take one branch
+    return b.unless(b.either(is_unusual(b, x), large), result, of_any)
 
 
 def cbrt(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
