@@ -24,8 +24,8 @@ A loop is cut along its outermost dimension, and along the next ones only where 
 is as contiguous as can be. Where all its dimensions are short (less than `FEW` chunks in all) and parallel loops inside
 do most of the work and are worth being cut themselves, they are. Otherwise parallel loops inside others stay serial.
 A reduction that no parallel loop is around is cut as well, into partial results that are combined in the order of the
-chunks (`split_reductions`). A parallel loop with results is left as it is; so is one that has `threads` already, or a
-loop inside that has.
+chunks (`split_reductions`), and so is a loop of updates of a small result (`split_updates`). A parallel loop with
+results is left as it is; so is one that has `threads` already, or a loop inside that has.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from tenon.lowering.loop_ir.launch_numbers import Number, larger, product, quoti
 from tenon.lowering.loop_passes.cut_loops import THREADS, cut, cut_together, neighbours
 from tenon.lowering.loop_passes.parallel_work import Loop, loop_trips, loop_work
 from tenon.lowering.loop_passes.split_reductions import reduction_kinds, split_reduction
+from tenon.lowering.loop_passes.split_updates import split_updates, updates_of
 
 FEW = 8
 """Chunks that are too few to keep threads equally busy, if there is another way."""
@@ -116,6 +117,11 @@ class ParallelizePass(FunctionPass):
         return larger(1, smaller(chunks, self.chunks))
 
     def _split(self, loop: scf.ForOp, chunks: Number) -> None:
+        if (updates := updates_of(loop)) is not None:
+            count = smaller(chunks, updates.most_chunks)
+            if isinstance(count, int) and count > 1:
+                split_updates(updates, -(-updates.trips // count)).attributes[THREADS] = UnitAttr()
+            return
         kinds = reduction_kinds(loop)
         (length,) = _tile(loop, chunks)
         count = quotient_up(loop_trips(loop)[0], length)
@@ -134,13 +140,13 @@ class ParallelizePass(FunctionPass):
 
 
 def _outermost(blocks: Iterable[Block]) -> Iterator[Loop]:
-    """The parallel and reduction loops that are in no other one within `blocks`."""
+    """The loops that are parallel, reductions or updates, and in no other one within `blocks`."""
     for block in blocks:
         for op in block.ops:
             if isinstance(op, scf.ParallelOp):
                 if not op.results:
                     yield op
-            elif isinstance(op, scf.ForOp) and reduction_kinds(op) is not None:
+            elif isinstance(op, scf.ForOp) and (reduction_kinds(op) is not None or updates_of(op) is not None):
                 yield op
             else:
                 for region in op.regions:

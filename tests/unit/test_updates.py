@@ -156,3 +156,27 @@ def test_rows_of_each_batch_that_updates_meet_again() -> None:
     for threads in (1, 2):
         with tenon.num_threads(threads):
             np.testing.assert_array_equal(program(places, updates), right)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("name", ["add", "multiply", "max", "min"])
+@pytest.mark.parametrize("shape", [(256,), (7, 5)])
+def test_many_updates_of_a_small_result(shape: tuple[int, ...], name: str, dtype: Any) -> None:
+    """Chunks have copies of the result: the same bits for every number of threads, near what NumPy gives in f64."""
+    random = np.random.default_rng(len(shape))
+    places = [random.integers(-size - 1, size + 1, 200_001) for size in shape]
+    updates = random.uniform(0.9, 1.1, 200_001) if np.dtype(dtype).kind == "f" else random.integers(-9, 9, 200_001)
+    updates, start = updates.astype(dtype), random.integers(1, 9, shape).astype(dtype)
+    inside = np.logical_and.reduce([(-size <= p) & (p < size) for size, p in zip(shape, places, strict=True)])
+    right = start.astype(np.float64 if np.dtype(dtype).kind == "f" else dtype)
+    at = tuple([p[inside] for p in places])
+    {"add": np.add, "multiply": np.multiply, "max": np.maximum, "min": np.minimum}[name].at(right, at, updates[inside])
+    program = tenon.jit(lambda x, u, *i: getattr(x.at[i], name)(u))
+    results = []
+    for threads in (1, 2, 3):
+        with tenon.num_threads(threads):
+            results.append(program(start, updates, *places))
+    for result in results:
+        np.testing.assert_array_equal(result, results[0])
+    rtol = 0 if np.dtype(dtype).kind == "i" else 1e-5 if dtype is F32 else 1e-12
+    np.testing.assert_allclose(results[0], right, rtol=0 if name in ("max", "min") else rtol)

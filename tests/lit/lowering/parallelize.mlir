@@ -244,3 +244,83 @@ func.func @no_kernel(%o: memref<9000xf32>, %x: f32) {
 }
 // CHECK-LABEL: @no_kernel
 // CHECK-NOT:   threads
+
+// -----
+
+// Chunks of updates have a copy of the result each, which are combined in their order.
+func.func private @updates(%places: memref<4096xindex>, %x: memref<4096xf32>, %v: f32, %o: memref<16xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4096 = arith.constant 4096 : index
+  scf.for %i = %c0 to %c4096 step %c1 {
+    %p = memref.load %places[%i] : memref<4096xindex>
+    %a = memref.load %o[%p] : memref<16xf32>
+    %u = memref.load %x[%i] : memref<4096xf32>
+    %inside = arith.cmpf ogt, %v, %u : f32
+    %b = arith.addf %a, %u : f32
+    %c = arith.select %inside, %b, %a : f32
+    memref.store %c, %o[%p] : memref<16xf32>
+  }
+  func.return
+}
+// CHECK-LABEL: @updates
+// CHECK:         %[[COPIES:.*]] = memref.alloca() : memref<16x16xf32>
+// CHECK:         "scf.parallel"
+// CHECK-NEXT:    ^bb0(%[[FIRST:.*]]: index):
+// CHECK:           %[[SLOT:.*]] = arith.divui
+// CHECK-NEXT:      scf.for %[[J:.*]] = %{{.*}} to
+// CHECK-NEXT:        memref.store %{{.*}}, %[[COPIES]][%[[SLOT]], %[[J]]]
+// CHECK:           scf.for %i = %[[FIRST]] to
+// CHECK:             %a = memref.load %[[COPIES]][%[[SLOT]], %p]
+// CHECK:             memref.store %c, %[[COPIES]][%[[SLOT]], %p]
+// CHECK:         }) {threads}
+// CHECK:         scf.for %[[CHUNK:.*]] = %{{.*}} to %{{.*}} step
+// CHECK-NEXT:      scf.for %[[K:.*]] = %{{.*}} to
+// CHECK-NEXT:        %[[OWN:.*]] = memref.load %o[%[[K]]]
+// CHECK-NEXT:        %[[OTHER:.*]] = memref.load %[[COPIES]][%[[CHUNK]], %[[K]]]
+// CHECK-NEXT:        %[[SUM:.*]] = arith.addf %[[OWN]], %[[OTHER]]
+// CHECK-NEXT:        memref.store %[[SUM]], %o[%[[K]]]
+
+// -----
+
+// What is added depends on what was added before.
+func.func private @updates_in_order(%places: memref<4096xindex>, %x: memref<4096xf32>, %v: f32, %o: memref<16xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4096 = arith.constant 4096 : index
+  scf.for %i = %c0 to %c4096 step %c1 {
+    %p = memref.load %places[%i] : memref<4096xindex>
+    %a = memref.load %o[%p] : memref<16xf32>
+    %u = memref.load %x[%i] : memref<4096xf32>
+    %inside = arith.cmpf ogt, %a, %u : f32
+    %b = arith.addf %a, %u : f32
+    %c = arith.select %inside, %b, %a : f32
+    memref.store %c, %o[%p] : memref<16xf32>
+  }
+  func.return
+}
+// CHECK-LABEL: @updates_in_order
+// CHECK-NOT:     threads
+// CHECK:         func.return
+
+// -----
+
+// So it does where elements of the result are read elsewhere.
+func.func private @updates_from_the_result(%places: memref<4096xindex>, %v: f32, %o: memref<16xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4096 = arith.constant 4096 : index
+  scf.for %i = %c0 to %c4096 step %c1 {
+    %p = memref.load %places[%i] : memref<4096xindex>
+    %a = memref.load %o[%p] : memref<16xf32>
+    %u = memref.load %o[%i] : memref<16xf32>
+    %inside = arith.cmpf ogt, %v, %u : f32
+    %b = arith.addf %a, %u : f32
+    %c = arith.select %inside, %b, %a : f32
+    memref.store %c, %o[%p] : memref<16xf32>
+  }
+  func.return
+}
+// CHECK-LABEL: @updates_from_the_result
+// CHECK-NOT:     threads
+// CHECK:         func.return
