@@ -12,6 +12,7 @@ Every op starts as a group of its own; groups along a value are merged as long a
 - An op that moves ranges of elements (a concatenation, padding, a slice) takes in the elementwise ops that it alone
   uses; several in one group what they alone use, each element once.
 - A sum of rows (`row_sums`) is added up by loops that have each of its rows anyway.
+- A reduction of large rows that stands alone joins loops that read these rows anyway.
 - No path leaves a group and comes back, so that groups can be called one after the other.
 - A kernel has a limited number of inputs and of ops.
 - A contraction joins others if its loops may be cut into strips (`lowering.schedules.strips`): along all loops of its
@@ -39,6 +40,7 @@ from tenon.dialects.families.iteration_space import ACROSS, IterationSpace
 from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
 from tenon.dialects.types.size import estimate, is_at_most
+from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
 from tenon.passes.fuse.cost import is_cheap_op
 from tenon.passes.fuse.group import Group, Plan, connect, in_order, take_place, would_make_circle
 from tenon.passes.fuse.planner import Planner
@@ -69,6 +71,7 @@ class Grouping:
         self._takes_ranges = ranges
         self._moving: set[Operation] = set()
         """Ops that move ranges."""
+        self._near = machine.l2
         self._planner = Planner(block, self.group_of, machine, contractions=contractions)
         last_effect: Group | None = None
         for position, op in enumerate(block.ops):
@@ -214,9 +217,12 @@ class Grouping:
         return outside == used and same_loops
 
     def _join_reader(self, op: Operation) -> None:
-        """Let a sum of rows that stands alone join a group that reads an operand of it row by row anyway."""
+        """Let a sum of rows, or rows of a large value, that stands alone join a group that reads an operand of it row
+        by row anyway."""
         group = self.group_of.get(op)
-        if not isinstance(op, ReductionOp) or group is None or not group.closed or op not in self._planner.iterations:
+        if not isinstance(op, ReductionOp) or group is None or op not in self._planner.iterations:
+            return
+        if not group.closed and (len(group.operations) > 1 or not self._is_large(op.operands[0])):
             return
         readings = [(value, user, index) for user in group.operations for index, value in enumerate(user.operands)]
         for value, user, index in readings:
@@ -233,9 +239,33 @@ class Grouping:
                     len(inputs) <= MOST_INPUTS
                     and len(other.operations) + len(group.operations) <= MOST_OPERATIONS
                     and not would_make_circle(other, group)
-                    and self._try_to_sum_rows(other, group, inputs, self._pairs(user, use.operation, alike))
+                    and self._try_to_read_once(other, group, inputs, self._pairs(user, use.operation, alike))
                 ):
                     return
+
+    def _is_large(self, value: SSAValue) -> bool:
+        """Whether `value` does not stay in a core's cache from one kernel to the next."""
+        return estimate(prod(shape_of(value.type) or ())) * numpy_dtype(element_of(value.type)).itemsize > self._near
+
+    def _try_to_read_once(
+        self, left: Group, right: Group, inputs: set[SSAValue], alike: Sequence[tuple[int | None, int | None]]
+    ) -> bool:
+        """Let `right`, which reads what `left` reads, run in its loops: those `alike` are one."""
+        if right.closed:
+            return self._try_to_sum_rows(left, right, inputs, alike)
+        if left.contractions:
+            return False
+        mark = self._planner.classes.mark()
+        plan = self._planner.plan(left, right) if self._are_one(alike) else None
+        if plan is None or plan.shared != frozenset(map(self._planner.classes.find, left.shared)):
+            self._planner.classes.undo(mark)
+            return False
+        self._merge(left, right, inputs, plan)
+        return True
+
+    def _are_one(self, alike: Iterable[tuple[int | None, int | None]]) -> bool:
+        """Make the loops of each pair one; false if some cannot be."""
+        return all(a is not None and b is not None and self._planner.classes.union(a, b) for a, b in alike)
 
     def _pairs(
         self, one: Operation, other: Operation, alike: Iterable[tuple[int | None, int | None]]
@@ -258,7 +288,7 @@ class Grouping:
         `alike` are one."""
         mark = self._planner.classes.mark()
         plan = None
-        if all(a is not None and b is not None and self._planner.classes.union(a, b) for a, b in alike):
+        if self._are_one(alike):
             plan = self._planner.plan_sum_of_rows(left, right, list(self._planner.edges(right, left)))
         if plan is None:
             self._planner.classes.undo(mark)

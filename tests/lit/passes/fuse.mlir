@@ -495,3 +495,16 @@ func.func @ranges_that_stay_in_memory(%x: tensor<64x1xf32>, %y: tensor<64x64xf32
 }
 // CHECK-LABEL: @ranges_that_stay_in_memory
 // CHECK-COUNT-4: func.call
+
+// -----
+
+// A sum of rows that nothing else computes with is made where others read these rows.
+func.func @rows_that_others_read(%x: tensor<256x4096xf32>) -> (tensor<256x4096xf32>, tensor<256xf32>) {
+  %m = tenon.max %x {axis = [1], keepdims = true} : tensor<256x4096xf32> -> tensor<256x1xf32>
+  %d = tenon.subtract %x, %m : tensor<256x4096xf32>, tensor<256x1xf32> -> tensor<256x4096xf32>
+  %s = tenon.sum %x {axis = [1]} : tensor<256x4096xf32> -> tensor<256xf32>
+  func.return %d, %s : tensor<256x4096xf32>, tensor<256xf32>
+}
+// CHECK-LABEL: @rows_that_others_read
+// CHECK-NEXT:    [[D:%.*]], [[S:%.*]] = func.call @kernel_0(%x)
+// CHECK-NEXT:    func.return [[D]], [[S]]
