@@ -137,11 +137,15 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
     """
     filtering = "" if options.filtering else "filtering=false"
     machine = _machine(options.machine)
-    told = {"convolution-forms": (filtering, machine), "layout": (machine,), "fuse": (machine,)}
+    told = {
+        "convolution-forms": (filtering, machine),
+        "layout": (machine,),
+        "fuse": (machine,),
+    }
     left_out: tuple[str, ...] = ()
     if options.gpu is not None:
         told |= {"fuse": ("contractions=false", "ranges=false"), "decompose": ("serial-rows=false",)}
-        left_out = ("recompute", "split-frozen")
+        left_out = ("recompute", "split-frozen", "sum-in-steps")
     return tuple([_spec(name, *told.get(name, ())) for name in TENSOR_PIPELINE if name not in left_out])
 
 

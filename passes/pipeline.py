@@ -37,6 +37,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "distribute-scans": _loader("loops.distribute_scans", "DistributeScansPass"),
     "keep-products": _loader("loops.keep_products", "KeepProductsPass"),
     "recompute": _loader("fuse.recompute", "RecomputePass"),
+    "sum-in-steps": _loader("fuse.sum_in_steps", "SumInStepsPass"),
     "fuse": _loader("fuse.fuse", "FusePass"),
     "fuse-structured": _loader("fuse.fuse_structured", "FuseStructuredPass"),
     "split-index-sets": _loader("fuse.split_index_sets", "SplitIndexSetsPass"),
@@ -75,6 +76,8 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     "split-frozen",
     # What is large, and cheap to compute a strip at a time, is computed again rather than kept.
     "recompute",
+    # What is added up over other loops than the rows of a value adds up rows first, where these are at hand.
+    "sum-in-steps",
     # Ops that share their loops are outlined into kernels. This ends the tensor stage.
     "fuse",
 )
