@@ -140,12 +140,13 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
     told = {
         "convolution-forms": (filtering, machine),
         "layout": (machine,),
+        "common-loops": (machine,),
         "fuse": (machine,),
     }
     left_out: tuple[str, ...] = ()
     if options.gpu is not None:
         told |= {"fuse": ("contractions=false", "ranges=false"), "decompose": ("serial-rows=false",)}
-        left_out = ("recompute", "split-frozen", "sum-in-steps")
+        left_out = ("recompute", "split-frozen", "common-loops", "sum-in-steps")
     return tuple([_spec(name, *told.get(name, ())) for name in TENSOR_PIPELINE if name not in left_out])
 
 

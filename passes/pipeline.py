@@ -37,6 +37,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "distribute-scans": _loader("loops.distribute_scans", "DistributeScansPass"),
     "keep-products": _loader("loops.keep_products", "KeepProductsPass"),
     "recompute": _loader("fuse.recompute", "RecomputePass"),
+    "common-loops": _loader("fuse.common_loops", "CommonLoopsPass"),
     "sum-in-steps": _loader("fuse.sum_in_steps", "SumInStepsPass"),
     "fuse": _loader("fuse.fuse", "FusePass"),
     "fuse-structured": _loader("fuse.fuse_structured", "FuseStructuredPass"),
@@ -76,6 +77,8 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     "split-frozen",
     # What is large, and cheap to compute a strip at a time, is computed again rather than kept.
     "recompute",
+    # Ops on both sides of a reshape run over the same dimensions, where both can be cut into the same parts.
+    "common-loops",
     # What is added up over other loops than the rows of a value adds up rows first, where these are at hand.
     "sum-in-steps",
     # Ops that share their loops are outlined into kernels. This ends the tensor stage.
