@@ -264,8 +264,9 @@ class Grouping:
         return True
 
     def _are_one(self, alike: Iterable[tuple[int | None, int | None]]) -> bool:
-        """Make the loops of each pair one; false if some cannot be."""
-        return all(a is not None and b is not None and self._planner.classes.union(a, b) for a, b in alike)
+        """Make the loops of each pair one; false if some cannot be. Along dimensions of size 1 there are none."""
+        union = self._planner.classes.union
+        return all(a == b if a is None or b is None else union(a, b) for a, b in alike)
 
     def _pairs(
         self, one: Operation, other: Operation, alike: Iterable[tuple[int | None, int | None]]

@@ -508,3 +508,16 @@ func.func @rows_that_others_read(%x: tensor<256x4096xf32>) -> (tensor<256x4096xf
 // CHECK-LABEL: @rows_that_others_read
 // CHECK-NEXT:    [[D:%.*]], [[S:%.*]] = func.call @kernel_0(%x)
 // CHECK-NEXT:    func.return [[D]], [[S]]
+
+// -----
+
+// Dimensions of size 1 are in nobody's way.
+func.func @rows_that_others_read_with_a_dimension_of_one(%x: tensor<256x1x4096xf32>) -> (tensor<256x1x4096xf32>, tensor<256x1xf32>) {
+  %m = tenon.max %x {axis = [2], keepdims = true} : tensor<256x1x4096xf32> -> tensor<256x1x1xf32>
+  %d = tenon.subtract %x, %m : tensor<256x1x4096xf32>, tensor<256x1x1xf32> -> tensor<256x1x4096xf32>
+  %s = tenon.sum %x {axis = [2]} : tensor<256x1x4096xf32> -> tensor<256x1xf32>
+  func.return %d, %s : tensor<256x1x4096xf32>, tensor<256x1xf32>
+}
+// CHECK-LABEL: @rows_that_others_read_with_a_dimension_of_one
+// CHECK-NEXT:    [[D:%.*]], [[S:%.*]] = func.call @kernel_0(%x)
+// CHECK-NEXT:    func.return [[D]], [[S]]
