@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.support.location import position_of
+from tenon.dialects.upstream.walking import all_ops
 
 Change: TypeAlias = Callable[[FuncOp], None]
 
@@ -43,7 +44,7 @@ class FunctionPass(ModulePass):
 
 def require_buffers(function: FuncOp, pass_name: str) -> None:
     """Raise `PassFailedException` where a function that a pass is to change is not at the buffered stage yet."""
-    for op in function.walk():
+    for op in all_ops(function):
         types = (
             *op.result_types,
             *(type_ for region in op.regions for block in region.blocks for type_ in block.arg_types),

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ArrayAttr, IndexType, StringAttr
 
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import NAMES, POSITIVE, size_arguments
+from tenon.dialects.upstream.walking import ops_of
 
 
 def add_size_arguments(function: func.FuncOp, names: Sequence[str]) -> None:
@@ -26,7 +27,7 @@ def pass_size_arguments(functions: Sequence[func.FuncOp]) -> None:
     taken = {function.sym_name.data: list(size_arguments(function)) for function in functions}
     for function in functions:
         known = size_arguments(function)
-        for call in [op for op in function.walk() if isinstance(op, func.CallOp)]:
+        for call in ops_of(function, func.CallOp):
             names = taken.get(call.callee.root_reference.data, [])
             if names:
                 call.operands = [*call.operands, *[known[name] for name in names]]

@@ -22,6 +22,7 @@ from xdsl.ir.affine import (
 from tenon.dialects.families.iteration_space import ACROSS, IterationSpace, Subscript
 from tenon.dialects.families.linalg_builders import generic_op
 from tenon.dialects.types.size import Size
+from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.kernels.selection import Selection, selection_of
 
@@ -258,7 +259,7 @@ def _is_preamble(op: Operation, preamble: set[SSAValue]) -> bool:
 
 def touched_buffers(op: Operation) -> set[SSAValue]:
     """The buffers that `op` or an op inside it uses."""
-    return {root_of(v) for inner in op.walk() for v in inner.operands if isinstance(v.type, MemRefType)}
+    return {root_of(v) for inner in all_ops(op) for v in inner.operands if isinstance(v.type, MemRefType)}
 
 
 def _touch(op: Operation, fills: dict[SSAValue, linalg.ops.FillOp]) -> None:

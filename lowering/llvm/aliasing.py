@@ -18,6 +18,7 @@ from xdsl.dialects.memref import AllocaOp, AllocOp, GetGlobalOp, ViewOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tenon.dialects.types.size import Size, is_at_most
+from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.buffers.memref_facts import buffer_bytes, element_bytes
 from tenon.passes.machine import ALIGNMENT
 
@@ -61,9 +62,8 @@ def pointer_facts(module: ModuleOp, entries: Sequence[FuncOp]) -> dict[tuple[str
     for function in module.ops:
         if not isinstance(function, FuncOp) or not function.body.blocks:
             continue
-        for op in function.walk():
-            if isinstance(op, CallOp):
-                _add_call(facts, op, roots)
+        for op in ops_of(function, CallOp):
+            _add_call(facts, op, roots)
     return facts
 
 

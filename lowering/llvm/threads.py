@@ -16,6 +16,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.llvm.aliasing import PointerFacts, memory_of, pointer_attributes
 from tenon.lowering.llvm.control import CONTROL_HANDLERS
 from tenon.lowering.llvm.function import FunctionWriter, Handler, braces
@@ -122,7 +123,7 @@ def _free_values(loop: scf.ParallelOp) -> list[SSAValue]:
     """The values that `loop` uses and that are computed outside of it, each once."""
     inside: set[SSAValue] = set()
     free: dict[SSAValue, None] = {}
-    for op in loop.walk():
+    for op in all_ops(loop):
         free.update((operand, None) for operand in op.operands if operand not in inside)
         if op is not loop:
             inside.update(op.results)

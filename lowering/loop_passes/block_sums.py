@@ -31,6 +31,7 @@ from xdsl.rewriter import InsertPoint
 from tenon.dialects.families.monoid import ADD_FLOATS
 from tenon.dialects.upstream.vector_arith import element_type_of
 from tenon.dialects.upstream.vector_contract import VectorContractOp
+from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.loop_ir.nests import constant_int
 from tenon.lowering.math.builder import Constants
@@ -67,7 +68,7 @@ class BlockSumsPass(FunctionPass):
 
     def _block_all(self, function: func.FuncOp) -> None:
         constants = Constants(function.body.block)
-        loops = [op for op in function.walk() if isinstance(op, scf.ForOp) and op.results]
+        loops = [op for op in ops_of(function, scf.ForOp) if op.results]
         for loop in reversed(loops):  # inner loops first
             self._block(loop, constants)
 

@@ -37,6 +37,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.upstream.prefetch import PrefetchOp
+from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.statement import root_of
 from tenon.lowering.loop_ir.nests import Domain, index_constant
@@ -60,7 +61,7 @@ class HoldRowsPass(FunctionPass):
         return self._hold
 
     def _hold(self, function: func.FuncOp) -> None:
-        for loop in [inner for inner in function.walk() if isinstance(inner, scf.ForOp)]:
+        for loop in ops_of(function, scf.ForOp):
             update = _RowUpdate.of(loop, self.vectors)
             if update is not None:
                 update.hold()

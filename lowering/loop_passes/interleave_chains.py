@@ -41,6 +41,7 @@ from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tenon.dialects.upstream.prefetch import PrefetchOp
+from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.statement import root_of
 from tenon.passes.machine import GENERIC
@@ -67,9 +68,8 @@ class InterleaveChainsPass(FunctionPass):
         return self._interleave
 
     def _interleave(self, function: func.FuncOp) -> None:
-        for loop in function.walk():
-            if isinstance(loop, scf.ForOp | scf.ParallelOp):
-                _interleave(loop.body.block, self.registers)
+        for loop in ops_of(function, scf.ForOp, scf.ParallelOp):
+            _interleave(loop.body.block, self.registers)
 
 
 Chain = tuple[Operation, ...]

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tenon.dialects.types.size import Size
+from tenon.dialects.upstream.walking import all_ops, ops_of
 from tenon.lowering.buffers.memref_facts import buffer_bytes
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.loop_ir.nests import Domain
@@ -57,7 +58,7 @@ def is_final(function: func.FuncOp) -> bool:
     """Whether there is nothing in `function` that LLVM's passes would do better."""
     innermost: dict[Operation, None] = {}
     has_small_memory = False
-    for op in function.walk():
+    for op in all_ops(function):
         has_small_memory = has_small_memory or (isinstance(op, memref.AllocaOp) and _fits_registers(op.memref.type))
         if isinstance(op, _LOOPS):
             innermost[op] = None
@@ -84,7 +85,7 @@ def _fits_registers(type_: MemRefType) -> bool:
 
 
 def _is_small(loop: Operation) -> bool:
-    return sum(not isinstance(op, arith.ConstantOp) for op in loop.walk()) <= _SMALL
+    return len(all_ops(loop)) - len(ops_of(loop, arith.ConstantOp)) <= _SMALL
 
 
 def _is_short(loop: Operation) -> bool:

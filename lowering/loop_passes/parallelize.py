@@ -38,6 +38,7 @@ from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block
 
+from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.loop_ir.launch_numbers import Number, larger, product, quotient, quotient_up, smaller
 from tenon.lowering.loop_passes.cut_loops import THREADS, cut, cut_together, neighbours
@@ -70,7 +71,7 @@ class ParallelizePass(FunctionPass):
         self._parallelize_all(
             loop
             for loop in _outermost(function.body.blocks)
-            if not any(THREADS in inner.attributes for inner in loop.walk())
+            if not any(THREADS in inner.attributes for inner in all_ops(loop))
         )
 
     def _parallelize_all(self, loops: Iterable[Loop]) -> None:

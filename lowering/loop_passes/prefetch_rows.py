@@ -33,6 +33,7 @@ from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.prefetch import PrefetchOp
+from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.buffers.memref_facts import buffer_bytes
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.statement import root_of, touched_buffers
@@ -69,9 +70,9 @@ class PrefetchRowsPass(FunctionPass):
         return self._prefetch
 
     def _prefetch(self, function: func.FuncOp) -> None:
-        loads = [inner for inner in function.walk() if isinstance(inner, _LOADS)] if self.least else []
+        loads = ops_of(function, *_LOADS) if self.least else []
         large = [load for load in loads if _is_large(load.base, self.least)]
-        if not large or any(isinstance(inner, PrefetchOp) for inner in function.walk()):
+        if not large or ops_of(function, PrefetchOp):
             return
         prefetches = _Prefetches(self.ahead, self.line)
         for load in large:

@@ -24,6 +24,7 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.types.size import Size, is_at_most
+from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.buffers.memref_facts import buffer_bytes
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.intermediates import LARGEST_STACK_BUFFER
@@ -57,7 +58,7 @@ def _rows(loop: scf.ForOp) -> dict[SSAValue, int] | None:
     if loop.iter_args or (domain is not None and domain.size < 2):
         return None
     accesses: dict[SSAValue, list[Access]] = {}
-    for op in loop.walk():
+    for op in all_ops(loop):
         for buffer in [operand for operand in op.operands if isinstance(operand.type, MemRefType)]:
             if not isinstance(op, Access) or not _is_whole(buffer):
                 return None

@@ -25,6 +25,7 @@ from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.families.monoid import Monoid
 from tenon.dialects.upstream.vector_arith import element_type_of
+from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.loop_ir.combiners import combiners_of
 from tenon.lowering.loop_ir.launch_numbers import INDEX, Number, Numbers, known, product, smaller, total
 from tenon.lowering.loop_ir.nests import NOT_IN_REDUCTIONS, perfectly_nested
@@ -34,7 +35,7 @@ _STORES = (*NOT_IN_REDUCTIONS, vector.StoreOp, vector.MaskedStoreOp)
 
 def reduction_kinds(loop: scf.ForOp) -> tuple[Monoid, ...] | None:
     """How each carried value is combined, if `loop` and those nested perfectly in it do nothing else; or None."""
-    if not loop.results or any(isinstance(op, _STORES) for op in loop.walk()):
+    if not loop.results or ops_of(loop, *_STORES):
         return None
     innermost = loop
     while (inner := perfectly_nested(innermost)) is not None:

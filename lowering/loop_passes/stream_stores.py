@@ -34,6 +34,7 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.types.size import Size
+from tenon.dialects.upstream.walking import all_ops, ops_of
 from tenon.lowering.buffers.memref_facts import buffer_bytes, element_bytes, is_contiguous, strides_of
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.statement import root_of
@@ -65,7 +66,7 @@ class StreamStoresPass(FunctionPass):
             if self.cache == 0:
                 return
             large = _large_results(function, self.cache // 2, calls.get(function.sym_name.data, ()))
-            if large and not any(_is_streaming(inner) for inner in function.walk()):
+            if large and not any(map(_is_streaming, all_ops(function))):
                 for loop in list(function.body.block.ops):
                     _stream(loop, large, self.line)
 
@@ -74,9 +75,8 @@ class StreamStoresPass(FunctionPass):
 
 def _calls(module: ModuleOp) -> dict[str, list[func.CallOp]]:
     calls: dict[str, list[func.CallOp]] = {}
-    for op in module.walk():
-        if isinstance(op, func.CallOp):
-            calls.setdefault(op.callee.string_value(), []).append(op)
+    for op in ops_of(module, func.CallOp):
+        calls.setdefault(op.callee.string_value(), []).append(op)
     return calls
 
 
@@ -158,7 +158,7 @@ def _streamed(loop: Operation, results: set[SSAValue], line: int) -> list[vector
     """The stores in `loop` that may stream."""
     groups: dict[object, list[vector.StoreOp]] = {}
     divisors = _Divisors(line)
-    for op in loop.walk():
+    for op in all_ops(loop):
         if isinstance(op, vector.StoreOp) and root_of(op.base) in results and _is_aligned(op, divisors):
             groups.setdefault((op.parent, op.base, *op.indices[:-1]), []).append(op)
     return [store for group in groups.values() if _fill_lines(group, line) for store in group]

@@ -29,6 +29,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tenon.dialects.families.linalg_builders import DISTINCT
+from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.statement import DIVISIONS, element_type, root_of
 from tenon.lowering.loop_ir.builder import vector_op, vector_type
@@ -51,10 +52,10 @@ class VectorizeUpdatesPass(FunctionPass):
         return self._vectorize
 
     def _vectorize(self, function: func.FuncOp) -> None:
-        for parallel in [inner for inner in function.walk() if isinstance(inner, scf.ParallelOp)]:
+        for parallel in ops_of(function, scf.ParallelOp):
             if parallel.attributes.pop(DISTINCT, None) is not None:
                 _take_innermost(parallel)
-        for loop in [inner for inner in function.walk() if isinstance(inner, scf.ForOp)]:
+        for loop in ops_of(function, scf.ForOp):
             update = _Update.of(loop)
             if update is not None:
                 update.hoist()

@@ -48,6 +48,7 @@ from tenon.dialects.support.location import position_of
 from tenon.dialects.upstream.float_remainder import RemFOp
 from tenon.dialects.upstream.scaling import ScaleOp
 from tenon.dialects.upstream.vector_arith import element_type_of
+from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.math import angles, exponential, logarithm, powers
 from tenon.lowering.math import f32 as functions
@@ -149,7 +150,7 @@ class _FunctionExpander:
         self.constants = Constants(function.body.block)
 
     def run(self) -> None:
-        formulas = [op for op in self.function.walk() if op.name.startswith("math.") or isinstance(op, _OTHERS)]
+        formulas = [op for op in all_ops(self.function) if op.name.startswith("math.") or isinstance(op, _OTHERS)]
         for op in formulas:
             type_ = op.operands[0].type
             if isinstance(type_, VectorType) and len(type_.get_shape()) != 1:

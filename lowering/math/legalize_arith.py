@@ -49,6 +49,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tenon.dialects.upstream.vector_arith import TruncIOp, element_type_of, with_element_type
+from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.math.builder import ArithmeticBuilder, Constants
 from tenon.lowering.math.powers import integer_power, square_and_multiply
@@ -76,7 +77,7 @@ class LegalizeArithPass(FunctionPass):
 
 def _legalize(function: FuncOp) -> None:
     constants = Constants(function.body.block)
-    for op in list(function.walk()):
+    for op in all_ops(function):
         if op.name in _NAMES:
             _rewrite(op, constants)
 

@@ -31,6 +31,7 @@ from xdsl.dialects.builtin import FloatAttr, ModuleOp
 from xdsl.ir import SSAValue
 
 from tenon.dialects.families.monoid import combining_monoid, combining_op
+from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.masked_columns import columns_of, masks
 from tenon.lowering.kernels.masked_range import VISIBLE, Visible, write_visible
@@ -51,7 +52,7 @@ class SkipHiddenPass(FunctionPass):
 
 
 def _mark_selected(function: func.FuncOp) -> None:
-    if any(isinstance(inner, arith.SelectOp) for inner in function.walk()):
+    if ops_of(function, arith.SelectOp):
         _mark(function)
 
 

@@ -14,6 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
+from tenon.dialects.upstream.walking import ops_of
 from tenon.passes.simplify.dce import functions_by_name, is_private, referenced_symbols
 
 
@@ -41,7 +42,7 @@ def inline_calls(module: ModuleOp) -> None:
         if name in done:
             return
         active.append(name)
-        calls = [op for op in function.walk() if isinstance(op, func.CallOp)]
+        calls = ops_of(function, func.CallOp)
         for call in calls:
             callee = inlinable.get(call.callee.root_reference.data)
             if callee is not None:
