@@ -10,7 +10,8 @@ Every op starts as a group of its own; groups along a value are merged as long a
   only it uses and is then *closed*; so does an op that only rearranges what was computed, such as a transpose at the
   end.
 - An op that moves ranges of elements (a concatenation, padding, a slice) takes in the elementwise ops that it alone
-  uses; several in one group what they alone use, each element once.
+  uses; several in one group what they alone use, each element once. What comes from the same value is taken in if
+  that is only moved, too.
 - A sum of rows (`row_sums`) is added up by loops that have each of its rows anyway.
 - A reduction of large rows that stands alone joins loops that read these rows anyway.
 - No path leaves a group and comes back, so that groups can be called one after the other.
@@ -183,7 +184,7 @@ class Grouping:
         is_movable = all(
             isinstance(op, ElementwiseOp | IndexMapOp | IndexingOp) for op in (*left.operations, *right.operations)
         )
-        if not is_movable or len(uses) != sum(left.pending.values()) or not _are_read_once(uses):
+        if not is_movable or len(uses) != sum(left.pending.values()) or not _are_read_once(uses, left.operations):
             return
         loops, kept, taken = right.loops, right.kept, tuple(left.operations)
         plan = Plan(right.shared, right.row_bytes, right.accumulated, (), frozenset(right.across))
@@ -319,13 +320,34 @@ class Grouping:
         take_place(small, large)
 
 
-def _are_read_once(uses: Sequence[tuple[SSAValue, Operation]]) -> bool:
-    """Whether all uses are of one value, and read each element of it once at most."""
-    (value, user), *others = uses
-    if not others:
-        return True
-    reads = [prod(shape(op, (x if isinstance(op, IndexingOp) else op.results[0]).type)) for x, op in uses]
-    return all(other is value for other, _ in others) and is_at_most(sum(reads), prod(shape(user, value.type)))
+def _are_read_once(uses: Sequence[tuple[SSAValue, Operation]], group: Sequence[Operation]) -> bool:
+    """Whether the uses of each value of `group` read each element of it once at most, and what several values come from
+    is only moved, which each of them can do for itself."""
+    values = list(dict.fromkeys(value for value, _ in uses))
+    for value in values:
+        users = [user for used, user in uses if used is value]
+        reads = [prod(shape(op, (value if isinstance(op, IndexingOp) else op.results[0]).type)) for op in users]
+        if len(users) > 1 and not is_at_most(sum(reads), prod(shape(users[0], value.type))):
+            return False
+    shared: set[Operation] = set()
+    seen: set[Operation] = set()
+    for value in values:
+        needed = _needed(value, group)
+        shared |= needed & seen
+        seen |= needed
+    return all(isinstance(op, IndexMapOp | IndexingOp) for op in shared)
+
+
+def _needed(value: SSAValue, group: Sequence[Operation]) -> set[Operation]:
+    """Those ops of `group` that `value` comes from."""
+    found: set[Operation] = set()
+    pending = [value.owner]
+    while pending:
+        op = pending.pop()
+        if isinstance(op, Operation) and op in group and op not in found:
+            found.add(op)
+            pending += [operand.owner for operand in op.operands]
+    return found
 
 
 def _is_repeated(op: ElementwiseOp, users: Iterable[Operation]) -> bool:

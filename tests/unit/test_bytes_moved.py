@@ -31,6 +31,7 @@ def moved(function: Callable[..., Any], *arrays: Any, **options: Any) -> list[tu
         (lambda x: x[1:30:3, ::-2], 10 * 25, 10 * 25),
         (lambda x: tenon.concatenate((x[:20], x[10:]), axis=0), X.size, 47 * 50),  # ten rows are read once, too
         (lambda x: tenon.concatenate((x[:20], x[27:]), axis=0), 30 * 50, 30 * 50),
+        (lambda x: tenon.concatenate((x[:, :25] - x[:, 25:], x[:, :25] + x[:, 25:]), axis=1), X.size, X.size),
         (lambda x: tenon.pad(x, low=(2, 0), high=(3, 1)), X.size, 42 * 51),
         (lambda x: (m := x.max(axis=1, keepdims=True), x - m), X.size, X.size + 37),  # the largest are read as written
         (lambda x: (x + 1, x[:, :7].sum(axis=0)), X.size + 37 * 7, X.size + 7),

@@ -471,6 +471,35 @@ func.func @parts_that_meet_again(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
 
 // -----
 
+// What two parts are made of is taken in with them if it is only moved: each part reads it for itself.
+func.func @parts_of_the_same_slices(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %a = tenon.slice %x {starts = [0, 0], limits = [64, 32]} : tensor<64x64xf32> -> tensor<64x32xf32>
+  %b = tenon.slice %x {starts = [0, 32], limits = [64, 64]} : tensor<64x64xf32> -> tensor<64x32xf32>
+  %s = tenon.add %a, %b : tensor<64x32xf32>, tensor<64x32xf32> -> tensor<64x32xf32>
+  %d = tenon.subtract %a, %b : tensor<64x32xf32>, tensor<64x32xf32> -> tensor<64x32xf32>
+  %c = tenon.concatenate [%s, %d] {axis = 1} : [tensor<64x32xf32>, tensor<64x32xf32>] -> tensor<64x64xf32>
+  func.return %c : tensor<64x64xf32>
+}
+// CHECK-LABEL: @parts_of_the_same_slices
+// CHECK-NEXT:    func.call @kernel_0(%x)
+// CHECK-NEXT:    func.return
+
+// -----
+
+// What is computed for two parts is computed once, and in memory.
+func.func @parts_of_the_same_value(%x: tensor<64x64xf32>) -> tensor<64x128xf32> {
+  %e = tenon.exp %x : tensor<64x64xf32> -> tensor<64x64xf32>
+  %n = tenon.negative %e : tensor<64x64xf32> -> tensor<64x64xf32>
+  %m = tenon.multiply %e, %x : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %c = tenon.concatenate [%n, %m] {axis = 1} : [tensor<64x64xf32>, tensor<64x64xf32>] -> tensor<64x128xf32>
+  func.return %c : tensor<64x128xf32>
+}
+// CHECK-LABEL: @parts_of_the_same_value
+// CHECK-NEXT:    %n, %m = func.call @kernel_0(%x)
+// CHECK-NEXT:    func.call @kernel_1(%n, %m)
+
+// -----
+
 // Parts that overlap are read from memory.
 func.func @parts_that_overlap(%x: tensor<64x64xf32>) -> tensor<104x64xf32> {
   %e = tenon.exp %x : tensor<64x64xf32> -> tensor<64x64xf32>
