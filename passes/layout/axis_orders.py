@@ -8,7 +8,7 @@ and vectors along one axis only change their shapes, and contractions and sums r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tenon.dialects.definition.tensor_op import TensorOp
-from tenon.dialects.families import ContractionOp, ReductionOp
+from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
 from tenon.dialects.ops.elementwise.constant import ConstantOp
 from tenon.dialects.ops.move.shape import ReshapeOp, TransposeOp
 from tenon.dialects.types.size import estimate
@@ -44,12 +44,17 @@ def transposed_bytes(module: ModuleOp) -> int:
 def reorder_regions(module: ModuleOp, machine: Machine) -> bool:
     """Give each region the order of axes in which least is transposed; whether one has another order than before.
 
-    It is stated with a transpose of all that enters it and leaves it, which are to be simplified.
+    It is stated with a transpose of all that enters it and leaves it, which are to be simplified before the regions
+    behind these transposes are looked at.
     """
     transposes = [op for op in module.walk() if isinstance(op, TransposeOp) and has_known_shapes(op)]
     blocks = dict.fromkeys(op.parent for op in transposes)
-    changed = [_reorder(region, machine) for block in blocks if block is not None for region in _regions(block)]
-    return any(changed)
+    simplified_later: set[Operation] = set()
+    for region in [region for block in blocks if block is not None for region in _regions(block)]:
+        beside = set(region.transposes_beside())
+        if simplified_later.isdisjoint(beside) and _reorder(region, machine):
+            simplified_later |= beside
+    return bool(simplified_later)
 
 
 @dataclass
@@ -73,6 +78,12 @@ class _Region:
             users = list(dict.fromkeys(u.operation for u in op.results[0].uses if u.operation not in self.inside))
             if users:
                 yield op.results[0], users
+
+    def transposes_beside(self) -> Iterator[TransposeOp]:
+        """Those whose results enter the region, and those that results leave it by."""
+        entered = [value.owner for value in self.entering()]
+        left = [user for _, users in self.leaving() for user in users]
+        return (op for op in (*entered, *left) if isinstance(op, TransposeOp))
 
     def reads_all_of(self, value: SSAValue) -> bool:
         """Whether nothing outside of the region uses `value`."""
@@ -128,28 +139,42 @@ def _order_of(value: SSAValue) -> Order | None:
 
 
 def _change(region: _Region, order: Order, machine: Machine) -> int:
-    """How many bytes more are transposed where the axes of `region` are in `order`; fewer, where negative."""
+    """How many bytes more are written and read for transposes where the axes of `region` are in `order`; fewer, where
+    negative."""
     change = 0
     for value in region.entering():
         if _is_free_to_reorder(value, region.rank, order):
             continue
         known = _order_of(value)
+        source = value.owner.operands[0] if isinstance(value.owner, TransposeOp) else value
+        is_fused = isinstance(source.owner, _FUSED) and source.has_one_use() and region.reads_all_of(value)
+        cost = _bytes(value) * (1 + is_fused)
         if known is not None and region.reads_all_of(value):
-            change -= _bytes(value)
+            change -= cost
         if known is not None and len(known) == region.rank and inverse(known) == order:
             continue
         is_free = region.reads_all_of(value) and _writes_any_order(value, order, machine)
-        change += 0 if is_free else _bytes(value)
+        change += 0 if is_free else cost
     back = inverse(order)
     for value, users in region.leaving():
         kept = 0
         for user in users:
             if isinstance(user, TransposeOp):
-                change -= _bytes(value) if axis_order(user) == order else 0
+                behind = [use.operation for use in user.result.uses]
+                change -= _bytes(value) * (1 + _are_fused(behind)) if axis_order(user) == order else 0
             elif not _reads_any_order(user, value, back, machine):
-                kept = _bytes(value)
+                kept = _bytes(value) * (1 + _are_fused(users))
         change += kept
     return change
+
+
+_FUSED = (ElementwiseOp, IndexMapOp, IndexingOp)
+"""What computes its values where others need them, unless a transpose is between: then they are in memory on both
+sides of it, where an argument, a result or what a contraction takes or gives is in memory anyway."""
+
+
+def _are_fused(users: Sequence[Operation]) -> bool:
+    return all(isinstance(user, _FUSED) for user in users)
 
 
 def _is_free_to_reorder(value: SSAValue, rank: int, order: Order) -> bool:
