@@ -19,9 +19,9 @@ import networks_sequence
 import pytest
 from networks import Network
 from networks_check import Undecided, check
-from networks_dense import Activation, Experts, Linear, Residual
+from networks_dense import Activation, Experts, Linear, Norm, Residual
 from networks_draw import draw
-from networks_image import Conv, Pool
+from networks_image import Conv, Pool, Transposed
 from networks_shrink import shrunk
 from seeds import run_seed
 from torch.nn import functional as F
@@ -88,6 +88,22 @@ FAILED_ONCE: list[Any] = [
     Network(shape=(64, 8, 8), layers=(Conv(channels=64, kernel=3),), call="constant", equal=True),
     Network(shape=(1, 2, 3), layers=(Pool(window=2, padding=1), Conv(channels=1, bias=False)), mode="gradient"),
     Network(shape=(1, 1, 1), layers=(Experts(count=2, hidden=16, kind="gather"),), mode="gradient"),
+    Network(
+        shape=(2, 3),
+        layers=(
+            Conv(channels=1, stride=2, padding=1, bias=False),
+            Norm(kind="running"),
+            Conv(channels=1, kernel=3, stride=2, padding=1),
+            Activation(kind="relu"),
+            Transposed(channels=3, kernel=4, stride=2),
+        ),
+        loss="smoothed",
+        mode="hvp",
+        call="dynamic",
+        dtype="f64",
+        batch=8,
+        seed=27908,
+    ),
 ]
 
 
