@@ -95,7 +95,9 @@ def _decide_transposed(statement: Statement, loops: Collection[int], machine: Ma
             line = max(machine.line_bits // (width * compute_bits(statement)), 1)
             unroll = min(line, estimate(statement.extents[loop]) // width)
             lanes, chosen = filled, Schedule(loop, width, unroll, across, width)
-    return chosen, work / lanes
+    # Rows that are no power of two, or shorter than that, are transposed whole.
+    whole = [decide_rows(statement, loop, loops, machine) for loop in loops]
+    return min([(chosen, work / lanes), *whole], key=lambda decision: decision[1])
 
 
 def decide_rows(
