@@ -35,6 +35,13 @@ from tenon.dialects.types.types import AnyTensor, compute_type, element_of, is_s
 
 SHORTEST_RUN = 16
 """Contiguous elements of a result that are worth loops of their own."""
+FEWEST_ROWS, MOST_COLUMNS = 1024, 8
+"""So many rows that are so short are worth loops of their own for each column, over all rows."""
+
+
+def are_columns(rows: int, length: int) -> bool:
+    """Whether elements of `rows` of that `length` are moved column by column."""
+    return rows >= FEWEST_ROWS and length <= MOST_COLUMNS
 
 
 class IndexMapOp(StructuredOp):
@@ -191,6 +198,10 @@ class IndexingOp(StructuredOp):
     def moves_ranges(self) -> bool:
         """Whether each element of an operand is read once at most, and ranges of the result, most of it in runs of 16
         elements or more, come from neighbouring places. What computes the operands then becomes part of the op."""
+        return self.moves_columns()
+
+    def moves_columns(self) -> bool:
+        """Whether operands are some columns each of a result of many short rows (`are_columns`)."""
         return False
 
     def iteration_space(self, operands: Sequence[SSAValue]) -> IterationSpace:

@@ -13,27 +13,36 @@ ways, decide:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 
 from xdsl.dialects import arith, linalg, math, memref
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 
+from tenon.dialects.families.index_map_gather_scatter import FEWEST_ROWS
 from tenon.dialects.types.size import Size, estimate
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.kernels.lane_bits import compute_bits
 from tenon.lowering.kernels.obstacles import holds_rows
 from tenon.lowering.kernels.shared_loops import is_contraction
-from tenon.lowering.kernels.statement import Kernel, LoopKind, Statement, buffer_shape, element_type, root_of
+from tenon.lowering.kernels.statement import (
+    Access,
+    Kernel,
+    LoopKind,
+    Statement,
+    buffer_shape,
+    element_type,
+    root_of,
+)
 from tenon.lowering.kernels.turn_rows import prime_factors
 from tenon.lowering.schedules.steps import LARGEST_TILE
 from tenon.lowering.schedules.tile import decide_tile
 from tenon.passes.machine import Machine
 
 MOST_SHUFFLES = 288
-"""Of a tile, written out: compiling more takes longer than they are worth."""
-FEWEST_ROWS = 1024
-"""Fewer take too little time, too."""
+"""Of a tile, written out: compiling more takes longer than they are worth. So it is with fewer rows than
+`FEWEST_ROWS`."""
 FUNCTION_COST, DIVISION_COST = 16, 4
 """Instructions of a function (exp, log), and those that take as long as a division or a root."""
 SHUFFLE_COST = 2
@@ -51,14 +60,15 @@ def short_rows(kernel: Kernel, machine: Machine) -> list[SSAValue]:
     statements = kernel.statements
     if len(statements) != len(kernel.items) or any(s.body_loads() or is_contraction(s) for s in statements):
         return []
-    sizes = next(filter(None, map(_short_rows_of, statements)), None)
-    if sizes is None:
+    sizes = dict.fromkeys(filter(None, [*map(_short_rows_of, statements), *_parts_of(statements)]))
+    buffers = [buffer for rows, columns in sizes for buffer in _in_rows(statements, rows, columns)]
+    if not buffers:
         return []
-    buffers = _in_rows(statements, *sizes)
     copied = [buffer for buffer in buffers if not isinstance(buffer.owner, memref.AllocOp)]
     in_columns = sum(_columns_cost(statement, machine) for statement in statements)
     in_columns += sum(_copy_cost(buffer, machine) for buffer in copied)
-    in_rows = sum(_rows_cost(statement, sizes[0], machine, alone=len(statements) == 1) for statement in statements)
+    counts = {rows for rows, _ in sizes}
+    in_rows = sum(_rows_cost(statement, counts, machine, alone=len(statements) == 1) for statement in statements)
     return buffers if in_columns * LEAST_GAIN < in_rows else []
 
 
@@ -73,17 +83,52 @@ def _short_rows_of(statement: Statement) -> tuple[int, int] | None:
         if statement.kinds[column] is LoopKind.PARALLEL and _operations(statement) < FUNCTION_COST:
             continue  # that little is done while memory is waited for
         rows, columns = statement.extents[row], statement.extents[column]
-        if isinstance(rows, Size) or isinstance(columns, Size) or not 1 < columns <= LARGEST_TILE or rows < FEWEST_ROWS:
-            continue
-        if columns * _shuffles(columns) <= MOST_SHUFFLES and holds_rows(access, row, column, statement.extents):
+        if _are_short(rows, columns) and holds_rows(access, row, column, statement.extents):
             return rows, columns
     return None
 
 
+def _parts_of(statements: Sequence[Statement]) -> list[tuple[int, int]]:
+    """How many rows, and how long ones, there are of which statements access some columns at a time, and in all
+    half of them or more."""
+    found: dict[SSAValue, set[int]] = {}
+    for statement in statements:
+        for access in statement.accesses:
+            columns = _columns(statement, access)
+            if columns is not None and len(columns) < access.shape[-1]:
+                found.setdefault(access.buffer, set()).update(columns)
+    shapes = [(buffer_shape(buffer)[-2:], columns) for buffer, columns in found.items()]
+    return [(rows, length) for (rows, length), columns in shapes if 2 * len(columns) >= length]
+
+
+def _columns(statement: Statement, access: Access) -> range | None:
+    """Which columns of short rows an access reads or writes along a loop over the rows."""
+    if not access.is_used or len(access.shape) < 2 or not _are_short(*access.shape[-2:]):
+        return None
+    if element_type(access.buffer) == i1:
+        return None  # a byte in memory, and a bit in a vector
+    row, column = access.plain_loops()[-2], access.subscripts[-1]
+    if row is None or statement.kinds[row] is not LoopKind.PARALLEL or statement.extents[row] != access.shape[-2]:
+        return None
+    if any(row in subscript.factors for subscript in (*access.subscripts[:-2], column)):
+        return None
+    if any(isinstance(statement.extents[loop], Size) for loop in column.factors):
+        return None
+    return range(column.least(statement.extents), column.end(statement.extents))
+
+
+def _are_short(rows: int, columns: int) -> bool:
+    """Whether rows are short enough, and many enough, to become columns."""
+    if isinstance(rows, Size) or isinstance(columns, Size) or not 1 < columns <= LARGEST_TILE or rows < FEWEST_ROWS:
+        return False
+    return columns * _shuffles(columns) <= MOST_SHUFFLES
+
+
 def _in_rows(statements: Sequence[Statement], rows: int, columns: int) -> list[SSAValue]:
-    """The buffers of so many rows of that length; none if some statement sees one otherwise, or reads a result before
-    it is written."""
+    """The buffers of so many rows of that length; none if some statement sees one otherwise, reads a result before it
+    is written, or leaves some of it as it is."""
     found: dict[SSAValue, SSAValue] = {}
+    written: dict[SSAValue, set[int]] = {}
     unwritten = {output.buffer for statement in statements for output in statement.outputs}
     for statement in statements:
         if any(access.buffer in unwritten for access in statement.inputs):
@@ -92,17 +137,29 @@ def _in_rows(statements: Sequence[Statement], rows: int, columns: int) -> list[S
         for access in statement.accesses:
             if access.shape[-2:] != (rows, columns):
                 continue
-            row, column = access.plain_loops()[-2:]
-            if row is None or statement.kinds[row] is not LoopKind.PARALLEL or statement.extents[row] != rows:
+            part = _columns(statement, access)
+            if part is None:
                 return []
-            if not holds_rows(access, row, column, statement.extents):
-                return []
+            if access in statement.outputs and _reaches_all_rows(statement, access):
+                written.setdefault(access.buffer, set()).update(part)
             if found.setdefault(root_of(access.buffer), access.buffer) is not access.buffer:
                 return []
         for position, output in enumerate(statement.outputs):
             if statement.reads_output(position) and statement.initial[position] is None and output.buffer in found:
                 return []
-    return list(found.values())
+    # Results are copied from columns as a whole, to rows that may hold something else that is kept.
+    results = {output.buffer for statement in statements for output in statement.outputs}
+    is_written = [len(written.get(buffer, ())) == columns for buffer in found.values() if buffer in results]
+    return list(found.values()) if all(is_written) else []
+
+
+def _reaches_all_rows(statement: Statement, access: Access) -> bool:
+    """Whether the loops run over all of the dimensions but the last."""
+    loops = access.plain_loops()[:-1]
+    return len(set(loops)) == len(loops) and all(
+        size == (1 if loop is None else statement.extents[loop])
+        for loop, size in zip(loops, access.shape[:-1], strict=True)
+    )
 
 
 def _operations(statement: Statement) -> int:
@@ -118,9 +175,9 @@ def _operations(statement: Statement) -> int:
     return sum(access.is_used for access in statement.accesses) + sum(map(cost, statement.body.ops))
 
 
-def _rows_cost(statement: Statement, rows: int, machine: Machine, *, alone: bool) -> float:
+def _rows_cost(statement: Statement, rows: Collection[int], machine: Machine, *, alone: bool) -> float:
     """Instructions with lanes along the elements of rows, or none: LLVM makes vectors of a statement `alone`."""
-    own = [loop for loop, extent in enumerate(statement.extents) if extent != rows]
+    own = [loop for loop, extent in enumerate(statement.extents) if extent not in rows]
     tile, _ = decide_tile(statement, own, machine)
     iterations, operations = prod(map(estimate, statement.extents)), _operations(statement)
     if tile is None or tile.vector is None:

@@ -178,13 +178,19 @@ class Grouping:
         if left is right or left.closed or len(left.operations) + len(right.operations) > MOST_OPERATIONS:
             return
         inputs = self._merged_inputs(left, right)
-        if len(inputs) > MOST_INPUTS or would_make_circle(left, right) or left.has_rows:
+        if len(inputs) > MOST_INPUTS or would_make_circle(left, right):
+            return
+        if left.has_rows and _computes_for_rows(left.operations):
             return
         uses = [(value, user) for user in right.operations for value in user.operands if value in left.pending]
         is_movable = all(
             isinstance(op, ElementwiseOp | IndexMapOp | IndexingOp) for op in (*left.operations, *right.operations)
         )
-        if not is_movable or len(uses) != sum(left.pending.values()) or not _are_read_once(uses, left.operations):
+        if not is_movable or len(uses) != sum(left.pending.values()):
+            return
+        # Columns of rows share the loops over these with what is computed for several of them.
+        are_columns = all(isinstance(user, IndexingOp) and user.moves_columns() for _, user in uses)
+        if not _are_read_once(uses, left.operations, in_rows=are_columns and not left.has_rows):
             return
         loops, kept, taken = right.loops, right.kept, tuple(left.operations)
         plan = Plan(right.shared, right.row_bytes, right.accumulated, (), frozenset(right.across))
@@ -320,9 +326,15 @@ class Grouping:
         take_place(small, large)
 
 
-def _are_read_once(uses: Sequence[tuple[SSAValue, Operation]], group: Sequence[Operation]) -> bool:
+def _computes_for_rows(group: Sequence[Operation]) -> bool:
+    """Whether some op computes what is repeated along others' rows: where it goes, that is done for each element."""
+    sizes = [estimate(prod(shape(op, op.results[0].type))) for op in group]
+    return any(isinstance(op, ElementwiseOp) and size < max(sizes) for op, size in zip(group, sizes, strict=True))
+
+
+def _are_read_once(uses: Sequence[tuple[SSAValue, Operation]], group: Sequence[Operation], *, in_rows: bool) -> bool:
     """Whether the uses of each value of `group` read each element of it once at most, and what several values come from
-    is only moved, which each of them can do for itself."""
+    is only moved, which each of them can do for itself, or computed once for a row, by loops that all are `in_rows`."""
     values = list(dict.fromkeys(value for value, _ in uses))
     for value in values:
         users = [user for used, user in uses if used is value]
@@ -335,7 +347,7 @@ def _are_read_once(uses: Sequence[tuple[SSAValue, Operation]], group: Sequence[O
         needed = _needed(value, group)
         shared |= needed & seen
         seen |= needed
-    return all(isinstance(op, IndexMapOp | IndexingOp) for op in shared)
+    return in_rows or all(isinstance(op, IndexMapOp | IndexingOp) for op in shared)
 
 
 def _needed(value: SSAValue, group: Sequence[Operation]) -> set[Operation]:

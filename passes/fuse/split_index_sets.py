@@ -10,8 +10,8 @@ of one result, or go on to combine where the one before ended:
     -> generic (i < 2): a[i], into the result at i;  generic (i < 4): b[i], into the result at i + 2
 
 Loops stay whole where there would be more than `MOST_PIECES`, where elements would be combined in another order, and
-where half of the result would come in runs of fewer than `SHORTEST_RUN` elements, such as those of tensors stacked
-along a new last axis.
+where half of the result would come in runs of fewer than `SHORTEST_RUN` elements, unless these are the columns of many
+short rows, such as those of a few tensors stacked along a new last axis.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from xdsl.passes import ModulePass
 
 from tenon.dialects.definition.scalar import convert, scalar_constant
 from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserting
-from tenon.dialects.families.index_map_gather_scatter import SHORTEST_RUN
+from tenon.dialects.families.index_map_gather_scatter import SHORTEST_RUN, are_columns
 from tenon.dialects.families.iteration_space import IterationSpace, Subscript
 from tenon.dialects.families.linalg_builders import empty, generic, static_shape
 from tenon.dialects.types.size import Size
@@ -96,6 +96,11 @@ def _pieces(body: Block, space: IterationSpace, size: int) -> list[KnownPlaces] 
     whole = KnownPlaces(body, ranges)
     found: list[KnownPlaces] = []
     short = 0
+
+    def is_run_short(loop: int, parts: Sequence[Range]) -> bool:
+        is_column = are_columns(prod(space.extents[:loop]), prod(space.extents[loop:]))
+        return not is_column and _iterations(parts[loop:]) < SHORTEST_RUN
+
     pending = [(whole, False)]
     while pending:
         known, is_short = pending.pop()
@@ -110,7 +115,7 @@ def _pieces(body: Block, space: IterationSpace, size: int) -> list[KnownPlaces] 
             first, last = known.ranges[loop]
             for part in ((place, last), (first, place)):
                 parts = [*known.ranges[:loop], part, *known.ranges[loop + 1 :]]
-                pending.append((KnownPlaces(body, parts), is_short or _iterations(parts[loop:]) < SHORTEST_RUN))
+                pending.append((KnownPlaces(body, parts), is_short or is_run_short(loop, parts)))
         if len(found) + len(pending) > MOST_PIECES:
             return None
     return found if 2 * short <= size else None

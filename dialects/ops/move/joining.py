@@ -15,7 +15,7 @@ from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp, IndexingOp
 from tenon.dialects.families.along_axis import reordered_axes
 from tenon.dialects.families.batching import all_batched, shifted_axes
-from tenon.dialects.families.index_map_gather_scatter import SHORTEST_RUN
+from tenon.dialects.families.index_map_gather_scatter import SHORTEST_RUN, are_columns
 from tenon.dialects.families.linalg_builders import Reader, static_shape
 from tenon.dialects.support.plain_arrays import plain_array
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis, refine
@@ -74,7 +74,13 @@ class ConcatenateOp(IndexingOp):
         if not is_known or len(self.operands) > MOST_PARTS:
             return False
         runs = [static_shape(x)[axis] * prod(shape[axis + 1 :]) for x in self.operands]
-        return 2 * sum(run for run in runs if run < SHORTEST_RUN) <= sum(runs)
+        return self.moves_columns() or 2 * sum(run for run in runs if run < SHORTEST_RUN) <= sum(runs)
+
+    def moves_columns(self) -> bool:
+        shape = static_shape(self.results[0])
+        axis = normalize_axis(self.settings["axis"], len(shape))
+        is_known = not any(isinstance(size, Size) for size in shape)
+        return is_known and are_columns(prod(shape[:axis]), prod(shape[axis:]))
 
     @staticmethod
     def element(index: tuple[Value, ...], *operands: Any, **settings: Any) -> Any:

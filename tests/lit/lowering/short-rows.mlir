@@ -121,3 +121,93 @@ func.func private @seen_otherwise(%x: memref<4096x3xf32>, %o: memref<4096xf32>, 
 // CHECK-LABEL: @seen_otherwise
 // CHECK-NOT:     memref.alloc
 // CHECK:         func.return
+
+// -----
+
+// Statements that write a column each of short rows write rows of columns, which are interleaved at the end; what they read of two columns comes apart first.
+func.func private @a_column_each(%x: memref<4096x2xf32>, %o: memref<4096x2xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i, 0)>, affine_map<(i) -> (i, 1)>, affine_map<(i) -> (i, 0)>], iterator_types = ["parallel"]}
+      ins(%x, %x : memref<4096x2xf32>, memref<4096x2xf32>) outs(%o : memref<4096x2xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %r = arith.addf %a, %b : f32
+    linalg.yield %r : f32
+  }
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i, 0)>, affine_map<(i) -> (i, 1)>, affine_map<(i) -> (i, 1)>], iterator_types = ["parallel"]}
+      ins(%x, %x : memref<4096x2xf32>, memref<4096x2xf32>) outs(%o : memref<4096x2xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %r = arith.subf %a, %b : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @a_column_each
+// CHECK-COUNT-2: memref.alloc() : memref<2x4096xf32>
+// CHECK:         affine_map<(d0) -> (0, d0)>{{.*}} {schedule = {vector = 0 : i64, width = 16 : i64, unroll = 4 : i64}}
+// CHECK:         affine_map<(d0) -> (1, d0)>{{.*}} {schedule = {vector = 0 : i64, width = 16 : i64, unroll = 4 : i64}}
+// CHECK:         outs(%o : memref<4096x2xf32>) attrs =  {schedule = {vector = 0 : i64, width = 16 : i64, unroll = 1 : i64, jam = 1 : i64, jam_count = 2 : i64}}
+
+// -----
+
+// One column of four is not worth that.
+func.func private @one_of_four(%x: memref<4096x4xf32>, %o: memref<4096xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i, 2)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%x : memref<4096x4xf32>) outs(%o : memref<4096xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    linalg.yield %a : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @one_of_four
+// CHECK-NOT:     memref.alloc
+
+// -----
+
+// Rows that become columns of the result are transposed whole, in as many shuffles as they have elements.
+func.func private @channels_first(%x: memref<4096x3xf32>, %o: memref<3x4096xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(c, i) -> (i, c)>, affine_map<(c, i) -> (c, i)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x : memref<4096x3xf32>) outs(%o : memref<3x4096xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %r = arith.addf %a, %a : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @channels_first
+// CHECK:         {schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 3 : i64}}
+
+// -----
+
+// Columns that nothing writes keep what they hold.
+func.func private @one_of_two(%x: memref<4096x2xf32>, %o: memref<4096x2xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i, 0)>, affine_map<(i) -> (i, 1)>, affine_map<(i) -> (i, 0)>], iterator_types = ["parallel"]}
+      ins(%x, %x : memref<4096x2xf32>, memref<4096x2xf32>) outs(%o : memref<4096x2xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %e = math.exp %a : f32
+    %r = arith.addf %e, %b : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @one_of_two
+// CHECK-NOT:     outs(%o {{.*}} jam_count
+
+// -----
+
+// So does another image.
+func.func private @one_image(%x: memref<4096xf32>, %o: memref<2x4096x2xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (1, i, 0)>], iterator_types = ["parallel"]}
+      ins(%x : memref<4096xf32>) outs(%o : memref<2x4096x2xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %e = math.exp %a : f32
+    linalg.yield %e : f32
+  }
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (1, i, 1)>], iterator_types = ["parallel"]}
+      ins(%x : memref<4096xf32>) outs(%o : memref<2x4096x2xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %e = math.tanh %a : f32
+    linalg.yield %e : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @one_image
+// CHECK-NOT:     memref.alloc

@@ -514,6 +514,49 @@ func.func @parts_that_overlap(%x: tensor<64x64xf32>) -> tensor<104x64xf32> {
 
 // -----
 
+// Columns of many short rows are computed where they go, and share the loop over rows with what is computed for both.
+func.func @columns(%x: tensor<2000x1xf32>) -> tensor<2000x2xf32> {
+  %e = tenon.exp %x : tensor<2000x1xf32> -> tensor<2000x1xf32>
+  %n = tenon.negative %e : tensor<2000x1xf32> -> tensor<2000x1xf32>
+  %m = tenon.sin %e : tensor<2000x1xf32> -> tensor<2000x1xf32>
+  %c = tenon.concatenate [%n, %m] {axis = 1} : [tensor<2000x1xf32>, tensor<2000x1xf32>] -> tensor<2000x2xf32>
+  func.return %c : tensor<2000x2xf32>
+}
+// CHECK-LABEL: @columns
+// CHECK-NEXT:    %c = func.call @kernel_0(%x)
+// CHECK-NEXT:    func.return %c
+
+// -----
+
+// What is only moved may be repeated along rows.
+func.func @moved_for_each_element(%x: tensor<2000x4xf32>) -> tensor<2000x4xf32> {
+  %a = tenon.slice %x {starts = [0, 0], limits = [2000, 3]} : tensor<2000x4xf32> -> tensor<2000x3xf32>
+  %b = tenon.slice %x {starts = [0, 3], limits = [2000, 4]} : tensor<2000x4xf32> -> tensor<2000x1xf32>
+  %p = tenon.multiply %a, %b : tensor<2000x3xf32>, tensor<2000x1xf32> -> tensor<2000x3xf32>
+  %c = tenon.concatenate [%p, %b] {axis = 1} : [tensor<2000x3xf32>, tensor<2000x1xf32>] -> tensor<2000x4xf32>
+  func.return %c : tensor<2000x4xf32>
+}
+// CHECK-LABEL: @moved_for_each_element
+// CHECK-NEXT:    %c = func.call @kernel_0(%x)
+// CHECK-NEXT:    func.return %c
+
+// -----
+
+// What is computed for a row is not computed again for each of its elements.
+func.func @computed_for_rows(%x: tensor<2000x4xf32>) -> tensor<2000x4xf32> {
+  %a = tenon.slice %x {starts = [0, 0], limits = [2000, 3]} : tensor<2000x4xf32> -> tensor<2000x3xf32>
+  %b = tenon.slice %x {starts = [0, 3], limits = [2000, 4]} : tensor<2000x4xf32> -> tensor<2000x1xf32>
+  %e = tenon.exp %b : tensor<2000x1xf32> -> tensor<2000x1xf32>
+  %p = tenon.multiply %a, %e : tensor<2000x3xf32>, tensor<2000x1xf32> -> tensor<2000x3xf32>
+  %c = tenon.concatenate [%p, %b] {axis = 1} : [tensor<2000x3xf32>, tensor<2000x1xf32>] -> tensor<2000x4xf32>
+  func.return %c : tensor<2000x4xf32>
+}
+// CHECK-LABEL: @computed_for_rows
+// CHECK-NEXT:    %b, %p = func.call @kernel_0(%x)
+// CHECK-NEXT:    %c = func.call @kernel_1(%p, %b)
+
+// -----
+
 // It reads from memory what is needed elsewhere, too, and runs of single elements.
 func.func @ranges_that_stay_in_memory(%x: tensor<64x1xf32>, %y: tensor<64x64xf32>) -> (tensor<64x2xf32>, tensor<64x64xf32>, tensor<64x128xf32>) {
   %a = tenon.exp %x : tensor<64x1xf32> -> tensor<64x1xf32>

@@ -104,6 +104,27 @@ func.func private @read(%x: tensor<9xf32>) -> tensor<8xf32> attributes {kernel} 
 
 // -----
 
+// Columns of many short rows are.
+func.func private @columns(%x: tensor<2000xf32>, %y: tensor<2000xf32>) -> tensor<2000x2xf32> attributes {kernel} {
+  %e = tensor.empty() : tensor<2000x2xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a)>, affine_map<(a, b) -> (a)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %y : tensor<2000xf32>, tensor<2000xf32>) outs(%e : tensor<2000x2xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %j = linalg.index 1 : index
+    %one = arith.constant 1 : index
+    %is_first = arith.cmpi slt, %j, %one : index
+    %r = arith.select %is_first, %p, %q : f32
+    linalg.yield %r : f32
+  } -> tensor<2000x2xf32>
+  func.return %0 : tensor<2000x2xf32>
+}
+// CHECK-LABEL: @columns
+// CHECK:         [[FIRST:%.*]] = linalg.generic {{.*}} ins({{.*}}%x {{.*}}) outs({{.*}}
+// CHECK:           linalg.yield
+// CHECK:         linalg.generic {{.*}}(d0, (d1 + 1))>]{{.*}} ins({{.*}}%y {{.*}}) outs([[FIRST]]
+
+// -----
+
 // Runs of single elements are not worth loops; nor is known here what two loops decide together.
 func.func private @stays(%x: tensor<32xf32>, %y: tensor<32xf32>) -> (tensor<32x2xf32>, tensor<32x2xi1>) attributes {kernel} {
   %e = tensor.empty() : tensor<32x2xf32>
