@@ -16,7 +16,8 @@ read allows it (`lowering.kernels.collapse_loops`).
 The rule: dimensions of two values are one if some op runs over both with one loop. A reshape between two such ops
 cuts the dimensions on both sides into the same parts, unless
 
-- there are none (6x4 to 4x6), or sizes of 1 differ as well, so that the reshape would stay;
+- there are none (6x4 to 4x6), or sizes of 1 differ as well, so that the reshape would stay (where these alone differ,
+  see `unit_dimensions`);
 - one belongs to an op that is not cut and may share its loops with a neighbour, such as a contraction;
 - the innermost part fills less than half a vector, and something else than a reduction along it would run over it.
 """
@@ -30,19 +31,17 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import KeepsMemory, KnownValue, states
-from tenon.dialects.families import ArgReductionOp, ElementwiseOp, ReductionOp
-from tenon.dialects.ops.move.shape import ReshapeOp
-from tenon.dialects.types.types import is_known, shape_of
-from tenon.passes.fuse.dimensions import Dimension, Dimensions
+from tenon.dialects.families import ElementwiseOp, ReductionOp
+from tenon.dialects.types.types import is_known
+from tenon.passes.fuse.dimensions import Dimension, Dimensions, Reshapes, is_cut, known_shape
 from tenon.passes.fuse.sum_in_steps import axes_of
+from tenon.passes.fuse.unit_dimensions import adopt_unit_dimensions
 from tenon.passes.iteration import iteration_of
 from tenon.passes.machine import Machine
 from tenon.passes.simplify.dce import Effects, erase_dead_ops, functions_by_name
-from tenon.passes.simplify.fold import fold
 
 
 @dataclass(frozen=True)
@@ -59,19 +58,10 @@ class CommonLoopsPass(ModulePass):
         for function in functions_by_name(op).values():
             blocks = [block for inner in function.walk() for region in inner.regions for block in region.blocks]
             for block in blocks:
-                if any(states(inner, KeepsMemory) for inner in block.ops) and _CommonLoops(block, lanes).rewrite():
-                    erase_dead_ops(block, effects)
-
-
-def _is_cut(op: Operation | Block) -> bool:
-    """Whether `op` computes the same over parts of its dimensions."""
-    if not isinstance(op, ElementwiseOp | ReductionOp) or isinstance(op, ArgReductionOp):
-        return False
-    return all(is_known(value.type) and 0 not in _shape(value) for value in (*op.operands, *op.results))
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    return shape_of(value.type) or ()
+                if any(states(inner, KeepsMemory) for inner in block.ops):
+                    is_cut = _CommonLoops(block, lanes).rewrite()
+                    if adopt_unit_dimensions(block) or is_cut:
+                        erase_dead_ops(block, effects)
 
 
 def _innermost(shape: Sequence[int]) -> int | None:
@@ -85,7 +75,7 @@ def _is_combined(op: Operation) -> bool:
     while pending:
         current = pending.pop()
         if isinstance(current, ReductionOp):
-            if _innermost(_shape(current.operands[0])) not in axes_of(current):
+            if _innermost(known_shape(current.operands[0])) not in axes_of(current):
                 return False
         elif isinstance(current, ElementwiseOp) or states(current, KeepsMemory):
             users = {use.operation for result in current.results for use in result.uses} - seen
@@ -105,9 +95,9 @@ class _CommonLoops:
         self._innermost: list[tuple[Operation, Dimension]] = []
         self._classes = Dimensions()
         self._dimensions: dict[SSAValue, list[Dimension]] = {}
-        self._reshaped: dict[tuple[SSAValue, tuple[int, ...]], SSAValue] = {}
+        self._reshapes = Reshapes(block)
         for op in block.ops:
-            if _is_cut(op):
+            if is_cut(op):
                 self._unite(op)
                 loops = self._loops(op)
                 axis = _innermost([loop.size for loop in loops])
@@ -121,11 +111,11 @@ class _CommonLoops:
         reshapes = [op for op in self._block.ops if states(op, KeepsMemory) and self._is_between(op)]
         if not sum(map(self._align, reshapes)):
             return False
-        for op, loops in [(op, self._loops(op)) for op in self._block.ops if _is_cut(op)]:
+        for op, loops in [(op, self._loops(op)) for op in self._block.ops if is_cut(op)]:
             if any(len(self._classes.parts(loop)) > 1 for loop in loops):
                 self._rewrite(op, loops)
             else:
-                op.operands = [self._in_shape(value, _shape(value), op) for value in op.operands]
+                op.operands = [self._reshapes.in_shape(value, known_shape(value)) for value in op.operands]
         return True
 
     # --- which dimensions are one -------------------------------------------------------------------------------------
@@ -133,12 +123,12 @@ class _CommonLoops:
     def _of(self, value: SSAValue) -> list[Dimension]:
         known = self._dimensions.get(value)
         if known is None:
-            known = self._dimensions[value] = [Dimension(size) for size in _shape(value)]
+            known = self._dimensions[value] = [Dimension(size) for size in known_shape(value)]
         return known
 
     def _long(self, value: SSAValue) -> list[Dimension]:
         """The dimensions of more than one element."""
-        return [dimension for dimension, size in zip(self._of(value), _shape(value), strict=True) if size != 1]
+        return [dimension for dimension, size in zip(self._of(value), known_shape(value), strict=True) if size != 1]
 
     def _loops(self, op: Operation) -> list[Dimension]:
         """The dimensions that `op` runs over."""
@@ -169,12 +159,12 @@ class _CommonLoops:
     def _is_between(self, reshape: Operation) -> bool:
         """Whether ops that can be cut have both the operand and the result of a reshape at hand."""
         (before,), (after,) = reshape.operands, reshape.results
-        if not is_known(before.type) or not is_known(after.type) or 0 in _shape(before):
+        if not is_known(before.type) or not is_known(after.type) or 0 in known_shape(before):
             return False
-        return (_is_cut(before.owner) or self._is_used(before)) and self._is_used(after)
+        return (is_cut(before.owner) or self._is_used(before)) and self._is_used(after)
 
     def _is_used(self, value: SSAValue) -> bool:
-        return any(use.operation.parent is self._block and _is_cut(use.operation) for use in value.uses)
+        return any(use.operation.parent is self._block and is_cut(use.operation) for use in value.uses)
 
     def _align(self, reshape: Operation) -> bool:
         """Cut the dimensions on both sides of a reshape into the same ones; false where that is not to be."""
@@ -190,7 +180,7 @@ class _CommonLoops:
         return True
 
     def _in_parts(self, value: SSAValue) -> tuple[int, ...]:
-        return self._classes.shape(_shape(value), self._of(value))
+        return self._classes.shape(known_shape(value), self._of(value))
 
     def _fills_vectors(self) -> bool:
         """Whether the innermost part of each op's innermost loop fills half a vector, or is combined."""
@@ -207,42 +197,13 @@ class _CommonLoops:
         assert isinstance(op, TensorOp)
         operands: list[SSAValue] = []
         for value in op.operands:
-            shape = _shape(value)
+            shape = known_shape(value)
             cut = self._classes.shape(shape, loops[len(loops) - len(shape) :])
-            operands.append(self._in_shape(value, cut, op))
+            operands.append(self._reshapes.in_shape(value, cut))
         settings = op.settings
         if isinstance(op, ReductionOp):
             axes, ends = axes_of(op), [0]
             for loop in loops:
                 ends.append(ends[-1] + len(self._classes.parts(loop)))
             settings = {**settings, "axis": tuple([i for axis in axes for i in range(ends[axis], ends[axis + 1])])}
-        new = type(op).build_from(op.group(operands, op.properties), settings)
-        new.attributes = dict(op.attributes)
-        new.location = op.location
-        back = [
-            ReshapeOp.build_from([result], {"shape": _shape(old)})
-            for old, result in zip(op.results, new.results, strict=True)
-        ]
-        for old, result, reshape in zip(op.results, new.results, back, strict=True):
-            result.name_hint = old.name_hint
-            reshape.location = op.location
-        Rewriter.replace_op(op, [new, *back], [reshape.result for reshape in back])
-
-    def _in_shape(self, value: SSAValue, shape: tuple[int, ...], user: Operation) -> SSAValue:
-        """`value`, or what it is a reshape of, in a shape: by one reshape at most."""
-        found = value if _shape(value) == shape else None
-        while isinstance(value.owner, Operation) and states(value.owner, KeepsMemory):
-            (value,) = value.owner.operands
-            found = value if _shape(value) == shape else found
-        if found is not None:
-            return found
-        known = self._reshaped.get((value, shape))
-        if known is None:
-            reshape = ReshapeOp.build_from([value], {"shape": shape})
-            self._block.insert_op_before(reshape, user)
-            if (constants := fold(reshape)) is not None:
-                Rewriter.replace_op(reshape, constants)
-            (made,) = constants or [reshape]
-            made.location = user.location
-            known = self._reshaped[value, shape] = made.results[0]
-        return known
+        self._reshapes.rebuild(op, operands, settings)

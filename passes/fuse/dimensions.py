@@ -1,10 +1,20 @@
-"""Dimensions of values that are the same one, and the parts that reshapes cut them into."""
+"""Dimensions of values that are the same one, the parts that reshapes cut them into, and ops that run over others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.definition.traits import KeepsMemory, states
+from tenon.dialects.families import ArgReductionOp, ElementwiseOp, ReductionOp
+from tenon.dialects.ops.move.shape import ReshapeOp
 from tenon.dialects.types.size import Size
+from tenon.dialects.types.types import is_known, shape_of
+from tenon.passes.simplify.fold import fold
 
 
 class Dimension:
@@ -128,3 +138,59 @@ class Dimensions:
     def _set(self, dimension: Dimension, name: str, value: object) -> None:
         self._log.append((dimension, name, getattr(dimension, name)))
         setattr(dimension, name, value)
+
+
+def known_shape(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a value that has a rank."""
+    return shape_of(value.type) or ()
+
+
+def is_cut(op: Operation | Block) -> bool:
+    """Whether `op` computes the same over parts of its dimensions."""
+    if not isinstance(op, ElementwiseOp | ReductionOp) or isinstance(op, ArgReductionOp):
+        return False
+    return all(is_known(value.type) and 0 not in known_shape(value) for value in (*op.operands, *op.results))
+
+
+class Reshapes:
+    """The reshapes of a block that rewriting its ops takes."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self._reshaped: dict[tuple[SSAValue, tuple[int, ...]], SSAValue] = {}
+
+    def rebuild(self, op: TensorOp, operands: Sequence[SSAValue], settings: dict[str, Any]) -> TensorOp:
+        """Replace `op` by one of other operands and settings, whose results are reshaped for its users."""
+        new = type(op).build_from(op.group(list(operands), op.properties), settings)
+        new.attributes = dict(op.attributes)
+        new.location = op.location
+        back = [
+            ReshapeOp.build_from([result], {"shape": known_shape(old)})
+            for old, result in zip(op.results, new.results, strict=True)
+        ]
+        for old, result, reshape in zip(op.results, new.results, back, strict=True):
+            result.name_hint = old.name_hint
+            reshape.location = op.location
+        Rewriter.replace_op(op, [new, *back], [reshape.result for reshape in back])
+        return new
+
+    def in_shape(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+        """What `value` is a reshape of, in a shape: by one reshape at most, that for all who ask for it."""
+        while isinstance(value.owner, Operation) and states(value.owner, KeepsMemory):
+            (value,) = value.owner.operands
+        if known_shape(value) == shape:
+            return value
+        known = self._reshaped.get((value, shape))
+        if known is None:
+            reshape = ReshapeOp.build_from([value], {"shape": shape})
+            is_here = isinstance(value.owner, Operation) and value.owner.parent is self._block
+            if is_here and isinstance(value.owner, Operation):
+                self._block.insert_op_after(reshape, value.owner)
+                reshape.location = value.owner.location
+            else:
+                Rewriter.insert_op(reshape, InsertPoint.at_start(self._block))
+            if (constants := fold(reshape)) is not None:
+                Rewriter.replace_op(reshape, constants)
+            (made,) = constants or [reshape]
+            known = self._reshaped[value, shape] = made.results[0]
+        return known

@@ -11,10 +11,10 @@ func.func @group_norm(%x: tensor<16x64x56x56xf32>, %w: tensor<64xf32>) -> tensor
   func.return %y : tensor<16x64x56x56xf32>
 }
 // CHECK-LABEL: @group_norm
+// CHECK-NEXT:    [[C:%.*]] = tenon.reshape %w {shape = [1, 8, 8, 1, 1]}
 // CHECK-NEXT:    [[G:%.*]] = tenon.reshape %x {shape = [16, 8, 8, 56, 56]}
 // CHECK-NEXT:    [[S:%.*]] = tenon.sum [[G]] {axis = [2, 3, 4], keepdims = true} : tensor<16x8x8x56x56xf32> -> tensor<16x8x1x1x1xf32>
 // CHECK-NEXT:    [[D:%.*]] = tenon.divide [[G]], [[S]]
-// CHECK-NEXT:    [[C:%.*]] = tenon.reshape %w {shape = [1, 8, 8, 1, 1]}
 // CHECK-NEXT:    [[Y:%.*]] = tenon.multiply [[D]], [[C]] : tensor<16x8x8x56x56xf32>, tensor<1x8x8x1x1xf32>
 // CHECK-NEXT:    [[R:%.*]] = tenon.reshape [[Y]] {shape = [16, 64, 56, 56]}
 // CHECK-NEXT:    func.return [[R]]
@@ -99,3 +99,52 @@ func.func @a_dimension_more(%x: tensor<16x7x4x96xf32>, %y: tensor<16x28x96x32xf3
 }
 // CHECK-LABEL: @a_dimension_more
 // CHECK:         tenon.multiply %r, %y
+
+// -----
+
+// A slice has a dimension of size 1 where it was cut, and what is stacked has another one: what is computed between them has it, too.
+func.func @columns(%x: tensor<2000x2xf32>, %n: tensor<2000xf32>) -> tensor<2000x2xf32> {
+  %a = tenon.slice %x {starts = [0, 0], limits = [2000, 1]} : tensor<2000x2xf32> -> tensor<2000x1xf32>
+  %s = tenon.reshape %a {shape = [2000]} : tensor<2000x1xf32> -> tensor<2000xf32>
+  %p = tenon.multiply %s, %n : tensor<2000xf32>, tensor<2000xf32> -> tensor<2000xf32>
+  %e = tenon.exp %p : tensor<2000xf32> -> tensor<2000xf32>
+  %f = tenon.reshape %e {shape = [2000, 1]} : tensor<2000xf32> -> tensor<2000x1xf32>
+  %g = tenon.reshape %n {shape = [2000, 1]} : tensor<2000xf32> -> tensor<2000x1xf32>
+  %c = tenon.concatenate [%f, %g] {axis = 1} : [tensor<2000x1xf32>, tensor<2000x1xf32>] -> tensor<2000x2xf32>
+  func.return %c : tensor<2000x2xf32>
+}
+// CHECK-LABEL: @columns
+// CHECK-NEXT:    [[N:%.*]] = tenon.reshape %n {shape = [2000, 1]}
+// CHECK-NEXT:    %a = tenon.slice %x
+// CHECK-NEXT:    %p = tenon.multiply %a, [[N]]
+// CHECK-NEXT:    %e = tenon.exp %p
+// CHECK-NEXT:    tenon.concatenate [%e, [[N]]]
+
+// -----
+
+// A reduction sums the dimensions of size 1 as well.
+func.func @sum_of_a_column(%x: tensor<40x50x3xf32>) -> tensor<40xf32> {
+  %a = tenon.slice %x {starts = [0, 0, 1], limits = [40, 50, 2]} : tensor<40x50x3xf32> -> tensor<40x50x1xf32>
+  %s = tenon.reshape %a {shape = [40, 50]} : tensor<40x50x1xf32> -> tensor<40x50xf32>
+  %e = tenon.exp %s : tensor<40x50xf32> -> tensor<40x50xf32>
+  %r = tenon.sum %e {axis = [1]} : tensor<40x50xf32> -> tensor<40xf32>
+  func.return %r : tensor<40xf32>
+}
+// CHECK-LABEL: @sum_of_a_column
+// CHECK-NEXT:    %a = tenon.slice %x
+// CHECK-NEXT:    %e = tenon.exp %a
+// CHECK-NEXT:    %r = tenon.sum %e {axis = [1, 2]}
+
+// -----
+
+// Two neighbours have the value without the dimension, one with it.
+func.func @as_most_have_it(%x: tensor<2000x2xf32>, %y: tensor<8x2000xf32>) -> (tensor<2000xf32>, tensor<2000x3xf32>) {
+  %m = tenon.sum %y {axis = [0]} : tensor<8x2000xf32> -> tensor<2000xf32>
+  %e = tenon.exp %m : tensor<2000xf32> -> tensor<2000xf32>
+  %s = tenon.cumsum %e {axis = 0} : tensor<2000xf32> -> tensor<2000xf32>
+  %f = tenon.reshape %e {shape = [2000, 1]} : tensor<2000xf32> -> tensor<2000x1xf32>
+  %c = tenon.concatenate [%f, %x] {axis = 1} : [tensor<2000x1xf32>, tensor<2000x2xf32>] -> tensor<2000x3xf32>
+  func.return %s, %c : tensor<2000xf32>, tensor<2000x3xf32>
+}
+// CHECK-LABEL: @as_most_have_it
+// CHECK:         %e = tenon.exp %m : tensor<2000xf32> -> tensor<2000xf32>

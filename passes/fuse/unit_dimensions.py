@@ -1,0 +1,184 @@
+"""Let elementwise ops and reductions run over the dimensions of size 1 that their neighbours have.
+
+A slice `x[:, 0]` is one of n x 1, which a reshape makes n, and `stack` joins reshapes to n x 1. They move nothing, but
+part what is computed on both sides of them, so that `fuse` would make several kernels of it:
+
+    %s = tenon.slice %x            : nx1             %s = tenon.slice %x        : nx1
+    %r = tenon.reshape %s          : n           ->  %e = tenon.exp %s          : nx1
+    %e = tenon.exp %r              : n               %c = tenon.concatenate %e, %t
+    %w = tenon.reshape %e          : nx1
+    %c = tenon.concatenate %w, %t
+
+All ops that hand each other values of one shape change together, to the shape that most reshapes beside them have on
+their other side, if these are more than the neighbours that have the values as they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.definition.traits import KeepsMemory, KnownValue, states
+from tenon.dialects.families import ReductionOp
+from tenon.dialects.types.size import Size
+from tenon.dialects.types.types import is_known
+from tenon.passes.fuse.dimensions import Reshapes, is_cut, known_shape
+from tenon.passes.fuse.sum_in_steps import axes_of
+from tenon.passes.iteration import iteration_of
+
+Shape = tuple[int, ...]
+
+
+def adopt_unit_dimensions(block: Block) -> bool:
+    """Rewrite the ops of a block; whether something changed."""
+    reshapes = Reshapes(block)
+    if not sum([_Alike(operations).change(reshapes) for operations in _in_classes(block)]):
+        return False
+    for op in block.ops:
+        if not states(op, KeepsMemory):
+            op.operands = [
+                reshapes.in_shape(x, known_shape(x)) if states(x.owner, KeepsMemory) and _is_fixed(x) else x
+                for x in op.operands
+            ]
+    return True
+
+
+def _is_fixed(value: SSAValue) -> bool:
+    """Whether no dimension is one that only the launch tells."""
+    return is_known(value.type) and not any(isinstance(size, Size) for size in known_shape(value))
+
+
+def _in_classes(block: Block) -> list[list[TensorOp]]:
+    """The ops that can change, those that hand each other values of one shape together."""
+    parents: dict[SSAValue, SSAValue] = {}
+
+    def find(value: SSAValue) -> SSAValue:
+        while (parent := parents.setdefault(value, value)) is not value:
+            value = parent
+        return value
+
+    operations = [
+        op for op in block.ops if isinstance(op, TensorOp) and is_cut(op) and all(map(_is_fixed, op.operands))
+    ]
+    for op in operations:
+        first, *others = _whole(op)
+        for value in others:
+            parents[find(value)] = find(first)
+    classes: dict[SSAValue, list[TensorOp]] = {}
+    for op in operations:
+        classes.setdefault(find(_whole(op)[0]), []).append(op)
+    return list(classes.values())
+
+
+def _whole(op: Operation) -> list[SSAValue]:
+    """The values that have all dimensions that `op` runs over, that of which these are said first."""
+    values = list(op.operands) if isinstance(op, ReductionOp) else [*op.results, *op.operands]
+    shape = known_shape(values[0])
+    return [value for value in values if known_shape(value) == shape and not states(value.owner, KnownValue)]
+
+
+def _long(shape: Sequence[int]) -> list[int]:
+    """The sizes that are not 1."""
+    return [size for size in shape if size != 1]
+
+
+def _shares_loops(op: Operation | Block, block: Block | None) -> bool:
+    """Whether `op` is one of a block whose loops others can share."""
+    if not isinstance(op, TensorOp) or op.parent is not block or states(op, KeepsMemory):
+        return False
+    return all(is_known(value.type) for value in (*op.operands, *op.results)) and iteration_of(op) is not None
+
+
+class _Alike:
+    """Ops that hand each other values of one shape."""
+
+    def __init__(self, operations: Sequence[TensorOp]) -> None:
+        self._operations = list(operations)
+        self._members = set(operations)
+        self._block = operations[0].parent
+        self._shape = known_shape(_whole(operations[0])[0])
+
+    def change(self, reshapes: Reshapes) -> bool:
+        """Let the ops run over other dimensions of size 1, if that is better."""
+        shapes: Counter[Shape] = Counter()
+        values = dict.fromkeys(value for op in self._operations for value in _whole(op))
+        for value in values:
+            shapes.update(self._before(value))
+            shapes.update(self._behind(value))
+        shape, count = max(shapes.items(), key=lambda item: item[1], default=(self._shape, 0))
+        if shape == self._shape or count <= shapes[self._shape] + self._parted(shape) or not self._can_have(shape):
+            return False
+        for op in self._operations:
+            operands = [reshapes.in_shape(value, self._in(shape, known_shape(value))) for value in op.operands]
+            settings = op.settings
+            if isinstance(op, ReductionOp):
+                settings = {**settings, "axis": self._axes(shape, op)}
+            reshapes.rebuild(op, operands, settings)
+        return True
+
+    # --- what the neighbours have -------------------------------------------------------------------------------------
+
+    def _before(self, value: SSAValue) -> Iterator[Shape]:
+        """The shape in which an op in front of these has `value`."""
+        source = value
+        while isinstance(source.owner, Operation) and states(source.owner, KeepsMemory):
+            (source,) = source.owner.operands
+        is_own = source is value and value.owner in self._members and not isinstance(value.owner, ReductionOp)
+        if not is_own and _shares_loops(source.owner, self._block):
+            yield from self._alike(source)
+
+    def _behind(self, value: SSAValue) -> Iterator[Shape]:
+        """The shapes in which ops behind these have `value`."""
+        for use in value.uses:
+            user = use.operation
+            if states(user, KeepsMemory):
+                for shape in self._behind(user.results[0]):
+                    if _long(shape) == _long(self._shape):
+                        yield shape
+            elif _shares_loops(user, self._block) and not (user in self._members and known_shape(value) == self._shape):
+                is_whole = not is_cut(user) or known_shape(value) == known_shape(_whole(user)[0])
+                if is_whole or known_shape(value) == self._shape:
+                    yield known_shape(value)
+
+    def _alike(self, value: SSAValue) -> Iterator[Shape]:
+        """The shape of `value`, if it has the same elements."""
+        if is_known(value.type) and _long(known_shape(value)) == _long(self._shape):
+            yield known_shape(value)
+
+    def _parted(self, shape: Shape) -> int:
+        """How many operands that are repeated would be parted from what computes them."""
+        return sum(
+            self._in(shape, known_shape(value)) != known_shape(value) and _shares_loops(value.owner, self._block)
+            for op in self._operations
+            for value in op.operands
+            if known_shape(value) != self._shape
+        )
+
+    # --- the same in another shape ------------------------------------------------------------------------------------
+
+    def _origins(self, shape: Shape) -> list[int | None]:
+        """For each dimension of `shape` the one that it is now, or `None` where it is of size 1."""
+        axes = iter([axis for axis, size in enumerate(self._shape) if size != 1])
+        return [None if size == 1 else next(axes) for size in shape]
+
+    def _in(self, shape: Shape, operand: Shape) -> Shape:
+        """The shape of an operand that has `operand` now."""
+        missing = len(self._shape) - len(operand)
+        found = [1 if axis is None or axis < missing else operand[axis - missing] for axis in self._origins(shape)]
+        if missing:
+            first = next((axis for axis, size in enumerate(found) if size != 1), len(found))
+            found = found[first:]
+        return tuple(found)
+
+    def _axes(self, shape: Shape, op: ReductionOp) -> tuple[int, ...]:
+        """The axes of a reduction, and, where it leaves out what it reduces, all that its result does not have."""
+        axes, keeps = axes_of(op), op.settings["keepdims"]
+        origins = enumerate(self._origins(shape))
+        return tuple([number for number, axis in origins if axis in axes or (axis is None and not keeps)])
+
+    def _can_have(self, shape: Shape) -> bool:
+        """Whether no reduction is left without an axis."""
+        return all(self._axes(shape, op) for op in self._operations if isinstance(op, ReductionOp))
