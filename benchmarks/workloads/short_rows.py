@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.peers import Array
 from benchmarks.program import program
-from benchmarks.workload import normal
+from benchmarks.workload import generator, normal
 
 SECTION = "Short rows"
 
@@ -42,6 +43,33 @@ def _our_pulls(x: Any) -> Any:
 
 def _kernel(np_: Any, x: Any) -> Any:
     return np_.exp(-((x[:, None, :] - x[None, :, :]) ** 2).sum(-1))
+
+
+def _image() -> tuple[Array]:
+    """1920 x 1080 pixels, red, green and blue beside each other."""
+    return (generator().integers(0, 256, (1080, 1920, 3), np.uint8),)
+
+
+def _products(stack: Any, a: Any, b: Any) -> Any:
+    """Of complex numbers whose parts are the columns of `a` and `b`."""
+    return stack([a[:, 0] * b[:, 0] - a[:, 1] * b[:, 1], a[:, 0] * b[:, 1] + a[:, 1] * b[:, 0]])
+
+
+def _hue(where: Any, maximum: Any, minimum: Any, stack: Any, x: Any) -> Any:
+    """Hue, saturation and value of pixels between 0 and 1."""
+    red, green, blue = x[..., 0], x[..., 1], x[..., 2]
+    value = maximum(maximum(red, green), blue)
+    range_ = value - minimum(minimum(red, green), blue)
+    some = where(range_ == 0, 1.0, range_)
+    side = where(value == green, 2.0 + (blue - red) / some, 4.0 + (red - green) / some)
+    side = where(value == red, (green - blue) / some, side)
+    return stack([side / 6.0, range_ / where(value == 0, 1.0, value), value])
+
+
+def _centred(stack: Any, x: Any) -> Any:
+    """Centres and sizes of boxes that are said by two corners."""
+    left, top, right, bottom = x[:, 0], x[:, 1], x[:, 2], x[:, 3]
+    return stack([(left + right) / 2, (top + bottom) / 2, right - left, bottom - top])
 
 
 WORKLOADS = (
@@ -114,5 +142,49 @@ WORKLOADS = (
         like_numpy=lambda np_, *a: np_.einsum("ij,jk,kl->il", *a, optimize=True),
         torch=lambda torch, *a: torch.einsum("ij,jk,kl->il", *a),
         tolerance=1e-4,
+    ),
+    program(
+        "complex-products-1e6",
+        SECTION,
+        lambda: (normal(1_000_000, 2), generator().standard_normal((1_000_000, 2), np.float32)),
+        tenon=lambda tenon, *a: _products(lambda parts: tenon.stack(parts, axis=-1), *a),
+        like_numpy=lambda np_, *a: _products(lambda parts: np_.stack(parts, -1), *a),
+        torch=lambda torch, *a: _products(lambda parts: torch.stack(parts, -1), *a),
+        tolerance=1e-5,
+    ),
+    program(
+        "hue-1920x1080",
+        SECTION,
+        _image,
+        tenon=lambda tenon, x: _hue(
+            tenon.where,
+            tenon.maximum,
+            tenon.minimum,
+            lambda parts: tenon.stack(parts, axis=-1),
+            tenon.cast(x, dtype="f32") / 255.0,
+        ),
+        like_numpy=lambda np_, x: _hue(
+            np_.where, np_.maximum, np_.minimum, lambda parts: np_.stack(parts, -1), x.astype(np.float32) / 255.0
+        ),
+        torch=lambda torch, x: _hue(
+            torch.where, torch.maximum, torch.minimum, lambda parts: torch.stack(parts, -1), x.float() / 255.0
+        ),
+        tolerance=1e-5,
+    ),
+    program(
+        "boxes-1e5",
+        SECTION,
+        lambda: (normal(100_000, 4),),
+        tenon=lambda tenon, x: _centred(lambda parts: tenon.stack(parts, axis=-1), x),
+        like_numpy=lambda np_, x: _centred(lambda parts: np_.stack(parts, -1), x),
+        torch=lambda torch, x: _centred(lambda parts: torch.stack(parts, -1), x),
+    ),
+    program(
+        "channels-first-1920x1080",
+        SECTION,
+        _image,
+        tenon=lambda tenon, x: tenon.transpose(tenon.cast(x, dtype="f32") / 255.0 - 0.5, (2, 0, 1)),
+        like_numpy=lambda np_, x: np_.transpose(x.astype(np.float32) / 255.0 - 0.5, (2, 0, 1)),
+        torch=lambda torch, x: (x.float() / 255.0 - 0.5).permute(2, 0, 1).contiguous(),
     ),
 )

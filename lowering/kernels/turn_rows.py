@@ -55,6 +55,11 @@ def prime_factors(length: int) -> list[int]:
     return [] if p is None else [p, *prime_factors(length // p)]
 
 
+def shuffles(length: int) -> int:
+    """How many shuffles each vector of rows of that length goes through."""
+    return sum(p - 1 for p in prime_factors(length))
+
+
 def _is_structured(op: Operation) -> bool:
     return isinstance(op, linalg.ops.GenericOp | linalg.ops.FillOp)
 

@@ -35,7 +35,7 @@ from tenon.lowering.kernels.statement import (
     element_type,
     root_of,
 )
-from tenon.lowering.kernels.turn_rows import prime_factors
+from tenon.lowering.kernels.turn_rows import shuffles
 from tenon.lowering.schedules.steps import LARGEST_TILE
 from tenon.lowering.schedules.tile import decide_tile
 from tenon.passes.machine import Machine
@@ -121,7 +121,7 @@ def _are_short(rows: int, columns: int) -> bool:
     """Whether rows are short enough, and many enough, to become columns."""
     if isinstance(rows, Size) or isinstance(columns, Size) or not 1 < columns <= LARGEST_TILE or rows < FEWEST_ROWS:
         return False
-    return columns * _shuffles(columns) <= MOST_SHUFFLES
+    return columns * shuffles(columns) <= MOST_SHUFFLES
 
 
 def _in_rows(statements: Sequence[Statement], rows: int, columns: int) -> list[SSAValue]:
@@ -202,9 +202,4 @@ def _copy_cost(buffer: SSAValue, machine: Machine) -> float:
     """Instructions to make columns of rows, or rows of columns."""
     shape = buffer_shape(buffer)
     lanes = machine.vector_bits // (8 * element_bytes(element_type(buffer)))
-    return prod(shape) * (2 + SHUFFLE_COST * _shuffles(shape[-1])) / lanes
-
-
-def _shuffles(length: int) -> int:
-    """How many shuffles each vector of rows of that length goes through."""
-    return sum(p - 1 for p in prime_factors(length))
+    return prod(shape) * (2 + SHUFFLE_COST * shuffles(shape[-1])) / lanes

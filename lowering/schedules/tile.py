@@ -22,6 +22,7 @@ from tenon.lowering.kernels.footprint import batch_bytes
 from tenon.lowering.kernels.lane_bits import compute_bits
 from tenon.lowering.kernels.obstacles import lies_across, row_accesses, vector_obstacle
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
+from tenon.lowering.kernels.turn_rows import shuffles
 from tenon.lowering.schedules.contraction import column_operands, with_columns
 from tenon.lowering.schedules.steps import LARGEST_TILE, MOST_TAPS, Schedule
 from tenon.passes.machine import Machine
@@ -36,6 +37,8 @@ STEPPED_COST = 0.5
 """What loading vectors and leaving out some of their elements costs, in iterations."""
 TRANSPOSED_COST = 0.1
 """What a shuffle costs, in iterations."""
+SHUFFLE_COST = 0.25
+"""The same where it chooses among the elements of two whole vectors, at any places."""
 VECTOR_LOAD_COST = 5
 """Cycles for a vector that comes from the second level of the caches or beyond."""
 NEARLY_EQUAL = 1.01
@@ -69,8 +72,14 @@ def decide_tile(
         filled = _lanes_filled(statement, loop, width)
         if filled > lanes or (filled == lanes and chosen is not None and _prefers(statement, loop, chosen[0])):
             lanes, chosen = filled, (loop, width)
+    if chosen is None and not jam:
+        return None, work
+    rows, cost = _decide_whole_rows(statement, loops, machine) if jam else (None, work)
     if chosen is None:
-        return _decide_transposed(statement, loops, machine) if jam else (None, work)
+        tile, other = _decide_transposed(statement, loops, machine)
+        return (rows, cost) if cost < other else (tile, other)
+    if rows is not None and cost < work / lanes:
+        return rows, cost
     loop, width = chosen
     jammed = _jam_loop(statement, loop, loops, machine) if jam else None
     schedule = _tile(statement, loop, width, jammed, machine.registers)
@@ -95,16 +104,23 @@ def _decide_transposed(statement: Statement, loops: Collection[int], machine: Ma
             line = max(machine.line_bits // (width * compute_bits(statement)), 1)
             unroll = min(line, estimate(statement.extents[loop]) // width)
             lanes, chosen = filled, Schedule(loop, width, unroll, across, width)
-    # Rows that are no power of two, or shorter than that, are transposed whole.
-    whole = [decide_rows(statement, loop, loops, machine) for loop in loops]
-    return min([(chosen, work / lanes), *whole], key=lambda decision: decision[1])
+    return chosen, work / lanes
+
+
+def _decide_whole_rows(statement: Statement, loops: Collection[int], machine: Machine) -> tuple[Schedule | None, float]:
+    """The best schedule with a row for each lane, of rows that are read or written as a whole, and what it costs."""
+    if LoopKind.REDUCTION in statement.kinds:
+        return None, float(prod(map(estimate, statement.extents)))
+    rows = [decide_rows(statement, loop, loops, machine) for loop in loops]
+    held = [(schedule, cost) for schedule, cost in rows if schedule is not None and schedule.in_rows(statement)]
+    return min(held, key=lambda decision: decision[1], default=(None, float(prod(map(estimate, statement.extents)))))
 
 
 def decide_rows(
     statement: Statement, vector: int, loops: Collection[int], machine: Machine
 ) -> tuple[Schedule | None, float]:
-    """The schedule of a copy between columns and rows along one of `loops`, with a row for each lane along `vector`,
-    and what it costs."""
+    """The schedule with a row for each lane along `vector`, the elements of which are along one of `loops`, and what it
+    costs."""
     work = float(prod(map(estimate, statement.extents)))
     width = min(machine.vector_bits // compute_bits(statement), _widest(statement, vector))
     for across in set(loops) & set(statement.loops(LoopKind.PARALLEL)) - {vector}:
@@ -115,7 +131,7 @@ def decide_rows(
         if any(lies_across(access, vector, across) and access not in in_rows for access in statement.inputs):
             continue  # it takes as many iterations as lanes
         if vector_obstacle(statement, vector, across, whole_rows=True) is None:
-            cost = work / width * (1 + TRANSPOSED_COST * length.bit_length())
+            cost = work / width * (1 + SHUFFLE_COST * shuffles(length) * len(in_rows))
             return Schedule(vector, width, 1, across, length), cost
     return None, work
 

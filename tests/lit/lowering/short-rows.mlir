@@ -211,3 +211,33 @@ func.func private @one_image(%x: memref<4096xf32>, %o: memref<2x4096x2xf32>) att
 }
 // CHECK-LABEL: @one_image
 // CHECK-NOT:     memref.alloc
+
+// -----
+
+// Lanes along rows of three would be two; sixteen rows are read, shuffled into columns and back, and written as a whole.
+func.func private @a_number_for_each_column(%x: memref<4096x3xf32>, %b: memref<3xf32>, %o: memref<4096x3xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %b : memref<4096x3xf32>, memref<3xf32>) outs(%o : memref<4096x3xf32>) {
+  ^bb0(%a: f32, %c: f32, %acc: f32):
+    %r = arith.addf %a, %c : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @a_number_for_each_column
+// CHECK:         {schedule = {vector = 0 : i64, width = 16 : i64, unroll = 1 : i64, jam = 1 : i64, jam_count = 3 : i64}}
+
+// -----
+
+// Rows of ten fill five lanes of eight, and would take ten shuffles.
+func.func private @longer_rows(%x: memref<4096x10xf32>, %b: memref<10xf32>, %o: memref<4096x10xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %b : memref<4096x10xf32>, memref<10xf32>) outs(%o : memref<4096x10xf32>) {
+  ^bb0(%a: f32, %c: f32, %acc: f32):
+    %r = arith.addf %a, %c : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @longer_rows
+// CHECK:         {schedule = {vector = 1 : i64, width = 8 : i64
