@@ -80,6 +80,11 @@ def _whole(op: Operation) -> list[SSAValue]:
     return [value for value in values if known_shape(value) == shape and not states(value.owner, KnownValue)]
 
 
+def _is_reshaped(value: SSAValue) -> bool:
+    """Whether `value` is made or used by a reshape."""
+    return states(value.owner, KeepsMemory) or any(states(use.operation, KeepsMemory) for use in value.uses)
+
+
 def _long(shape: Sequence[int]) -> list[int]:
     """The sizes that are not 1."""
     return [size for size in shape if size != 1]
@@ -105,6 +110,8 @@ class _Alike:
         """Let the ops run over other dimensions of size 1, if that is better."""
         shapes: Counter[Shape] = Counter()
         values = dict.fromkeys(value for op in self._operations for value in _whole(op))
+        if not any(map(_is_reshaped, values)):
+            return False
         for value in values:
             shapes.update(self._before(value))
             shapes.update(self._behind(value))
