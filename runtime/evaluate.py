@@ -1,4 +1,5 @@
-"""Ops called on concrete arrays run at once: one executable per op, settings and operand types.
+"""Ops called on concrete arrays run at once: one executable per op, settings and operand types; for elementwise ops one
+for all sizes, until a call is made again.
 
 `evaluate` is what ops do on arrays wherever they are called. An `ArrayFunction` is what users find under the name of an
 op: calls of it that are like one before go to the executable without Python, as those of compiled functions do.
@@ -8,8 +9,10 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any
 
@@ -21,9 +24,11 @@ from tenon.dialects.definition.registry import generation, install_evaluator
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import insertion_point
+from tenon.dialects.families import ElementwiseOp
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.support.user_traceback import shows_user_frames
-from tenon.dialects.types.types import array_type, numpy_dtype
+from tenon.dialects.types.size import Size
+from tenon.dialects.types.types import AnyTensor, array_type, element_of, numpy_dtype, shape_of, tensor_type
 from tenon.runtime.arguments.arguments import Parameters, Static, as_array
 from tenon.runtime.arguments.tree import flatten, paths, register_constant, tell_by_identity, unflatten
 from tenon.runtime.call.callable_class import native_class
@@ -34,10 +39,40 @@ from tenon.runtime.knobs import knobs
 from tenon.runtime.stages import Compiled, Traced
 from tenon.runtime.tracing.trace import trace
 
+_MOST_MADE, _OFTEN = 1024, 16
+"""Calls of an op that are told apart by their sizes, and how many of the same sizes take about as long, beside native
+ones, as compiling for these."""
+
 _PLAIN = {np.ndarray, float, int, bool}
 """Classes of operands of native calls."""
 
 _COMPILED: BoundedCache[Compiled] = BoundedCache(4096)
+
+
+@dataclass
+class _Calls:
+    """Calls of an op that differ in sizes alone, and the program for all of them once there were two."""
+
+    made: Counter[Any] = field(default_factory=Counter[Any])
+    program: Compiled | None = None
+    is_refused: bool = False
+
+    def for_all_sizes(self, key: Any, compile_: Callable[[], Compiled]) -> Compiled | None:
+        """The program, where there were calls of other sizes, and few of these, which are not worth their own yet."""
+        is_first = not self.made
+        if is_first or key in self.made or len(self.made) < _MOST_MADE:
+            self.made[key] += 1
+        if is_first or self.made[key] > _OFTEN or self.is_refused:
+            return None
+        if self.program is None:
+            try:
+                self.program = compile_()
+            except Exception:  # what is wrong whatever the sizes are is found again when these are compiled for
+                self.is_refused = True
+        return self.program
+
+
+_CALLS: BoundedCache[_Calls] = BoundedCache(4096)
 
 
 def evaluate(cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, Any]) -> Any:
@@ -49,7 +84,8 @@ def evaluate(cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, A
 def _compiled(
     cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, Any]
 ) -> tuple[Any, Compiled, list[np.ndarray[Any, Any]]]:
-    """What runs op `cls` on such operands, with what tells it from others, and the operands as its arrays."""
+    """What runs op `cls` on such operands, with what tells it from others (`None` for a program of all sizes), and the
+    operands as its arrays."""
     known = cls.known_settings(settings)
     grouped = _arrays(cls, operands)
     arrays = flat(grouped)
@@ -60,12 +96,31 @@ def _compiled(
     compiled = _COMPILED.get(key)
     if compiled is None:
         _, structure = flatten((tuple(grouped), {}))
-        types = [array_type(array) for array in arrays]
         names = [name.removeprefix("0.") for name in paths(structure)]
-        traced = trace(lambda args, _: cls.apply(*args, **settings), structure, arrays, types, names)
-        compiled = Traced(traced.module, traced.result, "cpu", cls.name.rpartition(".")[2]).compile()
-        _COMPILED[key] = compiled
+
+        def program(types: Sequence[AnyTensor]) -> Compiled:
+            traced = trace(lambda args, _: cls.apply(*args, **settings), structure, arrays, types, names)
+            return Traced(traced.module, traced.result, "cpu", cls.name.rpartition(".")[2]).compile()
+
+        types = [array_type(array) for array in arrays]
+        if issubclass(cls, ElementwiseOp) and not knobs.interpret:
+            sized = _with_names(types)
+            calls = _CALLS.setdefault((*key[:3], sized, *key[4:]), _Calls())
+            if (found := calls.for_all_sizes(key, lambda: program(sized))) is not None:
+                return None, found, arrays
+        compiled = _COMPILED[key] = program(types)
     return key, compiled, arrays
+
+
+def _with_names(types: Sequence[AnyTensor]) -> tuple[AnyTensor, ...]:
+    """The types with a name in the place of each size that may be another one; equal ones have one name."""
+    names: dict[int, Any] = {}
+
+    def named(size: int) -> Any:
+        # Dimensions of size 1 may be repeated, and what has no elements needs no code.
+        return size if size < 2 else names.setdefault(size, Size.named(f"n{len(names)}"))
+
+    return tuple([tensor_type(tuple(map(named, shape_of(t) or ())), element_of(t)) for t in types])
 
 
 def _arrays(cls: type[TensorOp], operands: Sequence[Any]) -> list[Any]:
@@ -106,6 +161,8 @@ class ArrayFunction(NativeCalls):
             return self._function(*args, **kwargs)
         key, compiled, arrays = _compiled(self.op, operands, settings)
         result = unflatten(compiled.result, compiled.executable.run(arrays))
+        if key is None:
+            return result
         leaves, structure = flatten(self._parameters.marked(args, kwargs))
         kind = structure, key, tuple(map(type, leaves))
         if self._dispatch.wants(kind, epoch):

@@ -33,5 +33,13 @@ class BoundedCache(Generic[V]):
             if len(self._values) > self._size:
                 del self._values[next(iter(self._values))]
 
+    def setdefault(self, key: Hashable, value: V) -> V:
+        """The value of `key`: `value` from now on, where there is none."""
+        with self._lock:
+            known = self._values.get(key)
+        if known is None:
+            self[key] = known = value
+        return known
+
     def __len__(self) -> int:
         return len(self._values)

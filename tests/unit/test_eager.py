@@ -48,6 +48,34 @@ def test_one_executable_per_signature(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(calls) == 4
 
 
+def test_elementwise_ops_are_compiled_for_all_sizes_after_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced: list[str] = []
+    original = evaluate.trace
+    monkeypatch.setattr(evaluate, "trace", lambda *args: (traced.append("trace"), original(*args))[1])
+    monkeypatch.setattr(evaluate, "_COMPILED", BoundedCache(16))
+    monkeypatch.setattr(evaluate, "_CALLS", BoundedCache(16))
+    for size in (5, 6, 7, 8, 1000):
+        x = floats(size, 3)
+        np.testing.assert_array_equal(tenon.add(x, x[:, :1]), x + x[:, :1])
+    assert len(traced) == 2
+    for _ in range(20):  # the sizes that come again get a program of their own
+        np.testing.assert_array_equal(tenon.add(x, x[:, :1]), x + x[:, :1])
+    assert len(traced) == 3
+    square = floats(3, 3)  # sizes that are equal may mean another result: these are calls of another kind
+    np.testing.assert_array_equal(tenon.add(square, square[0]), square + square[0])
+    assert len(traced) == 4
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh", "gelu", "erf", "pow", "fmod", "arctan2", "lgamma", "add"])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_programs_for_all_sizes_give_the_same_bits(name: str, dtype: str) -> None:
+    function = getattr(tenon, name)
+    count = 2 if name in ("pow", "fmod", "arctan2", "add") else 1
+    for size in (5, 17, 1003):
+        arrays = [abs(floats(size, seed=n)).astype(dtype) * 3 for n in range(count)]
+        np.testing.assert_array_equal(function(*arrays), tenon.jit(lambda *x: function(*x))(*arrays), strict=True)
+
+
 def test_settings_of_code_hold_for_what_was_compiled_before() -> None:
     x = np.linspace(-5.0, 5.0, 1001, dtype=np.float32)
     fast = tenon.exp(x)
