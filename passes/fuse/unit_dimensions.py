@@ -57,7 +57,7 @@ def _in_classes(block: Block) -> list[list[TensorOp]]:
 
     def find(value: SSAValue) -> SSAValue:
         while (parent := parents.setdefault(value, value)) is not value:
-            value = parent
+            parents[value] = value = parents.setdefault(parent, parent)
         return value
 
     operations = [
@@ -75,9 +75,10 @@ def _in_classes(block: Block) -> list[list[TensorOp]]:
 
 def _whole(op: Operation) -> list[SSAValue]:
     """The values that have all dimensions that `op` runs over, that of which these are said first."""
-    values = list(op.operands) if isinstance(op, ReductionOp) else [*op.results, *op.operands]
-    shape = known_shape(values[0])
-    return [value for value in values if known_shape(value) == shape and not states(value.owner, KnownValue)]
+    first, *others = op.operands if isinstance(op, ReductionOp) else (*op.results, *op.operands)
+    # Each op has its own copy of a constant.
+    alike = [x for x in others if known_shape(x) == known_shape(first) and not states(x.owner, KnownValue)]
+    return [first, *alike]
 
 
 def _is_reshaped(value: SSAValue) -> bool:
