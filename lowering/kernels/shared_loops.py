@@ -57,7 +57,7 @@ def shared_loops(kernel: Kernel) -> list[SharedLoop]:
         return found
     if not parallel:
         return _find(statements, connecting, [False] * len(statements))
-    return [*parallel, *(loop for loop in found if loop not in parallel)]
+    return [*parallel, *(loop for loop in found if loop not in parallel and _is_contracted_along(statements, loop))]
 
 
 def _flows(statements: Sequence[Statement], written: Uses) -> bool:
@@ -84,6 +84,15 @@ def _outermost(first: Statement, found: Sequence[SharedLoop]) -> list[SharedLoop
 def is_accumulated(statements: Sequence[Statement], loop: SharedLoop) -> bool:
     """Whether some statement adds up over the shared `loop`, which therefore runs in order."""
     return any(s.kinds[own] is LoopKind.REDUCTION for s, own in zip(statements, loop, strict=True))
+
+
+def _is_contracted_along(statements: Sequence[Statement], loop: SharedLoop) -> bool:
+    """Whether some contraction computes what is added up over the shared `loop`, a tile of iterations at a time.
+
+    What is made element by element had better be there for all of them: a contraction that shares the loop writes its
+    sums to memory and reads them again after each iteration, where it keeps them in registers otherwise.
+    """
+    return any(s.kinds[own] is LoopKind.PARALLEL and is_contraction(s) for s, own in zip(statements, loop, strict=True))
 
 
 def is_contraction(statement: Statement) -> bool:

@@ -109,9 +109,11 @@ class Planner:
 
     def _plan_adding_up(self, left: Group, right: Group, edges: Sequence[Edge]) -> Plan | None:
         """`right` is a contraction over loops that the ops of `left` share, and adds up in memory what each iteration
-        contributes: in the gradient of an attention, those of keys and values, over the strips of rows."""
+        contributes: in the gradient of an attention, those of keys and values, over the strips of rows. Without a
+        contraction that makes tiles of them in `left`, the sums had better stay in registers, in a kernel of `right`.
+        """
         (op, *others) = right.operations
-        if others or not isinstance(op, ContractionOp) or None in self.iterations[op].operands:
+        if others or not left.contractions or not isinstance(op, ContractionOp) or None in self.iterations[op].operands:
             return None
         find, iteration = self.classes.find, self.iterations[op]
         loops = [None if loop is None else find(loop) for loop in self.loops_of[op]]

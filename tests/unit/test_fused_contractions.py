@@ -58,6 +58,27 @@ def test_epilogues(shape: tuple[int, int, int]) -> None:
     np.testing.assert_allclose(result, expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("bits", [128, 512])
+@pytest.mark.parametrize("shape", [(70, 33, 50), (7, 5, 3), (200, 400, 130), (97, 784, 40)])
+def test_operands_that_are_computed(shape: tuple[int, int, int], bits: int) -> None:
+    """Elements that are made, or found by their indices, for a product that needs all of a row."""
+    rows, inner, columns = shape
+    x, w, window = normal(rows * 8 + inner), normal(inner, columns), normal(inner)
+    places = np.arange(rows)[:, None] * 8 + np.arange(inner)
+    with tenon.knobs.override(vector_bits=bits):
+        result = tenon.jit(lambda x, w: tenon.matmul(tenon.take(x, places) * window, tenon.exp(w)))(x, w)
+    expected = (x[places] * window).astype(float) @ np.exp(w.astype(float))
+    np.testing.assert_allclose(result, expected, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_computed_operands_that_are_added_up_over_rows(batch: int) -> None:
+    x, y = normal(batch, 300, 40), normal(batch, 300, 24)
+    result = tenon.jit(lambda x, y: tenon.einsum("bri,brj->bij", tenon.relu(x), tenon.exp(y)))(x, y)
+    expected = np.einsum("bri,brj->bij", np.maximum(x, 0).astype(float), np.exp(y.astype(float)))
+    np.testing.assert_allclose(result, expected, atol=1e-3)
+
+
 @pytest.mark.parametrize("columns", [771, 2304])
 @pytest.mark.parametrize("rows", [1, 3, 8, 40])
 def test_epilogues_of_streamed_operands(rows: int, columns: int) -> None:

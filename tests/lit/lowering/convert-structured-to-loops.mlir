@@ -174,12 +174,14 @@ func.func private @strips(%x: memref<16x32xf32>, %w: memref<32x24xf32>, %o: memr
 // -----
 
 // The rows of %e are shared and added up: strip by strip, in order, behind the stores of what the sum starts from.
-func.func private @adds_up(%x: memref<4x16x8xf32>, %g: memref<4x16x8xf32>, %o: memref<4x8x8xf32>) attributes {kernel, strips = array<i64: 1, 8, 4>} {
+func.func private @adds_up(%x: memref<4x16x5xf32>, %y: memref<4x5x8xf32>, %g: memref<4x16x8xf32>, %o: memref<4x8x8xf32>) attributes {kernel, strips = array<i64: 1, 8, 4>} {
   %zero = arith.constant 0.0 : f32
   %e = memref.alloc() : memref<4x16x8xf32>
-  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : memref<4x16x8xf32>) outs(%e : memref<4x16x8xf32>) attrs = {schedule = {vector = 2 : i64, width = 8 : i64}} {
-  ^bb0(%a: f32, %acc: f32):
-    %r = math.exp %a : f32
+  linalg.fill ins(%zero : f32) outs(%e : memref<4x16x8xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d3, d2)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%x, %y : memref<4x16x5xf32>, memref<4x5x8xf32>) outs(%e : memref<4x16x8xf32>) attrs = {schedule = {vector = 2 : i64, width = 8 : i64, unroll = 1 : i64, jam = 1 : i64, jam_count = 2 : i64}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %m = arith.mulf %a, %b : f32
+    %r = arith.addf %acc, %m : f32
     linalg.yield %r : f32
   }
   linalg.fill ins(%zero : f32) outs(%o : memref<4x8x8xf32>)
@@ -197,7 +199,7 @@ func.func private @adds_up(%x: memref<4x16x8xf32>, %g: memref<4x16x8xf32>, %o: m
 // CHECK:           vector.store %{{.*}}, %o[%[[B]],
 // CHECK:           scf.for
 // CHECK-NEXT:        %[[STRIP:.*]] = memref.alloca() : memref<4x8xf32>
-// CHECK:             math.exp
+// CHECK:             vector.load %y[%[[B]],
 // CHECK:             vector.load %o[%[[B]],
 // CHECK:             scf.for {{.*}} iter_args
 // CHECK:             vector.store %{{.*}}, %o[%[[B]],

@@ -589,13 +589,15 @@ func.func private @streamed_and_added_to(%a: memref<1x4096xf32>, %b: memref<4096
 // -----
 
 // No blocks of rows where strips cut what is added up over: they are a part of the rows already.
-func.func private @sums_over_a_shared_loop(%a: memref<2048x2048xf32>, %b: memref<2048x64xf32>, %o: memref<2048x64xf32>, %r: memref<2048xf32>) attributes {kernel} {
+func.func private @sums_over_a_shared_loop(%a: memref<2048x64xf32>, %k: memref<2048x64xf32>, %b: memref<2048x64xf32>, %o: memref<2048x64xf32>, %r: memref<2048xf32>) attributes {kernel} {
   %zero = arith.constant 0.0 : f32
   %s = memref.alloc() : memref<2048x2048xf32>
-  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%a : memref<2048x2048xf32>) outs(%s : memref<2048x2048xf32>) {
-  ^bb0(%x: f32, %old: f32):
-    %e = math.exp %x : f32
-    linalg.yield %e : f32
+  linalg.fill ins(%zero : f32) outs(%s : memref<2048x2048xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %k : memref<2048x64xf32>, memref<2048x64xf32>) outs(%s : memref<2048x2048xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %t = arith.addf %acc, %p : f32
+    linalg.yield %t : f32
   }
   linalg.fill ins(%zero : f32) outs(%o : memref<2048x64xf32>)
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>, affine_map<(d0, d1, d2) -> (d2, d1)>], iterator_types = ["reduction", "parallel", "parallel"]} ins(%s, %b : memref<2048x2048xf32>, memref<2048x64xf32>) outs(%o : memref<2048x64xf32>) {
@@ -608,3 +610,29 @@ func.func private @sums_over_a_shared_loop(%a: memref<2048x2048xf32>, %b: memref
 }
 // CHECK-LABEL: @sums_over_a_shared_loop
 // CHECK-NOT: rows =
+
+// -----
+
+// What is made element by element is made for a strip of rows and all that is added up over: the sums stay in registers.
+func.func private @sums_of_elements(%a: memref<512x384xf32>, %b: memref<384x256xf32>, %o: memref<512x256xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  %s = memref.alloc() : memref<512x384xf32>
+  linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%a : memref<512x384xf32>) outs(%s : memref<512x384xf32>) {
+  ^bb0(%x: f32, %old: f32):
+    %e = math.exp %x : f32
+    linalg.yield %e : f32
+  }
+  linalg.fill ins(%zero : f32) outs(%o : memref<512x256xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%s, %b : memref<512x384xf32>, memref<384x256xf32>) outs(%o : memref<512x256xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %t = arith.addf %acc, %p : f32
+    linalg.yield %t : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @sums_of_elements
+// CHECK-SAME:    strips = array<i64: {{[0-9]+}}>}
+// CHECK:         schedule = {vector = 1 : i64, width = 16 : i64
+// CHECK:         math.exp
+// CHECK:         schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64, jam_count = 6 : i64

@@ -593,3 +593,15 @@ func.func @rows_that_others_read_with_a_dimension_of_one(%x: tensor<256x1x4096xf
 // CHECK-LABEL: @rows_that_others_read_with_a_dimension_of_one
 // CHECK-NEXT:    [[D:%.*]], [[S:%.*]] = func.call @kernel_0(%x)
 // CHECK-NEXT:    func.return [[D]], [[S]]
+
+// -----
+
+// What is computed element by element stays out of a product that adds up over its rows: by itself the product keeps
+// its sums in registers.
+func.func @adds_up_elements(%x: tensor<8x512x128xf32>, %g: tensor<8x512x128xf32>) -> tensor<8x128x128xf32> {
+  %e = tenon.exp %x : tensor<8x512x128xf32> -> tensor<8x512x128xf32>
+  %w = tenon.contract [%e, %g] {maps = [affine_map<(d0, d1, d2, d3) -> (d0, d3, d1)>, affine_map<(d0, d1, d2, d3) -> (d0, d3, d2)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2)>], extents = [8, 128, 128, 512], shape = [8, 128, 128]} : [tensor<8x512x128xf32>, tensor<8x512x128xf32>] -> tensor<8x128x128xf32>
+  func.return %w : tensor<8x128x128xf32>
+}
+// CHECK-LABEL: @adds_up_elements
+// CHECK-COUNT-2: func.call @kernel_
