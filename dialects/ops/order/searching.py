@@ -7,19 +7,18 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tenon.dialects.definition.registry import tensor_function
-from tenon.dialects.definition.scalar import emit_scalar, index_constant
+from tenon.dialects.definition.scalar import index_constant
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp, IndexingOp, ReductionOp
 from tenon.dialects.families.batching import all_batched
-from tenon.dialects.families.linalg_builders import Reader, repeated
+from tenon.dialects.families.linalg_builders import Reader
 from tenon.dialects.ops.order.ordering import goes_before
 from tenon.dialects.types.shapes import InferenceError, refine, show
 from tenon.dialects.types.types import ANY_TENSOR, INTEGER_TENSOR, i64, shape_of, tensor_type
@@ -78,22 +77,21 @@ class SearchsortedOp(IndexingOp):
         row = index[:-1] if x.ndim > 1 else ()
         value = values.read_inside(*index)
 
-        def halve(bounds: list[Value]) -> tuple[Value, Value]:
-            low, high = bounds
-            middle = emit_scalar(arith.ShRUIOp, low + high, index_constant(1))
-            found = x.read(*row, middle)
+        # The place is one of low, ..., low + length. How lengths go on does not depend on what is found, so that all
+        # values take the same steps, and nothing beyond the sequence is read. The steps are written out: in a loop,
+        # LLVM makes a branch of each choice, and half of these are not foreseen.
+        low, length = index_constant(0), size
+        while length:
+            rest = length // 2
+            after = low + (length - rest)
+            found = x.read_inside(*row, after - 1)
             before = (
                 goes_before(found, value, descending=False)
                 if settings["side"] == "left"
                 else ops.logical_not(goes_before(value, found, descending=False))
             )
-            is_open = low < high
-            return (
-                ops.select(is_open & before, middle + 1, low),
-                ops.select(is_open & ops.logical_not(before), middle, high),
-            )
-
-        return repeated(size.bit_length(), [index_constant(0), index_constant(size)], halve)[0]
+            low, length = ops.select(before, after, low), rest
+        return low
 
 
 @tensor_op

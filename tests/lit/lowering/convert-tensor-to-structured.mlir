@@ -277,3 +277,24 @@ func.func @unknown_shape(%x: tensor<?xf32>) -> tensor<?xf32> {
   func.return %y : tensor<?xf32>
 }
 // CHECK: tenon.exp: the shape of tensor<?xf32> must be known before lowering
+
+// -----
+
+// A search takes as many steps as the length has bits, whatever it finds, and chooses instead of branching: of 5
+// elements it looks at one of 3, then of 1 more each time, at places that are inside of the sequence as they are.
+func.func @search(%x: tensor<5xf32>, %v: tensor<9xf32>) -> tensor<9xi64> {
+  %r = tenon.searchsorted %x, %v : tensor<5xf32>, tensor<9xf32> -> tensor<9xi64>
+  func.return %r : tensor<9xi64>
+}
+// CHECK-LABEL: @search
+// CHECK-NOT:     scf.
+// CHECK-NOT:     arith.maxsi
+// CHECK:         %[[V:.*]] = tensor.extract %v
+// CHECK:         %[[AFTER:.*]] = arith.addi %[[LOW:.*]], %{{.*}} : index
+// CHECK:         %[[FOUND:.*]] = tensor.extract %x
+// CHECK:         arith.cmpf ole, %[[V]], %[[FOUND]] : f32
+// CHECK:         arith.select %{{.*}}, %[[AFTER]], %[[LOW]] : index
+// CHECK-COUNT-2: tensor.extract %x
+// CHECK-NOT:     tensor.extract
+// CHECK-NOT:     scf.
+// CHECK:         linalg.yield
