@@ -89,6 +89,7 @@ UNARY: dict[str, Callable[[int], int]] = {
     "round": lambda x: x,
     "trunc": lambda x: x,
     "bitwise_not": lambda x: ~x,
+    "bitwise_count": int.bit_count,
     "identity": lambda x: x,
 }
 BINARY: dict[str, Callable[[int, int], int]] = {
@@ -114,6 +115,9 @@ for dtype in DTYPES:
     width = 8 * dtype.itemsize
     for name, function in UNARY.items():
         add(name, [extremes(dtype)], on_integers(function, dtype))
+    # Python counts the bits of the magnitude; the remainder is the two's complement.
+    add("population_count", [extremes(dtype)],
+        on_integers(lambda x, width=width: (x % (1 << width)).bit_count(), dtype))  # fmt: skip
     for name, function in BINARY.items():
         add(name, pairs(dtype), on_integers(function, dtype))
     for name, of_width in SHIFTS.items():

@@ -241,6 +241,9 @@ for _name, _oracle in _BITWISE.items():
 add("bitwise_not", [np.array([False, True])], np.bitwise_not)
 add("bitwise_not", [integers("not", (3, 2), np.int8)], np.bitwise_not)
 add("bitwise_not", [integers("not", (), np.int64)], np.bitwise_not)
+add("bitwise_count", [integers("count", (3, 17), np.int32)], lambda x: np.bitwise_count(x).astype(np.int32))
+add("population_count", [integers("count", (3, 17), np.int32)],
+    lambda x: np.bitwise_count(x.view(np.uint32)).astype(np.int32))  # fmt: skip
 add("shift_left", [integers("shift", (3, 2)), np.int32(5)], np.left_shift)
 add(
     "shift_right_logical",

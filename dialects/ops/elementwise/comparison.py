@@ -6,7 +6,7 @@ from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects import arith
+from xdsl.dialects import arith, math
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
@@ -21,6 +21,7 @@ from tenon.dialects.types.types import (
     ANY_TENSOR,
     BOOL_TENSOR,
     FLOAT_TENSOR,
+    INTEGER_TENSOR,
     INTEGRAL_TENSOR,
     STORED_TENSOR,
     i1,
@@ -319,6 +320,37 @@ class BitwiseNotOp(PrimitiveOp):
     def scalar(x: Value) -> Value:
         ones = scalar_constant(1 if is_bool(x.type) else -1, x.type)
         return emit_scalar(arith.XOrIOp, x, ones)
+
+
+@tensor_op
+class PopulationCountOp(PrimitiveOp):
+    """How many bits of `x` are set, in the dtype of `x`. A negative number has those of its two's complement.
+
+    >>> tenon.population_count(np.array([0, 1, 255, -1], np.int32))
+    >>> tenon.sum(tenon.population_count(np.array([0b1100, 6], np.uint8) ^ np.array([0b1010, 6], np.uint8)))
+    """
+
+    name = "tenon.population_count"
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(INTEGER_TENSOR)
+    result = result_def(INTEGER_TENSOR)
+    SCALAR: ClassVar[ScalarForms] = ScalarForms(on_integers=math.CtPopOp)
+
+
+@tensor_op
+class BitwiseCountOp(ElementwiseOp):
+    """How many bits of the magnitude of `x` are set, in the dtype of `x` (NumPy gives uint8).
+
+    For the bits of a negative number itself there is `population_count`.
+
+    >>> tenon.bitwise_count(np.array([0, 1, 255, -1], np.int32))
+    """
+
+    name = "tenon.bitwise_count"
+    traits = traits_def(Pure(), NoGradient())
+    x = operand_def(INTEGER_TENSOR)
+    result = result_def(INTEGER_TENSOR)
+    scalar = staticmethod(lambda x: ops.population_count(abs(x)))
 
 
 @tensor_op
