@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.dialects import arith, func, linalg, scf, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.families.linalg_builders import PARALLEL
@@ -335,8 +336,8 @@ def updated_operands(kernel: func.FuncOp) -> dict[int, int]:
 def elementwise_operands(kernel: func.FuncOp) -> frozenset[int]:
     """Which operands' memory a result of this kernel (on tensors) may reuse.
 
-    None, unless all results come from one all-parallel generic that writes them with the identity map. An operand
-    counts if that generic reads it with the identity map, and nothing reads it otherwise: then each of its elements is
+    None, unless all results come from one all-parallel generic that writes them with one map, each element once. An
+    operand counts if that generic reads it with this map, and nothing reads it otherwise: then each of its elements is
     read before the element of the result in its place is written, in whatever order the loops run, and whatever the
     kernel computes before.
     """
@@ -351,14 +352,34 @@ def elementwise_operands(kernel: func.FuncOp) -> frozenset[int]:
     if not isinstance(generic, linalg.ops.GenericOp) or any(i != PARALLEL for i in generic.iterator_types):
         return frozenset()
     input_count = len(generic.inputs)
-    is_identity = [attr.data == AffineMap.identity(attr.data.num_dims) for attr in generic.indexing_maps]
-    if not all(is_identity[input_count:]):
+    maps = [attribute.data for attribute in generic.indexing_maps]
+    written = maps[input_count]
+    if any(map_ != written for map_ in maps[input_count:]) or not _reaches_each_once(generic, written):
         return frozenset()
     return frozenset(
         argument.index
         for argument in block.args
         if argument.first_use is not None
         and all(
-            use.operation is generic and use.index < input_count and is_identity[use.index] for use in argument.uses
+            use.operation is generic and use.index < input_count and maps[use.index] == written for use in argument.uses
         )
     )
+
+
+def _reaches_each_once(generic: linalg.ops.GenericOp, map_: AffineMap) -> bool:
+    """Whether no two iterations of `generic` reach one element by `map_`: what it leaves out are loops of one
+    iteration, by which others say that they read a part of a dimension."""
+    if not map_.is_projected_permutation():
+        return False
+    left_out = set(range(map_.num_dims)) - map_.used_dims()
+    return all(_iterations(generic, loop) == 1 for loop in left_out)
+
+
+def _iterations(generic: linalg.ops.GenericOp, loop: int) -> Any:
+    """How often a loop of `generic` runs, which an operand that it indexes by itself says; or `None`."""
+    for attribute, value in zip(generic.indexing_maps, generic.operands, strict=True):
+        for number, index in enumerate(attribute.data.results):
+            if isinstance(index, AffineDimExpr) and index.position == loop:
+                assert isinstance(value.type, TensorType)
+                return value.type.get_shape()[number]
+    return None

@@ -23,6 +23,20 @@ func.func @in_place(%x: tensor<4x3xf32>) -> tensor<4x3xf32> {
 // CHECK-NEXT:   func.call @double(%x, %out0)
 // CHECK-NEXT:   func.call @double(%out0, %out0)
 
+// So does one that has a loop of one iteration besides, as reading a part of a dimension needs; a loop of more keeps the
+// operand, of which a later iteration reads what an earlier one has written.
+func.func @in_place_but_for_unit_loops(%x: tensor<4x3xf32>, %y: tensor<4x4xf32>) -> tensor<4x3xf32> {
+  %0 = func.call @double(%x) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %1 = func.call @add_first(%0, %y) : (tensor<4x3xf32>, tensor<4x4xf32>) -> tensor<4x3xf32>
+  %2 = func.call @add_any(%1, %y) : (tensor<4x3xf32>, tensor<4x4xf32>) -> tensor<4x3xf32>
+  func.return %2 : tensor<4x3xf32>
+}
+// CHECK:      func.func @in_place_but_for_unit_loops
+// CHECK:        [[TEMPORARY:%.*]] = memref.view %arena
+// CHECK:        func.call @double(%x, [[TEMPORARY]])
+// CHECK-NEXT:   func.call @add_first([[TEMPORARY]], %y, [[TEMPORARY]])
+// CHECK-NEXT:   func.call @add_any([[TEMPORARY]], %y, %out0)
+
 // A reshape of a result is written into the output, which is taken for a buffer of the other shape.
 func.func @reshaped_result(%x: tensor<4x3xf32>) -> tensor<12xf32> {
   %0 = func.call @double(%x) : (tensor<4x3xf32>) -> tensor<4x3xf32>
@@ -97,4 +111,36 @@ func.func private @transpose(%x: tensor<4x3xf32>) -> tensor<3x4xf32> attributes 
     linalg.yield %p : f32
   } -> tensor<3x4xf32>
   func.return %0 : tensor<3x4xf32>
+}
+func.func private @add_first(%x: tensor<4x3xf32>, %y: tensor<4x4xf32>) -> tensor<4x3xf32> attributes {kernel} {
+  %one = tensor.empty() : tensor<1xi8>
+  %e = tensor.empty() : tensor<4x3xf32>
+  %0 = linalg.generic {
+    indexing_maps = [
+      affine_map<(a, b, c) -> (c)>, affine_map<(a, b, c) -> (a, b)>, affine_map<(a, b, c) -> (a, b + c)>,
+      affine_map<(a, b, c) -> (a, b)>
+    ],
+    iterator_types = ["parallel", "parallel", "parallel"]
+  } ins(%one, %x, %y : tensor<1xi8>, tensor<4x3xf32>, tensor<4x4xf32>) outs(%e : tensor<4x3xf32>) {
+  ^bb0(%i: i8, %p: f32, %q: f32, %o: f32):
+    %r = arith.addf %p, %q : f32
+    linalg.yield %r : f32
+  } -> tensor<4x3xf32>
+  func.return %0 : tensor<4x3xf32>
+}
+func.func private @add_any(%x: tensor<4x3xf32>, %y: tensor<4x4xf32>) -> tensor<4x3xf32> attributes {kernel} {
+  %one = tensor.empty() : tensor<2xi8>
+  %e = tensor.empty() : tensor<4x3xf32>
+  %0 = linalg.generic {
+    indexing_maps = [
+      affine_map<(a, b, c) -> (c)>, affine_map<(a, b, c) -> (a, b)>, affine_map<(a, b, c) -> (a, b + c)>,
+      affine_map<(a, b, c) -> (a, b)>
+    ],
+    iterator_types = ["parallel", "parallel", "parallel"]
+  } ins(%one, %x, %y : tensor<2xi8>, tensor<4x3xf32>, tensor<4x4xf32>) outs(%e : tensor<4x3xf32>) {
+  ^bb0(%i: i8, %p: f32, %q: f32, %o: f32):
+    %r = arith.addf %p, %q : f32
+    linalg.yield %r : f32
+  } -> tensor<4x3xf32>
+  func.return %0 : tensor<4x3xf32>
 }
