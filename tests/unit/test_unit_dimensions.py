@@ -46,7 +46,7 @@ def program(seed: str) -> tuple[Callable[[Any, Array, Array], list[Array]], list
                 case 0 | 1 | 2:
                     values.append(_reshaped(draw, v))
                 case 3 | 4:
-                    w = draw.choice([w for w in values if _fits(v, w)])
+                    w = draw.choice([w for w in values if _fits(v, w)] or [v])
                     values.append(n.minimum(v + w, 100.0) if draw.random() < 0.5 else n.maximum(v, w))
                 case 5 if v.shape:
                     values.append(n.sum(v, axis=axis, keepdims=draw.random() < 0.5) % 7.0)

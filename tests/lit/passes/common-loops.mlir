@@ -151,6 +151,7 @@ func.func @as_most_have_it(%x: tensor<2000x2xf32>, %y: tensor<8x2000xf32>) -> (t
 
 // -----
 
+// A constant has the dimensions that it has.
 func.func @sum_of_a_constant(%x: tensor<2x1xf32>) -> tensor<2xf32> {
   %c = tenon.constant {value = dense<[[1.0, 2.0, 4.0], [3.0, 5.0, 6.0]]> : tensor<2x3xf32>} : tensor<2x3xf32>
   %s = tenon.sum %c {axis = [1]} : tensor<2x3xf32> -> tensor<2xf32>
