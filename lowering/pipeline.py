@@ -33,6 +33,7 @@ def _loader(module: str, name: str) -> Callable[[], type[ModulePass]]:
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "convert-tensor-to-structured": _loader("buffers.convert_tensor_to_structured", "ConvertTensorToStructuredPass"),
     "erase-narrow-types": _loader("math.erase_narrow_types", "EraseNarrowTypesPass"),
+    "alternate-buffers": _loader("buffers.alternate_buffers", "AlternateBuffersPass"),
     "bufferize": _loader("buffers.bufferize", "BufferizePass"),
     "schedule": _loader("schedules.schedule", "SchedulePass"),
     "skip-hidden": _loader("schedules.skip_masked", "SkipHiddenPass"),
@@ -70,7 +71,7 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
         # Fusion groups are kernels.
         Stage("fused", ("convert-tensor-to-structured", "fuse-structured", *(() if on_gpu else ("split-index-sets",)))),
         # Every op is a linalg.generic on tensors.
-        Stage("structured", ("erase-narrow-types", "bufferize")),
+        Stage("structured", ("erase-narrow-types", "alternate-buffers", "bufferize")),
         # Tensors are buffers in one arena.
         Stage(
             "buffered",
