@@ -28,6 +28,12 @@ class CompositeOp(TensorOp):
         """The result (a tuple for several), computed with other ops."""
 
     @classmethod
+    def decompose_in_pieces(cls, *operands: Any, **settings: Any) -> Any:
+        """The same where no thread does a row from end to end, as on a GPU: by pieces that are independent of each
+        other. An op for which that takes another algorithm defines it."""
+        return cls.decompose(*operands, **settings)
+
+    @classmethod
     def check_family(cls) -> None:
         require_hooks(cls, "decompose")
 
@@ -67,10 +73,12 @@ class CompositeOp(TensorOp):
     def apply_to_scalars(cls, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
         return cls.decompose(*operands, **cls.python_settings(cls.setting_attributes(settings)))
 
-    def decomposed(self, operands: Sequence[Any]) -> tuple[Any, ...]:
-        """The results as values, computed from grouped values by other ops at the insertion point."""
+    def decomposed(self, operands: Sequence[Any], *, serial_rows: bool = True) -> tuple[Any, ...]:
+        """The results as values, computed from grouped values by other ops at the insertion point. With `serial_rows`
+        one thread may do a row from end to end."""
+        hook = self.decompose if serial_rows else self.decompose_in_pieces
         try:
-            return as_tuple(self.decompose(*operands, **self.settings))
+            return as_tuple(hook(*operands, **self.settings))
         except (InferenceError, UndecidedSizeError, TracedValueError) as error:
             raise type(error)(f"{self.name}: {error}") from None
 

@@ -22,7 +22,6 @@ from tenon.dialects.definition.traits import SameValue, states
 from tenon.dialects.definition.value import InsertionPoint, Value, inserting
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
-from tenon.dialects.ops.order.sorted_runs import serial_rows
 from tenon.dialects.types.shapes import compatible
 
 # Decompositions nest a few levels deep; far more means that ops decompose into each other.
@@ -32,7 +31,7 @@ _DEEPEST = 64
 @dataclass(frozen=True)
 class DecomposePass(ModulePass):
     """Replace composite ops by what they are composed of; `only` restricts it to ops of these names. With `serial_rows`
-    one thread may sort a row from end to end."""
+    one thread may do a row from end to end, as where it is sorted."""
 
     name = "decompose"
     only: tuple[str, ...] = ()
@@ -43,13 +42,12 @@ class DecomposePass(ModulePass):
         for name in self.only:
             if name not in known:
                 raise PassFailedException(f"decompose: there is no op named {name!r}")
-        with serial_rows(self.serial_rows):
-            decompose(op, self.only)
+        decompose(op, self.only, serial_rows=self.serial_rows)
         if not self.only:
             drop_identities(op)
 
 
-def decompose(root: Operation, only: Collection[str] = ()) -> None:
+def decompose(root: Operation, only: Collection[str] = (), *, serial_rows: bool = True) -> None:
     """Decompose the composite ops inside of `root` until none is left."""
     pending = [(op, 0) for op in root.walk() if _is_wanted(op, only)]
     while pending:
@@ -57,7 +55,7 @@ def decompose(root: Operation, only: Collection[str] = ()) -> None:
         assert isinstance(op, CompositeOp)
         if depth == _DEEPEST:
             raise PassFailedException(f"{op.name}: still not decomposed after {depth} steps; it decomposes into itself")
-        pending += [(new, depth + 1) for new in _decompose_once(op) if _is_wanted(new, only)]
+        pending += [(new, depth + 1) for new in _decompose_once(op, serial_rows) if _is_wanted(new, only)]
 
 
 def drop_identities(root: Operation) -> None:
@@ -81,14 +79,14 @@ def _is_wanted(op: Operation, only: Collection[str]) -> bool:
     return not only or op.name in only or op.name.rpartition(".")[2] in only
 
 
-def _decompose_once(op: CompositeOp) -> list[Operation]:
+def _decompose_once(op: CompositeOp, serial_rows: bool) -> list[Operation]:
     """Replace `op` and return the ops that took its place, those inside of their regions included."""
     block = op.parent
     assert block is not None
     before = op.prev_op
     values = map_grouped(Value, op.grouped_operands())
     with inserting(InsertionPoint(block, op)):
-        results = [result.ssa for result in op.decomposed(values)]
+        results = [result.ssa for result in op.decomposed(values, serial_rows=serial_rows)]
     added: list[Operation] = []
     current = block.first_op if before is None else before.next_op
     while current is not op:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -48,19 +46,6 @@ RUN = 32
 
 LONGEST_RUN = 64
 """Up to this length a row is one run."""
-
-IS_SERIAL = ContextVar("serial_rows", default=True)
-
-
-@contextmanager
-def serial_rows(allowed: bool) -> Generator[None]:
-    """Whether one thread may do a row from end to end, for the duration of the block; otherwise rows are cut into
-    short pieces that are independent of each other, and merged."""
-    token = IS_SERIAL.set(allowed)
-    try:
-        yield
-    finally:
-        IS_SERIAL.reset(token)
 
 
 @tensor_op

@@ -29,7 +29,7 @@ from tenon.dialects.families import CompositeOp
 from tenon.dialects.families.along_axis import AlongAxis
 from tenon.dialects.ops.order.network_sorting import KEY_BITS
 from tenon.dialects.ops.order.radix_sorting import DIGIT_BITS
-from tenon.dialects.ops.order.sorted_runs import IS_SERIAL, LONGEST_RUN, RUN
+from tenon.dialects.ops.order.sorted_runs import LONGEST_RUN, RUN
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import (
@@ -100,8 +100,14 @@ class ArgsortOp(AlongAxis, CompositeOp):
         if fits_key and _is_sorted_in_groups(x, axis, _LONGEST_ARGSORTED) and prod(x.shape) <= _MOST_ARGSORTED:
             sort = partial(ops.argsort_groups, descending=descending)
             return _along_rows(x, axis, lambda rows: _in_groups(rows, sort))
-        if _is_sorted_by_digits(x.shape[axis]):
+        if x.shape[axis] > RUN:
             return _along_rows(x, axis, lambda rows: ops.argsort_rows(rows, descending=descending))
+        return ArgsortOp.decompose_in_pieces(x, axis=axis, descending=descending)
+
+    @classmethod
+    def decompose_in_pieces(cls, x: Value, *, axis: int, descending: bool, **settings: Any) -> Value:
+        if 0 in x.shape:
+            return ops.zeros(x.shape, "i64")
         return ops.cast(_along_rows(x, axis, lambda rows: _sorted_places(rows, descending)), dtype=i64)
 
 
@@ -125,14 +131,9 @@ def _along_rows(x: Value, axis: int, function: Callable[[Value], Value]) -> Valu
     return ops.transpose(ops.reshape(result, shape=(*outer, result.shape[-1])), permutation=back)
 
 
-def _is_sorted_by_digits(size: int) -> bool:
-    """Whether rows of `size` elements are sorted from end to end."""
-    return IS_SERIAL.get() and size > RUN
-
-
 def _is_sorted_in_groups(x: Value, axis: int, longest: int) -> bool:
     """Whether the rows of `x` along `axis` are no longer than `longest`, and fill half a group at least."""
-    if not IS_SERIAL.get() or any(isinstance(size, Size) for size in x.shape):
+    if any(isinstance(size, Size) for size in x.shape):
         return False
     size = x.shape[axis]
     return 1 < size <= longest and 2 * (prod(x.shape) // size) >= _group(x)
@@ -218,8 +219,12 @@ class SortOp(AlongAxis, CompositeOp):
         if _is_sorted_in_groups(x, axis, _LONGEST_SORTED):
             sort = partial(ops.sort_groups, descending=descending)
             return _along_rows(x, axis, lambda rows: _in_groups(rows, sort))
-        if 0 not in x.shape and _is_sorted_by_digits(x.shape[axis]):
+        if 0 not in x.shape and x.shape[axis] > RUN:
             return _along_rows(x, axis, lambda rows: ops.sort_rows(rows, descending=descending))
+        return SortOp.decompose_in_pieces(x, axis=axis, descending=descending, stable=stable)
+
+    @classmethod
+    def decompose_in_pieces(cls, x: Value, *, axis: int, descending: bool, stable: bool) -> Value:
         places = ops.argsort(x, axis=axis, descending=descending, stable=stable)
         return ops.gather_elements(x, places, axis=axis)
 
@@ -270,13 +275,17 @@ class TopKOp(AlongAxis, CompositeOp):
 
     @staticmethod
     def decompose(x: Value, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Value, Value]:
+        if 0 in (k, *x.shape) or not _is_selected(k, x.shape[axis]):
+            return TopKOp.decompose_in_pieces(x, k=k, axis=axis, largest=largest)
+        first = _along_rows(x, axis, lambda rows: ops.leading_places(rows, k=k, descending=largest))
+        return ops.gather_elements(x, first, axis=axis), first
+
+    @classmethod
+    def decompose_in_pieces(cls, x: Value, *, k: int, axis: int, largest: bool, **settings: Any) -> tuple[Value, Value]:
         axis = normalize_axis(axis, x.ndim)
         limits = tuple([k if i == axis else size for i, size in enumerate(x.shape)])
-        if IS_SERIAL.get() and 0 not in limits and _is_selected(k, x.shape[axis]):
-            first = _along_rows(x, axis, lambda rows: ops.leading_places(rows, k=k, descending=largest))
-        else:
-            places = ops.argsort(x, axis=axis, descending=largest)
-            first = ops.slice(places, starts=(0,) * x.ndim, limits=limits)
+        places = ops.argsort(x, axis=axis, descending=largest)
+        first = ops.slice(places, starts=(0,) * x.ndim, limits=limits)
         return ops.gather_elements(x, first, axis=axis), first
 
     @staticmethod
