@@ -8,8 +8,9 @@ an entry, and entries call kernels only. After: no tensor is left.
 - A kernel takes its operands, then its results, has the same two attributes, and keeps intermediates in
   `memref.alloc`. A call may pass one buffer as an operand and as a result, but only to a kernel that is a single
   elementwise generic: it must read each element of its operands before it writes that element of its results.
-- Kernels only ever see row-major buffers. A slice of the arena is passed to them as a view; a slice of an argument is
-  copied to or from a temporary, through a strided `memref.reinterpret_cast`.
+- Kernels only ever see row-major buffers. A slice of the arena is passed to them as a view, one of an argument as a
+  `memref.reinterpret_cast` with an offset (`passed_slices`). Slices that are not one run of memory are copied to or
+  from a temporary.
 - What `storage_assignment` could not keep in one place is copied: by `memref.copy`, or, where it is large, by a kernel.
 - A kernel that replaces elements of an operand (`updated`: the numbers of such results) has the operand where its
   result is, and does not take it: the caller copies it there, unless both are one place.
@@ -22,6 +23,7 @@ returns.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -52,8 +54,15 @@ from tenon.lowering.buffers.memory_plan import (
     Storage,
     plan_memory,
 )
-from tenon.lowering.buffers.memref_facts import SliceOp, element_bytes, memref_type, offset_terms
+from tenon.lowering.buffers.memref_facts import (
+    SliceOp,
+    element_bytes,
+    memref_type,
+    offset_terms,
+    row_major_strides,
+)
 from tenon.lowering.buffers.module_constants import ModuleConstants
+from tenon.lowering.buffers.passed_slices import cast_to_parameters, slice_type
 from tenon.lowering.buffers.value_lifetimes import Copy
 
 
@@ -72,9 +81,10 @@ def bufferize(module: ModuleOp) -> dict[str, MemoryPlan]:
             entry = _EntryBufferizer(function, kernels, constants, copies)
             entry.run()
             plans[name] = entry.plan
-    for function in kernels.values():
+    slices = cast_to_parameters(function for name, function in functions.items() if name not in kernels)
+    for name, function in kernels.items():
         if function.body.blocks:
-            _KernelBufferizer(function, {}, constants).run()
+            _KernelBufferizer(function, {}, constants, slices.get(name, {})).run()
         else:
             _bufferize_declaration(function)
     return plans
@@ -101,6 +111,21 @@ class BufferizePass(ModulePass):
 
 
 class _KernelBufferizer(FunctionBufferizer):
+    """With the types of those parameters that are `slices` of what the caller of the program passed."""
+
+    def __init__(
+        self,
+        function: func.FuncOp,
+        kernels: dict[str, func.FuncOp],
+        constants: ModuleConstants,
+        slices: Mapping[int, MemRefType[Attribute]],
+    ) -> None:
+        super().__init__(function, kernels, constants)
+        self._slices = slices
+
+    def _parameter_type(self, number: int, type_: MemRefType[Attribute]) -> MemRefType[Attribute]:
+        return self._slices.get(number, type_)
+
     def run(self) -> None:
         self._split_shared_fills()
         super().run()
@@ -168,10 +193,16 @@ class _EntryBufferizer(FunctionBufferizer):
         assert isinstance(whole.type, TensorType)
         before = op if isinstance(op, tensor.ExtractSliceOp) else op.source.owner
         assert isinstance(before, Operation)
+        base = storage.base
         offset = self._slice_offsets.get(storage)
         if offset is None:
             static, dynamic = offset_terms(op, whole.type.get_shape())
-            scale = element_bytes(whole.type.element_type)
-            offset = self._sum(self._starts[storage.base], static, dynamic, scale, before)
-            self._slice_offsets[storage] = offset
-        return insert_before(self._view(self._arena, offset, type_), before)
+            start = None if base.home is not None else self._starts[base]
+            scale = 1 if base.home is not None else element_bytes(whole.type.element_type)
+            offset = self._slice_offsets[storage] = self._sum(start, static, dynamic, scale, before)
+        if base.home is None:
+            return insert_before(self._view(self._arena, offset, type_), before)
+        shape = type_.get_shape()
+        part = slice_type(type_.element_type, shape)
+        cast = self._reinterpret_cast(self._memref(base, whole.type), offset, part, row_major_strides(shape))
+        return insert_before(cast, before)

@@ -91,10 +91,11 @@ class FunctionBufferizer:
         output_types = [self._argument_type(type_) for type_ in signature.outputs]
         passed = [number for number in range(len(input_types)) if number not in self._updated]
         input_types = [input_types[number] for number in passed]
-        inputs = [self._append_argument(type_) for type_ in input_types]
+        types = [self._parameter_type(number, type_) for number, type_ in enumerate((*input_types, *output_types))]
+        arguments = [self._append_argument(type_) for type_ in types]
+        inputs, outputs = arguments[: len(passed)], arguments[len(passed) :]
         for number, new in zip(passed, inputs, strict=True):
             new.name_hint = self._dead_arguments[number].name_hint
-        outputs = [self._append_argument(type_) for type_ in output_types]
         for number, output in enumerate(outputs):
             output.name_hint = f"out{number}"
         self._sizes = SizeValues(self._move_sizes(), self._at_top)
@@ -118,6 +119,10 @@ class FunctionBufferizer:
                 f"bufferize: @{self._function.sym_name.data} has {type_} in its signature, which is not a static tensor"
             )
         return memref_type(type_)
+
+    def _parameter_type(self, number: int, type_: MemRefType[Attribute]) -> MemRefType[Attribute]:
+        """The type of this argument, which is an input or output of `type_`."""
+        return type_
 
     def _move_sizes(self) -> dict[str, SSAValue]:
         """Let the arguments that are sizes come behind the outputs."""
@@ -176,7 +181,8 @@ class FunctionBufferizer:
             storage.home = self._at_top(memref.GetGlobalOp(name, home_type))
         if storage.home is None:
             return self._allocate(storage, type_)
-        if storage.home.type == type_:
+        assert isinstance(storage.home.type, MemRefType)
+        if storage.home.type.get_shape() == type_.get_shape():
             return storage.home
         return self._at_top(self._reinterpret_cast(storage.home, 0, type_, row_major_strides(type_.get_shape())))
 

@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import cast
 
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, NoneAttr, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, NoneAttr, StridedLayoutAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
 
-from tenon.dialects.types.types import numpy_dtype
+from tenon.dialects.types.types import dimensions, numpy_dtype
 
 SliceOp = tensor.ExtractSliceOp | tensor.InsertSliceOp
 
@@ -23,6 +23,15 @@ class UnknownSizeError(ValueError):
 def memref_type(type_: TensorType[Attribute]) -> MemRefType[Attribute]:
     """Dense, row-major memory for a tensor of this type."""
     return MemRefType(type_.element_type, type_.shape, NoneAttr(), NoneAttr())
+
+
+def collapsed_type(buffer: MemRefType[Attribute], shape: Sequence[int]) -> MemRefType[Attribute]:
+    """The type of a row-major buffer when neighbouring dimensions are one, so that it has this shape: where it is a
+    part of memory that begins at an offset, it stays that."""
+    layout = buffer.layout
+    if isinstance(layout, StridedLayoutAttr):
+        layout = StridedLayoutAttr(row_major_strides(shape), layout.get_offset())
+    return MemRefType(buffer.element_type, dimensions(shape), layout)
 
 
 def element_bytes(element: Attribute) -> int:

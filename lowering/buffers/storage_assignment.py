@@ -16,8 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from xdsl.dialects import func, tensor
 from xdsl.ir import Block, Operation, SSAValue
 
+from tenon.dialects.types.size import Size
 from tenon.lowering.buffers.memory_plan import Scope, Storage, intervals_meet, merged_intervals, try_merge
 from tenon.lowering.buffers.memref_facts import SliceOp, is_one_run
+from tenon.lowering.buffers.passed_slices import is_passed_to_kernels
 from tenon.lowering.buffers.value_lifetimes import Copy, ValueLifetimes
 
 
@@ -25,6 +27,7 @@ class StorageAssignment:
     """Decides which values of a function on tensors are kept in the same memory."""
 
     def __init__(self, function: func.FuncOp, kernels: dict[str, func.FuncOp], *, has_arena: bool):
+        self._kernels = kernels
         self._values = ValueLifetimes(function, kernels)
         self._has_arena = has_arena
         self.outputs = self._values.outputs
@@ -83,19 +86,36 @@ class StorageAssignment:
                 any(try_merge(self.storage(op.operands[index]), self.storage(result)) for index in sorted(soft))
 
     def _take_views(self) -> None:
-        """Let slices be part of the storage they are taken from or inserted into, where that is in the arena.
+        """Let slices be part of the storage they are taken from or inserted into, in the arena or passed by the caller.
 
-        Both storages must be temporaries, the slice's not shared with other values, and its elements contiguous, so
+        The slice's storage must be a temporary that is not shared with other values, and its elements contiguous, so
         that a kernel can read or write it.
         """
         for op in self._values.slices:
             base, part = self.storage(op.source), self.storage(op.result)
-            if _may_be_part(op, part, base) and not _any_within(base.writes, part.intervals):
+            if self._may_be_part(op, op.result, base) and not _any_within(base.writes, part.intervals):
                 _become_part(op, part, base)
         for op, scope in self._values.inserts:
             base, part = self.storage(op.result), self.storage(op.source)
-            if _may_be_part(op, part, base) and self._can_produce_in_place(op, scope):
+            if self._may_be_part(op, op.source, base) and self._can_produce_in_place(op, scope):
                 _become_part(op, part, base)
+
+    def _may_be_part(self, op: SliceOp, value: SSAValue, base: Storage) -> bool:
+        """Whether the slice `value` of `op` may lie in `base`, but for what is read and written there."""
+        part = self.storage(value)
+        if part is base or not part.is_temporary or part.is_shared or not is_one_run(op):
+            return False
+        if base.home is None:
+            return base.is_temporary
+        if isinstance(part.bytes, Size):
+            return False
+        return is_passed_to_kernels(value, self._kernels, (op,)) and self._has_memory_to_itself(base, part.intervals)
+
+    def _has_memory_to_itself(self, base: Storage, intervals: Sequence[tuple[int, int]]) -> bool:
+        """Whether nothing that is donated memory, or donates it, is needed where `base` is now needed as well."""
+        donors = [] if base.donor is None else [base.donor]
+        given = [output.root for output in self.outputs if output.root.donor is base]
+        return not any(intervals_meet(other.intervals, intervals) for other in (*donors, *given))
 
     def _can_produce_in_place(self, op: tensor.InsertSliceOp, scope: Scope) -> bool:
         """Whether the call that computes the source of `op` may write it straight into the destination.
@@ -155,17 +175,6 @@ def _clobbers(copy: Copy, other: Copy) -> bool:
 
 def _any_within(positions: Iterable[int], intervals: Sequence[tuple[int, int]]) -> bool:
     return intervals_meet(merged_intervals((position, position) for position in positions), intervals)
-
-
-def _may_be_part(op: SliceOp, part: Storage, base: Storage) -> bool:
-    return (
-        part is not base
-        and part.is_temporary
-        and base.is_temporary
-        and not part.is_shared
-        and part.slice_base is None
-        and is_one_run(op)
-    )
 
 
 def _become_part(op: Operation, part: Storage, base: Storage) -> None:

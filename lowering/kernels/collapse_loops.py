@@ -24,13 +24,12 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import SizeValues, size_arguments
-from tenon.dialects.types.types import dimensions
+from tenon.lowering.buffers.memref_facts import collapsed_type
 from tenon.lowering.kernels.statement import (
     Access,
     LoopKind,
     Statement,
     buffer_shape,
-    element_type,
     read_kernel,
     root_of,
     touched_buffers,
@@ -186,7 +185,8 @@ def _collapse_buffer(buffer: SSAValue, merged: set[Pair], function: func.FuncOp)
             leading = []
         previous = dim
     sizes = [prod(shape[dim] for dim in group) for group in groups]
-    view_type = MemRefType(element_type(buffer), dimensions(sizes))
+    assert isinstance(buffer.type, MemRefType)
+    view_type = collapsed_type(buffer.type, sizes)
     if isinstance(old := buffer.owner, memref.AllocOp):
         known = SizeValues(size_arguments(function), lambda op: entry.insert_op_before(op, old))
         alloc = memref.AllocOp.create(

@@ -10,7 +10,8 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, i64
 from xdsl.ir import SSAValue
 
-from tenon.lowering.kernels.statement import Access, buffer_shape, element_type
+from tenon.lowering.buffers.memref_facts import collapsed_type
+from tenon.lowering.kernels.statement import Access, buffer_shape
 from tenon.lowering.loop_ir.builder import LoopBuilder
 from tenon.lowering.nests.body import BodyEmitter, Lanes, Point, Reads
 from tenon.lowering.nests.transposed_tiles import columns_of, rows_of
@@ -44,7 +45,8 @@ def _parts(
     shape, last = buffer_shape(source), len(outer)
     groups = [*([dim] for dim in range(last)), [last, last + 1]]
     reassociation = ArrayAttr([ArrayAttr([IntegerAttr(dim, i64) for dim in group]) for group in groups])
-    flat = MemRefType(element_type(source), [*shape[:last], shape[last] * length])
+    assert isinstance(source.type, MemRefType)
+    flat = collapsed_type(source.type, [*shape[:last], shape[last] * length])
     source = builder.pure(memref.CollapseShapeOp, (source,), flat, {"reassociation": reassociation})
     indices = tuple(map(builder.index, outer))
     elements = (lanes.active or lanes.count) * length

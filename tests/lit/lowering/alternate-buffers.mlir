@@ -46,9 +46,8 @@ func.func private @transpose(%x: tensor<8x8xf32>) -> tensor<8x8xf32> attributes 
 // CHECK:        scf.for [[I:%.*]] = [[FROM]] to %upper
 // CHECK-NEXT:     [[NEXT:%.*]] = arith.addi [[I]], {{%.*}} : index
 // CHECK-NEXT:     func.call @transpose(%out0, [[SECOND:%[a-z0-9_]+]])
-// CHECK:          arith.muli [[I]],
-// CHECK:          func.call @transpose([[SECOND]], %out0)
-// CHECK:          arith.muli [[NEXT]],
+// CHECK-NEXT:     func.call @transpose([[SECOND]], %out0)
+// CHECK-NEXT:     arith.muli [[NEXT]],
 
 // -----
 

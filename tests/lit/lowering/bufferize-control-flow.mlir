@@ -63,25 +63,6 @@ func.func @rows(%x: tensor<8x4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:     func.call @column_sums(%x, [[ROW]])
 // CHECK-NEXT:   }
 
-// The rows of an argument are copied, since kernels take row-major buffers only.
-func.func @rows_of_argument(%x: tensor<8x4xf32>, %m: tensor<8x4xf32>) -> tensor<8x4xf32> {
-  %lower = arith.constant 0 : index
-  %upper = arith.constant 8 : index
-  %step = arith.constant 1 : index
-  %none = tensor.empty() : tensor<8x4xf32>
-  %rows = scf.for %i = %lower to %upper step %step iter_args(%to = %none) -> (tensor<8x4xf32>) {
-    %sums = func.call @column_sums(%x) : (tensor<8x4xf32>) -> tensor<4xf32>
-    %with = tensor.insert_slice %sums into %to[%i, 0] [1, 4] [1, 1] : tensor<4xf32> into tensor<8x4xf32>
-    scf.yield %with : tensor<8x4xf32>
-  }
-  func.return %rows : tensor<8x4xf32>
-}
-// CHECK:      func.func @rows_of_argument
-// CHECK:        scf.for %i
-// CHECK-NEXT:     func.call @column_sums(%x, [[SUMS:%.*]]) :
-// CHECK:          [[ROW:%.*]] = memref.reinterpret_cast %out0 to offset: [{{%.*}}], sizes: [4], strides: [1] : memref<8x4xf32> to memref<4xf32, strided<[1], offset: ?>>
-// CHECK-NEXT:     "memref.copy"([[SUMS]], [[ROW]])
-
 // A scatter updates its operand where the result is to be: the caller copies it there, unless it is there already.
 func.func private @add_one_at(%x: tensor<4xf32>, %at: tensor<2xi64>) -> tensor<4xf32> attributes {kernel} {
   %one = arith.constant 1.0 : f32
