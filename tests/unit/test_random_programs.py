@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -78,8 +79,12 @@ def test_interpreted_programs_agree_with_numpy(program: Program) -> None:
 @examples(24)
 @given(programs())
 def test_programs_agree_for_vectors_of_every_machine(name: str, program: Program) -> None:
+    # Instructions that this processor lacks cannot be compiled, however wide its vectors are said to be.
+    own = lower.machine()
+    dots = tuple([dot for dot in MACHINES[name].dots if dot in own.dots])
+    other = replace(MACHINES[name], scaling=MACHINES[name].scaling and own.scaling, dots=dots)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lower, "machine", lambda: MACHINES[name])
+        patch.setattr(lower, "machine", lambda: other)
         assert_agrees(program, compiled(program))
 
 
