@@ -24,7 +24,7 @@ from tenon.runtime.executable_interpreted import InterpretedExecutable
 from tenon.runtime.knobs import knobs
 from tenon.runtime.python_state import collection_paused
 from tenon.runtime.store import cache
-from tenon.runtime.store.digest import digest
+from tenon.runtime.store.module_digest import digest
 
 if TYPE_CHECKING:
     from tenon.lowering.options import LoweringOptions

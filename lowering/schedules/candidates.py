@@ -14,7 +14,7 @@ from tenon.dialects.types.size import estimate
 from tenon.lowering.kernels.lane_bits import compute_bits
 from tenon.lowering.kernels.obstacles import vector_obstacle
 from tenon.lowering.kernels.statement import LoopKind, Statement
-from tenon.lowering.schedules.contraction import may_have_panels
+from tenon.lowering.schedules.packing import may_have_panels
 from tenon.lowering.schedules.steps import Schedule, check_schedule
 from tenon.passes.machine import Machine
 

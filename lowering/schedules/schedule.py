@@ -31,7 +31,7 @@ from tenon.lowering.kernels.intermediates import intermediates_fit
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction, shared_loops
 from tenon.lowering.kernels.statement import Kernel, Statement, read_kernel
 from tenon.lowering.kernels.turn_rows import turn_rows
-from tenon.lowering.schedules.contraction import with_next_rows, with_panels
+from tenon.lowering.schedules.packing import with_next_rows, with_panels
 from tenon.lowering.schedules.rows import in_row_blocks, with_pieces_ahead
 from tenon.lowering.schedules.short_rows import short_rows
 from tenon.lowering.schedules.steps import Schedule

@@ -28,7 +28,7 @@ from tenon.lowering.kernels.intermediates import intermediate_bytes
 from tenon.lowering.kernels.masked_columns import columns_of, masks
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction
 from tenon.lowering.kernels.statement import Kernel
-from tenon.lowering.schedules.contraction import with_next_rows
+from tenon.lowering.schedules.packing import with_next_rows
 from tenon.lowering.schedules.rows import in_row_blocks
 from tenon.lowering.schedules.steps import Schedule
 from tenon.lowering.schedules.tile import decide_tile

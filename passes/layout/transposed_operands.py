@@ -6,7 +6,7 @@ is transposed once before: S[i, j] += Q[i, d] * T[d, j].
 
 A long sum over two large operands whose rows are read across memory, such as the gradient of a weight,
 W[m, n] += X[k, m] * Y[k, n], is fast with both copied to panels, which takes all of its loops: it shares them with no
-other op (see `lowering.schedules.contraction`).
+other op (see `lowering.schedules.packing`).
 """
 
 from __future__ import annotations

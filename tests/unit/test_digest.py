@@ -11,7 +11,7 @@ import tenon
 from tenon.lowering.options import LoweringOptions
 from tenon.runtime import executables, lower
 from tenon.runtime.lower import new_context
-from tenon.runtime.store.digest import digest
+from tenon.runtime.store.module_digest import digest
 
 KERNEL = """
 builtin.module {
