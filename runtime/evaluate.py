@@ -30,6 +30,7 @@ from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import AnyTensor, array_type, element_of, numpy_dtype, shape_of, tensor_type
 from tenon.runtime.arguments.arguments import Parameters, Static, as_array
+from tenon.runtime.arguments.orders import Orders, orders_of
 from tenon.runtime.arguments.tree import flatten, paths, register_constant, tell_by_identity, unflatten
 from tenon.runtime.call.callable_class import native_class
 from tenon.runtime.call.entry import NativeCalls
@@ -42,6 +43,9 @@ from tenon.runtime.tracing.trace import trace
 _MOST_MADE, _OFTEN = 1024, 16
 """Calls of an op that are told apart by their sizes, and how many of the same sizes take about as long, beside native
 ones, as compiling for these."""
+
+_READ_IN_PLACE = 1 << 14
+"""Bytes from which on an operand with its dimensions in another order is not copied."""
 
 _PLAIN = {np.ndarray, float, int, bool}
 """Classes of operands of native calls."""
@@ -76,40 +80,50 @@ _CALLS: BoundedCache[_Calls] = BoundedCache(4096)
 
 
 def evaluate(cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, Any]) -> Any:
-    """The result of op `cls` on arrays and numbers (an array, or a tuple of them)."""
-    _, compiled, arrays = _compiled(cls, operands, settings)
+    """The result of op `cls` on arrays and numbers (an array, or a tuple of them).
+
+    An operand whose class defines `__tenon_op__(cls, operands, settings)` decides what the result is.
+    """
+    for operand in flat(operands):
+        face = getattr(type(operand), "__tenon_op__", None)
+        if face is not None:
+            return face(cls, operands, settings)
+    _, compiled, arrays, _ = _compiled(cls, operands, settings)
     return unflatten(compiled.result, compiled.executable.run(arrays))
 
 
 def _compiled(
     cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, Any]
-) -> tuple[Any, Compiled, list[np.ndarray[Any, Any]]]:
-    """What runs op `cls` on such operands, with what tells it from others (`None` for a program of all sizes), and the
-    operands as its arrays."""
+) -> tuple[Any, Compiled, list[np.ndarray[Any, Any]], Orders]:
+    """What runs op `cls` on such operands, with what tells it from others (`None` for a program of all sizes), the
+    operands as its arrays, and which of them it takes as they lie in memory."""
     known = cls.known_settings(settings)
     grouped = _arrays(cls, operands)
     arrays = flat(grouped)
+    orders = orders_of(arrays, least=_READ_IN_PLACE)
     groups = tuple([len(o) if isinstance(o, tuple) else o is None for o in grouped])
     signature = tuple([(array.dtype, array.shape) for array in arrays])
     # What other settings gave is not meant, nor what was made before an op was defined again.
-    key = (cls, groups, known.identity, signature, knobs.interpret, knobs.code_settings, generation())
+    key = (cls, groups, known.identity, signature, knobs.interpret, knobs.code_settings, generation(), *orders.items())
     compiled = _COMPILED.get(key)
     if compiled is None:
         _, structure = flatten((tuple(grouped), {}))
         names = [name.removeprefix("0.") for name in paths(structure)]
 
         def program(types: Sequence[AnyTensor]) -> Compiled:
-            traced = trace(lambda args, _: cls.apply(*args, **settings), structure, arrays, types, names)
+            traced = trace(lambda args, _: cls.apply(*args, **settings), structure, arrays, types, names, orders=orders)
             return Traced(traced.module, traced.result, "cpu", cls.name.rpartition(".")[2]).compile()
 
         types = [array_type(array) for array in arrays]
-        if issubclass(cls, ElementwiseOp) and not knobs.interpret:
+        if issubclass(cls, ElementwiseOp) and not knobs.interpret and not orders:
             sized = _with_names(types)
             calls = _CALLS.setdefault((*key[:3], sized, *key[4:]), _Calls())
             if (found := calls.for_all_sizes(key, lambda: program(sized))) is not None:
-                return None, found, arrays
+                return None, found, arrays, {}
         compiled = _COMPILED[key] = program(types)
-    return key, compiled, arrays
+    for position, order in orders.items():
+        arrays[position] = arrays[position].transpose(order)
+    return key, compiled, arrays, orders
 
 
 def _with_names(types: Sequence[AnyTensor]) -> tuple[AnyTensor, ...]:
@@ -154,12 +168,16 @@ class ArrayFunction(NativeCalls):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if insertion_point() is not None:
             return self._function(*args, **kwargs)
+        for operand in args:
+            face = getattr(type(operand), "__tenon_function__", None)
+            if face is not None:
+                return face(self, args, kwargs)
         epoch = int(EPOCH[0])
         operands, settings = self.op.bind(args, kwargs)
         given = flat(operands)
         if not _PLAIN.issuperset(map(type, given)):
             return self._function(*args, **kwargs)
-        key, compiled, arrays = _compiled(self.op, operands, settings)
+        key, compiled, arrays, orders = _compiled(self.op, operands, settings)
         result = unflatten(compiled.result, compiled.executable.run(arrays))
         if key is None:
             return result
@@ -168,10 +186,12 @@ class ArrayFunction(NativeCalls):
         if self._dispatch.wants(kind, epoch):
             entry = None
             if _are_operands(leaves, given):
-                numbers = [(type(v), array.dtype) for v, array in zip(given, arrays, strict=True) if v is not array]
+                numbers = [
+                    (type(v), array.dtype) for v, array in zip(given, arrays, strict=True) if type(v) is not np.ndarray
+                ]
                 call = self._parameters.marked(args, kwargs)
                 with suppress(IndescribableError):
-                    entry = compiled.entry_of(call, structure, {}, None, numbers_read_as(numbers))
+                    entry = compiled.entry_of(call, structure, orders, None, numbers_read_as(numbers))
             self._dispatch.add(self, kind, entry, epoch)
         return result
 

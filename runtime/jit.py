@@ -15,7 +15,7 @@ from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import UndecidedSizeError
 from tenon.dialects.types.types import AnyTensor, element_of, shape_of, tensor_type
-from tenon.runtime.arguments.arguments import LeafSizes, Parameters, ShapeDtype, abstract, is_array
+from tenon.runtime.arguments.arguments import LeafSizes, Parameters, ShapeDtype, abstract, face_of, is_array
 from tenon.runtime.arguments.frozen import NONE, FrozenArguments
 from tenon.runtime.arguments.interface import EmptySizeError
 from tenon.runtime.arguments.orders import Orders, orders_of
@@ -107,6 +107,8 @@ class JitFunction(NativeCalls):
             return self.function(*args, **kwargs)
         epoch = int(EPOCH[0])
         order = tuple(kwargs)
+        if (face := face_of(flatten((args, kwargs))[0])) is not None:
+            return face(self, args, kwargs)
         out = kwargs.pop("out", None) if "out" in kwargs and self.parameters.take_out else None
         leaves, structure = self.parameters.take_apart(args, kwargs)
         ran = None if self._dynamic is None else self._run_for_all_sizes(self._dynamic, leaves, structure, out)

@@ -23,6 +23,9 @@ _WHERE: dict[str, str] = {
     **dict.fromkeys(("UndecidedSizeError",), "tenon.dialects.types.size"),
     **dict.fromkeys(("SizeMismatchError",), "tenon.runtime.arguments.interface"),
     **dict.fromkeys(("knobs",), "tenon.runtime.knobs"),
+    **dict.fromkeys(("Tensor", "tensor", "as_tensor"), "tenon.eager.tensor"),
+    **dict.fromkeys(("GradManager",), "tenon.eager.manager"),
+    **dict.fromkeys(("no_grad", "enable_grad", "set_grad_enabled", "is_grad_enabled"), "tenon.eager.modes"),
     **dict.fromkeys(("get_num_threads", "set_num_threads", "num_threads"), "tenon.runtime.cpu.threads"),
     **dict.fromkeys(
         (
@@ -80,7 +83,7 @@ _WHERE: dict[str, str] = {
         "xdsl.irdl",
     ),
 }
-_MODULES = ("nn", "onnx", "optim", "testing")
+_MODULES = ("autograd", "nn", "onnx", "optim", "testing")
 # What finds an op by its name, once the runtime is there, and the names that were found.
 _FINDER: list[Any] = []
 _FOUND: list[str] = []

@@ -67,9 +67,9 @@ def own_element(value: Any, where: str) -> Attribute:
     """The dtype of a traced value or an array; `where` (op and operand) begins the error when it is neither."""
     if isinstance(value, Value):
         return value.element_type
-    array = plain_array(value, where)
+    dtype = value.dtype if hasattr(type(value), "__tenon_op__") else plain_array(value, where).dtype
     try:
-        return element_type(array.dtype.newbyteorder("="))
+        return element_type(dtype.newbyteorder("="))
     except (TypeError, ValueError) as error:
         raise type(error)(f"{where}: {error}") from None
 

@@ -122,8 +122,8 @@ _TENSORS = (TensorType, UnrankedTensorType)
 Literal = bool | int | float | np.generic | np.ndarray[Any, Any]
 
 
-# What ops are called that have another name in NumPy.
-_UFUNC_OPS = {"absolute": "abs", "arctan": "atan", "invert": "bitwise_not", "rint": "round", "mod": "remainder"}
+UFUNC_OPS = {"absolute": "abs", "arctan": "atan", "invert": "bitwise_not", "rint": "round", "mod": "remainder"}
+"""What ops are called that have another name in NumPy."""
 
 
 def _unary(name: str) -> Callable[[Value], Value]:
@@ -240,7 +240,7 @@ class Value:
         )
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        function = ops.find(_UFUNC_OPS.get(ufunc.__name__, ufunc.__name__))
+        function = ops.find(UFUNC_OPS.get(ufunc.__name__, ufunc.__name__))
         if method != "__call__" or options or function is None:
             self._refuse(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")
         return function(*inputs)
@@ -255,7 +255,7 @@ class Value:
             self._refuse(function.__name__, function.__module__)
 
     def _refuse(self, name: str, module: str = "numpy") -> NoReturn:
-        own = ops.find(_UFUNC_OPS.get(name, name))
+        own = ops.find(UFUNC_OPS.get(name, name))
         instead = "the functions of tenon" if own is None else f"tenon.{own.__name__}"
         raise TracedValueError(f"{module}.{name} cannot be traced (argument {self.ssa.type}); use {instead}") from None
 

@@ -43,6 +43,12 @@ def is_array(leaf: Any) -> bool:
     return known
 
 
+def face_of(leaves: Iterable[Any]) -> Any:
+    """What calls a function for arguments of which one has a class of its own for that: `__tenon_call__(function, args,
+    kwargs)`, which gets them as they are; `None` for arrays and numbers."""
+    return next((face for leaf in leaves if (face := getattr(type(leaf), "__tenon_call__", None)) is not None), None)
+
+
 class WideFloat(float):
     """A float of Python's in a call with f64 arrays: as it is where it meets f64, and rounded to f32 elsewhere."""
 

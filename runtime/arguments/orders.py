@@ -20,17 +20,18 @@ Orders = Mapping[int, Order]
 """The orders of leaves, by position; none for those that lie as usual."""
 
 
-def order_of(leaf: Any) -> Order | None:
-    """The dimensions of a large array in the order of memory; `None` if that is usual, or if there are gaps."""
-    if type(leaf) is not np.ndarray or leaf.flags.c_contiguous or leaf.nbytes < LEAST or not leaf.flags.aligned:
+def order_of(leaf: Any, least: int = LEAST) -> Order | None:
+    """The dimensions of an array of at least so many bytes in the order of memory; `None` if that is usual, or if there
+    are gaps."""
+    if type(leaf) is not np.ndarray or leaf.flags.c_contiguous or leaf.nbytes < least or not leaf.flags.aligned:
         return None
     order = tuple(sorted(range(leaf.ndim), key=lambda axis: -leaf.strides[axis]))
     return order if leaf.transpose(order).flags.c_contiguous else None
 
 
-def orders_of(leaves: Sequence[Any], donated: Sequence[bool] = ()) -> Orders:
+def orders_of(leaves: Sequence[Any], donated: Sequence[bool] = (), least: int = LEAST) -> Orders:
     """The orders of the leaves of a call, but for those whose memory is given away to row-major results."""
-    found = {position: order for position, leaf in enumerate(leaves) if (order := order_of(leaf)) is not None}
+    found = {position: order for position, leaf in enumerate(leaves) if (order := order_of(leaf, least)) is not None}
     return {p: order for p, order in found.items() if not donated[p]} if found and donated else found
 
 

@@ -51,7 +51,7 @@ def test_one_executable_per_signature(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_elementwise_ops_are_compiled_for_all_sizes_after_two(monkeypatch: pytest.MonkeyPatch) -> None:
     traced: list[str] = []
     original = evaluate.trace
-    monkeypatch.setattr(evaluate, "trace", lambda *args: (traced.append("trace"), original(*args))[1])
+    monkeypatch.setattr(evaluate, "trace", lambda *args, **named: (traced.append("trace"), original(*args, **named))[1])
     monkeypatch.setattr(evaluate, "_COMPILED", BoundedCache(16))
     monkeypatch.setattr(evaluate, "_CALLS", BoundedCache(16))
     for size in (5, 6, 7, 8, 1000):

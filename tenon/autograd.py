@@ -1,0 +1,49 @@
+"""Gradients of tensors without `backward`: `tenon.autograd.grad`."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tenon.eager.differentiation import differentiate
+from tenon.eager.tensor import Tensor
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Any = None,
+    *,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of `outputs` (numbers, unless `grad_outputs` has theirs) with respect to each of `inputs`.
+
+    `grad` of no tensor changes. With `create_graph`, the gradients can be differentiated. Raises `RuntimeError` for an
+    input that the outputs do not depend on, unless `allow_unused`, which gives `None` for it.
+    """
+    results = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    wanted = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    seeds = (grad_outputs,) if grad_outputs is not None and isinstance(outputs, Tensor) else grad_outputs
+    sources = [x._source for x in wanted]
+    for position, source in enumerate(sources):
+        if source is None:
+            raise RuntimeError(f"grad: input {position} requires no gradient")
+    found = differentiate(
+        results,
+        seeds,
+        frozenset([source for source in sources if source is not None]),
+        retain=retain_graph,
+        recorded=create_graph,
+    )
+    gradients = tuple([found.get(source) for source in sources if source is not None])
+    for position, gradient in enumerate(gradients):
+        if gradient is None and not allow_unused:
+            raise RuntimeError(f"grad: input {position} was not used in what is differentiated; see allow_unused")
+    return gradients
+
+
+__all__ = ["grad"]

@@ -1,0 +1,307 @@
+"""Gradients of what is on the tape: one compiled program for each shape of a tape.
+
+The program computes the recorded calls again, but wherever a gradient asks for what a call gave, the array that it gave
+takes the place of what would be computed; so of the calls only what happened inside of them and was not kept is
+computed again. Programs are found by what was called on what: functions, settings, types, and who used whose results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence, Set
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+
+from tenon.dialects.definition.promotion import weak_float
+from tenon.dialects.definition.registry import generation
+from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.dialects.types.types import array_type, element_type, is_float
+from tenon.eager.tape import Array, Node, Operand, Saved, Source, Type, shown, type_of
+from tenon.lowering.pipeline import run_passes
+from tenon.passes.transform.differentiate import gradients
+from tenon.runtime.arguments.orders import Order, inverse, order_of
+from tenon.runtime.arguments.tree import flatten, paths
+from tenon.runtime.executables import Executable, executable
+from tenon.runtime.knobs import knobs
+from tenon.runtime.lower import new_context
+from tenon.runtime.python_state import collection_paused
+from tenon.runtime.tracing.trace import Trace, trace
+
+Slot = int
+"""The number of an array of a tape, or of a number."""
+
+
+@dataclass
+class _Place:
+    """What is known of a slot: the dtype and shape of an array, or the class of a number, and the elements."""
+
+    type: Any
+    elements: Any = None
+    node: Node | None = None
+    """A call that read or computed it."""
+
+    @property
+    def order(self) -> Order | None:
+        """The dimensions in the order of memory, where that is another one and the program takes them so."""
+        return order_of(self.elements.array, 0) if isinstance(self.elements, Saved) else None
+
+    @property
+    def array_type(self) -> Type:
+        """The dtype and shape of the array as the program takes it."""
+        dtype, shape = array_type_of(self.type)
+        order = self.order
+        return (dtype, shape) if order is None else (dtype, tuple([shape[axis] for axis in order]))
+
+
+class Graph:
+    """The calls that some results depend on, down to `ends`: leaves, and sources at which it is cut."""
+
+    def __init__(
+        self, roots: Sequence[Source], cuts: Set[Source] = frozenset(), wanted: Set[Source] | None = None
+    ) -> None:
+        """`wanted` limits the ends."""
+        self._cuts, self._wanted = cuts, wanted
+        self.roots = roots
+        self.nodes = self._reachable()
+        self.slots: list[_Place] = []
+        self.ends: list[Source] = []
+        """Leaves and cuts: what gradients are with respect to."""
+        self._of_ends: dict[Source, Slot] = {}
+        self._of_saved: dict[Any, Slot] = {}
+        self._of_results: dict[Node, list[Slot]] = {}
+        self.wiring = tuple([self._wire(node) for node in self.nodes])
+        """For each call its key, and the slots of its operands and results."""
+        self.root_slots = tuple([self._slot_of(root) for root in roots])
+        self.end_slots = tuple([self._of_ends[end] for end in self.ends])
+
+    def _is_inner(self, source: Source | None) -> bool:
+        return source is not None and source.node is not None and source not in self._cuts
+
+    def _reachable(self) -> list[Node]:
+        """The calls, those first that others depend on."""
+        found: set[Node] = set()
+        pending = [root.node for root in self.roots if self._is_inner(root)]
+        while pending:
+            node = pending.pop()
+            assert node is not None
+            if node not in found:
+                found.add(node)
+                pending += [s.node for s, _ in node.operands if s is not None and self._is_inner(s)]
+        return sorted(found, key=lambda node: node.number)
+
+    def _wire(self, node: Node) -> tuple[Hashable, tuple[Slot, ...], tuple[Slot, ...]]:
+        operands = tuple([self._operand_slot(operand, node) for operand in node.operands])
+        results = tuple([self._add(type_of(result), result, node) for result in node.results])
+        self._of_results[node] = [*results]
+        return node.call.key, operands, results
+
+    def _operand_slot(self, operand: Operand, node: Node) -> Slot:
+        source, saved = operand
+        if source is None:
+            key = (id(saved.array), saved.version) if isinstance(saved, Saved) else object()
+            if key not in self._of_saved:
+                self._of_saved[key] = self._add(type_of(saved), saved, node)
+            return self._of_saved[key]
+        slot = self._slot_of(source)
+        place = self.slots[slot]
+        if isinstance(saved, Saved) and not node.is_released and (place.elements is None or place.elements.is_stale):
+            place.elements, place.node = saved, node
+        return slot
+
+    def _slot_of(self, source: Source) -> Slot:
+        if self._is_inner(source):
+            assert source.node is not None
+            return self._of_results[source.node][source.index]
+        if source not in self._of_ends:
+            if self._wanted is None or source in self._wanted:
+                self.ends.append(source)
+            self._of_ends[source] = self._add(source.type, None, None)
+        return self._of_ends[source]
+
+    def _add(self, type_: Any, saved: Any, node: Node | None) -> Slot:
+        is_lost = isinstance(saved, tuple) or (node is not None and node.is_released)
+        self.slots.append(_Place(type_, None if is_lost else saved, node))
+        return len(self.slots) - 1
+
+    @property
+    def key(self) -> Hashable:
+        """What tells the program for this graph from others."""
+        types = tuple([(place.type, place.elements is None, place.order) for place in self.slots])
+        return self.wiring, types, self.root_slots, self.end_slots
+
+    def array(self, slot: Slot) -> Array:
+        """What is in a slot. Raises `RuntimeError` if it was changed meanwhile."""
+        place = self.slots[slot]
+        if isinstance(place.elements, Saved):
+            place.elements.check(place.node)
+            order = place.order
+            return place.elements.array if order is None else place.elements.array.transpose(order)
+        return np.asarray(place.elements)
+
+    def source(self, slot: Slot) -> Source | None:
+        """What the elements of a slot came from, for a gradient of the gradient."""
+        for end, known in self._of_ends.items():
+            if known == slot:
+                return end
+        for node, slots in self._of_results.items():
+            if slot in slots:
+                dtype, shape = self.slots[slot].type
+                return Source(dtype, shape, node, slots.index(slot)) if is_differentiable(dtype) else None
+        return None
+
+    def is_given(self, slot: Slot) -> bool:
+        """Whether no call of the graph gives what is in a slot."""
+        return not any(slot in slots for slots in self._of_results.values())
+
+    def missing(self, slot: Slot) -> RuntimeError:
+        """The error for a slot that is read, and has nothing in it."""
+        node = self.slots[slot].node or next(iter(n for n in self.nodes if n.is_released), None)
+        name = "a call" if node is None else f"{node.name}{shown(node.place)}"
+        return RuntimeError(
+            f"backward went through {name} before, and what it needs was let go; "
+            "call backward(retain_graph=True) the first time"
+        )
+
+    def value(self, slot: Slot, array: Value | None) -> Value:
+        """The value for a slot, given that of its array. What is not given is not read."""
+        place = self.slots[slot]
+        if array is None:
+            dtype, shape = array_type_of(place.type)
+            return ops.zeros(shape, element_type(dtype))
+        if place.order is not None:
+            return ops.transpose(array, permutation=inverse(place.order))
+        return weak_float(array) if place.type is float else array
+
+    def replayed(self, given: dict[Slot, Value]) -> tuple[dict[Slot, Value], list[tuple[Value, Value]]]:
+        """The values of all slots, with the calls made again in a trace, and what was computed that is also given."""
+        results = {slot for _, _, slots in self.wiring for slot in slots}
+        computed = {slot: self.value(slot, given.get(slot)) for slot in range(len(self.slots)) if slot not in results}
+        for slot in self.end_slots:
+            # A value of its own: one array may be given for two slots.
+            computed[slot] = ops.identity(computed[slot])
+        replaced: list[tuple[Value, Value]] = []
+        for node, (_, operands, slots) in zip(self.nodes, self.wiring, strict=True):
+            for slot, value in zip(slots, node.call.apply([computed[o] for o in operands]), strict=True):
+                computed[slot] = value
+                if slot in given:
+                    replaced.append((value, self.value(slot, given[slot])))
+        return computed, replaced
+
+    def pulled_back(self, reads: Sequence[Slot], given: Sequence[Value]) -> list[Value | None]:
+        """Gradients with respect to the ends, built in a trace of the arrays in `reads` and of cotangents."""
+        computed, replaced = self.replayed(dict(zip(reads, given, strict=False)))
+        outputs = [computed[slot] for slot in self.root_slots]
+        found = gradients(outputs, list(given[len(reads) :]), [computed[slot] for slot in self.end_slots])
+        for value, saved in replaced:
+            value.ssa.replace_all_uses_with(saved.ssa)
+        return found
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled program, and which arrays it is given: those whose elements it reads."""
+
+    executable: Executable | None
+    reads: tuple[Slot, ...]
+    reached: tuple[bool, ...]
+    """Which of what is differentiated with respect to has a gradient."""
+
+
+_PROGRAMS: BoundedCache[Program] = BoundedCache(1024)
+
+
+def program_for(graph: Graph, seeds: Sequence[Type]) -> Program:
+    """The program that gives the gradients with respect to `graph.ends`, for cotangents of the roots of such types."""
+    key = (graph.key, tuple(seeds), knobs.interpret, knobs.code_settings, generation())
+    program = _PROGRAMS.get(key)
+    if program is None:
+        with collection_paused():
+            program = _PROGRAMS[key] = _compiled(graph, seeds)
+    return program
+
+
+def pull_back(graph: Graph, cotangents: Sequence[Array]) -> list[Array | None]:
+    """The gradients with respect to `graph.ends`, given cotangents of its roots; `None` where nothing depends."""
+    program = program_for(graph, [(c.dtype, c.shape) for c in cotangents])
+    arrays = [graph.array(slot) for slot in program.reads]
+    found = iter(() if program.executable is None else program.executable.run([*arrays, *cotangents]))
+    return [next(found) if is_reached else None for is_reached in program.reached]
+
+
+def _compiled(graph: Graph, seeds: Sequence[Type]) -> Program:
+    slots = [slot for slot, place in enumerate(graph.slots) if place.elements is not None]
+    missing = [slot for slot, place in enumerate(graph.slots) if place.elements is None and graph.is_given(slot)]
+    whole, _ = _traced(graph, seeds, [*slots, *missing])
+    reads = [[*slots, *missing][i] for i in _read_arguments(whole.module, len(slots) + len(missing))]
+    if lost := [slot for slot in reads if graph.slots[slot].elements is None]:
+        raise graph.missing(lost[0])
+    made, reached = _traced(graph, seeds, reads)
+    _note_needs(graph)
+    program = executable(made.module, "cpu", "backward") if any(reached) else None
+    return Program(program, tuple(reads), tuple(reached))
+
+
+def _note_needs(graph: Graph) -> None:
+    """Find for each kind of call in `graph` which arrays its own gradient needs."""
+    for node in graph.nodes:
+        if node.signature not in node.call.needed and not node.is_released:
+            node.call.needed[node.signature] = _needs(node)
+
+
+def _needs(node: Node) -> tuple[Sequence[bool], Sequence[bool]]:
+    """Which operands and results of a call its gradient needs."""
+    types = list(map(type_of, node.results))
+    results = [Source(dtype, shape, node, i) for i, (dtype, shape) in enumerate(types) if is_differentiable(dtype)]
+    graph = Graph(results, frozenset([source for source, _ in node.operands if source is not None]))
+    slots = range(len(graph.slots))
+    made, _ = _traced(graph, [result.type for result in results], slots)
+    read = {*_read_arguments(made.module, len(slots))}
+    ((_, operands, own),) = graph.wiring
+    return [slot in read for slot in operands], [slot in read for slot in own]
+
+
+def _read_arguments(module: ModuleOp, most: int) -> list[int]:
+    """Which of the first arguments the results depend on."""
+    simple = module.clone()
+    run_passes(new_context(), simple, ["canonicalize", "cse", "dce"])
+    main = next(op for op in simple.ops if isinstance(op, func.FuncOp))
+    return [i for i, argument in enumerate(main.body.block.args[:most]) if argument.first_use is not None]
+
+
+def _traced(graph: Graph, seeds: Sequence[Type], reads: Sequence[Slot]) -> tuple[Trace, list[bool]]:
+    """The program as a trace that takes the arrays of the slots `reads`, and then cotangents; and what is reached."""
+    reached: list[bool] = []
+
+    def function(*given: Value) -> Any:
+        found = graph.pulled_back(reads, given)
+        reached[:] = [gradient is not None for gradient in found]
+        return tuple([gradient for gradient in found if gradient is not None])
+
+    types = [graph.slots[slot].array_type for slot in reads]
+    return trace_types(function, [*types, *seeds]), reached
+
+
+def array_type_of(type_: Any) -> Type:
+    """The dtype and shape of the array for what `type_of` gives."""
+    if isinstance(type_, tuple):
+        return type_
+    return np.asarray(type_(0)).dtype, ()
+
+
+def trace_types(function: Callable[..., Any], types: Sequence[Type]) -> Trace:
+    """`function` of values of these types, traced."""
+    leaves = [np.empty(shape, dtype) for dtype, shape in types]
+    _, structure = flatten((tuple(leaves), {}))
+    names = [name.removeprefix("0.") for name in paths(structure)]
+    return trace(lambda args, _: function(*args), structure, leaves, list(map(array_type, leaves)), names)
+
+
+@cache
+def is_differentiable(dtype: np.dtype[Any]) -> bool:
+    """Whether elements of this dtype change continuously."""
+    return is_float(element_type(dtype))

@@ -1,0 +1,146 @@
+"""Changes of tensors in place, and what they mean for views and for the tape.
+
+Memory that nobody else sees is not written to: the tensor gets the memory of the new elements, and gradients find the
+former ones where they were.
+"""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from tenon.dialects.definition.value import ops
+from tenon.eager.modes import MODE
+from tenon.eager.recording import Stored, as_operands, call_of, record, wants_gradient
+from tenon.eager.tape import Array, Call, Operand, Source
+from tenon.eager.views import View
+
+
+def _checked_cast(array: Array, target: Array, name: str) -> None:
+    if array.shape != target.shape:
+        raise ValueError(
+            f"{name}: a tensor of shape {target.shape} cannot hold the result in place, whose shape is {array.shape}"
+        )
+    if not np.can_cast(array.dtype, target.dtype, "same_kind"):
+        raise TypeError(f"{name}: a tensor of {target.dtype} cannot hold the result in place, which is {array.dtype}")
+
+
+def replace(tensor: Stored, result: Stored, name: str) -> None:
+    """Give `tensor` the elements of `result`, a tensor of its own shape."""
+    array, target = result._array, tensor._array
+    _checked_cast(array, target, name)
+    refuse_leaf(tensor, (tensor, result), name)
+    operands = as_operands((result,)) if wants_gradient((tensor, result)) else None
+    if _is_private(tensor):
+        tensor._array, tensor._memory = np.asarray(array, target.dtype), None
+    else:
+        np.copyto(target, array, casting="same_kind")
+        tensor._own_memory().change()
+    settle(tensor, _cast_call(target.dtype), operands)
+
+
+def _cast_call(dtype: np.dtype[Any]) -> Call:
+    return call_of("identity", ("identity", dtype), lambda values: (ops.identity(values[0].astype(dtype)),))
+
+
+def kept(tensor: Stored) -> Stored:
+    """`tensor`, or a copy where what reads it now may want it as it is, and it is about to be changed."""
+    if _is_private(tensor) or not MODE.records:
+        return tensor
+    copy = tensor._new(tensor._array.copy())
+    copy._source = tensor._source
+    return copy
+
+
+def _is_private(tensor: Stored) -> bool:
+    """Whether nobody else sees the memory of a tensor."""
+    memory = tensor._memory
+    return tensor._array.base is None and (memory is None or not (memory.is_exported or memory.tensors))
+
+
+def refuse_leaf(tensor: Stored, operands: Sequence[Any], name: str) -> None:
+    """Raise `RuntimeError` for a change of a leaf that gradients are with respect to, where calls are recorded."""
+    _join(tensor)
+    if not wants_gradient(operands):
+        return
+    memory = tensor._memory
+    for held in [tensor] if memory is None or not memory.tensors else sharing(tensor):
+        if held._source is not None and held._source.node is None:
+            raise RuntimeError(
+                f"{name}: a tensor that requires a gradient, of shape {held._array.shape}, cannot be changed in place "
+                "where calls are recorded; do that in `with tenon.no_grad():`"
+            )
+
+
+def _join(tensor: Stored) -> None:
+    """Put a view that was made where nothing was recorded on the tape, if what it is a view of is there."""
+    view: View | None = getattr(tensor, "_view", None)
+    if view is not None and tensor._source is None and wants_gradient((view.base,)):
+        record(view.call(), as_operands((view.base,)), (tensor,))
+
+
+def write(tensor: Stored, store: Callable[[], None], call: Call, operands: Sequence[Any], name: str) -> None:
+    """Change elements of `tensor` by `store`, which `call` describes; its first operand is the tensor as it was."""
+    refuse_leaf(tensor, operands, name)
+    noted = as_operands(operands) if wants_gradient(operands) else None
+    store()
+    tensor._own_memory().change()
+    settle(tensor, call, noted)
+
+
+def settle(tensor: Stored, call: Call, operands: Sequence[Operand] | None) -> None:
+    """Give `tensor`, which was changed, a new source, and those that share its memory.
+
+    Without operands, as nothing is recorded, gradients go on to where they went before.
+    """
+    if operands is None:
+        for held in sharing(tensor):
+            _renew(held)
+        return
+    record(call, operands, (tensor,))
+    others = [held for held in sharing(tensor) if held is not tensor]
+    if not others:
+        return
+    view: View | None = getattr(tensor, "_view", None)
+    base = tensor if view is None else view.base
+    if view is not None:
+        record(view.update_call(), as_operands((base, tensor)), (base,))
+    for held in others:
+        its: View | None = getattr(held, "_view", None)
+        if its is not None:
+            record(its.call(), as_operands((base,)), (held,))
+
+
+def _renew(tensor: Stored) -> None:
+    source = tensor._source
+    if source is None:
+        return
+    if source.node is None:
+        renewed = Source(source.dtype, source.shape, None, 0, source.tensor)
+        renewed.hooks.update(source.hooks)
+        tensor._source = renewed
+    else:
+        record(_cast_call(source.dtype), as_operands((tensor,)), (tensor,))
+
+
+def sharing(tensor: Stored) -> list[Any]:
+    """The tensors that share the memory of `tensor`, itself among them."""
+    memory = tensor._memory
+    if memory is None or not memory.tensors:
+        return [tensor]
+    return [held for r in memory.tensors if (held := r()) is not None]
+
+
+def share(tensor: Stored, base: Stored) -> None:
+    """Note that `tensor` is a view of `base`."""
+    memory = tensor._memory = base._own_memory()
+    if not memory.tensors:
+        memory.tensors.append(ref(base))
+    elif len(memory.tensors) % 64 == 0:
+        memory.tensors = [r for r in memory.tensors if r() is not None]
+    memory.tensors.append(ref(tensor))

@@ -1,0 +1,92 @@
+"""Gradients of tensors as tensors: `backward`, and `tenon.autograd.grad`."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Any
+
+import numpy as np
+
+from tenon.eager.backward import Graph, program_for, pull_back
+from tenon.eager.engine import Gradients, gradients_of
+from tenon.eager.modes import enable_grad, no_grad
+from tenon.eager.recording import Stored, call_of, record
+from tenon.eager.tape import Operand, Saved, Source
+
+
+def differentiate(
+    outputs: Sequence[Any],
+    cotangents: Sequence[Any] | None,
+    wanted: Set[Source] | None,
+    *,
+    retain: bool | None = None,
+    recorded: bool = False,
+) -> dict[Source, Any]:
+    """The gradients of `outputs` with respect to leaves, or what is `wanted`, as tensors."""
+    roots: list[Source] = []
+    for output in outputs:
+        if output._source is None:
+            raise RuntimeError("backward is asked of a tensor that was not computed of one that requires a gradient")
+        roots.append(output._source)
+    kind = type(outputs[0])
+    given = [
+        _cotangent(kind, output, gradient)
+        for output, gradient in zip(outputs, cotangents or [None] * len(outputs), strict=True)
+    ]
+    how = Gradients(_pull_recorded if recorded else _pull, lambda a, b: a + b, _hooked)
+    with (enable_grad if recorded else no_grad)():
+        return gradients_of(roots, given, how, wanted, retain=recorded if retain is None else retain)
+
+
+def _cotangent(kind: type[Any], output: Any, gradient: Any) -> Any:
+    if gradient is None:
+        if output.size != 1:
+            raise RuntimeError(f"backward of a tensor of shape {output.shape} needs its gradient; only numbers do not")
+        return kind._new(np.ones(output.shape, output.dtype))
+    made = gradient if isinstance(gradient, Stored) else kind._new(np.array(gradient, output.dtype))
+    if (made._array.shape, made._array.dtype) != (output.shape, output.dtype):
+        raise ValueError(
+            f"the gradient is {made._array.dtype}{list(made._array.shape)} where that of a tensor "
+            f"{output.dtype}{list(output.shape)} is needed"
+        )
+    return made
+
+
+def _pull(graph: Graph, cotangents: Sequence[Any]) -> list[Any]:
+    kind = type(cotangents[0])
+    found = pull_back(graph, [cotangent._array for cotangent in cotangents])
+    return [None if array is None else kind._new(array) for array in found]
+
+
+def _pull_recorded(graph: Graph, cotangents: Sequence[Any]) -> list[Any]:
+    """The same, as a call that is recorded: of what it reads, and of the cotangents."""
+    found = _pull(graph, cotangents)
+    program = program_for(graph, [(c.dtype, c.shape) for c in cotangents])
+    call = call_of(
+        "backward",
+        ("backward", graph.key, program.reads),
+        lambda values: tuple([g for g in graph.pulled_back(program.reads, values) if g is not None]),
+    )
+    operands: list[Operand] = [(graph.source(slot), graph.slots[slot].elements) for slot in program.reads]
+    operands += [(c._source, Saved(c._array, c._own_memory())) for c in cotangents]
+    made = [gradient for gradient in found if gradient is not None]
+    if any(source is not None for source, _ in operands) and made:
+        record(call, operands, made)
+    return found
+
+
+def _hooked(source: Source, gradient: Any) -> Any:
+    for hook in [*source.hooks.values()]:
+        changed = hook(gradient)
+        if changed is None:
+            continue
+        if not isinstance(changed, Stored):
+            raise TypeError(f"a hook gives a {type(changed).__name__} where a tensor or None is needed")
+        if changed._array.shape != source.shape:
+            raise ValueError(
+                f"a hook gives a gradient of shape {changed._array.shape} for a tensor of shape {source.shape}"
+            )
+        gradient = changed
+    return gradient

@@ -1,0 +1,82 @@
+"""From results back to leaves: hooks are called where they stand, and everything between them is one program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tenon.eager.backward import Graph
+from tenon.eager.tape import Node, Source
+
+G = TypeVar("G")
+
+
+@dataclass(frozen=True)
+class Gradients(Generic[G]):
+    """What is done with gradients of kind `G`."""
+
+    pull_back: Callable[[Graph, Sequence[G]], Sequence[G | None]]
+    """Gradients of the ends of a graph from those of its roots."""
+    add: Callable[[G, G], G]
+    hooked: Callable[[Source, G], G]
+    """The gradient of a source as its hooks leave it."""
+
+
+def gradients_of(
+    roots: Sequence[Source],
+    cotangents: Sequence[G],
+    how: Gradients[G],
+    wanted: Set[Source] | None,
+    *,
+    retain: bool,
+) -> dict[Source, G]:
+    """The gradients with respect to leaves, or to what is `wanted`, after their hooks.
+
+    Unless they are to be retained, the arrays of the calls on the way are let go; if there is an error, they are not.
+    """
+    nodes, hooked = _on_the_way(roots)
+    stops = hooked | (wanted or frozenset())
+    pending: dict[Source, G] = {}
+    passed: dict[Source, G] = {}
+
+    def collect(ends: Iterable[Source], found: Iterable[G | None]) -> None:
+        for end, gradient in zip(ends, found, strict=True):
+            if gradient is not None:
+                known = pending.get(end)
+                pending[end] = gradient if known is None else how.add(known, gradient)
+
+    def go_on(starts: Sequence[Source], given: Sequence[G]) -> None:
+        graph = Graph(starts, stops - {*starts}, None if wanted is None else stops)
+        if graph.ends:
+            collect(graph.ends, how.pull_back(graph, given))
+
+    collect(roots, cotangents)
+    free = [root for root in pending if root not in stops and root.node is not None]
+    if free:
+        go_on(free, [pending.pop(root) for root in free])
+    while pending:
+        # What is computed last comes first: nothing is added to its gradient any more.
+        source = max(pending, key=lambda source: source.number)
+        passed[source] = gradient = how.hooked(source, pending.pop(source))
+        if source.node is not None:
+            go_on([source], [gradient])
+    if not retain:
+        for node in nodes:
+            node.release()
+    return {source: gradient for source, gradient in passed.items() if source.node is None or wanted is not None}
+
+
+def _on_the_way(roots: Sequence[Source]) -> tuple[set[Node], set[Source]]:
+    """The calls that `roots` depend on, and the sources among what they read that have hooks."""
+    nodes: set[Node] = set()
+    hooked: set[Source] = set()
+    pending = [*roots]
+    while pending:
+        source = pending.pop()
+        if source.hooks:
+            hooked.add(source)
+        if source.node is not None and source.node not in nodes:
+            nodes.add(source.node)
+            pending += [operand for operand, _ in source.node.operands if operand is not None]
+    return nodes, hooked

@@ -1,0 +1,163 @@
+"""What other libraries and Python do with tensors: numbers, arrays of NumPy, DLPack, and how they are printed."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.definition.value import UFUNC_OPS
+from tenon.eager.operators import Operators
+from tenon.eager.recording import Stored
+from tenon.eager.tape import Array
+from tenon.runtime.arguments.tree import flatten, unflatten
+from tenon.runtime.evaluate import find_function
+
+_USUAL = ("float32", "int64", "bool")
+"""Dtypes that are not printed."""
+
+
+class Interchange(Operators):
+    """A tensor as an array of others."""
+
+    __array_priority__ = 1000
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._array.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self._array.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self._array.size
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The bytes between neighbours along each axis."""
+        return self._array.strides
+
+    @property
+    def nbytes(self) -> int:
+        return self._array.nbytes
+
+    @property
+    def itemsize(self) -> int:
+        return self._array.itemsize
+
+    @property
+    def device(self) -> str:
+        """Where the memory is: `"cpu"`."""
+        return "cpu"
+
+    def numpy(self) -> Array:
+        """The elements as a NumPy array that shares the memory; raises `RuntimeError` for what requires a gradient."""
+        if self._source is not None:
+            raise RuntimeError("a tensor that requires a gradient would lose it as an array; write x.detach().numpy()")
+        self._own_memory().is_exported = True
+        return self._array
+
+    def item(self) -> bool | int | float:
+        """The number in a tensor of one element."""
+        if self.size != 1:
+            raise ValueError(f"only a tensor of one element is a number, and this one has shape {self.shape}")
+        return self._array.item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of numbers."""
+        return self._array.tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(self, **settings: Any) -> Any:
+        return self.numpy().__dlpack__(**settings)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(f"the truth of a tensor of shape {self.shape} is not known; use all() or any()")
+        return bool(self._array)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self.ndim or self.dtype.kind not in "iu":
+            raise TypeError(f"a tensor of {self.dtype}{list(self.shape)} is no index; one integer is needed")
+        return int(self._array)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("a tensor of rank 0 has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(len(self)))  # pyright: ignore[reportIndexIssue]
+
+    def __contains__(self, element: Any) -> bool:
+        return element in self._array
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """NumPy's element-by-element functions are those of Tenon; with `out`, an array of NumPy's gets the result."""
+        own = find_function(UFUNC_OPS.get(ufunc.__name__, ufunc.__name__))
+        if method != "__call__" or own is None or options.keys() - {"out"}:
+            asked = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+            raise TypeError(
+                f"numpy.{asked} is not for tensors with these options; use tenon, or x.numpy()"
+            )
+        result = own(*inputs)
+        if "out" not in options:
+            return result
+        (target,) = options["out"]
+        np.copyto(target, _array_of(result), casting="same_kind")
+        return target
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """NumPy's functions are those of Tenon, where it has one of the name; others get arrays."""
+        if function in (np.shape, np.ndim, np.size):
+            return function.__wrapped__(*args, **kwargs)
+        own = find_function(function.__name__) if function.__module__ == "numpy" else None
+        if own is not None:
+            return own(*args, **{name: value for name, value in kwargs.items() if value is not None})
+        leaves, structure = flatten((args, kwargs))
+        given, named = unflatten(structure, [_array_of(leaf) if isinstance(leaf, Stored) else leaf for leaf in leaves])
+        return function(*given, **named)
+
+    def __repr__(self) -> str:
+        prefix = "tensor("
+        text = np.array2string(self._array, separator=", ", prefix=prefix, threshold=1000)
+        facts = [] if self.dtype.name in _USUAL and self.size else [f"dtype={self.dtype}"]
+        if self.size == 0 and self.ndim > 1:
+            facts.insert(0, f"shape={self.shape}")
+        if self._source is not None:
+            node = self._source.node
+            facts.append("requires_grad=True" if node is None else f"grad_fn=<{node.name.rpartition('.')[2]}>")
+        return f"{prefix}{', '.join([text, *facts])})"
+
+    def __format__(self, specification: str) -> str:
+        return format(self.item(), specification) if specification else repr(self)
+
+
+def _array_of(tensor: Any) -> Array:
+    return tensor.numpy()

@@ -1,0 +1,83 @@
+"""Whether calls on tensors are recorded, for each thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Mode(threading.local):
+    records = True
+
+
+MODE = _Mode()
+
+
+class set_grad_enabled:
+    """Record calls on tensors from here on, or do not; as a context manager, until its block ends."""
+
+    def __init__(self, mode: bool) -> None:
+        self._before = MODE.records
+        MODE.records = self._mode = bool(mode)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        MODE.records = self._before
+
+
+class _Recording:
+    """A context manager, and a decorator, in which calls are recorded or not."""
+
+    _records: bool
+
+    def __init__(self) -> None:
+        self._before: list[bool] = []
+
+    def __enter__(self) -> Self:
+        self._before.append(MODE.records)
+        MODE.records = self._records
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        MODE.records = self._before.pop()
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        from functools import wraps
+
+        @wraps(function)
+        def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+            with type(self)():
+                return function(*args, **kwargs)
+
+        return wrapper
+
+
+class no_grad(_Recording):
+    """`with tenon.no_grad():` calls on tensors are not recorded. Also a decorator."""
+
+    _records = False
+
+
+class enable_grad(_Recording):
+    """`with tenon.enable_grad():` calls on tensors are recorded, inside of `no_grad` as well. Also a decorator."""
+
+    _records = True
+
+
+def is_grad_enabled() -> bool:
+    """Whether calls on tensors are recorded."""
+    return MODE.records
+
+
+def value_of(setting: Any) -> bool:
+    """A flag that is given as an argument."""
+    if not isinstance(setting, bool):
+        raise TypeError(f"requires_grad is {setting!r} where True or False is needed")
+    return setting

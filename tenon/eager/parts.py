@@ -1,0 +1,146 @@
+"""Parts and views of tensors: indexing, and other shapes of the same memory."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tenon.dialects.definition.value import Value, insertion_point
+from tenon.eager.changes import share, write
+from tenon.eager.interchange import Interchange
+from tenon.eager.recording import Stored, as_operands, call_of, record, wants_gradient
+from tenon.eager.tape import Array, Call
+from tenon.eager.views import Step, View, axes_step, index_step, read_key, shape_step, spread_step
+from tenon.runtime.arguments.arguments import as_array
+
+
+class Parts(Interchange):
+    """A tensor as something to take parts of."""
+
+    _view: View | None = None
+
+    def __getitem__(self, key: Any) -> Any:
+        if insertion_point() is not None and _has_value(key):
+            return _refuse_traced(key)
+        found = read_key(key)
+        if found.arrays:
+            return self._computed(
+                (self, *found.arrays),
+                self._array[found.written(found.arrays)],
+                call_of("index", ("index", found.entries), lambda v: (v[0][found.written(v[1:])],)),
+            )
+        written = found.written(())
+        part = self._array[written if Ellipsis in written else (*written, Ellipsis)]
+        return self._seen(part, index_step(found))
+
+    def __setitem__(self, key: Any, values: Any) -> None:
+        found = read_key(key)
+        array = values._array if isinstance(values, Stored) else as_array(values, "what is assigned")
+        written = found.written(found.arrays)
+
+        def store() -> None:
+            self._array[written] = array
+
+        def update(traced: Sequence[Any]) -> tuple[Any, ...]:
+            x, given, *arrays = traced
+            return (x.at[found.written(arrays)].set(given.astype(x.dtype)),)
+
+        operands = (self, values if isinstance(values, Stored) else array, *found.arrays)
+        write(self, store, call_of("set", ("set", found.entries), update), operands, "x[key] = values")
+
+    def _seen(self, array: Array, step: Step) -> Any:
+        """What `step` shows of this tensor, which is `array`."""
+        view = self._view
+        if not np.may_share_memory(array, self._array):
+            return self._computed((self,), array, View(self, (step,)).call())
+        made = self._new(array)
+        base, steps = (self, (step,)) if view is None else (view.base, (*view.steps, step))
+        made._view = View(base, steps)
+        share(made, base)
+        if wants_gradient((self,)):
+            record(View(self, (step,)).call(), as_operands((self,)), (made,))
+        return made
+
+    def reshape(self, *shape: Any) -> Any:
+        """The elements in another shape, of which one size may be -1; a view where the memory allows it."""
+        sizes = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
+        array = self._array.reshape(tuple(sizes))
+        return self._seen(array, shape_step("reshape", array.shape, self.shape))
+
+    view = reshape
+
+    def flatten(self) -> Any:
+        return self.reshape(-1)
+
+    ravel = flatten
+
+    def transpose(self, *permutation: Any) -> Any:
+        """The axes in the order `permutation`, or in reverse order; a view."""
+        order = permutation[0] if len(permutation) == 1 and not hasattr(permutation[0], "__index__") else permutation
+        order = tuple(range(self.ndim))[::-1] if order is None or not len(order) else order
+        array = self._array.transpose(order)
+        return self._seen(array, axes_step(tuple([axis % self.ndim for axis in order])))
+
+    permute = transpose
+
+    @property
+    def T(self) -> Any:
+        """The axes in reverse order; a view."""
+        return self.transpose()
+
+    @property
+    def mT(self) -> Any:
+        """The last two axes exchanged; a view."""
+        if self.ndim < 2:
+            raise ValueError(f"a tensor of rank {self.ndim} has no matrices to transpose")
+        return self.swapaxes(-1, -2)
+
+    def swapaxes(self, first: int, second: int) -> Any:
+        """Two axes exchanged; a view."""
+        order = [*range(self.ndim)]
+        order[first], order[second] = order[second], order[first]
+        return self.transpose(order)
+
+    def squeeze(self, axis: Any = None) -> Any:
+        """Without axes of size 1: all of them, or those named; a view."""
+        array = self._array.squeeze(axis)
+        return self._seen(array, shape_step("squeeze", array.shape, self.shape))
+
+    def expand_dims(self, axis: Any) -> Any:
+        """With an axis of size 1 before `axis`; a view."""
+        array = np.expand_dims(self._array, axis)
+        return self._seen(array, shape_step("expand_dims", array.shape, self.shape))
+
+    unsqueeze = expand_dims
+
+    def broadcast_to(self, *shape: Any) -> Any:
+        """Repeated to a shape that it broadcasts to; a view that cannot be changed."""
+        sizes = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
+        array = np.broadcast_to(self._array, tuple(sizes))
+        return self._seen(array, spread_step(array.shape))
+
+    def nonzero(self) -> tuple[Any, ...]:
+        """For each axis, the places of the elements that are not zero."""
+        return tuple([self._new(places) for places in np.atleast_1d(self._array).nonzero()])
+
+    def unique(self) -> Any:
+        """The distinct elements, in order."""
+        return self._new(np.unique(self._array))
+
+    def _computed(self, operands: Sequence[Any], array: Array, call: Call) -> Any:
+        made = self._new(array)
+        if wants_gradient(operands):
+            record(call, as_operands(operands), (made,))
+        return made
+
+
+def _has_value(key: Any) -> bool:
+    return any(isinstance(entry, Value) for entry in (key if isinstance(key, tuple) else (key,)))
+
+
+def _refuse_traced(key: Any) -> NoReturn:
+    raise TypeError("a tensor is indexed by a traced value; index tenon.asarray(x) instead")

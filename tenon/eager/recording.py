@@ -1,0 +1,100 @@
+"""Calls on tensors, noted on the tape where a gradient may be wanted."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.definition.registry import generation
+from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.eager.backward import is_differentiable
+from tenon.eager.modes import MODE
+from tenon.eager.tape import Array, Call, Memory, Node, Operand, Saved, Source
+
+Apply = Callable[[Sequence[Any]], tuple[Any, ...]]
+
+_CALLS: BoundedCache[Call] = BoundedCache(4096)
+_NUMBERS = {bool, int, float}
+
+
+class Stored:
+    """What a tensor is to the tape: an array, its memory where that matters, and where its value came from."""
+
+    _array: Array
+    _source: Source | None = None
+    _memory: Memory | None = None
+
+    @staticmethod
+    def _new(array: Array) -> Any:
+        """A tensor with the memory of `array`."""
+        raise NotImplementedError
+
+    def _own_memory(self) -> Memory:
+        memory = self._memory
+        if memory is None:
+            memory = self._memory = Memory()
+        return memory
+
+
+def call_of(name: str, key: Hashable, apply: Apply) -> Call:
+    """The `Call` of such a key."""
+    key = (key, generation())
+    known = _CALLS.get(key)
+    if known is None:
+        known = _CALLS[key] = Call(name, key, apply)
+    return known
+
+
+def op_call(cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, Any]) -> Call:
+    """The `Call` of an op, with operands in groups as its `bind` gives them."""
+    groups = tuple([len(o) if isinstance(o, tuple) else o is None for o in operands])
+
+    def apply(values: Sequence[Any]) -> tuple[Any, ...]:
+        rest = iter(values)
+        args = [
+            tuple([next(rest) for _ in range(group)]) if type(group) is int else None if group else next(rest)
+            for group in groups
+        ]
+        result = cls.apply(*args, **settings)
+        return result if isinstance(result, tuple) else (result,)
+
+    return call_of(cls.name, (cls, groups, cls.known_settings(settings).identity), apply)
+
+
+def wants_gradient(operands: Iterable[Any]) -> bool:
+    """Whether a call on `operands` is to be recorded."""
+    for operand in operands:
+        if isinstance(operand, Stored) and operand._source is not None:
+            return MODE.records
+    return False
+
+
+def as_operands(operands: Sequence[Any]) -> list[Operand]:
+    """What the tape keeps of what a call was given, as that is now. Arrays that could change unnoticed are copied."""
+    kept: list[Operand] = []
+    for given in operands:
+        if isinstance(given, Stored):
+            memory = given._memory
+            if memory is None:
+                memory = given._memory = Memory()
+            kept.append((given._source, Saved(given._array, memory)))
+        elif type(given) in _NUMBERS:
+            kept.append((None, given))
+        else:
+            is_fixed = isinstance(given, np.ndarray) and not given.flags.writeable
+            kept.append((None, Saved(given if is_fixed else np.array(given), Memory())))
+    return kept
+
+
+def record(call: Call, operands: Sequence[Operand], results: Sequence[Stored]) -> None:
+    """Note that `call` gave `results`, which are given their sources."""
+    node = Node(call, operands, [Saved(result._array, result._own_memory()) for result in results])
+    for index, result in enumerate(results):
+        array = result._array
+        if is_differentiable(array.dtype):
+            result._source = Source(array.dtype, array.shape, node, index)

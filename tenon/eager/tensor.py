@@ -1,0 +1,280 @@
+"""`Tensor`: an array that computes at once, can be changed, and notes what it was computed of."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any, NoReturn, Self
+from weakref import ref
+
+import numpy as np
+
+from tenon.dialects.definition.signature import flat, map_grouped
+from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.definition.value import ops
+from tenon.dialects.types.types import element_type, numpy_dtype
+from tenon.eager.backward import is_differentiable
+from tenon.eager.calls import call_function
+from tenon.eager.changes import share
+from tenon.eager.differentiation import differentiate
+from tenon.eager.operators import run
+from tenon.eager.parts import Parts
+from tenon.eager.recording import Stored, as_operands, call_of, op_call, record, wants_gradient
+from tenon.eager.tape import Array, Source
+from tenon.runtime.arguments.arguments import as_array
+from tenon.runtime.evaluate import evaluate
+
+_HOOKS = count()
+
+
+class Tensor(Parts):
+    """An array in the memory of the CPU, whose operators and methods are the functions of the ops.
+
+    Indexing by integers, slices, `None` and `...`, `reshape`, `transpose` and their like give views; what changes one
+    in place (`x += y`, `x[i] = v`, `x.relu_()`) changes the other. Where `requires_grad` is set, what is computed of a
+    tensor is recorded, and `backward()` adds the gradients of a result to `grad` of the tensors that it depends on.
+
+    Made by `tenon.tensor` (which copies) and by `tenon.as_tensor` (which shares memory).
+    """
+
+    _grad: Tensor | None = None
+    _keeps_grad: bool = False
+
+    def __init__(self, data: Any, *, dtype: Any = None, requires_grad: bool = False) -> None:
+        """A copy of `data`: a number, an array of any library, or nested lists; floats are f32 unless `dtype` says
+        otherwise."""
+        self._array = _copied(data, dtype)
+        if requires_grad:
+            self.requires_grad = True
+
+    @staticmethod
+    def _new(array: Array) -> Tensor:
+        made = object.__new__(Tensor)
+        made._array = array
+        return made
+
+    # --- gradients --------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether what is computed of the tensor is recorded; may be set for those that were not computed."""
+        return self._source is not None
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        self.requires_grad_(wanted)
+
+    def requires_grad_(self, wanted: bool = True) -> Self:
+        """Set whether gradients with respect to the tensor are wanted."""
+        if wanted == (self._source is not None):
+            return self
+        if not wanted and not self.is_leaf:
+            raise RuntimeError("a tensor that was computed cannot be cut off its graph in place; use detach()")
+        if wanted and not is_differentiable(self._array.dtype):
+            raise RuntimeError(f"only tensors of floats can require gradients, and this one is {self._array.dtype}")
+        self._source = Source(self.dtype, self.shape, None, 0, ref(self)) if wanted else None
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the tensor was not computed by a call that is recorded."""
+        return self._source is None or self._source.node is None
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The sum of the gradients that `backward` has found for the tensor."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, gradient: Any) -> None:
+        if gradient is not None:
+            if not isinstance(gradient, Tensor):
+                raise TypeError(f"grad is set to a {type(gradient).__name__} where a tensor or None is needed")
+            if (gradient.shape, gradient.dtype) != (self.shape, self.dtype):
+                raise ValueError(
+                    f"grad of {self.dtype}{list(self.shape)} is set to {gradient.dtype}{list(gradient.shape)}"
+                )
+        self._grad = gradient
+
+    def backward(self, gradient: Any = None, *, retain_graph: bool | None = None, create_graph: bool = False) -> None:
+        """Add the gradients of this tensor (a number, unless its own `gradient` is given) to `grad` of the leaves.
+
+        What was recorded is let go unless `retain_graph`; with `create_graph`, the gradients can be differentiated.
+        Raises `RuntimeError` if a value that is needed was changed in place, naming both lines.
+        """
+        for leaf, found in differentiate(
+            (self,), None if gradient is None else (gradient,), None, retain=retain_graph, recorded=create_graph
+        ).items():
+            tensor = None if leaf.tensor is None else leaf.tensor()
+            if tensor is not None:
+                tensor._grad = found if tensor._grad is None else tensor._grad + found
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Handle:
+        """Have `hook` called with the gradient whenever one is found; what it returns, if anything, takes its place.
+
+        `remove()` of the result ends that.
+        """
+        if self._source is None:
+            raise RuntimeError("a hook is registered on a tensor that requires no gradient")
+        return Handle(self._source.hooks, hook)
+
+    def retain_grad(self) -> None:
+        """Have `backward` keep the gradient of this tensor in `grad` even though it was computed."""
+        if self._source is None:
+            raise RuntimeError("retain_grad is called on a tensor that requires no gradient")
+        if not self.is_leaf and not self._keeps_grad:
+            self._keeps_grad = True
+            kept = ref(self)
+
+            def keep(gradient: Tensor) -> None:
+                tensor = kept()
+                if tensor is not None:
+                    tensor._grad = gradient if tensor._grad is None else tensor._grad + gradient
+
+            Handle(self._source.hooks, keep)
+
+    def detach(self) -> Tensor:
+        """A tensor with the same memory that gradients do not go through."""
+        made = Tensor._new(self._array)
+        share(made, self)
+        made._view = None
+        return made
+
+    def clone(self) -> Tensor:
+        """A copy, through which gradients go."""
+        return self._computed((self,), self._array.copy(), call_of("clone", "clone", lambda v: (ops.identity(v[0]),)))
+
+    # --- conversion ---------------------------------------------------------------------------------
+
+    def astype(self, dtype: Any) -> Tensor:
+        """The elements converted to `dtype`."""
+        target = numpy_dtype(element_type(dtype))
+        return self if target == self.dtype else self.cast(dtype=target)
+
+    def to(self, target: Any) -> Tensor:
+        """The elements converted to a dtype, or on a device; there is only `"cpu"`."""
+        if isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda"):
+            if target.partition(":")[0] == "cuda":
+                _refuse_cuda()
+            return self
+        return self.astype(target)
+
+    # --- protocols --------------------------------------------------------------------------------
+
+    @classmethod
+    def __tenon_op__(cls, op: type[TensorOp], operands: Sequence[Any], settings: dict[str, Any]) -> Any:
+        """The result of an op, of whose operands some are tensors."""
+        result = evaluate(op, map_grouped(lambda v: v._array if isinstance(v, Stored) else v, operands), settings)
+        made = tuple([Tensor._new(array) for array in (result if isinstance(result, tuple) else (result,))])
+        given = flat(operands)
+        if wants_gradient(given):
+            record(op_call(op, operands, dict(settings)), as_operands(given), made)
+        return made if isinstance(result, tuple) else made[0]
+
+    @classmethod
+    def __tenon_function__(cls, function: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """The same for its function, called on tensors by position."""
+        looks = _VIEWS.get(function.__name__) if isinstance(args[0], Tensor) else None
+        if looks is not None:
+            (seen,), known = function.op.bind(args, settings)
+            return looks(seen, **known)
+        return run(cls._new, function, args, settings)
+
+    @classmethod
+    def __tenon_call__(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a compiled or transformed function, of whose arguments some are tensors."""
+        return call_function(cls, function, args, kwargs)
+
+    def __reduce__(self) -> Any:
+        if not self.is_leaf:
+            raise RuntimeError("a tensor that was computed cannot be copied or pickled with its graph; use detach()")
+        return _rebuilt, (type(self), self._array, self.requires_grad, self._grad)
+
+    def __copy__(self) -> Tensor:
+        return self.detach().requires_grad_(self.requires_grad) if self.is_leaf else self[...]
+
+
+_VIEWS: dict[str, Callable[..., Any]] = {
+    "reshape": lambda x, shape: x.reshape(shape),
+    "transpose": lambda x, permutation=(): x.transpose(permutation),
+    "broadcast_to": lambda x, shape: x.broadcast_to(shape),
+}
+"""Functions that only look at a tensor in another way, which methods do without a copy."""
+
+
+class Parameter(Tensor):
+    """A tensor that a module learns: it requires a gradient unless that is said otherwise."""
+
+    def __init__(self, data: Any, *, dtype: Any = None, requires_grad: bool = True) -> None:
+        super().__init__(data, dtype=dtype, requires_grad=requires_grad)
+
+    def __repr__(self) -> str:
+        return f"Parameter containing:\n{super().__repr__()}"
+
+
+class Handle:
+    """A registered hook; `remove()` takes it away."""
+
+    def __init__(self, hooks: dict[int, Callable[[Any], Any]], hook: Callable[[Any], Any]) -> None:
+        self._hooks, self._number = hooks, next(_HOOKS)
+        hooks[self._number] = hook
+
+    def remove(self) -> None:
+        """Have the hook called no more."""
+        self._hooks.pop(self._number, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+def _copied(data: Any, dtype: Any) -> Array:
+    if isinstance(data, Stored):
+        array = data._array
+    elif isinstance(data, list | tuple):
+        array = np.asarray([item._array if isinstance(item, Stored) else item for item in data])
+        array = array.astype(np.float32) if array.dtype == np.float64 and dtype is None else array
+    else:
+        array = as_array(data, "tensor")
+    target = array.dtype if dtype is None else numpy_dtype(element_type(dtype))
+    return as_array(np.array(array, target, order="C"), "tensor")
+
+
+def _rebuilt(kind: type[Tensor], array: Array, requires_grad: bool, grad: Tensor | None) -> Tensor:
+    made = object.__new__(kind)
+    made._array = array
+    if requires_grad:
+        made.requires_grad = True
+    made._grad = grad
+    return made
+
+
+def _refuse_cuda() -> NoReturn:
+    raise NotImplementedError("tensors are in the memory of the CPU; functions run on a GPU by jit(device='cuda')")
+
+
+def tensor(data: Any, dtype: Any = None, *, requires_grad: bool = False) -> Tensor:
+    """A tensor with a copy of `data`: a number, an array of any library, or nested lists of numbers.
+
+    Without `dtype`, arrays keep theirs, Python's floats are f32 and its integers i64. Raises `TypeError` for what is
+    none of these and for a dtype that is not stored.
+    """
+    return Tensor(data, dtype=dtype, requires_grad=requires_grad)
+
+
+def as_tensor(array: Any, dtype: Any = None) -> Tensor:
+    """A tensor that shares the memory of an array of the CPU, of any library, where its dtype is `dtype`."""
+    if isinstance(array, Tensor):
+        return array if dtype is None else array.astype(dtype)
+    plain = as_array(array, "as_tensor")
+    target = plain.dtype if dtype is None else numpy_dtype(element_type(dtype))
+    made = Tensor._new(plain if plain.dtype == target else plain.astype(target))
+    made._own_memory().is_exported = True
+    return made
+
+
+__all__ = ["Handle", "Parameter", "Tensor", "as_tensor", "tensor"]

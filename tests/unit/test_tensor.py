@@ -1,0 +1,479 @@
+"""Tensors: what is computed at once, recorded and differentiated is what PyTorch gives for the same program."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tenon
+from tenon.eager import backward as programs
+
+F32 = np.float32
+Program = Callable[..., Any]
+
+
+def array(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape, F32)
+
+
+def detached(x: Any) -> Any:
+    return x.detach().numpy()
+
+
+# --- programs in both -------------------------------------------------------------------------------------------------
+
+PROGRAMS: dict[str, Program] = {}
+
+
+def program(function: Program) -> Program:
+    PROGRAMS[function.__name__] = function
+    return function
+
+
+@program
+def product(_: Any, a: Any, b: Any, __: Any) -> Any:
+    return (a @ b).tanh()
+
+
+@program
+def numbers(_: Any, a: Any, __: Any, c: Any) -> Any:
+    return (1 - a * 2.5 / 3) ** 2 - 0.5 * c
+
+
+@program
+def value_used_twice(_: Any, a: Any, __: Any, c: Any) -> Any:
+    h = a * c
+    return h * h + h
+
+
+@program
+def in_place(_: Any, a: Any, __: Any, c: Any) -> Any:
+    y = a * 2
+    y += c
+    y *= a
+    return y
+
+
+@program
+def parts_are_set(_: Any, a: Any, __: Any, c: Any) -> Any:
+    y = a * 2
+    y[1] = c[0]
+    y[:, 2] *= 3
+    v = y[2]
+    v += 1
+    y[0, 1] = 5.0
+    return y * y
+
+
+@program
+def base_changes_under_a_view(_: Any, a: Any, __: Any, c: Any) -> Any:
+    y = a * 2
+    v = y[1:3]
+    y *= c
+    return v * v
+
+
+@program
+def view_of_a_view(_: Any, a: Any, __: Any, c: Any) -> Any:
+    y = a * 1
+    z = y.reshape(2, 10)[1, 2:8]
+    z *= 3
+    return y * c
+
+
+@program
+def transposed_view(_: Any, a: Any, __: Any, c: Any) -> Any:
+    y = a * 1
+    z = y.T
+    z[1] *= c[:, 0]
+    return y * y
+
+
+@program
+def two_views_change(_: Any, a: Any, __: Any, ___: Any) -> Any:
+    y = a * 1
+    p, q = y[0], y[1]
+    p *= 2
+    q += p
+    return y * y + p
+
+
+@program
+def reshaped(_: Any, a: Any, __: Any, c: Any) -> Any:
+    return a.reshape(2, 10).T.reshape(-1) * 3 + c.reshape(20)
+
+
+@program
+def gathered(_: Any, a: Any, __: Any, c: Any) -> Any:
+    return a[[0, 2, 2]] * c[1:4]
+
+
+@program
+def masked(_: Any, a: Any, __: Any, ___: Any) -> Any:
+    return a[a > 0] ** 2
+
+
+@program
+def mask_is_set(_: Any, a: Any, __: Any, c: Any) -> Any:
+    y = a * 1
+    y[y < 0] = 0
+    return y * c
+
+
+@program
+def op_in_place(_: Any, a: Any, __: Any, c: Any) -> Any:
+    y = a * 2
+    y.relu_()
+    return y * c
+
+
+@program
+def broadcast(_: Any, a: Any, __: Any, c: Any) -> Any:
+    return a[0][None] * c + a[:, 1:2]
+
+
+@program
+def detach(_: Any, a: Any, __: Any, c: Any) -> Any:
+    return a * a.detach() + c
+
+
+@program
+def change_that_is_not_recorded(library: Any, a: Any, __: Any, c: Any) -> Any:
+    y = a * 2
+    with library.no_grad():
+        y *= 2
+    return y * c
+
+
+@program
+def reductions(_: Any, a: Any, __: Any, c: Any) -> Any:
+    return (a**2).sum() - c.mean() + a.sum(dim=0, keepdim=True).exp().sum()
+
+
+@program
+def clone(_: Any, a: Any, __: Any, c: Any) -> Any:
+    y = a.clone()
+    y *= c
+    return y + a
+
+
+def run(library: Any, function: Program) -> tuple[Any, list[Any]]:
+    leaves = [library.tensor(array(*s, seed=i), requires_grad=True) for i, s in enumerate([(4, 5), (5, 3), (4, 5)])]
+    result = function(library, *leaves)
+    result.sum().backward()
+    return detached(result), [None if leaf.grad is None else detached(leaf.grad) for leaf in leaves]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_and_gradients_are_those_of_torch(name: str) -> None:
+    result, gradients = run(tenon, PROGRAMS[name])
+    expected, slopes = run(torch, PROGRAMS[name])
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+    for gradient, slope in zip(gradients, slopes, strict=True):
+        assert (gradient is None) == (slope is None)
+        if gradient is not None:
+            np.testing.assert_allclose(gradient, slope, rtol=1e-4, atol=1e-5)
+
+
+# --- gradients --------------------------------------------------------------------------------------------------------
+
+
+def hooked(library: Any) -> list[Any]:
+    a = library.tensor(array(4, 5), requires_grad=True)
+    h = a * 3
+    h.register_hook(lambda g: g * 2)
+    removed = h.register_hook(lambda g: g * 100)
+    a.register_hook(lambda g: g + 1)
+    k = h.exp()
+    k.retain_grad()
+    removed.remove()
+    (k + h).sum().backward()
+    return [detached(a.grad), detached(k.grad)]
+
+
+def test_hooks_and_kept_gradients() -> None:
+    for got, expected in zip(hooked(tenon), hooked(torch), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+def second(library: Any) -> Any:
+    x = library.tensor(array(4, 5), requires_grad=True)
+    y = (x**3).sum() + (x.exp() * x).sum()
+    (first,) = library.autograd.grad(y, (x,), create_graph=True)
+    (found,) = library.autograd.grad((first**2).sum(), (x,))
+    return detached(found)
+
+
+def test_second_order() -> None:
+    np.testing.assert_allclose(second(tenon), second(torch), rtol=1e-4)
+
+
+def test_third_order_of_a_polynomial() -> None:
+    x = tenon.tensor(array(5), requires_grad=True)
+    y = (x**4).sum()
+    for _ in range(2):
+        (gradient,) = tenon.autograd.grad(y, (x,), create_graph=True)
+        y = gradient.sum()
+    (gradient,) = tenon.autograd.grad(y, (x,))
+    assert gradient is not None
+    np.testing.assert_allclose(gradient.numpy(), 24 * detached(x), rtol=1e-4)
+
+
+def test_gradients_of_inner_values() -> None:
+    x = tenon.tensor(array(5), requires_grad=True)
+    h = x * 2
+    y = (h * h).sum() + x.sum()
+    of_h, of_x = tenon.autograd.grad(y, (h, x), retain_graph=True)
+    np.testing.assert_allclose(of_h.numpy(), 2 * detached(h), rtol=1e-6)
+    np.testing.assert_allclose(of_x.numpy(), 4 * detached(h) + 1, rtol=1e-6)
+    assert x.grad is None
+    with pytest.raises(RuntimeError, match="input 1 was not used"):
+        tenon.autograd.grad(y, (x, tenon.tensor(1.0, requires_grad=True)))
+
+
+def test_gradients_add_up_until_they_are_taken_away() -> None:
+    x = tenon.tensor(array(3), requires_grad=True)
+    (x * x).sum().backward()
+    (x * 3).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * detached(x) + 3, rtol=1e-6)
+    x.grad = None
+    (x * 3).sum().backward()
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad.numpy(), np.full(3, 3.0))
+
+
+def test_graphs_that_are_retained() -> None:
+    x = tenon.tensor(array(3), requires_grad=True)
+    y = (x * x).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    np.testing.assert_allclose(x.grad.numpy(), 4 * detached(x), rtol=1e-6)
+    with pytest.raises(RuntimeError, match=r"went through tenon.multiply \(.*test_tensor.py:\d+\) before"):
+        y.backward()
+
+
+def test_overwritten_values_are_told_with_both_lines() -> None:
+    x = tenon.tensor(array(4, 5), requires_grad=True)
+    y = x * 2
+    z = y * y
+    part = y[0]
+    part += 1
+    with pytest.raises(
+        RuntimeError, match=r"(?s)multiply read or computed \(.*test_tensor.py:\d+\).*changed in place "
+    ):
+        z.sum().backward()
+    assert x.grad is None
+
+
+def test_a_leaf_changes_only_where_nothing_is_recorded() -> None:
+    x = tenon.tensor(array(3), requires_grad=True)
+    with pytest.raises(RuntimeError, match="no_grad"):
+        x += 1
+    y = x * x
+    with tenon.no_grad():
+        x[0] = 5.0
+    (x * x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * detached(x))
+    with pytest.raises(RuntimeError, match="changed in place"):
+        y.sum().backward()
+
+
+def test_modes() -> None:
+    x = tenon.tensor(1.0, requires_grad=True)
+    with tenon.no_grad():
+        assert not tenon.is_grad_enabled()
+        assert not (x * 2).requires_grad
+        with tenon.enable_grad():
+            assert (x * 2).requires_grad
+    assert (x * 2).requires_grad
+    tenon.set_grad_enabled(False)
+    assert not (x * 2).requires_grad
+    tenon.set_grad_enabled(True)
+
+    @tenon.no_grad()
+    def twice(v: Any) -> Any:
+        return v * 2
+
+    assert not twice(x).requires_grad
+    assert not (x > 0).requires_grad
+
+
+def test_programs_are_kept_by_what_was_recorded() -> None:
+    x = tenon.tensor(array(7, 3), requires_grad=True)
+
+    def step(scale: float) -> None:
+        (x * scale).sin().sum().backward()
+
+    step(2.0)
+    before = len(programs._PROGRAMS)
+    step(3.0)
+    assert len(programs._PROGRAMS) == before
+    x.grad = None
+    step(4.0)
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad.numpy(), 4 * np.cos(4 * detached(x)), rtol=1e-4)
+
+
+def test_what_no_gradient_needs_is_let_go() -> None:
+    x = tenon.tensor(array(300, 200), requires_grad=True)
+
+    def forward() -> tuple[Any, Any]:
+        h = x + 1
+        held = weakref.ref(h._array)
+        return h.exp().sum(), held
+
+    first, _ = forward()
+    first.backward()
+    second, held = forward()
+    gc.collect()
+    assert held() is None
+    second.backward()
+
+
+def test_memory_is_let_go_with_the_result() -> None:
+    x = tenon.tensor(array(10), requires_grad=True)
+    h = x.exp()
+    held = weakref.ref(h._array)
+    y = (h * h).sum()
+    y.backward()
+    del h, y
+    assert held() is None
+
+
+# --- with the rest of Tenon -------------------------------------------------------------------------------------------
+
+
+def test_compiled_functions_are_recorded() -> None:
+    function = tenon.jit(lambda x, s: (x * s).sin().sum())
+    x = tenon.tensor(array(4), requires_grad=True)
+    function(x * 2, 3.0).backward()
+    np.testing.assert_allclose(x.grad.numpy(), 6 * np.cos(6 * detached(x)), rtol=1e-4)
+    assert isinstance(function(array(4), 1.0), np.ndarray)
+
+
+def test_transformations_give_tensors() -> None:
+    x = tenon.tensor(array(4), requires_grad=True)
+    slope = tenon.grad(lambda v: (v**3).sum())(x)
+    (slope * slope).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 36 * detached(x) ** 3, rtol=1e-4)
+    np.testing.assert_allclose(detached(tenon.vmap(lambda v: v * 2)(x)), 2 * detached(x))
+    carry, ys = tenon.scan(lambda c, v: (c + v, c * v), tenon.tensor(0.0), x)
+    assert carry.requires_grad
+    assert ys.shape == (4,)
+
+
+def test_an_op_of_a_user_is_recorded() -> None:
+    @tenon.tensor_op
+    class Cubed(tenon.UnaryOp):
+        name = "tensortest.cubed"
+
+        @classmethod
+        def scalar(cls, x: Any) -> Any:
+            return x * x * x
+
+    x = tenon.tensor(array(4), requires_grad=True)
+    tenon.cubed(x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 3 * detached(x) ** 2, rtol=1e-4)
+
+
+def test_several_results() -> None:
+    x = tenon.tensor(array(3, 4), requires_grad=True)
+    values, places = x.top_k(2)
+    values.sum().backward()
+    expected = np.zeros((3, 4), F32)
+    np.put_along_axis(expected, places.numpy(), 1, -1)
+    np.testing.assert_array_equal(x.grad.numpy(), expected)
+
+
+# --- as an array ------------------------------------------------------------------------------------------------------
+
+
+def test_made_of_what_people_have() -> None:
+    assert tenon.tensor([1.0, 2.0]).dtype == F32
+    assert tenon.tensor([1, 2]).dtype == np.int64
+    assert tenon.tensor(np.zeros(3)).dtype == np.float64
+    assert tenon.tensor(2.5).shape == ()
+    assert tenon.tensor([tenon.tensor(1.0), 2.0]).shape == (2,)
+    source = torch.arange(3.0)
+    np.testing.assert_array_equal(tenon.tensor(source).numpy(), source.numpy())
+    given = np.zeros(3, F32)
+    assert np.shares_memory(tenon.as_tensor(given).numpy(), given)
+    assert not np.shares_memory(tenon.tensor(given).numpy(), given)
+    assert np.shares_memory(torch.from_dlpack(tenon.as_tensor(given)).numpy(), given)
+
+
+def test_writes_reach_arrays_that_share_the_memory() -> None:
+    given = np.zeros(3, F32)
+    x = tenon.as_tensor(given)
+    x += 1
+    x[0] = 5
+    np.testing.assert_array_equal(given, [5, 1, 1])
+    y = tenon.tensor(given)
+    seen = y.numpy()
+    y *= 2
+    np.testing.assert_array_equal(seen, [10, 2, 2])
+
+
+def test_numpy_functions() -> None:
+    x = tenon.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    for result in (np.sin(x), np.add(1.0, x), np.sum(x, axis=0), np.ones((2, 2), F32) @ x, np.exp(x)):
+        assert isinstance(result, tenon.Tensor)
+        assert result.requires_grad
+    assert np.shape(x) == (2, 2)
+    assert np.allclose(x.detach(), x.detach())
+
+
+def test_shapes_that_depend_on_values() -> None:
+    x = tenon.tensor([0.0, 2.0, 0.0, 2.0, 1.0])
+    np.testing.assert_array_equal(x.nonzero()[0].numpy(), [1, 3, 4])
+    np.testing.assert_array_equal(x.unique().numpy(), [0, 1, 2])
+    assert x[x > 0].shape == (3,)
+
+
+def test_copies_and_pickles() -> None:
+    x = tenon.tensor(array(3), requires_grad=True)
+    for made in (copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert made.requires_grad
+        np.testing.assert_array_equal(detached(made), detached(x))
+    with pytest.raises(RuntimeError, match="detach"):
+        pickle.dumps(x * 2)
+
+
+def test_printed() -> None:
+    x = tenon.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    assert repr(x) == "tensor([[1., 2.],\n        [3., 4.]], requires_grad=True)"
+    assert repr(x.sum()) == "tensor(10., grad_fn=<sum>)"
+    assert repr(tenon.tensor([1.0], dtype="f64")) == "tensor([1.], dtype=float64)"
+    assert f"{tenon.tensor(1.25):.1f}" == "1.2"
+
+
+REFUSED: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
+    "unknown method": (lambda x: x.softmaxx(), AttributeError, "did you mean 'softmax'"),
+    "index outside": (lambda x: x[5], IndexError, "out of bounds"),
+    "index of floats": (lambda x: x[1.5], IndexError, "integers or truth values"),
+    "device": (lambda x: x.to("cuda"), NotImplementedError, "jit"),
+    "truth": (bool, ValueError, "not known"),
+    "cotangent": (lambda x: x.backward(np.ones(3)), ValueError, r"float32\[3\]"),
+    "integers": (lambda _: tenon.tensor([1]).requires_grad_(), RuntimeError, "only tensors of floats"),
+    "array of a leaf": (np.asarray, RuntimeError, "detach"),
+    "no graph": (lambda x: x.detach().sum().backward(), RuntimeError, "was not computed of one"),
+    "shape in place": (lambda x: x.detach().__iadd__(np.ones((3, 2, 3), F32)), ValueError, "cannot hold the result"),
+    "dtype in place": (lambda _: tenon.tensor([1]).__iadd__(1.5), TypeError, "cannot hold the result"),
+    "dtype": (lambda _: tenon.tensor([1], dtype="c8"), TypeError, "c8"),
+    "gradient": (lambda x: setattr(x, "grad", tenon.tensor(1.0)), ValueError, "is set to"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    function, error, text = REFUSED[name]
+    with pytest.raises(error, match=text):
+        function(tenon.tensor(array(2, 3), requires_grad=True))
