@@ -28,10 +28,17 @@ _DEFINITIONS = (
     *("setting", "tensor_function", "NoGradient", "CpuOnly", "CudaOnly", "InferenceError", "GradientError"),
 )
 
+_TENSORS = (
+    *("Tensor", "tensor", "as_tensor", "no_grad", "enable_grad", "set_grad_enabled", "is_grad_enabled"),
+    "GradManager",
+)
+
 # Title, module, and the names to document; all public ones of the module where there are none.
 _PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "jit": ("Compiling functions", "tenon", _JIT),
     "transforming": ("Transformations and control flow", "tenon", _TRANSFORMS),
+    "tensors": ("Tensors", "tenon", _TENSORS),
+    "autograd": ("Gradients of tensors: tenon.autograd", "tenon.autograd", ()),
     "definitions": ("What a definition of an op needs", "tenon", _DEFINITIONS),
     "nn": ("Modules: tenon.nn", "tenon.nn", ()),
     "optim": ("Optimizers: tenon.optim", "tenon.optim", ()),

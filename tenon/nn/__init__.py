@@ -13,6 +13,7 @@ function returns the module:
 
 from __future__ import annotations
 
+from tenon.eager.tensor import Parameter
 from tenon.nn.activation import GELU, ReLU, Sigmoid, Softmax, Tanh
 from tenon.nn.container import Flatten, Identity, Sequential
 from tenon.nn.convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
@@ -55,6 +56,7 @@ __all__ = [
     "MaxPool2d",
     "MaxPool3d",
     "Module",
+    "Parameter",
     "ReLU",
     "Sequential",
     "Sigmoid",

@@ -20,7 +20,12 @@ class Sequential(Module):
                     f"Sequential: layer {position} is a {type(layer).__name__}, which cannot be called; "
                     "give the layers one by one"
                 )
-        self.layers = list(layers)
+            setattr(self, str(position), layer)
+
+    @property
+    def layers(self) -> list[Any]:
+        """What is applied, in order; parameters are called after its number, as `0.weight`."""
+        return [getattr(self, name) for name in sorted(filter(str.isdigit, vars(self)), key=int)]
 
     def forward(self, x: Array) -> Array:
         for layer in self.layers:
@@ -29,6 +34,9 @@ class Sequential(Module):
 
     def __getitem__(self, index: int) -> Any:
         return self.layers[index]
+
+    def __setitem__(self, index: int, layer: Any) -> None:
+        setattr(self, str(range(len(self))[index]), layer)
 
     def __len__(self) -> int:
         return len(self.layers)

@@ -10,7 +10,10 @@ from typing import Any, Self
 import numpy as np
 
 from tenon.dialects.definition.value import Value
+from tenon.dialects.support.plain_arrays import plain_array
 from tenon.dialects.support.user_traceback import shows_user_frames
+from tenon.eager.modes import no_grad
+from tenon.eager.tensor import Parameter, Tensor
 from tenon.nn.traced import watch_buffers, watch_foreign
 from tenon.runtime.arguments.tree import register_node
 from tenon.runtime.tracing.watch import watch
@@ -86,6 +89,8 @@ class Module:
 
     def __setattr__(self, name: str, value: Any) -> None:
         _watch_if_foreign(self)
+        if isinstance(value, Tensor) and name in self.buffer_names and value.requires_grad:
+            value = value.detach()  # statistics are not learned
         object.__setattr__(self, name, value)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -123,8 +128,30 @@ class Module:
         return _slots(self, "", False, lambda _: None)
 
     def named_parameters(self) -> dict[str, Array]:
-        """The trained arrays of this module and those below it, by path (`layers.0.weight`)."""
+        """The trained arrays of this module and those below it, by path (`encoder.0.weight`)."""
         return {slot.path: slot.value for slot in self._slots() if not slot.is_buffer}
+
+    def parameters(self) -> list[Array]:
+        """The trained arrays of this module and those below it; each once."""
+        return list({id(value): value for value in self.named_parameters().values()}.values())
+
+    def requires_grad_(self, wanted: bool = True) -> Self:
+        """Make tensors of all parameters, if they are none yet, which are learned by `backward()` and `step()`; or,
+        with `False`, have no gradients found for them.
+        """
+        made: dict[int, Tensor] = {}
+        for slot in self._slots():
+            if not slot.is_buffer:
+                value = slot.value
+                known = value if isinstance(value, Tensor) else made.setdefault(id(value), Parameter(value))
+                slot.assign(known.requires_grad_(wanted))
+        return self
+
+    def zero_grad(self) -> None:
+        """Take the gradients of all parameters that are tensors away."""
+        for value in self.parameters():
+            if isinstance(value, Tensor):
+                value.grad = None
 
     def named_buffers(self) -> dict[str, Array]:
         """The arrays that are saved but not trained, by path."""
@@ -137,27 +164,36 @@ class Module:
         """
         return {**self.named_parameters(), **self.named_buffers()}
 
-    def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        """Set parameters and buffers to copies of `state`; raises `ValueError`, changing nothing, when names, shapes or
-        kinds of numbers differ.
+    def load_state_dict(self, state: Mapping[str, Array], strict: bool = True) -> tuple[list[str], list[str]]:
+        """Set parameters and buffers to copies of `state`, of arrays of any library; gives the names that are missing
+        and those that are unknown. PyTorch's counts of batches, which nothing here needs, are left out.
+
+        Raises `ValueError`, changing nothing, when shapes or kinds of numbers differ, and, if `strict`, when names do.
         """
         slots = {slot.path: slot for slot in self._slots()}
+        state = {path: value for path, value in state.items() if not path.endswith("num_batches_tracked")}
         missing, unknown = sorted(slots.keys() - state.keys()), sorted(state.keys() - slots.keys())
-        if missing or unknown:
+        if strict and (missing or unknown):
             raise ValueError(
                 f"state does not fit the module: missing {', '.join(missing) or 'none'}, "
                 f"unknown {', '.join(unknown) or 'none'}"
             )
         loaded: dict[str, Array] = {}
+        slots = {path: slot for path, slot in slots.items() if path in state}
         for path, slot in slots.items():
-            given, own = np.asarray(state[path]), np.asarray(slot.value)
+            given, own = plain(state[path]), plain(slot.value)
             if given.shape != own.shape:
                 raise ValueError(f"{path} has shape {own.shape} in the module and {given.shape} in the state")
             if not np.can_cast(given.dtype, own.dtype, "same_kind"):
                 raise ValueError(f"{path} has dtype {own.dtype} in the module and {given.dtype} in the state")
             loaded[path] = np.array(given, dtype=own.dtype)
-        for path, slot in slots.items():
-            slot.assign(loaded[path])
+        with no_grad():
+            for path, slot in slots.items():
+                if isinstance(slot.value, Tensor):
+                    slot.value[...] = loaded[path]
+                else:
+                    slot.assign(loaded[path])
+        return missing, unknown
 
     def set_parameters(self, values: Mapping[str, Array]) -> None:
         """Replace parameters by path; values are taken as they are. Raises `ValueError`, changing nothing, for a path
@@ -191,6 +227,11 @@ class Module:
             and (isinstance(value, int | float | str) or hasattr(value, "shape"))
         ]
         return f"{type(self).__name__}({', '.join([*own, *inner])})"
+
+
+def plain(array: Any) -> np.ndarray[Any, Any]:
+    """The elements of an array or a tensor."""
+    return plain_array(array.detach() if hasattr(array, "detach") else array)
 
 
 def _modules_in(path: str, value: Any) -> Iterator[tuple[str, Module]]:

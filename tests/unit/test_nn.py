@@ -89,7 +89,7 @@ def test_sequential_with_functions() -> None:
     expected = 2 * (hidden @ model[2].weight.T + model[2].bias)
     np.testing.assert_allclose(apply(model, x), expected, rtol=1e-5, atol=1e-6)
     assert len(model) == 4
-    assert list(model.named_parameters()) == ["layers.0.weight", "layers.0.bias", "layers.2.weight", "layers.2.bias"]
+    assert list(model.named_parameters()) == ["0.weight", "0.bias", "2.weight", "2.bias"]
 
 
 # --- batch normalization --------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def test_module_without_forward_and_its_text() -> None:
     with pytest.raises(NotImplementedError, match="Empty does not define forward"):
         Empty()(1)
     assert repr(nn.Dropout(0.25)) == "Dropout(p=0.25)"
-    assert repr(nn.Sequential(nn.Dropout(0.25))) == "Sequential(layers.0=Dropout(p=0.25))"
+    assert repr(nn.Sequential(nn.Dropout(0.25))) == "Sequential(0=Dropout(p=0.25))"
     with pytest.raises(ValueError, match="Conv2d: groups is 3, which does not divide 4 and 8 channels"):
         nn.Conv2d(4, 8, 3, groups=3)
 

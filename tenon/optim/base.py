@@ -1,20 +1,19 @@
-"""Optimizers: pure functions of (parameters, gradients, state), so that a training step is one compiled function."""
+"""The base of optimizers: pure functions of (parameters, gradients, state), so that a training step is one program."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-import tenon
 from tenon.dialects.definition.value import Value, insertion_point
 from tenon.dialects.types.types import element_type, is_float
 from tenon.nn import Module
-from tenon.runtime.arguments.tree import copied, flatten, paths, static_field, unflatten
+from tenon.optim.stepping import Steps
+from tenon.runtime.arguments.tree import copied, flatten, paths, unflatten
 from tenon.runtime.jit import JitFunction, jit
 
 Arrays = dict[str, Any]
@@ -78,6 +77,13 @@ class Optimizer:
                 raise ValueError(f"{first} and {name} are one array; keep it in one place and use it twice in forward")
         return self.start(params)
 
+    def over(self, parameters: Any) -> Steps:
+        """The optimizer for tensors, which its `step()` changes in place by their `grad`.
+
+        `parameters` is a module, a sequence of tensors, or one of dicts with `params` and settings that differ.
+        """
+        return Steps(self, parameters)
+
     def start(self, params: Any) -> dict[str, Any]:
         """The state before the first step; what optimizers define."""
         raise NotImplementedError(f"{type(self).__name__} does not define start")
@@ -131,7 +137,7 @@ def _shown(leaf: Any) -> str:
     return f"a {type(leaf).__name__}" if kind is None else f"{element_type(kind)}{list(leaf.shape)}"
 
 
-def _check_number(where: str, value: Any, below: float = math.inf) -> None:
+def check_number(where: str, value: Any, below: float = math.inf) -> None:
     """Raise unless `value` is a number that is at least 0 and less than `below`."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
         raise TypeError(f"{where} is {value!r} where a number is needed")
@@ -142,11 +148,11 @@ def _check_number(where: str, value: Any, below: float = math.inf) -> None:
 def _check_rate(name: str, lr: Any) -> None:
     """Raise unless `lr` is one number that is at least 0, or a traced one."""
     if not hasattr(lr, "shape") or isinstance(lr, np.generic):
-        _check_number(f"{name}: lr", lr)
+        check_number(f"{name}: lr", lr)
     elif tuple(lr.shape):
         raise ValueError(f"{name}: lr has shape {tuple(lr.shape)} where one number is needed")
     elif isinstance(lr, np.ndarray):
-        _check_number(f"{name}: lr", lr[()])
+        check_number(f"{name}: lr", lr[()])
 
 
 @lru_cache(maxsize=64)
@@ -155,121 +161,19 @@ def _compiled(optimizer: Optimizer) -> JitFunction:
     return jit(optimizer.update)
 
 
-def _zeros(params: Any) -> Arrays:
+def zeros(params: Any) -> Arrays:
     return {name: np.zeros(value.shape, value.dtype) for name, value in trainable(params).items()}
 
 
-def _each(function: Callable[..., Any], *groups: Arrays) -> Arrays:
+def each(function: Callable[..., Any], *groups: Arrays) -> Arrays:
     return {name: function(*[group[name] for group in groups]) for name in groups[0]}
 
 
-def _check_settings(optimizer: Optimizer, *names: str) -> None:
+def check_settings(optimizer: Optimizer, *names: str) -> None:
     name = type(optimizer).__name__
     if isinstance(optimizer.lr, Value):
         _check_rate(name, optimizer.lr)
     else:
-        _check_number(f"{name}: lr", optimizer.lr)
+        check_number(f"{name}: lr", optimizer.lr)
     for setting in names:
-        _check_number(f"{name}: {setting}", getattr(optimizer, setting))
-
-
-@dataclass(frozen=True)
-class SGD(Optimizer):
-    """Gradient descent: v ← momentum·v + g + weight_decay·p, then p ← p - lr·v (with `nesterov`, p - lr·(g +
-    momentum·v)).
-
-    Source: PyTorch's documentation of `torch.optim.SGD`, with dampening 0.
-    """
-
-    lr: float = static_field(1e-2)
-    momentum: float = static_field(0.0)
-    weight_decay: float = static_field(0.0)
-    nesterov: bool = static_field(False)
-
-    def __post_init__(self) -> None:
-        _check_settings(self, "momentum", "weight_decay")
-        if self.nesterov and not self.momentum:
-            raise ValueError("SGD: nesterov needs a momentum, which is 0")
-
-    def start(self, params: Any) -> dict[str, Any]:
-        return {"velocity": _zeros(params) if self.momentum else {}}
-
-    def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
-        if self.weight_decay:
-            slopes = _each(lambda g, p: g + p * self.weight_decay, slopes, values)
-        if not self.momentum:
-            return _each(lambda p, g: _moved(p, g, lr), values, slopes), state
-        velocity = _each(lambda v, g: v * self.momentum + g, state["velocity"], slopes)
-        direction = _each(lambda g, v: g + v * self.momentum, slopes, velocity) if self.nesterov else velocity
-        return _each(lambda p, d: _moved(p, d, lr), values, direction), {"velocity": velocity}
-
-
-def _moved(value: Any, direction: Any, rate: Any) -> Any:
-    """`value - rate * direction` in the dtype of `value`."""
-    return _of_dtype(value - direction * _like(rate, value), value)
-
-
-def _of_dtype(number: Any, value: Any) -> Any:
-    """`number` in the dtype of `value`, which most often it has."""
-    return number if number.dtype == value.dtype else tenon.cast(number, dtype=value.dtype)
-
-
-def _like(number: Any, value: Any) -> Any:
-    """A traced `number` in the dtype of `value`; a Python number takes it anyway."""
-    return number if isinstance(number, int | float) else _of_dtype(number, value)
-
-
-@dataclass(frozen=True)
-class Adam(Optimizer):
-    """Steps scaled by running moments of the gradient: Kingma and Ba, "Adam: a method for stochastic optimization",
-    ICLR 2015.
-    """
-
-    lr: float = static_field(1e-3)
-    betas: tuple[float, float] = static_field((0.9, 0.999))
-    eps: float = static_field(1e-8)
-    weight_decay: float = static_field(0.0)
-
-    def __post_init__(self) -> None:
-        _check_settings(self, "eps", "weight_decay")
-        if not isinstance(self.betas, Sequence) or len(self.betas) != 2:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"{type(self).__name__}: betas is {self.betas!r} where two numbers are needed")
-        object.__setattr__(self, "betas", tuple(self.betas))
-        for position, beta in enumerate(self.betas):
-            _check_number(f"{type(self).__name__}: betas[{position}]", beta, 1.0)
-
-    # Whether the decay acts on the parameters themselves instead of being added to the gradient.
-    DECOUPLED = False
-
-    def start(self, params: Any) -> dict[str, Any]:
-        return {"step": np.zeros((), np.int32), "mean": _zeros(params), "square": _zeros(params)}
-
-    def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
-        first, second = self.betas
-        count = state["step"] + 1
-        in_double = any(np.dtype(p.dtype) == np.float64 for p in values.values())
-        time = tenon.cast(count, dtype="f64" if in_double else "f32")
-        if self.weight_decay and not self.DECOUPLED:
-            slopes = _each(lambda g, p: g + p * self.weight_decay, slopes, values)
-        mean = _each(lambda m, g: m * first + g * (1 - first), state["mean"], slopes)
-        square = _each(lambda s, g: s * second + g * g * (1 - second), state["square"], slopes)
-        # 1 - betaᵗ, written so that it keeps its digits where betaᵗ is close to 1
-        rate = lr / -tenon.expm1(time * math.log(first)) if first else lr
-        root = tenon.rsqrt(-tenon.expm1(time * math.log(second))) if second else 1.0
-
-        def moved(p: Any, m: Any, s: Any) -> Any:
-            decayed = p - p * _like(lr, p) * self.weight_decay if self.weight_decay and self.DECOUPLED else p
-            return _moved(decayed, m / (tenon.sqrt(s) * _like(root, p) + self.eps), rate)
-
-        return _each(moved, values, mean, square), {"step": count, "mean": mean, "square": square}
-
-
-@dataclass(frozen=True)
-class AdamW(Adam):
-    """Adam with the decay acting on the parameters: Loshchilov and Hutter, "Decoupled weight decay regularization",
-    ICLR 2019.
-    """
-
-    weight_decay: float = static_field(1e-2)
-
-    DECOUPLED = True
+        check_number(f"{name}: {setting}", getattr(optimizer, setting))

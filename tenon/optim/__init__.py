@@ -1,0 +1,32 @@
+"""Optimizers, as pure functions and for tensors in place; schedules of the learning rate; clipping of gradients."""
+
+from tenon.optim.base import Optimizer, trainable, with_values
+from tenon.optim.clipping import clip_by_global_norm, clip_grad_norm_, clip_grad_value_
+from tenon.optim.rules import LAMB, SGD, Adagrad, Adam, AdamW, Lion, RMSprop
+from tenon.optim.schedules import Plateau, Scheduler, cosine, exponential, one_cycle, step_decay, warm_up
+from tenon.optim.stepping import Average, Steps
+
+__all__ = [
+    "LAMB",
+    "SGD",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Average",
+    "Lion",
+    "Optimizer",
+    "Plateau",
+    "RMSprop",
+    "Scheduler",
+    "Steps",
+    "clip_by_global_norm",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "cosine",
+    "exponential",
+    "one_cycle",
+    "step_decay",
+    "trainable",
+    "warm_up",
+    "with_values",
+]

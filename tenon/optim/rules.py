@@ -1,0 +1,248 @@
+"""Optimizers: what a step makes of a parameter, its gradient and what was kept of former ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tenon
+from tenon.optim.base import Arrays, Optimizer, check_number, check_settings, each, zeros
+from tenon.runtime.arguments.tree import static_field
+
+
+@dataclass(frozen=True)
+class SGD(Optimizer):
+    """Gradient descent: v ← momentum·v + g + weight_decay·p, then p ← p - lr·v (with `nesterov`, p - lr·(g +
+    momentum·v)).
+
+    Source: PyTorch's documentation of `torch.optim.SGD`, with dampening 0.
+    """
+
+    lr: float = static_field(1e-2)
+    momentum: float = static_field(0.0)
+    weight_decay: float = static_field(0.0)
+    nesterov: bool = static_field(False)
+
+    def __post_init__(self) -> None:
+        check_settings(self, "momentum", "weight_decay")
+        if self.nesterov and not self.momentum:
+            raise ValueError("SGD: nesterov needs a momentum, which is 0")
+
+    def start(self, params: Any) -> dict[str, Any]:
+        return {"velocity": zeros(params) if self.momentum else {}}
+
+    def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
+        slopes = _decayed(slopes, values, self.weight_decay)
+        if not self.momentum:
+            return each(lambda p, g: _moved(p, g, lr), values, slopes), state
+        velocity = each(lambda v, g: v * self.momentum + g, state["velocity"], slopes)
+        direction = each(lambda g, v: g + v * self.momentum, slopes, velocity) if self.nesterov else velocity
+        return each(lambda p, d: _moved(p, d, lr), values, direction), {"velocity": velocity}
+
+
+def _moved(value: Any, direction: Any, rate: Any) -> Any:
+    """`value - rate * direction` in the dtype of `value`."""
+    return _of_dtype(value - direction * _like(rate, value), value)
+
+
+def _of_dtype(number: Any, value: Any) -> Any:
+    """`number` in the dtype of `value`, which most often it has."""
+    return number if number.dtype == value.dtype else tenon.cast(number, dtype=value.dtype)
+
+
+def _like(number: Any, value: Any) -> Any:
+    """A traced `number` in the dtype of `value`; a Python number takes it anyway."""
+    return number if isinstance(number, int | float) else _of_dtype(number, value)
+
+
+@dataclass(frozen=True)
+class Adam(Optimizer):
+    """Steps scaled by running moments of the gradient: Kingma and Ba, "Adam: a method for stochastic optimization",
+    ICLR 2015.
+    """
+
+    lr: float = static_field(1e-3)
+    betas: tuple[float, float] = static_field((0.9, 0.999))
+    eps: float = static_field(1e-8)
+    weight_decay: float = static_field(0.0)
+
+    def __post_init__(self) -> None:
+        check_settings(self, "eps", "weight_decay")
+        _check_betas(self)
+
+    # Whether the decay acts on the parameters themselves instead of being added to the gradient.
+    DECOUPLED = False
+
+    def start(self, params: Any) -> dict[str, Any]:
+        return {"step": np.zeros((), np.int32), "mean": zeros(params), "square": zeros(params)}
+
+    def moments(self, values: Arrays, slopes: Arrays, state: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
+        """The new state, and the mean of each gradient over the root of its mean square, both without their bias."""
+        first, second = self.betas
+        count = state["step"] + 1
+        in_double = any(np.dtype(p.dtype) == np.float64 for p in values.values())
+        time = tenon.cast(count, dtype="f64" if in_double else "f32")
+        mean = each(lambda m, g: m * first + g * (1 - first), state["mean"], slopes)
+        square = each(lambda s, g: s * second + g * g * (1 - second), state["square"], slopes)
+        # 1 - betaᵗ, written so that it keeps its digits where betaᵗ is close to 1
+        rate = 1.0 / -tenon.expm1(time * math.log(first)) if first else 1.0
+        root = tenon.rsqrt(-tenon.expm1(time * math.log(second))) if second else 1.0
+        direction = each(
+            lambda p, m, s: m * _like(rate, p) / (tenon.sqrt(s) * _like(root, p) + self.eps), values, mean, square
+        )
+        return {"step": count, "mean": mean, "square": square}, direction
+
+    def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
+        if not self.DECOUPLED:
+            slopes = _decayed(slopes, values, self.weight_decay)
+        state, direction = self.moments(values, slopes, state)
+
+        def moved(p: Any, d: Any) -> Any:
+            decayed = p - p * _like(lr, p) * self.weight_decay if self.weight_decay and self.DECOUPLED else p
+            return _moved(decayed, d, lr)
+
+        return each(moved, values, direction), state
+
+
+@dataclass(frozen=True)
+class AdamW(Adam):
+    """Adam with the decay acting on the parameters: Loshchilov and Hutter, "Decoupled weight decay regularization",
+    ICLR 2019.
+    """
+
+    weight_decay: float = static_field(1e-2)
+
+    DECOUPLED = True
+
+
+def _check_betas(optimizer: Any) -> None:
+    name, betas = type(optimizer).__name__, optimizer.betas
+    if not isinstance(betas, Sequence) or len(betas) != 2:
+        raise TypeError(f"{name}: betas is {betas!r} where two numbers are needed")
+    object.__setattr__(optimizer, "betas", tuple(betas))
+    for position, beta in enumerate(betas):
+        check_number(f"{name}: betas[{position}]", beta, 1.0)
+
+
+def _decayed(slopes: Arrays, values: Arrays, weight_decay: float) -> Arrays:
+    """The gradients with those of `weight_decay`·p²/2."""
+    return each(lambda g, p: g + p * weight_decay, slopes, values) if weight_decay else slopes
+
+
+@dataclass(frozen=True)
+class RMSprop(Optimizer):
+    """s ← alpha·s + (1 - alpha)·g², then p ← p - lr·g/(√s + eps); with `centered`, the variance in place of s; with
+    `momentum`, steps of b ← momentum·b + g/(√s + eps).
+
+    Source: PyTorch's documentation of `torch.optim.RMSprop`; Hinton's lecture 6e.
+    """
+
+    lr: float = static_field(1e-2)
+    alpha: float = static_field(0.99)
+    eps: float = static_field(1e-8)
+    weight_decay: float = static_field(0.0)
+    momentum: float = static_field(0.0)
+    centered: bool = static_field(False)
+
+    def __post_init__(self) -> None:
+        check_settings(self, "alpha", "eps", "weight_decay", "momentum")
+
+    def start(self, params: Any) -> dict[str, Any]:
+        return {
+            "square": zeros(params),
+            "mean": zeros(params) if self.centered else {},
+            "velocity": zeros(params) if self.momentum else {},
+        }
+
+    def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
+        slopes = _decayed(slopes, values, self.weight_decay)
+        square = each(lambda s, g: s * self.alpha + g * g * (1 - self.alpha), state["square"], slopes)
+        mean, scale = state["mean"], square
+        if self.centered:
+            mean = each(lambda m, g: m * self.alpha + g * (1 - self.alpha), mean, slopes)
+            scale = each(lambda s, m: s - m * m, square, mean)
+        direction = each(lambda g, s: g / (tenon.sqrt(s) + self.eps), slopes, scale)
+        velocity = state["velocity"]
+        if self.momentum:
+            direction = velocity = each(lambda v, d: v * self.momentum + d, velocity, direction)
+        changed = each(lambda p, d: _moved(p, d, lr), values, direction)
+        return changed, {"square": square, "mean": mean, "velocity": velocity}
+
+
+@dataclass(frozen=True)
+class Adagrad(Optimizer):
+    """s ← s + g², then p ← p - lr·g/(√s + eps): Duchi, Hazan and Singer, "Adaptive subgradient methods for online
+    learning and stochastic optimization", JMLR 2011.
+    """
+
+    lr: float = static_field(1e-2)
+    weight_decay: float = static_field(0.0)
+    initial_accumulator_value: float = static_field(0.0)
+    eps: float = static_field(1e-10)
+
+    def __post_init__(self) -> None:
+        check_settings(self, "weight_decay", "initial_accumulator_value", "eps")
+
+    def start(self, params: Any) -> dict[str, Any]:
+        return {"square": each(lambda z: z + z.dtype.type(self.initial_accumulator_value), zeros(params))}
+
+    def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
+        slopes = _decayed(slopes, values, self.weight_decay)
+        square = each(lambda s, g: s + g * g, state["square"], slopes)
+        direction = each(lambda g, s: g / (tenon.sqrt(s) + self.eps), slopes, square)
+        return each(lambda p, d: _moved(p, d, lr), values, direction), {"square": square}
+
+
+@dataclass(frozen=True)
+class Lion(Optimizer):
+    """p ← p - lr·(sign(b1·m + (1 - b1)·g) + weight_decay·p), then m ← b2·m + (1 - b2)·g: Chen et al., "Symbolic
+    discovery of optimization algorithms", NeurIPS 2023.
+    """
+
+    lr: float = static_field(1e-4)
+    betas: tuple[float, float] = static_field((0.9, 0.99))
+    weight_decay: float = static_field(0.0)
+
+    def __post_init__(self) -> None:
+        check_settings(self, "weight_decay")
+        _check_betas(self)
+
+    def start(self, params: Any) -> dict[str, Any]:
+        return {"mean": zeros(params)}
+
+    def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
+        first, second = self.betas
+        direction = each(
+            lambda p, m, g: tenon.sign(m * first + g * (1 - first)) + p * self.weight_decay,
+            values,
+            state["mean"],
+            slopes,
+        )
+        mean = each(lambda m, g: m * second + g * (1 - second), state["mean"], slopes)
+        return each(lambda p, d: _moved(p, d, lr), values, direction), {"mean": mean}
+
+
+@dataclass(frozen=True)
+class LAMB(Adam):
+    """Steps of Adam with decay, each array's scaled by |p|/|step|: You et al., "Large batch optimization for deep
+    learning", ICLR 2020.
+    """
+
+    eps: float = static_field(1e-6)
+    weight_decay: float = static_field(1e-2)
+
+    def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
+        state, direction = self.moments(values, slopes, state)
+
+        def moved(p: Any, d: Any) -> Any:
+            d = d + p * self.weight_decay
+            of_values, of_step = tenon.sqrt(tenon.sum(p * p)), tenon.sqrt(tenon.sum(d * d))
+            is_zero = tenon.bitwise_or(of_values == 0, of_step == 0)
+            trust = tenon.select(is_zero, tenon.ones_like(of_step), of_values / tenon.select(is_zero, 1.0, of_step))
+            return _moved(p, d * trust, lr)
+
+        return each(moved, values, direction), state

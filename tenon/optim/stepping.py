@@ -1,0 +1,206 @@
+"""Optimizers for tensors: `step()` changes parameters in place, by the same rules as `update`, as one program."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from tenon.eager.changes import replace as replace_elements
+from tenon.eager.modes import enable_grad, no_grad
+from tenon.eager.tensor import Tensor
+
+
+def tensors_in(parameters: Any) -> list[Tensor]:
+    """Parameters as a list: those of a module, or what is given one after the other.
+
+    Raises `TypeError` for what is no tensor, `ValueError` where there is none, and for a tensor that is there twice.
+    """
+    given = parameters.parameters() if hasattr(parameters, "parameters") else parameters
+    found: list[Any] = [given] if isinstance(given, Tensor) else list(given)
+    for position, tensor in enumerate(found):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"parameter {position} is a {type(tensor).__name__} where a tensor is needed; module.requires_grad_() "
+                "makes tensors of a module's arrays"
+            )
+    if not found:
+        raise ValueError("there are no parameters")
+    if len({*map(id, found)}) < len(found):
+        raise ValueError("a parameter is given twice")
+    return found
+
+
+class Steps:
+    """An optimizer over tensors; made by `Optimizer.over`.
+
+    `param_groups` are dicts of `params` (a list of tensors) and settings of the optimizer, which may be changed between
+    steps. If a step fails, parameters and state are as they were before it.
+    """
+
+    def __init__(self, rule: Any, parameters: Any) -> None:
+        self._rule = rule
+        self._names = [field.name for field in fields(rule)]
+        self.param_groups: list[dict[str, Any]] = []
+        self._states: list[dict[str, Any] | None] = []
+        items = list(parameters) if isinstance(parameters, Iterable) and not isinstance(parameters, Tensor) else None
+        groups = items if items and all(isinstance(item, dict) for item in items) else [{"params": parameters}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, group: dict[str, Any]) -> None:
+        """Have `group["params"]` changed as well, with the settings that the group has, or else the optimizer's."""
+        if unknown := [name for name in group if name not in ("params", *self._names)]:
+            known = ", ".join(self._names)
+            raise ValueError(f"{type(self._rule).__name__} has no setting {', '.join(unknown)} (settings: {known})")
+        made = {name: group.get(name, getattr(self._rule, name)) for name in self._names}
+        tensors = tensors_in(group["params"])
+        if {*map(id, tensors)} & {id(tensor) for known in self.param_groups for tensor in known["params"]}:
+            raise ValueError("a parameter is in two groups")
+        replace(self._rule, **made)  # raises for settings that do not fit
+        self.param_groups.append({"params": tensors, **made})
+        self._states.append(None)
+
+    def zero_grad(self) -> None:
+        """Take the gradients of all parameters away."""
+        for group in self.param_groups:
+            for tensor in group["params"]:
+                tensor.grad = None
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Change all parameters that have gradients. `closure`, where there is one, computes these, and the loss that
+        is returned.
+
+        Raises `ValueError` where no parameter has a gradient.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with no_grad():
+            made = [self._stepped(group, state) for group, state in zip(self.param_groups, self._states, strict=True)]
+            if not any(made):
+                raise ValueError(f"{type(self._rule).__name__}: no parameter has a gradient; call backward() first")
+            for position, step in enumerate(made):
+                if step is None:
+                    continue
+                changed, self._states[position] = step
+                for number, array in changed.items():
+                    tensor = self.param_groups[position]["params"][int(number)]
+                    replace_elements(tensor, Tensor._new(array), "step")
+        return loss
+
+    def _stepped(self, group: dict[str, Any], state: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """What a step makes of the parameters with gradients of a group, by their numbers, and of its state."""
+        own = {str(number): tensor for number, tensor in enumerate(group["params"])}
+        slopes = {name: tensor.grad for name, tensor in own.items() if tensor.grad is not None}
+        if not slopes:
+            return None
+        settings = {name: group[name] for name in self._names if name != "lr"}
+        rule = replace(self._rule, **settings)
+        if state is None:
+            state = rule.init({name: tensor.detach().numpy() for name, tensor in own.items()})
+        arrays = {name: own[name]._array for name in slopes}
+        given = {name: gradient._array for name, gradient in slopes.items()}
+        changed, after = rule.update(arrays, given, _part(state, slopes), lr=group["lr"])
+        return changed, _joined(state, after)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Settings of the groups and the state, as dicts, lists, numbers and arrays."""
+        settings = [{name: group[name] for name in self._names} for group in self.param_groups]
+        return {"param_groups": settings, "state": [_copied(state) for state in self._states]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave; raises `ValueError`, changing nothing, where it does not fit."""
+        groups, states = state["param_groups"], state["state"]
+        if len(groups) != len(self.param_groups) or len(states) != len(groups):
+            raise ValueError(
+                f"the state has {len(groups)} groups of parameters, and there are {len(self.param_groups)}"
+            )
+        for own, group, given in zip(self.param_groups, groups, states, strict=True):
+            rule = replace(self._rule, **{name: group[name] for name in self._names})
+            if given is not None:
+                like = {str(i): tensor.detach().numpy() for i, tensor in enumerate(own["params"])}
+                expected = {path: np.shape(leaf) for path, leaf in _flat(rule.start(like)).items()}
+                found = {path: np.shape(leaf) for path, leaf in _flat(given).items()}
+                if found != expected:
+                    differing = sorted({*found.items()} ^ {*expected.items()})
+                    raise ValueError(f"the state does not fit the parameters: {differing[0][0]}")
+        for own, group in zip(self.param_groups, groups, strict=True):
+            own.update({name: group[name] for name in self._names})
+        self._states = [_copied(given) for given in states]
+
+    def __repr__(self) -> str:
+        return f"{self._rule!r}.over({sum(len(group['params']) for group in self.param_groups)} parameters)"
+
+
+def _part(state: Any, names: Any) -> Any:
+    """The state of some parameters: dicts by parameters have only these."""
+    return {
+        key: {name: value[name] for name in names} if isinstance(value, dict) and value else value
+        for key, value in state.items()
+    }
+
+
+def _joined(state: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    return {key: {**state[key], **value} if isinstance(value, dict) else value for key, value in after.items()}
+
+
+def _copied(state: Any) -> Any:
+    if isinstance(state, dict):
+        return {key: _copied(value) for key, value in state.items()}
+    return None if state is None else np.array(state)
+
+
+def _flat(state: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in state.items():
+        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
+
+
+class Average:
+    """The exponential moving average of parameters: after each `update()`, a ← decay·a + (1 - decay)·p.
+
+    `with average.applied():` the parameters have the averages as their elements.
+    """
+
+    def __init__(self, parameters: Any, decay: float = 0.999) -> None:
+        if not 0 <= decay <= 1:
+            raise ValueError(f"Average: decay is {decay}, outside of [0, 1]")
+        self.decay = decay
+        self._tensors = tensors_in(parameters)
+        self.values = [tensor.detach().numpy().copy() for tensor in self._tensors]
+
+    def update(self) -> None:
+        """Let the averages follow the parameters as they are."""
+        for value, tensor in zip(self.values, self._tensors, strict=True):
+            value += (tensor.detach().numpy() - value) * value.dtype.type(1 - self.decay)
+
+    def applied(self) -> Applied:
+        """A context in which the parameters are the averages."""
+        return Applied(self._tensors, self.values)
+
+
+class Applied:
+    """Tensors have other elements until the block ends."""
+
+    def __init__(self, tensors: Sequence[Tensor], values: Sequence[Any]) -> None:
+        self._tensors, self._values = tensors, values
+        self._kept: list[Any] = []
+
+    def __enter__(self) -> None:
+        self._kept = [tensor.detach().numpy().copy() for tensor in self._tensors]
+        self._give(self._values)
+
+    def __exit__(self, *_: object) -> None:
+        self._give(self._kept)
+
+    def _give(self, values: Sequence[Any]) -> None:
+        with no_grad():
+            for tensor, value in zip(self._tensors, values, strict=True):
+                tensor[...] = value
