@@ -26,6 +26,31 @@ _WHERE: dict[str, str] = {
     **dict.fromkeys(("Tensor", "tensor", "as_tensor"), "tenon.eager.tensor"),
     **dict.fromkeys(("GradManager",), "tenon.eager.manager"),
     **dict.fromkeys(("no_grad", "enable_grad", "set_grad_enabled", "is_grad_enabled"), "tenon.eager.modes"),
+    **dict.fromkeys(
+        (
+            *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"),
+            *("e", "inf", "nan", "newaxis", "pi"),
+            *("can_cast", "finfo", "from_dlpack", "iinfo", "isdtype", "result_type"),
+        ),
+        "tenon.arrays.dtypes",
+    ),
+    **dict.fromkeys(
+        (
+            *(
+                "broadcast_arrays",
+                "broadcast_shapes",
+                "cumulative_prod",
+                "cumulative_sum",
+                "diff",
+                "empty",
+                "empty_like",
+            ),
+            *("matrix_transpose", "moveaxis", "positive", "signbit"),
+        ),
+        "tenon.arrays.rearranging",
+    ),
+    **dict.fromkeys(("isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"), "tenon.arrays.sets"),
+    **dict.fromkeys(("tensordot", "vecdot"), "tenon.arrays.products"),
     **dict.fromkeys(("get_num_threads", "set_num_threads", "num_threads"), "tenon.runtime.cpu.threads"),
     **dict.fromkeys(
         (
@@ -83,7 +108,9 @@ _WHERE: dict[str, str] = {
         "xdsl.irdl",
     ),
 }
-_MODULES = ("autograd", "nn", "onnx", "optim", "testing")
+# What Python has by the same name is meant inside of this file.
+_RENAMED = {"bool": ("tenon.arrays.dtypes", "bool_")}
+_MODULES = ("autograd", "linalg", "nn", "onnx", "optim", "testing")
 # What finds an op by its name, once the runtime is there, and the names that were found.
 _FINDER: list[Any] = []
 _FOUND: list[str] = []
@@ -104,11 +131,14 @@ def _find(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"tenon.{name}")
     if name in _WHERE:
-        if _WHERE[name].startswith("tenon.dialects."):
-            # An op that is defined with what is handed out runs on arrays, too.
+        if _WHERE[name].startswith(("tenon.arrays.", "tenon.dialects.")):
+            # An op that is defined or called with what is handed out runs on arrays, too.
             import_module("tenon.runtime.evaluate")
         value = globals()[name] = getattr(import_module(_WHERE[name]), name)
         return value
+    if name in _RENAMED:
+        module, own = _RENAMED[name]
+        return getattr(import_module(module), own)
     if name.startswith("_"):
         raise AttributeError(f"module 'tenon' has no attribute {name!r}")
     if not _FINDER:
@@ -134,4 +164,4 @@ def _forget() -> None:
 def __dir__() -> list[str]:
     import_module("tenon.runtime.evaluate")
     functions = import_module("tenon.dialects.definition.registry").function_names()
-    return sorted({*globals(), *_WHERE, *_MODULES, *functions})
+    return sorted({*globals(), *_WHERE, *_RENAMED, *_MODULES, *functions})

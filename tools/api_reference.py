@@ -27,6 +27,20 @@ _DEFINITIONS = (
     *("OpaqueOp", "Kernel"),
     *("setting", "tensor_function", "NoGradient", "CpuOnly", "CudaOnly", "InferenceError", "GradientError"),
 )
+_ARRAYS = (
+    *("broadcast_arrays", "broadcast_shapes", "can_cast", "cumulative_prod", "cumulative_sum", "diff", "empty"),
+    *("empty_like", "finfo", "from_dlpack", "iinfo", "isdtype", "isin", "matrix_transpose", "moveaxis", "positive"),
+    *(
+        "result_type",
+        "signbit",
+        "tensordot",
+        "unique_all",
+        "unique_counts",
+        "unique_inverse",
+        "unique_values",
+        "vecdot",
+    ),
+)
 
 _TENSORS = (
     *("Tensor", "tensor", "as_tensor", "no_grad", "enable_grad", "set_grad_enabled", "is_grad_enabled"),
@@ -40,6 +54,8 @@ _PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "tensors": ("Tensors", "tenon", _TENSORS),
     "autograd": ("Gradients of tensors: tenon.autograd", "tenon.autograd", ()),
     "definitions": ("What a definition of an op needs", "tenon", _DEFINITIONS),
+    "arrays": ("Functions of the array API standard that are no ops", "tenon", _ARRAYS),
+    "linalg": ("Linear algebra: tenon.linalg", "tenon.linalg", ()),
     "nn": ("Modules: tenon.nn", "tenon.nn", ()),
     "optim": ("Optimizers: tenon.optim", "tenon.optim", ()),
     "onnx": ("ONNX models: tenon.onnx", "tenon.onnx", ()),

@@ -161,6 +161,11 @@ def _derived(cls: type[TensorOp]) -> Iterator[str]:
     """What the definition says besides its docstring."""
     if cls.ALIASES:
         yield f"Also called {', '.join(f'`{alias}`' for alias in cls.ALIASES)}.\n"
+    if cls.KEYWORDS:
+        # Where the name alone says nothing, the array API standard says what it means.
+        named = [f"`{own}` as `{name}`" for name, own in cls.KEYWORDS.items() if isinstance(own, str)]
+        more = [f"`{name}`" for name, own in cls.KEYWORDS.items() if not isinstance(own, str)]
+        yield f"As in the [array API standard](../array-api.md), also takes {', '.join([*named, *more])}.\n"
     yield from _table(cls)
     own = formula(cls)
     yield from _meaning(cls, own)

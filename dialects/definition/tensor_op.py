@@ -21,6 +21,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from tenon.dialects.definition.assembly import parse_op, print_op
+from tenon.dialects.definition.keywords import Meaning
 from tenon.dialects.definition.memo import KnownResults
 from tenon.dialects.definition.operands import lifted, operand_elements
 from tenon.dialects.definition.operation import DeclaredOp
@@ -55,6 +56,8 @@ class TensorOp(DeclaredOp):
     """
 
     ALIASES: ClassVar[tuple[str, ...]] = ()
+    # What a call may name besides: another name of an argument, or what changes operands and settings; see `keywords`.
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {}
     # Whether a result is weak where all operands are (`weak_float`).
     KEEPS_WEAK: ClassVar[bool] = False
     # The orders of dimensions that the op asks to have in memory, by names of operands and results; see `laid_out`.
@@ -184,6 +187,7 @@ class TensorOp(DeclaredOp):
         if len(args) > len(names):
             raise TypeError(f"{cls.name}: takes at most {len(names)} arguments ({', '.join(names)}), got {len(args)}")
         given = dict(zip(names, args, strict=False))
+        kwargs, meanings = cls._own_names(kwargs)
         for name in kwargs:
             if name in given:
                 raise TypeError(f"{cls.name}: argument {name!r} is given twice")
@@ -203,7 +207,26 @@ class TensorOp(DeclaredOp):
             if isinstance(value, list | tuple):
                 value = tuple(value) if operand.arity == "variadic" else cls._array(value, operand.name)
             operands.append(value)
+        for meaning, value in meanings:
+            meaning(operands, given, value)
         return operands, given
+
+    @classmethod
+    def _own_names(cls, kwargs: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[Meaning, Any]]]:
+        """Keywords of a call by the names of the op's own arguments, and what else is to be done with which value."""
+        if not cls.KEYWORDS or cls.KEYWORDS.keys().isdisjoint(kwargs):
+            return kwargs, []
+        own: dict[str, Any] = {}
+        meanings: list[tuple[Meaning, Any]] = []
+        for name, value in kwargs.items():
+            meaning = cls.KEYWORDS.get(name, name)
+            if callable(meaning):
+                meanings.append((meaning, value))
+            elif meaning in own or (meaning != name and meaning in kwargs):
+                raise TypeError(f"{cls.name}: argument {meaning!r} is given twice")
+            else:
+                own[meaning] = value
+        return own, meanings
 
     @classmethod
     def _array(cls, value: Any, name: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from xdsl.dialects import arith, math
 from xdsl.irdl import operand_def, opt_operand_def, result_def
 
+from tenon.dialects.definition.keywords import Meaning
 from tenon.dialects.definition.scalar import ScalarForms, emit_scalar, scalar_constant
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
@@ -335,6 +336,7 @@ class ClipOp(ElementwiseOp):
     high = opt_operand_def(NUMERIC_TENSOR)
     result = result_def(NUMERIC_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("clamp",)
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"min": "low", "max": "high"}
 
     @staticmethod
     def scalar(x: Value, low: Value | None, high: Value | None) -> Value:

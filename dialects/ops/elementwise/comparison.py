@@ -314,7 +314,7 @@ class BitwiseNotOp(PrimitiveOp):
     traits = traits_def(Pure(), NoGradient())
     x = operand_def(INTEGRAL_TENSOR)
     result = result_def(INTEGRAL_TENSOR)
-    ALIASES: ClassVar[tuple[str, ...]] = ("invert",)
+    ALIASES: ClassVar[tuple[str, ...]] = ("invert", "bitwise_invert")
 
     @staticmethod
     def scalar(x: Value) -> Value:

@@ -12,6 +12,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from tenon.dialects.definition.keywords import Meaning, on_cpu, one_of
 from tenon.dialects.definition.promotion import exact
 from tenon.dialects.definition.scalar import convert, emit_scalar, to_compute
 from tenon.dialects.definition.settings import array_of, setting
@@ -93,6 +94,7 @@ class CastOp(ElementwiseOp):
     dtype = setting("dtype")
     result = result_def(STORED_TENSOR)
     ALIASES: ClassVar[tuple[str, ...]] = ("astype",)
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"copy": one_of("copy", None, True, False), "device": on_cpu}
     KEEPS_WEAK: ClassVar[bool] = False
 
     @classmethod

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.keywords import also_called, check_device
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import Value, insertion_point, ops
@@ -17,11 +18,14 @@ from tenon.dialects.types.types import element_type, is_known, numpy_dtype, tens
 
 
 @tensor_function
-def full(shape: Sequence[int] | int, value: Any, dtype: object = "f32") -> Any:
-    """A tensor of `shape` and `dtype` whose elements are all `value`.
+@also_called(fill_value="value")
+def full(shape: Sequence[int] | int, value: Any, dtype: object = "f32", *, device: str | None = None) -> Any:
+    """A tensor of `shape` and `dtype` whose elements are all `value`, which may be named `fill_value`.
 
     >>> tenon.full((2, 3), 7, dtype="i32")
     """
+    check_device("full", device)
+    dtype = "f32" if dtype is None else dtype
     if isinstance(shape, Value) or (isinstance(shape, Sequence) and any(isinstance(size, Value) for size in shape)):
         raise TypeError("the shape of a new tensor is a traced value; name what decides it in static= of jit")
     size = (shape,) if isinstance(shape, int | np.integer | Size) else tuple(shape)
@@ -45,77 +49,85 @@ def full(shape: Sequence[int] | int, value: Any, dtype: object = "f32") -> Any:
 
 
 @tensor_function
-def zeros(shape: Sequence[int] | int, dtype: object = "f32") -> Any:
+def zeros(shape: Sequence[int] | int, dtype: object = "f32", *, device: str | None = None) -> Any:
     """A tensor of zeros.
 
     >>> tenon.zeros((2, 3))
     """
-    return full(shape, 0, dtype)
+    return full(shape, 0, dtype, device=device)
 
 
 @tensor_function
-def ones(shape: Sequence[int] | int, dtype: object = "f32") -> Any:
+def ones(shape: Sequence[int] | int, dtype: object = "f32", *, device: str | None = None) -> Any:
     """A tensor of ones.
 
     >>> tenon.ones((2, 3), dtype="i1")
     """
-    return full(shape, 1, dtype)
+    return full(shape, 1, dtype, device=device)
 
 
 @tensor_function
-def full_like(x: Any, value: float) -> Any:
-    """A tensor of `x`'s shape and dtype whose elements are all `value`.
+@also_called(fill_value="value")
+def full_like(x: Any, value: float, *, dtype: object = None, device: str | None = None) -> Any:
+    """A tensor of `x`'s shape and dtype, or of another `dtype`, whose elements are all `value`.
 
     >>> tenon.full_like(np.array([[1, 2], [3, 4]]), 9)
     """
+    check_device("full_like", device)
     if isinstance(x, Value):
+        element = x.element_type if dtype is None else element_type(dtype)
         if not is_known(x.type):
-            return ops.select(False, x, full((), value, x.element_type))
-        return full(x.shape, value, x.element_type)
+            return ops.select(False, ops.cast(x, dtype=element), full((), value, element))
+        return full(x.shape, value, element)
     array = np.asarray(x)
-    return full(array.shape, value, array.dtype)
+    return full(array.shape, value, array.dtype if dtype is None else dtype)
 
 
 @tensor_function
-def zeros_like(x: Any) -> Any:
-    """Zeros of `x`'s shape and dtype.
+def zeros_like(x: Any, *, dtype: object = None, device: str | None = None) -> Any:
+    """Zeros of `x`'s shape and dtype, or of another `dtype`.
 
     >>> tenon.zeros_like(np.array([[1, 2], [3, 4]]))
     """
-    return full_like(x, 0)
+    return full_like(x, 0, dtype=dtype, device=device)
 
 
 @tensor_function
-def ones_like(x: Any) -> Any:
-    """Ones of `x`'s shape and dtype.
+def ones_like(x: Any, *, dtype: object = None, device: str | None = None) -> Any:
+    """Ones of `x`'s shape and dtype, or of another `dtype`.
 
     >>> tenon.ones_like(np.array([1.5, 2.5]))
     """
-    return full_like(x, 1)
+    return full_like(x, 1, dtype=dtype, device=device)
 
 
 @tensor_function
-def asarray(x: Any, dtype: object = None) -> Any:
+def asarray(x: Any, dtype: object = None, *, device: str | None = None, copy: bool | None = None) -> Any:
     """`x` (traced, an array or nested numbers) as a tensor of `dtype`: by default its own, f32 for Python's floats.
+
+    With `copy` it is one of its own, and without it (False) it is `x`'s memory, or an error; by default, as it comes.
 
     >>> tenon.asarray([[1, 2], [3, 4]], dtype="f32")
     """
+    check_device("asarray", device)
     element = None if dtype is None else element_type(dtype)
     if isinstance(x, Value):
         return to_value(x, element)
     if element is None and not hasattr(x, "dtype"):
         found = np.asarray(x).dtype
         element = element_type("f32" if found == np.float64 else found)
-    array = np.asarray(x, None if element is None else numpy_dtype(element))
+    array = np.array(x, None if element is None else numpy_dtype(element), copy=copy)
     return array if insertion_point() is None else to_value(array)
 
 
 @tensor_function
-def eye(n: int, m: int | None = None, k: int = 0, dtype: object = "f32") -> Any:
+def eye(n: int, m: int | None = None, k: int = 0, dtype: object = "f32", *, device: str | None = None) -> Any:
     """A matrix (`n`, `m`) of zeros, square unless `m` is given, with ones on diagonal `k`.
 
     >>> tenon.eye(2, 3, k=1)
     """
+    check_device("eye", device)
+    dtype = "f32" if dtype is None else dtype
     if insertion_point() is None:
         return np.eye(n, m, k, numpy_dtype(element_type(dtype)))
     columns = n if m is None else m
@@ -124,7 +136,9 @@ def eye(n: int, m: int | None = None, k: int = 0, dtype: object = "f32") -> Any:
 
 
 @tensor_function
-def arange(start: float, stop: float | None = None, step: float = 1, dtype: object = None) -> Any:
+def arange(
+    start: float, stop: float | None = None, step: float = 1, dtype: object = None, *, device: str | None = None
+) -> Any:
     """The numbers from `start` to before `stop` in steps of `step`; with one number, from 0 to before it.
 
     By default i64 if all are integers, else f32.
@@ -132,6 +146,7 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: obje
     >>> tenon.arange(4)
     >>> tenon.arange(1, 2, 0.25)
     """
+    check_device("arange", device)
     if step == 0:
         raise ValueError("arange: step is 0")
     given = (0, start, step) if stop is None else (start, stop, step)
@@ -140,12 +155,22 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: obje
 
 
 @tensor_function
-def linspace(start: float, stop: float, num: int = 50, *, endpoint: bool = True, dtype: object = "f32") -> Any:
+def linspace(
+    start: float,
+    stop: float,
+    num: int = 50,
+    *,
+    endpoint: bool = True,
+    dtype: object = "f32",
+    device: str | None = None,
+) -> Any:
     """`num` numbers at equal distances from `start` to `stop`, the last one left out unless `endpoint`.
 
     >>> tenon.linspace(0.0, 1.0, 5)
     >>> tenon.linspace(0.0, 1.0, 5, endpoint=False)
     """
+    check_device("linspace", device)
+    dtype = "f32" if dtype is None else dtype
     return _known(np.linspace(start, stop, num, endpoint=endpoint).astype(numpy_dtype(element_type(dtype))))
 
 

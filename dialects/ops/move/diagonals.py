@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import operand_def, result_def
 
+from tenon.dialects.definition.keywords import Meaning, cast_first
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
@@ -111,6 +112,7 @@ class TraceOp(CompositeOp):
     """
 
     name = "tenon.trace"
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"dtype": cast_first}
     x = operand_def(NUMERIC_TENSOR)
     offset = setting(int, default=0)
     axis1 = setting(int, default=0)

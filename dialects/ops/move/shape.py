@@ -12,6 +12,7 @@ from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from tenon.dialects.definition.keywords import Meaning, always_new
 from tenon.dialects.definition.scalar import as_index
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
@@ -36,6 +37,7 @@ class ReshapeOp(StructuredOp):
     """
 
     name = "tenon.reshape"
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"copy": always_new}
     traits = traits_def(Pure(), KeepsMemory())
     x = operand_def(STORED_TENSOR)
     shape = setting(tuple)
@@ -116,7 +118,8 @@ class TransposeOp(IndexMapOp):
     x = operand_def(STORED_TENSOR)
     permutation = setting(tuple, default=None)
     result = result_def(STORED_TENSOR)
-    ALIASES: ClassVar[tuple[str, ...]] = ("permute",)
+    ALIASES: ClassVar[tuple[str, ...]] = ("permute", "permute_dims")
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"axes": "permutation"}
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from tenon.dialects.definition.keywords import Meaning
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.scalar import index_constant
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
-from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.families import CompositeOp, IndexingOp, ReductionOp
 from tenon.dialects.families.batching import all_batched
 from tenon.dialects.families.linalg_builders import Reader
 from tenon.dialects.ops.order.ordering import goes_before
 from tenon.dialects.types.shapes import InferenceError, refine, show
 from tenon.dialects.types.types import ANY_TENSOR, INTEGER_TENSOR, i64, shape_of, tensor_type
+
+
+def _sort_first(operands: list[Any], settings: dict[str, Any], sorter: Any) -> None:
+    """`sorter`: the indices that sort the sequence, as `argsort` gives them."""
+    if sorter is not None:
+        operands[0] = ops.gather(operands[0], sorter, axis=0)
 
 
 @tensor_op
@@ -37,6 +44,7 @@ class SearchsortedOp(IndexingOp):
     """
 
     name = "tenon.searchsorted"
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"sorter": _sort_first}
     traits = traits_def(Pure(), NoGradient())
     x = operand_def(ANY_TENSOR)
     values = operand_def(ANY_TENSOR)
@@ -174,11 +182,20 @@ class ArgwhereOp(CompositeOp):
 
 
 @tensor_function
-def nonzero(x: Any, size: int, fill_value: int | tuple[int, ...] = 0) -> Any:
+def nonzero(x: Any, size: int | None = None, fill_value: int | tuple[int, ...] = 0) -> Any:
     """For each axis of `x` the indices (`size`,) of the elements that are not zero: the columns of `argwhere`.
 
+    Of arrays `size` may be left out and is then how many these are; a traced function has to state it.
+
     >>> tenon.nonzero(np.array([[0, 5], [6, 0]]), size=3, fill_value=-1)
+    >>> tenon.nonzero(np.array([[0, 5], [6, 0]]))
     """
+    if size is None:
+        if insertion_point() is not None:
+            raise TypeError("nonzero: size is missing; in a traced function shapes cannot depend on values")
+        if np.ndim(x) == 0:
+            raise InferenceError("nonzero: x has rank 0 where an axis or more is needed")
+        size = int(ops.count_nonzero(x))
     rank = x.ndim if isinstance(x, Value) else np.ndim(x)
     places = ops.argwhere(x, size=size, fill_value=fill_value)
     return tuple([places[:, axis] for axis in range(rank)])

@@ -45,7 +45,7 @@ class ShiftLeftOp(PrimitiveOp):
     result = result_def(INTEGER_TENSOR)
     traits = traits_def(Pure(), NoGradient())
     SCALAR: ClassVar[ScalarForms] = ScalarForms(on_integers=arith.ShLIOp)
-    ALIASES: ClassVar[tuple[str, ...]] = ("left_shift",)
+    ALIASES: ClassVar[tuple[str, ...]] = ("left_shift", "bitwise_left_shift")
 
 
 @tensor_op
@@ -63,7 +63,7 @@ class ShiftRightOp(PrimitiveOp):
     result = result_def(INTEGER_TENSOR)
     traits = traits_def(Pure(), NoGradient())
     SCALAR: ClassVar[ScalarForms] = ScalarForms(on_integers=arith.ShRSIOp, on_unsigned=arith.ShRUIOp)
-    ALIASES: ClassVar[tuple[str, ...]] = ("right_shift",)
+    ALIASES: ClassVar[tuple[str, ...]] = ("right_shift", "bitwise_right_shift")
 
 
 @tensor_op

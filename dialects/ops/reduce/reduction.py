@@ -15,6 +15,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from tenon.dialects.definition.keywords import Meaning, cast_first
 from tenon.dialects.definition.promotion import cast_literal
 from tenon.dialects.definition.scalar import scalar_constant, to_compute
 from tenon.dialects.definition.settings import setting
@@ -72,6 +73,7 @@ class SumOp(ReductionOp):
     """
 
     name = "tenon.sum"
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"dtype": cast_first}
     x = operand_def(NUMERIC_TENSOR)
     axis = setting(tuple, default=None)
     keepdims = setting(bool, default=False)
@@ -93,6 +95,7 @@ class ProdOp(ReductionOp):
     """
 
     name = "tenon.prod"
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"dtype": cast_first}
     x = operand_def(NUMERIC_TENSOR)
     axis = setting(tuple, default=None)
     keepdims = setting(bool, default=False)

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 from xdsl.irdl import operand_def, result_def
 
+from tenon.dialects.definition.keywords import Meaning
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
@@ -59,6 +60,7 @@ class MeanOp(StatisticOp):
 class DeviationOp(StatisticOp):
     """What is said of the distances from the mean, with the divisor count - `ddof`."""
 
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"correction": "ddof"}
     axis = setting(tuple, default=None)
     ddof = setting(int, default=0)
     keepdims = setting(bool, default=False)

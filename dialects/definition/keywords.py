@@ -1,0 +1,63 @@
+"""What a call may name beside the operands and settings of an op: other names of these, and what other libraries' calls
+say of an operand.
+
+`TensorOp.KEYWORDS` has them by name: the name of another argument, or a function of operands, settings and the value.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from tenon.dialects.definition.value import ops
+
+Meaning = Callable[[list[Any], dict[str, Any], Any], None]
+"""What changes the operands or the settings of a call as a keyword's value says."""
+
+
+def cast_first(operands: list[Any], settings: dict[str, Any], value: Any) -> None:
+    """`dtype`: the dtype that the first operand is converted to before the op; its own for `None`."""
+    if value is not None:
+        operands[0] = ops.cast(operands[0], dtype=value)
+
+
+def one_of(name: str, *values: Any) -> Meaning:
+    """A keyword `name` that has an effect in other libraries alone, where each of `values` is what happens anyway."""
+
+    def check(operands: list[Any], settings: dict[str, Any], value: Any) -> None:
+        if not any(value is known or (isinstance(known, str) and value == known) for known in values):
+            raise ValueError(f"{name} is {value!r} where {' or '.join(map(repr, values))} is needed")
+
+    return check
+
+
+always_new = one_of("copy", None, True)
+"""`copy` of an op whose result is always a new array."""
+
+on_cpu = one_of("device", None, "cpu")
+"""`device`: arrays are in the processor's memory."""
+
+
+def check_device(function: str, device: Any) -> None:
+    """Raise `ValueError` unless `device` is where a plain function's results are."""
+    if device is not None and device != "cpu":
+        raise ValueError(f"{function}: device is {device!r} where 'cpu' is needed")
+
+
+def also_called(**names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let calls of a plain function name its arguments otherwise: other names with those that it has."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            for other, own in names.items():
+                if other in kwargs:
+                    if own in kwargs:
+                        raise TypeError(f"{function.__name__}: argument {own!r} is given twice, as {other!r} too")
+                    kwargs[own] = kwargs.pop(other)
+            return function(*args, **kwargs)
+
+        return called
+
+    return decorate

@@ -1,0 +1,1 @@
+"""Functions of the array API standard that are no ops: dtypes, compositions of ops, and what is of arrays alone."""

@@ -1,0 +1,133 @@
+"""The standard's products of vectors and matrices, and norms, as compositions of ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tenon.arrays.rearranging import known
+from tenon.dialects.definition.value import ops
+from tenon.dialects.types.shapes import normalize_axis
+
+
+def tensordot(x1: Any, x2: Any, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Any:
+    """The sums of products over `axes`: so many last ones of `x1` and first ones of `x2`, or those that two sequences
+    name. The others of `x1` and then of `x2` are left."""
+    left, right = known(x1), known(x2)
+    if isinstance(axes, int):
+        if not 0 <= axes <= min(left.ndim, right.ndim):
+            raise ValueError(f"tensordot: axes is {axes}, and the ranks are {left.ndim} and {right.ndim}")
+        first, second = range(left.ndim - axes, left.ndim), range(axes)
+    else:
+        first = [normalize_axis(axis, left.ndim, "tensordot: axes[0]") for axis in axes[0]]
+        second = [normalize_axis(axis, right.ndim, "tensordot: axes[1]") for axis in axes[1]]
+    sizes = [left.shape[axis] for axis in first], [right.shape[axis] for axis in second]
+    if sizes[0] != sizes[1]:
+        raise ValueError(f"tensordot: the axes have sizes {sizes[0]} in x1 and {sizes[1]} in x2")
+    letters = [chr(ord("a") + i) for i in range(left.ndim + right.ndim)]
+    names = letters[left.ndim :]
+    for ours, other in zip(first, second, strict=True):
+        names[other] = letters[ours]
+    rest = [letters[i] for i in range(left.ndim) if i not in first]
+    rest += [names[i] for i in range(right.ndim) if i not in second]
+    formula = f"{''.join(letters[: left.ndim])},{''.join(names)}->{''.join(rest)}"
+    return ops.einsum(formula, left, right)
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """The sums of products along `axis`, which counts from the last of both; all other axes broadcast."""
+    left, right = known(x1), known(x2)
+    if axis >= 0 and left.ndim != right.ndim:
+        raise ValueError(f"vecdot: axis is {axis} where one counted from the last is needed")
+    sizes = [x.shape[normalize_axis(axis, x.ndim, "vecdot: axis")] for x in (left, right)]
+    if sizes[0] != sizes[1]:
+        raise ValueError(f"vecdot: axis {axis} has {sizes[0]} elements in x1 and {sizes[1]} in x2")
+    return ops.sum(ops.multiply(left, right), axis=axis)
+
+
+def outer(x1: Any, x2: Any, /) -> Any:
+    """The products (m, n) of each element of the vector `x1` with each of the vector `x2`."""
+    left, right = known(x1), known(x2)
+    if left.ndim != 1 or right.ndim != 1:
+        raise ValueError(f"outer: the ranks are {left.ndim} and {right.ndim} where vectors are needed")
+    return ops.multiply(ops.expand_dims(left, axis=1), ops.expand_dims(right, axis=0))
+
+
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """The vectors at right angles to those of `x1` and `x2`, of three elements along `axis`; other axes broadcast."""
+    left, right = known(x1), known(x2)
+    sizes = [x.shape[normalize_axis(axis, x.ndim, "cross: axis")] for x in (left, right)]
+    if sizes != [3, 3]:
+        raise ValueError(f"cross: axis {axis} has {sizes[0]} elements in x1 and {sizes[1]} in x2 where 3 are needed")
+
+    def turned(x: Any, by: int) -> Any:
+        return ops.roll(x, shift=-by, axis=axis)
+
+    return turned(left, 1) * turned(right, 2) - turned(left, 2) * turned(right, 1)
+
+
+def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    """The diagonals (..., k) of the matrices `x` (..., m, n), `offset` above the main ones."""
+    return ops.diagonal(x, offset=offset, axis1=-2, axis2=-1)
+
+
+def trace(x: Any, /, *, offset: int = 0, dtype: object = None) -> Any:
+    """The sums (...,) of the diagonals of the matrices `x` (..., m, n), in their dtype unless `dtype` is another."""
+    return ops.sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+
+
+def matrix_power(x: Any, n: int, /) -> Any:
+    """The products of `n` of the square matrices `x` (..., m, m); there are no inverses, so that `n` is at least 0."""
+    base = known(x)
+    if base.ndim < 2 or base.shape[-1] != base.shape[-2]:
+        raise ValueError(f"matrix_power: x has shape {base.shape} where (..., m, m) is needed")
+    if n < 0:
+        raise NotImplementedError(f"matrix_power: n is {n}, and there is no op for inverses of matrices")
+    result: Any = None
+    while n:
+        if n & 1:
+            result = base if result is None else ops.matmul(result, base)
+        n >>= 1
+        base = ops.matmul(base, base) if n else base
+    return ops.broadcast_to(ops.eye(base.shape[-1], dtype=base.dtype), shape=base.shape) if result is None else result
+
+
+def vector_norm(x: Any, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: float = 2) -> Any:
+    """The norms of order `ord` of the vectors along `axis`: all elements as one vector without it.
+
+    Of the orders inf and -inf it is the largest and the smallest magnitude, of 0 how many elements are not 0.
+    """
+    values = known(x)
+    magnitude = ops.abs(values)
+    if ord == float("inf"):
+        return ops.max(magnitude, axis=axis, keepdims=keepdims, start=0)
+    if ord == float("-inf"):
+        return ops.min(magnitude, axis=axis, keepdims=keepdims)
+    if ord == 0:
+        return ops.cast(ops.count_nonzero(values, axis=axis, keepdims=keepdims), dtype=values.dtype)
+    if ord == 1:
+        return ops.sum(magnitude, axis=axis, keepdims=keepdims)
+    if ord == 2:
+        return ops.norm(values, axis=axis, keepdims=keepdims)
+    total = ops.sum(ops.power(magnitude, float(ord)), axis=axis, keepdims=keepdims)
+    return ops.power(total, 1.0 / ord)
+
+
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Any:
+    """The norms of the matrices `x` (..., m, n): "fro", or 1, -1 of columns and inf, -inf of rows.
+
+    2, -2 and "nuc" need singular values, for which there is no op.
+    """
+    values = known(x)
+    if values.ndim < 2:
+        raise ValueError(f"matrix_norm: x has rank {values.ndim} where 2 or more is needed")
+    if ord == "fro" or ord is None:
+        return vector_norm(values, axis=(-2, -1), keepdims=keepdims)
+    if ord in (1, -1, float("inf"), float("-inf")):
+        sums = ops.sum(ops.abs(values), axis=-2 if abs(float(ord)) == 1 else -1, keepdims=True)
+        if float(ord) > 0:
+            return ops.max(sums, axis=(-2, -1), keepdims=keepdims, start=0)
+        return ops.min(sums, axis=(-2, -1), keepdims=keepdims)
+    if ord in (2, -2, "nuc"):
+        raise NotImplementedError(f"matrix_norm: ord is {ord!r}, and there is no op for singular values")
+    raise ValueError(f"matrix_norm: ord is {ord!r} where 'fro', 1, -1, inf or -inf is needed")

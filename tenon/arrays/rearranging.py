@@ -1,0 +1,122 @@
+"""The standard's functions that rearrange and repeat, as compositions of ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.types.shapes import normalize_axis
+
+
+def known(x: Any) -> Any:
+    """`x`, of which a shape can be asked: a traced value, or an array of what is none."""
+    return x if isinstance(x, Value) else np.asarray(x)
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that arrays of `shapes` are broadcast to where they meet; an error where they do not."""
+    return np.broadcast_shapes(*shapes)
+
+
+def broadcast_arrays(*arrays: Any) -> tuple[Any, ...]:
+    """Each of the arrays, broadcast to the shape in which they meet."""
+    given = [known(x) for x in arrays]
+    shape = np.broadcast_shapes(*[tuple(x.shape) for x in given])
+    return tuple([ops.broadcast_to(x, shape=shape) for x in given])
+
+
+def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Any:
+    """`x` with the axes `source` at the places `destination`, and all others in their order."""
+    rank = known(x).ndim
+    taken = [source] if isinstance(source, int) else source
+    places = [destination] if isinstance(destination, int) else destination
+    moved = [normalize_axis(axis, rank, "moveaxis: source") for axis in taken]
+    to = [normalize_axis(axis, rank, "moveaxis: destination") for axis in places]
+    if len(moved) != len(to) or len(set(moved)) != len(moved) or len(set(to)) != len(to):
+        raise ValueError(f"moveaxis: source is {source} and destination {destination}; both name axes, each once")
+    order = [axis for axis in range(rank) if axis not in moved]
+    for place, axis in sorted(zip(to, moved, strict=True)):
+        order.insert(place, axis)
+    return ops.transpose(x, permutation=tuple(order))
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    """The matrices `x` (..., m, n), each transposed (..., n, m)."""
+    rank = known(x).ndim
+    if rank < 2:
+        raise ValueError(f"matrix_transpose: x has rank {rank} where 2 or more is needed")
+    return ops.transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
+
+
+def empty(shape: Sequence[int] | int, *, dtype: object = None, device: str | None = None) -> Any:
+    """A tensor of `shape` for contents to come, f32 by default. Its elements are 0: nothing depends on chance."""
+    return ops.zeros(shape, dtype, device=device)
+
+
+def empty_like(x: Any, /, *, dtype: object = None, device: str | None = None) -> Any:
+    """A tensor of `x`'s shape for contents to come, of its dtype by default. Its elements are 0."""
+    return ops.zeros_like(x, dtype=dtype, device=device)
+
+
+def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
+    """The differences of neighbours along `axis`, `n` times; `prepend` and `append` are put before and behind `x`."""
+    if n < 0:
+        raise ValueError(f"diff: n is {n} where a number of at least 0 is needed")
+    if n == 0:
+        return x
+    parts = [part for part in (prepend, x, append) if part is not None]
+    joined = ops.concatenate(parts, axis=axis) if len(parts) > 1 else known(x)
+    axis = normalize_axis(axis, joined.ndim, "diff: axis")
+    for _ in range(min(n, joined.shape[axis])):
+        size = joined.shape[axis]
+        later, earlier = _part(joined, axis, 1, size), _part(joined, axis, 0, size - 1)
+        differ = ops.not_equal if joined.dtype == np.bool_ else ops.subtract
+        joined = differ(later, earlier)
+    return joined
+
+
+def _part(x: Any, axis: int, start: int, limit: int) -> Any:
+    starts = tuple([start if i == axis else 0 for i in range(x.ndim)])
+    limits = tuple([limit if i == axis else size for i, size in enumerate(x.shape)])
+    return ops.slice(x, starts=starts, limits=limits)
+
+
+def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: object = None, include_initial: bool = False) -> Any:
+    """The sums of the elements of `x` up to each place along `axis`, behind a 0 with `include_initial`.
+
+    `axis` may be left out of a vector. Integers keep their dtype unless `dtype` is another.
+    """
+    return _running("cumulative_sum", ops.cumsum, 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: object = None, include_initial: bool = False) -> Any:
+    """The products of the elements of `x` up to each place along `axis`, behind a 1 with `include_initial`.
+
+    `axis` may be left out of a vector. Integers keep their dtype unless `dtype` is another.
+    """
+    return _running("cumulative_prod", ops.cumprod, 1, x, axis, dtype, include_initial)
+
+
+def _running(name: str, op: Any, initial: int, x: Any, axis: int | None, dtype: object, include_initial: bool) -> Any:
+    values = known(x) if dtype is None else ops.cast(x, dtype=dtype)
+    if axis is None and values.ndim != 1:
+        raise ValueError(f"{name}: axis is missing where x has rank {values.ndim}")
+    axis = normalize_axis(0 if axis is None else axis, values.ndim, f"{name}: axis")
+    result = op(values, axis=axis)
+    if not include_initial:
+        return result
+    first = tuple([1 if i == axis else size for i, size in enumerate(values.shape)])
+    return ops.concatenate([ops.full(first, initial, result.dtype), result], axis=axis)
+
+
+def positive(x: Any, /) -> Any:
+    """`x` as it is."""
+    return ops.identity(x)
+
+
+def signbit(x: Any, /) -> Any:
+    """Whether the sign of the floats `x` is set, also that of a zero or NaN."""
+    return ops.less(ops.copysign(ops.ones_like(x), x), 0)

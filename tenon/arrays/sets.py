@@ -1,0 +1,76 @@
+"""The standard's sets. How many elements differ is known of arrays alone: shapes cannot depend on traced values."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.support.plain_arrays import plain_array
+
+
+class UniqueAll(NamedTuple):
+    """What `unique_all` returns."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` returns."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` returns."""
+
+    values: Any
+    inverse_indices: Any
+
+
+def _array(name: str, x: Any) -> np.ndarray[Any, Any]:
+    if isinstance(x, Value):
+        raise TypeError(f"{name}: x is traced, and the shape of the result depends on its values")
+    return plain_array(x, f"{name}: x")
+
+
+def unique_all(x: Any, /) -> UniqueAll:
+    """The elements of the array `x` in order and each once (NaN as often as it is there), the index of the first of
+    each, for every element where it is among them, and how often each is there."""
+    array = _array("unique_all", x)
+    found = np.unique(array, return_index=True, return_inverse=True, return_counts=True, equal_nan=False)
+    return UniqueAll(found[0], found[1], found[2].reshape(array.shape), found[3])
+
+
+def unique_counts(x: Any, /) -> UniqueCounts:
+    """The elements of the array `x` in order and each once, and how often each is there."""
+    return UniqueCounts(*np.unique(_array("unique_counts", x), return_counts=True, equal_nan=False))
+
+
+def unique_inverse(x: Any, /) -> UniqueInverse:
+    """The elements of the array `x` in order and each once, and for every element where it is among them."""
+    array = _array("unique_inverse", x)
+    values, inverse = np.unique(array, return_inverse=True, equal_nan=False)
+    return UniqueInverse(values, inverse.reshape(array.shape))
+
+
+def unique_values(x: Any, /) -> Any:
+    """The elements of the array `x` in order and each once; NaN as often as it is there."""
+    return np.unique(_array("unique_values", x), equal_nan=False)
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
+    """Whether each element of `x1` is one of `x2`, or with `invert` none of it. NaN is none of anything."""
+    elements = x1 if isinstance(x1, Value) else plain_array(x1, "isin: x1")
+    others = ops.sort(ops.reshape(x2, shape=(-1,)))
+    if not others.shape[0]:
+        return ops.full(elements.shape, invert, "i1")
+    # A comparison takes operands to one dtype, which the search then stays in.
+    place = ops.minimum(ops.searchsorted(others, elements), others.shape[0] - 1)
+    found = ops.equal(ops.gather(others, place, axis=0), elements)
+    return ops.logical_not(found) if invert else found
