@@ -60,8 +60,8 @@ def can_cast(from_: Any, to: Any, /) -> bool:
     """Whether the dtype `from_`, or that of an array, is one that promotion takes to the dtype `to`."""
     source, target = _dtype(from_), _dtype(to)
     meets = source == target or result_type(source, target) == target
-    # Promotion takes integers to floats, which the standard leaves to casts.
-    return meets and not (isdtype(target, "real floating") and not isdtype(source, "real floating"))
+    # Promotion takes truth values to numbers and integers to floats, which the standard leaves to casts.
+    return meets and all(isdtype(source, kind) == isdtype(target, kind) for kind in ("bool", "real floating"))
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:

@@ -174,7 +174,9 @@ CASES: dict[str, Draw] = {
     # statistics
     **dict.fromkeys(("max", "min"), of_rank(NUMBERS, VECTORS, axis=AXES, keepdims=(False, True))),
     "mean": of_rank(FLOATS, VECTORS, axis=AXES, keepdims=(False, True)),
-    **dict.fromkeys(("std", "var"), of_rank(FLOATS, VECTORS, axis=AXES, correction=(0, 1), keepdims=(False, True))),
+    **dict.fromkeys(
+        ("std", "var"), of_rank(FLOATS, VECTORS, axis=AXES, correction=(0, 1, 1.0), keepdims=(False, True))
+    ),
     **dict.fromkeys(("sum", "prod"), of_one(NUMBERS, 0, 3, axis=(None,), dtype=("float64",), keepdims=(False, True))),
     **dict.fromkeys(
         ("cumulative_sum", "cumulative_prod"),

@@ -57,10 +57,17 @@ class MeanOp(StatisticOp):
         return (total / (count if isinstance(count, Value) else float(count))).astype(x.element_type)
 
 
+def _whole_correction(operands: list[Any], settings: dict[str, Any], value: float) -> None:
+    """`correction`: `ddof`, which may be written as a float but is whole."""
+    if "ddof" in settings:
+        raise TypeError("argument 'ddof' is given twice, as 'correction' too")
+    settings["ddof"] = int(value) if int(value) == value else value
+
+
 class DeviationOp(StatisticOp):
     """What is said of the distances from the mean, with the divisor count - `ddof`."""
 
-    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"correction": "ddof"}
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"correction": _whole_correction}
     axis = setting(tuple, default=None)
     ddof = setting(int, default=0)
     keepdims = setting(bool, default=False)
