@@ -56,6 +56,11 @@ def operand_elements(cls: type[DeclaredOp], operands: Sequence[Any]) -> list[tup
     return result
 
 
+def shaped(x: Any) -> Any:
+    """`x`, of which a shape can be asked: itself if it is traced or runs ops in its own way, or an array."""
+    return x if isinstance(x, Value) or hasattr(type(x), "__tenon_op__") else plain_array(x)
+
+
 def to_value(value: Any, element: Attribute | None = None) -> Value:
     """`value` (traced, array or number) as a traced tensor of dtype `element` at the current insertion point."""
     if not isinstance(value, Value):

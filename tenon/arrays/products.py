@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenon.arrays.rearranging import known
+from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.value import ops
 from tenon.dialects.types.shapes import normalize_axis
 
@@ -13,7 +13,7 @@ from tenon.dialects.types.shapes import normalize_axis
 def tensordot(x1: Any, x2: Any, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Any:
     """The sums of products over `axes`: so many last ones of `x1` and first ones of `x2`, or those that two sequences
     name. The others of `x1` and then of `x2` are left."""
-    left, right = known(x1), known(x2)
+    left, right = shaped(x1), shaped(x2)
     if isinstance(axes, int):
         if not 0 <= axes <= min(left.ndim, right.ndim):
             raise ValueError(f"tensordot: axes is {axes}, and the ranks are {left.ndim} and {right.ndim}")
@@ -36,7 +36,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: int | tuple[Sequence[int], Sequence[
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """The sums of products along `axis`, which counts from the last of both; all other axes broadcast."""
-    left, right = known(x1), known(x2)
+    left, right = shaped(x1), shaped(x2)
     if axis >= 0 and left.ndim != right.ndim:
         raise ValueError(f"vecdot: axis is {axis} where one counted from the last is needed")
     sizes = [x.shape[normalize_axis(axis, x.ndim, "vecdot: axis")] for x in (left, right)]
@@ -47,7 +47,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 def outer(x1: Any, x2: Any, /) -> Any:
     """The products (m, n) of each element of the vector `x1` with each of the vector `x2`."""
-    left, right = known(x1), known(x2)
+    left, right = shaped(x1), shaped(x2)
     if left.ndim != 1 or right.ndim != 1:
         raise ValueError(f"outer: the ranks are {left.ndim} and {right.ndim} where vectors are needed")
     return ops.multiply(ops.expand_dims(left, axis=1), ops.expand_dims(right, axis=0))
@@ -55,7 +55,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """The vectors at right angles to those of `x1` and `x2`, of three elements along `axis`; other axes broadcast."""
-    left, right = known(x1), known(x2)
+    left, right = shaped(x1), shaped(x2)
     sizes = [x.shape[normalize_axis(axis, x.ndim, "cross: axis")] for x in (left, right)]
     if sizes != [3, 3]:
         raise ValueError(f"cross: axis {axis} has {sizes[0]} elements in x1 and {sizes[1]} in x2 where 3 are needed")
@@ -78,7 +78,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: object = None) -> Any:
 
 def matrix_power(x: Any, n: int, /) -> Any:
     """The products of `n` of the square matrices `x` (..., m, m); there are no inverses, so that `n` is at least 0."""
-    base = known(x)
+    base = shaped(x)
     if base.ndim < 2 or base.shape[-1] != base.shape[-2]:
         raise ValueError(f"matrix_power: x has shape {base.shape} where (..., m, m) is needed")
     if n < 0:
@@ -97,7 +97,7 @@ def vector_norm(x: Any, /, *, axis: int | tuple[int, ...] | None = None, keepdim
 
     Of the orders inf and -inf it is the largest and the smallest magnitude, of 0 how many elements are not 0.
     """
-    values = known(x)
+    values = shaped(x)
     magnitude = ops.abs(values)
     if ord == float("inf"):
         return ops.max(magnitude, axis=axis, keepdims=keepdims, start=0)
@@ -118,7 +118,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = 
 
     2, -2 and "nuc" need singular values, for which there is no op.
     """
-    values = known(x)
+    values = shaped(x)
     if values.ndim < 2:
         raise ValueError(f"matrix_norm: x has rank {values.ndim} where 2 or more is needed")
     if ord == "fro" or ord is None:

@@ -7,13 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.value import ops
 from tenon.dialects.types.shapes import normalize_axis
-
-
-def known(x: Any) -> Any:
-    """`x`, of which a shape can be asked: a traced value, or an array of what is none."""
-    return x if isinstance(x, Value) else np.asarray(x)
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -23,14 +19,14 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 def broadcast_arrays(*arrays: Any) -> tuple[Any, ...]:
     """Each of the arrays, broadcast to the shape in which they meet."""
-    given = [known(x) for x in arrays]
+    given = [shaped(x) for x in arrays]
     shape = np.broadcast_shapes(*[tuple(x.shape) for x in given])
     return tuple([ops.broadcast_to(x, shape=shape) for x in given])
 
 
 def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Any:
     """`x` with the axes `source` at the places `destination`, and all others in their order."""
-    rank = known(x).ndim
+    rank = shaped(x).ndim
     taken = [source] if isinstance(source, int) else source
     places = [destination] if isinstance(destination, int) else destination
     moved = [normalize_axis(axis, rank, "moveaxis: source") for axis in taken]
@@ -45,7 +41,7 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
 
 def matrix_transpose(x: Any, /) -> Any:
     """The matrices `x` (..., m, n), each transposed (..., n, m)."""
-    rank = known(x).ndim
+    rank = shaped(x).ndim
     if rank < 2:
         raise ValueError(f"matrix_transpose: x has rank {rank} where 2 or more is needed")
     return ops.transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
@@ -68,7 +64,7 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
     if n == 0:
         return x
     parts = [part for part in (prepend, x, append) if part is not None]
-    joined = ops.concatenate(parts, axis=axis) if len(parts) > 1 else known(x)
+    joined = ops.concatenate(parts, axis=axis) if len(parts) > 1 else shaped(x)
     axis = normalize_axis(axis, joined.ndim, "diff: axis")
     for _ in range(min(n, joined.shape[axis])):
         size = joined.shape[axis]
@@ -101,7 +97,7 @@ def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: object = None,
 
 
 def _running(name: str, op: Any, initial: int, x: Any, axis: int | None, dtype: object, include_initial: bool) -> Any:
-    values = known(x) if dtype is None else ops.cast(x, dtype=dtype)
+    values = shaped(x) if dtype is None else ops.cast(x, dtype=dtype)
     if axis is None and values.ndim != 1:
         raise ValueError(f"{name}: axis is missing where x has rank {values.ndim}")
     axis = normalize_axis(0 if axis is None else axis, values.ndim, f"{name}: axis")

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.support.plain_arrays import plain_array
 
@@ -36,7 +37,7 @@ class UniqueInverse(NamedTuple):
 def _array(name: str, x: Any) -> np.ndarray[Any, Any]:
     if isinstance(x, Value):
         raise TypeError(f"{name}: x is traced, and the shape of the result depends on its values")
-    return plain_array(x, f"{name}: x")
+    return plain_array(x.detach() if hasattr(type(x), "__tenon_op__") else x, f"{name}: x")
 
 
 def unique_all(x: Any, /) -> UniqueAll:
@@ -66,7 +67,7 @@ def unique_values(x: Any, /) -> Any:
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
     """Whether each element of `x1` is one of `x2`, or with `invert` none of it. NaN is none of anything."""
-    elements = x1 if isinstance(x1, Value) else plain_array(x1, "isin: x1")
+    elements = shaped(x1)
     others = ops.sort(ops.reshape(x2, shape=(-1,)))
     if not others.shape[0]:
         return ops.full(elements.shape, invert, "i1")

@@ -120,12 +120,10 @@ class Interchange(Operators):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """NumPy's element-by-element functions are those of Tenon; with `out`, an array of NumPy's gets the result."""
-        own = find_function(UFUNC_OPS.get(ufunc.__name__, ufunc.__name__))
+        own = find_function(UFUNC_OPS.get(str(ufunc.__name__), str(ufunc.__name__)))
         if method != "__call__" or own is None or options.keys() - {"out"}:
             asked = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-            raise TypeError(
-                f"numpy.{asked} is not for tensors with these options; use tenon, or x.numpy()"
-            )
+            raise TypeError(f"numpy.{asked} is not for tensors with these options; use tenon, or x.numpy()")
         result = own(*inputs)
         if "out" not in options:
             return result

@@ -181,7 +181,7 @@ _MOST = 4096
 def record_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any], made: tuple[Any, ...]) -> None:
     """Note the call of an op on the tape."""
     count = len(op.SIGNATURE.operands)
-    if op.SIGNATURE.is_plain and len(args) >= count:
+    if op.SIGNATURE.is_plain and len(args) >= count and op.KEYWORDS.keys().isdisjoint(settings):
         key = op, args[count:], *settings.items()
         with suppress(TypeError):  # of settings that are no keys
             call = _SIMPLE.get(key)

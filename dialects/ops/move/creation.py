@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.keywords import also_called, check_device
-from tenon.dialects.definition.operands import to_value
+from tenon.dialects.definition.operands import shaped, to_value
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.types.shapes import InferenceError, check_addressable, normalize_axis
@@ -79,8 +79,8 @@ def full_like(x: Any, value: float, *, dtype: object = None, device: str | None 
         if not is_known(x.type):
             return ops.select(False, ops.cast(x, dtype=element), full((), value, element))
         return full(x.shape, value, element)
-    array = np.asarray(x)
-    return full(array.shape, value, array.dtype if dtype is None else dtype)
+    array = x if hasattr(x, "dtype") else np.asarray(x)
+    return full(tuple(array.shape), value, array.dtype if dtype is None else dtype)
 
 
 @tensor_function
@@ -113,6 +113,8 @@ def asarray(x: Any, dtype: object = None, *, device: str | None = None, copy: bo
     element = None if dtype is None else element_type(dtype)
     if isinstance(x, Value):
         return to_value(x, element)
+    if insertion_point() is None and hasattr(type(x), "__tenon_op__"):
+        return x if element in (None, element_type(x.dtype)) and not copy else ops.cast(x, dtype=element or x.dtype)
     if element is None and not hasattr(x, "dtype"):
         found = np.asarray(x).dtype
         element = element_type("f32" if found == np.float64 else found)
@@ -189,7 +191,7 @@ def meshgrid(*xs: Any, indexing: str = "xy") -> Any:
     """
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing is {indexing!r} where 'xy' or 'ij' is needed")
-    vectors = [x if isinstance(x, Value) else np.asarray(x) for x in xs]
+    vectors = [shaped(x) for x in xs]
     if any(x.ndim > 1 for x in vectors):
         raise ValueError(f"meshgrid: shapes are {[x.shape for x in vectors]} where vectors are needed")
     sizes = [x.shape[0] if x.ndim else 1 for x in vectors]
@@ -221,7 +223,7 @@ def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
     chosen = np.asarray(condition)
     if chosen.ndim != 1:
         raise ValueError(f"compress: the condition has shape {chosen.shape} where one of rank 1 is needed")
-    tensor = x if isinstance(x, Value) else np.asarray(x)
+    tensor = shaped(x)
     if axis is None:
         tensor, axis = ops.reshape(tensor, shape=(prod(tensor.shape),)), 0
     size, places = tensor.shape[normalize_axis(axis, tensor.ndim)], np.flatnonzero(chosen)
