@@ -172,15 +172,16 @@ class Graph:
         place = self.slots[slot]
         if array is None:
             dtype, shape = array_type_of(place.type)
-            return ops.zeros(shape, element_type(dtype))
-        if place.order is not None:
-            return ops.transpose(array, permutation=inverse(place.order))
-        return weak_float(array) if place.type is float else array
+            value: Value = ops.zeros(shape, element_type(dtype))
+        else:
+            value = array if place.order is None else ops.transpose(array, permutation=inverse(place.order))
+        return weak_float(value) if place.type is float else value
 
     def replayed(self, given: dict[Slot, Value]) -> tuple[dict[Slot, Value], list[tuple[Value, Value]]]:
         """The values of all slots, with the calls made again in a trace, and what was computed that is also given."""
         results = {slot for _, _, slots in self.wiring for slot in slots}
-        computed = {slot: self.value(slot, given.get(slot)) for slot in range(len(self.slots)) if slot not in results}
+        rest = [slot for slot in range(len(self.slots)) if slot not in results]
+        computed = {slot: given[slot] if slot in given else self.value(slot, None) for slot in rest}
         for slot in self.end_slots:
             # A value of its own: one array may be given for two slots.
             computed[slot] = ops.identity(computed[slot])
@@ -189,11 +190,11 @@ class Graph:
             for slot, value in zip(slots, node.call.apply([computed[o] for o in operands]), strict=True):
                 computed[slot] = value
                 if slot in given:
-                    replaced.append((value, self.value(slot, given[slot])))
+                    replaced.append((value, given[slot]))
         return computed, replaced
 
     def pulled_back(self, reads: Sequence[Slot], given: Sequence[Value]) -> list[Value | None]:
-        """Gradients with respect to the ends, built in a trace of the arrays in `reads` and of cotangents."""
+        """Gradients with respect to the ends, built in a trace of the values of the slots `reads` and of cotangents."""
         computed, replaced = self.replayed(dict(zip(reads, given, strict=False)))
         outputs = [computed[slot] for slot in self.root_slots]
         found = gradients(outputs, list(given[len(reads) :]), [computed[slot] for slot in self.end_slots])
@@ -277,8 +278,9 @@ def _traced(graph: Graph, seeds: Sequence[Type], reads: Sequence[Slot]) -> tuple
     """The program as a trace that takes the arrays of the slots `reads`, and then cotangents; and what is reached."""
     reached: list[bool] = []
 
-    def function(*given: Value) -> Any:
-        found = graph.pulled_back(reads, given)
+    def function(*arrays: Value) -> Any:
+        values = [graph.value(slot, array) for slot, array in zip(reads, arrays, strict=False)]
+        found = graph.pulled_back(reads, [*values, *arrays[len(reads) :]])
         reached[:] = [gradient is not None for gradient in found]
         return tuple([gradient for gradient in found if gradient is not None])
 

@@ -216,6 +216,25 @@ def test_second_order() -> None:
     np.testing.assert_allclose(second(tenon), second(torch), rtol=1e-4)
 
 
+def through_squares(library: Any) -> tuple[Any, ...]:
+    """A second derivative through products with square transposed matrices, plus a number that no gradient reads."""
+    generator = np.random.default_rng(0)
+    x, w, v = (
+        library.tensor(generator.standard_normal(shape).astype(np.float32), requires_grad=True)
+        for shape in ((3, 4), (4, 4), (4, 4))
+    )
+    y = ((x @ w.T).tanh() @ v.T).tanh()
+    (first,) = library.autograd.grad(y.sum(), (x,), create_graph=True)
+    (second,) = library.autograd.grad(first.sum(), (x,), create_graph=True)
+    ((second + 1.5) ** 2).sum().backward()
+    return first, second, x.grad, w.grad, v.grad
+
+
+def test_second_order_through_transposed_squares() -> None:
+    for own, theirs in zip(through_squares(tenon), through_squares(torch), strict=True):
+        np.testing.assert_allclose(own.detach().numpy(), theirs.detach().numpy(), rtol=2e-5, atol=2e-6)
+
+
 def test_third_order_of_a_polynomial() -> None:
     x = tenon.tensor(array(5), requires_grad=True)
     y = (x**4).sum()
