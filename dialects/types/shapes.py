@@ -117,6 +117,16 @@ def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:
     return axis % rank
 
 
+def flattened(shape: tuple[int, ...], start_dim: int, end_dim: int) -> tuple[int, ...]:
+    """`shape` with the sizes from `start_dim` to `end_dim`, both included, made one."""
+    if not shape:
+        return (1,)
+    first, last = (normalize_axis(axis, len(shape), "flatten: axis") for axis in (start_dim, end_dim))
+    if first > last:
+        raise InferenceError(f"flatten: start_dim {start_dim} is behind end_dim {end_dim}")
+    return (*shape[:first], prod(shape[first : last + 1]), *shape[last + 1 :])
+
+
 def normalize_axes(axes: Sequence[int] | None, rank: int, what: str = "axis") -> tuple[int, ...]:
     """Sorted axes counted from the front, each once; `None` is every axis."""
     if axes is None:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tenon.dialects.definition.value import Value, insertion_point
+from tenon.dialects.types.shapes import flattened
 from tenon.eager.changes import share, write
 from tenon.eager.interchange import Interchange
 from tenon.eager.recording import Stored, as_operands, call_of, record, wants_gradient
@@ -73,10 +74,13 @@ class Parts(Interchange):
 
     view = reshape
 
-    def flatten(self) -> Any:
-        return self.reshape(-1)
+    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Any:
+        """The axes from `start_dim` to `end_dim`, both included, made one; a view where the memory allows it."""
+        return self.reshape(flattened(self.shape, start_dim, end_dim))
 
-    ravel = flatten
+    def ravel(self) -> Any:
+        """All axes made one; a view where the memory allows it."""
+        return self.reshape(-1)
 
     def transpose(self, *permutation: Any) -> Any:
         """The axes in the order `permutation`, or in reverse order; a view."""

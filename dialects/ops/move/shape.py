@@ -13,6 +13,8 @@ from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tenon.dialects.definition.keywords import Meaning, always_new
+from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.scalar import as_index
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
@@ -22,7 +24,7 @@ from tenon.dialects.families import CompositeOp, IndexingOp, IndexMapOp, Structu
 from tenon.dialects.families.along_axis import KeepsElement
 from tenon.dialects.families.batching import aligned
 from tenon.dialects.families.linalg_builders import Reader, size_vector, static_shape
-from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axes, normalize_axis, show
+from tenon.dialects.types.shapes import InferenceError, Shape, flattened, normalize_axes, normalize_axis, show
 from tenon.dialects.types.size import Size, UndecidedSizeError
 from tenon.dialects.types.types import ANY_TENSOR, STORED_TENSOR, element_of, i64, shape_of, tensor_type
 
@@ -290,3 +292,25 @@ class SqueezeOp(KeepsElement, CompositeOp):
         if shape is None:
             raise InferenceError(f"which dimensions of {x.type} are 1 must be known")
         return ops.reshape(x, shape=shape)
+
+
+@tensor_function
+def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
+    """`x` with its axes `axis1` and `axis2` exchanged.
+
+    >>> tenon.swapaxes(np.zeros((2, 3, 4)), 0, -1).shape
+    """
+    rank = shaped(x).ndim
+    order = [*range(rank)]
+    first, second = (normalize_axis(axis, rank, "swapaxes: axis") for axis in (axis1, axis2))
+    order[first], order[second] = second, first
+    return ops.transpose(x, permutation=tuple(order))
+
+
+@tensor_function
+def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """`x` with its axes from `start_dim` to `end_dim`, both included, made one.
+
+    >>> tenon.flatten(np.zeros((2, 3, 4)), 1).shape
+    """
+    return ops.reshape(x, shape=flattened(tuple(shaped(x).shape), start_dim, end_dim))
