@@ -35,6 +35,7 @@ from tenon.runtime.arguments.tree import flatten, paths, register_constant, tell
 from tenon.runtime.call.callable_class import native_class
 from tenon.runtime.call.entry import NativeCalls
 from tenon.runtime.call.steps import IndescribableError, numbers_read_as
+from tenon.runtime.call.tensors import call_on_tensors
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.knobs import knobs
 from tenon.runtime.stages import Compiled, Traced
@@ -157,6 +158,8 @@ class ArrayFunction(NativeCalls):
     """The function of an op, calls of which on arrays are native."""
 
     __name__: str
+    is_view = False
+    """Whether it looks at a tensor in another way, which is done without it."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
@@ -191,7 +194,8 @@ class ArrayFunction(NativeCalls):
                 ]
                 call = self._parameters.marked(args, kwargs)
                 with suppress(IndescribableError):
-                    entry = compiled.entry_of(call, structure, orders, None, numbers_read_as(numbers))
+                    on_tensors = None if self.is_view else call_on_tensors(self.op, operands, settings)
+                    entry = compiled.entry_of(call, structure, orders, None, numbers_read_as(numbers), on_tensors)
             self._dispatch.add(self, kind, entry, epoch)
         return result
 

@@ -151,13 +151,14 @@ class Compiled(NativeCalls):
         orders: Orders,
         out: str | None,
         numbers: Numbers,
+        on_tensors: Any = None,
     ) -> Entry | None:
         """`entry_for` arguments that are not frozen, static ones in the class `Static`; see `entry`."""
         if not isinstance(self.executable, CpuExecutable) or self.executable.memory.is_checked:
             return None
         launch = self.executable.launch(self.frozen, self.prepared or ())
         try:
-            return entry(*call, structure, self.result, launch, orders, out, numbers=numbers)
+            return entry(*call, structure, self.result, launch, orders, out, numbers=numbers, call=on_tensors)
         except IndescribableError:
             return None
 

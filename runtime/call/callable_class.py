@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 # Of the C headers: the slot of a class's members, the kind of an offset, and flags of members and classes.
 _TP_MEMBERS, _T_PYSSIZET, _READONLY = 72, 19, 1
-_HEAPTYPE, _BASETYPE, _HAVE_VECTORCALL = 1 << 9, 1 << 10, 1 << 11
+_HEAPTYPE, _BASETYPE, _HAVE_VECTORCALL, _METHOD_DESCRIPTOR = 1 << 9, 1 << 10, 1 << 11, 1 << 17
 
 
 class _Member(ctypes.Structure):
@@ -59,14 +59,17 @@ def is_supported() -> bool:
 
 @cache
 def native_class(base: type[_T]) -> type[_T]:
-    """The subclass of `base` with vector calls; `base` itself where there can be none."""
+    """The subclass of `base` with vector calls; `base` itself where there can be none.
+
+    Instances that bind as functions do are called unbound where they are methods and operators.
+    """
     if not is_supported():
         return base
     offset = base.__basicsize__
     members = (_Member * 2)(_Member(b"__vectorcalloffset__", _T_PYSSIZET, offset, _READONLY, None), _Member())
     slots = (_Slot * 2)(_Slot(_TP_MEMBERS, ctypes.addressof(members)), _Slot())
     name = f"{base.__module__}.{base.__qualname__}".encode()
-    flags = _HEAPTYPE | _BASETYPE | _HAVE_VECTORCALL
+    flags = _HEAPTYPE | _BASETYPE | _HAVE_VECTORCALL | (_METHOD_DESCRIPTOR if hasattr(base, "__get__") else 0)
     specification = _Specification(name, offset + CALL_SLOT.size, 0, flags, slots)
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object)(
         ("PyType_FromSpecWithBases", ctypes.pythonapi)

@@ -18,6 +18,7 @@ import numpy as np
 from tenon.dialects.definition.value import TRACES_IN_PROGRESS
 from tenon.dialects.support.forking import new_lock
 from tenon.dialects.types.size import Size
+from tenon.dialects.types.types import element_type, is_float
 from tenon.runtime.arguments.orders import Orders
 from tenon.runtime.arguments.tree import Structure
 from tenon.runtime.call.callable_class import is_supported, native_class, set_vector_call
@@ -27,6 +28,7 @@ from tenon.runtime.call.layout import ENTRY, PYTHON, RESULT, TABLE
 from tenon.runtime.call.native_call import code
 from tenon.runtime.call.size_steps import SizeSteps, UnboundSizeError
 from tenon.runtime.call.steps import NUMBERS, Arguments, Building, IndescribableError, Numbers
+from tenon.runtime.call.tensors import fill_tensors
 from tenon.runtime.cpu.native_code import load_native
 from tenon.runtime.cpu.python_objects import address_of_function
 from tenon.runtime.cpu.result_memory import pool
@@ -64,11 +66,13 @@ def entry(
     out: str | None = None,
     *,
     numbers: Numbers = NUMBERS,
+    call: Any = None,
 ) -> Entry:
     """The entry for calls like `(args, kwargs)`, whose structure is given, as is that of the result.
 
     Inputs with `orders` must lie like that. With `out`, the keyword argument of this name has arrays that the
-    results are written to. Python's `numbers` are read by these steps. Raises `IndescribableError` where native
+    results are written to. Python's `numbers` are read by these steps. With `call`, what the tape calls them, tensors
+    are taken for arrays. Raises `IndescribableError` where native
     code could not tell such calls from others.
     """
     words = Words()
@@ -88,15 +92,8 @@ def entry(
         program = _description(words, launch, taken, sizes)
     except UnboundSizeError as error:
         raise IndescribableError from error
-    building = Building(words)
-    if out is None:
-        building.tree(result)
-    else:
-        register = len(args) + list(kwargs).index(out)
-        arguments.copies = False
-        arguments.open(register, kwargs[out], result)
-        sizes.compare()
-        building.register(register)
+    target = None if out is None else (len(args) + list(kwargs).index(out), kwargs[out])
+    building = _building(arguments, result, target)
     description: dict[str, int | Place] = {
         "epoch": -1,
         "positional": len(args),
@@ -111,9 +108,24 @@ def entry(
         "stack": building.stack,
         "takes_over": int(any(leaf >= 0 for leaf in taken)),
         "slots": sizes.count,
+        "takes_tensors": int(call is not None),
+        "call": 0 if call is None else words.keep(call),
         **program,
     }
     return Entry(words, description, (launch, structure, result))
+
+
+def _building(arguments: Arguments, result: Structure, target: tuple[int, Any] | None) -> Building:
+    """How the result is put together: of new arrays, or it is the tree in a register, which has the arrays for it."""
+    building = Building(arguments.words)
+    if target is None:
+        building.tree(result)
+    else:
+        arguments.copies = False
+        arguments.open(*target, result)
+        arguments.sizes.compare()
+        building.register(target[0])
+    return building
 
 
 def _open(
@@ -147,6 +159,7 @@ def _description(words: Words, launch: Launch, taken: Sequence[int], sizes: Size
                 "rank": len(shape),
                 "shape": words.add([sizes.word(size) for size in shape]),
                 "item_size": dtype.itemsize,
+                "has_gradient": int(is_float(element_type(dtype))),
             }
         )
     starts = [0 if held is None else held.ctypes.data for held in launch.inputs]
@@ -257,6 +270,7 @@ def native_call() -> int | None:
     try:
         loaded = load_native("entry", code.text, code.exports)
         _fill(loaded.entry("tenon_addresses"))
+        fill_tensors(loaded.entry("tenon_tensors"))
     except (AttributeError, ImportError, KeyError, RuntimeError, ValueError):
         return None
     _KEPT.append(loaded)
@@ -277,11 +291,12 @@ def _fill(table: int) -> None:
         "int": int,
         "str": str,
         "true": True,
+        "none": None,
         "no_arguments": (),
         "result_memory": getattr(pool(), "capsule", None),
     }
     _KEPT.append(objects)
-    found = {name: 0 if value is None else id(value) for name, value in objects.items()}
+    found = {name: 0 if name == "result_memory" and value is None else id(value) for name, value in objects.items()}
     found |= {"traces": TRACES_IN_PROGRESS.ctypes.data, "epoch": EPOCH.ctypes.data}
     found |= {name: address_of_function(name) for name in PYTHON.fields if name.startswith("Py")}
     addresses = (ctypes.c_size_t * len(found)).from_address(table)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from tenon.runtime.cpu.ir_types import F64, I32, I64, PTR, VOID, Struct, Union, function_type, pointer
-from tenon.runtime.cpu.python_objects import OBJECT
+from tenon.runtime.cpu.python_objects import OBJECT, slotted
 
 REF = pointer(OBJECT)
 REFS = pointer(REF)
@@ -48,6 +48,14 @@ PYTHON = Struct(
     PyObject_CallOneArg=function_type(REF, REF, REF),
     PyObject_Vectorcall=function_type(REF, REF, REFS, I64, REF),
     PyType_GenericNew=function_type(REF, REF, REF, REF),
+    PyType_GenericAlloc=function_type(REF, REF, I64),
+    PyLong_FromLongLong=function_type(REF, I64),
+    PyIter_Next=function_type(REF, REF),
+    PyEval_GetFrame=function_type(REF),
+    PyFrame_GetBack=function_type(REF, REF),
+    PyFrame_GetCode=function_type(REF, REF),
+    PyFrame_GetLasti=function_type(I32, REF),
+    PyThread_get_thread_ident=function_type(I64),
     PyArray_CopyInto=function_type(I32, REF, REF),
     PyArray_Empty=function_type(REF, I32, pointer(I64), REF, I32),
     PyDataMem_SetHandler=function_type(REF, REF),
@@ -57,6 +65,7 @@ PYTHON = Struct(
     int=REF,
     str=REF,
     true=REF,
+    none=REF,
     no_arguments=REF,
     result_memory=REF,
     # where two numbers lie: that of traces in progress, and what entries must have been made after
@@ -105,8 +114,8 @@ INSTRUCTION = Struct(operation=I64, taken=I64, object=REF, type=REF)
 """An instruction takes so many objects off the stack and pushes one, which is made of them. `object` may be that of the
 keys, or the number of a register."""
 
-RESULT = Struct(leaf=I64, dtype=REF, rank=I64, shape=pointer(I64), item_size=I64)
-"""A result takes over the memory of a leaf, or is new (-1)."""
+RESULT = Struct(leaf=I64, dtype=REF, rank=I64, shape=pointer(I64), item_size=I64, has_gradient=I64)
+"""A result takes over the memory of a leaf, or is new (-1). `has_gradient`: its elements change continuously."""
 
 ENTRY = Struct(
     epoch=I64,
@@ -135,13 +144,47 @@ ENTRY = Struct(
     byte=REF,
     releases=I64,
     takes_over=I64,
+    takes_tensors=I64,
+    call=REF,
 )
 """One way to call: what the arguments must look like, what is run, and what the result is. The program takes sizes from
 the slots that `numbers` has; where one says how large the arena is, there is a new one at each call (-1: none does).
-`byte` is a dtype."""
+`byte` is a dtype. Where it takes tensors, their arrays are leaves, and results are tensors if any leaf is; `call` is
+what the tape calls that, or null."""
 
 TABLE = Struct(general=REF, count=I64, entries=pointer(ENTRY))
 """The Python function of a callable and its entries, `count` of them, of which `entries` is the first."""
 
 CALL_SLOT = Struct(call=PTR, table=pointer(TABLE))
 """What an instance of a `native_class` ends with."""
+
+TENSOR = slotted("_array", "_grad", "_keeps_grad", "_memory", "_source", "_view")
+"""A tensor: its array, and, or `None`, where its value came from and the memory that it shares."""
+
+MEMORY = slotted("changed_at", "is_exported", "tensors", "version")
+"""Memory that tensors share; its version, a number, counts changes."""
+
+NODE = slotted("call", "code", "hooks_of", "instruction", "is_released", "number", "operands", "results")
+"""A recorded call, which is the source of its first result. For each operand there are its source, elements, memory,
+and the version of that; for each result the latter three."""
+
+RESULT_SOURCE = slotted("index", "node")
+"""The source of another result of a node."""
+
+PER_OPERAND, PER_RESULT = 4, 3
+
+TENSORS = Struct(
+    tensor=REF,
+    parameter=REF,
+    memory=REF,
+    node=REF,
+    result=REF,
+    forget=REF,
+    is_own=REF,
+    numbers=REF,
+    least=I64,
+    unrecorded=pointer(I64),
+)
+"""What native code uses of tensors, all null until there are any: classes; the functions that let a node forget what no
+gradient needs (called where an array has at least so many bytes), and that say whether a frame is Tenon's own; what
+numbers the nodes; and the threads that do not record, behind their number (-1: too many)."""

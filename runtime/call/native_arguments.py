@@ -7,8 +7,9 @@ from math import inf
 
 from tenon.runtime.arguments.orders import LEAST
 from tenon.runtime.call.entry_code import code, python
-from tenon.runtime.call.layout import ENTRY, ITEM, REF, REFS, SIZE, STEP, Step
+from tenon.runtime.call.layout import ENTRY, ITEM, REF, REFS, SIZE, STEP, TENSOR, Step
 from tenon.runtime.call.native_memory import bytes_of, copied
+from tenon.runtime.call.native_tensors import HAS_SOURCE, HAS_TENSOR, is_tensor
 from tenon.runtime.cpu.addresses import ALIGNED
 from tenon.runtime.cpu.ir_types import F32, F64, I1, I32, I64, PTR, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
@@ -198,8 +199,9 @@ _NODES: dict[int, Callable[[Value, Value, Value, Value], Value]] = {
 }
 
 
-# What is known of leaves, by their numbers: objects, where their memory begins and ends, and the values of numbers.
-LEAVES = {"objects": REFS, "data": pointer(PTR), "ends": pointer(PTR), "numbers": pointer(I64)}
+# What is known of leaves, by their numbers: objects, where their memory begins and ends, the values of numbers, and
+# what was given, which may be a tensor in the place of its array.
+LEAVES = {"objects": REFS, "data": pointer(PTR), "ends": pointer(PTR), "numbers": pointer(I64), "given": REFS}
 
 
 def _floored(left: Value, right: Value) -> tuple[Value, Value]:
@@ -237,7 +239,56 @@ def compute_size(step: Value, slots: Value) -> Operand:
 
 
 @code.function(
-    I1, entry=pointer(ENTRY), registers=REFS, end=pointer(I64), copies=pointer(I64), slots=pointer(I64), **LEAVES
+    REF,
+    entry=pointer(ENTRY),
+    given=REF,
+    step=pointer(STEP),
+    registers=REFS,
+    copies=pointer(I64),
+    slots=pointer(I64),
+    state=pointer(I64),
+)
+def open_array(
+    entry: Value, given: Value, step: Value, registers: Value, copies: Value, slots: Value, state: Value
+) -> Operand:
+    """The array that is a leaf: what is given, that of a tensor, or a copy; null where it does not fit."""
+
+    def own(made: Value) -> None:
+        registers[copies.load()] = made
+        copies.store(copies.load() + 1)
+
+    used = code.local(REF, given)
+    with code.if_(entry.takes_tensors != 0), code.if_(is_tensor(given)):
+        tensor = given.to(pointer(TENSOR))
+        held = tensor._array
+        code.return_if(held.is_null, None)
+        # another thread may give the tensor other memory meanwhile
+        python.Py_IncRef(held)
+        own(held)
+        used.set(held)
+        has_source = (tensor._source != python.none).to(I64)
+        state.store(state.load() | (has_source * HAS_SOURCE) | HAS_TENSOR)
+    code.return_unless(fits(used, step, slots), None)
+    with code.if_(~is_usable(used, step)):
+        array = used.to(pointer(ARRAY))
+        size = bytes_of(array.shape, step.array.rank, step.array.item_size)
+        code.return_if((step.array.is_copied == 0) | (size >= LEAST), None)
+        made = copied(used, step.array.item_size)
+        code.return_if(made.is_null, None)
+        own(made)
+        used.set(made)
+    return used
+
+
+@code.function(
+    I1,
+    entry=pointer(ENTRY),
+    registers=REFS,
+    end=pointer(I64),
+    copies=pointer(I64),
+    slots=pointer(I64),
+    **LEAVES,
+    state=pointer(I64),
 )
 def take_apart(
     entry: Value,
@@ -249,47 +300,44 @@ def take_apart(
     data: Value,
     ends: Value,
     numbers: Value,
+    given: Value,
+    state: Value,
 ) -> Operand:
-    """All steps of an entry; whether the arguments fit it. Copies of arrays come into registers behind all others."""
+    """All steps of an entry; whether the arguments fit it. Arrays of tensors, and copies, come into registers behind
+    all others. The `state` says what tensors there are among the leaves."""
 
     def found(leaf: Value, leaf_object: Value, start: Value, stop: Value) -> None:
         objects[leaf], data[leaf], ends[leaf] = leaf_object, start, stop
+        given[leaf] = known
 
     steps = entry.steps
     with code.each(entry.step_count) as i:
         step = steps[i]
-        given = registers[step.head.register]
+        known = registers[step.head.register]
         with code.switch(step.head.operation) as case:
             with case(Step.array):
-                code.return_unless(fits(given, step, slots), False)
-                used = code.local(REF, given)
-                array = given.to(pointer(ARRAY))
+                used = open_array(entry, known, step, registers, copies, slots, state)
+                code.return_if(used.is_null, False)
+                array = used.to(pointer(ARRAY))
+                memory = array.data
                 size = bytes_of(array.shape, step.array.rank, step.array.item_size)
-                with code.if_(~is_usable(given, step)):
-                    code.return_if((step.array.is_copied == 0) | (size >= LEAST), False)
-                    made = copied(given, step.array.item_size)
-                    code.return_if(made.is_null, False)
-                    registers[copies.load()] = made
-                    copies.store(copies.load() + 1)
-                    used.set(made)
-                memory = used.to(pointer(ARRAY)).data
                 found(step.array.leaf, used, memory, memory.at(size))
             with case(Step.scalar):
-                _expect(given.type, step.scalar.type)
-                memory = given.to(pointer(SCALAR)).place("number")
-                found(step.scalar.leaf, given, memory, memory.at(step.scalar.bytes))
+                _expect(known.type, step.scalar.type)
+                memory = known.to(pointer(SCALAR)).place("number")
+                found(step.scalar.leaf, known, memory, memory.at(step.scalar.bytes))
             for operation, read in _NUMBERS.items():
                 with case(operation):
                     leaf = step.number.leaf
                     word = numbers.at(leaf)
-                    read(given, word)
-                    found(leaf, given, word, word)
+                    read(known, word)
+                    found(leaf, known, word, word)
             with case(Step.same):
-                code.return_unless(same(given, step.same.object), False)
+                code.return_unless(same(known, step.same.object), False)
             for operation, open_ in _NODES.items():
                 with case(operation):
-                    _expect(given.type, step.node.type)
-                    code.return_unless(open_(given, step, registers, end), False)
+                    _expect(known.type, step.node.type)
+                    code.return_unless(open_(known, step, registers, end), False)
             with case(Step.constant, Step.equal, Step.positive, *_SIZES):
                 code.return_unless(compute_size(step, slots), False)
     return True

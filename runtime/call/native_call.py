@@ -7,6 +7,7 @@ from tenon.runtime.call.layout import CALL_SLOT, ENTRY, REF, REFS
 from tenon.runtime.call.native_arguments import same, take_apart
 from tenon.runtime.call.native_memory import scratch
 from tenon.runtime.call.native_results import allocate, alone, put_together
+from tenon.runtime.call.native_tensors import as_tensors, decide
 from tenon.runtime.cpu.ir_types import I1, I8, I32, I64, PTR, VOID, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.python_objects import ARRAY
@@ -44,42 +45,65 @@ def run(entry: Value, data: Value, arrays: Value, slots: Value, arena: Value) ->
         python.PyEval_RestoreThread(thread)
 
 
-_leaves = {"objects": REFS, "data": pointer(PTR), "registers": REFS, "slots": pointer(I64)}
+_leaves = {
+    "objects": REFS,
+    "data": pointer(PTR),
+    "registers": REFS,
+    "slots": pointer(I64),
+    "given": REFS,
+    "state": pointer(I64),
+}
 
 
 @code.function(REF, entry=pointer(ENTRY), **_leaves, arena=PTR, status=pointer(I32))
 def results_of(
-    entry: Value, objects: Value, data: Value, registers: Value, slots: Value, arena: Value, status: Value
+    entry: Value,
+    objects: Value,
+    data: Value,
+    registers: Value,
+    slots: Value,
+    given: Value,
+    state: Value,
+    arena: Value,
+    status: Value,
 ) -> Operand:
     """The result for arguments that fit; null with status 1 and an exception."""
     arrays = code.array(REF, entry.result_count)
-    is_made = allocate(entry, objects, slots, arrays)
-    with code.if_(is_made):
-        run(entry, data, arrays, slots, arena)
     result = code.local(REF, None)
-    with code.if_(is_made):
-        result.set(put_together(entry, arrays, registers))
+    with code.if_(allocate(entry, objects, slots, arrays)):
+        run(entry, data, arrays, slots, arena)
+        with code.if_(as_tensors(entry, given, arrays, state)):
+            result.set(put_together(entry, arrays, registers))
     with code.if_(result.is_null):
         status.store(1)
     return result
 
 
 @code.function(REF, entry=pointer(ENTRY), **_leaves, status=pointer(I32))
-def launch(entry: Value, objects: Value, data: Value, registers: Value, slots: Value, status: Value) -> Operand:
+def launch(
+    entry: Value,
+    objects: Value,
+    data: Value,
+    registers: Value,
+    slots: Value,
+    given: Value,
+    state: Value,
+    status: Value,
+) -> Operand:
     """The result for arguments that fit; null with status 0 where there is no arena, and with 1 and an exception."""
     slot = entry.arena_slot
     with code.if_(slot >= 0):
         start = code.array(PTR)
         memory = scratch(slots[slot], entry.byte, start)
         code.return_if(memory.is_null, None)
-        result = results_of(entry, objects, data, registers, slots, start.load(), status)
+        result = results_of(entry, objects, data, registers, slots, given, state, start.load(), status)
         python.Py_DecRef(memory)
         code.return_(result)
     arena = entry.arena
     code.return_if(arena.is_null, None)
     # taken before anything else: to allocate may run finalizers, which may call the same, or let other threads do so
     entry.put(arena=code.select(entry.takes_arena == 0, arena, None))
-    result = results_of(entry, objects, data, registers, slots, arena, status)
+    result = results_of(entry, objects, data, registers, slots, given, state, arena, status)
     entry.put(arena=arena)
     return result
 
@@ -88,17 +112,20 @@ def launch(entry: Value, objects: Value, data: Value, registers: Value, slots: V
 def call_by_entry(entry: Value, arguments: Value, total: Value, status: Value) -> Operand:
     """The result of a call by one entry; null with status 0 where it does not fit, and with 1 and an exception."""
     leaves = entry.leaf_count
-    # behind the registers that steps name, those of copies
-    registers, objects = code.array(REF, entry.registers + leaves), code.array(REF, leaves)
+    # behind the registers that steps name, those of copies and of the arrays of tensors
+    registers, objects = code.array(REF, entry.registers + leaves + leaves), code.array(REF, leaves)
+    given, state = code.array(REF, leaves), code.local(I64, 0)
     slots, copies = code.array(I64, entry.slots), code.local(I64, entry.registers)
     data, ends, numbers = code.array(PTR, leaves), code.array(PTR, leaves), code.array(I64, leaves)
     end, result = code.local(I64, total), code.local(REF, None)
     status.store(0)
     with code.each(total) as i:
         registers[i] = arguments[i]
-    is_fit = take_apart(entry, registers, end.address, copies.address, slots, objects, data, ends, numbers)
-    with code.if_(is_fit), code.if_(alone(entry, data, ends)):
-        result.set(launch(entry, objects, data, registers, slots, status))
+    is_fit = take_apart(
+        entry, registers, end.address, copies.address, slots, objects, data, ends, numbers, given, state.address
+    )
+    with code.if_(is_fit), code.if_(alone(entry, data, ends)), code.if_(decide(entry, given, state.address)):
+        result.set(launch(entry, objects, data, registers, slots, given, state.address, status))
     release(registers, total, end)
     release(registers, entry.registers, copies)
     return result

@@ -27,6 +27,12 @@ CLASS = Struct(
 OBJECT = Struct(references=_REFERENCES, type=pointer(CLASS))
 """`PyObject`."""
 
+
+def slotted(*names: str) -> Struct:
+    """Instances of a class with these `__slots__` (in order of the alphabet, as Python places them) and no others."""
+    return Struct(references=_REFERENCES, type=pointer(CLASS), **dict.fromkeys(names, pointer(OBJECT)))
+
+
 ARRAY = Struct(
     references=_REFERENCES,
     type=pointer(CLASS),

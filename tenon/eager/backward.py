@@ -91,12 +91,12 @@ class Graph:
             assert node is not None
             if node not in found:
                 found.add(node)
-                pending += [s.node for s, _ in node.operands if s is not None and self._is_inner(s)]
+                pending += [s.node for s in node.sources if s is not None and self._is_inner(s)]
         return sorted(found, key=lambda node: node.number)
 
     def _wire(self, node: Node) -> tuple[Hashable, tuple[Slot, ...], tuple[Slot, ...]]:
-        operands = tuple([self._operand_slot(operand, node) for operand in node.operands])
-        results = tuple([self._add(type_of(result), result, node) for result in node.results])
+        operands = tuple([self._operand_slot(operand, node) for operand in node.given])
+        results = tuple([self._add(type_of(result), result, node) for result in node.computed])
         self._of_results[node] = [*results]
         return node.call.key, operands, results
 
@@ -150,8 +150,8 @@ class Graph:
                 return end
         for node, slots in self._of_results.items():
             if slot in slots:
-                dtype, shape = self.slots[slot].type
-                return Source(dtype, shape, node, slots.index(slot)) if is_differentiable(dtype) else None
+                dtype, _ = self.slots[slot].type
+                return node.source(slots.index(slot)) if is_differentiable(dtype) else None
         return None
 
     def is_given(self, slot: Slot) -> bool:
@@ -256,9 +256,9 @@ def _note_needs(graph: Graph) -> None:
 
 def _needs(node: Node) -> tuple[Sequence[bool], Sequence[bool]]:
     """Which operands and results of a call its gradient needs."""
-    types = list(map(type_of, node.results))
-    results = [Source(dtype, shape, node, i) for i, (dtype, shape) in enumerate(types) if is_differentiable(dtype)]
-    graph = Graph(results, frozenset([source for source, _ in node.operands if source is not None]))
+    types = list(map(type_of, node.computed))
+    results = [node.source(i) for i, (dtype, _) in enumerate(types) if is_differentiable(dtype)]
+    graph = Graph(results, frozenset([source for source in node.sources if source is not None]))
     slots = range(len(graph.slots))
     made, _ = _traced(graph, [result.type for result in results], slots)
     read = {*_read_arguments(made.module, len(slots))}

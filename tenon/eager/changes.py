@@ -17,7 +17,7 @@ import numpy as np
 from tenon.dialects.definition.value import ops
 from tenon.eager.modes import MODE
 from tenon.eager.recording import Stored, as_operands, call_of, record, wants_gradient
-from tenon.eager.tape import Array, Call, Operand, Source
+from tenon.eager.tape import Array, Call, Leaf, Operand
 from tenon.eager.views import View
 
 
@@ -79,7 +79,7 @@ def refuse_leaf(tensor: Stored, operands: Sequence[Any], name: str) -> None:
 
 def _join(tensor: Stored) -> None:
     """Put a view that was made where nothing was recorded on the tape, if what it is a view of is there."""
-    view: View | None = getattr(tensor, "_view", None)
+    view: View | None = tensor._view
     if view is not None and tensor._source is None and wants_gradient((view.base,)):
         record(view.call(), as_operands((view.base,)), (tensor,))
 
@@ -106,12 +106,12 @@ def settle(tensor: Stored, call: Call, operands: Sequence[Operand] | None) -> No
     others = [held for held in sharing(tensor) if held is not tensor]
     if not others:
         return
-    view: View | None = getattr(tensor, "_view", None)
+    view: View | None = tensor._view
     base = tensor if view is None else view.base
     if view is not None:
         record(view.update_call(), as_operands((base, tensor)), (base,))
     for held in others:
-        its: View | None = getattr(held, "_view", None)
+        its: View | None = held._view
         if its is not None:
             record(its.call(), as_operands((base,)), (held,))
 
@@ -120,9 +120,10 @@ def _renew(tensor: Stored) -> None:
     source = tensor._source
     if source is None:
         return
-    if source.node is None:
-        renewed = Source(source.dtype, source.shape, None, 0, source.tensor)
-        renewed.hooks.update(source.hooks)
+    if isinstance(source, Leaf):
+        renewed = Leaf(source.type, source.tensor)
+        if source.has_hooks:
+            renewed.hooks.update(source.hooks)
         tensor._source = renewed
     else:
         record(_cast_call(source.dtype), as_operands((tensor,)), (tensor,))
@@ -139,8 +140,8 @@ def sharing(tensor: Stored) -> list[Any]:
 def share(tensor: Stored, base: Stored) -> None:
     """Note that `tensor` is a view of `base`."""
     memory = tensor._memory = base._own_memory()
-    if not memory.tensors:
-        memory.tensors.append(ref(base))
+    if memory.tensors is None:
+        memory.tensors = [ref(base)]
     elif len(memory.tensors) % 64 == 0:
         memory.tensors = [r for r in memory.tensors if r() is not None]
     memory.tensors.append(ref(tensor))

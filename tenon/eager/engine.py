@@ -57,7 +57,7 @@ def gradients_of(
         go_on(free, [pending.pop(root) for root in free])
     while pending:
         # What is computed last comes first: nothing is added to its gradient any more.
-        source = max(pending, key=lambda source: source.number)
+        source = max(pending, key=lambda source: -1 if source.node is None else source.node.number)
         passed[source] = gradient = how.hooked(source, pending.pop(source))
         if source.node is not None:
             go_on([source], [gradient])
@@ -74,9 +74,9 @@ def _on_the_way(roots: Sequence[Source]) -> tuple[set[Node], set[Source]]:
     pending = [*roots]
     while pending:
         source = pending.pop()
-        if source.hooks:
+        if source.has_hooks:
             hooked.add(source)
         if source.node is not None and source.node not in nodes:
             nodes.add(source.node)
-            pending += [operand for operand, _ in source.node.operands if operand is not None]
+            pending += [operand for operand in source.node.sources if operand is not None]
     return nodes, hooked

@@ -22,6 +22,8 @@ _USUAL = ("float32", "int64", "bool")
 class Interchange(Operators):
     """A tensor as an array of others."""
 
+    __slots__ = ()
+
     __array_priority__ = 1000
 
     @property

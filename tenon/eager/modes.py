@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
+
+from tenon.runtime.call.tensors import RecordingMode
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Mode(threading.local):
-    records = True
-
-
-MODE = _Mode()
+MODE = RecordingMode()
 
 
 class set_grad_enabled:

@@ -8,66 +8,27 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
-
 from tenon.dialects.definition.registry import function_names, watch_generation
 from tenon.dialects.definition.signature import flat
-from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.suggestion import did_you_mean
 from tenon.eager.changes import kept, replace
-from tenon.eager.modes import MODE
 from tenon.eager.recording import Stored, as_operands, op_call, record, wants_gradient
 from tenon.eager.tape import Call
 from tenon.runtime.evaluate import ArrayFunction, find_function
 
-# The functions of ops that operators call, and how the tape names them.
-_FUNCTIONS: dict[str, tuple[Callable[..., Any], Call]] = {}
-watch_generation(_FUNCTIONS.clear)
-
-_PLAIN = {bool, int, float, np.ndarray}
 _TORCH_SETTINGS = {"dim": "axis", "keepdim": "keepdims"}
 
 
-def _load(name: str, arity: int) -> tuple[Callable[..., Any], Call]:
-    function = find_function(name)
-    found = _FUNCTIONS[name] = function, op_call(function.op, (0.0,) * arity, {})
-    return found
+def _binary(name: str) -> tuple[Any, Any, Any]:
+    """An operator, which is the function of the op itself and needs no Python; its reflection; and it in place."""
 
+    def reflected(self: Any, other: Any) -> Any:
+        return find_function(name)(other, self)
 
-def _unary(name: str) -> Any:
-    def operator(self: Any) -> Any:
-        function, call = _FUNCTIONS.get(name) or _load(name, 1)
-        result = self._new(function(self._array))
-        if self._source is not None and MODE.records:
-            record(call, as_operands((self,)), (result,))
-        return result
-
-    return operator
-
-
-def _binary(name: str, *, is_reflected: bool = False) -> Any:
-    def operator(self: Any, other: Any) -> Any:
-        function, call = _FUNCTIONS.get(name) or _load(name, 2)
-        is_recorded = self._source is not None
-        array = other
-        if isinstance(other, Stored):
-            array = other._array
-            is_recorded = is_recorded or other._source is not None
-        elif type(other) not in _PLAIN:
-            return function(other, self) if is_reflected else function(self, other)
-        result = self._new(function(array, self._array) if is_reflected else function(self._array, array))
-        if is_recorded and MODE.records:
-            record(call, as_operands((other, self) if is_reflected else (self, other)), (result,))
-        return result
-
-    return operator
-
-
-def _in_place(name: str) -> Any:
-    def operator(self: Any, other: Any) -> Any:
+    def in_place(self: Any, other: Any) -> Any:
         return change_by(self, find_function(name), (other,), {})
 
-    return operator
+    return find_function(name), reflected, in_place
 
 
 def change_by(tensor: Stored, function: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -83,33 +44,24 @@ def change_by(tensor: Stored, function: Callable[..., Any], args: tuple[Any, ...
 class Operators(Stored):
     """Arithmetic and comparisons, and all functions as methods; those with a trailing `_` change the tensor."""
 
-    __add__, __radd__, __iadd__ = _binary("add"), _binary("add", is_reflected=True), _in_place("add")
-    __sub__, __rsub__, __isub__ = _binary("subtract"), _binary("subtract", is_reflected=True), _in_place("subtract")
-    __mul__, __rmul__, __imul__ = _binary("multiply"), _binary("multiply", is_reflected=True), _in_place("multiply")
-    __truediv__, __rtruediv__ = _binary("divide"), _binary("divide", is_reflected=True)
-    __floordiv__, __rfloordiv__ = _binary("floor_divide"), _binary("floor_divide", is_reflected=True)
-    __mod__, __rmod__, __imod__ = _binary("remainder"), _binary("remainder", is_reflected=True), _in_place("remainder")
-    __pow__, __rpow__, __ipow__ = _binary("power"), _binary("power", is_reflected=True), _in_place("power")
-    __matmul__, __rmatmul__ = _binary("matmul"), _binary("matmul", is_reflected=True)
-    __and__, __rand__, __iand__ = (
-        _binary("bitwise_and"),
-        _binary("bitwise_and", is_reflected=True),
-        _in_place("bitwise_and"),
-    )
-    __or__, __ror__, __ior__ = _binary("bitwise_or"), _binary("bitwise_or", is_reflected=True), _in_place("bitwise_or")
-    __xor__, __rxor__ = _binary("bitwise_xor"), _binary("bitwise_xor", is_reflected=True)
-    __lshift__, __rlshift__ = _binary("shift_left"), _binary("shift_left", is_reflected=True)
-    __rshift__, __rrshift__ = _binary("shift_right"), _binary("shift_right", is_reflected=True)
-    __itruediv__, __ifloordiv__, __ixor__ = _in_place("divide"), _in_place("floor_divide"), _in_place("bitwise_xor")
-    __ilshift__, __irshift__, __imatmul__ = _in_place("shift_left"), _in_place("shift_right"), _in_place("matmul")
-    __neg__, __abs__, __invert__ = _unary("negative"), _unary("abs"), _unary("bitwise_not")
-    __lt__, __le__, __gt__, __ge__ = (
-        _binary("less"),
-        _binary("less_equal"),
-        _binary("greater"),
-        _binary("greater_equal"),
-    )
-    __eq__, __ne__ = _binary("equal"), _binary("not_equal")
+    __slots__ = ()
+
+    __add__, __radd__, __iadd__ = _binary("add")
+    __sub__, __rsub__, __isub__ = _binary("subtract")
+    __mul__, __rmul__, __imul__ = _binary("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = _binary("divide")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _binary("floor_divide")
+    __mod__, __rmod__, __imod__ = _binary("remainder")
+    __pow__, __rpow__, __ipow__ = _binary("power")
+    __matmul__, __rmatmul__, __imatmul__ = _binary("matmul")
+    __and__, __rand__, __iand__ = _binary("bitwise_and")
+    __or__, __ror__, __ior__ = _binary("bitwise_or")
+    __xor__, __rxor__, __ixor__ = _binary("bitwise_xor")
+    __lshift__, __rlshift__, __ilshift__ = _binary("shift_left")
+    __rshift__, __rrshift__, __irshift__ = _binary("shift_right")
+    __lt__, __le__, __gt__, __ge__ = map(find_function, ("less", "less_equal", "greater", "greater_equal"))
+    __eq__, __ne__ = find_function("equal"), find_function("not_equal")
+    __neg__, __abs__, __invert__ = map(find_function, ("negative", "abs", "bitwise_not"))
     __hash__ = object.__hash__
 
     def __pos__(self) -> Any:
@@ -130,26 +82,22 @@ class Operators(Stored):
 _METHODS: list[str] = []
 
 
-def _forget() -> None:
+def _renew() -> None:
     while _METHODS:
         delattr(Operators, _METHODS.pop())
+    for name, function in [*vars(Operators).items()]:
+        if isinstance(function, ArrayFunction) and (own := find_function(function.__name__)) is not function:
+            setattr(Operators, name, own)
 
 
-watch_generation(_forget)
+watch_generation(_renew)
 
 
 def _method(name: str) -> Callable[..., Any] | None:
     """The function called `name`, or what changes a tensor by that without the trailing `_`; `None` if none is."""
     function = find_function(name)
     if isinstance(function, ArrayFunction):
-
-        def method(self: Any, *args: Any, **settings: Any) -> Any:
-            known = _named(function, settings) if settings else settings
-            if insertion_point() is not None:
-                return function(self, *args, **known)
-            return run(self._new, function, (self, *args), known)
-
-        return method
+        return function
     if function is not None:
         return lambda self, *args, **settings: function(self, *args, **settings)
     changing = find_function(name[:-1]) if name.endswith("_") else None
@@ -166,10 +114,11 @@ def run(new: Callable[[Any], Any], function: Any, args: tuple[Any, ...], setting
     """The function of an op, called on tensors among others; `new` makes a tensor of an array."""
     arrays = [given._array if isinstance(given, Stored) else given for given in args]
     named = {name: v._array if isinstance(v, Stored) else v for name, v in settings.items()} if settings else settings
+    named = _named(function, named) if settings else named
     result = function(*arrays, **named)
     made = tuple(map(new, result)) if isinstance(result, tuple) else (new(result),)
     if wants_gradient(args) or (settings and wants_gradient(settings.values())):
-        record_op(function.op, args, settings, made)
+        record_op(function.op, args, _named(function, settings), made)
     return made if isinstance(result, tuple) else made[0]
 
 

@@ -22,7 +22,7 @@ from tenon.runtime.arguments.arguments import as_array
 class Parts(Interchange):
     """A tensor as something to take parts of."""
 
-    _view: View | None = None
+    __slots__ = ()
 
     def __getitem__(self, key: Any) -> Any:
         if insertion_point() is not None and _has_value(key):

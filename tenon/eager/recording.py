@@ -23,11 +23,22 @@ _NUMBERS = {bool, int, float}
 
 
 class Stored:
-    """What a tensor is to the tape: an array, its memory where that matters, and where its value came from."""
+    """What a tensor is to the tape: an array, its memory where that matters, and where its value came from.
 
+    Native code makes tensors, and knows these fields by their places (`runtime/call/layout.py`).
+    """
+
+    __slots__ = ("__weakref__", "_array", "_grad", "_keeps_grad", "_memory", "_source", "_view")
     _array: Array
-    _source: Source | None = None
-    _memory: Memory | None = None
+    _grad: Any
+    _keeps_grad: bool | None
+    _memory: Memory | None
+    _source: Source | None
+    _view: Any
+
+    def _hold(self, array: Array) -> None:
+        self._array = array
+        self._grad = self._keeps_grad = self._memory = self._source = self._view = None
 
     @staticmethod
     def _new(array: Array) -> Any:
@@ -97,4 +108,4 @@ def record(call: Call, operands: Sequence[Operand], results: Sequence[Stored]) -
     for index, result in enumerate(results):
         array = result._array
         if is_differentiable(array.dtype):
-            result._source = Source(array.dtype, array.shape, node, index)
+            result._source = node.source(index)

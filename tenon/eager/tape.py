@@ -9,19 +9,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from itertools import count
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 from weakref import ref
 
 import numpy as np
+
+from tenon.runtime.call.layout import PER_OPERAND, PER_RESULT
 
 Array = np.ndarray[Any, Any]
 Type = tuple[np.dtype[Any], tuple[int, ...]]
 Place = tuple[CodeType, int] | None
 """A line of the user's program: code, and the instruction in it."""
 
-_NUMBERS = count()
-_LARGE = 1 << 15
+NUMBERS = count()
+"""Numbers the nodes."""
+LARGE = 1 << 15
 """The bytes from which on arrays that no gradient needs are not kept: smaller ones cost less than to find that out."""
 
 
@@ -29,11 +32,16 @@ def user_place() -> Place:
     """The innermost line that is not Tenon's own."""
     frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if name[:6] != "tenon." and name != "tenon":
+        if not is_own(frame):
             return frame.f_code, frame.f_lasti
         frame = frame.f_back
     return None
+
+
+def is_own(frame: FrameType) -> bool:
+    """Whether a frame is Tenon's own."""
+    name = frame.f_globals.get("__name__", "")
+    return name[:6] == "tenon." or name == "tenon"
 
 
 def shown(place: Place) -> str:
@@ -53,9 +61,9 @@ class Memory:
     def __init__(self) -> None:
         self.version = 0
         self.changed_at: Place = None
-        self.is_exported = False
+        self.is_exported: bool | None = None
         """Whether there are arrays of others in this memory."""
-        self.tensors: list[ref[Any]] = []
+        self.tensors: list[ref[Any]] | None = None
         """Where there are views, they and what they are views of."""
 
     def change(self) -> None:
@@ -69,10 +77,10 @@ class Saved:
 
     __slots__ = ("array", "memory", "version")
 
-    def __init__(self, array: Array, memory: Memory) -> None:
+    def __init__(self, array: Array, memory: Memory, version: int | None = None) -> None:
         self.array = array
         self.memory = memory
-        self.version = memory.version
+        self.version = memory.version if version is None else version
 
     @property
     def is_stale(self) -> bool:
@@ -91,55 +99,61 @@ class Saved:
 
 
 class Source:
-    """The value of a tensor at one time, as something to differentiate with respect to.
+    """The value of a tensor at one time, as something to differentiate with respect to: of a leaf, or a result."""
 
-    It is result number `index` of `node`, or, without a node, that of a leaf, which `tensor` leads to.
-    """
+    __slots__ = ()
+    node: Node | None
+    index: int
 
-    __slots__ = ("_hooks", "dtype", "index", "node", "shape", "tensor")
+    @property
+    def hooks(self) -> dict[int, Callable[[Any], Any]]:
+        """What is called with the gradient, in this order; the same for all sources of one result."""
+        raise NotImplementedError
 
-    def __init__(
-        self,
-        dtype: np.dtype[Any],
-        shape: tuple[int, ...],
-        node: Node | None,
-        index: int = 0,
-        tensor: ref[Any] | None = None,
-    ) -> None:
-        self.dtype = dtype
-        self.shape = shape
-        self.node = node
-        self.index = index
+    @property
+    def has_hooks(self) -> bool:
+        """Whether there are any."""
+        raise NotImplementedError
+
+    @property
+    def type(self) -> Type:
+        """Dtype and shape."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.type[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type[1]
+
+
+class Leaf(Source):
+    """The value of a tensor that no call gave, which `tensor` leads to."""
+
+    __slots__ = ("_hooks", "_type", "tensor")
+    node = None
+    index = 0
+
+    def __init__(self, type_: Type, tensor: ref[Any] | None) -> None:
+        self._type = type_
         self.tensor = tensor
         self._hooks: dict[int, Callable[[Any], Any]] | None = None
 
     @property
     def hooks(self) -> dict[int, Callable[[Any], Any]]:
-        """What is called with the gradient, in this order; the same for all sources of one result."""
-        if self.node is not None:
-            if self.node.hooks is None:
-                self.node.hooks = {}
-            return self.node.hooks.setdefault(self.index, {})
         if self._hooks is None:
             self._hooks = {}
         return self._hooks
 
     @property
-    def type(self) -> Type:
-        return self.dtype, self.shape
+    def has_hooks(self) -> bool:
+        return bool(self._hooks)
 
     @property
-    def number(self) -> int:
-        """Sources with higher numbers do not go into this one; leaves have none."""
-        return -1 if self.node is None else self.node.number
-
-    def __eq__(self, other: object) -> bool:
-        if self.node is None or not isinstance(other, Source):
-            return self is other
-        return self.node is other.node and self.index == other.index
-
-    def __hash__(self) -> int:
-        return id(self) if self.node is None else hash((id(self.node), self.index))
+    def type(self) -> Type:
+        return self._type
 
 
 Number = bool | int | float
@@ -163,36 +177,91 @@ class Call:
         """For types met in a gradient, which operands and which results it needed."""
 
 
-class Node:
-    """A recorded call: `operands` gave results, of which there are the elements or only the types."""
+class _OfNode(Source):
+    """The value of a result of a call."""
 
-    __slots__ = ("call", "hooks", "is_released", "number", "operands", "place", "results")
+    __slots__ = ()
+    node: Node  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def __init__(self, call: Call, operands: Sequence[Operand], results: Sequence[Saved | Type]) -> None:
+    @property
+    def hooks(self) -> dict[int, Callable[[Any], Any]]:
+        if self.node.hooks_of is None:
+            self.node.hooks_of = {}
+        return self.node.hooks_of.setdefault(self.index, {})
+
+    @property
+    def has_hooks(self) -> bool:
+        return bool(self.node.hooks_of and self.node.hooks_of.get(self.index))
+
+    @property
+    def type(self) -> Type:
+        return type_of(self.node.results[PER_RESULT * self.index])
+
+
+class Node(_OfNode):
+    """A recorded call, and the source of its first result.
+
+    `operands` has for each its source, elements, memory, and the version of that; `results` have the latter three.
+    Where elements are not kept there is their type.
+    """
+
+    __slots__ = ("call", "code", "hooks_of", "instruction", "is_released", "number", "operands", "results")
+    index = 0
+
+    def __init__(self, call: Call, operands: Sequence[Operand], results: Sequence[Saved]) -> None:
         self.call = call
-        self.operands = operands
-        self.results = results
-        self.is_released = False
-        self.hooks: dict[int, dict[int, Callable[[Any], Any]]] | None = None
-        self.number = next(_NUMBERS)
-        self.place = user_place()
-        if call.needed:
-            self._forget_unneeded(call)
+        self.operands: tuple[Any, ...] = tuple([word for source, s in operands for word in (source, *_words(s))])
+        self.results: tuple[Any, ...] = tuple([word for saved in results for word in _words(saved)])
+        self.is_released: bool | None = None
+        self.hooks_of: dict[int, dict[int, Callable[[Any], Any]]] | None = None
+        self.number = next(NUMBERS)
+        self.code, self.instruction = user_place() or (None, None)
+        forget(self)
 
-    def _forget_unneeded(self, call: Call) -> None:
-        """Keep of large arrays only those that the gradient needs, where that is known."""
-        needed = call.needed.get(self.signature) if self._has_large() else None
-        if needed is not None:
-            self._keep(*needed)
+    @property
+    def node(self) -> Node:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self
 
-    def _keep(self, of_operands: Sequence[bool], of_results: Sequence[bool]) -> None:
-        self.operands = [(source, _kept(s, n)) for (source, s), n in zip(self.operands, of_operands, strict=True)]
-        self.results = [_kept(s, n) for s, n in zip(self.results, of_results, strict=True)]
+    @property
+    def place(self) -> Place:
+        """The line of the call."""
+        return None if self.code is None or self.instruction is None else (self.code, self.instruction)
+
+    @property
+    def sources(self) -> tuple[Source | None, ...]:
+        """Where the operands came from."""
+        return self.operands[::PER_OPERAND]
+
+    @property
+    def given(self) -> list[Operand]:
+        """The operands."""
+        words = self.operands
+        return [(words[i], _saved(*words[i + 1 : i + 4])) for i in range(0, len(words), PER_OPERAND)]
+
+    @property
+    def computed(self) -> list[Saved | Type]:
+        """The results."""
+        words = self.results
+        return [_saved(*words[i : i + 3]) for i in range(0, len(words), PER_RESULT)]
+
+    def source(self, index: int) -> Source:
+        """The source of a result."""
+        return self if index == 0 else Result(self, index)
+
+    def keep(self, of_operands: Sequence[bool], of_results: Sequence[bool]) -> None:
+        """Let go of all arrays but these."""
+        operands, results = [*self.operands], [*self.results]
+        for words, kept, size in ((operands, of_operands, PER_OPERAND), (results, of_results, PER_RESULT)):
+            for i, is_needed in zip(range(size - 3, len(words), size), kept, strict=True):
+                if not is_needed and words[i + 1] is not None:
+                    words[i : i + 3] = type_of(words[i]), None, None
+        self.operands, self.results = tuple(operands), tuple(results)
 
     @property
     def signature(self) -> Hashable:
         """The types of all operands, and through which of them there are gradients."""
-        return tuple([(source is None, type_of(saved)) for source, saved in self.operands])
+        words = self.operands
+        return tuple([(words[i] is None, type_of(words[i + 1])) for i in range(0, len(words), PER_OPERAND)])
 
     @property
     def name(self) -> str:
@@ -201,23 +270,50 @@ class Node:
     def release(self) -> None:
         """Let go of what only a further `backward` would need: large arrays at once, and small ones with the node."""
         self.is_released = True
-        if self._has_large():
-            self._keep([False] * len(self.operands), [False] * len(self.results))
+        if self.has_large():
+            self.keep([False] * (len(self.operands) // PER_OPERAND), [False] * (len(self.results) // PER_RESULT))
 
-    def _has_large(self) -> bool:
-        return any(map(_is_large, self.results)) or any(_is_large(saved) for _, saved in self.operands)
-
-
-def _is_large(saved: Any) -> bool:
-    return type(saved) is Saved and saved.array.nbytes >= _LARGE
+    def has_large(self) -> bool:
+        """Whether there are arrays that are worth to be let go."""
+        words = (*self.operands, *self.results)
+        return any(type(word) is np.ndarray and word.nbytes >= LARGE for word in words)
 
 
-def type_of(saved: Saved | Number | Type) -> Any:
+class Result(_OfNode):
+    """The source of another result of a call than its first."""
+
+    __slots__ = ("index", "node")
+
+    def __init__(self, node: Node, index: int) -> None:
+        self.node = node
+        self.index = index
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Result and self.node is other.node and self.index == other.index
+
+    def __hash__(self) -> int:
+        return hash((id(self.node), self.index))
+
+
+def forget(node: Node) -> None:
+    """Let a new node keep of large arrays only those that the gradient needs, where that is known."""
+    needed = node.call.needed.get(node.signature) if node.call.needed and node.has_large() else None
+    if needed is not None:
+        node.keep(*needed)
+
+
+def _words(saved: Saved | Number | Type) -> tuple[Any, Any, Any]:
+    return (saved.array, saved.memory, saved.version) if isinstance(saved, Saved) else (saved, None, None)
+
+
+def _saved(elements: Any, memory: Memory | None, version: int | None) -> Any:
+    return elements if memory is None else Saved(elements, memory, version)
+
+
+def type_of(saved: Saved | Array | Number | Type) -> Any:
     """The dtype and shape of an array; the class of a number."""
     if isinstance(saved, Saved):
         return saved.array.dtype, saved.array.shape
+    if isinstance(saved, np.ndarray):
+        return saved.dtype, saved.shape
     return saved if isinstance(saved, tuple) else type(saved)
-
-
-def _kept(saved: Any, is_needed: bool) -> Any:
-    return saved if is_needed or not isinstance(saved, Saved) else type_of(saved)

@@ -22,9 +22,10 @@ from tenon.eager.differentiation import differentiate
 from tenon.eager.operators import run
 from tenon.eager.parts import Parts
 from tenon.eager.recording import Stored, as_operands, call_of, op_call, record, wants_gradient
-from tenon.eager.tape import Array, Source
+from tenon.eager.tape import LARGE, NUMBERS, Array, Leaf, Memory, Node, Result, forget, is_own
 from tenon.runtime.arguments.arguments import as_array
-from tenon.runtime.evaluate import evaluate
+from tenon.runtime.call.tensors import TensorClasses, install_tensors
+from tenon.runtime.evaluate import evaluate, find_function
 
 _HOOKS = count()
 
@@ -39,20 +40,19 @@ class Tensor(Parts):
     Made by `tenon.tensor` (which copies) and by `tenon.as_tensor` (which shares memory).
     """
 
-    _grad: Tensor | None = None
-    _keeps_grad: bool = False
+    __slots__ = ()
 
     def __init__(self, data: Any, *, dtype: Any = None, requires_grad: bool = False) -> None:
         """A copy of `data`: a number, an array of any library, or nested lists; floats are f32 unless `dtype` says
         otherwise."""
-        self._array = _copied(data, dtype)
+        self._hold(_copied(data, dtype))
         if requires_grad:
             self.requires_grad = True
 
     @staticmethod
     def _new(array: Array) -> Tensor:
         made = object.__new__(Tensor)
-        made._array = array
+        made._hold(array)
         return made
 
     # --- gradients --------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ class Tensor(Parts):
             raise RuntimeError("a tensor that was computed cannot be cut off its graph in place; use detach()")
         if wanted and not is_differentiable(self._array.dtype):
             raise RuntimeError(f"only tensors of floats can require gradients, and this one is {self._array.dtype}")
-        self._source = Source(self.dtype, self.shape, None, 0, ref(self)) if wanted else None
+        self._source = Leaf((self.dtype, self.shape), ref(self)) if wanted else None
         return self
 
     @property
@@ -107,7 +107,7 @@ class Tensor(Parts):
         for leaf, found in differentiate(
             (self,), None if gradient is None else (gradient,), None, retain=retain_graph, recorded=create_graph
         ).items():
-            tensor = None if leaf.tensor is None else leaf.tensor()
+            tensor = None if not isinstance(leaf, Leaf) or leaf.tensor is None else leaf.tensor()
             if tensor is not None:
                 tensor._grad = found if tensor._grad is None else tensor._grad + found
 
@@ -246,7 +246,7 @@ def _copied(data: Any, dtype: Any) -> Array:
 
 def _rebuilt(kind: type[Tensor], array: Array, requires_grad: bool, grad: Tensor | None) -> Tensor:
     made = object.__new__(kind)
-    made._array = array
+    made._hold(array)
     if requires_grad:
         made.requires_grad = True
     made._grad = grad
@@ -276,5 +276,22 @@ def as_tensor(array: Any, dtype: Any = None) -> Tensor:
     made._own_memory().is_exported = True
     return made
 
+
+for _name in _VIEWS:
+    find_function(_name).is_view = True
+install_tensors(
+    TensorClasses(
+        tensor=Tensor,
+        parameter=Parameter,
+        memory=Memory,
+        node=Node,
+        result=Result,
+        forget=forget,
+        is_own=is_own,
+        call_of=op_call,
+        numbers=NUMBERS,
+        least=LARGE,
+    )
+)
 
 __all__ = ["Handle", "Parameter", "Tensor", "as_tensor", "tensor"]

@@ -159,6 +159,11 @@ def reductions(_: Any, a: Any, __: Any, c: Any) -> Any:
 
 
 @program
+def numbers_in_what_is_not_computed_again(_: Any, a: Any, __: Any, c: Any) -> Any:
+    return (a / 2.0 + 1.0).abs() * c
+
+
+@program
 def clone(_: Any, a: Any, __: Any, c: Any) -> Any:
     y = a.clone()
     y *= c

@@ -1,0 +1,276 @@
+"""How native calls see tensors, make them, and note on the tape what was computed of them; see `entry_code`."""
+
+from __future__ import annotations
+
+from tenon.runtime.call.entry_code import code, python, release
+from tenon.runtime.call.layout import (
+    ENTRY,
+    MEMORY,
+    NODE,
+    PER_OPERAND,
+    PER_RESULT,
+    REF,
+    REFS,
+    RESULT_SOURCE,
+    TENSOR,
+    TENSORS,
+)
+from tenon.runtime.call.native_memory import bytes_of
+from tenon.runtime.cpu.ir_types import I1, I64, Struct, pointer
+from tenon.runtime.cpu.ir_values import Operand, Value
+from tenon.runtime.cpu.python_objects import ARRAY
+
+HAS_TENSOR, HAS_SOURCE, IS_RECORDED, IS_LARGE = 1, 2, 4, 8
+"""What a call finds among its leaves, and that it is noted on the tape."""
+
+tensors = code.variable("tenon_tensors", TENSORS)
+_CODES = 1 << 9
+_KNOWN_CODE = Struct(ran=REF, is_own=I64)
+_known_codes = code.variable("known_codes", _KNOWN_CODE, count=_CODES)
+
+
+@code.function(I1, given=REF)
+def is_tensor(given: Value) -> Operand:
+    """Whether an object is a tensor, of the class itself or a parameter."""
+    kind = given.type.to(REF)
+    return (kind == tensors.tensor) | (kind == tensors.parameter)
+
+
+@code.function(REF, given=REF)
+def new_reference(given: Value) -> Operand:
+    """An object, with another reference."""
+    python.Py_IncRef(given)
+    return given
+
+
+def _none() -> Value:
+    return new_reference(python.none)
+
+
+@code.function(I64)
+def records() -> Operand:
+    """Whether this thread records calls on tensors; -1 where that is not known here."""
+    off = tensors.unrecorded
+    count = off[0]
+    code.return_if(count == 0, 1)
+    code.return_if(count < 0, -1)
+    thread = python.PyThread_get_thread_ident()
+    with code.each(count) as i:
+        code.return_if(off[i + 1] == thread, 0)
+    return 1
+
+
+@code.function(I1, entry=pointer(ENTRY), given=REFS, state=pointer(I64))
+def decide(entry: Value, given: Value, state: Value) -> Operand:
+    """Find out whether a call on tensors with sources is noted; false where that is not for native code."""
+    code.return_if((state.load() & HAS_SOURCE) == 0, True)
+    has_gradient, results = code.local(I64, 0), entry.results
+    with code.each(entry.result_count) as i:
+        has_gradient.set(has_gradient | results[i].has_gradient)
+    code.return_if(has_gradient == 0, True)
+    is_asked = records()
+    code.return_if(is_asked == 0, True)
+    code.return_if((is_asked < 0) | entry.call.is_null, False)
+    with code.each(entry.leaf_count) as i:
+        leaf = given[i]
+        kind = leaf.type.to(REF)
+        is_number = (kind == python.float) | (kind == python.int) | (kind == python.true.type.to(REF))
+        code.return_unless(is_tensor(leaf) | is_number, False)
+    state.store(state.load() | IS_RECORDED)
+    return True
+
+
+@code.function(REF)
+def new_memory() -> Operand:
+    """Memory that was never changed; null with an exception."""
+    made = python.PyType_GenericAlloc(tensors.memory, 0)
+    code.return_if(made.is_null, None)
+    version = python.PyLong_FromLongLong(0)
+    made.to(pointer(MEMORY)).put(changed_at=_none(), is_exported=_none(), tensors=_none(), version=version)
+    return made
+
+
+@code.function(REF, tensor=REF)
+def memory_of(tensor: Value) -> Operand:
+    """The memory of a tensor, borrowed; null with an exception."""
+    fields = tensor.to(pointer(TENSOR))
+    code.return_if(fields._memory != python.none, fields._memory)
+    made = new_memory()
+    code.return_if(made.is_null, None)
+    python.Py_DecRef(fields._memory)
+    fields.put(_memory=made)
+    return made
+
+
+@code.function(REF, array=REF)
+def new_tensor(array: Value) -> Operand:
+    """A tensor that takes an array; null with an exception, and the array is released."""
+    made = python.PyType_GenericAlloc(tensors.tensor, 0)
+    with code.if_(made.is_null):
+        python.Py_DecRef(array)
+        code.return_(None)
+    made.to(pointer(TENSOR)).put(
+        _array=array, _grad=_none(), _keeps_grad=_none(), _memory=_none(), _source=_none(), _view=_none()
+    )
+    return made
+
+
+@code.function(I1, holder=REF, place=I64, array=REF, memory=REF, state=pointer(I64))
+def save(holder: Value, place: Value, array: Value, memory: Value, state: Value) -> Operand:
+    """Put an array, its memory and the version of that into a tuple; false with an exception."""
+    code.return_if(memory.is_null, False)
+    python.PyTuple_SetItem(holder, place, new_reference(array))
+    python.PyTuple_SetItem(holder, place + 1, new_reference(memory))
+    python.PyTuple_SetItem(holder, place + 2, new_reference(memory.to(pointer(MEMORY)).version))
+    fields = array.to(pointer(ARRAY))
+    size = bytes_of(fields.shape, fields.rank.to(I64), 1)
+    with code.if_(size >= tensors.least):
+        state.store(state.load() | IS_LARGE)
+    return True
+
+
+@code.function(REF, given=REFS, count=I64, state=pointer(I64))
+def operands_of(given: Value, count: Value, state: Value) -> Operand:
+    """What a node keeps of the leaves of a call; null with an exception."""
+    made = python.PyTuple_New(count * PER_OPERAND)
+    code.return_if(made.is_null, None)
+    with code.each(count) as i:
+        leaf, place = given[i], i * PER_OPERAND
+        with code.if_(is_tensor(leaf)):
+            fields = leaf.to(pointer(TENSOR))
+            python.PyTuple_SetItem(made, place, new_reference(fields._source))
+            with code.if_(~save(made, place + 1, fields._array, memory_of(leaf), state)):
+                python.Py_DecRef(made)
+                code.return_(None)
+        with code.else_():
+            python.PyTuple_SetItem(made, place, _none())
+            python.PyTuple_SetItem(made, place + 1, new_reference(leaf))
+            python.PyTuple_SetItem(made, place + 2, _none())
+            python.PyTuple_SetItem(made, place + 3, _none())
+    return made
+
+
+@code.function(REF, made=REFS, count=I64, state=pointer(I64))
+def kept_results(made: Value, count: Value, state: Value) -> Operand:
+    """What a node keeps of the results of a call; null with an exception."""
+    kept = python.PyTuple_New(count * PER_RESULT)
+    code.return_if(kept.is_null, None)
+    with code.each(count) as i:
+        fields = made[i].to(pointer(TENSOR))
+        with code.if_(~save(kept, i * PER_RESULT, fields._array, memory_of(made[i]), state)):
+            python.Py_DecRef(kept)
+            code.return_(None)
+    return kept
+
+
+@code.function(I1, frame=REF, code_=REF)
+def is_own(frame: Value, code_: Value) -> Operand:
+    """Whether a frame, which runs this code, is Tenon's own."""
+    address = code_.to(I64)
+    known = _known_codes.at(((address >> 4) ^ (address >> 13)) & (_CODES - 1))
+    code.return_if(known.ran == code_, known.is_own != 0)
+    answer = python.PyObject_CallOneArg(tensors.is_own, frame)
+    with code.if_(answer.is_null):
+        python.PyErr_Clear()
+        code.return_(False)
+    python.Py_DecRef(answer)
+    before = known.ran
+    known.put(ran=new_reference(code_), is_own=(answer == python.true).to(I64))
+    with code.if_(before.is_not_null):
+        python.Py_DecRef(before)
+    return answer == python.true
+
+
+@code.function(node=pointer(NODE))
+def note_place(node: Value) -> None:
+    """Tell a node the innermost line that is not Tenon's own."""
+    frame, found = code.local(REF, python.PyEval_GetFrame()), code.local(REF, None)
+    with code.if_(frame.is_not_null):
+        python.Py_IncRef(frame)
+    with code.loop():
+        code.break_if(frame.is_null)
+        found.set(python.PyFrame_GetCode(frame))
+        code.break_if(~is_own(frame, found))
+        python.Py_DecRef(found)
+        found.set(None)
+        back = python.PyFrame_GetBack(frame)
+        python.Py_DecRef(frame)
+        frame.set(back)
+    with code.if_(found.is_null):
+        node.put(code=_none(), instruction=_none())
+    with code.else_():
+        node.put(code=found, instruction=python.PyLong_FromLongLong(python.PyFrame_GetLasti(frame).to(I64)))
+        python.Py_DecRef(frame)
+
+
+@code.function(REF, call=REF, operands=REF, results=REF)
+def new_node(call: Value, operands: Value, results: Value) -> Operand:
+    """A node that takes operands and results; null with an exception, and they are released."""
+    made = python.PyType_GenericAlloc(tensors.node, 0)
+    with code.if_(made.is_null):
+        python.Py_DecRef(operands)
+        python.Py_DecRef(results)
+        code.return_(None)
+    node = made.to(pointer(NODE))
+    node.put(call=new_reference(call), operands=operands, results=results, hooks_of=_none(), is_released=_none())
+    node.put(number=python.PyIter_Next(tensors.numbers))
+    note_place(node)
+    return made
+
+
+@code.function(REF, node=REF, index=I64)
+def source_of(node: Value, index: Value) -> Operand:
+    """The source of a result of a node; null with an exception."""
+    code.return_if(index == 0, new_reference(node))
+    made = python.PyType_GenericAlloc(tensors.result, 0)
+    code.return_if(made.is_null, None)
+    made.to(pointer(RESULT_SOURCE)).put(index=python.PyLong_FromLongLong(index), node=new_reference(node))
+    return made
+
+
+@code.function(I1, entry=pointer(ENTRY), given=REFS, made=REFS, state=pointer(I64))
+def record(entry: Value, given: Value, made: Value, state: Value) -> Operand:
+    """Note a call, and give its results, tensors, their sources; false with an exception."""
+    count, results = entry.result_count, entry.results
+    operands = operands_of(given, entry.leaf_count, state)
+    code.return_if(operands.is_null, False)
+    kept = kept_results(made, count, state)
+    with code.if_(kept.is_null):
+        python.Py_DecRef(operands)
+        code.return_(False)
+    node = new_node(entry.call, operands, kept)
+    code.return_if(node.is_null, False)
+    is_whole = code.local(I1, True)
+    with code.each(count) as i, code.if_(results[i].has_gradient != 0):
+        source = source_of(node, i)
+        with code.if_(source.is_null):
+            is_whole.set(False)
+        with code.else_():
+            fields = made[i].to(pointer(TENSOR))
+            python.Py_DecRef(fields._source)
+            fields.put(_source=source)
+    with code.if_((state.load() & IS_LARGE) != 0), code.if_(is_whole):
+        answer = python.PyObject_CallOneArg(tensors.forget, node)
+        is_whole.set(answer.is_not_null)
+        with code.if_(answer.is_not_null):
+            python.Py_DecRef(answer)
+    python.Py_DecRef(node)
+    return is_whole
+
+
+@code.function(I1, entry=pointer(ENTRY), given=REFS, arrays=REFS, state=pointer(I64))
+def as_tensors(entry: Value, given: Value, arrays: Value, state: Value) -> Operand:
+    """Make tensors of the results, where a leaf was one, and note the call; false with an exception, all released."""
+    code.return_if((state.load() & HAS_TENSOR) == 0, True)
+    count = entry.result_count
+    with code.each(count) as i:
+        made = new_tensor(arrays[i])
+        with code.if_(made.is_null):
+            release(arrays, 0, i)
+            release(arrays, i + 1, count)
+            code.return_(False)
+        arrays[i] = made
+    code.return_if((state.load() & IS_RECORDED) == 0, True)
+    code.return_if(record(entry, given, arrays, state), True)
+    release(arrays, 0, count)
+    return False

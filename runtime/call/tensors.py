@@ -1,0 +1,140 @@
+"""Which tensors native calls take: the classes of these and of their tape, told once by what defines them."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.support.forking import new_lock
+from tenon.runtime.call.callable_class import is_supported
+from tenon.runtime.call.layout import MEMORY, NODE, RESULT_SOURCE, TENSOR, TENSORS
+from tenon.runtime.cpu.ir_types import Struct
+
+_MOST_THREADS = 4096
+
+
+@dataclass(frozen=True)
+class TensorClasses:
+    """What calls on tensors are made of, and what is asked of them in Python."""
+
+    tensor: type
+    parameter: type
+    memory: type
+    node: type
+    result: type
+    forget: Callable[[Any], None]
+    """Lets a node go of the large arrays that no gradient needs."""
+    is_own: Callable[[Any], bool]
+    """Whether a frame is Tenon's own."""
+    call_of: Callable[..., Any]
+    """What the tape calls an op with such operands and settings."""
+    numbers: Iterator[int]
+    """Numbers nodes in the order in which they come."""
+    least: int
+    """The bytes of a large array."""
+
+    def agree(self) -> bool:
+        """Whether instances lie in memory as native code reads them."""
+        kinds = ((self.tensor, TENSOR), (self.memory, MEMORY), (self.node, NODE), (self.result, RESULT_SOURCE))
+        return is_supported() and all(_lies_like(kind, struct) for kind, struct in kinds)
+
+
+def _lies_like(kind: type, struct: Struct) -> bool:
+    made = object.__new__(kind)
+    for name, offset in list(struct.offsets.items())[2:]:
+        marker = object()
+        setattr(made, name, marker)
+        if offset >= kind.__basicsize__ or ctypes.c_size_t.from_address(id(made) + offset).value != id(marker):
+            return False
+    return True
+
+
+class _Threads:
+    """The threads that do not record calls, as native code reads them."""
+
+    def __init__(self) -> None:
+        self._lock = new_lock()
+        self._off: dict[int, int] = {}
+        self.words = np.zeros(1 + _MOST_THREADS, np.int64)
+
+    def set(self, thread: int, records: bool) -> None:
+        """Note whether a thread records."""
+        with self._lock:
+            if records:
+                self._off.pop(thread, None)
+            else:
+                self._off[thread] = thread
+            count = len(self._off)
+            # With more than there is room for, native code is told that it does not know.
+            self.words[0] = -1
+            if count <= _MOST_THREADS:
+                self.words[1 : 1 + count] = np.array([*self._off], np.uint64).view(np.int64)
+                self.words[0] = count
+
+
+UNRECORDED = _Threads()
+
+
+class _Ident:
+    """The number of a thread, which another one may have after it."""
+
+    def __init__(self) -> None:
+        self.number = threading.get_ident()
+
+    def __del__(self) -> None:
+        UNRECORDED.set(self.number, True)
+
+
+class RecordingMode(threading.local):
+    """Whether calls are recorded in this thread."""
+
+    def __init__(self) -> None:
+        self._records = True
+        self._thread = _Ident()
+
+    @property
+    def records(self) -> bool:
+        return self._records
+
+    @records.setter
+    def records(self, wanted: bool) -> None:
+        if wanted != self._records:
+            self._records = wanted
+            UNRECORDED.set(self._thread.number, wanted)
+
+
+_INSTALLED: list[TensorClasses] = []
+_TABLES: list[int] = []
+
+
+def install_tensors(classes: TensorClasses) -> None:
+    """Have native calls take tensors of these classes."""
+    if not _INSTALLED and classes.agree():
+        _INSTALLED.append(classes)
+        for table in _TABLES:
+            fill_tensors(table)
+
+
+def fill_tensors(table: int) -> None:
+    """Tell native code, whose table of tensors lies there, what tensors are, now or as soon as that is known."""
+    if not _INSTALLED:
+        _TABLES.append(table)
+        return
+    known = _INSTALLED[0]
+    names = ("tensor", "parameter", "memory", "node", "result", "forget", "is_own", "numbers")
+    words: Mapping[str, int] = {
+        **{name: id(getattr(known, name)) for name in names},
+        "least": known.least,
+        "unrecorded": UNRECORDED.words.ctypes.data,
+    }
+    (ctypes.c_size_t * len(words)).from_address(table)[:] = TENSORS.words(words)
+
+
+def call_on_tensors(op: Any, operands: Any, settings: dict[str, Any]) -> Any:
+    """What the tape calls an op on such operands; `None` while there are no tensors."""
+    return _INSTALLED[0].call_of(op, operands, settings) if _INSTALLED else None

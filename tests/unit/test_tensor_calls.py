@@ -1,0 +1,212 @@
+"""Calls of ops on tensors that stay out of Python: what they give and record, for whom, and that they leak nothing."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tenon
+from tenon import nn
+from tenon.eager.tape import Node
+from tenon.runtime import evaluate
+from tenon.runtime.call.callable_class import is_supported
+
+pytestmark = pytest.mark.skipif(not is_supported(), reason="native calls need CPython with a global lock")
+F32 = np.float32
+
+
+def array(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape, F32)
+
+
+@contextmanager
+def no_python(monkeypatch: pytest.MonkeyPatch, *, looks: bool) -> Generator[None]:
+    """A block in which no op is served by Python, nor recorded there unless it also looks at tensors in other ways."""
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("a call went through Python")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(evaluate, "_compiled", refuse)
+        patched.setattr(tenon.Tensor, "__tenon_function__", refuse)
+        if not looks:
+            patched.setattr(Node, "__init__", refuse)
+        yield
+
+
+CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "sum of two": lambda _, x, y: x + y,
+    "with itself": lambda _, x, __: x * x,
+    "with a number": lambda _, x, __: x * 2.5,
+    "with an integer": lambda _, x, __: x - 3,
+    "broadcast": lambda _, x, y: x * y[0],
+    "negative": lambda _, x, __: -x,
+    "product": lambda _, x, y: x @ y,
+    "function": lambda library, x, __: library.exp(x),
+    "method": lambda _, x, __: x.tanh(),
+    "setting": lambda library, x, __: library.sum(x, axis=0),
+    "parts": lambda _, x, y: x[1:] * y[:-1],
+    "transposed": lambda _, x, y: x.T * y,
+    "several results": lambda library, x, _: (library.top_k if library is tenon else library.topk)(x, 2)[0],
+}
+
+LOOKS = ("broadcast", "parts", "transposed", "several results")
+"""Calls with indexing or `T`, which are recorded in Python."""
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_are_native_and_right(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function = CALLS[name]
+    arrays = array(4, 4), array(4, 4, seed=1)
+    for wanted in (False, True):
+        x, y = [tenon.tensor(a, requires_grad=wanted) for a in arrays]
+        for _ in range(3):
+            function(tenon, x, y)
+        with no_python(monkeypatch, looks=name in LOOKS):
+            result = function(tenon, x, y)
+        p, q = [torch.from_numpy(a).requires_grad_(wanted) for a in arrays]
+        expected = function(torch, p, q)
+        assert type(result) is tenon.Tensor
+        np.testing.assert_allclose(result.detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-6)
+        assert result.requires_grad == wanted
+        if wanted:
+            result.sum().backward()
+            expected.sum().backward()
+            for leaf, peer in ((x, p), (y, q)):
+                assert (leaf.grad is None) == (peer.grad is None)
+                if peer.grad is not None:
+                    np.testing.assert_allclose(leaf.grad.numpy(), peer.grad.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_results_without_gradients_have_no_source() -> None:
+    x = tenon.tensor(array(3), requires_grad=True)
+    for _ in range(4):
+        assert (x > 0)._source is None
+        values, places = x.top_k(2)
+        assert values._source is not None
+        assert places._source is None
+
+
+def test_parameters_and_subclasses() -> None:
+    class Marked(tenon.Tensor):
+        pass
+
+    w = nn.Parameter(array(3))
+    m = Marked(array(3))
+    for _ in range(4):
+        assert type(w * 2) is tenon.Tensor
+        assert (w * 2).requires_grad
+        np.testing.assert_array_equal((m + m).numpy(), 2 * array(3))
+
+
+def test_lines_of_native_records() -> None:
+    layer = nn.Linear(3, 3).requires_grad_()
+    x = tenon.tensor(array(2, 3), requires_grad=True)
+    for _ in range(4):
+        h = x * 1.0
+        line = inspect.currentframe().f_lineno + 1  # pyright: ignore[reportOptionalMemberAccess]
+        z = layer(h)
+        part = h[0]
+        part += 1
+        with pytest.raises(
+            RuntimeError, match=rf"read or computed \(.*test_tensor_calls.py:{line}\).*changed in place"
+        ):
+            z.sum().backward()
+
+
+def test_each_thread_has_its_mode() -> None:
+    x = tenon.tensor(array(3), requires_grad=True)
+    for _ in range(3):
+        _ = x * 2
+    inside, leave, recorded = threading.Event(), threading.Event(), list[bool]()
+
+    def silent() -> None:
+        with tenon.no_grad():
+            inside.set()
+            recorded.append((x * 2).requires_grad)
+            leave.wait(10)
+            recorded.append((x * 2).requires_grad)
+        recorded.append((x * 2).requires_grad)
+
+    thread = threading.Thread(target=silent)
+    thread.start()
+    assert inside.wait(10)
+    assert (x * 2).requires_grad
+    leave.set()
+    thread.join(10)
+    assert recorded == [False, False, True]
+
+
+def test_threads_that_end_without_recording_leave_nothing() -> None:
+    x = tenon.tensor(array(3), requires_grad=True)
+    for _ in range(20):
+        thread = threading.Thread(target=lambda: tenon.set_grad_enabled(False))
+        thread.start()
+        thread.join()
+        seen: list[bool] = []
+        other = threading.Thread(target=lambda: seen.append((x * 2).requires_grad))  # noqa: B023
+        other.start()
+        other.join()
+        assert seen == [True]
+
+
+def test_threads_compute_at_once() -> None:
+    w, x = tenon.tensor(array(8, 8), requires_grad=True), tenon.tensor(array(8, 8, seed=1))
+    expected = np.tanh(array(8, 8) @ array(8, 8, seed=1)) + 1
+    wrong: list[Any] = []
+
+    def work() -> None:
+        for _ in range(300):
+            y = (w @ x).tanh() + 1.0
+            if not np.allclose(y.detach().numpy(), expected, atol=1e-5):
+                wrong.append(y)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_nothing_leaks() -> None:
+    w, x = tenon.tensor(array(4, 4), requires_grad=True), tenon.tensor(array(4, 4))
+
+    def work() -> None:
+        for _ in range(200):
+            h = (w @ x + 1.0).exp()
+            h = h.top_k(2)[0] * h[:, :2]
+            with tenon.no_grad():
+                h = h.sum() * w
+
+    def counts() -> list[int]:
+        gc.collect()
+        own = sum(isinstance(held, Node | tenon.Tensor) for held in gc.get_objects())
+        held = (w, x, w._array, w._source, w._memory, tenon.Tensor, Node, type(w._memory), w.dtype)
+        return [own, *map(sys.getrefcount, held)]
+
+    work()
+    before = counts()
+    work()
+    after = counts()
+    # one in a thousand calls would show
+    assert [b - a for a, b in zip(before, after, strict=True)] == pytest.approx([0] * len(before), abs=5)
+
+
+def test_a_long_record_is_let_go() -> None:
+    x = tenon.tensor(array(3), requires_grad=True)
+    y = x
+    for _ in range(50_000):
+        y = y + x
+    del y
+    gc.collect()
+    assert sum(isinstance(held, Node) for held in gc.get_objects()) < 1000
