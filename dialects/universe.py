@@ -19,6 +19,17 @@ def tenon_dialect() -> Dialect:
     return Dialect("tenon", [*own, *structural], [SizesAttr])
 
 
+def debug_dialect() -> Dialect:
+    """The dialect of what `tenon.debug` adds to programs."""
+    return _registered("debug")
+
+
+def _registered(namespace: str) -> Dialect:
+    from tenon.dialects.definition.registry import registry
+
+    return Dialect(namespace, [op for name, op in registry().items() if name.startswith(f"{namespace}.")])
+
+
 def scalar_dialect() -> Dialect:
     """The dialect of what formulas on scalars take beyond `arith` and `math`."""
     from tenon.dialects.upstream.scaling import ScaleOp
@@ -32,6 +43,4 @@ def registered_dialects() -> list[Dialect]:
 
     dialects = [tenon_dialect(), scalar_dialect()]
     others = {name.partition(".")[0] for name in registry()} - {"tenon"}
-    for namespace in sorted(others):
-        dialects.append(Dialect(namespace, [op for name, op in registry().items() if name.startswith(f"{namespace}.")]))
-    return dialects
+    return [*dialects, *map(_registered, sorted(others))]

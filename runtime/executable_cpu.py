@@ -56,6 +56,8 @@ class CpuExecutable:
     arenas: list[np.ndarray[Any, Any]] = field(default_factory=list)
     prepare_address: int = 0
     memory: LaunchMemory = PLAIN
+    calls_host: bool = False
+    """Whether it calls Python, which may raise: native calls are not for it."""
 
     @property
     def ir(self) -> str:
@@ -66,6 +68,10 @@ class CpuExecutable:
         from tenon.runtime.cpu.load import entry_point
 
         self._launch = entry_point(self.address)
+        if self.calls_host:
+            from tenon.runtime.cpu.program import raising
+
+            self._launch = raising(self._launch)
         given = zip(self.interface.outputs, self.interface.donations, strict=True)
         self._outputs = [(shape, numpy_dtype(element_type(dtype)), donor) for (shape, dtype), donor in given]
         self._takes_over = any(donor >= 0 for donor in self.interface.donations)
@@ -199,7 +205,7 @@ def load_for_cpu(
     """What `compile_for_cpu` gave, in this process; `lowered` makes its loop IR again, `buffered` that before it, if it
     had not passed that stage when it was compiled."""
     from tenon.runtime.cpu.load import ENTRY
-    from tenon.runtime.cpu.program import load_program
+    from tenon.runtime.cpu.program import CALL_HOST, load_program
 
     interface = Interface.from_json(entry["interface"].decode())
     exports = (ENTRY,) if interface.preparation is None else (ENTRY, PREPARE)
@@ -208,7 +214,9 @@ def load_for_cpu(
     code = load_program(objects, target, exports=exports, scratch=memory.scratch_functions())
     kind = SizedCpuExecutable if interface.sizes else CpuExecutable
     prepare = 0 if interface.preparation is None else code.entry(PREPARE)
-    return kind(interface, lowered, buffered, code, code.entry(), name, prepare_address=prepare, memory=memory)
+    calls_host = any(CALL_HOST.encode() in data for data in objects)
+    made = (interface, lowered, buffered, code, code.entry(), name)
+    return kind(*made, prepare_address=prepare, memory=memory, calls_host=calls_host)
 
 
 def _launch_memory() -> LaunchMemory:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
+from tenon.dialects.families.host import raise_pending
 from tenon.dialects.support.frozen_arguments import PREPARE
 from tenon.dialects.types.size import replaced
 from tenon.dialects.types.types import element_type, numpy_dtype
@@ -44,7 +45,9 @@ class InterpretedExecutable:
     def _results(module: ModuleOp, function: str, arguments: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         from tenon.dialects.interpreter.interpreter import Interpreter
 
-        return [np.asarray(result) for result in Interpreter().run(module, function, arguments)]
+        results = [np.asarray(result) for result in Interpreter().run(module, function, arguments)]
+        raise_pending()
+        return results
 
     def run(
         self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None, prepared: Sequence[Any] | None = None

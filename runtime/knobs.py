@@ -100,6 +100,27 @@ def _flag(variable: str, effect: str, *, default: bool = False, decides_code: bo
     )
 
 
+def _check(variable: str, effect: str) -> Knob[str]:
+    return Knob(
+        variable,
+        _choice("nan", "finite", ""),
+        str,
+        accepts="`nan`, or `finite` for infinities as well",
+        default_text="unset: nothing",
+        effect=effect,
+        decides_code=True,
+    )
+
+
+def _choice(*words: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in words:
+            raise ValueError(text)
+        return text
+
+    return parse
+
+
 def _integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
     def parse(text: str) -> int:
         value = int(text)
@@ -225,6 +246,12 @@ class Knobs:
         default_text="512",
         effect="how much memory of large results that are gone is kept for those that come next; read once",
     )
+    check_results = _check(
+        "TENON_CHECK_RESULTS", "check what each op of a program gives, and raise an error that names op and line"
+    )
+    check_gradients = _check(
+        "TENON_CHECK_GRADIENTS", "check each gradient, and raise an error that names the line of the forward pass"
+    )
     check_memory = _flag(
         "TENON_CHECK_MEMORY",
         "run CPU kernels on copies between pages that must not be touched, and raise an error that names the buffer "
@@ -289,6 +316,14 @@ class Knobs:
         "0; 0 computes in f32",
         default=True,
         decides_code=True,
+    )
+    traceback = Knob(
+        "TENON_TRACEBACK",
+        _choice("user", "full"),
+        lambda: "user",
+        accepts="`user` or `full`",
+        default_text="user: frames of the program alone",
+        effect="whether tracebacks of errors that were raised on purpose show Tenon's own frames as well",
     )
     num_threads = Knob(
         "TENON_NUM_THREADS",

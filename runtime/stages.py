@@ -154,9 +154,10 @@ class Compiled(NativeCalls):
         on_tensors: Any = None,
     ) -> Entry | None:
         """`entry_for` arguments that are not frozen, static ones in the class `Static`; see `entry`."""
-        if not isinstance(self.executable, CpuExecutable) or self.executable.memory.is_checked:
+        made = self.executable
+        if not isinstance(made, CpuExecutable) or made.memory.is_checked or made.calls_host:
             return None
-        launch = self.executable.launch(self.frozen, self.prepared or ())
+        launch = made.launch(self.frozen, self.prepared or ())
         try:
             return entry(*call, structure, self.result, launch, orders, out, numbers=numbers, call=on_tensors)
         except IndescribableError:

@@ -72,6 +72,7 @@ _WHERE: dict[str, str] = {
         "tenon.dialects.families",
     ),
     **dict.fromkeys(("OpaqueOp", "Kernel"), "tenon.dialects.families.opaque"),
+    **dict.fromkeys(("HostOp",), "tenon.dialects.families.host"),
     **dict.fromkeys(("TensorOp", "tensor_op"), "tenon.dialects.definition.tensor_op"),
     **dict.fromkeys(("registry", "tensor_function"), "tenon.dialects.definition.registry"),
     **dict.fromkeys(("CpuOnly", "CudaOnly", "NoGradient"), "tenon.dialects.definition.traits"),
@@ -110,7 +111,7 @@ _WHERE: dict[str, str] = {
 }
 # What Python has by the same name is meant inside of this file.
 _RENAMED = {"bool": ("tenon.arrays.dtypes", "bool_")}
-_MODULES = ("autograd", "linalg", "nn", "onnx", "optim", "testing")
+_MODULES = ("autograd", "debug", "linalg", "nn", "onnx", "optim", "testing")
 # What finds an op by its name, once the runtime is there, and the names that were found.
 _FINDER: list[Any] = []
 _FOUND: list[str] = []

@@ -24,7 +24,7 @@ _DEFINITIONS = (
     *("tensor_op", "TensorOp", "ElementwiseOp", "UnaryOp", "BinaryOp", "PrimitiveOp", "CompositeOp"),
     *("CombiningOp", "ReductionOp", "ArgReductionOp", "CumulativeOp", "ContractionOp", "WindowOp"),
     *("IndexMapOp", "IndexingOp", "ScatterOp"),
-    *("OpaqueOp", "Kernel"),
+    *("OpaqueOp", "Kernel", "HostOp"),
     *("setting", "tensor_function", "NoGradient", "CpuOnly", "CudaOnly", "InferenceError", "GradientError"),
 )
 _ARRAYS = (
@@ -59,6 +59,7 @@ _PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "nn": ("Modules: tenon.nn", "tenon.nn", ()),
     "optim": ("Optimizers: tenon.optim", "tenon.optim", ()),
     "onnx": ("ONNX models: tenon.onnx", "tenon.onnx", ()),
+    "debug": ("Looking at values: tenon.debug", "tenon.debug", ()),
     "testing": ("Testing ops: tenon.testing", "tenon.testing", ()),
 }
 

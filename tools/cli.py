@@ -45,13 +45,13 @@ def reported(command: Callable[..., Any]) -> Callable[..., Any]:
             discard_output()
             sys.exit(1)
         except Exception as error:
-            if knobs.debug:
+            if knobs.traceback == "full":
                 raise
             expected = ValueError, TypeError, ArithmeticError, OSError, RuntimeError, ImportError, MemoryError
             if isinstance(error, (*expected, DiagnosticException, ParseError)):
                 raise UserError(_message(error)) from None
             what = f"{type(error).__name__}: {_message(error)}"
-            raise InternalError(f"{what}\nthis is a fault in tenon; TENON_DEBUG=1 shows where") from None
+            raise InternalError(f"{what}\nthis is a fault in tenon; TENON_TRACEBACK=full shows where") from None
 
     return wrapper
 

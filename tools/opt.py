@@ -347,7 +347,7 @@ def _complain(message: str) -> None:
 
 
 def _print_failed_run(failed: FailedRun) -> None:
-    if knobs.debug or not isinstance(failed.cause, _REPORTED):
+    if knobs.traceback == "full" or not isinstance(failed.cause, _REPORTED):
         from traceback import print_exception
 
         print_exception(failed.cause)
@@ -368,7 +368,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except (ParseError, DiagnosticException, UnregisteredConstructException, ArgSpecParseError) as error:
         _complain(_render(error))
     except (ValueError, OSError) as error:
-        if knobs.debug:
+        if knobs.traceback == "full":
             raise
         _complain(_render(error))
     else:

@@ -133,7 +133,7 @@ def register(cls: OpClass, function: Callable[..., Any]) -> None:
         raise ValueError(f"{cls.name}: already defined by {previous.__module__}.{previous.__qualname__}")
     _REGISTRY[cls.name] = cls
     is_new = previous is None
-    for name in (cls.name.rpartition(".")[2], *cls.ALIASES):
+    for name in (cls.name.rpartition(".")[2], *cls.ALIASES) if cls.HAS_FUNCTION else ():
         existing = _FUNCTIONS.get(name)
         op = getattr(existing, "op", None)
         if existing is not None and _is_own(existing) and (op is None or op.name != cls.name):

@@ -56,6 +56,8 @@ class TensorOp(DeclaredOp):
     """
 
     ALIASES: ClassVar[tuple[str, ...]] = ()
+    # Whether users find the op as a function; one without is built by `apply` where something else is the front.
+    HAS_FUNCTION: ClassVar[bool] = True
     # What a call may name besides: another name of an argument, or what changes operands and settings; see `keywords`.
     KEYWORDS: ClassVar[dict[str, str | Meaning]] = {}
     # Whether a result is weak where all operands are (`weak_float`).

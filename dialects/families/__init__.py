@@ -13,6 +13,7 @@
 | `IndexingOp`    | `infer`, `element`              | each result element is computed from elements at any index    |
 | `ScatterOp`     | `target`, `combine`             | each update element goes to one place of the result           |
 | `OpaqueOp`      | `infer`, `KERNELS`, `reference` | code that Tenon does not look into                            |
+| `HostOp`        | `infer`, `reference`            | what Python computes in the midst of a program                |
 | `ControlFlowOp` | `pull_back`, `structured`       | regions of ops, run under conditions or repeatedly            |
 
 An op's class has `initial` and `scalar` from `COMBINE` where they are a monoid's (`monoid`).

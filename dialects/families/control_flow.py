@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects.utils import AbstractYieldOperation
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, traits_def
-from xdsl.traits import IsTerminator, Pure
+from xdsl.traits import IsTerminator, Pure, is_side_effect_free
 from xdsl.utils.exceptions import VerifyException
 
 from tenon.dialects.definition.value import Value, ops
@@ -57,13 +57,26 @@ def check_arguments(op: IRDLOperation, region: Region, types: Sequence[Attribute
 
 
 def clone_into(region: Region, block: Block, arguments: Sequence[SSAValue]) -> list[Value]:
-    """Copy the ops of a one-block region to the end of `block`, its arguments replaced; returns what it yields."""
+    """Copy the ops of a one-block region to the end of `block`, its arguments replaced; returns what it yields.
+
+    What is copied computes values again for a gradient: ops that are there for their effects alone are left out.
+    """
     mapper: dict[SSAValue, SSAValue] = dict(zip(region.block.args, arguments, strict=True))
     for op in region.block.ops:
         if isinstance(op, YieldOp):
             return [Value(mapper.get(v, v)) for v in op.operands]
-        block.add_op(op.clone(mapper))
+        copy = op.clone(mapper)
+        block.add_op(copy)
+        erase_effects(copy)
     raise AssertionError("a region without tenon.yield")
+
+
+def erase_effects(op: Operation) -> None:
+    """Remove what is there for its effects alone: `op`, or such ops in its regions."""
+    for inner in list(op.walk()):
+        if not (inner.results or inner.regions or is_side_effect_free(inner) or inner.has_trait(IsTerminator)):
+            inner.detach()
+            inner.erase()
 
 
 def float_values(values: Sequence[SSAValue]) -> list[SSAValue]:

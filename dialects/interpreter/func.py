@@ -14,9 +14,10 @@ from tenon.dialects.interpreter.interpreter import Interpreter, implements
 def _call(interpreter: Interpreter, op: func.CallOp, *arguments: Any) -> Sequence[Any]:
     function = interpreter.symbol(op, op.callee.string_value(), func.FuncOp)
     if not function.body.blocks and "reference" in function.attributes:
+        from tenon.dialects.families.host import call_host, is_host_call
         from tenon.dialects.families.opaque import evaluate_reference
 
-        return evaluate_reference(function, arguments)
+        return (call_host if is_host_call(function) else evaluate_reference)(function, arguments)
     return interpreter.call(function, arguments)
 
 

@@ -21,7 +21,7 @@ from tenon.dialects.ops.contract import (
     sliding,
     transposed_convolution,
 )
-from tenon.dialects.ops.control import checkpoint, control_flow, identity, scan
+from tenon.dialects.ops.control import checkpoint, control_flow, debug, identity, scan
 from tenon.dialects.ops.move import (
     creation,
     diagonals,
@@ -51,6 +51,7 @@ __all__ = [
     "convolution",
     "creation",
     "cumulative",
+    "debug",
     "determinant",
     "diagonals",
     "dynamic_slicing",

@@ -7,16 +7,24 @@ from bisect import bisect_left
 from functools import lru_cache
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.parser import Parser
 
 
-def at_line(op: Operation) -> str:
+@lru_cache(maxsize=4096)
+def line_location(file: str, line: int) -> FileLineColLoc:
+    """A line as the location of an op."""
+    return FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(1))
+
+
+def shown_location(location: Attribute | None) -> str:
     """` (file:line)`, to end a message with; nothing where the line is not known."""
-    location = op.location
-    if not isinstance(location, FileLineColLoc):
-        return ""
-    return f" ({location.filename.data}:{location.line.data})"
+    return f" ({location.filename.data}:{location.line.data})" if isinstance(location, FileLineColLoc) else ""
+
+
+def at_line(op: Operation) -> str:
+    """` (file:line)` of where `op` comes from."""
+    return shown_location(op.location)
 
 
 def position_of(op: Operation) -> str:

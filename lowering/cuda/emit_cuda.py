@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation
 
+from tenon.dialects.families.host import is_host_call
 from tenon.lowering.cuda.arith import BIT
 from tenon.lowering.cuda.arith import STATEMENTS as ARITHMETIC
 from tenon.lowering.cuda.block_form import SHARED_MEMORY
@@ -40,8 +41,9 @@ def emit_cuda(module: ModuleOp, arch: str = "sm_90") -> str:
 
 
 def kernels(module: ModuleOp) -> list[func.FuncOp]:
-    """The kernels of a module, in order."""
-    return [op for op in module.ops if isinstance(op, func.FuncOp) and "kernel" in op.attributes]
+    """The kernels of a module that the device runs, in order."""
+    functions = [op for op in module.ops if isinstance(op, func.FuncOp)]
+    return [function for function in functions if "kernel" in function.attributes and not is_host_call(function)]
 
 
 def launch_shape(function: func.FuncOp, name: str) -> tuple[int, int, int]:

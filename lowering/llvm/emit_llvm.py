@@ -26,6 +26,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import GlobalOp
 from xdsl.ir import Block
 
+from tenon.dialects.families.host import is_host_call
 from tenon.dialects.support.frozen_arguments import PREPARE
 from tenon.lowering.buffers.memref_facts import buffer_bytes
 from tenon.lowering.llvm.aliasing import PointerFacts, pointer_attributes, pointer_facts
@@ -33,6 +34,7 @@ from tenon.lowering.llvm.arith import ARITH_HANDLERS
 from tenon.lowering.llvm.contract import CONTRACT_HANDLERS
 from tenon.lowering.llvm.control import CONTROL_HANDLERS, function_body
 from tenon.lowering.llvm.function import METADATA, FunctionWriter, Handler, ModuleParts, braces
+from tenon.lowering.llvm.host_calls import host_call
 from tenon.lowering.llvm.math import MATH_HANDLERS
 from tenon.lowering.llvm.memory import MEMORY_HANDLERS
 from tenon.lowering.llvm.threads import THREAD_HANDLERS
@@ -163,6 +165,8 @@ def _result_type(function: FuncOp) -> str:
 def _function(function: FuncOp, parts: ModuleParts, facts: dict[tuple[str, int], PointerFacts]) -> str:
     if "llvm_source" in function.attributes or "llvm_refused" in function.attributes:
         return _given_source(function, parts)
+    if is_host_call(function):
+        return host_call(function, parts)
     if not function.body.blocks:
         return ModuleEmitter.declaration(function)
     name, result = function.sym_name.data, _result_type(function)

@@ -13,6 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
 from tenon.dialects.families.control_flow import YieldOp, yielded
+from tenon.dialects.families.host import HostOp
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
 from tenon.dialects.ops.control.control_flow import CondOp, WhileLoopOp
 from tenon.dialects.ops.control.scan import ScanOp
@@ -22,7 +23,8 @@ from tenon.dialects.support.location import at_line
 def spread(ops: Iterable[Operation], batched: set[SSAValue]) -> None:
     """Add to `batched` the results of `ops`, and the values in their regions, that depend on values in it.
 
-    Raises `TypeError` for an op with effects, which cannot be had once for all examples.
+    Host ops with effects run for one example after the other. Raises `TypeError` for other ops with effects, and for
+    those that only some of the examples reach.
     """
     for op in ops:
         match op:
@@ -41,7 +43,7 @@ def spread(ops: Iterable[Operation], batched: set[SSAValue]) -> None:
             case func.CallOp():
                 raise TypeError(f"func.call: functions are batched one by one; run inline first{at_line(op)}")
             case _:
-                if not is_side_effect_free(op):
+                if not is_side_effect_free(op) and not isinstance(op, HostOp):
                     raise TypeError(
                         f"{op.name}: has effects, so it cannot be computed for all examples at once{at_line(op)}"
                     )
@@ -54,6 +56,7 @@ def _cond(op: CondOp, batched: set[SSAValue]) -> None:
         spread(region.block.ops, batched)
         _along([yielded(region)], op.results, batched)
     if op.predicate in batched:
+        _check_reached_by_all(op)
         batched.update(op.results)
 
 
@@ -69,7 +72,18 @@ def _while_loop(op: WhileLoopOp, batched: set[SSAValue]) -> None:
         spread(op.body.block.ops, batched)
         if yielded(op.condition)[0] in batched:
             # Each example ends with values of its own.
+            _check_reached_by_all(op)
             batched.update(carried)
+
+
+def _check_reached_by_all(op: Operation) -> None:
+    """Raise for an op with effects in the regions of `op`, which are computed for all examples."""
+    for inner in op.walk():
+        if inner is not op and isinstance(inner, HostOp) and not is_side_effect_free(inner):
+            raise TypeError(
+                f"{inner.name}: has effects, and only some of the examples reach it in {op.name}, which is computed "
+                f"for all{at_line(inner)}"
+            )
 
 
 def _scan(op: ScanOp, batched: set[SSAValue]) -> None:

@@ -26,6 +26,7 @@ from tenon.dialects.definition.traits import GradientError, NoGradient
 from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Value, folding_literals, inserting, ops
 from tenon.dialects.families import CompositeOp, ElementwiseOp, PrimitiveOp, as_tuple
 from tenon.dialects.families.regions import used_values
+from tenon.dialects.ops.control.debug import CheckFiniteOp, checks_gradients
 from tenon.dialects.support.frozen_arguments import freeze, frozen_positions
 from tenon.dialects.support.location import at_line
 from tenon.dialects.types.size import UndecidedSizeError
@@ -51,8 +52,19 @@ def gradients(
             continue
         for value, cotangent in _pull_back(op, incoming):
             if cotangent is not None and is_float(element_of(value.type)):
-                _accumulate(accumulated, value, fitted(cotangent, value))
+                gradient = fitted(cotangent, value)
+                _check(op, value, gradient)
+                _accumulate(accumulated, value, gradient)
     return [accumulated.get(value.ssa) for value in inputs]
+
+
+def _check(op: Operation, value: SSAValue, gradient: Value) -> None:
+    """Where that is asked for, add a check of the gradient of `op` with respect to `value`, one of its operands."""
+    if asked := checks_gradients():
+        position = next((i for i, operand in enumerate(op.operands) if operand is value), None)
+        of_what = "a value that it uses" if position is None else f"operand {position}"
+        what = f"the gradient of {op.name} with respect to {of_what}"
+        CheckFiniteOp.apply(gradient, what=what, where=at_line(op), infinities=asked == "nan")
 
 
 def _accumulate(accumulated: dict[SSAValue, Value], value: SSAValue, cotangent: Value) -> None:

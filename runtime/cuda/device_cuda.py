@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
+from tenon.dialects.families.host import is_host_call
 from tenon.runtime.cuda import nvrtc
 from tenon.runtime.cuda.device import DeviceBuffer
 from tenon.runtime.cuda.host_program import HostProgram
@@ -136,8 +137,9 @@ class CudaProgram:
     def __init__(self, module: ModuleOp, cubin: bytes) -> None:
         self.backend = CupyBackend(cubin)
         self.program = HostProgram(module, self.backend)
-        for name in self.program.launches:
-            self.backend.prepare(name)
+        for name, function in self.program.launches.items():
+            if not is_host_call(function):
+                self.backend.prepare(name)
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """Run on arrays; returns CuPy arrays, whose values are computed in the order of the current stream."""

@@ -24,8 +24,10 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tenon.dialects.families.host import is_host_call
 from tenon.runtime.cuda.device import Backend, DeviceBuffer, HostProgramError, element_dtype, static_array
 from tenon.runtime.cuda.host_arithmetic import ARITHMETIC, COMPARISONS, unsigned, wrapped
+from tenon.runtime.cuda.host_calls import run_host_call
 
 Environment: TypeAlias = list[Any]
 Step: TypeAlias = Callable[[Environment], None]
@@ -290,6 +292,9 @@ def _translate_call(program: Program, op: func.CallOp) -> Step | None:
     name = op.callee.string_value()
     if name not in program.launches:
         raise HostProgramError(f"main: func.call of @{name}, which is not a kernel")
+    if is_host_call(program.launches[name]):
+        function, slots = program.launches[name], program.sources(op.operands)
+        return lambda environment: run_host_call(program.backend, function, [environment[slot] for slot in slots])
     launch = _Launch.of(program.launches[name])
     arguments = [
         (slot, np.uint64 if isinstance(operand.type, MemRefType) else element_dtype(operand.type).type)

@@ -9,13 +9,12 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, IntAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, ModuleOp, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 import tenon.dialects.ops.library  # noqa: F401  # pyright: ignore[reportUnusedImport]  registers the ops
@@ -24,23 +23,21 @@ from tenon.dialects.definition.promotion import forget_exact, weak_float
 from tenon.dialects.definition.traits import KeepsMemory, states
 from tenon.dialects.definition.value import InsertionPoint, TracedValueError, Value, inserting, insertion_point
 from tenon.dialects.families import ScatterOp
+from tenon.dialects.ops.control.debug import check_gradients_if
 from tenon.dialects.support.frozen_arguments import freeze
-from tenon.dialects.support.location import at_line
+from tenon.dialects.support.location import at_line, line_location
 from tenon.dialects.support.user_traceback import show_all_frames_if, user_stacklevel
 from tenon.dialects.types.types import AnyTensor, array_type, element_of, shape_of, tensor_type
 from tenon.passes.named_shapes import record_shapes
+from tenon.passes.transform.check_results import check_results
 from tenon.runtime.arguments.arguments import WideFloat, as_array, is_array
 from tenon.runtime.arguments.orders import Order, Orders, inverse
 from tenon.runtime.arguments.tree import Structure, flatten, paths, unflatten
 from tenon.runtime.knobs import knobs
 from tenon.runtime.tracing.watch import Watch, watching
 
-show_all_frames_if(lambda: knobs.debug >= 1)
-
-
-@lru_cache(maxsize=4096)
-def _location(file: str, line: int) -> FileLineColLoc:
-    return FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(1))
+show_all_frames_if(lambda: knobs.traceback == "full")
+check_gradients_if(lambda: knobs.check_gradients)
 
 
 # The identities of the globals of Tenon's modules, which live as long as the process.
@@ -55,7 +52,7 @@ def user_location() -> FileLineColLoc | None:
         if id(names) not in _OWN_GLOBALS:
             name = names.get("__name__", "")
             if not (name == "tenon" or name.startswith("tenon.")):
-                return _location(frame.f_code.co_filename, frame.f_lineno)
+                return line_location(frame.f_code.co_filename, frame.f_lineno)
             if names is getattr(sys.modules.get(name), "__dict__", None):
                 _OWN_GLOBALS.add(id(names))
         frame = frame.f_back
@@ -167,6 +164,8 @@ def trace(
     forget_exact(main)
     for lost in dict.fromkeys(watch.reports()):
         warnings.warn(lost, stacklevel=user_stacklevel())
+    if knobs.check_results:
+        check_results(block, infinities=knobs.check_results == "nan")
     main.update_function_type()
     record_shapes(main)
     if any(frozen):

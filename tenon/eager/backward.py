@@ -18,10 +18,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.definition.promotion import weak_float
 from tenon.dialects.definition.registry import generation
-from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.definition.value import Value, insertion_point, ops
+from tenon.dialects.families.control_flow import erase_effects
+from tenon.dialects.ops.control.debug import checks_gradients
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.types.types import array_type, element_type, is_float
-from tenon.eager.tape import Array, Node, Operand, Saved, Source, Type, shown, type_of
+from tenon.eager.tape import Array, Node, Operand, Saved, Source, Type, location_of, shown, type_of
 from tenon.lowering.pipeline import run_passes
 from tenon.passes.transform.differentiate import gradients
 from tenon.runtime.arguments.orders import Order, inverse, order_of
@@ -30,7 +32,7 @@ from tenon.runtime.executables import Executable, executable
 from tenon.runtime.knobs import knobs
 from tenon.runtime.lower import new_context
 from tenon.runtime.python_state import collection_paused
-from tenon.runtime.tracing.trace import Trace, trace
+from tenon.runtime.tracing.trace import Trace, trace, user_location
 
 Slot = int
 """The number of an array of a tape, or of a number."""
@@ -187,7 +189,7 @@ class Graph:
             computed[slot] = ops.identity(computed[slot])
         replaced: list[tuple[Value, Value]] = []
         for node, (_, operands, slots) in zip(self.nodes, self.wiring, strict=True):
-            for slot, value in zip(slots, node.call.apply([computed[o] for o in operands]), strict=True):
+            for slot, value in zip(slots, _applied(node, [computed[o] for o in operands]), strict=True):
                 computed[slot] = value
                 if slot in given:
                     replaced.append((value, given[slot]))
@@ -201,6 +203,23 @@ class Graph:
         for value, saved in replaced:
             value.ssa.replace_all_uses_with(saved.ssa)
         return found
+
+
+def _applied(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
+    """What a recorded call gives when it is made again, which has no effects, at the user's line of the first time."""
+    point = insertion_point()
+    assert point is not None
+    last = point.block.last_op
+    results = node.call.apply(operands)
+    first, here = location_of(node.place), user_location()
+    op = point.block.first_op if last is None else last.next_op
+    while op is not None:
+        following = op.next_op
+        if first is not None and op.location == here:
+            op.location = first
+        erase_effects(op)
+        op = following
+    return results
 
 
 @dataclass(frozen=True)
@@ -219,6 +238,8 @@ _PROGRAMS: BoundedCache[Program] = BoundedCache(1024)
 def program_for(graph: Graph, seeds: Sequence[Type]) -> Program:
     """The program that gives the gradients with respect to `graph.ends`, for cotangents of the roots of such types."""
     key = (graph.key, tuple(seeds), knobs.interpret, knobs.code_settings, generation())
+    if checks_gradients():
+        key = (*key, tuple([node.place for node in graph.nodes]))  # messages name these lines
     program = _PROGRAMS.get(key)
     if program is None:
         with collection_paused():

@@ -14,7 +14,9 @@ from typing import Any
 from weakref import ref
 
 import numpy as np
+from xdsl.dialects.builtin import FileLineColLoc
 
+from tenon.dialects.support.location import line_location, shown_location
 from tenon.runtime.call.layout import PER_OPERAND, PER_RESULT
 
 Array = np.ndarray[Any, Any]
@@ -44,13 +46,18 @@ def is_own(frame: FrameType) -> bool:
     return name[:6] == "tenon." or name == "tenon"
 
 
-def shown(place: Place) -> str:
-    """` (file:line)`, or nothing."""
+def location_of(place: Place) -> FileLineColLoc | None:
+    """The line as the location of an op."""
     if place is None:
-        return ""
+        return None
     code, instruction = place
     lines = [line for start, end, line in code.co_lines() if start <= instruction < end and line is not None]
-    return f" ({code.co_filename}:{lines[0]})" if lines else ""
+    return line_location(code.co_filename, lines[0]) if lines else None
+
+
+def shown(place: Place) -> str:
+    """` (file:line)`, or nothing."""
+    return shown_location(location_of(place))
 
 
 class Memory:

@@ -248,8 +248,8 @@ def test_fault_of_tenon_is_told_apart(module: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cli, "read_module", fail)
     result = tenon_cli("run", module, *ARGUMENTS)
     assert result.exit_code == 70
-    assert "KeyError: 'inner'\nthis is a fault in tenon; TENON_DEBUG=1 shows where" in result.output
-    with tenon.knobs.override(debug=1):
+    assert "KeyError: 'inner'\nthis is a fault in tenon; TENON_TRACEBACK=full shows where" in result.output
+    with tenon.knobs.override(traceback="full"):
         assert isinstance(tenon_cli("run", module, *ARGUMENTS).exception, KeyError)
 
 

@@ -124,7 +124,7 @@ def test_tracebacks_show_the_users_lines_alone(program: Callable[[], Any]) -> No
     shown = traceback.extract_tb(raised.value.__traceback__)
     assert {frame.filename for frame in shown} == {__file__}
     assert shown[-1].name == "product"
-    with knobs.override(debug=1), pytest.raises(ValueError, match="dimension k") as raised:
+    with knobs.override(traceback="full"), pytest.raises(ValueError, match="dimension k") as raised:
         program()
     assert {frame.filename for frame in traceback.extract_tb(raised.value.__traceback__)} > {__file__}
 

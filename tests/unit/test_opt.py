@@ -292,7 +292,7 @@ class TestFailingPass:
     def test_debug_shows_the_traceback_of_a_refusal(
         self, valid: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("TENON_DEBUG", "1")
+        monkeypatch.setenv("TENON_TRACEBACK", "full")
         self.failure(valid, "test-refuse", tmp_path)
         assert "raise PassFailedException" in capsys.readouterr().err
 
