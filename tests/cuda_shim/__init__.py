@@ -1,7 +1,11 @@
-"""Runs the CUDA path on the CPU: the emitted text under `tenon_host_shim.h`, the host's part as on a device.
+"""Runs the CUDA path on the CPU: the emitted text against `device.h`, the host's part as on a device.
 
     outputs = run_on_shim(loop_module, inputs, schedule=WARPS_DOWN)
     for executable in load_on_shim(loop_modules): ...      # one compilation for all of them
+
+Kernels run one fiber per thread under `runtime.cpp`, which judges every access to memory and performs asynchronous
+operations at once, as late as their waits allow, or at random. What it finds is a `ShimError`, whose `findings` are
+names (`race`, `uninitialised`, `proxy-fence`...) with a sentence each. `Counters` say what warps ask of memory.
 
 Buffers end at a page that cannot be touched, so an access behind the end of one (or far before it) is an error, as is
 a barrier that not all threads reach. New memory holds the bytes 0xff, so a result that depends on it is NaN or -1.
@@ -18,6 +22,8 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +39,75 @@ from tenon.lowering.math.legalize_arith import LegalizeArithPass
 from tenon.runtime.cuda.device import DeviceBuffer
 from tenon.runtime.cuda.host_program import HostProgram
 
-IN_ORDER, WARPS_UP, WARPS_DOWN = SCHEDULES = (0, 1, 2)
 
-HEADER = Path(__file__).with_name("tenon_host_shim.h")
+@dataclass(frozen=True)
+class Schedule:
+    """In which order threads get their turn, and when asynchronous operations are performed."""
+
+    turns: int
+    """0: each thread goes on to its next wait in turn; 1: warp by warp, upwards; 2: downwards; 3: shuffled."""
+    completion: int
+    """0: at issue; 1: at the last moment that a wait allows; 2: at random."""
+    seed: int = 1
+
+
+IN_ORDER, WARPS_UP, WARPS_DOWN = SCHEDULES = (Schedule(0, 0), Schedule(1, 1), Schedule(2, 2))
+
+HERE = Path(__file__).parent
 COMPILER = shutil.which("g++")
-# No contraction and no assumption about overflow: what the text says is what runs.
-FLAGS = ("-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing")
+# No contraction and no assumption about overflow: what the text says is what runs. Instrumentation calls the hooks of
+# the runtime instead of the compiler's own libraries.
+FLAGS = (
+    *("-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"),
+    *("-nodefaultlibs", "-fsanitize=thread,bounds", "-fsanitize-recover=bounds"),
+    *("--param", "tsan-instrument-func-entry-exit=0"),
+)
+RUNTIME_FLAGS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wno-class-memaccess")
 KERNEL = re.compile(r'extern "C" __global__ .*?void (\w+)\(')
+REGISTERS_AT_ENTRY = 168
 
 
 class ShimError(RuntimeError):
-    """A kernel that does not compile, deadlocks, or leaves its buffers."""
+    """A kernel that does not compile, or in which something was found: `findings`, by name."""
+
+    def __init__(self, message: str, findings: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.findings = findings or {}
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What the warps of a launch asked of memory; in the order of the structure in `global.h`."""
+
+    load_requests: int
+    load_sectors: int
+    """Of 32 bytes."""
+    load_bytes: int
+    """That a request asked for, each once however many lanes did."""
+    store_requests: int
+    store_sectors: int
+    store_bytes: int
+    shared_requests: int
+    shared_turns: int
+    shared_least_turns: int
+    read_bytes: int
+    """Of global memory, each byte once."""
+    written_bytes: int
+    copied_bytes: int
+    """Between global and shared memory, by cp.async and bulk copies."""
+    tensor_operations: int
+    barriers: int
+
+    @property
+    def sector_use(self) -> float:
+        """The share of moved sectors that was asked for: 1 where neighbouring lanes touch neighbouring elements."""
+        sectors = self.load_sectors + self.store_sectors
+        return (self.load_bytes + self.store_bytes) / (32 * sectors) if sectors else 1.0
+
+    @property
+    def turns_per_access(self) -> float:
+        """Turns at shared memory, over those without conflicts of banks."""
+        return self.shared_turns / self.shared_least_turns if self.shared_least_turns else 1.0
 
 
 class Library:
@@ -58,22 +122,45 @@ class Library:
         return entry
 
 
+class Options(ctypes.Structure):
+    """As in `runtime.h`."""
+
+    _fields_ = [(name, ctypes.c_int) for name in ("turns", "completion", "seed", "counting", "dynamic", "registers")]
+
+
+@cache
+def runtime() -> ctypes.CDLL:
+    """The runtime, compiled once; kernels find its functions among those of the process."""
+    texts = [path.read_text() for path in sorted(HERE.glob("*.h")) if path.name != "device.h"]
+    path = compiled((HERE / "runtime.cpp").read_text(), RUNTIME_FLAGS, "\0".join(texts))
+    library = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+    library.tn_shim_buffer.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
+    return library
+
+
 def build(sources: Sequence[str]) -> Library:
     """Compile CUDA texts in one go, or find the result of doing so before."""
     if COMPILER is None:
         raise ShimError("the host shim needs g++")
-    parts = ['#include "tenon_host_shim.h"', PRELUDE]
+    runtime()
+    parts = ['#include "device.h"', PRELUDE]
     for unit, source in enumerate(sources):
         kernels = KERNEL.findall(source)
         text = source.replace(PRELUDE, "").replace('extern "C" __global__', "__global__")
+        parts.append(f"#undef __shared__\n#define __shared__ TN_SHIM_SHARED(unit_{unit})")
         parts.append(f"namespace unit_{unit} {{\n{text}\n}}")
-        parts += [f"TN_SHIM_EXPORT(unit_{unit}_{kernel}, unit_{unit}::{kernel})" for kernel in kernels]
-    text = "\n".join(parts)
-    key = hashlib.sha256("\0".join([text, HEADER.read_text(), *FLAGS]).encode()).hexdigest()[:24]
+        parts += [f"TN_SHIM_EXPORT(unit_{unit}, {kernel})" for kernel in kernels]
+    headers = [(HERE / name).read_text() for name in ("device.h", "runtime.h")]
+    return Library(compiled("\n".join(parts), FLAGS, "\0".join(headers)))
+
+
+def compiled(text: str, flags: Sequence[str], headers: str) -> Path:
+    """The library of a text, from the cache where it is there."""
+    key = hashlib.sha256("\0".join([text, headers, *flags]).encode()).hexdigest()[:24]
     path = cache_directory() / f"shim-{key}.so"
     if not path.exists():
-        compile_library(text, path)
-    return Library(path)
+        compile_library(text, flags, path)
+    return path
 
 
 def cache_directory() -> Path:
@@ -83,10 +170,10 @@ def cache_directory() -> Path:
     return directory
 
 
-def compile_library(text: str, path: Path) -> None:
+def compile_library(text: str, flags: Sequence[str], path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         result = Path(scratch) / path.name
-        command = [str(COMPILER), *FLAGS, "-x", "c++", "-I", str(HEADER.parent), "-", "-o", str(result)]
+        command = [str(COMPILER), *flags, "-x", "c++", "-I", str(HERE), "-", "-o", str(result)]
         done = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
         if done.returncode:
             raise ShimError(f"g++ failed on the emitted text:\n{done.stderr}")
@@ -105,13 +192,49 @@ class GuardedMemory:
         self.last = self.first + inside + 2 * page
         LIBC.mprotect(ctypes.c_void_p(self.first), ctypes.c_size_t(page), 0)
         LIBC.mprotect(ctypes.c_void_p(self.last - page), ctypes.c_size_t(page), 0)
-        # Aligned to 8 bytes, as far as no element needs more; an arena's views are what it is aligned for.
         self.address = self.last - page - -(-byte_count // ALIGNMENT) * ALIGNMENT
         ctypes.memset(self.address, 0xFF, byte_count)
 
 
 LIBC = ctypes.CDLL(None)
-ALIGNMENT = 8
+ALIGNMENT = 16
+"""Of buffers: what the widest access of a thread needs. What lies between the end and the page is watched."""
+
+
+class TensorMap(ctypes.Structure):
+    """As in `runtime.h`: what the driver's opaque description of a tensor is on the host."""
+
+    _fields_ = [
+        ("base", ctypes.c_uint64),
+        *((name, ctypes.c_uint) for name in ("rank", "element", "swizzle", "fill")),
+        *((name, ctypes.c_uint64 * 5) for name in ("sizes", "strides")),
+        ("box", ctypes.c_uint * 5),
+    ]
+
+
+def tensor_map(
+    address: int, element: int, sizes: Sequence[int], strides: Sequence[int], box: Sequence[int], swizzle: int
+) -> NDArray[np.uint8]:
+    """A tensor map as an argument of a kernel: elements of `element` bytes, `sizes` and `box` from the innermost
+    dimension on, `strides` in bytes of the others. What the driver would refuse is the finding `tensor-map`."""
+    wrong = {
+        f"base {address:#x} is not a multiple of 16": address % 16,
+        f"strides {list(strides)} are not multiples of 16": any(stride % 16 for stride in strides),
+        f"box {list(box)} has more than 256 elements": max(box) > 256,
+        f"{box[0] * element} bytes side by side are not a multiple of 16": box[0] * element % 16,
+        f"{box[0] * element} bytes side by side exceed the swizzle of {swizzle}": swizzle
+        and box[0] * element > swizzle,
+    }
+    if refused := [text for text, is_wrong in wrong.items() if is_wrong]:
+        raise ShimError(f"tensor map: {refused[0]}", {"tensor-map": refused[0]})
+    memory = np.zeros(192, np.uint8)
+    start = -memory.ctypes.data % 64  # kernels take it at a multiple of 64
+    result = memory[start : start + 128]
+    fields_ = TensorMap.from_buffer(result.data)
+    fields_.base, fields_.rank, fields_.element, fields_.swizzle = address, len(sizes), element, swizzle
+    for i, (size, stride, extent) in enumerate(zip(sizes, [element, *strides], box, strict=True)):
+        fields_.sizes[i], fields_.strides[i], fields_.box[i] = size, stride, extent
+    return result
 
 
 class ShimBackend:
@@ -121,6 +244,9 @@ class ShimBackend:
         self.library: Library | None = None
         self.unit = 0
         self.schedule = IN_ORDER
+        self.counting = False
+        self.counters: list[tuple[str, Counters]] = []
+        """Of each launch since `counting` was set."""
         self.memory: list[GuardedMemory] = []
         self.launches: list[str] = []
 
@@ -139,23 +265,47 @@ class ShimBackend:
         ctypes.memmove(address, data, len(data))
 
     def launch(
-        self, kernel: str, grid: tuple[int, int, int], block: tuple[int, int, int], arguments: Sequence[np.generic]
+        self,
+        kernel: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arguments: Sequence[np.generic | NDArray[Any]],
+        dynamic_shared: int = 0,
     ) -> None:
         assert self.library is not None
         self.launches.append(kernel)
-        values = [np.array(argument) for argument in arguments]
+        values = [argument if isinstance(argument, np.ndarray) else np.array(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
         shape = ctypes.c_uint * 3
-        error = self.library.entry(self.unit, kernel)(shape(*grid), shape(*block), pointers, self.schedule)
+        turns, completion, seed = astuple(self.schedule)
+        options = Options(turns, completion, seed, self.counting, dynamic_shared, REGISTERS_AT_ENTRY)
+        self.show_buffers()
+        error = self.library.entry(self.unit, kernel)(shape(*grid), shape(*block), pointers, ctypes.byref(options))
         if error is not None:
-            raise ShimError(f"@{kernel}: {self.explain(error.decode(), arguments)}")
+            findings = self.explain(error.decode(), arguments)
+            raise ShimError(f"@{kernel}: " + "\n".join(findings.values()), findings)
+        if self.counting:
+            numbers = (ctypes.c_uint64 * len(fields(Counters)))()
+            runtime().tn_shim_counters(numbers)
+            self.counters.append((kernel, Counters(*numbers)))
 
-    def explain(self, error: str, arguments: Sequence[np.generic]) -> str:
-        """The error of a launch; a faulting address in terms of the argument next to it."""
-        if not error.startswith("fault at "):
-            return error
-        address = int(error.removeprefix("fault at "))
+    def show_buffers(self) -> None:
+        """Tell the runtime which memory kernels may touch."""
+        runtime().tn_shim_forget_buffers()
+        for memory in self.memory:
+            runtime().tn_shim_buffer(memory.address, memory.byte_count, memory.last - mmap.PAGESIZE - memory.address)
+
+    def explain(self, error: str, arguments: Sequence[np.generic | NDArray[Any]]) -> dict[str, str]:
+        """What was found in a launch, by name; a faulting address in terms of the argument next to it."""
+        findings = {line.partition(" ")[0].rstrip(":"): line for line in error.split("\n")}
+        if (fault := findings.pop("fault", None)) is not None:
+            findings["global-range"] = self.explain_fault(int(fault.rpartition(" ")[2]), arguments)
+        return findings
+
+    def explain_fault(self, address: int, arguments: Sequence[np.generic | NDArray[Any]]) -> str:
         for number, argument in enumerate(arguments):
+            if isinstance(argument, np.ndarray):
+                continue
             for memory in self.memory:
                 if memory.first <= address < memory.last and memory.first <= int(argument) < memory.last:
                     offset = address - int(argument)
@@ -171,7 +321,7 @@ class ShimExecutable:
         self.source = emit_cuda(grid_module)
         self.program = HostProgram(grid_module, self.backend)
 
-    def __call__(self, inputs: Sequence[NDArray[Any]], schedule: int = IN_ORDER) -> list[NDArray[Any]]:
+    def __call__(self, inputs: Sequence[NDArray[Any]], schedule: Schedule = IN_ORDER) -> list[NDArray[Any]]:
         """The outputs for `inputs`, which must have the shapes and types of the module."""
         assert len(inputs) == len(self.program.inputs), f"{len(inputs)} inputs for {len(self.program.inputs)}"
         self.backend.schedule = schedule
@@ -209,6 +359,8 @@ def load_on_shim(loop_modules: Sequence[ModuleOp], map_to_grid: MapToGridPass | 
     return executables
 
 
-def run_on_shim(loop_module: ModuleOp, inputs: Sequence[NDArray[Any]], schedule: int = IN_ORDER) -> list[NDArray[Any]]:
+def run_on_shim(
+    loop_module: ModuleOp, inputs: Sequence[NDArray[Any]], schedule: Schedule = IN_ORDER
+) -> list[NDArray[Any]]:
     """The outputs of a loop-stage module, run as CUDA on the CPU under one of `SCHEDULES`."""
     return load_on_shim([loop_module])[0](inputs, schedule)
