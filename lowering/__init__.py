@@ -6,9 +6,12 @@ order.
 `loop_ir`        the IR of loops: how it is built and read
 `buffers`        tensors to buffers in one arena
 `kernels`        what a kernel computes: its statements and their accesses; no decision
-`schedules`      how a kernel's loops are to run; decides, and emits nothing
+`steps`          what is done to a kernel's loops, step by step, on a GPU; emits nothing
+`grid_schedules` which steps; decides
+`schedules`      how a kernel's loops are to run on a CPU; decides, and emits nothing
 `nests`          the loops of a kernel as its schedule says
 `math`           functions as arithmetic
+`grids`          what one thread of a GPU executes, as steps say
 `loop_passes`    loops to better loops: threads, streams, chains
 `llvm`           loops to LLVM IR
 `cuda`           loops to CUDA source

@@ -15,7 +15,7 @@ from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.families.control_flow import ControlFlowOp
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.options import LoweringOptions
-from tenon.passes.machine import GENERIC, Machine
+from tenon.passes.machine import GENERIC, Gpu, Machine
 from tenon.passes.pipeline import PASSES as TENSOR_PASSES
 from tenon.passes.pipeline import TENSOR_PIPELINE
 from tenon.passes.verification import Verification
@@ -38,6 +38,8 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "schedule": _loader("schedules.schedule", "SchedulePass"),
     "skip-hidden": _loader("schedules.skip_masked", "SkipHiddenPass"),
     "convert-structured-to-loops": _loader("nests.convert_structured_to_loops", "ConvertStructuredToLoopsPass"),
+    "decide-steps": _loader("grid_schedules.decide_steps", "DecideStepsPass"),
+    "apply-steps": _loader("grids.apply_steps", "ApplyStepsPass"),
     "vectorize-updates": _loader("loop_passes.vectorize_updates", "VectorizeUpdatesPass"),
     "separate-rows": _loader("loop_passes.separate_rows", "SeparateRowsPass"),
     "prefetch-rows": _loader("loop_passes.prefetch_rows", "PrefetchRowsPass"),
@@ -64,7 +66,9 @@ class Stage:
 def stages(options: LoweringOptions) -> tuple[Stage, ...]:
     """The stages in order, with the passes that each is lowered by."""
     machine, on_gpu = options.machine, options.gpu is not None
-    schedule = "schedule{vector-bits=0}" if on_gpu else _spec("schedule", _machine(machine), options.tuning)
+    schedule = (_spec("schedule", _machine(machine), options.tuning),)
+    if options.gpu is not None:
+        schedule = tuple(_spec(name, _machine(options.gpu)) for name in ("decide-steps", "apply-steps"))
     return (
         # The ops as they were traced.
         Stage("tensor", _tensor_passes(options)),
@@ -76,7 +80,7 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
         Stage(
             "buffered",
             (
-                schedule,
+                *schedule,
                 *(("skip-hidden",) if options.skipping and not on_gpu else ()),
                 _spec("convert-structured-to-loops", _machine(machine)),
             ),
@@ -113,7 +117,7 @@ def _loop_passes(machine: Machine, exact_math: str) -> tuple[str, ...]:
     )
 
 
-def _machine(machine: Machine) -> str:
+def _machine(machine: Machine | Gpu) -> str:
     """The option `machine` of a pass."""
     text = machine.text()
     return f'machine="{text}"' if text else ""
@@ -134,9 +138,10 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
     """The passes on tensors, with what they are told of the target.
 
     Scalar loops have no register tiles, so that nothing is won when a contraction shares loops; where they are the
-    threads of a GPU, a row is work for many. Programs for GPUs are launched with all of their arguments.
+    threads of a GPU, a row is work for many. Programs for GPUs are launched with all of their arguments. What minimal
+    filtering saves, its passes over memory cost there many times over.
     """
-    filtering = "" if options.filtering else "filtering=false"
+    filtering = "" if options.filtering and options.gpu is None else "filtering=false"
     machine = _machine(options.machine)
     told = {
         "convolution-forms": (filtering, machine),

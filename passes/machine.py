@@ -10,8 +10,10 @@ The number of threads is not among the facts: what is compiled is the same for a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from typing import TypeVar
 
 _MOST_REGISTERS = 32
 
@@ -126,23 +128,75 @@ HUGE_PAGE = 1 << 21
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU, by what all of NVIDIA's have in common. Sizes are in bytes."""
+    """A GPU. Sizes are in bytes, rates in bytes or operations a second. By default what all of NVIDIA's have in common
+    from `sm_80` on."""
 
+    architecture: str = "sm_80"
+    """What code is compiled for."""
     warp: int = 32
     """Threads that run in step."""
     largest_block: int = 1024
     """Threads of a block."""
+    threads: int = 1536
+    """Threads that a multiprocessor holds at a time."""
+    registers: int = 1 << 16
+    """Of 32 bits, of a multiprocessor."""
+    thread_registers: int = 255
+    """Of them, what one thread can have."""
     shared: int = 48 * 1024
     """Memory that the threads of a block share without opting in to more."""
+    largest_shared: int = 99 * 1024
+    """What they share where they opt in."""
     local: int = 512 * 1024
     """Memory that one thread can address for itself."""
     access: int = 16
     """What one thread loads or stores at once."""
-    multiprocessors: int = 128
-    """How many blocks run at the same time, at least."""
+    multiprocessors: int = 80
+    """How many there are; as many blocks run at the same time, at least."""
+    l2: int = 1 << 22
+    """What the cache holds that all multiprocessors share."""
+    bandwidth: float = 6e11
+    """Of memory."""
+
+    def text(self) -> str:
+        """The GPU as the option `machine` of passes takes it: its name, then the facts in which it differs."""
+        known = GPUS.get(self.architecture, GPU)
+        pairs = [(f.name, getattr(self, f.name), getattr(known, f.name)) for f in fields(self)]
+        facts = [_fact_text(name, value) for name, value, usual in pairs if value != usual]
+        return " ".join([*([self.architecture] if known is not GPU else []), *facts])
+
+    @staticmethod
+    def of_option(pass_name: str, text: str) -> Gpu:
+        """The GPU that `text` tells: the name of a known one or nothing, then facts, `sm_90 multiprocessors=114`.
+        Raises `ValueError`, which says which pass has the option, for what it does not know."""
+        try:
+            return _parsed_gpu(text)
+        except ValueError as error:
+            raise ValueError(f"{pass_name}: {error}") from None
 
 
 GPU = Gpu()
+
+GPUS = {
+    gpu.architecture: gpu
+    for gpu in (
+        # A100, A10, L40S, H100 (with and without what only it has), B200; from NVIDIA's data sheets and the table of
+        # compute capabilities in the CUDA programming guide.
+        Gpu("sm_80", threads=2048, largest_shared=163 << 10, multiprocessors=108, l2=40 << 20, bandwidth=1.555e12),
+        Gpu("sm_86", largest_shared=99 << 10, multiprocessors=72, l2=6 << 20, bandwidth=6e11),
+        Gpu("sm_89", largest_shared=99 << 10, multiprocessors=142, l2=96 << 20, bandwidth=8.64e11),
+        Gpu("sm_90", threads=2048, largest_shared=227 << 10, multiprocessors=132, l2=50 << 20, bandwidth=3.35e12),
+        Gpu("sm_90a", threads=2048, largest_shared=227 << 10, multiprocessors=132, l2=50 << 20, bandwidth=3.35e12),
+        Gpu("sm_100", threads=2048, largest_shared=227 << 10, multiprocessors=148, l2=126 << 20, bandwidth=8e12),
+    )
+}
+"""GPUs by architecture: of each the one that most data centres have."""
+
+
+def gpu_of(architecture: str) -> Gpu:
+    """A GPU of an architecture, whose name may end with `a` or `f`; one that is not known has what all have."""
+    known = GPUS.get(architecture) or GPUS.get(architecture.rstrip("af"), GPU)
+    return replace(known, architecture=architecture)
 
 
 def _fact_text(name: str, value: object) -> str:
@@ -152,14 +206,25 @@ def _fact_text(name: str, value: object) -> str:
 
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> Machine:
+    return _of_text(text, GENERIC, MACHINES)
+
+
+@lru_cache(maxsize=64)
+def _parsed_gpu(text: str) -> Gpu:
+    return _of_text(text, GPU, GPUS)
+
+
+_MachineT = TypeVar("_MachineT", Machine, Gpu)
+
+
+def _of_text(text: str, machine: _MachineT, known: Mapping[str, _MachineT]) -> _MachineT:
     words = text.split()
-    machine = GENERIC
     if words and "=" not in words[0]:
         name = words.pop(0)
-        if name not in MACHINES:
-            raise ValueError(f"machine is {name!r}, none of {', '.join(MACHINES)}")
-        machine = MACHINES[name]
-    defaults = {f.name: f.default for f in fields(Machine)}
+        if name not in known:
+            raise ValueError(f"machine is {name!r}, none of {', '.join(known)}")
+        machine = known[name]
+    defaults = {f.name: f.default for f in fields(machine)}
     facts: dict[str, object] = {}
     for word in words:
         key, _, value = word.partition("=")
@@ -181,7 +246,8 @@ def _value(key: str, text: str, default: object) -> object:
             return tuple(filter(None, text.split(",")))
         if isinstance(default, bool):
             return {"true": True, "false": False}[text]
-        return int(text)
+        return type(default)(text)  # pyright: ignore
     except (KeyError, ValueError):
-        kind = "true or false" if isinstance(default, bool) else "an integer"
+        kind = "true or false" if isinstance(default, bool) else "a number"
+        kind = "an integer" if type(default) is int else kind
         raise ValueError(f"machine has {key}={text}, expected {kind}") from None

@@ -45,7 +45,7 @@ def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
 def _for_cuda(module: ModuleOp, architecture: str) -> dict[str, bytes]:
     from tenon.runtime.cuda.device_cuda import compile_kernels
 
-    lower_module(module, "cuda")
+    lower_module(module, "cuda", architecture=architecture)
     map_to_grid(module)
     source, cubin = compile_kernels(module, architecture)
     return {

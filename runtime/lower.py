@@ -19,7 +19,7 @@ from xdsl.dialects.func import FuncOp
 
 from tenon.dialects.definition.traits import DeviceOnly
 from tenon.lowering.options import LoweringOptions
-from tenon.passes.machine import GENERIC, GPU, Machine
+from tenon.passes.machine import GENERIC, GPU, Gpu, Machine, gpu_of
 from tenon.runtime.knobs import knobs
 from tenon.runtime.processor_caches import known_sizes
 from tenon.runtime.store.files import write_file
@@ -27,9 +27,10 @@ from tenon.runtime.store.files import write_file
 
 def new_context() -> Context:
     """A context that knows the dialects of every stage."""
-    from xdsl.dialects import func, gpu, linalg, math, scf, tensor
+    from xdsl.dialects import func, linalg, math, scf, tensor
 
     from tenon.dialects.universe import registered_dialects
+    from tenon.dialects.upstream.gpu_shuffle import GpuWithShuffle
     from tenon.dialects.upstream.prefetch import MemRefWithPrefetch
     from tenon.dialects.upstream.vector_arith import VectorArith
     from tenon.dialects.upstream.vector_contract import ContractingVector
@@ -46,7 +47,7 @@ def new_context() -> Context:
         MemRefWithPrefetch,
         scf.Scf,
     )
-    for dialect in (*upstream, ContractingVector, gpu.GPU, *registered_dialects()):
+    for dialect in (*upstream, ContractingVector, GpuWithShuffle, *registered_dialects()):
         ctx.load_dialect(dialect)
     return ctx
 
@@ -69,15 +70,22 @@ def machine() -> Machine:
     return known if knobs.vector_bits is None else known.with_vectors(knobs.vector_bits)
 
 
-def options(device: str) -> LoweringOptions:
-    """What the device and the knobs tell the passes."""
+def gpu() -> Gpu:
+    """The GPU that code is compiled for: the current one, or where there is none what all have in common."""
+    from tenon.runtime.cuda import device_cuda
+
+    return GPU if device_cuda.why_unavailable() is not None else gpu_of(device_cuda.architecture())
+
+
+def options(device: str, architecture: str | None = None) -> LoweringOptions:
+    """What the device and the knobs tell the passes; of a GPU, if it has this `architecture`."""
     on_gpu = device == "cuda"
     return LoweringOptions(
         machine=GENERIC if on_gpu else machine(),
-        gpu=GPU if on_gpu else None,
+        gpu=(gpu() if architecture is None else gpu_of(architecture)) if on_gpu else None,
         tuning=tuning_options(device),
         exact_math=knobs.exact_math,
-        filtering=knobs.minimal_filtering,
+        filtering=knobs.minimal_filtering and not on_gpu,
         skipping=knobs.skip_hidden,
     )
 
@@ -99,9 +107,10 @@ def check_device(module: ModuleOp, device: str) -> None:
                 raise ValueError(f"{op.name}: runs on {trait.device} only, but the target is {device}")
 
 
-def lower_module(module: ModuleOp, device: str, name: str = "main") -> ModuleOp:
-    """Take `module` from whatever stage it is at to loop IR for `device`, in place."""
-    return lower_with(module, device, options(device), name)
+def lower_module(module: ModuleOp, device: str, name: str = "main", architecture: str | None = None) -> ModuleOp:
+    """Take `module` from whatever stage it is at to loop IR for `device`, in place; a GPU may have an `architecture`
+    that is not the one of the current one."""
+    return lower_with(module, device, options(device, architecture), name)
 
 
 def lower_with(module: ModuleOp, device: str, options: LoweringOptions, name: str) -> ModuleOp:

@@ -38,7 +38,7 @@ def emit_constant(writer: KernelWriter, op: arith.ConstantOp) -> None:
 def literal(writer: KernelWriter, value: Attribute) -> str:
     """The C literal of a constant."""
     if isinstance(value, IntegerAttr):
-        return integer_literal(value)
+        return integer_literal(value, writer.known(value.type))
     if not isinstance(value, FloatAttr):
         raise writer.error(f"arith.constant of type {getattr(value, 'type', value)} is not a scalar")
     number, element = value.value.data, value.type
@@ -56,11 +56,11 @@ def float_digits(number: float, digits: int) -> str:
     return text if "." in text or "e" in text else text + ".0"
 
 
-def integer_literal(value: IntegerAttr) -> str:
+def integer_literal(value: IntegerAttr, kind: Attribute) -> str:
     number = value.value.data
-    if value.type == BIT:
+    if kind == BIT:
         return "true" if number else "false"
-    width = value.type.width.data if isinstance(value.type, IntegerType) else 64
+    width = kind.width.data if isinstance(kind, IntegerType) else 64
     number = (number + (1 << (width - 1))) % (1 << width) - (1 << (width - 1))
     if width < 64:
         return str(number) if number != -(1 << 31) else "(-2147483647 - 1)"
@@ -102,7 +102,7 @@ def emit_cast(writer: KernelWriter, op: Operation) -> None:
 
 def emit_cast_unsigned(writer: KernelWriter, op: Operation) -> None:
     """A conversion from unsigned integers."""
-    source = same_width_unsigned(op.operands[0].type)
+    source = same_width_unsigned(writer.known(op.operands[0].type))
     writer.declare(op.results[0], f"({writer.number_type(op)})({source}){writer.names[op.operands[0]]}")
 
 
@@ -114,7 +114,7 @@ def emit_truncate_integer(writer: KernelWriter, op: arith.TruncIOp) -> None:
 
 def emit_to_unsigned(writer: KernelWriter, op: arith.FPToUIOp) -> None:
     """A conversion to unsigned integers."""
-    unsigned = same_width_unsigned(op.result.type)
+    unsigned = same_width_unsigned(writer.known(op.result.type))
     writer.declare(op.result, f"({writer.number_type(op)})({unsigned}){writer.names[op.input]}")
 
 

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from xdsl.dialects import func, gpu, memref, scf
+from xdsl.dialects import func, gpu, memref, scf, vector
 from xdsl.dialects.builtin import (
     DenseArrayBase,
+    IntegerAttr,
     MemRefType,
     ModuleOp,
     StringAttr,
@@ -22,6 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation
 
 from tenon.dialects.families.host import is_host_call
+from tenon.dialects.upstream.gpu_shuffle import ShuffleOp
 from tenon.lowering.cuda.arith import BIT
 from tenon.lowering.cuda.arith import STATEMENTS as ARITHMETIC
 from tenon.lowering.cuda.block_form import SHARED_MEMORY
@@ -61,7 +63,9 @@ def emit_kernel(function: func.FuncOp) -> str:
     x, y, z = launch_shape(function, "block")
     if not function.body.blocks:
         return given_source(function)
-    writer = KernelWriter(function.sym_name.data, STATEMENTS)
+    bits = function.attributes.get("index_bits")
+    index_bits = bits.value.data if isinstance(bits, IntegerAttr) else 64
+    writer = KernelWriter(function.sym_name.data, STATEMENTS, index_bits)
     qualifier = "" if "shared_arguments" in function.attributes else "__restrict__ "
     parameters = ", ".join(writer.parameter(argument, qualifier) for argument in function.body.block.args)
     writer.line(f'extern "C" __global__ __launch_bounds__({x * y * z}) void {writer.kernel}({parameters}) {{')
@@ -95,7 +99,32 @@ def emit_alloca(writer: KernelWriter, op: memref.AllocaOp) -> None:
     assert isinstance(buffer, MemRefType)
     qualifier = "__shared__ " if buffer.memory_space == SHARED_MEMORY else ""
     elements = max(1, prod(buffer.get_shape()))
-    writer.line(f"{qualifier}{writer.memory_type(buffer.element_type)} {writer.name(op.memref)}[{elements}];")
+    writer.line(
+        f"alignas(16) {qualifier}{writer.memory_type(buffer.element_type)} {writer.name(op.memref)}[{elements}];"
+    )
+
+
+def emit_vector_load(writer: KernelWriter, op: vector.LoadOp) -> None:
+    kind = writer.vector_type(op.result.type)
+    address = writer.element(op.base, op.indices)
+    writer.line(f"{kind} {writer.name(op.result)} = *(const {kind} *)&{address};")
+
+
+def emit_vector_store(writer: KernelWriter, op: vector.StoreOp) -> None:
+    kind = writer.vector_type(op.vector.type)
+    writer.line(f"*({kind} *)&{writer.element(op.base, op.indices)} = {writer.names[op.vector]};")
+
+
+def emit_broadcast(writer: KernelWriter, op: vector.BroadcastOp) -> None:
+    kind = writer.vector_type(op.vector.type)
+    writer.line(f"{kind} {writer.name(op.vector)} = {kind}::all({writer.names[op.source]});")
+
+
+def emit_shuffle(writer: KernelWriter, op: ShuffleOp) -> None:
+    if op.mode.data != "xor":
+        raise writer.error(f"gpu.shuffle {op.mode.data} has no CUDA C++ form")
+    value, distance, _ = (writer.names[operand] for operand in op.operands)
+    writer.declare(op.shuffled, f"tn_shuffle({value}, {distance})")
 
 
 def emit_reshape(writer: KernelWriter, op: Operation) -> None:
@@ -117,6 +146,8 @@ def emit_for(writer: KernelWriter, op: scf.ForOp) -> None:
         writer.declare(result, writer.names[initial])
     for carried, result in zip(body.args[1:], op.results, strict=True):
         writer.names[carried] = writer.names[result]
+    if "unroll" in op.attributes:
+        writer.line("#pragma unroll")
     kind, variable = writer.type(body.args[0].type), writer.name(body.args[0])
     lower, upper, step = (writer.names[bound] for bound in (op.lb, op.ub, op.step))
     writer.line(f"for ({kind} {variable} = {lower}; {variable} < {upper}; {variable} += {step}) {{")
@@ -205,6 +236,10 @@ STATEMENTS: dict[str, Callable[[KernelWriter, Any], None]] = {
     memref.ExpandShapeOp.name: emit_reshape,
     memref.CastOp.name: emit_reshape,
     memref.ViewOp.name: emit_view,
+    vector.LoadOp.name: emit_vector_load,
+    vector.StoreOp.name: emit_vector_store,
+    vector.BroadcastOp.name: emit_broadcast,
+    ShuffleOp.name: emit_shuffle,
     scf.ForOp.name: emit_for,
     scf.IfOp.name: emit_if,
     scf.WhileOp.name: emit_while,

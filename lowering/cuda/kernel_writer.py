@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerType,
     MemRefType,
+    VectorType,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -42,8 +43,11 @@ class KernelWriter:
     """Writes the statements of one kernel: of what the tables have no expression for as `statements` say, by the names
     of ops; `names` holds the C variable of each value."""
 
-    def __init__(self, kernel: str, statements: Mapping[str, Callable[[KernelWriter, Any], None]]):
+    def __init__(
+        self, kernel: str, statements: Mapping[str, Callable[[KernelWriter, Any], None]], index_bits: int = 64
+    ):
         self._statements = statements
+        self._index = IntegerType(index_bits)
         self.kernel = kernel
         self.lines: list[str] = []
         self.names: dict[SSAValue, str] = {}
@@ -61,10 +65,20 @@ class KernelWriter:
         name = self.names[value] = f"{hint}_{len(self.names)}"
         return name
 
+    def known(self, element: Attribute) -> Attribute:
+        """`element`, or the integer that an index is."""
+        return self._index if isinstance(element, IndexType) else element
+
     def type(self, element: Attribute) -> str:
-        if (name := scalar_type(element)) is None:
+        if (name := scalar_type(self.known(element))) is None:
             raise self.error(f"{element} has no type in CUDA C++")
         return name
+
+    def vector_type(self, vector: Attribute) -> str:
+        """The C type of a vector, which is aligned to its size."""
+        assert isinstance(vector, VectorType)
+        (lanes,) = vector.get_shape()
+        return f"tn_vector<{self.memory_type(vector.element_type)}, {lanes}>"
 
     def number_type(self, op: Operation) -> str:
         """The C type of the result of a conversion between types that C has numbers of."""
@@ -123,14 +137,14 @@ class KernelWriter:
 
     def filled(self, op: Operation, expression: str, element: Attribute) -> str:
         operands = [self.names[operand] for operand in op.operands]
-        source = op.operands[0].type
-        is_integer = isinstance(element, IntegerType | IndexType)
+        source, element = self.known(op.operands[0].type), self.known(element)
+        is_integer = isinstance(element, IntegerType)
         return expression.format(
             *operands,
             T=self.type(element),
             U=unsigned_type(element),
             W=same_width_unsigned(element) if is_integer else "",
-            V=same_width_unsigned(source) if isinstance(source, IntegerType | IndexType) else "",
+            V=same_width_unsigned(source) if isinstance(source, IntegerType) else "",
             bits=element.width.data if isinstance(element, IntegerType) else 64,
             f="f" if isinstance(source, Float32Type) else "",
         )

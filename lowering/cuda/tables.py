@@ -174,6 +174,17 @@ PRELUDE = r"""
 typedef unsigned short tn_f16;
 typedef unsigned short tn_bf16;
 
+// What one instruction moves, up to 16 bytes.
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) tn_vector {
+  T elements[N];
+  static __device__ __forceinline__ tn_vector all(T value) {
+    tn_vector result;
+#pragma unroll
+    for (int i = 0; i < N; i++) result.elements[i] = value;
+    return result;
+  }
+};
+
 #ifndef TENON_HOST_SHIM
 __device__ __forceinline__ float tn_f16_to_f32(tn_f16 x) {
   float result;
@@ -215,6 +226,9 @@ template <> __device__ __forceinline__ signed char tn_shuffle(signed char value,
 }
 template <> __device__ __forceinline__ short tn_shuffle(short value, int distance) {
   return (short)__shfl_xor_sync(0xffffffffu, (int)value, distance);
+}
+template <> __device__ __forceinline__ unsigned short tn_shuffle(unsigned short value, int distance) {
+  return (unsigned short)__shfl_xor_sync(0xffffffffu, (int)value, distance);
 }
 template <class T, class F> __device__ __forceinline__ T tn_all_reduce(T value, T *slots, F combine) {
   for (int distance = 16; distance > 0; distance /= 2) value = combine(value, tn_shuffle(value, distance));

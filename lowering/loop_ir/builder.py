@@ -302,6 +302,20 @@ class LoopBuilder:
         self.add(loop)
         return list(loop.results)
 
+    def conditional(
+        self, condition: SSAValue, body: Callable[[], None], otherwise: Callable[[], None] | None = None
+    ) -> None:
+        """An `scf.if` without results."""
+        blocks: list[Block] = []
+        for part in (body, *([otherwise] if otherwise is not None else [])):
+            block = Block()
+            with self._inside(block):
+                part()
+                self.add(scf.YieldOp())
+            blocks.append(block)
+        regions = [Region(block) for block in blocks]
+        self.add(scf.IfOp(condition, [], regions[0], regions[1] if otherwise is not None else None))
+
     def _bounds(self, steps: Steps) -> tuple[SSAValue, SSAValue, SSAValue]:
         """Where a loop starts and ends, and its step."""
         number = self.index_constant

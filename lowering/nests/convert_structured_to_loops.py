@@ -48,6 +48,10 @@ class ConvertStructuredToLoopsPass(FunctionPass):
 
     machine: str = ""
 
+    def takes(self, function: func.FuncOp) -> bool:
+        """Kernels that are the code of a thread already stay as they are."""
+        return super().takes(function) and "grid" not in function.attributes
+
     def change(self, module: ModuleOp) -> Change:
         machine = Machine.of_option(self.name, self.machine)
 

@@ -1,0 +1,83 @@
+"""`decide-steps`: give each kernel the list of steps by which it is to run on a GPU.
+
+Before: the buffered stage. After: the same, with fewer loops where operands are contiguous over several
+(`collapse_loops`), and with the attribute `schedule` (see `lowering.steps`) on each kernel that a decider has steps
+for, and `shared_arguments` on those that compute in place. A kernel that has the attribute keeps it. The others have
+`unscheduled`, which says why; `map-to-grid` deals with them.
+
+Each decider returns steps, or the reason why it has none; the first list that the nest takes is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+from tenon.lowering.function_pass import Change, FunctionPass
+from tenon.lowering.grid_schedules.elementwise import decide_elementwise
+from tenon.lowering.grid_schedules.rows import decide_rows
+from tenon.lowering.grid_schedules.shared_arguments import shared_arguments, write_shared
+from tenon.lowering.kernels.collapse_loops import collapse_loops
+from tenon.lowering.kernels.statement import read_kernel
+from tenon.lowering.steps.nest import Nest, NestError
+from tenon.lowering.steps.step import Step
+from tenon.lowering.steps.table import ATTRIBUTE, apply_steps, write_steps
+from tenon.lowering.steps.validity import nest_obstacle
+from tenon.passes.machine import Gpu
+
+Decider = Callable[[Nest], Sequence[Step] | str]
+
+DECIDERS: dict[str, Decider] = {"elementwise": decide_elementwise, "rows": decide_rows}
+
+UNSCHEDULED = "unscheduled"
+"""The attribute of a kernel that no decider has steps for: the reasons."""
+
+
+@dataclass(frozen=True)
+class DecideStepsPass(FunctionPass):
+    """Choose the steps of kernels for a GPU (text, see `Gpu`)."""
+
+    name = "decide-steps"
+
+    machine: str = ""
+
+    def change(self, module: ModuleOp) -> Change:
+        machine = Gpu.of_option(self.name, self.machine)
+        shared = shared_arguments(module)
+
+        def change(function: func.FuncOp) -> None:
+            write_shared(function, shared.get(function.sym_name.data, frozenset()))
+            decide(function, machine)
+
+        return change
+
+
+def decide(function: func.FuncOp, machine: Gpu) -> None:
+    """Write the steps of one kernel, or why there are none."""
+    if ATTRIBUTE in function.attributes:
+        return
+    collapse_loops(function)
+    reasons: list[str] = []
+    for name, decider in DECIDERS.items():
+        steps = _taken(function, machine, decider)
+        if not isinstance(steps, str):
+            write_steps(function, steps)
+            return
+        reasons.append(f"{name}: {steps}")
+    function.attributes[UNSCHEDULED] = StringAttr("; ".join(reasons))
+
+
+def _taken(function: func.FuncOp, machine: Gpu, decider: Decider) -> Sequence[Step] | str:
+    """The steps of a decider, if the kernel takes them all, or what is against it."""
+    try:
+        nest = Nest.of(read_kernel(function), machine)
+        steps = decider(nest)
+        if isinstance(steps, str):
+            return steps
+        apply_steps(nest, steps)
+        return nest_obstacle(nest) or steps
+    except NestError as error:
+        return str(error)

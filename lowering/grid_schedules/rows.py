@@ -1,0 +1,143 @@
+"""Kernels that reduce rows: softmax, norms, sums, the index of the largest; forwards and backwards.
+
+A row gets as many threads as leave a few vectors to each: lanes of a warp, of which several rows may share one, then
+warps of a block. What a thread loads of its row it keeps in registers, so that all statements together read memory
+once. Rows that are too long for that are gone through in pieces, once for each statement; what lies between statements
+is computed again then, not stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tenon.lowering.grid_schedules.elementwise import pack_all, vector_width
+from tenon.lowering.kernels.statement import LoopKind
+from tenon.lowering.steps.bind import BindLoop
+from tenon.lowering.steps.inline import Inline
+from tenon.lowering.steps.nest import Nest, Space
+from tenon.lowering.steps.reorder import Reorder
+from tenon.lowering.steps.split import Split
+from tenon.lowering.steps.step import Step
+from tenon.lowering.steps.unroll import Unroll
+from tenon.lowering.steps.vectorize import Vectorize
+
+VECTORS = 4
+"""Of a row, to each thread: enough loads under way, and few enough exchanges between threads for each."""
+MOST_THREADS = 512
+"""Of a row."""
+WARPS = 4
+"""Of a block whose rows take a warp or less."""
+
+
+def decide_rows(nest: Nest) -> Sequence[Step] | str:
+    """Steps for a kernel that reduces along an axis whose elements are neighbours."""
+    reduced = {statement.reduced for statement in nest.statements if statement.reduced}
+    if len(reduced) != 1:
+        return "no statement reduces" if not reduced else "statements reduce along different axes"
+    if any(kind is LoopKind.SEQUENTIAL for s in nest.statements for kind in s.statement.kinds):
+        return "a statement goes on from what it wrote"
+    axes = [axis for axis in nest.extents if axis in next(iter(reduced))]
+    row = innermost(nest, axes)
+    if row is None:
+        return "what is reduced are not neighbours"
+    rows = [axis for axis in nest.extents if axis not in axes]
+    return _Rows(nest, rows, [axis for axis in axes if axis != row], row).steps()
+
+
+def innermost(nest: Nest, axes: Sequence[str]) -> str | None:
+    """The one of `axes` along which the largest input that depends on them has its neighbours, if it has any there."""
+    inputs = [a for s in nest.statements for a in s.inputs if a.access.is_used and set(a.axes) & set(axes)]
+    if not inputs:
+        return axes[-1] if axes else None
+    largest = max(inputs, key=lambda access: prod(access.access.shape))
+    last = dict(largest.factors[-1])
+    return next((axis for axis in axes if last.get(axis) == 1), None)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The decision for one kernel: `row` is the axis along rows, `between` other reduced ones, `rows` all others."""
+
+    nest: Nest
+    rows: Sequence[str]
+    between: Sequence[str]
+    row: str
+
+    def steps(self) -> list[Step]:
+        nest, row = self.nest, self.row
+        width = vector_width(nest, row)
+        vectors = -(-nest.extents[row] // width)
+        threads = self.threads(vectors)
+        pieces = -(-vectors // threads)
+        registers = nest.machine.registers // MOST_THREADS
+        kept = pieces * width <= registers // 4 and not self.between  # what is computed of them takes the others
+        order = [*self.rows, *self.between, row]
+        steps: list[Step] = [Reorder(tuple(order))] if order != list(nest.extents) else []
+        inner = row
+        if width > 1:
+            steps += [Split(row, width, (f"{row}_", f"{row}v")), Vectorize(f"{row}v")]
+            inner = f"{row}_"
+        steps.append(Split(inner, threads, (f"{row}p", f"{row}t")))
+        steps += self.pieces(pieces, kept=kept)
+        steps += self.bind_threads(threads)
+        if not kept:
+            steps += self.inlined()
+        return [*steps, *pack_all(nest)]
+
+    def threads(self, vectors: int) -> int:
+        """Threads for each row, a power of two."""
+        warp = self.nest.machine.warp
+        wanted = -(-vectors // VECTORS)
+        threads = min(1 << max(wanted - 1, 0).bit_length(), MOST_THREADS)
+        rows = prod(self.nest.extents[axis] for axis in self.rows)
+        most = min(1 << max(vectors - 1, 0).bit_length(), MOST_THREADS)
+        while threads < most and rows * threads < self.nest.machine.multiprocessors * MOST_THREADS:
+            threads *= 2
+        return threads if self.rows else max(threads, warp)
+
+    def pieces(self, count: int, *, kept: bool) -> list[Step]:
+        """Steps for what one thread has of a row."""
+        loop = f"{self.row}p"
+        if kept or count <= VECTORS:
+            return [Unroll(loop)]
+        return [Split(loop, VECTORS, (f"{self.row}o", f"{self.row}u")), Unroll(f"{self.row}u")]
+
+    def bind_threads(self, threads: int) -> list[Step]:
+        """Steps that bind threads to a row, and rows to blocks."""
+        warp, row = self.nest.machine.warp, self.row
+        outer = [BindLoop(axis, "grid") for axis in self.rows[:-1]]
+        if threads >= warp:
+            steps: list[Step] = [*outer, *[BindLoop(axis, "grid") for axis in self.rows[-1:]]]
+            if threads > warp:
+                steps += [Split(f"{row}t", warp, (f"{row}w", f"{row}l")), BindLoop(f"{row}w", "warp")]
+                return [*steps, BindLoop(f"{row}l", "lane")]
+            if self.rows:
+                steps = [*outer, *self.share_block(self.rows[-1], 1)]
+            return [*steps, BindLoop(f"{row}t", "lane")]
+        return [*outer, *self.share_block(self.rows[-1], warp // threads), BindLoop(f"{row}t", "lane")]
+
+    def share_block(self, axis: str, in_warp: int) -> list[Step]:
+        """Steps by which a block has several rows, `in_warp` in each of its warps."""
+        blocks = prod(self.nest.extents[axis] for axis in self.rows)
+        warps = WARPS
+        while warps > 1 and blocks < self.nest.machine.multiprocessors * warps * in_warp:
+            warps //= 2
+        steps: list[Step] = [
+            Split(axis, warps * in_warp, (f"{axis}g", f"{axis}b")),
+            BindLoop(f"{axis}g", "grid"),
+            Split(f"{axis}b", in_warp, (f"{axis}w", f"{axis}l")),
+            BindLoop(f"{axis}w", "warp"),
+        ]
+        return [*steps, BindLoop(f"{axis}l", "lane")]
+
+    def inlined(self) -> list[Step]:
+        """Steps that keep nothing along a row."""
+        names: list[Step] = []
+        for name, buffer in self.nest.buffers.items():
+            if self.nest.space(buffer) is not Space.REGISTERS:
+                continue
+            writers = [self.nest.statements[n] for n in self.nest.writers(buffer)]
+            if any(self.row in output.axes for w in writers for output in w.outputs if output.buffer is buffer):
+                names.append(Inline(name))
+        return names

@@ -1,0 +1,83 @@
+"""Which arguments of a kernel may be the same memory, by how it is called.
+
+Where a kernel computes in place, `bufferize` has made sure that its statements, in order, read each element before they
+write it; threads must keep to that, and the text may not say that pointers are distinct.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, i64
+from xdsl.ir import BlockArgument, SSAValue
+
+from tenon.dialects.upstream.walking import ops_of
+from tenon.lowering.buffers.memref_facts import UnknownSizeError, buffer_bytes
+from tenon.lowering.loop_ir.nests import constant_int
+
+SHARED_ARGUMENTS = "shared_arguments"
+"""The attribute of a kernel that lists arguments that may be the same memory: pairs of numbers."""
+
+Pairs = frozenset[tuple[int, int]]
+
+_WHOLE = (memref.CollapseShapeOp, memref.ExpandShapeOp, memref.CastOp)
+_PARTS = (memref.ReinterpretCastOp, memref.SubviewOp)
+
+
+def shared_arguments(module: ModuleOp) -> dict[str, Pairs]:
+    """For each kernel that is called so, the pairs of arguments that may be the same memory."""
+    found: dict[str, Pairs] = {}
+    for call in ops_of(module, func.CallOp):
+        ranges = [_Range(operand) for operand in call.operands]
+        pairs = [
+            (one, other) for one, other in combinations(range(len(ranges)), 2) if ranges[one].may_meet(ranges[other])
+        ]
+        if pairs:
+            name = call.callee.string_value()
+            found[name] = found.get(name, frozenset()) | frozenset(pairs)
+    return found
+
+
+def write_shared(function: func.FuncOp, pairs: Pairs) -> None:
+    """Give a kernel the attribute."""
+    if pairs and SHARED_ARGUMENTS not in function.attributes:
+        flat = [number for pair in sorted(pairs) for number in pair]
+        function.attributes[SHARED_ARGUMENTS] = DenseArrayBase.from_list(i64, flat)
+
+
+class _Range:
+    """The memory that a value may be in: `bytes` of what `base` is, from `start` on, if that is known."""
+
+    def __init__(self, value: SSAValue) -> None:
+        self.base, self.start, self.bytes = value, 0, -1
+        if not isinstance(value.type, MemRefType):
+            return
+        try:
+            self.bytes = buffer_bytes(value.type)
+        except UnknownSizeError:
+            self.bytes = -1
+        while isinstance(op := self.base.owner, (memref.ViewOp, *_WHOLE, *_PARTS)):
+            self.base = op.operands[0]
+            offset = constant_int(op.byte_shift) if isinstance(op, memref.ViewOp) else 0
+            if offset is None or isinstance(op, _PARTS):
+                self.bytes = -1  # somewhere in it
+            else:
+                self.start += offset
+
+    def may_meet(self, other: _Range) -> bool:
+        """Whether some element may be in both."""
+        if not isinstance(self.base.type, MemRefType) or not isinstance(other.base.type, MemRefType):
+            return False
+        if self.base is not other.base:
+            return self._comes_from_a_loop() or other._comes_from_a_loop()
+        if self.bytes < 0 or other.bytes < 0:
+            return True
+        return self.start < other.start + other.bytes and other.start < self.start + self.bytes
+
+    def _comes_from_a_loop(self) -> bool:
+        """Whether the memory is known only while the program runs."""
+        owner = self.base.owner
+        if isinstance(self.base, BlockArgument):
+            return not isinstance(self.base.block.parent_op(), func.FuncOp)
+        return not isinstance(owner, memref.AllocOp | memref.GetGlobalOp)

@@ -1,0 +1,109 @@
+"""`apply-steps`: kernels that have a list of steps become what one thread of their grid executes.
+
+Before: the buffered stage; kernels may have the attribute `schedule`, a list of steps (see `lowering.steps`).
+
+After: these have `grid` and `block` (`array<i64: x, y, z>`) and hold loops, registers (memory space 5), shared memory
+(3) and vectors; `index_bits` is 32 where no index needs more. Kernels without the attribute stay as they are. With
+`after_step`, the nest is printed after each step, as comments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects import arith, func, linalg, memref
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType, MemRefType, ModuleOp, i64
+from xdsl.ir import Operation
+
+from tenon.dialects.upstream.walking import all_ops
+from tenon.lowering.function_pass import Change, FunctionPass
+from tenon.lowering.grids.statement_code import StatementCode
+from tenon.lowering.grids.thread_code import ThreadCode
+from tenon.lowering.kernels.statement import Kernel, read_kernel
+from tenon.lowering.steps.nest import THREADS, Bind, Nest, NestError
+from tenon.lowering.steps.table import apply_steps, read_steps
+from tenon.lowering.steps.validity import nest_obstacle
+from tenon.passes.machine import Gpu
+
+INDEX_BITS = "index_bits"
+"""The attribute of a kernel that says how wide its indices are."""
+
+
+@dataclass(frozen=True)
+class ApplyStepsPass(FunctionPass):
+    """Write the code of threads for kernels with a schedule, for a GPU (text, see `Gpu`)."""
+
+    name = "apply-steps"
+
+    machine: str = ""
+    after_step: bool = False
+
+    def change(self, module: ModuleOp) -> Change:
+        machine = Gpu.of_option(self.name, self.machine)
+
+        def write(function: func.FuncOp) -> None:
+            try:
+                write_threads(function, machine, trace=self.after_step)
+            except NestError as error:
+                raise ValueError(f"{self.name}: kernel @{function.sym_name.data}: {error}") from error
+
+        return write
+
+
+def write_threads(function: func.FuncOp, machine: Gpu, *, trace: bool = False) -> None:
+    """Do the steps of a kernel that has some, and write its code. Raises `NestError` for an obstacle."""
+    steps = read_steps(function)
+    if steps is None or "grid" in function.attributes:
+        return
+    nest = Nest.of(read_kernel(function), machine)
+    apply_steps(nest, steps, _print_nest if trace else None)
+    obstacle = nest_obstacle(nest)
+    if obstacle is not None:
+        raise NestError(obstacle)
+    write_nest(function, nest)
+
+
+def _print_nest(step: str, nest: Nest) -> None:
+    for line in (f"after {step}", *str(nest).splitlines()):
+        print(f"// {line}")
+
+
+def write_nest(function: func.FuncOp, nest: Nest) -> None:
+    """Put the code of a thread in the place of a kernel's statements."""
+    wide = _needs_wide_indices(function, nest.kernel)
+    entry = function.body.block
+    returned = entry.last_op
+    assert isinstance(returned, func.ReturnOp)
+    replaced: list[Operation] = []
+    for op in list(entry.ops):
+        if isinstance(op, linalg.ops.GenericOp | linalg.ops.FillOp | memref.AllocOp | memref.DeallocOp):
+            op.detach()
+            replaced.append(op)
+    returned.detach()
+    StatementCode(nest, ThreadCode(nest, entry)).emit_all()
+    entry.add_op(returned)
+    for op in reversed(replaced):
+        op.erase()
+    for name, binds in (("grid", (Bind.GRID,)), ("block", THREADS)):
+        function.attributes[name] = DenseArrayBase.from_list(i64, (nest.count(*binds), 1, 1))
+    if not wide:
+        function.attributes[INDEX_BITS] = IntegerAttr(32, i64)
+
+
+def _needs_wide_indices(function: func.FuncOp, kernel: Kernel) -> bool:
+    """Whether 32 bits are too few for the indices of a kernel: it has buffers of 2^31 elements or more, or computes
+    with indices itself."""
+    for statement in kernel.statements:
+        for access in statement.accesses:
+            if prod(access.shape) >= 1 << 31:
+                return True
+    for op in all_ops(function):
+        if isinstance(op, memref.LoadOp):
+            buffer = op.memref.type
+            if isinstance(buffer, MemRefType) and prod(buffer.get_shape()) >= 1 << 31:
+                return True
+        elif op.name.startswith("arith.") and any(isinstance(result.type, IndexType) for result in op.results):
+            is_small = isinstance(op, arith.IndexCastOp) and op.input.type == IntegerType(32)
+            if not is_small and not isinstance(op, arith.ConstantOp):
+                return True
+    return False

@@ -1,0 +1,212 @@
+"""The code of one thread, as it is written: where the thread is along each axis, and its registers.
+
+Registers are a `memref.alloca` in memory space 5 with a dimension for each loop that is written out; since such loops
+carry the attribute `unroll`, all its indices are constants when the text is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects import arith, gpu, memref
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    NoneAttr,
+    UnitAttr,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from tenon.lowering.loop_ir.builder import INDEX, LoopBuilder, Position, Steps
+from tenon.lowering.steps.nest import THREADS, Bind, Loop, Nest, NestAccess
+
+REGISTERS = IntegerAttr(5, i64)
+"""The memory space of what one thread has to itself."""
+SHARED = IntegerAttr(3, i64)
+"""The memory space of what the threads of a block share."""
+UNROLL = "unroll"
+"""The attribute of an `scf.for` whose iterations are to be separate code."""
+
+_EQUAL, _LESS = 0, 2  # predicates of arith.cmpi: eq, slt
+_X = gpu.DimensionAttr(gpu.DimensionEnum.X)
+
+
+@dataclass(frozen=True)
+class Registers:
+    """An array in registers, indexed by `loops`."""
+
+    memref: SSAValue
+    loops: tuple[Loop, ...]
+
+
+class ThreadCode:
+    """Writes what a thread does to `entry`, a block that may have been begun."""
+
+    def __init__(self, nest: Nest, entry: Block) -> None:
+        self.nest = nest
+        self.builder = LoopBuilder(entry)
+        self.positions: dict[str, Position] = {}
+        for binds, id_op in (((Bind.GRID,), gpu.BlockIdOp), (THREADS, gpu.ThreadIdOp)):
+            loops = nest.bound(*binds)
+            if any(loop.extent > 1 for loop in loops):
+                self._take(loops, self.builder.value(id_op(_X)))
+            else:
+                self.positions |= {loop.name: Position() for loop in loops}
+
+    def _take(self, loops: Sequence[Loop], number: SSAValue) -> None:
+        """Say where a thread is along `loops`, whose iterations are numbered together."""
+        inner = nest_size = prod(loop.extent for loop in loops)
+        for loop in loops:
+            outer, inner = inner, inner // loop.extent
+            value = number
+            if loop.extent == 1:
+                self.positions[loop.name] = Position()
+                continue
+            if inner > 1:
+                value = self.builder.pure(arith.DivUIOp, (value, self.builder.index_constant(inner)), INDEX)
+            if outer < nest_size:
+                value = self.builder.pure(arith.RemUIOp, (value, self.builder.index_constant(loop.extent)), INDEX)
+            self.positions[loop.name] = Position(((value, 1),))
+
+    # Where the thread is
+
+    def axis(self, name: str, *, without: Loop | None = None) -> Position:
+        """The index along an axis; of the iteration 0 of a loop `without`."""
+        at = Position()
+        for loop in self.nest.loops_of([name]):
+            if loop is not without:
+                at += self.positions[loop.name].scaled(loop.stride)
+        return at
+
+    def place(self, access: NestAccess, *, without: Loop | None = None) -> list[SSAValue]:
+        """The indices of an access."""
+        indices: list[SSAValue] = []
+        for factors, constant in zip(access.factors, access.constants, strict=True):
+            at = Position((), constant)
+            for axis, factor in factors:
+                at += self.axis(axis, without=without).scaled(factor)
+            indices.append(self.builder.index(at))
+        return indices
+
+    def inside(self, axes: Iterable[str]) -> SSAValue | None:
+        """Whether the thread is within the extents of all `axes`; None where it always is."""
+        conditions: list[SSAValue] = []
+        for axis in axes:
+            extent = self.nest.extents[axis]
+            if self.nest.covered(axis) > extent:
+                at = self.builder.index(self.axis(axis, without=_whole_vectors(self.nest, axis)))
+                conditions.append(self._compare(_LESS, at, extent))
+        return self.all_of(conditions)
+
+    def is_first(self, loops: Iterable[Loop]) -> SSAValue | None:
+        """Whether the thread is at iteration 0 of all `loops`; None where it always is."""
+        places = [self.positions[loop.name] for loop in loops if loop.extent > 1]
+        return self.all_of([self._compare(_EQUAL, self.builder.index(place), 0) for place in places])
+
+    def _compare(self, predicate: int, value: SSAValue, number: int) -> SSAValue:
+        operands = (value, self.builder.index_constant(number))
+        return self.builder.pure(arith.CmpiOp, operands, i1, {"predicate": IntegerAttr(predicate, i64)})
+
+    def all_of(self, conditions: Iterable[SSAValue | None]) -> SSAValue | None:
+        """Whether all `conditions` hold, of which None always does."""
+        total: SSAValue | None = None
+        for condition in conditions:
+            if condition is not None:
+                total = condition if total is None else self.builder.pure(arith.AndIOp, (total, condition), i1)
+        return total
+
+    # Loops
+
+    def over(self, loops: Sequence[Loop], body: Callable[[], None]) -> None:
+        """`body` for each iteration of `loops`, none of which is bound."""
+        if not loops:
+            body()
+            return
+        first, *others = loops
+
+        def inside(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
+            with self.at({first.name: at}):
+                self.over(others, body)
+            return ()
+
+        self.builder.sequential(Steps(0, first.extent), (), inside)
+        if first.written_out and first.extent > 1:
+            loop = self.builder.block.last_op
+            assert loop is not None
+            loop.attributes[UNROLL] = UnitAttr()
+
+    @contextmanager
+    def at(self, positions: dict[str, Position]) -> Generator[None]:
+        """Inside, the thread is at these iterations of loops."""
+        before = self.positions
+        self.positions = before | positions
+        yield
+        self.positions = before
+
+    def when(self, condition: SSAValue | None, body: Callable[[], None]) -> None:
+        """`body` where the condition holds, or always."""
+        if condition is None:
+            body()
+        else:
+            self.builder.conditional(condition, body)
+
+    # Memory
+
+    def registers(self, element: Attribute, loops: Sequence[Loop]) -> Registers:
+        """An array of registers for each iteration of those of `loops` that are written out, vectors last."""
+        kept = sorted([loop for loop in loops if loop.written_out], key=lambda loop: loop.vector)
+        return Registers(self.allocate(element, [loop.extent for loop in kept], REGISTERS), tuple(kept))
+
+    def allocate(self, element: Attribute, shape: Sequence[int], space: IntegerAttr) -> SSAValue:
+        """Memory of a thread or a block."""
+        type_ = MemRefType(element, list(shape), NoneAttr(), space)
+        return self.builder.value(memref.AllocaOp.build(operands=[[], []], result_types=[type_]))
+
+    def register(self, array: Registers) -> list[SSAValue]:
+        """The indices of the element of an array that the thread is at."""
+        return [self.builder.index(self.positions[loop.name]) for loop in array.loops]
+
+    def load(self, source: SSAValue, indices: Sequence[SSAValue]) -> SSAValue:
+        """An element."""
+        return self.builder.value(memref.LoadOp.get(source, indices))
+
+    def store(self, value: SSAValue, target: SSAValue, indices: Sequence[SSAValue]) -> None:
+        """Store an element."""
+        self.builder.add(memref.StoreOp.get(value, target, indices))
+
+    def constant(self, value: Attribute, element: Attribute) -> SSAValue:
+        """A constant."""
+        return self.builder.constant(value, element)
+
+    def zero(self, element: Attribute) -> SSAValue:
+        """The number 0 of a type."""
+        return self.builder.constant(_zero(element), element)
+
+    def value(self, op: Operation) -> SSAValue:
+        """Append `op` and return its only result."""
+        return self.builder.value(op)
+
+
+def _zero(element: Attribute) -> Attribute:
+    if isinstance(element, IntegerType | IndexType):
+        return IntegerAttr(0, element)
+    assert isinstance(element, AnyFloat)
+    return FloatAttr(0.0, element)
+
+
+def _whole_vectors(nest: Nest, axis: str) -> Loop | None:
+    """The vector loop of an axis whose extent is a multiple of it: its iterations are all within it, or none is."""
+    loops = nest.loops_of([axis])
+    vector = next((loop for loop in loops if loop.vector), None)
+    if vector is None or nest.extents[axis] % vector.extent:
+        return None
+    return vector if all(loop is vector or loop.stride % vector.extent == 0 for loop in loops) else None

@@ -1,0 +1,47 @@
+"""`bind(i, grid)`: the iterations of a loop run at the same time, on the blocks of the grid, the threads of a block,
+its warps, or the lanes of a warp.
+
+Several loops may be bound alike: their iterations are numbered together, the last loop fastest. A reduction along a
+bound loop is combined across threads: along `lane` by shuffles, along `warp` and `block` in shared memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tenon.lowering.kernels.statement import LoopKind
+from tenon.lowering.steps.nest import THREADS, Bind, Nest, replaced
+from tenon.lowering.steps.step import Step
+
+
+@dataclass(frozen=True)
+class BindLoop(Step):
+    """Bind `loop` to what runs it."""
+
+    name = "bind"
+
+    loop: str
+    to: str
+
+    def obstacle(self, nest: Nest) -> str | None:
+        loop = nest.loop(self.loop)
+        if self.to not in [bind.value for bind in Bind]:
+            return f"loops are bound to {', '.join(bind.value for bind in Bind)}"
+        if not loop.in_order:
+            return f"loop {self.loop} is bound or written out"
+        bind = Bind(self.to)
+        if bind in THREADS and (threads := nest.count(*THREADS) * loop.extent) > nest.machine.largest_block:
+            return f"a block would have {threads} threads of {nest.machine.largest_block}"
+        if bind is Bind.GRID and nest.count(Bind.GRID) * loop.extent >= 1 << 31:
+            return "a grid has less than 2147483648 blocks"
+        for statement in nest.statements:
+            if loop.axis not in statement.reduced:
+                continue
+            if statement.statement.kinds[statement.axes.index(loop.axis)] is LoopKind.SEQUENTIAL:
+                return f"iterations along axis {loop.axis} depend on one another"
+            if bind is Bind.GRID:
+                return f"axis {loop.axis} is reduced, and blocks of a grid combine nothing"
+        return None
+
+    def apply(self, nest: Nest) -> None:
+        nest.change(self.loop, replaced(nest.loop(self.loop), bind=Bind(self.to)))

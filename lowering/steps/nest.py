@@ -1,0 +1,313 @@
+"""A kernel as loops with names, while steps change how they run.
+
+*Axes* are the loops of all statements of a kernel, those of different statements that reach the same elements being
+one: `i`, `j`, … from the outermost on. Each is a sum of *loops*, at first one of its own name. A loop is run in order
+by each thread, unless it is bound to threads or written out. A buffer is an argument of the kernel, `a0`, `a1`, …, or
+an intermediate, `t0`, `t1`, …; its *placement* says where the elements that are in use are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+
+from tenon.dialects.types.size import Size
+from tenon.lowering.kernels.statement import Access, Kernel, LoopKind, Statement, buffer_shape, root_of
+from tenon.passes.machine import Gpu
+
+_LETTERS = "ijklmnopqrstuvwxyz"
+
+
+class NestError(ValueError):
+    """A kernel that is no nest, or a step that cannot be done; the message says why."""
+
+
+class Bind(Enum):
+    """What runs the iterations of a loop at the same time. Threads of a block are numbered by their loops in order:
+    those of `BLOCK`, then of `WARP`, then of `LANE`, which are 32 in all where there are any."""
+
+    GRID = "grid"
+    BLOCK = "block"
+    WARP = "warp"
+    LANE = "lane"
+
+
+THREADS = (Bind.BLOCK, Bind.WARP, Bind.LANE)
+
+
+class Space(Enum):
+    """Where the elements of a buffer are."""
+
+    GLOBAL = "global"
+    REGISTERS = "registers"
+    INLINE = "inline"
+    """Nowhere: they are computed where they are read."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`extent` iterations; `axis` is what it counts along, in steps of `stride`."""
+
+    name: str
+    extent: int
+    axis: str
+    stride: int = 1
+    bind: Bind | None = None
+    unrolled: bool = False
+    vector: bool = False
+
+    @property
+    def written_out(self) -> bool:
+        """Whether the iterations are separate code, so that registers can be told by them."""
+        return self.unrolled or self.vector
+
+    @property
+    def in_order(self) -> bool:
+        """Whether a thread runs the loop as such."""
+        return self.bind is None and not self.written_out
+
+
+@dataclass(frozen=True)
+class NestAccess:
+    """The access of a statement to `buffer` (a root), with the axes of the nest in place of the statement's loops."""
+
+    access: Access
+    buffer: SSAValue
+    factors: tuple[tuple[tuple[str, int], ...], ...]
+    """For each subscript, axes and what they are multiplied by."""
+    constants: tuple[int, ...]
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes that the place depends on, in the order of the subscripts."""
+        return tuple(dict.fromkeys(axis for factors in self.factors for axis, factor in factors if factor))
+
+    def plain_axes(self) -> tuple[str | None, ...]:
+        """For each subscript the axis that it is, or None."""
+        return tuple(
+            factors[0][0] if len(factors) == 1 and factors[0][1] == 1 and constant == 0 else None
+            for factors, constant in zip(self.factors, self.constants, strict=True)
+        )
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """What tells accesses to the same elements."""
+        return (self.access.buffer, self.factors, self.constants)
+
+
+@dataclass(frozen=True)
+class NestStatement:
+    """A statement with, for each of its loops, the axis that it is."""
+
+    statement: Statement
+    axes: tuple[str, ...]
+    inputs: tuple[NestAccess, ...]
+    outputs: tuple[NestAccess, ...]
+
+    @property
+    def reduced(self) -> tuple[str, ...]:
+        """The axes along which it combines what it meets, or runs in order."""
+        kinds = self.statement.kinds
+        return tuple(axis for axis, kind in zip(self.axes, kinds, strict=True) if kind is not LoopKind.PARALLEL)
+
+
+@dataclass
+class Nest:
+    """See the module docstring. Steps change `loops` and `spaces`; the rest is what the kernel computes."""
+
+    kernel: Kernel
+    machine: Gpu
+    extents: dict[str, int]
+    """Of each axis, in order."""
+    statements: list[NestStatement]
+    loops: list[Loop]
+    buffers: dict[str, SSAValue]
+    """By the names that steps use."""
+    spaces: dict[SSAValue, Space] = field(default_factory=dict)
+
+    @staticmethod
+    def of(kernel: Kernel, machine: Gpu) -> Nest:
+        """The nest of a kernel to which no step has been applied. Raises `NestError` for one that has no nest."""
+        for item in kernel.items:
+            if isinstance(item, Operation):
+                raise NestError(f"{item.name} is no statement over loops")
+        statements = kernel.statements
+        if not statements:
+            raise NestError("there is no statement")
+        for statement in statements:
+            if any(isinstance(extent, Size) for extent in statement.extents):
+                raise NestError("a loop has an extent that is known at launch only")
+        axes, extents = _axes(statements)
+        nested = [_nested(statement, names) for statement, names in zip(statements, axes, strict=True)]
+        loops = [Loop(name, extent, name) for name, extent in extents.items()]
+        buffers: dict[str, SSAValue] = {f"a{n}": a for n, a in enumerate(kernel.function.body.block.args)}
+        buffers |= {f"t{n}": alloc.memref for n, alloc in enumerate(kernel.intermediates)}
+        spaces: dict[SSAValue, Space] = {alloc.memref: Space.REGISTERS for alloc in kernel.intermediates}
+        return Nest(kernel, machine, extents, nested, loops, buffers, spaces)
+
+    def loop(self, name: str) -> Loop:
+        """The loop of this name. Raises `NestError`."""
+        found = next((loop for loop in self.loops if loop.name == name), None)
+        if found is None:
+            raise NestError(f"there is no loop {name}, only {', '.join(loop.name for loop in self.loops)}")
+        return found
+
+    def change(self, name: str, *loops: Loop) -> None:
+        """Put `loops` in the place of a loop."""
+        at = self.loops.index(self.loop(name))
+        self.loops[at : at + 1] = loops
+
+    def loops_of(self, axes: Sequence[str]) -> list[Loop]:
+        """The loops that some axes are made of, in order."""
+        return [loop for loop in self.loops if loop.axis in axes]
+
+    def bound(self, *binds: Bind) -> list[Loop]:
+        """The loops that are bound so, in the order in which their iterations are numbered."""
+        return [loop for bind in binds for loop in self.loops if loop.bind is bind]
+
+    def count(self, *binds: Bind) -> int:
+        """How many iterations the loops that are bound so have in all."""
+        return prod(loop.extent for loop in self.bound(*binds))
+
+    def covered(self, axis: str) -> int:
+        """One more than the largest index along an axis that its loops reach: at least its extent."""
+        return 1 + sum((loop.extent - 1) * loop.stride for loop in self.loops if loop.axis == axis)
+
+    def space(self, buffer: SSAValue) -> Space:
+        """Where a buffer is."""
+        return self.spaces.get(buffer, Space.GLOBAL)
+
+    def name_of(self, buffer: SSAValue) -> str:
+        """The name that steps use for a buffer."""
+        return next(name for name, known in self.buffers.items() if known is buffer)
+
+    def writers(self, buffer: SSAValue) -> list[int]:
+        """The statements that write a buffer."""
+        return [n for n, s in enumerate(self.statements) if any(o.buffer is buffer for o in s.outputs)]
+
+    def shared_in_order(self) -> list[Loop]:
+        """The loops in order that are around all statements: each of these does its own elements in every iteration.
+        They come before the others."""
+        found: list[Loop] = []
+        for loop in self.loops:
+            if not loop.in_order:
+                continue
+            if any(loop.axis not in s.axes or loop.axis in s.reduced for s in self.statements):
+                break
+            found.append(loop)
+        return found
+
+    def __str__(self) -> str:
+        lines = [f"nest @{self.kernel.name}"]
+        for axis, extent in self.extents.items():
+            loops = self.loops_of([axis])
+            parts = [loop.name if loop.stride == 1 else f"{loop.name} * {loop.stride}" for loop in loops]
+            lines.append(f"  axis {axis} < {extent}: {' + '.join(parts)}")
+        for loop in self.loops:
+            marks = [mark for mark, holds in (("unrolled", loop.unrolled), ("vector", loop.vector)) if holds]
+            how = [loop.bind.value] if loop.bind is not None else marks or ["in order"]
+            lines.append(f"  loop {loop.name} < {loop.extent}: {', '.join(how)}")
+        for name, buffer in self.buffers.items():
+            if buffer in self.spaces:
+                lines.append(f"  buffer {name}: {self.space(buffer).value}")
+        lines += [f"  {self._statement_text(statement)}" for statement in self.statements]
+        return "\n".join(lines)
+
+    def _statement_text(self, statement: NestStatement) -> str:
+        outputs, inputs = (
+            ", ".join(self._access_text(access) for access in accesses if access.access.is_used or is_output)
+            for accesses, is_output in ((statement.outputs, True), (statement.inputs, False))
+        )
+        over = f" over {', '.join(statement.reduced)}" if statement.reduced else ""
+        return f"{outputs} = f({inputs}){over}"
+
+    def _access_text(self, access: NestAccess) -> str:
+        subscripts: list[str] = []
+        for factors, constant in zip(access.factors, access.constants, strict=True):
+            terms = [axis if factor == 1 else f"{factor} * {axis}" for axis, factor in factors]
+            subscripts.append(" + ".join([*terms, *([str(constant)] if constant or not terms else [])]))
+        return f"{self.name_of(access.buffer)}[{', '.join(subscripts)}]"
+
+
+def _nested(statement: Statement, axes: tuple[str, ...]) -> NestStatement:
+    def nested(access: Access) -> NestAccess:
+        subscripts = access.subscripts
+        factors = tuple(tuple((axes[loop], c) for loop, c in sorted(s.factors.items()) if c) for s in subscripts)
+        return NestAccess(access, root_of(access.buffer), factors, tuple(s.constant for s in subscripts))
+
+    return NestStatement(statement, axes, tuple(map(nested, statement.inputs)), tuple(map(nested, statement.outputs)))
+
+
+LoopOf = tuple[int, int]
+"""The number of a statement, and of a loop of it."""
+
+
+def _axes(statements: Sequence[Statement]) -> tuple[list[tuple[str, ...]], dict[str, int]]:
+    """For each statement the axes that its loops are, and the extents of the axes.
+
+    Loops of different statements are one axis where they index a buffer alike that one of them writes, then where they
+    index another one alike, then where they have the same extent at the same place.
+    """
+    groups: dict[LoopOf, set[LoopOf]] = {}
+    for number, statement in enumerate(statements):
+        for loop in range(len(statement.extents)):
+            groups[number, loop] = {(number, loop)}
+
+    def join(first: LoopOf, second: LoopOf) -> bool:
+        one, other = groups[first], groups[second]
+        if one is other:
+            return True
+        extents = {statements[number].extents[loop] for number, loop in (first, second)}
+        if len(extents) > 1 or {number for number, _ in one} & {number for number, _ in other}:
+            return False
+        one |= other
+        for member in other:
+            groups[member] = one
+        return True
+
+    written = {root_of(output.buffer) for statement in statements for output in statement.outputs}
+    for among_written in (True, False):
+        known: dict[tuple[SSAValue, int], LoopOf] = {}
+        for number, statement in enumerate(statements):
+            for access in statement.accesses:
+                if (root_of(access.buffer) in written) is not among_written:
+                    continue
+                for dim, loop in enumerate(access.plain_loops()):
+                    if loop is None or buffer_shape(access.buffer)[dim] == 1:
+                        continue
+                    first = known.setdefault((access.buffer, dim), (number, loop))
+                    join(first, (number, loop))
+    largest = max(range(len(statements)), key=lambda number: len(statements[number].extents))
+    for number, statement in enumerate(statements):
+        for loop in range(len(statement.extents)):
+            if len(groups[number, loop]) == 1 and loop < len(statements[largest].extents):
+                join((largest, loop), (number, loop))
+    return _named(statements, groups, largest)
+
+
+def _named(
+    statements: Sequence[Statement], groups: dict[LoopOf, set[LoopOf]], largest: int
+) -> tuple[list[tuple[str, ...]], dict[str, int]]:
+    names: dict[int, str] = {}
+    extents: dict[str, int] = {}
+    for number in sorted(range(len(statements)), key=lambda number: number != largest):
+        for loop, extent in enumerate(statements[number].extents):
+            group = id(groups[number, loop])
+            if group not in names:
+                if len(names) == len(_LETTERS):
+                    raise NestError(f"there are more than {len(_LETTERS)} axes")
+                names[group] = _LETTERS[len(names)]
+                extents[names[group]] = extent
+    axes = [
+        tuple(names[id(groups[number, loop])] for loop in range(len(statement.extents)))
+        for number, statement in enumerate(statements)
+    ]
+    return axes, extents
+
+
+def replaced(loop: Loop, **changes: object) -> Loop:
+    """`loop` with some fields changed."""
+    return replace(loop, **changes)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,145 @@
+"""What no list of steps may bring about, whatever the single steps allow: asked once, before code is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.ir import SSAValue
+
+from tenon.dialects.families.monoid import combining_monoid
+from tenon.dialects.upstream.walking import ops_of
+from tenon.lowering.kernels.selection import Selection
+from tenon.lowering.kernels.statement import LoopKind, root_of
+from tenon.lowering.steps.nest import Bind, Loop, Nest, NestAccess, NestStatement, Space
+
+
+def bound_reductions(nest: Nest, statement: NestStatement) -> list[Loop]:
+    """The loops along axes that a statement reduces whose iterations run at the same time."""
+    return [loop for loop in nest.loops_of(statement.reduced) if loop.bind is not None and loop.extent > 1]
+
+
+def chosen_by(statement: NestStatement) -> Selection | None:
+    """The selection that a statement is, if it reduces one axis."""
+    if len(statement.reduced) != 1:
+        return None
+    return statement.statement.selection(statement.axes.index(statement.reduced[0]))
+
+
+def nest_obstacle(nest: Nest) -> str | None:
+    """Why a nest cannot be written as code of threads, or None."""
+    return next(_obstacles(nest), None)
+
+
+def _obstacles(nest: Nest) -> Iterator[str]:
+    warp = nest.machine.warp
+    if nest.bound(Bind.WARP, Bind.LANE) and nest.count(Bind.LANE) != warp:
+        yield f"{nest.count(Bind.LANE)} iterations are bound to the lanes of a warp, which has {warp}"
+    yield from _sharing_obstacles(nest)
+    written = {output.buffer for statement in nest.statements for output in statement.outputs}
+    shared = nest.shared_in_order()
+    for number, statement in enumerate(nest.statements):
+        inline = all(nest.space(output.buffer) is Space.INLINE for output in statement.outputs)
+        if any(root_of(load.memref) in written for load in statement.statement.body_loads()):
+            yield f"statement {number} reads at computed indices what the kernel writes"
+        if statement.reduced and not inline:
+            yield from _reduction_obstacles(nest, number, statement)
+        for access in (*statement.inputs, *statement.outputs):
+            if access.access.is_used or access in statement.outputs:
+                yield from _access_obstacles(nest, number, statement, access, shared)
+
+
+def in_place(nest: Nest) -> list[tuple[SSAValue, SSAValue]]:
+    """The pairs of arguments that may be the same memory of which the kernel writes one."""
+    function = nest.kernel.function
+    attribute = function.attributes.get("shared_arguments")
+    if not isinstance(attribute, DenseArrayBase):
+        return []
+    buffers = [function.body.block.args[int(number)] for number in attribute.get_values()]
+    pairs = zip(buffers[::2], buffers[1::2], strict=True)
+    return [(one, other) for one, other in pairs if nest.writers(one) or nest.writers(other)]
+
+
+def _sharing_obstacles(nest: Nest) -> Iterator[str]:
+    """What is against threads of their own for the elements of arguments that may be the same memory: an element that
+    is written has to be read before, by the same thread or, behind a barrier, by others of its block."""
+    loaded = {root_of(op.memref) for op in ops_of(nest.kernel.function, memref.LoadOp)}
+    threads = [loop for loop in nest.loops if loop.bind is not None and loop.extent > 1]
+    for pair in in_place(nest):
+        accesses = [(s, a) for s in nest.statements for a in (*s.inputs, *s.outputs) if a.buffer in pair]
+        accesses = [(s, a) for s, a in accesses if a.access.is_used or a in s.outputs]
+        meets = len({(a.factors, a.constants, a.access.shape, a.access.element_bytes) for _, a in accesses}) > 1
+        for statement, access in accesses:
+            others = [loop for loop in threads if loop.axis not in access.axes]
+            meets |= any(loop.bind is Bind.GRID for loop in others)
+            if others and access in statement.inputs:
+                meets |= nest.space(access.buffer) is not Space.REGISTERS
+                meets |= any(loop.in_order for loop in nest.loops_of(access.axes))
+        if meets or loaded & set(pair):
+            names = " and ".join(map(nest.name_of, pair))
+            yield f"{names} may be the same memory, and a thread writes what another one reads"
+
+
+def _reduction_obstacles(nest: Nest, number: int, statement: NestStatement) -> Iterator[str]:
+    generic, across = statement.statement, bound_reductions(nest, statement)
+    for axis in statement.reduced:
+        loops = [loop for loop in nest.loops_of([axis]) if loop.bind is None]
+        strides = [loop.stride for loop in sorted(loops, key=lambda loop: loop.written_out)]
+        if strides != sorted(strides, reverse=True) and not _combines(statement):
+            yield f"statement {number} meets the elements along axis {axis} in another order"
+    if not across:
+        return
+    if not _combines(statement) and chosen_by(statement) is None:
+        yield f"statement {number} is no reduction that threads can share"
+    elif any(initial is None for initial in generic.initial):
+        yield f"statement {number} goes on from what its outputs hold, and several threads have a part of them"
+    if any(loop.bind is Bind.GRID for loop in across):
+        yield f"statement {number} is reduced along the grid"
+
+
+def _combines(statement: NestStatement) -> bool:
+    generic = statement.statement
+    return LoopKind.SEQUENTIAL not in generic.kinds and all(
+        combining_monoid(generic.body, accumulator) is not None for accumulator in generic.accumulators
+    )
+
+
+def _access_obstacles(
+    nest: Nest, number: int, statement: NestStatement, access: NestAccess, shared: list[Loop]
+) -> Iterator[str]:
+    name, buffer = nest.name_of(access.buffer), access.buffer
+    writers = nest.writers(buffer)
+    is_output = access in statement.outputs
+    if is_output and (statement.reduced or nest.space(buffer) is Space.REGISTERS):
+        yield from _kept_obstacles(nest, statement, access)
+    if not writers:
+        return
+    places = {output.place for n in writers for output in nest.statements[n].outputs if output.buffer is buffer}
+    if access.place not in places or len(places) != 1:
+        yield f"{name} is used at another place than where it is written"
+    if is_output and len(writers) == 1:
+        return
+    own = all(loop.axis in access.axes for loop in nest.loops if loop.bind is not None and loop.extent > 1)
+    if own and buffer in nest.kernel.function.body.block.args:
+        return  # it can be read where it is stored, by the thread that stored it
+    if nest.space(buffer) is Space.GLOBAL:
+        yield f"{name} is written and read by several threads: pack it to registers"
+    open_loops = [loop for loop in nest.loops_of(access.axes) if loop.in_order and loop not in shared]
+    if nest.space(buffer) is Space.REGISTERS and open_loops:
+        yield f"{name} is kept in registers along loop {open_loops[0].name}, which is not written out"
+
+
+def _kept_obstacles(nest: Nest, statement: NestStatement, access: NestAccess) -> Iterator[str]:
+    """What is against keeping an output in registers until it is stored."""
+    plain = access.plain_axes()
+    name = nest.name_of(access.buffer)
+    if any(axis is None and any(factors) for axis, factors in zip(plain, access.factors, strict=True)):
+        yield f"{name} is kept in registers, and its index is no loop"
+    reduced_axes = set(access.axes) & set(statement.reduced)
+    if reduced_axes:
+        yield f"{name} is written again and again along axis {min(reduced_axes)}"
+    count = prod(loop.extent for loop in nest.loops_of(access.axes) if loop.written_out)
+    if count > nest.machine.thread_registers:
+        yield f"{count} elements of {name} would be kept in registers"

@@ -1,0 +1,70 @@
+// RUN: tenon-opt %s --split-input-file -p 'decide-steps{machine=sm_90}' | filecheck %s
+
+// Elements on large devices: four vectors of 16 bytes to each thread, less what a second operand adds.
+func.func private @elements(%x: memref<1048576xf32>, %o: memref<1048576xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%x : memref<1048576xf32>) outs(%o : memref<1048576xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.negf %a : f32
+    linalg.yield %c : f32
+  }
+  func.return
+}
+// CHECK-LABEL: func.func private @elements
+// CHECK-SAME:    schedule = ["split(i, 4) -> i_, iv", "vectorize(iv)", "split(i_, 256) -> ig, it", "split(ig, 4) -> ib, iu", "unroll(iu)", "bind(ib, grid)", "bind(it, block)", "pack(a0, registers)", "pack(a1, registers)"]
+
+// -----
+
+// Short rows share a warp: eight lanes each.
+func.func private @short_rows(%x: memref<65536x64xf32>, %o: memref<65536xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%o : memref<65536xf32>)
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+                  iterator_types = ["parallel", "reduction"]}
+      ins(%x : memref<65536x64xf32>) outs(%o : memref<65536xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %b, %a : f32
+    linalg.yield %c : f32
+  }
+  func.return
+}
+// CHECK-LABEL: func.func private @short_rows
+// CHECK-SAME:    "split(j_, 4) -> jp, jt", "unroll(jp)", "split(i, 32) -> ig, ib", "bind(ig, grid)", "split(ib, 8) -> iw, il", "bind(iw, warp)", "bind(il, lane)", "bind(jt, lane)"
+
+// -----
+
+// What is called with an argument and a result in the same memory says so.
+func.func @main(%x: memref<64xf32>, %y: memref<64xf32>) {
+  func.call @in_place(%x, %x) : (memref<64xf32>, memref<64xf32>) -> ()
+  func.call @apart(%x, %y) : (memref<64xf32>, memref<64xf32>) -> ()
+  func.return
+}
+func.func private @in_place(%a: memref<64xf32>, %o: memref<64xf32>) attributes {kernel} {
+  "memref.copy"(%a, %o) : (memref<64xf32>, memref<64xf32>) -> ()
+  func.return
+}
+func.func private @apart(%a: memref<64xf32>, %o: memref<64xf32>) attributes {kernel} {
+  "memref.copy"(%a, %o) : (memref<64xf32>, memref<64xf32>) -> ()
+  func.return
+}
+// CHECK-LABEL: func.func private @in_place
+// CHECK-SAME:    shared_arguments = array<i64: 0, 1>
+// CHECK-LABEL: func.func private @apart
+// CHECK-NOT:     shared_arguments
+// CHECK:         func.return
+
+// -----
+
+// Scatters are loops, which no decider knows.
+func.func private @loop(%o: memref<64xf32>) attributes {kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant 0.0 : f32
+  scf.for %i = %c0 to %c64 step %c1 {
+    memref.store %zero, %o[%i] : memref<64xf32>
+  }
+  func.return
+}
+// CHECK-LABEL: func.func private @loop
+// CHECK-SAME:    unscheduled = "elementwise: scf.for is no statement over loops; rows: scf.for is no statement over loops"

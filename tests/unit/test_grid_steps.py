@@ -1,0 +1,251 @@
+"""Kernels whose loops are scheduled by steps: under the host shim they give what NumPy gives in f64, at odd sizes; with
+decided steps for a GPU of one multiprocessor, where each block gets as much work as on a large device, and for many."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from cuda_shim import COMPILER, SCHEDULES, load_on_shim
+from random_numbers import generator
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.parser import Parser
+
+import tenon
+from tenon.lowering.cuda.emit_cuda import emit_cuda, kernels
+from tenon.lowering.cuda.map_to_grid import MapToGridPass
+from tenon.lowering.grids.apply_steps import ApplyStepsPass
+from tenon.lowering.math.legalize_arith import LegalizeArithPass
+from tenon.lowering.options import LoweringOptions
+from tenon.lowering.pipeline import lower
+from tenon.lowering.steps.nest import NestError
+from tenon.lowering.steps.step import parse
+from tenon.lowering.steps.table import STEPS
+from tenon.passes.machine import GPUS, Gpu
+from tenon.runtime.cuda import nvrtc
+from tenon.runtime.lower import new_context
+
+Array = np.ndarray[Any, Any]
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
+needs_nvrtc = pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="NVRTC is not installed")
+
+ONE = Gpu.of_option("test", "sm_90 multiprocessors=1")
+MACHINES = {"one": ONE, "many": GPUS["sm_90"]}
+RANDOM = generator(11)
+
+
+def floats(*shape: int, dtype: Any = np.float32) -> Array:
+    return RANDOM.standard_normal(shape).astype(dtype)
+
+
+def integers(*shape: int, dtype: Any) -> Array:
+    return RANDOM.integers(0, 2 if dtype == np.bool_ else 100, shape).astype(dtype)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, its arguments, and what NumPy says of these in f64; `steps`: all kernels have some."""
+
+    function: Callable[..., Any]
+    arrays: Sequence[Array]
+    oracle: Callable[..., Any]
+    tolerance: float = 2e-5
+    is_scheduled: bool = True
+
+
+def softmax(x: Array) -> Array:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def layer_norm(x: Array, g: Array, b: Array) -> Array:
+    d = x - x.mean(-1, keepdims=True)
+    return d / np.sqrt((d * d).mean(-1, keepdims=True) + 1e-5) * g + b
+
+
+def with_repeats(*shape: int) -> Array:
+    return RANDOM.integers(0, 9, shape).astype(np.float32)
+
+
+CASES: dict[str, Case] = {}
+for n, shape in enumerate([(1,), (7,), (1003,), (4096,), (33, 75), (5, 1000), (3, 4, 5)]):
+    CASES[f"chain_{n}"] = Case(
+        lambda x, y: tenon.tanh(x * 2 + y) * x, [floats(*shape), floats(*shape)], lambda x, y: np.tanh(x * 2 + y) * x
+    )
+CASES["scalar"] = Case(lambda x: x * 2 + 1, [floats()], lambda x: x * 2 + 1)
+CASES["broadcast"] = Case(
+    lambda x, b, c: (x + b) * c, [floats(37, 260), floats(260), floats(37, 1)], lambda x, b, c: (x + b) * c
+)
+CASES["transposed"] = Case(lambda x, y: x.T + y, [floats(70, 45), floats(45, 70)], lambda x, y: x.T + y)
+CASES["permuted"] = Case(
+    lambda x: tenon.transpose(x, permutation=(2, 0, 1)) * 2, [floats(6, 9, 20)], lambda x: x.transpose(2, 0, 1) * 2
+)
+CASES["reversed"] = Case(lambda x: x[::-1] * 2, [floats(50)], lambda x: x[::-1] * 2)
+CASES["strided"] = Case(lambda x: x[:, 1::3] + 1, [floats(20, 31)], lambda x: x[:, 1::3] + 1)
+for dtype in (np.float64, np.float16, ml_dtypes.bfloat16):
+    CASES[f"chain_{np.dtype(dtype).name}"] = Case(
+        lambda x: x * x + 1, [floats(517, dtype=dtype)], lambda x: x * x + 1, 1e-2 if dtype is not np.float64 else 1e-12
+    )
+    CASES[f"row_{np.dtype(dtype).name}"] = Case(
+        lambda x: tenon.max(x, axis=1) + tenon.sum(x, axis=1) * 0,
+        [floats(5, 517, dtype=dtype)],
+        lambda x: x.max(1),
+        1e-2 if dtype is not np.float64 else 1e-12,
+    )
+for dtype in (np.int8, np.int16, np.int32, np.int64, np.uint8):
+    x = integers(1025, dtype=dtype)
+    CASES[f"integers_{np.dtype(dtype).name}"] = Case(lambda x: x // 3 + x, [x], lambda x: x // 3 + x)
+CASES["truth"] = Case(lambda x, y: x & ~y, [integers(999, dtype=np.bool_)] * 2, lambda x, y: x & ~y)
+CASES["mixed"] = Case(lambda x: (x > 0.5, x.astype(np.float64)), [floats(300)], lambda x: (x > 0.5, x))
+for rows, columns in [(1, 5), (7, 1), (9, 31), (3, 64), (5, 130), (2, 1000), (3, 2049), (2, 20001)]:
+    x = floats(rows, columns)
+    CASES[f"softmax_{rows}x{columns}"] = Case(lambda x: tenon.softmax(x, axis=-1), [x], softmax)
+CASES["many_short_rows"] = Case(lambda x: tenon.softmax(x, axis=-1), [floats(300, 6)], softmax)
+CASES["rows_in_planes"] = Case(lambda x: tenon.softmax(x, axis=-1), [floats(3, 5, 70)], softmax)
+CASES["layer_norm"] = Case(tenon.layer_norm, [floats(6, 387), floats(387), floats(387)], layer_norm, 1e-4)
+CASES["argmax"] = Case(lambda x: tenon.argmax(x, axis=1), [with_repeats(5, 1100)], lambda x: x.argmax(1))
+CASES["argmin_short"] = Case(lambda x: tenon.argmin(x, axis=1), [with_repeats(50, 9)], lambda x: x.argmin(1))
+nan = with_repeats(4, 333)
+nan[1, 200] = nan[1, 100] = nan[3, 0] = np.nan
+nan[2] = -np.inf
+CASES["argmax_of_nan"] = Case(lambda x: tenon.argmax(x, axis=1), [nan], lambda x: x.argmax(1))
+CASES["logsumexp"] = Case(
+    lambda x: tenon.logsumexp(x, axis=-1), [floats(4, 777)], lambda x: np.log(np.exp(x).sum(-1)), 1e-4
+)
+CASES["whole"] = Case(lambda x: tenon.sum(x), [floats(50, 77)], lambda x: x.sum(), 1e-3)
+CASES["rows_then_more"] = Case(
+    lambda x: (tenon.sum(x, axis=1) * 2, tenon.max(x, axis=1)), [floats(12, 300)], lambda x: (x.sum(1) * 2, x.max(1))
+)
+CASES["gather"] = Case(
+    lambda x, i: tenon.take(x, i, axis=0), [floats(20, 33), np.array([3, 0, -1, 19])], lambda x, i: x[i.astype(int)]
+)
+
+
+FOR_MANY = ("chain_5", "broadcast", "softmax_3x2049", "softmax_1x5", "argmax", "whole")
+
+
+def lowered(case: Case, machine: Gpu) -> ModuleOp:
+    module = tenon.jit(case.function).trace(*case.arrays).module.clone()
+    return lower(new_context(), module, LoweringOptions(gpu=machine))
+
+
+@pytest.fixture(scope="module")
+def executables() -> dict[tuple[str, str], Any]:
+    names = [(name, "one") for name in CASES] + [(name, "many") for name in FOR_MANY]
+    modules = [lowered(CASES[name], MACHINES[machine]) for name, machine in names]
+    return dict(zip(names, load_on_shim(modules), strict=True))
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("name", "machine"), [*[(name, "one") for name in CASES], *[(name, "many") for name in FOR_MANY]]
+)
+def test_shim_agrees_with_numpy(name: str, machine: str, executables: dict[tuple[str, str], Any]) -> None:
+    case = CASES[name]
+    wide = [a.astype(np.float64) if a.dtype.kind not in "biu" else a for a in case.arrays]
+    expected = case.oracle(*wide)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for schedule in SCHEDULES:
+        results = executables[name, machine](list(case.arrays), schedule)
+        for result, right in zip(results, expected, strict=True):
+            np.testing.assert_allclose(
+                result.astype(np.float64), np.asarray(right, np.float64), rtol=case.tolerance, atol=case.tolerance
+            )
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.is_scheduled])
+def test_all_kernels_have_steps(name: str) -> None:
+    for kernel in kernels(lowered(CASES[name], ONE)):
+        assert "schedule" in kernel.attributes, kernel.attributes.get("unscheduled")
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_90a"])
+def test_nvrtc_compiles_without_local_memory(architecture: str) -> None:
+    for name in ("chain_5", "chain_bfloat16", "softmax_2x1000", "argmax"):
+        module = lowered(CASES[name], GPUS[architecture])
+        MapToGridPass().apply(Context(), module)
+        LegalizeArithPass().apply(Context(), module)
+        source = emit_cuda(module, architecture)
+        _, log = nvrtc._compile(source, [f"--gpu-architecture={architecture}", "--ptxas-options=-v"], "CUBIN")
+        assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in log, name
+        ptx, _ = nvrtc._compile(source, [f"--gpu-architecture={architecture.replace('sm', 'compute')}"], "PTX")
+        assert re.search(r"ld\.global\.nc\.v4\.[uf]32", ptx.decode()), name
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["split(i, 256) -> i0, i1", "reorder(j, i)", "bind(i, grid)", "unroll(i)", "vectorize(i)", "pack(a0, registers)"],
+)
+def test_steps_print_as_they_are_read(text: str) -> None:
+    assert str(parse(text, STEPS)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("split i by 3", "'split i by 3' is no step such as split(i, 256) -> i0, i1"),
+        ("tile(i)", "there is no step tile, only split, reorder"),
+        ("split(i) -> a, b", "split(i) -> a, b: split takes loop, size"),
+        ("bind(i, grid) -> j", "bind(i, grid) -> j: bind makes no loops"),
+        ("pack(a0, registers, stages=2)", "pack(a0, registers, stages=2): pack has no argument stages"),
+    ],
+)
+def test_text_that_is_no_step(text: str, message: str) -> None:
+    with pytest.raises(NestError, match=re.escape(message)):
+        parse(text, STEPS)
+
+
+def test_why_a_kernel_has_no_steps() -> None:
+    module = lowered(Case(lambda x: tenon.cumsum(x, axis=1), [floats(3, 8)], np.cumsum), ONE)
+    (kernel,) = kernels(module)
+    reason = kernel.attributes["unscheduled"]
+    assert isinstance(reason, StringAttr)
+    assert "rows: a statement goes on from what it wrote" in reason.data
+
+
+GENERIC = """
+func.func private @f(%x: memref<2000xf32>, %o: memref<{output}f32>) attributes {{kernel, schedule = [{steps}]}} {{
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%o : memref<{output}f32>)
+  linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ({index})>], iterator_types = ["{kind}"]}}
+      ins(%x : memref<2000xf32>) outs(%o : memref<{output}f32>) {{
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %b, %a : f32
+    linalg.yield %c : f32
+  }}
+  func.return
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ("split(j, 2) -> a, b", "split(j, 2) -> a, b: there is no loop j, only i"),
+        ("split(i, 0) -> a, b", "split(i, 0) -> a, b: the size is 0, expected a number from 1 on"),
+        ("bind(i, block)", "bind(i, block): a block would have 2000 threads of 1024"),
+        ("bind(i, cluster)", "bind(i, cluster): loops are bound to grid, block, warp, lane"),
+        ("unroll(i)", "unroll(i): 2000 iterations would be written out, of 255"),
+        ("vectorize(i)", "vectorize(i): loop i has 2000 iterations, none of 2, 4, 8, 16"),
+        ("pack(a7, registers)", "pack(a7, registers): there is no buffer a7, only a0, a1"),
+        ("pack(a0, moon)", "pack(a0, moon): buffers are packed to registers"),
+        ("inline(a0)", "inline(a0): there is no intermediate a0"),
+        ("split(i, 16) -> g, l; bind(l, lane)", "16 iterations are bound to the lanes of a warp, which has 32"),
+        ("SUM bind(i, grid)", "bind(i, grid): axis i is reduced, and blocks of a grid combine nothing"),
+    ],
+)
+def test_obstacles(steps: str, message: str) -> None:
+    summed = steps.startswith("SUM ")
+    texts = ", ".join(f'"{step}"' for step in steps.removeprefix("SUM ").split("; "))
+    output, index, kind = ("", "", "reduction") if summed else ("2000x", "i", "parallel")
+    text = GENERIC.format(output=output, index=index, kind=kind, steps=texts)
+    module = Parser(new_context(), text).parse_module()
+    with pytest.raises(ValueError, match=re.escape(f"apply-steps: kernel @f: {message}")):
+        ApplyStepsPass().apply(Context(), module)
