@@ -26,9 +26,11 @@ from tenon.runtime.call.entry_words import Place, Words
 from tenon.runtime.call.launch import Launch
 from tenon.runtime.call.layout import ENTRY, PYTHON, RESULT, TABLE
 from tenon.runtime.call.native_call import code
+from tenon.runtime.call.native_walk import tenon_gather, tenon_walk
 from tenon.runtime.call.size_steps import SizeSteps, UnboundSizeError
 from tenon.runtime.call.steps import NUMBERS, Arguments, Building, IndescribableError, Numbers
 from tenon.runtime.call.tensors import fill_tensors
+from tenon.runtime.cpu.load import LoadedCode
 from tenon.runtime.cpu.native_code import load_native
 from tenon.runtime.cpu.python_objects import address_of_function
 from tenon.runtime.cpu.result_memory import pool
@@ -262,6 +264,26 @@ class NativeCalls:
 # --- the native code ------------------------------------------------------------------------------
 
 
+class NativeFunction:
+    """A function of the native code, called with objects by position."""
+
+    def __call__(self, *args: Any) -> Any:
+        raise NotImplementedError
+
+
+def tape_functions() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+    """`tenon_walk` and `tenon_gather` (see `native_walk`); `None` where native calls do not work."""
+    if native_call() is None:
+        return None
+    functions: list[Callable[..., Any]] = []
+    for function in (tenon_walk, tenon_gather):
+        made: Any = native_class(NativeFunction)()
+        if not set_vector_call(made, _LOADED[0].entry(function.name), 0):
+            return None
+        functions.append(made)
+    return functions[0], functions[1]
+
+
 @cache
 def native_call() -> int | None:
     """The address of the vector call of all callables; `None` where native calls do not work."""
@@ -273,7 +295,7 @@ def native_call() -> int | None:
         fill_tensors(loaded.entry("tenon_tensors"))
     except (AttributeError, ImportError, KeyError, RuntimeError, ValueError):
         return None
-    _KEPT.append(loaded)
+    _LOADED.append(loaded)
     fits = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)(
         loaded.entry("tenon_fits")
     )
@@ -281,6 +303,7 @@ def native_call() -> int | None:
 
 
 _KEPT: list[Any] = []
+_LOADED: list[LoadedCode] = []
 
 
 def _fill(table: int) -> None:

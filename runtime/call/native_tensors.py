@@ -221,7 +221,8 @@ def new_node(call: Value, operands: Value, results: Value) -> Operand:
 @code.function(REF, node=REF, index=I64)
 def source_of(node: Value, index: Value) -> Operand:
     """The source of a result of a node; null with an exception."""
-    code.return_if(index == 0, new_reference(node))
+    with code.if_(index == 0):
+        code.return_(new_reference(node))
     made = python.PyType_GenericAlloc(tensors.result, 0)
     code.return_if(made.is_null, None)
     made.to(pointer(RESULT_SOURCE)).put(index=python.PyLong_FromLongLong(index), node=new_reference(node))

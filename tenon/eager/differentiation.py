@@ -35,7 +35,7 @@ def differentiate(
         _cotangent(kind, output, gradient)
         for output, gradient in zip(outputs, cotangents or [None] * len(outputs), strict=True)
     ]
-    how = Gradients(_pull_recorded if recorded else _pull, lambda a, b: a + b, _hooked)
+    how = Gradients(_pull_recorded if recorded else _pull, lambda a, b: a + b, hooked)
     with (enable_grad if recorded else no_grad)():
         return gradients_of(roots, given, how, wanted, retain=recorded if retain is None else retain)
 
@@ -77,7 +77,8 @@ def _pull_recorded(graph: Graph, cotangents: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _hooked(source: Source, gradient: Any) -> Any:
+def hooked(source: Source, gradient: Any) -> Any:
+    """A gradient as the hooks of its source leave it."""
     for hook in [*source.hooks.values()]:
         changed = hook(gradient)
         if changed is None:

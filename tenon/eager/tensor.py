@@ -19,6 +19,7 @@ from tenon.eager.backward import is_differentiable
 from tenon.eager.calls import call_function
 from tenon.eager.changes import share
 from tenon.eager.differentiation import differentiate
+from tenon.eager.known_tapes import backward_of_known
 from tenon.eager.operators import run
 from tenon.eager.parts import Parts
 from tenon.eager.recording import Stored, as_operands, call_of, op_call, record, wants_gradient
@@ -104,9 +105,13 @@ class Tensor(Parts):
         What was recorded is let go unless `retain_graph`; with `create_graph`, the gradients can be differentiated.
         Raises `RuntimeError` if a value that is needed was changed in place, naming both lines.
         """
-        for leaf, found in differentiate(
-            (self,), None if gradient is None else (gradient,), None, retain=retain_graph, recorded=create_graph
-        ).items():
+        root, gradients = self._source, None
+        if gradient is None and not create_graph and type(root) is Node and self._array.size == 1:
+            gradients = backward_of_known(root, Tensor._new, retain=bool(retain_graph))
+        if gradients is None:
+            given = None if gradient is None else (gradient,)
+            gradients = differentiate((self,), given, None, retain=retain_graph, recorded=create_graph).items()
+        for leaf, found in gradients:
             tensor = None if not isinstance(leaf, Leaf) or leaf.tensor is None else leaf.tensor()
             if tensor is not None:
                 tensor._grad = found if tensor._grad is None else tensor._grad + found

@@ -16,6 +16,8 @@ import torch
 
 import tenon
 from tenon import nn
+from tenon.eager import known_tapes
+from tenon.eager import tensor as tensors
 from tenon.eager.tape import Node
 from tenon.runtime import evaluate
 from tenon.runtime.call.callable_class import is_supported
@@ -69,7 +71,8 @@ def test_calls_are_native_and_right(name: str, monkeypatch: pytest.MonkeyPatch) 
     arrays = array(4, 4), array(4, 4, seed=1)
     for wanted in (False, True):
         x, y = [tenon.tensor(a, requires_grad=wanted) for a in arrays]
-        for _ in range(3):
+        # so many calls of the same sizes may be served by a program of all sizes
+        for _ in range(20):
             function(tenon, x, y)
         with no_python(monkeypatch, looks=name in LOOKS):
             result = function(tenon, x, y)
@@ -210,3 +213,107 @@ def test_a_long_record_is_let_go() -> None:
     del y
     gc.collect()
     assert sum(isinstance(held, Node) for held in gc.get_objects()) < 1000
+
+
+# --- tapes like one before --------------------------------------------------------------------------------------------
+
+
+def loss_of(library: Any, x: Any, c: Any, scale: float) -> Any:
+    h = x * c + x
+    h = (h.exp() * scale + 1) * h.T
+    values = (library.top_k if library is tenon else library.topk)(h, 2)[0]
+    return (values * values).sum() + x.mean()
+
+
+def test_tapes_like_one_before_have_the_gradients_of_torch() -> None:
+    for seed in range(4):
+        given = array(4, 4, seed=seed), array(4, 4, seed=seed + 10)
+        x, p = tenon.tensor(given[0], requires_grad=True), torch.from_numpy(given[0]).requires_grad_()
+        for scale in (2.0, 3.5):
+            loss_of(tenon, x, tenon.tensor(given[1]), scale).backward()
+            loss_of(torch, p, torch.from_numpy(given[1]), scale).backward()
+            np.testing.assert_allclose(x.grad.numpy(), p.grad.numpy(), rtol=1e-4)
+
+
+def test_known_tapes_build_no_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, c = tenon.tensor(array(4, 4), requires_grad=True), tenon.tensor(array(4, 4, seed=1))
+    for _ in range(3):
+        loss_of(tenon, x, c, 2.0).backward()
+    monkeypatch.setattr(known_tapes, "Graph", None)
+    monkeypatch.setattr(tensors, "differentiate", None)
+    x.grad = None
+    loss_of(tenon, x, c, 4.0).backward()
+    assert x.grad is not None
+    p = torch.from_numpy(array(4, 4)).requires_grad_()
+    loss_of(torch, p, torch.from_numpy(array(4, 4, seed=1)), 4.0).backward()
+    np.testing.assert_allclose(x.grad.numpy(), p.grad.numpy(), rtol=1e-4)
+
+
+DIFFERENT: list[Callable[[Any, Any, Any, Any], Any]] = [
+    lambda _, x, c, d: (x * c * d).sum(),
+    lambda _, x, c, __: (x * c * c).sum(),
+    lambda _, x, c, __: (x * c * x).sum(),
+    lambda _, x, c, d: (c * x * d).sum(),
+    lambda _, x, c, d: ((x * c) * (x * d)).sum(),
+    lambda _, x, c, d: ((x * c) * (x * c)).sum() + 0 * d.sum(),
+    lambda _, x, c, __: (lambda h: (h * h).sum())(x * c),
+    lambda _, x, __, ___: (x * 2 * 3.0).sum(),
+    lambda _, x, __, ___: (x * 2.0 * 3).sum(),
+    lambda _, x, c, __: (x.T * c).sum(),
+    lambda _, x, c, __: (x * c.T).sum(),
+    lambda _, x, c, __: (x[0] * c).sum(),
+    lambda _, x, c, __: (x[:1] * c).sum(),
+    lambda _, x, c, __: ((x - c) / c).sum(),
+    lambda _, x, c, __: ((c - x) / c).sum(),
+    lambda _, x, c, __: x.sum() - (x * c).sum(),
+]
+
+
+def test_tapes_that_differ_a_little_are_told_apart() -> None:
+    arrays = [array(3, 3, seed=s) for s in range(3)]
+    for _ in range(2):
+        for function in DIFFERENT:
+            results: list[Any] = []
+            for library in (tenon, torch):
+                x = library.tensor(arrays[0], requires_grad=True)
+                function(library, x, library.tensor(arrays[1]), library.tensor(arrays[2])).backward()
+                assert x.grad is not None
+                results.append(np.asarray(x.grad))
+            np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-6)
+
+
+def test_hooks_of_leaves_and_retained_graphs_of_known_tapes() -> None:
+    x = tenon.tensor(array(3), requires_grad=True)
+    for _ in range(3):
+        x.grad = None
+        y = (x * x).sum()
+        y.backward(retain_graph=True)
+        handle = x.register_hook(lambda g: g * 10)
+        y.backward()
+        handle.remove()
+        assert x.grad is not None
+        np.testing.assert_allclose(x.grad.numpy(), 22 * array(3), rtol=1e-6)
+        with pytest.raises(RuntimeError, match="went through"):
+            y.backward()
+
+
+def test_training_does_not_grow() -> None:
+    w, x = tenon.tensor(array(16, 16), requires_grad=True), tenon.tensor(array(4, 16, seed=1))
+
+    def work() -> None:
+        for _ in range(100):
+            w.grad = None
+            ((x @ w).tanh() ** 2).sum().backward()
+            assert w.grad is not None
+            with tenon.no_grad():
+                w.add_(w.grad * -0.1)
+
+    def counts() -> list[int]:
+        gc.collect()
+        kinds = (Node, tenon.Tensor, np.ndarray)
+        return [sum(isinstance(held, kind) for held in gc.get_objects()) for kind in kinds]
+
+    work()
+    before = counts()
+    work()
+    assert counts() == before

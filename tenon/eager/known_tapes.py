@@ -1,0 +1,152 @@
+"""`backward` of a tape like one before: native code walks the tape and finds its program, with no graph built."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tenon.eager.backward import Graph, Program, Slot, program_for
+from tenon.eager.differentiation import hooked
+from tenon.eager.modes import no_grad
+from tenon.eager.recording import Stored
+from tenon.eager.tape import Array, Call, Leaf, Node, Saved
+from tenon.runtime.arguments.orders import Order
+from tenon.runtime.arguments.tree import flatten
+from tenon.runtime.call.entry import NativeCalls, tape_functions
+from tenon.runtime.call.layout import PER_OPERAND, PER_RESULT
+from tenon.runtime.call.steps import IndescribableError, numbers_read_as
+from tenon.runtime.epoch import EPOCH
+from tenon.runtime.executables import Executable
+from tenon.runtime.stages import Compiled
+
+_MOST = 1024
+_functions = cache(tape_functions)
+
+
+def _refuse(values: Sequence[Any]) -> Any:
+    raise AssertionError("what a gradient computes is not recorded here")
+
+
+_CALL = Call("backward", "backward", _refuse)
+
+
+class _Pull(NativeCalls):
+    """The program of a tape: of what it reads and of a gradient, a tensor, gives gradients as tensors."""
+
+    def __init__(self, executable: Executable) -> None:
+        self._executable = executable
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        epoch = int(EPOCH[0])
+        given = [value._array if isinstance(value, Stored) else value for value in values]
+        arrays = [np.asarray(value) for value in given]
+        results = tuple(self._executable.run(arrays))
+        key = tuple(map(type, given))
+        if self._dispatch.wants(key, epoch):
+            entry = None
+            numbers = [(type(v), a.dtype) for v, a in zip(given, arrays, strict=True) if type(v) is not np.ndarray]
+            _, structure = flatten((tuple(given), {}))
+            compiled = Compiled(flatten(results)[1], "cpu", "backward", self._executable)
+            with suppress(IndescribableError):
+                entry = compiled.entry_of((tuple(given), {}), structure, {}, None, numbers_read_as(numbers), _CALL)
+            self._dispatch.add(self, key, entry, epoch)
+        return tuple([values[-1]._new(array) for array in results])
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is done for tapes of one key."""
+
+    pull: _Pull | None
+    plan: bytes
+    """For each value that is read its call, whether it is a result, and its place (see `tenon_gather`)."""
+    orders: tuple[tuple[int, Order], ...]
+    """The arrays among them that are read with their axes in another order."""
+    seed: Any
+    """The gradient of the number that the tape ends in: 1."""
+    leaves: tuple[int, ...]
+    """The leaves that have gradients."""
+    large: tuple[int, ...]
+    """The calls with arrays that are worth to be let go."""
+    calls: tuple[Call, ...]
+    """The calls of the tape, whose addresses are part of the key."""
+
+
+_KNOWN: dict[bytes, _Known] = {}
+_epoch = -1
+
+
+def backward_of_known(root: Node, new: Callable[[Array], Any], *, retain: bool) -> list[tuple[Leaf, Any]] | None:
+    """The gradients of a number with respect to the leaves that it depends on; `None` where hooks or values that are
+    not there any more ask for the general way, with its errors."""
+    global _epoch
+    functions = _functions()
+    found = None if functions is None else functions[0](root)
+    if functions is None or found is None:
+        return None
+    key, nodes, leaves = found
+    if _epoch != EPOCH[0]:
+        _KNOWN.clear()
+        _epoch = int(EPOCH[0])
+    known = _KNOWN.get(key)
+    if known is None:
+        if len(_KNOWN) >= _MOST:
+            _KNOWN.clear()
+        known = _made(root, nodes, leaves, new)
+        _KNOWN[key] = known
+    read = functions[1](nodes, known.plan, known.seed)
+    if known.orders:
+        read = [*read]
+        for place, order in known.orders:
+            read[place] = read[place].transpose(order)
+    gradients = () if known.pull is None else known.pull(*read)
+    made = [(leaves[place], gradient) for place, gradient in zip(known.leaves, gradients, strict=True)]
+    if any(leaf.has_hooks for leaf, _ in made):
+        with no_grad():
+            made = [(leaf, hooked(leaf, gradient)) for leaf, gradient in made]
+    if not retain:
+        for node in nodes:
+            node.is_released = True
+        for place in known.large:
+            nodes[place].release()
+    return made
+
+
+def _made(root: Node, nodes: list[Node], leaves: list[Leaf], new: Callable[[Array], Any]) -> _Known:
+    dtype, shape = root.type
+    graph = Graph([root])
+    program = program_for(graph, [(dtype, shape)])
+    orders = [graph.slots[slot].order for slot in program.reads]
+    places = {leaf: place for place, leaf in enumerate(leaves)}
+    reached = [end for end, is_reached in zip(graph.ends, program.reached, strict=True) if is_reached]
+    return _Known(
+        None if program.executable is None else _Pull(program.executable),
+        _plan(graph, program, nodes),
+        tuple([(place, order) for place, order in enumerate(orders) if order is not None]),
+        new(np.ones(shape, dtype)),
+        tuple([places[end] for end in reached if isinstance(end, Leaf)]),
+        tuple([place for place, node in enumerate(nodes) if node.has_large()]),
+        tuple([node.call for node in nodes]),
+    )
+
+
+def _plan(graph: Graph, program: Program, nodes: list[Node]) -> bytes:
+    """Where what the program reads lies among the words of calls."""
+    places = {node: place for place, node in enumerate(nodes)}
+    found: dict[Slot, tuple[int, int, int]] = {}
+    for node, (_, operands, results) in zip(graph.nodes, graph.wiring, strict=True):
+        for is_result, slots, values, size in (
+            (0, operands, [saved for _, saved in node.given], PER_OPERAND),
+            (1, results, node.computed, PER_RESULT),
+        ):
+            for number, (slot, saved) in enumerate(zip(slots, values, strict=True)):
+                if isinstance(saved, Saved) or not isinstance(saved, tuple):
+                    found.setdefault(slot, (places[node], is_result, number * size + size - PER_RESULT))
+    return np.array([found[slot] for slot in program.reads], np.int64).tobytes()
