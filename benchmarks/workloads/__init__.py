@@ -14,6 +14,7 @@ from benchmarks.workloads import (
     channels_last,
     convolution,
     decoding,
+    eager,
     elementwise,
     index_sets,
     indexing,
@@ -49,6 +50,7 @@ MODULES = (
     training,
     models,
     calls,
+    eager,
     start,
 )
 
