@@ -1,5 +1,5 @@
-"""Ops called on concrete arrays run at once: one executable per op, settings and operand types; for elementwise ops one
-for all sizes, until a call is made again.
+"""Ops called on concrete arrays run at once: one executable per op, settings and operand types; from the second sizes
+on one for all sizes, if there can be one, until calls of the same sizes are made often.
 
 `evaluate` is what ops do on arrays wherever they are called. An `ArrayFunction` is what users find under the name of an
 op: calls of it that are like one before go to the executable without Python, as those of compiled functions do.
@@ -24,12 +24,12 @@ from tenon.dialects.definition.registry import generation, install_evaluator
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import insertion_point
-from tenon.dialects.families import ElementwiseOp
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import AnyTensor, array_type, element_of, numpy_dtype, shape_of, tensor_type
 from tenon.runtime.arguments.arguments import Parameters, Static, as_array
+from tenon.runtime.arguments.interface import EmptySizeError, SizeMismatchError
 from tenon.runtime.arguments.orders import Orders, orders_of
 from tenon.runtime.arguments.tree import flatten, paths, register_constant, tell_by_identity, unflatten
 from tenon.runtime.call.callable_class import native_class
@@ -44,6 +44,12 @@ from tenon.runtime.tracing.trace import trace
 _MOST_MADE, _OFTEN = 1024, 16
 """Calls of an op that are told apart by their sizes, and how many of the same sizes take about as long, beside native
 ones, as compiling for these."""
+
+_LONG = 14
+"""Each time so many bits of the bytes of operands count as another call: large ones are soon worth their own code."""
+
+_CALLS_OF_ANY_SIZES = 64
+"""Native calls of a program for all sizes after which one is counted."""
 
 _READ_IN_PLACE = 1 << 14
 """Bytes from which on an operand with its dimensions in another order is not copied."""
@@ -62,12 +68,15 @@ class _Calls:
     program: Compiled | None = None
     is_refused: bool = False
 
-    def for_all_sizes(self, key: Any, compile_: Callable[[], Compiled]) -> Compiled | None:
-        """The program, where there were calls of other sizes, and few of these, which are not worth their own yet."""
-        is_first = not self.made
-        if is_first or key in self.made or len(self.made) < _MOST_MADE:
-            self.made[key] += 1
-        if is_first or self.made[key] > _OFTEN or self.is_refused:
+    def for_all_sizes(self, key: Any, weight: int, compile_: Callable[[], Compiled]) -> Compiled | None:
+        """The program, where there were calls of other sizes, and few of these, which are not worth their own yet.
+
+        A call counts as often as its `weight` says, from the next one on.
+        """
+        is_first, before = not self.made, self.made[key]
+        if is_first or before or len(self.made) < _MOST_MADE:
+            self.made[key] += weight
+        if is_first or before >= _OFTEN or self.is_refused:
             return None
         if self.program is None:
             try:
@@ -96,8 +105,8 @@ def evaluate(cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, A
 def _compiled(
     cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, Any]
 ) -> tuple[Any, Compiled, list[np.ndarray[Any, Any]], Orders]:
-    """What runs op `cls` on such operands, with what tells it from others (`None` for a program of all sizes), the
-    operands as its arrays, and which of them it takes as they lie in memory."""
+    """What runs op `cls` on such operands, with what tells it from others, the operands as its arrays, and which of
+    them it takes as they lie in memory."""
     known = cls.known_settings(settings)
     grouped = _arrays(cls, operands)
     arrays = flat(grouped)
@@ -116,15 +125,27 @@ def _compiled(
             return Traced(traced.module, traced.result, "cpu", cls.name.rpartition(".")[2]).compile()
 
         types = [array_type(array) for array in arrays]
-        if issubclass(cls, ElementwiseOp) and not knobs.interpret and not orders:
+        if not knobs.interpret and not orders:
             sized = _with_names(types)
-            calls = _CALLS.setdefault((*key[:3], sized, *key[4:]), _Calls())
-            if (found := calls.for_all_sizes(key, lambda: program(sized))) is not None:
-                return None, found, arrays, {}
+            kind = (*key[:3], sized, *key[4:])
+            calls = _CALLS.setdefault(kind, _Calls())
+            weight = 1 + (sum([array.nbytes for array in arrays]) >> _LONG)
+            found = calls.for_all_sizes(key, weight, lambda: program(sized))
+            if found is not None and _takes(found, arrays):
+                return kind, found, arrays, {}
         compiled = _COMPILED[key] = program(types)
     for position, order in orders.items():
         arrays[position] = arrays[position].transpose(order)
     return key, compiled, arrays, orders
+
+
+def _takes(program: Compiled, arrays: Sequence[np.ndarray[Any, Any]]) -> bool:
+    """Whether a program for all sizes serves those of `arrays`."""
+    try:
+        program.interface.bind([array.shape for array in arrays])
+    except (SizeMismatchError, EmptySizeError):
+        return False
+    return True
 
 
 def _with_names(types: Sequence[AnyTensor]) -> tuple[AnyTensor, ...]:
@@ -182,8 +203,6 @@ class ArrayFunction(NativeCalls):
             return self._function(*args, **kwargs)
         key, compiled, arrays, orders = _compiled(self.op, operands, settings)
         result = unflatten(compiled.result, compiled.executable.run(arrays))
-        if key is None:
-            return result
         leaves, structure = flatten(self._parameters.marked(args, kwargs))
         kind = structure, key, tuple(map(type, leaves))
         if self._dispatch.wants(kind, epoch):
@@ -195,7 +214,8 @@ class ArrayFunction(NativeCalls):
                 call = self._parameters.marked(args, kwargs)
                 with suppress(IndescribableError):
                     on_tensors = None if self.is_view else call_on_tensors(self.op, operands, settings)
-                    entry = compiled.entry_of(call, structure, orders, None, numbers_read_as(numbers), on_tensors)
+                    most = _CALLS_OF_ANY_SIZES if compiled.interface.sizes else -1
+                    entry = compiled.entry_of(call, structure, orders, None, numbers_read_as(numbers), on_tensors, most)
             self._dispatch.add(self, kind, entry, epoch)
         return result
 

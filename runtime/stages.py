@@ -152,6 +152,7 @@ class Compiled(NativeCalls):
         out: str | None,
         numbers: Numbers,
         on_tensors: Any = None,
+        most: int = -1,
     ) -> Entry | None:
         """`entry_for` arguments that are not frozen, static ones in the class `Static`; see `entry`."""
         made = self.executable
@@ -159,7 +160,9 @@ class Compiled(NativeCalls):
             return None
         launch = made.launch(self.frozen, self.prepared or ())
         try:
-            return entry(*call, structure, self.result, launch, orders, out, numbers=numbers, call=on_tensors)
+            return entry(
+                *call, structure, self.result, launch, orders, out, numbers=numbers, call=on_tensors, most=most
+            )
         except IndescribableError:
             return None
 

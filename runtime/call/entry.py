@@ -50,12 +50,15 @@ class Entry:
         start = words.add(ENTRY.words(description)).index
         self._kept = (words.kept, kept)
         self._memory, address = words.finished()
-        self._epoch = start + ENTRY.word("epoch")
+        self._epoch, self._left = [start + ENTRY.word(name) for name in ("epoch", "calls_left")]
+        self.most = int(self._memory[self._left])
+        """The calls that it serves before Python is asked again whether it is the best for them; -1 for all."""
         self.address = address + 8 * start
 
     def renew(self, epoch: int) -> None:
         """Make the entry hold in this epoch."""
         self._memory[self._epoch] = epoch
+        self._memory[self._left] = self.most
 
 
 def entry(
@@ -69,13 +72,14 @@ def entry(
     *,
     numbers: Numbers = NUMBERS,
     call: Any = None,
+    most: int = -1,
 ) -> Entry:
     """The entry for calls like `(args, kwargs)`, whose structure is given, as is that of the result.
 
     Inputs with `orders` must lie like that. With `out`, the keyword argument of this name has arrays that the
     results are written to. Python's `numbers` are read by these steps. With `call`, what the tape calls them, tensors
-    are taken for arrays. Raises `IndescribableError` where native
-    code could not tell such calls from others.
+    are taken for arrays. It serves `most` calls until it is renewed (-1: any number). Raises `IndescribableError` where
+    native code could not tell such calls from others.
     """
     words = Words()
     given = [position for position, held in enumerate(launch.inputs) if held is None]
@@ -98,6 +102,7 @@ def entry(
     building = _building(arguments, result, target)
     description: dict[str, int | Place] = {
         "epoch": -1,
+        "calls_left": most,
         "positional": len(args),
         "keywords": len(kwargs),
         "names": words.objects(list(kwargs)),
@@ -230,7 +235,9 @@ class Dispatch:
 
     def _use(self, entry: Entry, epoch: int) -> None:
         entry.renew(epoch)
-        active = self._active = [entry, *[other for other in self._active if other is not entry]][:ACTIVE]
+        active = [entry, *[other for other in self._active if other is not entry]][:ACTIVE]
+        # those that fit more calls than are theirs come last
+        active = self._active = sorted(active, key=lambda used: used.most >= 0)
         # With the count at 0 meanwhile, native code never sees an entry that is not there.
         self._table[_COUNT] = 0
         self._table[_FIRST_ENTRY : _FIRST_ENTRY + len(active)] = [used.address for used in active]

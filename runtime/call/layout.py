@@ -126,6 +126,7 @@ RESULT = Struct(leaf=I64, dtype=REF, rank=I64, shape=pointer(I64), item_size=I64
 
 ENTRY = Struct(
     epoch=I64,
+    calls_left=I64,
     positional=I64,
     keywords=I64,
     names=REFS,
@@ -157,7 +158,7 @@ ENTRY = Struct(
 """One way to call: what the arguments must look like, what is run, and what the result is. The program takes sizes from
 the slots that `numbers` has; where one says how large the arena is, there is a new one at each call (-1: none does).
 `byte` is a dtype. Where it takes tensors, their arrays are leaves, and results are tensors if any leaf is; `call` is
-what the tape calls that, or null."""
+what the tape calls that, or null. It serves so many calls as are left (-1: any number)."""
 
 TABLE = Struct(general=REF, count=I64, entries=pointer(ENTRY))
 """The Python function of a callable and its entries, `count` of them, of which `entries` is the first."""

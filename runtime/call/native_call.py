@@ -158,9 +158,13 @@ def tenon_call(called: Value, arguments: Value, count_and_flags: Value, names: V
         entry = entries[i]
         i.set(i + 1)
         is_alike = (entry.epoch == epoch) & (entry.positional == count) & (entry.keywords == keywords)
-        with code.if_(is_alike), code.if_(names_fit(entry, keywords, names)):
+        left = entry.calls_left
+        with code.if_(is_alike & (left != 0)), code.if_(names_fit(entry, keywords, names)):
             result = call_by_entry(entry, arguments, total, status.address)
-            code.return_if(result.is_not_null, result)
+            with code.if_(result.is_not_null):
+                with code.if_(left > 0):
+                    entry.put(calls_left=left - 1)
+                code.return_(result)
             code.return_if(status != 0, None)
     objects = code.array(REF, total + 1)
     objects[0] = called

@@ -27,6 +27,8 @@ class Parts(Interchange):
     def __getitem__(self, key: Any) -> Any:
         if insertion_point() is not None and _has_value(key):
             return _refuse_traced(key)
+        if _is_truth_value(key):
+            return self.reshape(1, *self.shape)[_rows(key)]
         found = read_key(key)
         if found.arrays:
             return self._computed(
@@ -39,6 +41,9 @@ class Parts(Interchange):
         return self._seen(part, index_step(found))
 
     def __setitem__(self, key: Any, values: Any) -> None:
+        if _is_truth_value(key):
+            self.reshape(1, *self.shape)[_rows(key)] = values
+            return
         found = read_key(key)
         array = values._array if isinstance(values, Stored) else as_array(values, "what is assigned")
         written = found.written(found.arrays)
@@ -140,6 +145,18 @@ class Parts(Interchange):
         if wants_gradient(operands):
             record(call, as_operands(operands), (made,))
         return made
+
+
+def _is_truth_value(key: Any) -> bool:
+    array = key._array if isinstance(key, Stored) else key
+    return isinstance(array, bool | np.bool_) or (
+        isinstance(array, np.ndarray) and not array.ndim and array.dtype == bool
+    )
+
+
+def _rows(key: Any) -> Array:
+    """Which rows of one a single truth value takes."""
+    return np.zeros(int(bool(key)), np.int64)
 
 
 def _has_value(key: Any) -> bool:

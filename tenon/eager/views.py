@@ -99,8 +99,10 @@ def read_key(key: Any) -> Key:
         else:
             array = entry._array if isinstance(entry, Stored) else np.asarray(entry)
             if array.dtype == bool:
-                found = array.nonzero() if array.ndim else (np.zeros(int(array), np.int64),)
-                entries += ([None] if not array.ndim else []) + ["array"] * len(found)
+                if not array.ndim:
+                    raise IndexError("a single truth value is an index alone, and not beside others")
+                found = array.nonzero()
+                entries += ["array"] * len(found)
                 arrays += found
             elif array.size == 0 and isinstance(entry, list):
                 entries.append("array")

@@ -58,12 +58,43 @@ def test_elementwise_ops_are_compiled_for_all_sizes_after_two(monkeypatch: pytes
         x = floats(size, 3)
         np.testing.assert_array_equal(tenon.add(x, x[:, :1]), x + x[:, :1])
     assert len(traced) == 2
-    for _ in range(20):  # the sizes that come again get a program of their own
+    # one in so many native calls is counted
+    for _ in range(20 * evaluate._CALLS_OF_ANY_SIZES):  # the sizes that come again get a program of their own
         np.testing.assert_array_equal(tenon.add(x, x[:, :1]), x + x[:, :1])
     assert len(traced) == 3
     square = floats(3, 3)  # sizes that are equal may mean another result: these are calls of another kind
     np.testing.assert_array_equal(tenon.add(square, square[0]), square + square[0])
     assert len(traced) == 4
+
+
+@pytest.mark.parametrize("name", ["matmul", "sum", "softmax", "layer_norm", "cumsum", "concatenate"])
+def test_ops_of_all_families_are_compiled_for_all_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    traced: list[str] = []
+    original = evaluate.trace
+    monkeypatch.setattr(evaluate, "trace", lambda *args, **named: (traced.append("trace"), original(*args, **named))[1])
+    monkeypatch.setattr(evaluate, "_COMPILED", BoundedCache(16))
+    monkeypatch.setattr(evaluate, "_CALLS", BoundedCache(16))
+    function = getattr(tenon, name)
+
+    def check(rows: int, columns: int) -> None:
+        x = floats(rows, columns)
+        given = {
+            "matmul": (x, floats(columns, 2 * rows + columns, seed=1)),
+            "layer_norm": (x, floats(columns, seed=1), floats(columns, seed=2)),
+            "concatenate": ((x, floats(2 * rows + columns, columns, seed=1)),),
+        }.get(name, (x,))
+        expected = tenon.jit(lambda *args: function(*args))(*given)
+        before = len(traced)
+        for _ in range(3):
+            np.testing.assert_allclose(function(*given), expected, rtol=1e-4, atol=1e-5)
+        compiled.append(len(traced) - before)
+
+    compiled: list[int] = []
+    for rows, columns in ((2, 3), (4, 5), (5, 7), (6, 9), (20, 45)):
+        check(rows, columns)
+    assert compiled == [1, 1, 0, 0, 0]
+    for rows, columns in ((1, 4), (4, 1), (3, 3)):
+        check(rows, columns)
 
 
 @pytest.mark.parametrize("name", ["exp", "tanh", "gelu", "erf", "pow", "fmod", "arctan2", "lgamma", "add"])
