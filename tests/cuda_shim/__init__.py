@@ -171,13 +171,36 @@ def cache_directory() -> Path:
 
 
 def compile_library(text: str, flags: Sequence[str], path: Path) -> None:
+    folders = [precompiled_header().parent] if flags is FLAGS else []
+    includes = [f"-I{folder}" for folder in (*folders, HERE)]
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         result = Path(scratch) / path.name
-        command = [str(COMPILER), *flags, "-x", "c++", "-I", str(HERE), "-", "-o", str(result)]
-        done = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
-        if done.returncode:
-            raise ShimError(f"g++ failed on the emitted text:\n{done.stderr}")
+        run_compiler([*flags, "-x", "c++", *includes, "-", "-o", str(result)], text)
         result.replace(path)
+
+
+@cache
+def precompiled_header() -> Path:
+    """What kernels include, with what the compiler made of it beside it: to read it takes most of their time."""
+    texts = [path.read_text() for path in sorted(HERE.glob("*.h"))]
+    key = hashlib.sha256("\0".join([*texts, *FLAGS]).encode()).hexdigest()[:24]
+    path = cache_directory() / f"shim-{key}" / "device.h"
+    made = path.with_name("device.h.gch")
+    if not made.exists():
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+            header, result = Path(scratch) / path.name, Path(scratch) / made.name
+            shutil.copyfile(HERE / path.name, header)
+            run_compiler([*FLAGS, "-x", "c++-header", f"-I{HERE}", str(header), "-o", str(result)], "")
+            header.replace(path)
+            result.replace(made)
+    return path
+
+
+def run_compiler(arguments: Sequence[str], text: str) -> None:
+    done = subprocess.run([str(COMPILER), *arguments], input=text, text=True, capture_output=True, check=False)
+    if done.returncode:
+        raise ShimError(f"g++ failed on the emitted text:\n{done.stderr}")
 
 
 class GuardedMemory:

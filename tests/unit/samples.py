@@ -18,7 +18,9 @@ for _path in sorted(Path(__file__).parent.glob("samples_*.py")):
 __all__ = ["SAMPLES", "Sample", "samples_of"]
 
 
-def samples_of(name: str, most: int) -> list[Sample]:
-    """At most `most` samples of an op, spread evenly over all it has."""
+def samples_of(name: str, most: int | None = None) -> list[Sample]:
+    """The samples of an op: all of them, or at most `most`, from the first to the last and spread evenly."""
     own = [sample for sample in SAMPLES if sample.op_name == name]
-    return own if len(own) <= most else [own[i * (len(own) - 1) // (most - 1)] for i in range(most)]
+    if most is None or len(own) <= most:
+        return own
+    return [own[i * (len(own) - 1) // max(most - 1, 1)] for i in range(most)]

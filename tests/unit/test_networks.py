@@ -30,7 +30,7 @@ import tenon
 
 SEARCH = Path(__file__).parents[1] / "search.py"
 
-COUNT, REAL = 300, 10
+COUNT, REAL = 180, 10
 """How many networks, and of how many one has sizes as programs do."""
 SMALL_WORK, REAL_WORK = 2e6, 2e8
 SECONDS_TO_SHRINK = 60

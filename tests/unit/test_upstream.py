@@ -17,7 +17,7 @@ from tenon.runtime.lower import new_context
 
 MLIR_OPT = shutil.which("mlir-opt-22")
 OPS = [name for name in registry() if name.startswith("tenon.")]
-MOST, LOWERED = 6, 3
+MOST, LOWERED = 4, 2
 """How many samples of an op are tried, and how many in the stages after the first, whose texts take long to parse."""
 
 
