@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition import registry
+from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.promotion import adopted, is_literal
 from tenon.dialects.definition.registry import generation, install_evaluator
 from tenon.dialects.definition.signature import flat, map_grouped
@@ -190,7 +191,7 @@ class ArrayFunction(NativeCalls):
 
     @shows_user_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if insertion_point() is not None:
+        if insertion_point() is not None or (self.op.AUTOCAST is not None and autocast_element() is not None):
             return self._function(*args, **kwargs)
         for operand in args:
             face = getattr(type(operand), "__tenon_function__", None)

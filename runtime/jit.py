@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.registry import generation, watch_generation
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.forking import new_lock
@@ -115,14 +116,14 @@ class JitFunction(NativeCalls):
         if ran is None:
             orders = self._orders(leaves, structure)
             signature, arrays = self.parameters.signature(leaves, structure, self._keep, orders=orders)
-            key = (knobs.code_settings, generation(), signature)
+            key = (knobs.code_settings, autocast_element(), generation(), signature)
             compiled = self._compiled.get(key)
             if compiled is None:
                 compiled = self._compile(key, leaves, structure, orders=orders)
             results = compiled.launch(arrays, out)
         else:
             key, compiled, results = ran
-        if self._dispatch.wants((key, order), epoch):
+        if autocast_element() is None and self._dispatch.wants((key, order), epoch):
             given = kwargs if out is None else {name: kwargs.get(name, out) for name in order}
             self._dispatch.add(self, (key, order), compiled.entry_for((args, given), structure), epoch)
         return results
@@ -137,7 +138,7 @@ class JitFunction(NativeCalls):
         """A program for all sizes, its key first, and what it gave; `None` where one for this call is needed."""
         sizes = dynamic.sizes_of(leaves, structure, self.parameters)
         signature, arrays = self.parameters.signature(leaves, structure, self._keep, sizes)
-        key = (knobs.code_settings, generation(), signature)
+        key = (knobs.code_settings, autocast_element(), generation(), signature)
         if key in dynamic.refused:
             return None
         compiled = self._compiled.get(key)
@@ -175,6 +176,7 @@ class JitFunction(NativeCalls):
             if compiled is None:
                 if knobs.log_compiles:
                     settings = {f"knobs.{name}": repr(value) for name, value in knobs.code_settings}
+                    settings |= {} if (low := autocast_element()) is None else {"autocast": str(low)}
                     self._say_why(self.parameters.described(leaves, structure, sizes, orders) | settings)
                 with collection_paused():
                     compiled = self._compiled[key] = self._trace(leaves, structure, sizes, orders).compile()

@@ -73,6 +73,7 @@ _WHERE: dict[str, str] = {
     ),
     **dict.fromkeys(("OpaqueOp", "Kernel"), "tenon.dialects.families.opaque"),
     **dict.fromkeys(("HostOp",), "tenon.dialects.families.host"),
+    **dict.fromkeys(("autocast",), "tenon.dialects.definition.autocast"),
     **dict.fromkeys(("TensorOp", "tensor_op"), "tenon.dialects.definition.tensor_op"),
     **dict.fromkeys(("registry", "tensor_function"), "tenon.dialects.definition.registry"),
     **dict.fromkeys(("CpuOnly", "CudaOnly", "NoGradient"), "tenon.dialects.definition.traits"),

@@ -44,7 +44,7 @@ _ARRAYS = (
 
 _TENSORS = (
     *("Tensor", "tensor", "as_tensor", "no_grad", "enable_grad", "set_grad_enabled", "is_grad_enabled"),
-    "GradManager",
+    *("GradManager", "autocast"),
 )
 
 # Title, module, and the names to document; all public ones of the module where there are none.

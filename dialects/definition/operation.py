@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, UnrankedTensorType, i32
 from xdsl.ir import Attribute, SSAValue
@@ -29,6 +29,14 @@ class DeclaredOp(IRDLOperation, ABC):
     KNOWN: ClassVar[KnownResults]
     # The operands that must have one dtype and are promoted to it; `None` is all of them.
     PROMOTED: ClassVar[tuple[str, ...] | None] = None
+    # Where `autocast` holds: "low" to compute f32 in its dtype, "full" to compute f16 and bf16 in f32, or as it comes.
+    AUTOCAST: ClassVar[Literal["low", "full"] | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        # xDSL takes an attribute without annotation for a field of the op.
+        constants = {name: ClassVar[Any] for name in vars(cls) if name.isupper()}
+        cls.__annotations__ = constants | vars(cls).get("__annotations__", {})
+        super().__init_subclass__(**kwargs)
 
     @classmethod
     @abstractmethod

@@ -21,6 +21,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from tenon.dialects.definition.assembly import parse_op, print_op
+from tenon.dialects.definition.autocast import as_autocast, autocast_element
 from tenon.dialects.definition.keywords import Meaning
 from tenon.dialects.definition.memo import KnownResults
 from tenon.dialects.definition.operands import lifted, operand_elements
@@ -119,6 +120,8 @@ class TensorOp(DeclaredOp):
         Takes the operands and then the settings, by position or by name; returns one value, or a tuple of them.
         """
         operands, settings = cls.bind(args, kwargs)
+        if cls.AUTOCAST is not None and (low := autocast_element()) is not None:
+            operands = as_autocast(cls, operands, low)
         given = flat(operands)
         point = insertion_point()
         if Size in map(type, given):
@@ -290,9 +293,6 @@ def tensor_op(cls: TensorOpT) -> TensorOpT:
     request_segments(cls)
     if not any("traits" in vars(parent) for parent in cls.__mro__ if issubclass(parent, TensorOp)):
         cls.traits = traits_def(Pure())
-    # xDSL reads class annotations; a class without any has none of its own.
-    if "__annotations__" not in vars(cls):
-        cls.__annotations__ = {}
     defined = irdl_op_definition(cls)
     defined.traits.add_trait(_InfersByHook())
     defined.SIGNATURE = read_signature(defined)
@@ -301,6 +301,11 @@ def tensor_op(cls: TensorOpT) -> TensorOpT:
     defined.check_family()
     if defined.has_trait(NoGradient) and "vjp" in vars(defined):
         raise TypeError(f"{defined.__name__} ({defined.name}) has the trait NoGradient and defines vjp")
+    if defined.AUTOCAST not in ("low", "full", None):
+        raise TypeError(
+            f"{defined.__name__} ({defined.name}): AUTOCAST is {defined.AUTOCAST!r} where 'low', 'full' or None is "
+            "needed"
+        )
     if unknown := defined.LAYOUTS.keys() - {*[o.name for o in defined.SIGNATURE.operands], *defined.SIGNATURE.results}:
         names = ", ".join(sorted(unknown))
         raise TypeError(f"{defined.__name__} ({defined.name}): LAYOUTS names {names}, which it does not declare")

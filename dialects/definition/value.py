@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from math import prod
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, UnrankedTensorType
@@ -34,6 +34,9 @@ class InsertionPoint:
     """
 
     __slots__ = ("anchor", "block", "folds_literals", "scalar")
+
+    is_users: ClassVar[bool] = False
+    """Whether a function of the user's is traced, and not what stands for ops of it."""
 
     def __init__(
         self, block: Block, anchor: Operation | None = None, *, scalar: bool = False, folds_literals: bool | None = None
@@ -57,12 +60,14 @@ class InsertionPoint:
 class _State(threading.local):
     def __init__(self) -> None:
         self.stack: list[InsertionPoint] = []
+        self.reasons = 0
 
 
 _STATE = _State()
 
 TRACES_IN_PROGRESS = np.zeros(1, np.int64)
-"""The number of threads that trace: where it is 0, there is no insertion point, and no thread needs to be asked."""
+"""The number of threads that trace, or whose calls need Python for other reasons (`call_in_python`): where it is 0, no
+thread needs to be asked."""
 _TRACES_LOCK = new_lock()
 
 
@@ -97,8 +102,14 @@ def _count_traces(change: int) -> None:
         TRACES_IN_PROGRESS[0] += change
 
 
+def call_in_python(change: int) -> None:
+    """Have no call be native (1), for a reason of this thread, until it ends (-1)."""
+    _STATE.reasons += change
+    _count_traces(change)
+
+
 def _count_own_trace() -> None:
-    TRACES_IN_PROGRESS[0] = bool(_STATE.stack)
+    TRACES_IN_PROGRESS[0] = bool(_STATE.stack) + _STATE.reasons
 
 
 os.register_at_fork(after_in_child=_count_own_trace)

@@ -122,6 +122,8 @@ class LoopOp(StructuredOp):
 class ContractionOp(LoopOp):
     """Sums of products: over the loops that do not index the result, the product of the operands is added up."""
 
+    AUTOCAST = "low"
+
     def iteration_space(self, operands: Sequence[SSAValue]) -> IterationSpace:
         """The loops of `indexing` over `operands` of static shape.
 

@@ -30,6 +30,8 @@ class CumulativeOp(KeepsType, AlongAxis, CombiningOp):
     accumulator starts from `initial`, and is kept in f32 for f16 and bf16; see `CombiningOp`.
     """
 
+    AUTOCAST = "full"
+
     @classmethod
     def check_family(cls) -> None:
         require_hooks(cls, "initial", "scalar")

@@ -122,8 +122,6 @@ class CombiningOp(StructuredOp):
     COMBINE: ClassVar[str | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        # xDSL takes an attribute without annotation for a field of the op.
-        cls.__annotations__ = {**vars(cls).get("__annotations__", {}), "COMBINE": ClassVar[str | None]}
         super().__init_subclass__(**kwargs)
         name = vars(cls).get("COMBINE")
         if name is not None and "initial" not in vars(cls):

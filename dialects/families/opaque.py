@@ -63,11 +63,6 @@ class OpaqueOp(StructuredOp):
 
     KERNELS: ClassVar[tuple[Kernel, ...]] = ()
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        # xDSL takes an attribute without annotation for a field of the op.
-        cls.__annotations__ = {**vars(cls).get("__annotations__", {}), "KERNELS": ClassVar[tuple[Kernel, ...]]}
-        super().__init_subclass__(**options)
-
     @staticmethod
     @abstractmethod
     def reference(*operands: np.ndarray[Any, Any], **settings: Any) -> Any:

@@ -37,6 +37,8 @@ class ReductionOp(AlongAxis, CombiningOp):
     The class declares one operand and the settings `axis` and `keepdims`.
     """
 
+    AUTOCAST = "full"
+
     # Whether there is a result for no elements at all.
     HAS_IDENTITY: ClassVar[bool] = True
 

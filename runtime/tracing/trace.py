@@ -94,6 +94,8 @@ class TracingPoint(InsertionPoint):
 
     __slots__ = ("captures",)
 
+    is_users = True
+
     def __init__(self, block: Block, captures: Captures | None = None) -> None:
         super().__init__(block)
         self.captures = captures

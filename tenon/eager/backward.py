@@ -16,6 +16,7 @@ import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
+from tenon.dialects.definition.autocast import autocast
 from tenon.dialects.definition.promotion import weak_float
 from tenon.dialects.definition.registry import generation
 from tenon.dialects.definition.value import Value, insertion_point, ops
@@ -242,7 +243,7 @@ def program_for(graph: Graph, seeds: Sequence[Type]) -> Program:
         key = (*key, tuple([node.place for node in graph.nodes]))  # messages name these lines
     program = _PROGRAMS.get(key)
     if program is None:
-        with collection_paused():
+        with collection_paused(), autocast(enabled=False):
             program = _PROGRAMS[key] = _compiled(graph, seeds)
     return program
 

@@ -12,6 +12,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.promotion import weak_float
 from tenon.dialects.definition.registry import generation
 from tenon.dialects.definition.value import Value, emit
@@ -73,7 +74,8 @@ def _call(
     key: Hashable = None
     if isinstance(function, JitFunction):
         others = tuple([static_key(leaf) for i, leaf in enumerate(arrays) if i not in data])
-        key = (function, structure, others, tuple(types), tuple([type(arrays[i]) for i in data]), generation())
+        kinds = tuple([type(arrays[i]) for i in data])
+        key = (function, structure, others, tuple(types), kinds, autocast_element(), generation())
         known = _MODULES.get(key)
         if known is not None:
             return known

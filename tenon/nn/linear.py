@@ -33,7 +33,8 @@ class Linear(Module):
 
     def forward(self, x: Array) -> Array:
         product = tenon.matmul(x, tenon.transpose(self.weight))
-        return product if self.bias is None else tenon.add(product, self.bias)
+        # In the dtype of the product, which autocast may have made smaller.
+        return product if self.bias is None else tenon.add(product, tenon.cast(self.bias, dtype=product.dtype))
 
 
 class Embedding(Module):

@@ -1,8 +1,10 @@
-"""Optimizers, as pure functions and for tensors in place; schedules of the learning rate; clipping of gradients."""
+"""Optimizers, as pure functions and for tensors in place; schedules of the learning rate; clipping and scaling of
+gradients."""
 
 from tenon.optim.base import Optimizer, trainable, with_values
 from tenon.optim.clipping import clip_by_global_norm, clip_grad_norm_, clip_grad_value_
 from tenon.optim.rules import LAMB, SGD, Adagrad, Adam, AdamW, Lion, RMSprop
+from tenon.optim.scaling import GradScaler
 from tenon.optim.schedules import Plateau, Scheduler, cosine, exponential, one_cycle, step_decay, warm_up
 from tenon.optim.stepping import Average, Steps
 
@@ -13,6 +15,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "Average",
+    "GradScaler",
     "Lion",
     "Optimizer",
     "Plateau",

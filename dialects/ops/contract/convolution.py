@@ -107,6 +107,8 @@ def with_examples(op: Any, size: int, batched: Sequence[bool], operands: Sequenc
 class ImageOp(CompositeOp):
     """What convolutions of networks share: images (n, channels, ...image), a weight, a bias, and groups of channels."""
 
+    AUTOCAST = "low"
+
     RANK: ClassVar[int | None] = None
     """The number of spatial dimensions, where the op's name says it."""
 

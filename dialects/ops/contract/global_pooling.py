@@ -177,6 +177,7 @@ class GlobalLpPoolOp(GlobalPoolingOp):
     """
 
     name = "tenon.global_lp_pool"
+    AUTOCAST = "full"
     p = setting(float, default=2.0)
 
     @staticmethod
@@ -200,6 +201,7 @@ class LocalResponseNormOp(CompositeOp):
     """
 
     name = "tenon.local_response_norm"
+    AUTOCAST = "full"
     ALIASES: ClassVar[tuple[str, ...]] = ("lrn",)
     x = operand_def(FLOAT_TENSOR)
     size = setting(int)

@@ -336,6 +336,7 @@ class LpPoolOp(PoolingOp):
     """
 
     name = "tenon.lp_pool"
+    AUTOCAST = "full"
     x = operand_def(FLOAT_TENSOR)
     window = setting(tuple)
     stride = setting(tuple, default=None)

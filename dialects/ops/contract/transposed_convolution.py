@@ -99,6 +99,7 @@ class TransposedConvolutionOp(CompositeOp):
     """
 
     name = "tenon.transposed_convolution"
+    AUTOCAST = "low"
     x = operand_def(NUMERIC_TENSOR)
     weight = operand_def(NUMERIC_TENSOR)
     size = setting(tuple)

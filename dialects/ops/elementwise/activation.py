@@ -98,6 +98,7 @@ class SoftplusOp(UnaryOp):
     """
 
     name = "tenon.softplus"
+    AUTOCAST = "full"
     beta = setting(float, default=1.0)
 
     @staticmethod
@@ -117,6 +118,7 @@ class LogSigmoidOp(UnaryOp):
     """
 
     name = "tenon.log_sigmoid"
+    AUTOCAST = "full"
     ALIASES: ClassVar[tuple[str, ...]] = ("logsigmoid",)
     scalar = staticmethod(lambda x: -ops.softplus(-x))
 

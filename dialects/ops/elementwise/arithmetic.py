@@ -190,6 +190,7 @@ class PowerOp(NumericBinaryOp, PrimitiveOp):
     """
 
     name = "tenon.power"
+    AUTOCAST = "full"
     ALIASES: ClassVar[tuple[str, ...]] = ("pow",)
 
     @staticmethod
@@ -316,6 +317,7 @@ class ReciprocalOp(UnaryOp):
     """
 
     name = "tenon.reciprocal"
+    AUTOCAST = "full"
     scalar = staticmethod(lambda x: 1.0 / x)
 
 

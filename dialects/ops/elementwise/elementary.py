@@ -27,6 +27,7 @@ class ExpOp(UnaryOp, PrimitiveOp):
     """
 
     name = "tenon.exp"
+    AUTOCAST = "full"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.ExpOp)
     vjp = staticmethod(lambda g, out, x: g * out)
 
@@ -39,6 +40,7 @@ class Exp2Op(UnaryOp, PrimitiveOp):
     """
 
     name = "tenon.exp2"
+    AUTOCAST = "full"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.Exp2Op)
     vjp = staticmethod(lambda g, out, x: g * out * numbers.log(2.0))
 
@@ -52,6 +54,7 @@ class Expm1Op(UnaryOp, PrimitiveOp):
     """
 
     name = "tenon.expm1"
+    AUTOCAST = "full"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.ExpM1Op)
     vjp = staticmethod(lambda g, out, x: g * ops.exp(x))
 
@@ -64,6 +67,7 @@ class LogOp(UnaryOp, PrimitiveOp):
     """
 
     name = "tenon.log"
+    AUTOCAST = "full"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.LogOp)
     vjp = staticmethod(lambda g, out, x: g / x)
 
@@ -76,6 +80,7 @@ class Log2Op(UnaryOp, PrimitiveOp):
     """
 
     name = "tenon.log2"
+    AUTOCAST = "full"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.Log2Op)
     vjp = staticmethod(lambda g, out, x: g / (x * numbers.log(2.0)))
 
@@ -88,6 +93,7 @@ class Log10Op(UnaryOp, PrimitiveOp):
     """
 
     name = "tenon.log10"
+    AUTOCAST = "full"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.Log10Op)
     vjp = staticmethod(lambda g, out, x: g / (x * numbers.log(10.0)))
 
@@ -101,6 +107,7 @@ class Log1pOp(UnaryOp, PrimitiveOp):
     """
 
     name = "tenon.log1p"
+    AUTOCAST = "full"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.Log1pOp)
     vjp = staticmethod(lambda g, out, x: g / (x + 1.0))
 
@@ -125,6 +132,7 @@ class RsqrtOp(UnaryOp, PrimitiveOp):
     """
 
     name = "tenon.rsqrt"
+    AUTOCAST = "full"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.RsqrtOp)
     vjp = staticmethod(lambda g, out, x: -0.5 * g * out / x)
 
@@ -161,6 +169,7 @@ class TanOp(UnaryOp, PrimitiveOp):
     """
 
     name = "tenon.tan"
+    AUTOCAST = "full"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.TanOp)
     vjp = staticmethod(lambda g, out, x: g * (1.0 + out * out))
 
@@ -173,6 +182,7 @@ class AsinOp(UnaryOp, PrimitiveOp):
     """
 
     name = "tenon.asin"
+    AUTOCAST = "full"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.AsinOp)
     ALIASES: ClassVar[tuple[str, ...]] = ("arcsin",)
     vjp = staticmethod(lambda g, out, x: g * ops.rsqrt((1.0 - x) * (1.0 + x)))
@@ -186,6 +196,7 @@ class AcosOp(UnaryOp, PrimitiveOp):
     """
 
     name = "tenon.acos"
+    AUTOCAST = "full"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.AcosOp)
     ALIASES: ClassVar[tuple[str, ...]] = ("arccos",)
     vjp = staticmethod(lambda g, out, x: -g * ops.rsqrt((1.0 - x) * (1.0 + x)))
@@ -212,6 +223,7 @@ class SinhOp(UnaryOp, PrimitiveOp):
     """
 
     name = "tenon.sinh"
+    AUTOCAST = "full"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.SinhOp)
     vjp = staticmethod(lambda g, out, x: g * ops.cosh(x))
 
@@ -224,6 +236,7 @@ class CoshOp(UnaryOp, PrimitiveOp):
     """
 
     name = "tenon.cosh"
+    AUTOCAST = "full"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.CoshOp)
     vjp = staticmethod(lambda g, out, x: g * ops.sinh(x))
 

@@ -69,6 +69,7 @@ class LgammaOp(UnaryOp):
     """
 
     name = "tenon.lgamma"
+    AUTOCAST = "full"
     ALIASES: ClassVar[tuple[str, ...]] = ("gammaln",)
 
     @staticmethod
@@ -115,6 +116,7 @@ class DigammaOp(UnaryOp):
     """
 
     name = "tenon.digamma"
+    AUTOCAST = "full"
 
     @staticmethod
     def scalar(x: Value) -> Value:
@@ -150,6 +152,7 @@ class PolygammaOp(UnaryOp):
     """
 
     name = "tenon.polygamma"
+    AUTOCAST = "full"
     order = setting(int, default=1)
 
     @staticmethod

@@ -53,6 +53,8 @@ class HypotOp(BinaryOp):
 class LogAddOp(BinaryOp):
     """The logarithm of the sum of two powers of one base."""
 
+    AUTOCAST = "full"
+
     BASE: ClassVar[float]
 
     @classmethod
@@ -101,6 +103,7 @@ class XlogyOp(BinaryOp):
     """
 
     name = "tenon.xlogy"
+    AUTOCAST = "full"
     scalar = staticmethod(lambda x, y: ops.select((x == 0.0) & (y == y), 0.0, x * ops.log(y)))
 
     @staticmethod
@@ -117,6 +120,7 @@ class Xlog1pyOp(BinaryOp):
     """
 
     name = "tenon.xlog1py"
+    AUTOCAST = "full"
     scalar = staticmethod(lambda x, y: ops.select((x == 0.0) & (y == y), 0.0, x * ops.log1p(y)))
 
     @staticmethod

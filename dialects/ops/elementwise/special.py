@@ -85,6 +85,7 @@ class ErfinvOp(UnaryOp):
     """
 
     name = "tenon.erfinv"
+    AUTOCAST = "full"
 
     @staticmethod
     def scalar(x: Value) -> Value:
@@ -107,6 +108,7 @@ class ErfcinvOp(UnaryOp):
     """
 
     name = "tenon.erfcinv"
+    AUTOCAST = "full"
 
     @staticmethod
     def scalar(x: Value) -> Value:
@@ -203,6 +205,7 @@ class LogitOp(UnaryOp):
     """
 
     name = "tenon.logit"
+    AUTOCAST = "full"
     eps = setting(float, default=None)
 
     @staticmethod

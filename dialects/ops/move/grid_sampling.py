@@ -266,6 +266,7 @@ class DeformConvOp(CompositeOp):
     """
 
     name = "tenon.deform_conv"
+    AUTOCAST = "low"
     x = operand_def(FLOAT_TENSOR)
     weight = operand_def(FLOAT_TENSOR)
     offset = operand_def(FLOAT_TENSOR)

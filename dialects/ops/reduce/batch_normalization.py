@@ -28,6 +28,7 @@ class BatchNormOp(CompositeOp):
     """
 
     name = "tenon.batch_norm"
+    AUTOCAST = "full"
     x = operand_def(FLOAT_TENSOR)
     mean = operand_def(FLOAT_TENSOR)
     variance = operand_def(FLOAT_TENSOR)
@@ -65,6 +66,7 @@ class BatchNormTrainingOp(CompositeOp):
     """
 
     name = "tenon.batch_norm_training"
+    AUTOCAST = "full"
     x = operand_def(FLOAT_TENSOR)
     weight = opt_operand_def(FLOAT_TENSOR)
     bias = opt_operand_def(FLOAT_TENSOR)
@@ -109,6 +111,7 @@ class BatchNormUpdateOp(CompositeOp):
     """
 
     name = "tenon.batch_norm_update"
+    AUTOCAST = "full"
     x = operand_def(FLOAT_TENSOR)
     running_mean = operand_def(FLOAT_TENSOR)
     running_variance = operand_def(FLOAT_TENSOR)

@@ -25,6 +25,8 @@ from tenon.dialects.types.types import FLOAT_TENSOR, INTEGER_TENSOR, element_of,
 class ClassLossOp(CompositeOp):
     """A loss of scores and labels; see the module."""
 
+    AUTOCAST = "full"
+
     PROMOTED: ClassVar[tuple[str, ...] | None] = ()
 
     @staticmethod

@@ -39,6 +39,8 @@ def reduced_loss(losses: Value, reduction: str) -> Value:
 class ElementLossOp(CompositeOp):
     """A loss for each element of operands that broadcast; subclasses have the setting `reduction`."""
 
+    AUTOCAST = "full"
+
     @staticmethod
     @abstractmethod
     def losses(*operands: Any, **settings: Any) -> Value:

@@ -25,6 +25,7 @@ class SoftmaxOp(KeepsType, AlongAxis, CompositeOp):
     """
 
     name = "tenon.softmax"
+    AUTOCAST = "full"
     x = operand_def(FLOAT_TENSOR)
     axis = setting(int, default=-1)
     result = result_def(FLOAT_TENSOR)
@@ -49,6 +50,7 @@ class LogSoftmaxOp(KeepsType, AlongAxis, CompositeOp):
     """
 
     name = "tenon.log_softmax"
+    AUTOCAST = "full"
     x = operand_def(FLOAT_TENSOR)
     axis = setting(int, default=-1)
     result = result_def(FLOAT_TENSOR)
@@ -113,6 +115,7 @@ class LayerNormOp(KeepsType, CompositeOp):
     """
 
     name = "tenon.layer_norm"
+    AUTOCAST = "full"
     x = operand_def(FLOAT_TENSOR)
     weight = opt_operand_def(FLOAT_TENSOR)
     bias = opt_operand_def(FLOAT_TENSOR)
@@ -142,6 +145,7 @@ class LayerNormStatisticsOp(CompositeOp):
     """
 
     name = "tenon.layer_norm_statistics"
+    AUTOCAST = "full"
     x = operand_def(FLOAT_TENSOR)
     weight = opt_operand_def(FLOAT_TENSOR)
     bias = opt_operand_def(FLOAT_TENSOR)
@@ -186,6 +190,7 @@ class RmsNormOp(KeepsType, CompositeOp):
     """
 
     name = "tenon.rms_norm"
+    AUTOCAST = "full"
     x = operand_def(FLOAT_TENSOR)
     weight = opt_operand_def(FLOAT_TENSOR)
     axis = setting(tuple, default=(-1,))
@@ -214,6 +219,7 @@ class MeanVarianceNormalizationOp(KeepsType, CompositeOp):
     """
 
     name = "tenon.mean_variance_normalization"
+    AUTOCAST = "full"
     x = operand_def(FLOAT_TENSOR)
     axis = setting(tuple, default=(0, 2, 3))
     eps = setting(float, default=1e-9)
@@ -252,6 +258,8 @@ def along(axis: int, x: Value, vector: Value | None) -> Value | None:
 
 class GroupedNormOp(CompositeOp):
     """Channels in groups, each brought to mean 0 and variance 1 per sample; `x` is (n, channels, ...)."""
+
+    AUTOCAST = "full"
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:

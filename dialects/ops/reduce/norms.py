@@ -113,6 +113,7 @@ class LpNormalizeOp(KeepsType, CompositeOp):
     """
 
     name = "tenon.lp_normalize"
+    AUTOCAST = "full"
     x = operand_def(FLOAT_TENSOR)
     p = setting(float, default=2.0)
     axis = setting(int, default=-1)
@@ -138,6 +139,7 @@ class CosineSimilarityOp(CompositeOp):
     """
 
     name = "tenon.cosine_similarity"
+    AUTOCAST = "full"
     x = operand_def(FLOAT_TENSOR)
     y = operand_def(FLOAT_TENSOR)
     axis = setting(int, default=-1)

@@ -120,6 +120,8 @@ class ProdOp(ReductionOp):
 class ExtremumOp(ReductionOp):
     """A reduction to one of the elements, of which there must be any unless there is a `start` to compare them with."""
 
+    AUTOCAST = None
+
     x = operand_def(NUMERIC_TENSOR)
     axis = setting(tuple, default=None)
     keepdims = setting(bool, default=False)
@@ -253,6 +255,8 @@ class ArgminOp(PlaceOp):
 
 class QuantifierOp(ReductionOp):
     """A reduction of truths: what is not zero is true."""
+
+    AUTOCAST = None
 
     x = operand_def(ANY_TENSOR)
     axis = setting(tuple, default=None)

@@ -29,6 +29,8 @@ from tenon.dialects.types.types import (
 class StatisticOp(AlongAxis, CompositeOp):
     """A composite of reductions of one operand along `axis`."""
 
+    AUTOCAST = "full"
+
     x = operand_def(FLOAT_TENSOR)
     axis = setting(tuple, default=None)
     keepdims = setting(bool, default=False)

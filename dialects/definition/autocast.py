@@ -1,0 +1,93 @@
+"""Mixed precision: the dtype that calls compute in where `autocast` holds, by what their ops state in `AUTOCAST`.
+
+Only what a user calls is meant, step by step or while a function is traced: ops that gradients and passes build have
+operands of the dtypes that the calls before them gave.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, Self, TypeVar
+
+from xdsl.ir import Attribute
+
+from tenon.dialects.definition.operation import DeclaredOp
+from tenon.dialects.definition.promotion import is_literal, own_element
+from tenon.dialects.definition.signature import map_grouped
+from tenon.dialects.definition.value import call_in_python, insertion_point, ops
+from tenon.dialects.types.size import Size
+from tenon.dialects.types.types import bf16, element_type, f16, f32
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _State(threading.local):
+    element: Attribute | None = None
+
+
+_STATE = _State()
+
+
+class autocast:
+    """`with tenon.autocast(dtype="bf16"):` matrix products and convolutions of f32 are computed in bf16 (or f16), and
+    sums, exponentials, norms and losses of these in f32; all other ops take operands as they are, and where dtypes
+    differ the wider one.
+
+    Each op states in its definition what holds for it (`AUTOCAST`). Parameters stay as they are, and their gradients
+    have their dtype. Also a decorator; holds for the thread, in what is traced as well, and with `enabled=False` ends
+    inside of its block. Compute losses inside, and gradients and steps outside or inside: they follow the forward pass.
+
+    Source: Micikevicius et al., "Mixed precision training", ICLR 2018; PyTorch's documentation of `torch.autocast`.
+    """
+
+    def __init__(self, dtype: Any = "bf16", *, enabled: bool = True) -> None:
+        """Raises `ValueError` for a dtype that is neither f16 nor bf16."""
+        element = element_type(dtype)
+        if element not in (f16, bf16):
+            raise ValueError(f"autocast: dtype is {element}, neither f16 nor bf16")
+        self._element = element if enabled else None
+        self._before: list[Attribute | None] = []
+
+    def __enter__(self) -> Self:
+        self._before.append(_STATE.element)
+        _STATE.element = self._element
+        call_in_python(1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        call_in_python(-1)
+        _STATE.element = self._before.pop()
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self:
+                return function(*args, **kwargs)
+
+        return wrapper
+
+
+def autocast_element() -> Attribute | None:
+    """The dtype of low precision for a call that is made here, `None` where operands are taken as they are."""
+    if _STATE.element is None:
+        return None
+    point = insertion_point()
+    return _STATE.element if point is None or point.is_users else None
+
+
+def as_autocast(cls: type[DeclaredOp], operands: Sequence[Any], low: Attribute) -> list[Any]:
+    """The operands of a call of `cls` in the dtypes that it computes in, where the low precision is `low`."""
+    source, target = ((f32,), low) if cls.AUTOCAST == "low" else ((f16, bf16), f32)
+
+    def converted(value: Any) -> Any:
+        if value is None or is_literal(value) or isinstance(value, Size):
+            return value
+        return ops.cast(value, dtype=target) if own_element(value, cls.name) in source else value
+
+    return list(map_grouped(converted, operands))
+
+
+__all__ = ["as_autocast", "autocast", "autocast_element"]

@@ -1,0 +1,171 @@
+"""Scales of losses, so that gradients in f16 are not rounded to zero; a step whose gradients overflow is left out."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+import tenon
+from tenon.eager.changes import replace
+from tenon.eager.modes import no_grad
+from tenon.optim.base import Optimizer, trainable, with_values
+from tenon.optim.stepping import Steps
+from tenon.runtime.arguments.tree import flatten, unflatten
+
+
+def unscaled(gradients: Any, scale: Any) -> tuple[Any, Any]:
+    """A tree of gradients over `scale`, and whether all of them are finite."""
+    values = trainable(gradients)
+    inverse = 1.0 / scale
+    made = {path: tenon.multiply(value, inverse).astype(value.dtype) for path, value in values.items()}
+    finite = reduce(tenon.logical_and, [tenon.all(tenon.isfinite(value)) for value in values.values()])
+    return with_values(gradients, made), finite
+
+
+class GradScaler:
+    """A scale of the loss that grows by `growth_factor` after `growth_interval` steps with finite gradients, and
+    shrinks by `backoff_factor` where one is not finite; such a step is left out.
+
+    With tensors: `scaler.scale(loss).backward()`, `scaler.step(steps)`, `scaler.update()`, and `unscale_(steps)` before
+    gradients are clipped. As functions: `state = scaler.init()`, `scaler.scaled(loss, state)` is differentiated, and
+    `params, optimizer_state, state = scaler.updated(optimizer, params, gradients, optimizer_state, state)`.
+
+    Source: Micikevicius et al., "Mixed precision training", ICLR 2018; PyTorch's documentation of `GradScaler`.
+    """
+
+    def __init__(
+        self,
+        init_scale: float = 65536.0,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        *,
+        enabled: bool = True,
+    ) -> None:
+        if not init_scale > 0:
+            raise ValueError(f"GradScaler: init_scale is {init_scale} where a positive number is needed")
+        if not growth_factor > 1:
+            raise ValueError(f"GradScaler: growth_factor is {growth_factor} where a number above 1 is needed")
+        if not 0 < backoff_factor < 1:
+            raise ValueError(f"GradScaler: backoff_factor is {backoff_factor}, outside of (0, 1)")
+        if growth_interval < 1:
+            raise ValueError(f"GradScaler: growth_interval is {growth_interval} where 1 or more is needed")
+        self.init_scale, self.growth_factor = init_scale, growth_factor
+        self.backoff_factor, self.growth_interval = backoff_factor, growth_interval
+        self.enabled = enabled
+        self._state = self.init()
+        self._found: dict[int, bool] = {}
+        """Whether the gradients of the steps that were unscaled since the last update are finite."""
+
+    # --- as functions -----------------------------------------------------------------------------
+
+    def init(self) -> dict[str, Any]:
+        """The state before the first step: the scale (f32), and how many finite steps it has stood for (i32)."""
+        return {"scale": np.array(self.init_scale, np.float32), "count": np.zeros((), np.int32)}
+
+    def scaled(self, loss: Any, state: dict[str, Any]) -> Any:
+        """The loss times the scale, in f32."""
+        return loss * state["scale"] if self.enabled else loss
+
+    def updated(
+        self,
+        optimizer: Optimizer,
+        params: Any,
+        gradients: Any,
+        optimizer_state: Any,
+        state: dict[str, Any],
+        lr: Any = None,
+    ) -> tuple[Any, Any, dict[str, Any]]:
+        """Parameters and states after a step of `optimizer` along gradients of the scaled loss; where these are not
+        finite, parameters and the optimizer's state are as they were."""
+        if not self.enabled:
+            return *optimizer.update(params, gradients, optimizer_state, lr), state
+        gradients, finite = unscaled(gradients, state["scale"])
+        stepped = optimizer.update(params, gradients, optimizer_state, lr)
+        params, optimizer_state = _chosen(finite, stepped, (params, optimizer_state))
+        return params, optimizer_state, self._after(finite, state)
+
+    def _after(self, finite: Any, state: dict[str, Any]) -> dict[str, Any]:
+        count = tenon.select(finite, state["count"] + 1, 0)
+        grows = count >= self.growth_interval
+        scale = state["scale"]
+        grown = scale * self.growth_factor
+        larger = tenon.select(tenon.logical_and(grows, tenon.isfinite(grown)), grown, scale)
+        return {
+            "scale": tenon.select(finite, larger, scale * self.backoff_factor),
+            "count": tenon.select(grows, 0, count).astype(np.int32),
+        }
+
+    # --- with tensors -----------------------------------------------------------------------------
+
+    @property
+    def value(self) -> float:
+        """The scale."""
+        return float(self._state["scale"]) if self.enabled else 1.0
+
+    def scale(self, loss: Any) -> Any:
+        """The loss times the scale, in f32."""
+        return self.scaled(loss, self._state)
+
+    def unscale_(self, steps: Steps) -> None:
+        """Divide the gradients of the parameters of `steps` by the scale; `RuntimeError` if they were already."""
+        if not self.enabled:
+            return
+        if id(steps) in self._found:
+            raise RuntimeError("unscale_ was called for these parameters since the last update()")
+        tensors = [tensor for group in steps.param_groups for tensor in group["params"] if tensor.grad is not None]
+        if not tensors:
+            raise ValueError("unscale_: no parameter has a gradient; call backward() first")
+        with no_grad():
+            slopes = {str(number): tensor.grad for number, tensor in enumerate(tensors)}
+            made, finite = _UNSCALED(slopes, self._state["scale"])
+            for tensor, gradient in zip(tensors, made.values(), strict=True):
+                replace(tensor.grad, gradient, "unscale_")
+        self._found[id(steps)] = bool(finite.numpy())
+
+    def step(self, steps: Steps) -> bool:
+        """`steps.step()`, unless gradients are not finite; whether it was made."""
+        if self.enabled and id(steps) not in self._found:
+            self.unscale_(steps)
+        is_made = self._found.get(id(steps), True)
+        if is_made:
+            steps.step()
+        return is_made
+
+    def update(self) -> None:
+        """Let the scale follow what was found since the last time. Raises `RuntimeError` if that is nothing."""
+        if not self.enabled:
+            return
+        if not self._found:
+            raise RuntimeError("GradScaler: update() is called before step()")
+        finite = np.array(all(self._found.values()))
+        self._state = {name: np.asarray(value) for name, value in self._after(finite, self._state).items()}
+        self._found = {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The scale, and how many finite steps it has stood for."""
+        return {name: value.copy() for name, value in self._state.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state_dict` was asked for."""
+        self._state = {
+            "scale": np.asarray(state["scale"], np.float32).copy(),
+            "count": np.asarray(state["count"], np.int32).copy(),
+        }
+
+
+def _chosen(condition: Any, one: Any, other: Any) -> Any:
+    """The leaves of one tree or the other's, which has the same structure."""
+    first, structure = flatten(one)
+    second, _ = flatten(other)
+    leaves = [a if a is b else tenon.select(condition, a, b) for a, b in zip(first, second, strict=True)]
+    return unflatten(structure, leaves)
+
+
+_UNSCALED = tenon.jit(unscaled)
+
+__all__ = ["GradScaler", "unscaled"]

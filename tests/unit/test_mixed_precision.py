@@ -1,0 +1,185 @@
+"""Mixed precision: dtypes by what ops state, losses and scales as PyTorch's, in both faces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tenon
+from tenon import nn, optim
+
+GENERATOR = np.random.default_rng(0)
+BATCHES = [(GENERATOR.standard_normal((32, 8)).astype(np.float32), GENERATOR.integers(0, 5, 32)) for _ in range(4)] * 4
+
+
+def network(library: Any) -> Any:
+    return library.Sequential(library.Linear(8, 16), library.LayerNorm(16), library.Tanh(), library.Linear(16, 5))
+
+
+def networks() -> tuple[Any, Any, Any]:
+    """One network for PyTorch, for tensors and for functions."""
+    torch.manual_seed(0)
+    theirs, own, functional = network(torch.nn), network(nn), network(nn)
+    own.load_state_dict(theirs.state_dict())
+    functional.load_state_dict(theirs.state_dict())
+    return theirs, own.requires_grad_(), functional
+
+
+def test_losses_are_those_of_torch() -> None:
+    theirs, own, model = networks()
+    their_steps, rule = torch.optim.SGD(theirs.parameters(), 0.1, 0.9), optim.SGD(0.1, 0.9)
+    steps, state = rule.over(own), rule.init(model)
+
+    @tenon.jit
+    def step(model: Any, state: Any, x: Any, y: Any) -> Any:
+        @tenon.autocast("bf16")
+        def loss(model: Any) -> Any:
+            return tenon.cross_entropy(model(x), y)
+
+        value, gradient = tenon.value_and_grad(loss)(model)
+        return *rule.update(model, gradient, state), value
+
+    for x, y in BATCHES:
+        their_steps.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            expected = torch.nn.functional.cross_entropy(theirs(torch.tensor(x)), torch.tensor(y))
+        expected.backward()
+        their_steps.step()
+        steps.zero_grad()
+        with tenon.autocast(dtype="bf16"):
+            logits = own(x)
+            found = tenon.cross_entropy(logits, y)
+        found.backward()
+        steps.step()
+        assert (str(logits.dtype), found.dtype, own[0].weight.grad.dtype) == ("bfloat16", np.float32, np.float32)
+        model, state, value = step(model, state, x, y)
+        # bf16 has 8 bits; in f32 the losses agree to 1e-6
+        np.testing.assert_allclose(found.item(), expected.item(), rtol=1e-2)
+        assert float(value) == found.item()
+
+
+SQUARE = np.ones((2, 2), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "dtype"),
+    [
+        (lambda x: x @ x, np.float32, np.float16),
+        (lambda x: tenon.conv1d(x.reshape((1, 2, 2)), x.reshape((2, 2, 1))), np.float32, np.float16),
+        (lambda x: tenon.einsum("ij,jk->ki", x, x), np.float32, np.float16),
+        (lambda x: x @ x, np.float64, np.float64),
+        (tenon.exp, np.float16, np.float32),
+        (tenon.sum, np.float16, np.float32),
+        (tenon.softmax, np.float16, np.float32),
+        (lambda x: tenon.layer_norm(x, axis=(-1,)), np.float16, np.float32),
+        (lambda x: tenon.mse_loss(x, x), np.float16, np.float32),
+        (tenon.max, np.float16, np.float16),
+        (tenon.relu, np.float16, np.float16),
+        (lambda x: x + SQUARE, np.float16, np.float32),
+        (lambda x: tenon.max_pool1d(x.reshape((1, 2, 2)), window=(2,)), np.float32, np.float32),
+    ],
+)
+def test_dtypes_by_kinds_of_ops(function: Any, given: Any, dtype: Any) -> None:
+    x = SQUARE.astype(given)
+    for call in (lambda x: function(tenon.tensor(x)), tenon.jit(function)):
+        with tenon.autocast("f16"):
+            assert call(x).dtype == dtype
+        assert function(tenon.tensor(x)).dtype != np.float16 or given == np.float16
+
+
+def test_where_it_holds() -> None:
+    product = tenon.jit(lambda x: x @ x)
+    for _ in range(3):  # so that calls outside are native
+        assert product(SQUARE).dtype == tenon.matmul(SQUARE, SQUARE).dtype == np.float32
+        with tenon.autocast("f16"):
+            assert product(SQUARE).dtype == tenon.matmul(SQUARE, SQUARE).dtype == np.float16
+            with tenon.autocast(enabled=False):
+                assert product(SQUARE).dtype == np.float32
+            # what was computed before is differentiated as it was computed
+            x = tenon.tensor(SQUARE, requires_grad=True)
+        loss = (x @ x).sum()
+        with tenon.autocast("f16"):
+            loss.backward()
+        np.testing.assert_array_equal(x.grad.numpy(), 4 * SQUARE)
+    with pytest.raises(ValueError, match="autocast: dtype is f32, neither f16 nor bf16"):
+        tenon.autocast("f32")
+
+
+def test_an_op_of_a_user_states_its_own() -> None:
+    class DoubledOp(tenon.UnaryOp):
+        """Twice."""
+
+        name = "mixedtest.doubled"
+        AUTOCAST = "low"
+
+        @staticmethod
+        def scalar(x: Any) -> Any:
+            return x + x
+
+    tenon.tensor_op(DoubledOp)
+    with tenon.autocast("f16"):
+        assert tenon.doubled(SQUARE).dtype == np.float16
+
+    class WrongOp(tenon.UnaryOp):
+        """Wrong."""
+
+        name = "mixedtest.wrong"
+        AUTOCAST = "half"
+
+        @staticmethod
+        def scalar(x: Any) -> Any:
+            return x
+
+    with pytest.raises(TypeError, match="AUTOCAST is 'half' where 'low', 'full' or None is needed"):
+        tenon.tensor_op(WrongOp)
+
+
+def test_scale_and_steps_are_those_of_torch() -> None:
+    settings: Any = {"init_scale": 8.0, "growth_interval": 2}
+    theirs = torch.amp.GradScaler("cpu", **settings)
+    own = optim.GradScaler(**settings)
+    p, q = torch.tensor([1.0, 2.0], requires_grad=True), tenon.tensor([1.0, 2.0], requires_grad=True)
+    their_steps, steps, rule = torch.optim.Adam([p], 0.1), optim.Adam(0.1).over([q]), optim.Adam(0.1)
+    values, state, scale = {"q": np.array([1.0, 2.0], np.float32)}, None, own.init()
+    state = rule.init(values)
+    updated = tenon.jit(lambda values, gradient, state, scale: own.updated(rule, values, gradient, state, scale))
+    pairs: Any = ((torch, p, theirs, their_steps), (tenon, q, own, steps))
+    for factor in (1.0, 1.0, float("inf"), 2.0, float("nan"), 3.0, 1.0, 1.0, 2.0):
+        for library, x, scaler, optimizer in pairs:
+            optimizer.zero_grad()
+            scaler.scale((x * x).sum() * library.tensor(factor)).backward()
+            scaler.unscale_(optimizer)
+            scaler.step(optimizer)
+            scaler.update()
+        np.testing.assert_allclose(q.detach().numpy(), p.detach().numpy(), rtol=1e-6)
+        assert own.value == theirs.get_scale()
+        gradient = tenon.grad(lambda v, scale, factor: own.scaled((v["q"] * v["q"]).sum() * factor, scale))(
+            values, scale, np.float32(factor)
+        )
+        values, state, scale = updated(values, gradient, state, scale)
+        np.testing.assert_array_equal(values["q"], q.detach().numpy())
+        assert float(scale["scale"]) == own.value
+    again = optim.GradScaler()
+    again.load_state_dict(own.state_dict())
+    assert again.state_dict() == own.state_dict()
+    assert optim.GradScaler(enabled=False).scale(q) is q
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "text"),
+    [
+        (lambda s, x: optim.GradScaler(0.0), ValueError, "init_scale is 0.0"),
+        (lambda s, x: optim.GradScaler(growth_factor=1.0), ValueError, "growth_factor is 1.0"),
+        (lambda s, x: optim.GradScaler(backoff_factor=1.0), ValueError, "backoff_factor is 1.0"),
+        (lambda s, x: optim.GradScaler(growth_interval=0), ValueError, "growth_interval is 0"),
+        (lambda s, x: s.update(), RuntimeError, "before step"),
+        (lambda s, x: s.step(x), ValueError, "call backward"),
+    ],
+)
+def test_refused(function: Any, error: Any, text: str) -> None:
+    steps = optim.SGD(0.1).over([tenon.tensor([1.0], requires_grad=True)])
+    with pytest.raises(error, match=text):
+        function(optim.GradScaler(), steps)
