@@ -55,6 +55,8 @@ _PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "autograd": ("Gradients of tensors: tenon.autograd", "tenon.autograd", ()),
     "definitions": ("What a definition of an op needs", "tenon", _DEFINITIONS),
     "arrays": ("Functions of the array API standard that are no ops", "tenon", _ARRAYS),
+    "data": ("Batches of data: tenon.data", "tenon.data", ()),
+    "saving": ("Files of arrays and checkpoints: tenon.saving", "tenon.saving", ()),
     "linalg": ("Linear algebra: tenon.linalg", "tenon.linalg", ()),
     "nn": ("Modules: tenon.nn", "tenon.nn", ()),
     "optim": ("Optimizers: tenon.optim", "tenon.optim", ()),

@@ -17,7 +17,7 @@ from tenon.eager.tensor import Parameter
 from tenon.nn.activation import GELU, ReLU, Sigmoid, Softmax, Tanh
 from tenon.nn.container import Flatten, Identity, Sequential
 from tenon.nn.convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from tenon.nn.initialization import manual_seed
+from tenon.nn.initialization import get_rng_state, manual_seed, set_rng_state
 from tenon.nn.linear import Embedding, Linear
 from tenon.nn.module import Module
 from tenon.nn.normalization import BatchNorm2d, Dropout, LayerNorm
@@ -62,5 +62,7 @@ __all__ = [
     "Sigmoid",
     "Softmax",
     "Tanh",
+    "get_rng_state",
     "manual_seed",
+    "set_rng_state",
 ]

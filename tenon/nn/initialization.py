@@ -23,6 +23,18 @@ class _Seeds:
         with self._lock:
             self._sequence = np.random.SeedSequence(seed)
 
+    @property
+    def state(self) -> dict[str, Any]:
+        """What seeds the next layers get."""
+        with self._lock:
+            return {"entropy": self._sequence.entropy, "spawned": self._sequence.n_children_spawned}
+
+    @state.setter
+    def state(self, state: dict[str, Any]) -> None:
+        with self._lock:
+            spawned = int(state["spawned"])
+            self._sequence = np.random.SeedSequence(int(state["entropy"]), n_children_spawned=spawned)
+
     def next(self) -> np.random.SeedSequence:
         with self._lock:
             return self._sequence.spawn(1)[0]
@@ -42,6 +54,17 @@ def manual_seed(seed: Any) -> None:
     if seed < 0:
         raise ValueError(f"manual_seed: seed is {seed}, which is negative")
     _SEEDS.start(int(seed))
+
+
+def get_rng_state() -> dict[str, Any]:
+    """What the layers made from now on draw from, as integers. (Masks of dropout are drawn from buffers of their layer,
+    which are part of its `state_dict`.)"""
+    return _SEEDS.state
+
+
+def set_rng_state(state: dict[str, Any]) -> None:
+    """Go on drawing where `get_rng_state` was asked."""
+    _SEEDS.state = state
 
 
 def generator_of(seed: Seed) -> np.random.Generator:

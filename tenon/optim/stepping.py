@@ -181,6 +181,18 @@ class Average:
         for value, tensor in zip(self.values, self._tensors, strict=True):
             value += (tensor.detach().numpy() - value) * value.dtype.type(1 - self.decay)
 
+    def state_dict(self) -> dict[str, Any]:
+        """The averages."""
+        return {"values": [value.copy() for value in self.values]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave; raises `ValueError`, changing nothing, where it does not fit."""
+        given = [np.asarray(value) for value in state["values"]]
+        for number, (own, value) in enumerate(zip(self.values, given, strict=True)):
+            if own.shape != value.shape:
+                raise ValueError(f"Average: value {number} has shape {own.shape}, and in the state {value.shape}")
+        self.values = [value.astype(own.dtype) for own, value in zip(self.values, given, strict=True)]
+
     def applied(self) -> Applied:
         """A context in which the parameters are the averages."""
         return Applied(self._tensors, self.values)

@@ -1,0 +1,160 @@
+"""Loaders give each example once, in an order that depends on nothing but the seed, and go on where they were."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tenon.data import ArrayDataset, DataLoader
+
+X = np.arange(23, dtype=np.float32)
+DATA = ArrayDataset(X, -X)
+
+
+def noisy(example: Any, generator: np.random.Generator) -> Any:
+    return {"x": example[0] + generator.random(), "name": f"{example[0]:.0f}"}
+
+
+def epochs(loader: DataLoader, count: int = 2) -> list[Any]:
+    return [batch for _ in range(count) for batch in loader]
+
+
+def same(one: Any, other: Any) -> bool:
+    return repr(one) == repr(other)  # Python's numbers print all their digits
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_workers": 2}, {"num_workers": 2, "worker": "process"}], ids=str)
+def test_batches(settings: Any) -> None:
+    plain = epochs(DataLoader(DATA, 5))
+    assert [len(x) for x, _ in plain] == [5, 5, 5, 5, 3] * 2
+    np.testing.assert_array_equal(np.concatenate([x for x, _ in plain[:5]]), X)
+    expected = epochs(DataLoader(DATA, 5, shuffle=True, seed=7, transform=noisy))
+    with DataLoader(DATA, 5, shuffle=True, seed=7, transform=noisy, **settings) as loader:
+        assert len(loader) == 5
+        found = epochs(loader)
+    assert same(found, expected)
+    names = [[name for batch in part for name in batch["name"]] for part in (found[:5], found[5:])]
+    assert sorted(map(int, names[0])) == sorted(map(int, names[1])) == [*range(23)]
+    assert names[0] != names[1]
+    dropped = epochs(DataLoader(DATA, 5, drop_last=True, num_workers=settings.get("num_workers", 0)))
+    assert [len(x) for x, _ in dropped] == [5, 5, 5, 5] * 2
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+@pytest.mark.parametrize("given", [0, 1, 4, 5, 7])
+def test_goes_on_behind_what_was_given_out(workers: int, given: int) -> None:
+    def loader() -> DataLoader:
+        return DataLoader(DATA, 5, shuffle=True, seed=1, num_workers=workers, transform=noisy)
+
+    expected, first, second = epochs(loader(), 3), loader(), loader()
+    found: list[Any] = []
+    while len(found) < given:
+        for batch in first:
+            found.append(batch)
+            if len(found) == given:
+                break
+    second.load_state_dict(first.state_dict())
+    assert second.epoch == given // 5
+    found += epochs(second, 3 - second.epoch)
+    assert same(found, expected)
+    with pytest.raises(ValueError, match="of seed 1, and the seed is 0"):
+        DataLoader(DATA).load_state_dict(first.state_dict())
+
+
+def test_a_loop_that_is_left_ends_its_epoch() -> None:
+    loader = DataLoader(DATA, 5, shuffle=True)
+    next(iter(loader))
+    assert same([*loader], epochs(DataLoader(DATA, 5, shuffle=True))[5:])
+
+
+class Faulty:
+    def __len__(self) -> int:
+        return 9
+
+    def __getitem__(self, index: int) -> int:
+        if index == 5:
+            raise KeyError("no such image")
+        if index == 8:
+            os._exit(1)
+        return index
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_workers": 2}, {"num_workers": 2, "worker": "process"}], ids=str)
+def test_exceptions_reach_the_loop(settings: Any) -> None:
+    with DataLoader(Faulty(), 2, **settings) as loader:
+        found: list[Any] = []
+        with pytest.raises(KeyError, match="no such image") as caught:
+            found.extend(batch.tolist() for batch in loader)
+        assert found == [[0, 1], [2, 3]]
+        assert "while batch 2 of epoch 0 was loaded, of the examples 4, 5" in caught.value.__notes__
+        if settings.get("worker") == "process":
+            loader.load_state_dict({"epoch": 0, "given": 3, "seed": 0})
+            with pytest.raises(RuntimeError, match="a worker process ended before its batch was there"):
+                list(loader)
+
+
+PROGRAM = """
+import multiprocessing, time
+from tenon.data import DataLoader
+
+class Slow:
+    def __len__(self):
+        return 1000
+    def __getitem__(self, index):
+        time.sleep(0.01 if index < 4 else 60)
+        return index
+
+if __name__ == "__main__":
+    for _ in DataLoader(Slow(), 2, num_workers=2, worker="process"):
+        print(*[process.pid for process in multiprocessing.active_children()], flush=True)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
+def test_no_process_is_left(kind: signal.Signals, tmp_path: Path) -> None:
+    """Ctrl-C reaches all processes of a terminal, `kill` one; the workers are in the middle of an example."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, str(tmp_path / "program.py")]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        workers = process.stdout.readline().split()
+        assert len(workers) == 2
+        (os.killpg if kind == signal.SIGINT else os.kill)(process.pid, kind)
+        _, errors = process.communicate(timeout=20)
+    assert kind == signal.SIGKILL or "KeyboardInterrupt" in errors
+    end = time.monotonic() + 10
+    while any(map(_runs, workers)):
+        assert time.monotonic() < end, "a worker is left"
+        time.sleep(0.05)
+
+
+def _runs(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: DataLoader(DATA, 0), ValueError, "batch_size is 0 where 1 or more is needed"),
+        (lambda: DataLoader(DATA, num_workers=-1), ValueError, "num_workers is -1"),
+        (lambda: DataLoader(DATA, worker="fork"), ValueError, "neither 'thread' nor 'process'"),
+        (lambda: DataLoader(iter(X)), TypeError, "has no length"),
+        (lambda: ArrayDataset(X, X[1:]), ValueError, r"the lengths are \[23, 22\]"),
+    ],
+)
+def test_refused(make: Any, error: Any, text: str) -> None:
+    with pytest.raises(error, match=text):
+        make()
