@@ -112,7 +112,7 @@ _WHERE: dict[str, str] = {
 }
 # What Python has by the same name is meant inside of this file.
 _RENAMED = {"bool": ("tenon.arrays.dtypes", "bool_")}
-_MODULES = ("autograd", "data", "debug", "linalg", "nn", "onnx", "optim", "saving", "testing")
+_MODULES = ("autograd", "data", "debug", "linalg", "nn", "onnx", "optim", "quantization", "saving", "testing")
 # What finds an op by its name, once the runtime is there, and the names that were found.
 _FINDER: list[Any] = []
 _FOUND: list[str] = []

@@ -56,6 +56,7 @@ _PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "definitions": ("What a definition of an op needs", "tenon", _DEFINITIONS),
     "arrays": ("Functions of the array API standard that are no ops", "tenon", _ARRAYS),
     "data": ("Batches of data: tenon.data", "tenon.data", ()),
+    "quantization": ("Quantized numbers: tenon.quantization", "tenon.quantization", ()),
     "saving": ("Files of arrays and checkpoints: tenon.saving", "tenon.saving", ()),
     "linalg": ("Linear algebra: tenon.linalg", "tenon.linalg", ()),
     "nn": ("Modules: tenon.nn", "tenon.nn", ()),

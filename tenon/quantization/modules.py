@@ -1,0 +1,167 @@
+"""Linear maps and convolutions that are trained with what quantization loses, and then computed in i8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+import tenon
+from tenon.nn import Conv2d, Linear
+from tenon.nn.module import Array, Module, plain
+from tenon.quantization.functions import (
+    fake_quantize,
+    integer_conv,
+    integer_matmul,
+    parameters_for,
+    quantize,
+)
+from tenon.quantization.observers import FakeQuantize, MovingAverageObserver, range_of
+
+_SETTINGS = ("stride", "padding", "dilation", "groups")
+
+
+class _QAT(Module):
+    """A layer whose inputs (ui8, by a moving average of their range) and weights (i8, for each channel of the results,
+    around 0) are rounded as they will be. Parameters have the names that they have in the layer that it stands for."""
+
+    weight: Array
+    bias: Array
+    input: FakeQuantize
+    settings: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, layer: Any) -> Self:
+        """For a layer, whose parameters it takes over."""
+        made = cls()
+        made.weight, made.bias = layer.weight, layer.bias
+        made.input = FakeQuantize(MovingAverageObserver(dtype="ui8"))
+        made.training = layer.training
+        made.take_settings(layer)
+        return made
+
+    def take_settings(self, layer: Any) -> None:
+        """Take over what else the layer has."""
+
+    def rounded(self, x: Array) -> tuple[Array, Array]:
+        """Inputs and weight, rounded."""
+        scale, zero_point = weight_parameters(tenon.stop_gradient(self.weight))
+        return self.input(x), fake_quantize(self.weight, scale, zero_point, axis=0)
+
+
+def weight_parameters(weight: Array) -> tuple[Array, Array]:
+    """Scale and zero point of each channel of the results."""
+    return parameters_for(*range_of(weight, 0), symmetric=True)
+
+
+class QATLinear(_QAT):
+    """`nn.Linear` with inputs and weights rounded as `QuantizedLinear` will round them."""
+
+    def forward(self, x: Array) -> Array:
+        x, weight = self.rounded(x)
+        product = tenon.matmul(x, tenon.transpose(weight))
+        return product if self.bias is None else tenon.add(product, self.bias)
+
+
+class QATConv2d(_QAT):
+    """`nn.Conv2d` with inputs and weights rounded as `QuantizedConv2d` will round them."""
+
+    def take_settings(self, layer: Any) -> None:
+        self.settings = tuple([getattr(layer, name) for name in _SETTINGS])
+
+    def forward(self, x: Array) -> Array:
+        x, weight = self.rounded(x)
+        return tenon.conv(x, weight, self.bias, **dict(zip(_SETTINGS, self.settings, strict=True)))
+
+
+class _Quantized(Module):
+    """A layer with a weight of i8, which takes and gives floats and computes with integers."""
+
+    weight: Array
+    weight_scale: Array
+    bias: Array
+    input_scale: Array
+    input_zero_point: Array
+    settings: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, layer: Any) -> Self:
+        """For a layer that was trained, with ranges observed. Raises `ValueError` if there are none."""
+        made = cls()
+        scale, zero_point = layer.input.observer.parameters_found()
+        weight = plain(layer.weight)
+        weight_scale, _ = weight_parameters(weight)
+        for name, value in {
+            "weight": quantize(weight, weight_scale, 0, axis=0),
+            "weight_scale": weight_scale,
+            "bias": None if layer.bias is None else plain(layer.bias).copy(),
+            "input_scale": scale,
+            "input_zero_point": zero_point,
+        }.items():
+            made.register_buffer(name, None if value is None else np.asarray(plain(value)))
+        made.settings = layer.settings
+        return made.train(layer.training)
+
+    def quantized(self, x: Array) -> Array:
+        """The inputs in ui8."""
+        return quantize(x, self.input_scale, self.input_zero_point, dtype="ui8")
+
+    def scaled(self, total: Array, trailing: int) -> Array:
+        """Sums as floats, with the bias; channels are before `trailing` axes."""
+        shape = (-1, *(1,) * trailing)
+        factor = tenon.reshape(tenon.multiply(self.weight_scale, self.input_scale), shape=shape)
+        result = tenon.multiply(tenon.cast(total, dtype="f32"), factor)
+        return result if self.bias is None else tenon.add(result, tenon.reshape(self.bias, shape=shape))
+
+
+class QuantizedLinear(_Quantized):
+    """`nn.Linear` of inputs in ui8 and a weight in i8, with sums in i32."""
+
+    def forward(self, x: Array) -> Array:
+        total = integer_matmul(self.quantized(x), tenon.transpose(self.weight), self.input_zero_point)
+        return self.scaled(total, 0)
+
+
+class QuantizedConv2d(_Quantized):
+    """`nn.Conv2d` of inputs in ui8 and a weight in i8, with sums in i32."""
+
+    def forward(self, x: Array) -> Array:
+        settings = dict(zip(_SETTINGS, self.settings, strict=True))
+        return self.scaled(integer_conv(self.quantized(x), self.weight, self.input_zero_point, **settings), 2)
+
+
+def prepare(module: Any) -> Any:
+    """Put a layer that rounds into the place of each `Linear` and `Conv2d` of `module`, with its parameters.
+
+    What is trained then (or only called in training mode, to observe ranges) is made to compute in i8 by `convert`.
+    """
+    return _replaced(module, {Linear: QATLinear.of, Conv2d: QATConv2d.of})
+
+
+def convert(module: Any) -> Any:
+    """Put layers of i8 into the places of those that `prepare` has put there."""
+    return _replaced(module, {QATLinear: QuantizedLinear.of, QATConv2d: QuantizedConv2d.of})
+
+
+def _replaced(value: Any, rules: Mapping[type, Callable[[Any], Any]]) -> Any:
+    rule = rules.get(type(value))
+    if rule is not None:
+        return rule(value)
+    if isinstance(value, Module):
+        for name, attribute in [*vars(value).items()]:
+            made = _replaced(attribute, rules)
+            if made is not attribute:
+                setattr(value, name, made)
+        return value
+    if isinstance(value, dict):
+        for key, item in value.items():
+            value[key] = _replaced(item, rules)
+        return value
+    if type(value) in (list, tuple):
+        items = [_replaced(item, rules) for item in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else type(value)(items)
+    return value
+
+
+__all__ = ["QATConv2d", "QATLinear", "QuantizedConv2d", "QuantizedLinear", "convert", "prepare", "weight_parameters"]
