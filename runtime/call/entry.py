@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -26,10 +26,11 @@ from tenon.runtime.call.entry_words import Place, Words
 from tenon.runtime.call.launch import Launch
 from tenon.runtime.call.layout import ENTRY, PYTHON, RESULT, TABLE
 from tenon.runtime.call.native_call import code
+from tenon.runtime.call.native_tensors import tenon_new, tenon_record
 from tenon.runtime.call.native_walk import tenon_gather, tenon_walk
 from tenon.runtime.call.size_steps import SizeSteps, UnboundSizeError
 from tenon.runtime.call.steps import NUMBERS, Arguments, Building, IndescribableError, Numbers
-from tenon.runtime.call.tensors import fill_tensors
+from tenon.runtime.call.tensors import fill_tensors, has_tensors
 from tenon.runtime.cpu.load import LoadedCode
 from tenon.runtime.cpu.native_code import load_native
 from tenon.runtime.cpu.python_objects import address_of_function
@@ -117,6 +118,7 @@ def entry(
         "slots": sizes.count,
         "takes_tensors": int(call is not None),
         "call": 0 if call is None else words.keep(call),
+        "gradients": sum([is_float(element_type(dtype)) << i for i, (_, dtype, _) in enumerate(launch.results[:63])]),
         **program,
     }
     return Entry(words, description, (launch, structure, result))
@@ -166,7 +168,6 @@ def _description(words: Words, launch: Launch, taken: Sequence[int], sizes: Size
                 "rank": len(shape),
                 "shape": words.add([sizes.word(size) for size in shape]),
                 "item_size": dtype.itemsize,
-                "has_gradient": int(is_float(element_type(dtype))),
             }
         )
     starts = [0 if held is None else held.ctypes.data for held in launch.inputs]
@@ -278,17 +279,27 @@ class NativeFunction:
         raise NotImplementedError
 
 
-def tape_functions() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
-    """`tenon_walk` and `tenon_gather` (see `native_walk`); `None` where native calls do not work."""
-    if native_call() is None:
+class TapeFunctions(NamedTuple):
+    """Native functions of tensors; see `native_walk` and `native_tensors`."""
+
+    walk: Callable[..., Any]
+    gather: Callable[..., Any]
+    new: Callable[..., Any]
+    record: Callable[..., Any]
+
+
+@cache
+def tape_functions() -> TapeFunctions | None:
+    """The native functions of tensors; `None` where native calls do not work or tensors do not lie as expected."""
+    if native_call() is None or not has_tensors():
         return None
     functions: list[Callable[..., Any]] = []
-    for function in (tenon_walk, tenon_gather):
+    for function in (tenon_walk, tenon_gather, tenon_new, tenon_record):
         made: Any = native_class(NativeFunction)()
         if not set_vector_call(made, _LOADED[0].entry(function.name), 0):
             return None
         functions.append(made)
-    return functions[0], functions[1]
+    return TapeFunctions(*functions)
 
 
 @cache

@@ -121,8 +121,8 @@ INSTRUCTION = Struct(operation=I64, taken=I64, object=REF, type=REF)
 """An instruction takes so many objects off the stack and pushes one, which is made of them. `object` may be that of the
 keys, or the number of a register."""
 
-RESULT = Struct(leaf=I64, dtype=REF, rank=I64, shape=pointer(I64), item_size=I64, has_gradient=I64)
-"""A result takes over the memory of a leaf, or is new (-1). `has_gradient`: its elements change continuously."""
+RESULT = Struct(leaf=I64, dtype=REF, rank=I64, shape=pointer(I64), item_size=I64)
+"""A result takes over the memory of a leaf, or is new (-1)."""
 
 ENTRY = Struct(
     epoch=I64,
@@ -154,11 +154,13 @@ ENTRY = Struct(
     takes_over=I64,
     takes_tensors=I64,
     call=REF,
+    gradients=I64,
 )
 """One way to call: what the arguments must look like, what is run, and what the result is. The program takes sizes from
 the slots that `numbers` has; where one says how large the arena is, there is a new one at each call (-1: none does).
 `byte` is a dtype. Where it takes tensors, their arrays are leaves, and results are tensors if any leaf is; `call` is
-what the tape calls that, or null. It serves so many calls as are left (-1: any number)."""
+what the tape calls that, or null, and `gradients` has a bit for each result whose elements change continuously. It
+serves so many calls as are left (-1: any number)."""
 
 TABLE = Struct(general=REF, count=I64, entries=pointer(ENTRY))
 """The Python function of a callable and its entries, `count` of them, of which `entries` is the first."""

@@ -60,22 +60,25 @@ def records() -> Operand:
     return 1
 
 
+@code.function(I1, given=REFS, count=I64)
+def can_be_noted(given: Value, count: Value) -> Operand:
+    """Whether operands are tensors and numbers: arrays, which could change unnoticed, are a matter of Python's."""
+    with code.each(count) as i:
+        kind = given[i].type.to(REF)
+        is_number = (kind == python.float) | (kind == python.int) | (kind == python.true.type.to(REF))
+        code.return_unless(is_tensor(given[i]) | is_number, False)
+    return True
+
+
 @code.function(I1, entry=pointer(ENTRY), given=REFS, state=pointer(I64))
 def decide(entry: Value, given: Value, state: Value) -> Operand:
     """Find out whether a call on tensors with sources is noted; false where that is not for native code."""
     code.return_if((state.load() & HAS_SOURCE) == 0, True)
-    has_gradient, results = code.local(I64, 0), entry.results
-    with code.each(entry.result_count) as i:
-        has_gradient.set(has_gradient | results[i].has_gradient)
-    code.return_if(has_gradient == 0, True)
+    code.return_if(entry.gradients == 0, True)
     is_asked = records()
     code.return_if(is_asked == 0, True)
     code.return_if((is_asked < 0) | entry.call.is_null, False)
-    with code.each(entry.leaf_count) as i:
-        leaf = given[i]
-        kind = leaf.type.to(REF)
-        is_number = (kind == python.float) | (kind == python.int) | (kind == python.true.type.to(REF))
-        code.return_unless(is_tensor(leaf) | is_number, False)
+    code.return_unless(can_be_noted(given, entry.leaf_count), False)
     state.store(state.load() | IS_RECORDED)
     return True
 
@@ -229,20 +232,20 @@ def source_of(node: Value, index: Value) -> Operand:
     return made
 
 
-@code.function(I1, entry=pointer(ENTRY), given=REFS, made=REFS, state=pointer(I64))
-def record(entry: Value, given: Value, made: Value, state: Value) -> Operand:
+@code.function(I1, call=REF, given=REFS, taken=I64, made=REFS, count=I64, gradients=I64)
+def record(call: Value, given: Value, taken: Value, made: Value, count: Value, gradients: Value) -> Operand:
     """Note a call, and give its results, tensors, their sources; false with an exception."""
-    count, results = entry.result_count, entry.results
-    operands = operands_of(given, entry.leaf_count, state)
+    state = code.local(I64, 0).address
+    operands = operands_of(given, taken, state)
     code.return_if(operands.is_null, False)
     kept = kept_results(made, count, state)
     with code.if_(kept.is_null):
         python.Py_DecRef(operands)
         code.return_(False)
-    node = new_node(entry.call, operands, kept)
+    node = new_node(call, operands, kept)
     code.return_if(node.is_null, False)
     is_whole = code.local(I1, True)
-    with code.each(count) as i, code.if_(results[i].has_gradient != 0):
+    with code.each(count) as i, code.if_(((gradients >> i) & 1) != 0):
         source = source_of(node, i)
         with code.if_(source.is_null):
             is_whole.set(False)
@@ -272,6 +275,27 @@ def as_tensors(entry: Value, given: Value, arrays: Value, state: Value) -> Opera
             code.return_(False)
         arrays[i] = made
     code.return_if((state.load() & IS_RECORDED) == 0, True)
-    code.return_if(record(entry, given, arrays, state), True)
+    code.return_if(record(entry.call, given, entry.leaf_count, arrays, count, entry.gradients), True)
     release(arrays, 0, count)
     return False
+
+
+@code.function(REF, called=REF, arguments=REFS, count=I64, names=REF)
+def tenon_new(called: Value, arguments: Value, count: Value, names: Value) -> Operand:
+    """A vector call with an array: a tensor with its memory."""
+    return new_tensor(new_reference(arguments[0]))
+
+
+@code.function(REF, called=REF, arguments=REFS, count=I64, names=REF)
+def tenon_record(called: Value, arguments: Value, count: Value, names: Value) -> Operand:
+    """A vector call with what was called, its result, and operands: true if it is noted here; if not, Python must.
+
+    The result is a tensor whose elements change continuously; operands are to be tensors and numbers.
+    """
+    made, given = code.array(REF), arguments.at(2)
+    taken = (count & ((1 << 63) - 1)) - 2
+    made[0] = arguments[1]
+    with code.if_(~(can_be_noted(given, taken) & is_tensor(made[0]))):
+        code.return_(new_reference(python.none))
+    code.return_unless(record(arguments[0], given, taken, made, 1, 1), None)
+    return new_reference(python.true)

@@ -120,6 +120,11 @@ def install_tensors(classes: TensorClasses) -> None:
             fill_tensors(table)
 
 
+def has_tensors() -> bool:
+    """Whether native calls take tensors."""
+    return bool(_INSTALLED)
+
+
 def fill_tensors(table: int) -> None:
     """Tell native code, whose table of tensors lies there, what tensors are, now or as soon as that is known."""
     if not _INSTALLED:

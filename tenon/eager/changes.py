@@ -16,7 +16,7 @@ import numpy as np
 
 from tenon.dialects.definition.value import ops
 from tenon.eager.modes import MODE
-from tenon.eager.recording import Stored, as_operands, call_of, record, wants_gradient
+from tenon.eager.recording import Stored, as_operands, call_of, note, record, wants_gradient
 from tenon.eager.tape import Array, Call, Leaf, Operand
 from tenon.eager.views import View
 
@@ -33,15 +33,17 @@ def _checked_cast(array: Array, target: Array, name: str) -> None:
 def replace(tensor: Stored, result: Stored, name: str) -> None:
     """Give `tensor` the elements of `result`, a tensor of its own shape."""
     array, target = result._array, tensor._array
-    _checked_cast(array, target, name)
+    if array.dtype is not target.dtype or array.shape != target.shape:
+        _checked_cast(array, target, name)
     refuse_leaf(tensor, (tensor, result), name)
     operands = as_operands((result,)) if wants_gradient((tensor, result)) else None
     if _is_private(tensor):
-        tensor._array, tensor._memory = np.asarray(array, target.dtype), None
+        tensor._array = array if array.dtype is target.dtype else np.asarray(array, target.dtype)
+        tensor._memory = None
     else:
         np.copyto(target, array, casting="same_kind")
         tensor._own_memory().change()
-    settle(tensor, _cast_call(target.dtype), operands)
+    settle(tensor, lambda: _cast_call(target.dtype), operands)
 
 
 def _cast_call(dtype: np.dtype[Any]) -> Call:
@@ -81,10 +83,12 @@ def _join(tensor: Stored) -> None:
     """Put a view that was made where nothing was recorded on the tape, if what it is a view of is there."""
     view: View | None = tensor._view
     if view is not None and tensor._source is None and wants_gradient((view.base,)):
-        record(view.call(), as_operands((view.base,)), (tensor,))
+        note(view.call(), (view.base,), tensor)
 
 
-def write(tensor: Stored, store: Callable[[], None], call: Call, operands: Sequence[Any], name: str) -> None:
+def write(
+    tensor: Stored, store: Callable[[], None], call: Callable[[], Call], operands: Sequence[Any], name: str
+) -> None:
     """Change elements of `tensor` by `store`, which `call` describes; its first operand is the tensor as it was."""
     refuse_leaf(tensor, operands, name)
     noted = as_operands(operands) if wants_gradient(operands) else None
@@ -93,7 +97,7 @@ def write(tensor: Stored, store: Callable[[], None], call: Call, operands: Seque
     settle(tensor, call, noted)
 
 
-def settle(tensor: Stored, call: Call, operands: Sequence[Operand] | None) -> None:
+def settle(tensor: Stored, call: Callable[[], Call], operands: Sequence[Operand] | None) -> None:
     """Give `tensor`, which was changed, a new source, and those that share its memory.
 
     Without operands, as nothing is recorded, gradients go on to where they went before.
@@ -102,18 +106,18 @@ def settle(tensor: Stored, call: Call, operands: Sequence[Operand] | None) -> No
         for held in sharing(tensor):
             _renew(held)
         return
-    record(call, operands, (tensor,))
+    record(call(), operands, (tensor,))
     others = [held for held in sharing(tensor) if held is not tensor]
     if not others:
         return
     view: View | None = tensor._view
     base = tensor if view is None else view.base
     if view is not None:
-        record(view.update_call(), as_operands((base, tensor)), (base,))
+        note(view.update_call(), (base, tensor), base)
     for held in others:
         its: View | None = held._view
         if its is not None:
-            record(its.call(), as_operands((base,)), (held,))
+            note(its.call(), (base,), held)
 
 
 def _renew(tensor: Stored) -> None:
@@ -126,7 +130,7 @@ def _renew(tensor: Stored) -> None:
             renewed.hooks.update(source.hooks)
         tensor._source = renewed
     else:
-        record(_cast_call(source.dtype), as_operands((tensor,)), (tensor,))
+        note(_cast_call(source.dtype), (tensor,), tensor)
 
 
 def sharing(tensor: Stored) -> list[Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from tenon.runtime.executables import Executable
 from tenon.runtime.stages import Compiled
 
 _MOST = 1024
-_functions = cache(tape_functions)
 
 
 def _refuse(values: Sequence[Any]) -> Any:
@@ -87,8 +85,8 @@ def backward_of_known(root: Node, new: Callable[[Array], Any], *, retain: bool) 
     """The gradients of a number with respect to the leaves that it depends on; `None` where hooks or values that are
     not there any more ask for the general way, with its errors."""
     global _epoch
-    functions = _functions()
-    found = None if functions is None else functions[0](root)
+    functions = tape_functions()
+    found = None if functions is None else functions.walk(root)
     if functions is None or found is None:
         return None
     key, nodes, leaves = found
@@ -101,7 +99,7 @@ def backward_of_known(root: Node, new: Callable[[Array], Any], *, retain: bool) 
             _KNOWN.clear()
         known = _made(root, nodes, leaves, new)
         _KNOWN[key] = known
-    read = functions[1](nodes, known.plan, known.seed)
+    read = functions.gather(nodes, known.plan, known.seed)
     if known.orders:
         read = [*read]
         for place, order in known.orders:

@@ -19,14 +19,24 @@ from tenon.runtime.evaluate import ArrayFunction, find_function
 _TORCH_SETTINGS = {"dim": "axis", "keepdim": "keepdims"}
 
 
+# The functions of ops that operators call, until an op is defined again.
+_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+watch_generation(_FUNCTIONS.clear)
+
+
+def _found(name: str) -> Callable[..., Any]:
+    function = _FUNCTIONS[name] = find_function(name)
+    return function
+
+
 def _binary(name: str) -> tuple[Any, Any, Any]:
     """An operator, which is the function of the op itself and needs no Python; its reflection; and it in place."""
 
     def reflected(self: Any, other: Any) -> Any:
-        return find_function(name)(other, self)
+        return (_FUNCTIONS.get(name) or _found(name))(other, self)
 
     def in_place(self: Any, other: Any) -> Any:
-        return change_by(self, find_function(name), (other,), {})
+        return change_by(self, _FUNCTIONS.get(name) or _found(name), (other,), {})
 
     return find_function(name), reflected, in_place
 

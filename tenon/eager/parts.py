@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,10 +13,12 @@ from tenon.dialects.definition.value import Value, insertion_point
 from tenon.dialects.types.shapes import flattened
 from tenon.eager.changes import share, write
 from tenon.eager.interchange import Interchange
-from tenon.eager.recording import Stored, as_operands, call_of, record, wants_gradient
+from tenon.eager.modes import MODE
+from tenon.eager.recording import Stored, call_of, note, wants_gradient
 from tenon.eager.tape import Array, Call
-from tenon.eager.views import Step, View, axes_step, index_step, read_key, shape_step, spread_step
+from tenon.eager.views import Step, View, axes_step, basic_key, index_step, read_key, shape_step, spread_step
 from tenon.runtime.arguments.arguments import as_array
+from tenon.runtime.call.entry import tape_functions
 
 
 class Parts(Interchange):
@@ -25,57 +27,66 @@ class Parts(Interchange):
     __slots__ = ()
 
     def __getitem__(self, key: Any) -> Any:
+        basic = basic_key(key)
+        if basic is not None:
+            return self._seen(self._array[basic], index_step, basic)
         if insertion_point() is not None and _has_value(key):
             return _refuse_traced(key)
         if _is_truth_value(key):
             return self.reshape(1, *self.shape)[_rows(key)]
         found = read_key(key)
-        if found.arrays:
-            return self._computed(
-                (self, *found.arrays),
-                self._array[found.written(found.arrays)],
-                call_of("index", ("index", found.entries), lambda v: (v[0][found.written(v[1:])],)),
-            )
-        written = found.written(())
-        part = self._array[written if Ellipsis in written else (*written, Ellipsis)]
-        return self._seen(part, index_step(found))
+        if not found.arrays:
+            return self[found.written(())]
+        return self._computed(
+            (self, *found.arrays),
+            self._array[found.written(found.arrays)],
+            call_of("index", ("index", found.entries), lambda v: (v[0][found.written(v[1:])],)),
+        )
 
     def __setitem__(self, key: Any, values: Any) -> None:
-        if _is_truth_value(key):
+        array = values._array if isinstance(values, Stored) else as_array(values, "what is assigned")
+        basic = basic_key(key)
+        if basic is None and _is_truth_value(key):
             self.reshape(1, *self.shape)[_rows(key)] = values
             return
-        found = read_key(key)
-        array = values._array if isinstance(values, Stored) else as_array(values, "what is assigned")
-        written = found.written(found.arrays)
+        read = read_key(key) if basic is None else None
+        arrays = () if read is None else read.arrays
+        written = basic if read is None else read.written(arrays)
 
         def store() -> None:
             self._array[written] = array
 
-        def update(traced: Sequence[Any]) -> tuple[Any, ...]:
-            x, given, *arrays = traced
-            return (x.at[found.written(arrays)].set(given.astype(x.dtype)),)
+        def call() -> Call:
+            found = read_key(key) if read is None else read
 
-        operands = (self, values if isinstance(values, Stored) else array, *found.arrays)
-        write(self, store, call_of("set", ("set", found.entries), update), operands, "x[key] = values")
+            def update(traced: Sequence[Any]) -> tuple[Any, ...]:
+                x, given, *arrays = traced
+                return (x.at[found.written(arrays)].set(given.astype(x.dtype)),)
 
-    def _seen(self, array: Array, step: Step) -> Any:
-        """What `step` shows of this tensor, which is `array`."""
-        view = self._view
-        if not np.may_share_memory(array, self._array):
-            return self._computed((self,), array, View(self, (step,)).call())
-        made = self._new(array)
-        base, steps = (self, (step,)) if view is None else (view.base, (*view.steps, step))
-        made._view = View(base, steps)
+            return call_of("set", ("set", found.entries), update)
+
+        operands = (self, values if isinstance(values, Stored) else array, *arrays)
+        write(self, store, call, operands, "x[key] = values")
+
+    def _seen(self, array: Array, make: Callable[..., Step], *given: Any) -> Any:
+        """What a step, that `make` makes of what is given, shows of this tensor: `array`."""
+        native, link, view = tape_functions(), (make, given), self._view
+        made = self._new(array) if native is None else native.new(array)
+        base = self if view is None else view.base
+        made._view = View(base, (link,) if view is None else (*view.links, link))
         share(made, base)
-        if wants_gradient((self,)):
-            record(View(self, (step,)).call(), as_operands((self,)), (made,))
+        if self._source is not None and MODE.records:
+            note(View(self, (link,)).call(), (self,), made)
         return made
 
     def reshape(self, *shape: Any) -> Any:
         """The elements in another shape, of which one size may be -1; a view where the memory allows it."""
         sizes = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
         array = self._array.reshape(tuple(sizes))
-        return self._seen(array, shape_step("reshape", array.shape, self.shape))
+        if np.may_share_memory(array, self._array):
+            return self._seen(array, shape_step, "reshape", array.shape, self.shape)
+        step = shape_step, ("reshape", array.shape, self.shape)
+        return self._computed((self,), array, View(self, (step,)).call())
 
     view = reshape
 
@@ -92,14 +103,15 @@ class Parts(Interchange):
         order = permutation[0] if len(permutation) == 1 and not hasattr(permutation[0], "__index__") else permutation
         order = tuple(range(self.ndim))[::-1] if order is None or not len(order) else order
         array = self._array.transpose(order)
-        return self._seen(array, axes_step(tuple([axis % self.ndim for axis in order])))
+        return self._seen(array, axes_step, tuple([axis % self.ndim for axis in order]))
 
     permute = transpose
 
     @property
     def T(self) -> Any:
         """The axes in reverse order; a view."""
-        return self.transpose()
+        array = self._array
+        return self._seen(array.T, axes_step, tuple(range(array.ndim)[::-1]))
 
     @property
     def mT(self) -> Any:
@@ -117,12 +129,12 @@ class Parts(Interchange):
     def squeeze(self, axis: Any = None) -> Any:
         """Without axes of size 1: all of them, or those named; a view."""
         array = self._array.squeeze(axis)
-        return self._seen(array, shape_step("squeeze", array.shape, self.shape))
+        return self._seen(array, shape_step, "squeeze", array.shape, self.shape)
 
     def expand_dims(self, axis: Any) -> Any:
         """With an axis of size 1 before `axis`; a view."""
         array = np.expand_dims(self._array, axis)
-        return self._seen(array, shape_step("expand_dims", array.shape, self.shape))
+        return self._seen(array, shape_step, "expand_dims", array.shape, self.shape)
 
     unsqueeze = expand_dims
 
@@ -130,7 +142,7 @@ class Parts(Interchange):
         """Repeated to a shape that it broadcasts to; a view that cannot be changed."""
         sizes = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
         array = np.broadcast_to(self._array, tuple(sizes))
-        return self._seen(array, spread_step(array.shape))
+        return self._seen(array, spread_step, array.shape)
 
     def nonzero(self) -> tuple[Any, ...]:
         """For each axis, the places of the elements that are not zero."""
@@ -143,7 +155,7 @@ class Parts(Interchange):
     def _computed(self, operands: Sequence[Any], array: Array, call: Call) -> Any:
         made = self._new(array)
         if wants_gradient(operands):
-            record(call, as_operands(operands), (made,))
+            note(call, operands, made)
         return made
 
 

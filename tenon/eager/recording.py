@@ -15,6 +15,7 @@ from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import MODE
 from tenon.eager.tape import Array, Call, Memory, Node, Operand, Saved, Source
+from tenon.runtime.call.entry import tape_functions
 
 Apply = Callable[[Sequence[Any]], tuple[Any, ...]]
 
@@ -100,6 +101,13 @@ def as_operands(operands: Sequence[Any]) -> list[Operand]:
             is_fixed = isinstance(given, np.ndarray) and not given.flags.writeable
             kept.append((None, Saved(given if is_fixed else np.array(given), Memory())))
     return kept
+
+
+def note(call: Call, given: Sequence[Any], result: Stored) -> None:
+    """Note that `call` gave `result` of what is given now."""
+    native = tape_functions()
+    if native is None or not is_differentiable(result._array.dtype) or not native.record(call, result, *given):
+        record(call, as_operands(given), (result,))
 
 
 def record(call: Call, operands: Sequence[Operand], results: Sequence[Stored]) -> None:

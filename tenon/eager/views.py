@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.registry import watch_generation
 from tenon.dialects.definition.value import Value, ops
 from tenon.eager.recording import Stored, call_of
 from tenon.eager.tape import Array, Call
@@ -20,32 +21,50 @@ class Step:
     """One way to look at a tensor."""
 
     name: str
-    key: Hashable
-    """Steps of equal names and keys do the same to tensors of equal shapes."""
     of: Callable[[Value], Value]
     put: Callable[[Value, Value], Value]
     """The tensor with other elements where the step looks."""
 
 
-@dataclass(frozen=True)
-class View:
-    """A tensor that shows part of the memory of `base`, by `steps` one after the other."""
+Link = tuple[Callable[..., Step], tuple[Any, ...]]
+"""What makes a step, and of what."""
 
-    base: Stored
-    steps: tuple[Step, ...]
+_KNOWN: dict[Hashable, Call] = {}
+watch_generation(_KNOWN.clear)
+_MOST = 4096
+
+
+class View:
+    """A tensor that shows part of the memory of `base`, by steps one after the other, which `links` make."""
+
+    __slots__ = ("base", "links")
+
+    def __init__(self, base: Stored, links: tuple[Link, ...]) -> None:
+        self.base = base
+        self.links = links
+
+    @property
+    def _steps(self) -> list[Step]:
+        return [make(*given) for make, given in self.links]
 
     @property
     def _key(self) -> Hashable:
-        return tuple([(step.name, step.key) for step in self.steps])
+        return tuple([(make, _fixed(given)) for make, given in self.links])
 
     def call(self) -> Call:
         """What gives the view of its base."""
-        steps = self.steps
-        return call_of(steps[-1].name, ("view", self._key), lambda values: (_look(values[0], steps)[-1],))
+        key = self._key
+        known = _KNOWN.get(key)
+        if known is None:
+            if len(_KNOWN) >= _MOST:
+                _KNOWN.clear()
+            steps = self._steps
+            known = _KNOWN[key] = call_of(steps[-1].name, ("view", key), lambda v: (_look(v[0], steps)[-1],))
+        return known
 
     def update_call(self) -> Call:
         """What gives the base with the elements of a view put in their places."""
-        steps = self.steps
+        steps = self._steps
 
         def update(values: Sequence[Any]) -> tuple[Any, ...]:
             base, put = values
@@ -54,6 +73,13 @@ class View:
             return (put,)
 
         return call_of("update", ("update", self._key), update)
+
+
+def _fixed(value: Any) -> Hashable:
+    """What a step is made of, as a key."""
+    if type(value) is tuple:
+        return tuple([_fixed(inner) for inner in value])
+    return ("slice", value.start, value.stop, value.step) if type(value) is slice else value
 
 
 def _look(value: Value, steps: Sequence[Step]) -> list[Value]:
@@ -117,17 +143,35 @@ def read_key(key: Any) -> Key:
     return Key(tuple(entries), tuple(arrays))
 
 
-def index_step(key: Key) -> Step:
+BASIC = frozenset([int, slice, type(None), type(Ellipsis)])
+"""Classes of what is between the commas of an index that gives a view."""
+_BOUND = frozenset([int, type(None)])
+
+
+def basic_key(key: Any) -> tuple[Any, ...] | None:
+    """The key of a view, with a `...` in it, so that NumPy gives an array in any case; `None` for another key."""
+    entries = key if type(key) is tuple else (key,)
+    has_rest = False
+    for entry in entries:
+        kind = type(entry)
+        if kind is slice:
+            if type(entry.start) not in _BOUND or type(entry.stop) not in _BOUND or type(entry.step) not in _BOUND:
+                return None
+        elif kind not in BASIC:
+            return None
+        has_rest = has_rest or entry is Ellipsis
+    return entries if has_rest else (*entries, Ellipsis)
+
+
+def index_step(key: tuple[Any, ...]) -> Step:
     """A view by integers, slices, `None` and `...`."""
-    written = key.written(())
-    return Step("index", key.entries, lambda x: x[written], lambda x, values: x.at[written].set(values))
+    return Step("index", lambda x: x[key], lambda x, values: x.at[key].set(values))
 
 
 def shape_step(name: str, shape: tuple[int, ...], inner: tuple[int, ...]) -> Step:
     """A view of the same elements in another shape; `inner` is the shape of what is looked at."""
     return Step(
         name,
-        (shape, inner),
         lambda x: ops.reshape(x, shape=shape),
         lambda _, values: ops.reshape(values, shape=inner),
     )
@@ -138,7 +182,6 @@ def axes_step(order: tuple[int, ...]) -> Step:
     inverse = tuple(np.argsort(order).tolist())
     return Step(
         "transpose",
-        order,
         lambda x: ops.transpose(x, permutation=order),
         lambda _, values: ops.transpose(values, permutation=inverse),
     )
@@ -150,4 +193,4 @@ def spread_step(shape: tuple[int, ...]) -> Step:
     def refuse(x: Value, values: Value) -> Value:
         raise RuntimeError("a tensor that repeats elements of another one cannot be changed in place; clone it before")
 
-    return Step("broadcast_to", shape, lambda x: ops.broadcast_to(x, shape=shape), refuse)
+    return Step("broadcast_to", lambda x: ops.broadcast_to(x, shape=shape), refuse)
