@@ -16,7 +16,15 @@ from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import UndecidedSizeError
 from tenon.dialects.types.types import AnyTensor, element_of, shape_of, tensor_type
-from tenon.runtime.arguments.arguments import LeafSizes, Parameters, ShapeDtype, abstract, face_of, is_array
+from tenon.runtime.arguments.arguments import (
+    LeafSizes,
+    Parameters,
+    ShapeDtype,
+    abstract,
+    face_of,
+    is_array,
+    traced_face_of,
+)
 from tenon.runtime.arguments.frozen import NONE, FrozenArguments
 from tenon.runtime.arguments.interface import EmptySizeError
 from tenon.runtime.arguments.orders import Orders, orders_of
@@ -105,7 +113,8 @@ class JitFunction(NativeCalls):
         if self._frozen is not NONE:
             args, kwargs = self._frozen.joined(self.name, args, kwargs)
         if insertion_point() is not None:
-            return self.function(*args, **kwargs)
+            face = traced_face_of(args, kwargs)
+            return self.function(*args, **kwargs) if face is None else face(self.function, args, kwargs)
         epoch = int(EPOCH[0])
         order = tuple(kwargs)
         if (face := face_of(flatten((args, kwargs))[0])) is not None:

@@ -15,7 +15,7 @@ from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.support.user_traceback import call_user, shows_user_frames
 from tenon.dialects.types.types import element_type, is_float
 from tenon.passes.transform.differentiate import gradients
-from tenon.runtime.arguments.arguments import Parameters, as_array, face_of, is_array
+from tenon.runtime.arguments.arguments import Parameters, as_array, face_of, is_array, traced_face_of
 from tenon.runtime.arguments.tree import Structure, describe, flatten, paths, unflatten
 from tenon.runtime.retrace import TracedCall
 from tenon.runtime.tracing.trace import traced
@@ -115,7 +115,8 @@ def at_once(transformed: Callable[..., Any]) -> Callable[..., Any]:
     @shows_user_frames
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if insertion_point() is not None:
-            return transformed(*args, **kwargs)
+            face = traced_face_of(args, kwargs)
+            return transformed(*args, **kwargs) if face is None else face(transformed, args, kwargs)
         if (face := face_of(flatten((args, kwargs))[0])) is not None:
             return face(wrapper, args, kwargs)
         return TracedCall(parameters, args, kwargs).run()

@@ -63,6 +63,8 @@ def shaped(x: Any) -> Any:
 
 def to_value(value: Any, element: Attribute | None = None) -> Value:
     """`value` (traced, array or number) as a traced tensor of dtype `element` at the current insertion point."""
+    if not isinstance(value, Value) and (stands_for := getattr(type(value), "__tenon_value__", None)) is not None:
+        value = stands_for(value)
     if not isinstance(value, Value):
         array = plain_array(value)
         if not array.dtype.isnative:

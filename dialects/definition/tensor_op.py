@@ -124,6 +124,8 @@ class TensorOp(DeclaredOp):
             operands = as_autocast(cls, operands, low)
         given = flat(operands)
         point = insertion_point()
+        if point is not None and (face := _face_in_trace(given)) is not None:
+            return face(cls, operands, settings)
         if Size in map(type, given):
             on_scalars = (point is not None and point.scalar) or any(
                 isinstance(v, Value) and not v.is_tensor for v in given
@@ -258,6 +260,13 @@ class TensorOp(DeclaredOp):
             return lifted(value, element, where)
 
         return map_grouped(lift_one, operands)
+
+
+def _face_in_trace(operands: Sequence[Any]) -> Any:
+    """What computes an op in a trace for operands of which one stands for a traced value in a class of its own."""
+    if _PLAIN.issuperset(map(type, operands)):
+        return None
+    return next((face for v in operands if (face := getattr(type(v), "__tenon_traced_op__", None)) is not None), None)
 
 
 def _holds_traced(value: Any) -> bool:

@@ -213,6 +213,10 @@ class Value:
         return prod(self.shape)
 
     @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
     def T(self) -> Value:
         """The axes in reverse order."""
         return ops.transpose(self)

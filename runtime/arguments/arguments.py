@@ -49,6 +49,12 @@ def face_of(leaves: Iterable[Any]) -> Any:
     return next((face for leaf in leaves if (face := getattr(type(leaf), "__tenon_call__", None)) is not None), None)
 
 
+def traced_face_of(args: Any, kwargs: Any) -> Any:
+    """The same in a trace, where such a leaf stands for a traced value: `__tenon_traced_call__`."""
+    faces = [getattr(type(leaf), "__tenon_traced_call__", None) for leaf in flatten((args, kwargs))[0]]
+    return next((face for face in faces if face is not None), None)
+
+
 class WideFloat(float):
     """A float of Python's in a call with f64 arrays: as it is where it meets f64, and rounded to f32 elsewhere."""
 

@@ -75,8 +75,8 @@ class Captures:
         """Make arguments of `block` of what is captured from now on."""
         self._block = block
 
-    def value_of(self, array: np.ndarray[Any, Any]) -> Value:
-        """The input for `array`, which is copied."""
+    def value_of(self, array: np.ndarray[Any, Any]) -> Value | None:
+        """The input for `array`, which is copied; `None` to have it as a constant."""
         assert self._block is not None
         same = self._known.setdefault(id(array), [])
         for _, held, value in same:
@@ -199,7 +199,7 @@ def traced(leaf: Any, name: str = "argument") -> Value:
         return leaf
     if type(leaf) in (float, WideFloat):
         return weak_float(to_value(np.asarray(leaf, np.float64)))
-    return to_value(as_array(leaf, name))
+    return to_value(leaf if hasattr(type(leaf), "__tenon_value__") else as_array(leaf, name))
 
 
 def _note_places(watch: Watch, leaves: Sequence[Any], given: Sequence[Any], names: Sequence[str]) -> None:
@@ -225,7 +225,11 @@ def _result(leaf: Any, name: str) -> Value:
         return leaf
     if not is_array(leaf):
         raise TypeError(f"result {name} is a {type(leaf).__name__}, which is neither a tensor nor a number")
-    return to_value(as_array(leaf, f"result {name}"))
+    return (
+        traced(leaf, f"result {name}")
+        if hasattr(type(leaf), "__tenon_value__")
+        else to_value(as_array(leaf, f"result {name}"))
+    )
 
 
 def check_scopes(module: ModuleOp) -> None:

@@ -17,6 +17,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.definition.autocast import autocast
+from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.promotion import weak_float
 from tenon.dialects.definition.registry import generation
 from tenon.dialects.definition.value import Value, insertion_point, ops
@@ -137,11 +138,13 @@ class Graph:
         types = tuple([(place.type, place.elements is None, place.order) for place in self.slots])
         return self.wiring, types, self.root_slots, self.end_slots
 
-    def array(self, slot: Slot) -> Array:
+    def array(self, slot: Slot) -> Any:
         """What is in a slot. Raises `RuntimeError` if it was changed meanwhile."""
         place = self.slots[slot]
         if isinstance(place.elements, Saved):
             place.elements.check(place.node)
+            if isinstance(place.elements.array, Value):
+                return place.elements.array
             order = place.order
             return place.elements.array if order is None else place.elements.array.transpose(order)
         return np.asarray(place.elements)
@@ -156,6 +159,10 @@ class Graph:
                 dtype, _ = self.slots[slot].type
                 return node.source(slots.index(slot)) if is_differentiable(dtype) else None
         return None
+
+    def results_of(self, node: Node) -> Sequence[Slot]:
+        """The slots of what a call gave."""
+        return self._of_results[node]
 
     def is_given(self, slot: Slot) -> bool:
         """Whether no call of the graph gives what is in a slot."""
@@ -201,8 +208,11 @@ class Graph:
         computed, replaced = self.replayed(dict(zip(reads, given, strict=False)))
         outputs = [computed[slot] for slot in self.root_slots]
         found = gradients(outputs, list(given[len(reads) :]), [computed[slot] for slot in self.end_slots])
+        # What a call gives as it got it is somebody else's value.
+        taken = {value.ssa for value in given}
         for value, saved in replaced:
-            value.ssa.replace_all_uses_with(saved.ssa)
+            if value.ssa not in taken:
+                value.ssa.replace_all_uses_with(saved.ssa)
         return found
 
 
@@ -250,10 +260,29 @@ def program_for(graph: Graph, seeds: Sequence[Type]) -> Program:
 
 def pull_back(graph: Graph, cotangents: Sequence[Array]) -> list[Array | None]:
     """The gradients with respect to `graph.ends`, given cotangents of its roots; `None` where nothing depends."""
+    if insertion_point() is not None:
+        return _pull_back_in_trace(graph, cotangents)
     program = program_for(graph, [(c.dtype, c.shape) for c in cotangents])
     arrays = [graph.array(slot) for slot in program.reads]
     found = iter(() if program.executable is None else program.executable.run([*arrays, *cotangents]))
     return [next(found) if is_reached else None for is_reached in program.reached]
+
+
+def reads_of(graph: Graph, seeds: Sequence[Type]) -> Sequence[Slot]:
+    """The slots of the arrays that gradients are computed of."""
+    if insertion_point() is None:
+        return program_for(graph, seeds).reads
+    return [slot for slot, place in enumerate(graph.slots) if place.elements is not None]
+
+
+def _pull_back_in_trace(graph: Graph, cotangents: Sequence[Any]) -> list[Any]:
+    """The same where the calls were made in a trace, and belong to it."""
+    released = next((node for node in graph.nodes if node.is_released), None)
+    if released is not None:
+        raise graph.missing(graph.results_of(released)[0])
+    reads = reads_of(graph, ())
+    given = [graph.value(slot, to_value(graph.array(slot))) for slot in reads]
+    return graph.pulled_back(reads, [*given, *map(to_value, cotangents)])
 
 
 def _compiled(graph: Graph, seeds: Sequence[Type]) -> Program:

@@ -14,8 +14,8 @@ from weakref import ref
 
 import numpy as np
 
-from tenon.dialects.definition.value import ops
-from tenon.eager.modes import MODE
+from tenon.dialects.definition.value import Value, ops
+from tenon.eager.modes import MODE, TRACING
 from tenon.eager.recording import Stored, as_operands, call_of, note, record, wants_gradient
 from tenon.eager.tape import Array, Call, Leaf, Operand
 from tenon.eager.views import View
@@ -37,7 +37,9 @@ def replace(tensor: Stored, result: Stored, name: str) -> None:
         _checked_cast(array, target, name)
     refuse_leaf(tensor, (tensor, result), name)
     operands = as_operands((result,)) if wants_gradient((tensor, result)) else None
-    if _is_private(tensor):
+    if isinstance(array, Value) or tensor._is_traced:
+        TRACING.session.put(tensor, array)
+    elif is_private(tensor):
         tensor._array = array if array.dtype is target.dtype else np.asarray(array, target.dtype)
         tensor._memory = None
     else:
@@ -52,17 +54,17 @@ def _cast_call(dtype: np.dtype[Any]) -> Call:
 
 def kept(tensor: Stored) -> Stored:
     """`tensor`, or a copy where what reads it now may want it as it is, and it is about to be changed."""
-    if _is_private(tensor) or not MODE.records:
+    if is_private(tensor) or not MODE.records:
         return tensor
-    copy = tensor._new(tensor._array.copy())
+    copy = tensor._new(tensor._array if tensor._is_traced else tensor._array.copy())
     copy._source = tensor._source
     return copy
 
 
-def _is_private(tensor: Stored) -> bool:
+def is_private(tensor: Stored) -> bool:
     """Whether nobody else sees the memory of a tensor."""
     memory = tensor._memory
-    return tensor._array.base is None and (memory is None or not (memory.is_exported or memory.tensors))
+    return tensor._laid.base is None and (memory is None or not (memory.is_exported or memory.tensors))
 
 
 def refuse_leaf(tensor: Stored, operands: Sequence[Any], name: str) -> None:
@@ -92,7 +94,10 @@ def write(
     """Change elements of `tensor` by `store`, which `call` describes; its first operand is the tensor as it was."""
     refuse_leaf(tensor, operands, name)
     noted = as_operands(operands) if wants_gradient(operands) else None
-    store()
+    if tensor._is_traced or any(isinstance(given, Stored) and given._is_traced for given in operands):
+        TRACING.session.write(tensor, call(), operands)
+    else:
+        store()
     tensor._own_memory().change()
     settle(tensor, call, noted)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tenon.eager.backward import Graph, program_for, pull_back
+from tenon.eager.backward import Graph, pull_back, reads_of
 from tenon.eager.engine import Gradients, gradients_of
 from tenon.eager.modes import enable_grad, no_grad
 from tenon.eager.recording import Stored, call_of, record
@@ -63,13 +63,13 @@ def _pull(graph: Graph, cotangents: Sequence[Any]) -> list[Any]:
 def _pull_recorded(graph: Graph, cotangents: Sequence[Any]) -> list[Any]:
     """The same, as a call that is recorded: of what it reads, and of the cotangents."""
     found = _pull(graph, cotangents)
-    program = program_for(graph, [(c.dtype, c.shape) for c in cotangents])
+    reads = reads_of(graph, [(c.dtype, c.shape) for c in cotangents])
     call = call_of(
         "backward",
-        ("backward", graph.key, program.reads),
-        lambda values: tuple([g for g in graph.pulled_back(program.reads, values) if g is not None]),
+        ("backward", graph.key, tuple(reads)),
+        lambda values: tuple([g for g in graph.pulled_back(reads, values) if g is not None]),
     )
-    operands: list[Operand] = [(graph.source(slot), graph.slots[slot].elements) for slot in program.reads]
+    operands: list[Operand] = [(graph.source(slot), graph.slots[slot].elements) for slot in reads]
     operands += [(c._source, Saved(c._array, c._own_memory())) for c in cotangents]
     made = [gradient for gradient in found if gradient is not None]
     if any(source is not None for source, _ in operands) and made:

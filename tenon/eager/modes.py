@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
@@ -13,6 +14,14 @@ R = TypeVar("R")
 
 
 MODE = RecordingMode()
+
+
+class _Tracing(threading.local):
+    session: Any = None
+
+
+TRACING = _Tracing()
+"""What stands for tensors while `tenon.trace` runs a function; `None` otherwise."""
 
 
 class set_grad_enabled:

@@ -29,7 +29,7 @@ class Parts(Interchange):
     def __getitem__(self, key: Any) -> Any:
         basic = basic_key(key)
         if basic is not None:
-            return self._seen(self._array[basic], index_step, basic)
+            return self._seen(self._laid[basic], index_step, basic)
         if insertion_point() is not None and _has_value(key):
             return _refuse_traced(key)
         if _is_truth_value(key):
@@ -82,8 +82,8 @@ class Parts(Interchange):
     def reshape(self, *shape: Any) -> Any:
         """The elements in another shape, of which one size may be -1; a view where the memory allows it."""
         sizes = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
-        array = self._array.reshape(tuple(sizes))
-        if np.may_share_memory(array, self._array):
+        array = self._laid.reshape(tuple(sizes))
+        if np.may_share_memory(array, self._laid):
             return self._seen(array, shape_step, "reshape", array.shape, self.shape)
         step = shape_step, ("reshape", array.shape, self.shape)
         return self._computed((self,), array, View(self, (step,)).call())
@@ -102,7 +102,7 @@ class Parts(Interchange):
         """The axes in the order `permutation`, or in reverse order; a view."""
         order = permutation[0] if len(permutation) == 1 and not hasattr(permutation[0], "__index__") else permutation
         order = tuple(range(self.ndim))[::-1] if order is None or not len(order) else order
-        array = self._array.transpose(order)
+        array = self._laid.transpose(order)
         return self._seen(array, axes_step, tuple([axis % self.ndim for axis in order]))
 
     permute = transpose
@@ -110,7 +110,7 @@ class Parts(Interchange):
     @property
     def T(self) -> Any:
         """The axes in reverse order; a view."""
-        array = self._array
+        array = self._laid
         return self._seen(array.T, axes_step, tuple(range(array.ndim)[::-1]))
 
     @property
@@ -128,12 +128,12 @@ class Parts(Interchange):
 
     def squeeze(self, axis: Any = None) -> Any:
         """Without axes of size 1: all of them, or those named; a view."""
-        array = self._array.squeeze(axis)
+        array = self._laid.squeeze(axis)
         return self._seen(array, shape_step, "squeeze", array.shape, self.shape)
 
     def expand_dims(self, axis: Any) -> Any:
         """With an axis of size 1 before `axis`; a view."""
-        array = np.expand_dims(self._array, axis)
+        array = np.expand_dims(self._laid, axis)
         return self._seen(array, shape_step, "expand_dims", array.shape, self.shape)
 
     unsqueeze = expand_dims
@@ -141,7 +141,7 @@ class Parts(Interchange):
     def broadcast_to(self, *shape: Any) -> Any:
         """Repeated to a shape that it broadcasts to; a view that cannot be changed."""
         sizes = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
-        array = np.broadcast_to(self._array, tuple(sizes))
+        array = np.broadcast_to(self._laid, tuple(sizes))
         return self._seen(array, spread_step, array.shape)
 
     def nonzero(self) -> tuple[Any, ...]:

@@ -37,9 +37,17 @@ class Stored:
     _source: Source | None
     _view: Any
 
+    _is_traced = False
+    """Whether a traced value is in the place of the array."""
+
     def _hold(self, array: Array) -> None:
         self._array = array
         self._grad = self._keeps_grad = self._memory = self._source = self._view = None
+
+    @property
+    def _laid(self) -> Array:
+        """An array that lies in memory as that of the tensor does."""
+        return self._array
 
     @staticmethod
     def _new(array: Array) -> Any:
@@ -106,7 +114,7 @@ def as_operands(operands: Sequence[Any]) -> list[Operand]:
 def note(call: Call, given: Sequence[Any], result: Stored) -> None:
     """Note that `call` gave `result` of what is given now."""
     native = tape_functions()
-    if native is None or not is_differentiable(result._array.dtype) or not native.record(call, result, *given):
+    if native is None or result._is_traced or not is_differentiable(result._array.dtype) or not native.record(call, result, *given):
         record(call, as_operands(given), (result,))
 
 

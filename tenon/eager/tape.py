@@ -16,6 +16,7 @@ from weakref import ref
 import numpy as np
 from xdsl.dialects.builtin import FileLineColLoc
 
+from tenon.dialects.definition.value import Value
 from tenon.dialects.support.location import line_location, shown_location
 from tenon.runtime.call.layout import PER_OPERAND, PER_RESULT
 
@@ -321,6 +322,6 @@ def type_of(saved: Saved | Array | Number | Type) -> Any:
     """The dtype and shape of an array; the class of a number."""
     if isinstance(saved, Saved):
         return saved.array.dtype, saved.array.shape
-    if isinstance(saved, np.ndarray):
+    if isinstance(saved, np.ndarray | Value):
         return saved.dtype, saved.shape
     return saved if isinstance(saved, tuple) else type(saved)

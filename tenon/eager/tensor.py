@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, NoReturn, Self
 from weakref import ref
@@ -13,13 +14,14 @@ import numpy as np
 
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
-from tenon.dialects.definition.value import ops
+from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.eager.backward import is_differentiable
 from tenon.eager.calls import call_function
 from tenon.eager.changes import share
 from tenon.eager.differentiation import differentiate
 from tenon.eager.known_tapes import backward_of_known
+from tenon.eager.modes import TRACING
 from tenon.eager.operators import run
 from tenon.eager.parts import Parts
 from tenon.eager.recording import Stored, as_operands, call_of, op_call, record, wants_gradient
@@ -49,12 +51,14 @@ class Tensor(Parts):
         self._hold(_copied(data, dtype))
         if requires_grad:
             self.requires_grad = True
+        if TRACING.session is not None:
+            TRACING.session.made(self)
 
     @staticmethod
-    def _new(array: Array) -> Tensor:
+    def _new(array: Any) -> Tensor:
         made = object.__new__(Tensor)
         made._hold(array)
-        return made
+        return TRACING.session.made(made) if isinstance(array, Value) else made
 
     # --- gradients --------------------------------------------------------------------------------
 
@@ -86,6 +90,8 @@ class Tensor(Parts):
     @property
     def grad(self) -> Tensor | None:
         """The sum of the gradients that `backward` has found for the tensor."""
+        if type(self._grad) is UsedGradient:
+            self._grad.refuse()
         return self._grad
 
     @grad.setter
@@ -106,7 +112,7 @@ class Tensor(Parts):
         Raises `RuntimeError` if a value that is needed was changed in place, naming both lines.
         """
         root, gradients = self._source, None
-        if gradient is None and not create_graph and type(root) is Node and self._array.size == 1:
+        if gradient is None and not (create_graph or self._is_traced) and type(root) is Node and self._array.size == 1:
             gradients = backward_of_known(root, Tensor._new, retain=bool(retain_graph))
         if gradients is None:
             given = None if gradient is None else (gradient,)
@@ -114,7 +120,8 @@ class Tensor(Parts):
         for leaf, found in gradients:
             tensor = None if not isinstance(leaf, Leaf) or leaf.tensor is None else leaf.tensor()
             if tensor is not None:
-                tensor._grad = found if tensor._grad is None else tensor._grad + found
+                known = tensor.grad
+                tensor._grad = found if known is None else known + found
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Handle:
         """Have `hook` called with the gradient whenever one is found; what it returns, if anything, takes its place.
@@ -181,7 +188,7 @@ class Tensor(Parts):
     @classmethod
     def __tenon_function__(cls, function: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         """The same for its function, called on tensors by position."""
-        looks = _VIEWS.get(function.__name__) if isinstance(args[0], Tensor) else None
+        looks = VIEWS.get(function.__name__) if isinstance(args[0], Tensor) else None
         if looks is not None:
             (seen,), known = function.op.bind(args, settings)
             return looks(seen, **known)
@@ -201,7 +208,7 @@ class Tensor(Parts):
         return self.detach().requires_grad_(self.requires_grad) if self.is_leaf else self[...]
 
 
-_VIEWS: dict[str, Callable[..., Any]] = {
+VIEWS: dict[str, Callable[..., Any]] = {
     "reshape": lambda x, shape: x.reshape(shape),
     "transpose": lambda x, permutation=(): x.transpose(permutation),
     "broadcast_to": lambda x, shape: x.broadcast_to(shape),
@@ -217,6 +224,20 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+@dataclass(frozen=True)
+class UsedGradient:
+    """In the place of a gradient that a traced function has found, and that its optimizer has used there."""
+
+    function: str
+
+    def refuse(self) -> NoReturn:
+        """Raise `RuntimeError`, saying what keeps gradients."""
+        raise RuntimeError(
+            f"the gradient was not kept by the traced function {self.function}, whose optimizer has used it; "
+            f"tenon.trace({self.function}, keep_grad=True) keeps gradients"
+        )
 
 
 class Handle:
@@ -275,6 +296,8 @@ def as_tensor(array: Any, dtype: Any = None) -> Tensor:
     """A tensor that shares the memory of an array of the CPU, of any library, where its dtype is `dtype`."""
     if isinstance(array, Tensor):
         return array if dtype is None else array.astype(dtype)
+    if TRACING.session is not None:
+        raise TypeError("as_tensor shares the memory of an array, which a traced function cannot; use tenon.tensor")
     plain = as_array(array, "as_tensor")
     target = plain.dtype if dtype is None else numpy_dtype(element_type(dtype))
     made = Tensor._new(plain if plain.dtype == target else plain.astype(target))
@@ -282,7 +305,7 @@ def as_tensor(array: Any, dtype: Any = None) -> Tensor:
     return made
 
 
-for _name in _VIEWS:
+for _name in VIEWS:
     find_function(_name).is_view = True
 install_tensors(
     TensorClasses(

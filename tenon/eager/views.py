@@ -124,6 +124,10 @@ def read_key(key: Any) -> Key:
             )
         else:
             array = entry._array if isinstance(entry, Stored) else np.asarray(entry)
+            if isinstance(array, Value):
+                entries.append("array")
+                arrays.append(array)
+                continue
             if array.dtype == bool:
                 if not array.ndim:
                     raise IndexError("a single truth value is an index alone, and not beside others")

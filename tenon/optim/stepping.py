@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tenon.eager.changes import replace as replace_elements
-from tenon.eager.modes import enable_grad, no_grad
+from tenon.eager.modes import TRACING, enable_grad, no_grad
 from tenon.eager.tensor import Tensor
 
 
@@ -41,6 +41,9 @@ class Steps:
     `param_groups` are dicts of `params` (a list of tensors) and settings of the optimizer, which may be changed between
     steps. If a step fails, parameters and state are as they were before it.
     """
+
+    TRACED_NUMBERS = ("lr",)
+    """What `tenon.trace` takes as inputs, since it changes from step to step."""
 
     def __init__(self, rule: Any, parameters: Any) -> None:
         self._rule = rule
@@ -92,6 +95,8 @@ class Steps:
                 for number, array in changed.items():
                     tensor = self.param_groups[position]["params"][int(number)]
                     replace_elements(tensor, Tensor._new(array), "step")
+                    if TRACING.session is not None:
+                        TRACING.session.stepped.add(id(tensor))
         return loss
 
     def _stepped(self, group: dict[str, Any], state: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -103,7 +108,7 @@ class Steps:
         settings = {name: group[name] for name in self._names if name != "lr"}
         rule = replace(self._rule, **settings)
         if state is None:
-            state = rule.init({name: tensor.detach().numpy() for name, tensor in own.items()})
+            state = rule.init({name: tensor._array for name, tensor in own.items()})
         arrays = {name: own[name]._array for name in slopes}
         given = {name: gradient._array for name, gradient in slopes.items()}
         changed, after = rule.update(arrays, given, _part(state, slopes), lr=group["lr"])

@@ -1,0 +1,6 @@
+"""Imperative functions as programs: `tenon.trace`, and what it writes to files.
+
+`places` are where a function finds what it reads, and `reads` finds them; `symbols` are tensors in a trace, and
+`session` is one; `outcomes` are what a call leaves behind; `guards` tell whether a program still holds, and `program`
+runs it; `function` is `tenon.trace` itself.
+"""

@@ -1,0 +1,171 @@
+"""`tenon.trace`: an imperative function as one program for each signature."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+import warnings
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.definition.registry import generation
+from tenon.dialects.definition.value import insertion_point
+from tenon.dialects.support.forking import new_lock
+from tenon.dialects.support.user_traceback import shows_user_frames, user_stacklevel
+from tenon.eager.modes import MODE, TRACING
+from tenon.eager.recording import Stored
+from tenon.runtime.arguments.tree import tell_by_identity
+from tenon.runtime.evaluate import find_function
+from tenon.runtime.knobs import knobs
+from tenon.traces.program import Program
+from tenon.traces.reads import reads_of
+
+_MANY = 8
+"""Programs of one signature from which on a warning says what keeps changing."""
+
+
+class TracedFunction:
+    """A function that runs as one program for each signature; made by `trace`."""
+
+    def __init__(self, function: Callable[..., Any], symbolic: bool, keep_grad: bool) -> None:
+        if not callable(function):
+            raise TypeError(f"trace: a {type(function).__name__} cannot be called")
+        functools.update_wrapper(self, function, updated=())
+        self.function = function
+        self.symbolic = symbolic
+        self.keep_grad = keep_grad
+        self.name: str = getattr(function, "__name__", type(function).__name__)
+        self._programs: dict[Hashable, list[Program]] = {}
+        self._lock = new_lock()
+
+    @shows_user_frames
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run on tensors, arrays and numbers, tracing first what is new."""
+        if not self.symbolic or TRACING.session is not None or insertion_point() is not None or knobs.interpret:
+            return self.function(*args, **kwargs)
+        leaves: list[Any] = []
+        structure = _take_apart((args, kwargs), leaves)
+        key = (structure, _aliases(leaves), MODE.records, knobs.code_settings, generation())
+        for program in self._programs.get(key, ()):
+            if program.guards.hold():
+                return program.run(leaves)
+        return self._traced(key, args, kwargs, leaves).run(leaves)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As a method: bound to its object, which is the first argument."""
+        return self if instance is None else types.MethodType(self, instance)
+
+    def _traced(self, key: Hashable, args: Any, kwargs: Any, leaves: list[Any]) -> Program:
+        with self._lock:
+            known = self._programs.setdefault(key, [])
+            for program in known:
+                if program.guards.hold():
+                    return program
+            self._say_why(known)
+            objects = [(leaf, f"argument.{number}") for number, leaf in enumerate(leaves) if not _is_data(leaf)]
+            reads = reads_of(self.function, objects)
+
+            def call(symbols: list[Any]) -> Any:
+                remaining = iter(symbols)
+                args_, kwargs_ = _put_together((args, kwargs), remaining)
+                return self.function(*args_, **kwargs_)
+
+            program = Program(self.name, reads, leaves, call, keep_grad=self.keep_grad)
+            known.insert(0, program)
+            return program
+
+    def _say_why(self, known: list[Program]) -> None:
+        if not known:
+            return
+        why = known[0].guards.broken()
+        if knobs.log_compiles:
+            print(f"tenon: tracing {self.name} again: {why} is another", file=sys.stderr)
+        if len(known) == _MANY:
+            warnings.warn(
+                f"{self.name} has been traced {_MANY + 1} times, last since {why} changed; pass what changes as an "
+                "argument, or make it a tensor",
+                stacklevel=user_stacklevel(),
+            )
+
+
+tell_by_identity(TracedFunction)
+
+
+def _is_data(leaf: Any) -> bool:
+    return isinstance(leaf, Stored | np.ndarray) or type(leaf) is float
+
+
+def _take_apart(tree: Any, leaves: list[Any]) -> Hashable:
+    """The leaves of arguments, and what tells these from others: types of data, and the identity of objects."""
+    kind = type(tree)
+    if kind is tuple or kind is list:
+        return kind, *[_take_apart(item, leaves) for item in tree]
+    if kind is dict:
+        return kind, *[(key, _take_apart(item, leaves)) for key, item in tree.items()]
+    leaves.append(tree)
+    if isinstance(tree, Stored):
+        return kind, tree._array.dtype, tree._array.shape, tree._source is None
+    if isinstance(tree, np.ndarray):
+        return kind, tree.dtype, tree.shape
+    if kind is float:
+        return kind
+    if isinstance(tree, bool | int | str | bytes | complex | np.generic | type(None)):
+        return kind, tree
+    return kind, id(tree)
+
+
+def _put_together(tree: Any, remaining: Any) -> Any:
+    kind = type(tree)
+    if kind is tuple or kind is list:
+        return kind([_put_together(item, remaining) for item in tree])
+    if kind is dict:
+        return {key: _put_together(item, remaining) for key, item in tree.items()}
+    return next(remaining)
+
+
+def _aliases(leaves: list[Any]) -> Hashable:
+    """Which tensors and arrays share memory, as far as that can be told from what holds it."""
+    found: list[int] = []
+    for leaf in leaves:
+        if isinstance(leaf, Stored):
+            memory = leaf._memory
+            found.append(id(leaf) if memory is None or not memory.tensors else id(memory))
+        elif isinstance(leaf, np.ndarray):
+            found.append(id(leaf))
+    if len(set(found)) == len(found):
+        return None
+    return tuple([found.index(number) for number in found])
+
+
+def trace(function: Any = None, *args: Any, symbolic: bool = True, keep_grad: bool = False, **settings: Any) -> Any:
+    """An imperative function, method or module as one program for each signature, which is compiled when it is called.
+
+    What the function does with tensors becomes part of the program: views, changes in place, `backward()`, optimizers'
+    `step()`, buffers of modules. Tensors from around it are inputs; those that it changes are changed at each call, in
+    place. Arrays of NumPy and floats among the arguments are inputs, too; in the function they are traced. All else
+    that it reads (globals, variables of closures, attributes of modules and objects, integers among the arguments) is
+    guarded: where it is another one, the function is traced again. The learning rate of an optimizer is an input.
+
+    Results that require gradients are recorded, as one call. The gradients that a function finds anew at each call, and
+    that an optimizer uses there, are not kept in `grad` unless `keep_grad`: to ask for one is an error.
+
+    Raises `TracedValueError` where the function asks for elements (`if x > 0`, `item()`): use `cond`, `scan` and
+    `while_loop`, or `symbolic=False`, with which it runs call by call as if it were not traced. Raises `TypeError` for
+    what a program cannot do again at each call, such as counting in an attribute or drawing numbers of NumPy's.
+
+    Usable as `@tenon.trace` and as `@tenon.trace(symbolic=False)`. Of an array or a tensor, this is the op of the name:
+    the sum along a diagonal.
+    """
+    if function is None and not settings:
+        return lambda f: TracedFunction(f, symbolic, keep_grad)
+    if args or settings or not callable(function):
+        return find_function("trace")(*(() if function is None else (function,)), *args, **settings)
+    return TracedFunction(function, symbolic, keep_grad)
+
+
+__all__ = ["TracedFunction", "trace"]

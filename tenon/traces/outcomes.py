@@ -1,0 +1,170 @@
+"""What a call of a program leaves behind: results, and what is written to tensors, arrays and places.
+
+Each outcome is planned when the function is traced, and made again from the arrays of every call.
+"""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.definition.value import Value
+from tenon.eager.changes import is_private, sharing
+from tenon.eager.recording import Stored
+from tenon.eager.tape import Leaf
+from tenon.eager.tape import Place as Line
+from tenon.eager.tensor import Tensor
+from tenon.eager.views import Link, axes_step, index_step, spread_step
+from tenon.runtime.arguments.tree import flatten, is_node, unflatten
+from tenon.traces.session import Input, Session, has_traced, root
+from tenon.traces.symbols import detach_step
+
+
+@dataclass
+class Made:
+    """What one call has: its arguments, the arrays that the program gave, and the tensors made of them."""
+
+    arguments: Sequence[Any]
+    arrays: Sequence[Any]
+    tensors: dict[int, Any]
+
+
+Make = Callable[[Made], Any]
+
+
+class Plan:
+    """The outcomes of a function: values that the program gives, and what becomes of them."""
+
+    def __init__(self, session: Session, keep_grad: bool) -> None:
+        self._session = session
+        self._keep_grad = keep_grad
+        self.values: list[Value] = []
+        self.donors: list[int | None] = []
+        """For each value the input that gives it its memory."""
+        self.tensors: list[tuple[int, Any]] = []
+        """Positions of the values of new tensors, and these as they were traced."""
+        self.contents: list[tuple[Input, int]] = []
+        """Inputs whose elements are changed, and positions of these."""
+        self.places: list[tuple[Any, Make]] = []
+        self.gradients: list[tuple[Make, Make]] = []
+        self.used: list[Make] = []
+        """Tensors whose gradients are not kept."""
+        self.result: Make = lambda _: None
+        self._inputs = {id(given.symbol): given for given in session.inputs if isinstance(given.symbol, Stored)}
+        self._known: dict[int, int] = {}
+
+    def collect(self, result: Any) -> None:
+        """Plan what is left of a trace whose function gave `result`."""
+        inputs = self._session.inputs
+        for number, given in enumerate(inputs):
+            if given.is_changed:
+                self.contents.append((given, self._add(given.symbol._array, number)))
+        for place, value in self._session.changes():
+            donor = next((i for i, g in enumerate(inputs) if g.place is not None and _is_at(g.place, place)), None)
+            self.places.append((place, self._planned(value, donor)))
+        for tensor, gradient in self._session.gradients.values():
+            if gradient is not None and not self._keep_grad and self._session.is_used_up(tensor):
+                self.used.append(self._existing(tensor))
+            elif id(tensor) in self._session._entered:
+                self.gradients.append((self._existing(tensor), self._planned(gradient)))
+        self.result = self._planned(result)
+
+    def _add(self, value: Value, donor: int | None = None) -> int:
+        self.values.append(value)
+        self.donors.append(donor)
+        return len(self.values) - 1
+
+    def _existing(self, tensor: Any) -> Make:
+        """A tensor that is there before the call."""
+        given = self._inputs.get(id(tensor))
+        position, place = (None, None) if given is None else (given.argument, given.place)
+        if position is not None:
+            return lambda made: made.arguments[position]
+        return (lambda _: tensor) if place is None else lambda _: place.get()
+
+    def _planned(self, value: Any, donor: int | None = None) -> Make:
+        """How `value` is made at each call."""
+        if getattr(value, "_is_traced", False):
+            return self._planned_tensor(value)
+        if isinstance(value, Value):
+            number = self._add(value, donor)
+            return lambda made: made.arrays[number]
+        if isinstance(value, np.ndarray):
+            kept = value.copy()
+            return lambda made: kept.copy()
+        if type(value) is dict:
+            parts = {key: self._planned(item) for key, item in value.items()}
+            return lambda made: {key: part(made) for key, part in parts.items()}
+        if type(value) in (list, tuple):
+            items = [self._planned(item) for item in value]
+            return lambda made: type(value)([item(made) for item in items])
+        if is_node(type(value)) and id(value) not in self._session.reads.objects and has_traced(value):
+            leaves, structure = flatten(value)
+            makes = [self._planned(leaf) for leaf in leaves]
+            return lambda made: unflatten(structure, [make(made) for make in makes])
+        return lambda made: value
+
+    def _planned_tensor(self, tensor: Any) -> Make:
+        if id(tensor) in self._session._entered or id(tensor) in self._inputs:
+            return self._existing(tensor)
+        base, links = root(tensor)
+        if base is not tensor and (id(base) in self._session._entered or id(base) in self._known):
+            make = self._planned_tensor(base)
+            return lambda made: looked_at(make(made), links)
+        number = self._known.get(id(tensor))
+        if number is None:
+            number = self._known[id(tensor)] = self._add(tensor._array)
+            self.tensors.append((number, tensor))
+        return lambda made: made.tensors[number]
+
+
+def _is_at(place: Any, other: Any) -> bool:
+    return place.container is other.container and place.key == other.key
+
+
+def looked_at(tensor: Any, links: Sequence[Link]) -> Any:
+    """A view of a tensor."""
+    for make, given in links:
+        if make is index_step:
+            tensor = tensor[given[0]]
+        elif make is axes_step:
+            tensor = tensor.transpose(given[0])
+        elif make is spread_step:
+            tensor = tensor.broadcast_to(given[0])
+        else:
+            tensor = tensor.detach() if make is detach_step else tensor.reshape(given[1])
+    return tensor
+
+
+def new_tensor(array: Any, requires_grad: bool) -> Tensor:
+    """A tensor of an array of a program."""
+    made = Tensor._new(array)
+    return made.requires_grad_() if requires_grad else made
+
+
+def change(target: Any, array: Any, line: Line) -> None:
+    """Give a tensor, or an array of NumPy, the elements that a program has computed for it."""
+    if not isinstance(target, Stored):
+        if array is not target:
+            np.copyto(target, array)
+        return
+    if array is not target._array:
+        if is_private(target):
+            target._array, target._memory = array, None
+        else:
+            np.copyto(target._array, array)
+    memory = target._memory
+    if memory is not None:
+        memory.version += 1
+        memory.changed_at = line
+    for held in sharing(target):
+        source = held._source
+        if source is not None and source.node is None:
+            renewed = held._source = Leaf(source.type, source.tensor)
+            if source.has_hooks:
+                renewed.hooks.update(source.hooks)

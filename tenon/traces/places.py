@@ -1,0 +1,90 @@
+"""Places where a function finds what it reads: items of containers, attributes of objects, variables of closures."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, MutableSequence
+from dataclasses import dataclass
+from types import CellType
+from typing import Any
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """`container[key]`, an attribute `key` of an object, or what a cell holds; `name` is as errors say it."""
+
+    container: Any
+    key: Any
+    name: str
+    is_attribute: bool = False
+
+    def get(self) -> Any:
+        if isinstance(self.container, CellType):
+            return self.container.cell_contents
+        return getattr(self.container, self.key) if self.is_attribute else self.container[self.key]
+
+    def set(self, value: Any) -> None:
+        if isinstance(self.container, CellType):
+            self.container.cell_contents = value
+        elif self.is_attribute:
+            object.__setattr__(self.container, self.key, value)
+        else:
+            self.container[self.key] = value
+
+    def expression(self, container: str, key: str) -> str:
+        """Code that reads the place, for names that the container and the key have there."""
+        if isinstance(self.container, CellType):
+            return f"{container}.cell_contents"
+        return f"getattr({container}, {key})" if self.is_attribute else f"{container}[{key}]"
+
+
+class Holder:
+    """A container that the function may change, as it was before."""
+
+    def __init__(self, container: Any, name: str) -> None:
+        self.container = container
+        self.name = name
+        self.before = self._content()
+
+    def _content(self) -> dict[Any, Any]:
+        held = self.container
+        if isinstance(held, CellType):
+            try:
+                return {None: held.cell_contents}
+            except ValueError:
+                return {}
+        return dict(held) if isinstance(held, MutableMapping) else dict(enumerate(held))
+
+    def changes(self) -> list[tuple[Any, Any, Any]]:
+        """The keys whose values are others now, with what was there and what is; `MISSING` for nothing."""
+        now = self._content()
+        keys = [*self.before, *[key for key in now if key not in self.before]]
+        found = [(key, self.before.get(key, MISSING), now.get(key, MISSING)) for key in keys]
+        return [(key, old, new) for key, old, new in found if old is not new]
+
+    def restore(self) -> None:
+        """Give the container back what it held."""
+        held: Any = self.container
+        if isinstance(held, CellType):
+            if self.before:
+                held.cell_contents = self.before[None]
+        elif isinstance(held, MutableMapping):
+            for key in [key for key in held if key not in self.before]:
+                del held[key]
+            for key, value in self.before.items():
+                if key not in held or held[key] is not value:
+                    held[key] = value
+        elif isinstance(held, MutableSequence):
+            held[:] = self.before.values()
+
+    def place(self, key: Any) -> Place:
+        """The place of one of its values."""
+        return Place(self.container, key, named(self.name, key))
+
+
+MISSING = object()
+"""What is in a place that is not there."""
+
+
+def named(name: str, key: Any) -> str:
+    """How a part is called."""
+    return name if key is None else f"{name}.{key}" if name else str(key)

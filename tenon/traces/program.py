@@ -1,0 +1,296 @@
+"""A traced function for one signature: its IR, what it is run on, and what becomes of what it gives."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.ir import SSAValue
+
+from tenon.dialects.types.types import array_type
+from tenon.eager.calls import inlined
+from tenon.eager.modes import MODE
+from tenon.eager.recording import Stored, as_operands, record
+from tenon.eager.tape import Call, user_place
+from tenon.eager.tensor import UsedGradient
+from tenon.runtime.arguments.arguments import WideFloat
+from tenon.runtime.arguments.tree import flatten, paths
+from tenon.runtime.executables import executable
+from tenon.runtime.python_state import collection_paused
+from tenon.runtime.tracing.trace import Captures, trace
+from tenon.traces.guards import Guards, Names
+from tenon.traces.outcomes import Made, Plan, change, new_tensor
+from tenon.traces.places import Place
+from tenon.traces.reads import Reads
+from tenon.traces.session import Input, Session, TraceError, root
+
+_SMALL = 1 << 10
+"""Elements up to which arrays that the function makes are constants in the IR."""
+
+
+class _Seen(Captures):
+    """Arrays that the function gives to ops and that were not found before: those of others must not change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[int, tuple[Any, Any]] = {}
+
+    def value_of(self, array: np.ndarray[Any, Any]) -> Any:
+        if array.base is not None or sys.getrefcount(array) > _FRESH:
+            self._seen[id(array)] = (array, array.copy())
+        return super().value_of(array) if array.size > _SMALL else None
+
+    @property
+    def foreign(self) -> list[tuple[Any, Any]]:
+        """Arrays that may be others', with their elements as they were."""
+        return [*self._seen.values()]
+
+
+# `array` as `to_value` has it, and as `captured`, `value_of` and `getrefcount` do
+_FRESH = 6
+
+
+class Program:
+    """What `function` does with arguments like those given now."""
+
+    def __init__(
+        self, name: str, reads: Reads, leaves: Sequence[Any], call: Callable[..., Any], *, keep_grad: bool = False
+    ) -> None:
+        """`call(symbols)` calls the function with stand-ins in the places of those of the `leaves` that are data."""
+        self.name = name
+        self._used = UsedGradient(name)
+        self.inputs = _inputs(reads, leaves)
+        session = Session(name, reads, self.inputs)
+        self._plan = Plan(session, keep_grad)
+        captures = _Seen()
+        self.module = self._traced(session, call, leaves, captures)
+        self._records = self._wants_record(session)
+        self.guards = _guards(reads, self.inputs, session, captures.foreign)
+        self._prune(captures.arrays)
+        self._executable = executable(self.module, "cpu", name)
+        self._gather = self._gatherer()
+        self._cross: Call | None = None
+
+    # --- tracing --------------------------------------------------------------------------------------
+
+    def _traced(self, session: Session, call: Callable[..., Any], leaves: Sequence[Any], captures: _Seen) -> ModuleOp:
+        given = [i.leaf for i in self.inputs]
+        _, structure = flatten((tuple(given), {}))
+        types = [array_type(np.asarray(leaf, np.float64) if isinstance(leaf, float) else leaf) for leaf in given]
+        names = [i.name for i in self.inputs]
+        assert len(list(paths(structure))) == len(names)
+
+        def run(args: Any, _: Any) -> Any:
+            try:
+                session.begin(args)
+                symbols = {i.argument: i.symbol for i in self.inputs if i.argument is not None}
+                result = call([symbols.get(position, leaf) for position, leaf in enumerate(leaves)])
+                self._plan.collect(result)
+            finally:
+                session.end()
+            return tuple(self._plan.values)
+
+        with collection_paused():
+            return trace(run, structure, given, types, names, captures=captures).module
+
+    def _wants_record(self, session: Session) -> bool:
+        """Whether gradients go through a call: some result depends on what requires one."""
+        new = [tensor for _, tensor in self._plan.tensors]
+        wants = any(
+            t._source is not None and t._source.node is not None and not t._source.node.is_released for t in new
+        )
+        if wants:
+            for given, _ in self._plan.contents:
+                if given.tensor is not None and given.tensor.requires_grad:
+                    raise TraceError(
+                        f"{self.name} changes a tensor of shape {given.tensor.shape} that requires a gradient, and "
+                        "gives results that gradients go through; detach() these, or change it in another function"
+                    )
+        return wants
+
+    def _prune(self, captured: Sequence[Any]) -> None:
+        """Leave out inputs that the program does not read, and say which give their memory to results."""
+        main = next(op for op in self.module.ops if isinstance(op, func.FuncOp))
+        block = main.body.block
+        numbers = dict[int, int]()
+        kept: list[Input] = []
+        arguments = [*block.args]
+        for number, (given, argument) in enumerate(zip(self.inputs, arguments, strict=False)):
+            if argument.first_use is None:
+                block.erase_arg(argument)
+            else:
+                numbers[number] = len(kept)
+                kept.append(given)
+        self._arguments = kept
+        self._captured = list(captured)
+        main.update_function_type()
+        types = [value.type for value in _returned(main)]
+        if not self._records:
+            donors = [-1 if donor is None else numbers.get(donor, -1) for donor in self._plan.donors]
+            fitting = [
+                donor if donor >= 0 and block.args[donor].type == type_ else -1
+                for donor, type_ in zip(donors, types, strict=True)
+            ]
+            if any(donor >= 0 for donor in fitting):
+                main.attributes["donations"] = DenseArrayBase.from_list(i64, fitting)
+
+    def _gatherer(self) -> Callable[[Sequence[Any]], list[Any]]:
+        """Code that finds the arrays of a call."""
+        names = Names()
+        donated = {id(given) for given, _ in self._plan.contents}
+        parts: list[str] = []
+        for given in self._arguments:
+            if given.argument is not None:
+                parts.append(f"{names.of(_array_of)}(arguments[{given.argument}])")
+            elif given.place is None:
+                parts.append(f"{names.of(given.tensor)}._array")
+            elif isinstance(given.leaf, float):
+                parts.append(f"{names.of(_number)}({names.read(given.place)})")
+            elif id(given) in donated or (given.tensor is not None):
+                parts.append(f"{names.of(_array_of)}({names.read(given.place)})")
+            else:
+                parts.append(f"{names.of(_own)}({names.read(given.place)})")
+        parts += [names.of(array) for array in self._captured]
+        gather: Callable[[Sequence[Any]], list[Any]] = names.function(f"[{', '.join(parts)}]", "arguments")
+        return gather
+
+    # --- calls ----------------------------------------------------------------------------------------
+
+    def run(self, arguments: Sequence[Any]) -> Any:
+        """What the function gives for arguments like those traced for."""
+        operands = self._operands(arguments) if self._records else None
+        arrays = self._executable.run(self._gather(arguments))
+        plan = self._plan
+        tensors = {
+            number: new_tensor(arrays[number], t._source is not None and t._source.node is None)
+            for number, t in plan.tensors
+        }
+        made = Made(arguments, arrays, tensors)
+        if plan.contents:
+            line = user_place()
+            for given, number in plan.contents:
+                change(_target(given, arguments), arrays[number], line)
+        if operands is not None and MODE.records:
+            positions = [number for number, tensor in plan.tensors if tensor._source is not None]
+            record(self._call(positions), operands, [tensors[number] for number in positions])
+        for tensor, make in plan.gradients:
+            tensor(made).grad = make(made)
+        for tensor in plan.used:
+            tensor(made)._grad = self._used
+        for place, make in plan.places:
+            place.set(make(made))
+        return plan.result(made)
+
+    def _operands(self, arguments: Sequence[Any]) -> Any:
+        given = [_target(i, arguments) for i in self._arguments]
+        return as_operands(
+            [np.asarray(v, np.float64) if isinstance(v, float) else v for v in [*given, *self._captured]]
+        )
+
+    def _call(self, positions: Sequence[int]) -> Call:
+        if self._cross is None:
+            apply = inlined(self.module)
+
+            def results(values: Sequence[Any]) -> tuple[Any, ...]:
+                found = apply(values)
+                return tuple([found[position] for position in positions])
+
+            self._cross = Call(self.name, (self.name, object()), results)
+        return self._cross
+
+
+def _inputs(reads: Reads, leaves: Sequence[Any]) -> list[Input]:
+    """What a call is given: its arguments, tensors, data in places, and the gradients that tensors have."""
+    found: list[Input] = []
+    known: set[int] = set()
+    for position, leaf in enumerate(leaves):
+        if isinstance(leaf, Stored):
+            if id(leaf) not in known:
+                known.add(id(leaf))
+                found.append(Input(f"argument.{position}", leaf._array, argument=position, tensor=leaf))
+        elif isinstance(leaf, np.ndarray):
+            found.append(Input(f"argument.{position}", leaf, argument=position))
+        elif type(leaf) is float:
+            found.append(Input(f"argument.{position}", WideFloat(leaf), argument=position))
+    for place, value, is_value in reads.data:
+        if isinstance(value, Stored):
+            if id(value) not in known:
+                known.add(id(value))
+                found.append(Input(place.name, value._array, tensor=value, place=place))
+        else:
+            leaf = WideFloat(value) if type(value) is float else np.asarray(value)
+            found.append(Input(place.name, leaf, place=place, is_value=is_value))
+    for tensor, name in reads.tensors.values():
+        if id(tensor) not in known and root(tensor)[0] is tensor:
+            known.add(id(tensor))
+            found.append(Input(name, tensor._array, tensor=tensor))
+    for given in [*found]:
+        gradient = None if given.tensor is None else given.tensor._grad
+        if isinstance(gradient, Stored) and id(gradient) not in known:
+            known.add(id(gradient))
+            place = Place(given.tensor, "_grad", f"{given.name}.grad", is_attribute=True)
+            found.append(Input(place.name, gradient._array, tensor=gradient, place=place))
+    return found
+
+
+def _guards(reads: Reads, inputs: Sequence[Input], session: Session, captured: Sequence[tuple[Any, Any]]) -> Guards:
+    guards = Guards()
+    guards.add_reads(reads, captured)
+    for tensor, name in reads.tensors.values():
+        guards.add_tensor(tensor, name)
+    for place, value, _ in reads.data:
+        guards.add_data(place, value)
+    for tensor in session.read_gradients.values():
+        if not any(i.tensor is tensor and i.argument is not None for i in inputs):
+            guards.add_gradient(tensor, tensor._grad, "a gradient")
+    guards.finish()
+    return guards
+
+
+def _returned(main: func.FuncOp) -> Sequence[SSAValue]:
+    last = main.body.block.last_op
+    assert last is not None
+    return last.operands
+
+
+def _target(given: Input, arguments: Sequence[Any]) -> Any:
+    """The tensor, array or number that is an input of a call."""
+    if given.argument is not None:
+        return arguments[given.argument]
+    return given.tensor if given.place is None else given.place.get()
+
+
+def _array_of(value: Any) -> Any:
+    if isinstance(value, Stored):
+        return value._array
+    return np.asarray(value) if isinstance(value, np.ndarray | np.generic) else _number(value)
+
+
+def _number(value: Any) -> Any:
+    return np.asarray(value, np.float64)
+
+
+def _own(array: Any) -> Any:
+    """An array whose memory a result may take over: a copy, where others have it as well."""
+    if not isinstance(array, np.ndarray):
+        return np.asarray(array)
+    return array if array.base is None and sys.getrefcount(array) <= _HELD else array.copy()
+
+
+def _held() -> int:
+    places = {"array": np.zeros(1)}
+    function: Any = eval("lambda: [count(places['array'])]", {"count": _count, "places": places})
+    return function()[0]
+
+
+def _count(array: Any) -> int:
+    return sys.getrefcount(array)
+
+
+_HELD = _held()

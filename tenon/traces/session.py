@@ -1,0 +1,359 @@
+"""One trace: stand-ins are put where the function finds tensors, arrays and numbers, and what it changed is collected.
+
+Whatever happens, all that stood somewhere before stands there again when the trace has ended.
+"""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from tenon.dialects.definition.operands import to_value
+from tenon.dialects.definition.value import TracedValueError, Value
+from tenon.eager.changes import is_private, sharing
+from tenon.eager.modes import TRACING
+from tenon.eager.recording import Stored
+from tenon.eager.tape import Call, Leaf
+from tenon.eager.tensor import UsedGradient
+from tenon.eager.views import Link, View
+from tenon.runtime.arguments.arguments import WideFloat
+from tenon.runtime.tracing.watch import watch
+from tenon.traces.places import MISSING, Place
+from tenon.traces.reads import Reads
+from tenon.traces.symbols import DETACHED, TracedTensor, traced_kind, value_of
+
+# The fields of tensors, whatever the classes of these make of them.
+_SLOTS: dict[str, Any] = {
+    name: vars(Stored)[name] for name in ("_array", "_grad", "_keeps_grad", "_memory", "_source", "_view")
+}
+
+
+class TraceError(TypeError):
+    """A function does what a program cannot do again at each call; the message says what to write instead."""
+
+
+@dataclass(eq=False)
+class Input:
+    """Something whose elements are given at each call: an argument, a tensor from around the function, or what is in a
+    place."""
+
+    name: str
+    leaf: Any
+    """An array like that of calls, or a float."""
+    argument: int | None = None
+    tensor: Any = None
+    """A tensor from around the function; in a place, the one that was there."""
+    place: Place | None = None
+    is_value: bool = False
+    """Whether the array is one for functions of values, not for those of tensors."""
+    symbol: Any = None
+    """What stands for it in the trace: a tensor, or the value of a number."""
+    value: Any = None
+    """The value of its elements when the call begins."""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the function changes the elements."""
+        now: Any = self.symbol._array if isinstance(self.symbol, Stored) else self.value
+        return now.ssa is not self.value.ssa
+
+
+@dataclass
+class _Before:
+    """A tensor from around the function as it was."""
+
+    tensor: Any
+    kind: type
+    attributes: dict[str, Any]
+    shared: list[Any] | None
+    version: int
+
+
+@dataclass(eq=False)
+class Session:
+    """What stands for what while the function runs."""
+
+    name: str
+    reads: Reads
+    inputs: Sequence[Input]
+    read_gradients: dict[int, Any] = field(default_factory=dict[int, Any])
+    """Tensors whose `grad` was asked for before it was set."""
+    gradients: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])
+    """Tensors whose `grad` was set, and what to."""
+    stepped: set[int] = field(default_factory=set[int])
+    """Tensors that an optimizer has changed."""
+    _entered: dict[int, _Before] = field(default_factory=dict[int, _Before])
+    _laid: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])
+    _detached: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])
+
+    def begin(self, values: Sequence[Value]) -> None:
+        """Put stand-ins into their places."""
+        TRACING.session = self
+        watching = watch()
+        for module in self.reads.modules:
+            if watching is not None:
+                watching.own(module)
+        self._generators = self._drawn()
+        for given, value in zip(self.inputs, values, strict=True):
+            given.value = value
+            if given.tensor is not None:
+                self._enter(given.tensor)
+                given.tensor._array = value
+                given.symbol = given.tensor
+            elif isinstance(given.leaf, np.ndarray) and not given.is_value:
+                given.symbol = TracedTensor._new(value)
+                self.lay(given.symbol, given.leaf)
+            else:
+                given.symbol = value
+            if given.place is not None and given.tensor is None:
+                given.place.set(given.symbol)
+        self._enter_views()
+
+    def _enter(self, tensor: Any) -> None:
+        memory = tensor._memory
+        self._entered[id(tensor)] = _Before(
+            tensor,
+            type(tensor),
+            {name: slot.__get__(tensor) for name, slot in _SLOTS.items()},
+            None if memory is None or memory.tensors is None else [*memory.tensors],
+            0 if memory is None else memory.version,
+        )
+        array, source = tensor._array, tensor._source
+        tensor.__class__ = traced_kind(type(tensor))
+        self.lay(tensor, array)
+        if source is not None and source.node is not None:
+            # what was recorded before is not gone through from inside
+            tensor._source = Leaf(source.type, ref(tensor))
+
+    def _enter_views(self) -> None:
+        """Give the tensors that show parts of others what these show."""
+        for tensor, _ in self.reads.tensors.values():
+            if id(tensor) not in self._entered:
+                base, links = root(tensor)
+                self._enter(tensor)
+                tensor._array = _shown(base, links)
+
+    # --- what happens in the trace ------------------------------------------------------------------
+
+    def made(self, tensor: Any) -> Any:
+        """A tensor that the function makes, as one that is traced."""
+        array = tensor._array
+        tensor.__class__ = traced_kind(type(tensor))
+        tensor._array = to_value(array)
+        if isinstance(array, np.ndarray):
+            self.lay(tensor, array)
+        return tensor
+
+    def detached(self, made: Any, tensor: Any) -> None:
+        """Note that `made` shows all of a tensor, and no gradient."""
+        self._detached[id(made)] = ref(made), tensor
+
+    def detached_from(self, tensor: Any) -> Any:
+        """What a tensor was detached from; `None` for others."""
+        held, origin = self._detached.get(id(tensor), (None, None))
+        return origin if held is not None and held() is tensor else None
+
+    def lay(self, tensor: Any, array: Any) -> None:
+        """Note that a tensor lies in memory as `array` does."""
+        self._laid[id(tensor)] = ref(tensor), array
+
+    def laid(self, tensor: Any) -> Any:
+        """An array that lies in memory as a tensor would."""
+        held, array = self._laid.get(id(tensor), (None, None))
+        if held is None or held() is not tensor:
+            array = np.empty(tensor.shape, tensor.dtype)
+            self.lay(tensor, array)
+        return array
+
+    def put(self, tensor: Any, array: Any) -> None:
+        """Give a tensor other elements, and all that share its memory."""
+        if not tensor._is_traced:
+            raise TraceError(
+                f"{self.name} changes a tensor of shape {tensor.shape} that it was not seen to read; pass it as an "
+                "argument"
+            )
+        value = to_value(array)
+        value = value if value.dtype == tensor.dtype else value.astype(tensor.dtype)
+        if not is_private(tensor):
+            tensor._own_memory().change()
+        base, links = root(tensor)
+        if links:
+            value = View(base, links).update_call().apply((base._array, value))[0]
+        base._array = value
+        for held in sharing(tensor):
+            if held is base or not held._is_traced:
+                continue
+            found, links = root(held)
+            if found is not base:
+                raise TraceError(
+                    f"{self.name} changes a tensor of shape {tensor.shape} whose memory another one shows that was "
+                    "detached from a view; clone() it before, or run it with tenon.trace(f, symbolic=False)"
+                )
+            held._array = _shown(base, links)
+
+    def write(self, tensor: Any, call: Call, operands: Sequence[Any]) -> None:
+        """Have `call` change a tensor, its first operand."""
+        self.put(tensor, call.apply([to_value(value_of(given)) for given in operands])[0])
+
+    def gradient(self, tensor: Any) -> Any:
+        """The `grad` of a tensor."""
+        if id(tensor) in self.gradients:
+            return self.gradients[id(tensor)][1]
+        before = self._entered.get(id(tensor))
+        if before is None:
+            return None
+        if type(before.attributes["_grad"]) is UsedGradient:
+            before.attributes["_grad"].refuse()
+        self.read_gradients[id(tensor)] = tensor
+        return before.attributes["_grad"]
+
+    def is_used_up(self, tensor: Any) -> bool:
+        """Whether a gradient is found anew at each call, and an optimizer uses it there."""
+        return id(tensor) in self.stepped and id(tensor) not in self.read_gradients
+
+    def set_gradient(self, tensor: Any, gradient: Any) -> None:
+        """Set the `grad` of a tensor."""
+        before = self._entered.get(id(tensor))
+        source = None if before is None else before.attributes["_source"]
+        if source is not None and source.node is not None and gradient is not None:
+            raise TraceError(
+                f"{self.name} finds gradients of what was recorded before it was called (a tensor of shape "
+                f"{tensor.shape}); call backward outside of it, or detach() what it is given"
+            )
+        self.gradients[id(tensor)] = (tensor, gradient)
+
+    # --- the end ------------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Put everything back."""
+        TRACING.session = None
+        for before in self._entered.values():
+            tensor = before.tensor
+            memory = before.attributes["_memory"]
+            if memory is not None:
+                memory.tensors, memory.version = before.shared, before.version
+            tensor.__class__ = before.kind
+            for name, value in before.attributes.items():
+                setattr(tensor, name, value)
+        for given in self.inputs:
+            if given.place is not None and given.tensor is None:
+                given.place.set(given.leaf if type(given.leaf) is not WideFloat else float(given.leaf))
+        for holder in self.reads.held:
+            holder.restore()
+
+    def changes(self) -> list[tuple[Place, Any]]:
+        """The places that have other traced values now, and these. Raises `TraceError` for other changes."""
+        if self._drawn() != self._generators:
+            raise TraceError(
+                f"{self.name} draws numbers of NumPy's or Python's, which a program would do once; use "
+                "tenon.random_uniform and its like, or draw them outside and pass them"
+            )
+        standing = {id(given.symbol) for given in self.inputs if given.place is not None}
+        found: list[tuple[Place, Any]] = []
+        for holder in self.reads.held:
+            for key, old, new in holder.changes():
+                if id(new) not in standing or new is MISSING:
+                    self._compare(holder.place(key), old, new, found)
+        return found
+
+    def _compare(self, place: Place, old: Any, new: Any, found: list[tuple[Place, Any]]) -> None:
+        holder = self.reads.holders.get(id(old))
+        if type(old) is type(new) and holder is not None and isinstance(new, dict | list):
+            now = new if isinstance(new, dict) else dict(enumerate(new))
+            if [*now] == [*holder.before]:
+                for key, value in now.items():
+                    if value is not holder.before[key] and not self._is_symbol_of(value, old, key):
+                        self._compare(holder.place(key), holder.before[key], value, found)
+                return
+        grows = old is MISSING and isinstance(place.container, list)
+        # What was one of a few values is guarded, so that it can be set again.
+        is_guarded = old is None or old is MISSING or isinstance(old, bool | str)
+        if new is not MISSING and not grows and (has_traced(new) or is_guarded):
+            found.append((place, new))
+        elif not _is_same(old, new):
+            raise TraceError(
+                f"{self.name} changes {place.name} from {_said(old)} to {_said(new)}, which a program cannot do at "
+                "each call; make it a tensor, do that outside, or run it call by call with "
+                "tenon.trace(f, symbolic=False)"
+            )
+
+    def _is_symbol_of(self, value: Any, container: Any, key: Any) -> bool:
+        return any(
+            given.symbol is value
+            and given.place is not None
+            and given.place.container is container
+            and given.place.key == key
+            for given in self.inputs
+        )
+
+    def _drawn(self) -> Any:
+        """What tells whether numbers were drawn from the generators that may be met."""
+        legacy: Any = np.random.get_state(legacy=False)
+        states = [generator.bit_generator.state for generator in self.reads.generators]
+        return repr(states), str(legacy["state"]["pos"]), legacy["state"]["key"].tobytes(), random.getstate()
+
+
+def root(tensor: Any) -> tuple[Any, tuple[Link, ...]]:
+    """The tensor whose memory `tensor` shows, and how it looks at it."""
+    view = tensor._view
+    if view is not None:
+        base, links = root(view.base)
+        return base, (*links, *view.links)
+    origin = None if TRACING.session is None else TRACING.session.detached_from(tensor)
+    if origin is not None:
+        base, links = root(origin)
+        return base, (*links, DETACHED)
+    for held in sharing(tensor):
+        if held is tensor:
+            break
+        if held._laid is tensor._laid:  # it was detached from that one
+            base, links = root(held)
+            return base, (*links, DETACHED)
+    return tensor, ()
+
+
+def _shown(base: Any, links: Sequence[Link]) -> Any:
+    value = base._array
+    for make, given in links:
+        value = make(*given).of(value)
+    return value
+
+
+def has_traced(tree: Any) -> bool:
+    """Whether there are traced values at or below `tree`."""
+    if isinstance(tree, Value) or (isinstance(tree, Stored) and tree._is_traced):
+        return True
+    if isinstance(tree, dict):
+        return any(map(has_traced, tree.values()))
+    if isinstance(tree, list | tuple):
+        return any(map(has_traced, tree))
+    attributes = getattr(tree, "__dict__", None)
+    if not isinstance(attributes, dict) or isinstance(tree, type) or callable(tree):
+        return False
+    return any(isinstance(v, Value) or (isinstance(v, Stored) and v._is_traced) for v in attributes.values())
+
+
+def _is_same(old: Any, new: Any) -> bool:
+    if type(old) is not type(new):
+        return False
+    if isinstance(old, dict):
+        return [*old] == [*new] and all(_is_same(old[key], new[key]) for key in old)
+    if isinstance(old, list | tuple):
+        return len(old) == len(new) and all(map(_is_same, old, new))
+    if isinstance(old, np.ndarray):
+        return old.dtype == new.dtype and np.array_equal(old, new)
+    return old is new or (not isinstance(old, Stored) and bool(old == new))
+
+
+def _said(value: Any) -> str:
+    return "nothing" if value is MISSING else f"{value!r:.60}"
+
+
+__all__ = ["Input", "Session", "TraceError", "TracedValueError", "has_traced", "root"]

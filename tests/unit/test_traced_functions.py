@@ -1,0 +1,404 @@
+"""`tenon.trace`: what a traced function gives and leaves behind is what it does call by call, and nothing is stale."""
+
+from __future__ import annotations
+
+import math
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenon
+from tenon import nn, optim
+from tenon.dialects.definition.value import TracedValueError
+from tenon.traces.session import TraceError
+
+RNG = np.random.default_rng(0)
+POINTS = RNG.normal(size=(16, 3)).astype(np.float32)
+LABELS = RNG.integers(0, 4, 16)
+
+
+def programs(traced: Any) -> int:
+    return sum(map(len, traced._programs.values()))
+
+
+def network(*, seed: int = 0, statistics: bool = False) -> Any:
+    nn.manual_seed(seed)
+    layers: list[Any] = [nn.Linear(3, 8), nn.Tanh(), nn.Dropout(0.2), nn.Linear(8, 4)]
+    return nn.Sequential(*layers).requires_grad_()
+
+
+def training(rule: Any, wrap: Callable[..., Any], steps: int = 5) -> tuple[list[float], list[Any]]:
+    model = network()
+    optimizer = rule.over(model)
+
+    def step(points: Any, labels: Any) -> Any:
+        optimizer.zero_grad()
+        loss = tenon.cross_entropy(model(points), labels)
+        loss.backward()
+        optim.clip_grad_norm_(model, 0.5)
+        optimizer.step()
+        return loss
+
+    run = wrap(step)
+    losses: list[float] = []
+    for number in range(steps):
+        optimizer.param_groups[0]["lr"] = 0.1 / (1 + number)
+        losses.append(run(POINTS, LABELS).item())
+    if wrap is not _as_it_is:
+        assert programs(run) == 2, "one for the first step, which makes the state, and one for all others"
+    return losses, [p.detach().numpy() for p in model.parameters()]
+
+
+def _as_it_is(function: Any) -> Any:
+    return function
+
+
+@pytest.mark.parametrize("rule", [optim.SGD(lr=0.1, momentum=0.9), optim.Adam(lr=0.1)], ids=["sgd", "adam"])
+def test_a_training_step_is_that_of_single_calls(rule: Any) -> None:
+    losses, parameters = training(rule, _as_it_is)
+    traced_losses, traced_parameters = training(rule, tenon.trace)
+    np.testing.assert_allclose(traced_losses, losses, rtol=1e-5)
+    for traced, plain in zip(traced_parameters, parameters, strict=True):
+        np.testing.assert_allclose(traced, plain, rtol=1e-4, atol=1e-6)
+    assert losses[0] != losses[1]
+
+
+def test_running_statistics_follow() -> None:
+    images = RNG.normal(size=(4, 2, 3, 3)).astype(np.float32)
+    results: list[Any] = []
+    for wrap in (_as_it_is, tenon.trace):
+        norm = nn.BatchNorm2d(2).requires_grad_()
+        run = wrap(norm)
+        for _ in range(3):
+            run(tenon.tensor(images))
+        results.append(np.asarray(norm.running_var))
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-6)
+    assert abs(results[0] - 1).max() > 1e-3
+
+
+def test_views_and_changes_in_place() -> None:
+    def step(x: Any, state: Any) -> Any:
+        row = state[0]
+        row += x
+        state[1:, ::-1] = x * 2.0
+        state.T[0] *= 3.0
+        part = state.reshape(-1)[1:3].detach()
+        part += 1.0
+        state[state > 40.0] = -1.0
+        mine = tenon.tensor(np.zeros(3, np.float32))
+        mine[1] = x.sum()
+        return row, mine
+
+    outcomes: list[Any] = []
+    for run in (step, tenon.trace(step)):
+        state = tenon.tensor(np.arange(6, dtype=np.float32).reshape(2, 3))
+        view = state[1]
+        row: Any = None
+        mine: Any = None
+        for number in range(3):
+            row, mine = run(tenon.tensor([1.0, 2.0, float(number)]), state)
+        assert row._view.base is state
+        row += 0.5
+        outcomes.append((state.tolist(), view.tolist(), row.tolist(), mine.tolist()))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_gradients_go_through_a_call() -> None:
+    weight = tenon.tensor([1.0, 2.0, 3.0], requires_grad=True)
+
+    @tenon.trace
+    def loss(x: Any) -> Any:
+        with tenon.no_grad():
+            scale = (weight * 1.0).sum()
+        return (weight * weight.detach() * x).sum() + scale
+
+    x: Any = None
+    for _ in range(2):
+        weight.grad = None
+        x = tenon.tensor([1.0, 1.0, 2.0], requires_grad=True)
+        loss(x).backward()
+        assert weight.grad is not None
+        assert weight.grad.tolist() == [1.0, 2.0, 6.0]
+        assert x.grad is not None
+        assert x.grad.tolist() == [1.0, 4.0, 9.0]
+    with tenon.no_grad():
+        assert not loss(x).requires_grad
+        weight -= 1.0
+        assert loss(x).item() == 0 + 1 + 2 * 4 + 3
+
+
+def test_second_derivatives_hooks_and_managers() -> None:
+    x = tenon.tensor([0.3, 0.7], requires_grad=True)
+
+    @tenon.trace
+    def curvature() -> Any:
+        (first,) = tenon.autograd.grad(x.sin().sum(), x, create_graph=True)
+        (second,) = tenon.autograd.grad(first.sum(), x)
+        return second
+
+    np.testing.assert_allclose(curvature().numpy(), -np.sin([0.3, 0.7]), rtol=1e-6)
+
+    manager = tenon.GradManager()
+    weight = tenon.tensor([2.0])
+    manager.attach(weight, callbacks=lambda tensor, gradient: gradient * 10.0)
+
+    @tenon.trace
+    def managed(y: Any) -> Any:
+        with manager:
+            manager.backward((weight * y).sum())
+        found = weight.grad
+        weight.grad = None
+        return found
+
+    assert managed(tenon.tensor([3.0])).tolist() == [30.0]
+    assert managed(tenon.tensor([4.0])).tolist() == [40.0]
+    assert weight.grad is None
+
+
+def test_gradients_are_kept_where_nobody_uses_them() -> None:
+    model, x = nn.Linear(3, 1, seed=0).requires_grad_(), tenon.tensor(POINTS)
+
+    @tenon.trace
+    def forward_and_back() -> None:
+        model(x).sum().backward()
+
+    forward_and_back()
+    forward_and_back()
+    np.testing.assert_allclose(model.weight.grad.numpy(), 2 * POINTS.sum(0, keepdims=True), rtol=1e-4)
+    steps = optim.SGD(lr=0.1).over(model)
+
+    def step() -> None:
+        steps.zero_grad()
+        model(x).sum().backward()
+        steps.step()
+
+    tenon.trace(step)()
+    with pytest.raises(RuntimeError, match=r"was not kept by the traced function step.*keep_grad=True"):
+        _ = model.weight.grad
+    with pytest.raises(RuntimeError, match="was not kept"):
+        model(x).sum().backward()
+    steps.zero_grad()
+    tenon.trace(step, keep_grad=True)()
+    np.testing.assert_allclose(model.weight.grad.numpy(), POINTS.sum(0, keepdims=True), rtol=1e-4)
+
+
+# --- what is read from around ---------------------------------------------------------------------
+
+FACTOR = 2.0
+OFFSETS = np.ones(3, np.float32)
+SETTINGS = types.SimpleNamespace(scale=1.0, layers=[1, 2])
+
+
+class Holder:
+    gain = 3.0
+
+    def __init__(self) -> None:
+        self.power = 2
+        self.count = 0
+
+    def apply(self, x: Any) -> Any:
+        return x**self.power * self.gain
+
+
+HOLDER = Holder()
+
+
+def helper(x: Any) -> Any:
+    return x * FACTOR
+
+
+def test_what_is_read_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    shift, x = 1.0, tenon.tensor([1.0, 2.0, 3.0])
+
+    def compute(x: Any, sign: int = 1) -> Any:
+        return helper(HOLDER.apply(x)) * SETTINGS.scale * len(SETTINGS.layers) * sign + shift + OFFSETS
+
+    traced = tenon.trace(compute)
+
+    def check() -> None:
+        np.testing.assert_allclose(traced(x).numpy(), compute(x).numpy(), rtol=1e-6)
+
+    check()
+    check()
+    assert programs(traced) == 1
+    monkeypatch.setitem(globals(), "FACTOR", 5.0)
+    check()
+    monkeypatch.setattr(HOLDER, "power", 3)
+    check()
+    monkeypatch.setattr(Holder, "gain", 4.0)
+    check()
+    monkeypatch.setattr(SETTINGS, "scale", 2.0)
+    SETTINGS.layers.append(3)
+    check()
+    OFFSETS[1] = 9.0
+    check()
+    shift = 7.0
+    check()
+    monkeypatch.setitem(globals(), "helper", lambda x: x)
+    check()
+    assert programs(traced) == 8
+    HOLDER.count += 1
+    check()
+    assert programs(traced) == 8, "nothing asks for the count"
+    np.testing.assert_allclose(traced(x, -1).numpy(), compute(x, -1).numpy(), rtol=1e-6)
+    SETTINGS.layers.pop()
+    OFFSETS[1] = 1.0
+
+
+def test_the_mode_of_a_module_and_other_tensors_are_noticed() -> None:
+    model, x = network(), tenon.tensor(POINTS)
+    traced = tenon.trace(model)
+    assert traced(x).tolist() != traced(x).tolist(), "dropout draws anew"
+    model.eval()
+    np.testing.assert_allclose(traced(x).detach().numpy(), model(x).detach().numpy(), rtol=1e-5)
+    model[0].weight = nn.Parameter(np.zeros((8, 3), np.float32))
+    np.testing.assert_allclose(traced(x).detach().numpy(), model(x).detach().numpy(), rtol=1e-5)
+    with tenon.no_grad():
+        model[0].weight += 1.0
+    np.testing.assert_allclose(traced(x).detach().numpy(), model(x).detach().numpy(), rtol=1e-5)
+    assert traced(tenon.tensor(POINTS[:2])).shape == (2, 4)
+
+
+def test_arguments_that_are_one_tensor() -> None:
+    def step(a: Any, b: Any) -> None:
+        a += 1.0
+        b *= 2.0
+
+    traced = tenon.trace(step)
+    for pair in ([1.0], [5.0]), ([1.0], None):
+        a = tenon.tensor(pair[0])
+        b = a if pair[1] is None else tenon.tensor(pair[1])
+        traced(a, b)
+        assert (a.tolist(), b.tolist()) == (([2.0], [10.0]) if pair[1] else ([4.0], [4.0]))
+
+
+def test_many_programs_are_warned_of() -> None:
+    count = 0
+
+    @tenon.trace
+    def counted(x: Any) -> Any:
+        return x + count
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for count in range(12):
+            assert counted(tenon.tensor(0.0)).item() == count
+    assert [str(w.message) for w in caught if "count changed; pass what changes" in str(w.message)]
+
+
+# --- what a program cannot do -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        lambda x: x if x.sum() > 0 else -x,
+        lambda x: x * x[0].item(),
+        lambda x: [x] * int(x[0]),
+        lambda x: x[x > 0],
+        lambda x: np.asarray(x).sum(),
+        lambda x: x.nonzero(),
+    ],
+    ids=["truth", "item", "int", "mask", "numpy", "nonzero"],
+)
+def test_control_flow_on_values(asks: Callable[[Any], Any]) -> None:
+    x = tenon.tensor([1.0, -2.0])
+    traced = tenon.trace(asks)
+    with pytest.raises(TracedValueError, match=r"not known while <lambda> is traced.*(cond|select|symbolic=False)"):
+        traced(x)
+    assert x.tolist() == [1.0, -2.0]
+    assert type(x) is tenon.Tensor
+    result, expected = tenon.trace(asks, symbolic=False)(x), asks(x)
+    assert str(result) == str(expected)
+
+
+def test_what_happens_in_python_is_refused_and_undone() -> None:
+    losses: list[Any] = []
+    holder, x = Holder(), tenon.tensor([1.0])
+    generator = np.random.default_rng(0)
+
+    def counts() -> Any:
+        nonlocal x
+        holder.count += 1
+        return x * 2
+
+    def appends() -> Any:
+        losses.append(x * 2)
+
+    def draws() -> Any:
+        return x * generator.normal()
+
+    with pytest.raises(TraceError, match=r"counts changes holder.count from 0 to 1.*symbolic=False"):
+        tenon.trace(counts)()
+    with pytest.raises(TraceError, match="draws numbers"):
+        tenon.trace(draws)()
+    with pytest.raises(TraceError, match=r"appends changes losses\.0 from nothing"):
+        tenon.trace(appends)()
+    assert holder.count == 0
+    assert losses == []
+
+
+def test_what_is_assigned_is_there_after_each_call() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.last: Any = None
+
+        def forward(self, x: Any) -> Any:
+            self.last = {"doubled": x * 2}
+            return self.last["doubled"] + 1
+
+    model = Model()
+    traced = tenon.trace(model)
+    for value in (1.0, 2.0, 3.0):
+        assert traced(tenon.tensor([value])).item() == 2 * value + 1
+        assert model.last["doubled"].item() == 2 * value
+
+
+def test_errors_leave_everything_as_it_was() -> None:
+    x, y = tenon.tensor([1.0, 2.0]), tenon.tensor([0.0])
+
+    @tenon.trace
+    def fails() -> Any:
+        y[0] = 5.0
+        x.exp_()
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        fails()
+    assert (x.tolist(), y.tolist()) == ([1.0, 2.0], [0.0])
+    outer = tenon.tensor([1.0], requires_grad=True) * 2
+    with pytest.raises(TraceError, match="recorded before it was called"):
+        tenon.trace(lambda: (outer * 2).sum().backward())()
+
+
+def test_the_sum_of_a_diagonal_is_still_there() -> None:
+    square = np.arange(9.0).reshape(3, 3)
+    assert tenon.trace(square) == 12
+    assert tenon.trace(square, offset=1) == 6
+    assert tenon.jit(lambda x: tenon.trace(x))(square) == 12
+    assert tenon.trace(tenon.tensor(square)).item() == 12
+
+
+def test_jitted_functions_and_control_flow_inside() -> None:
+    double = tenon.jit(lambda x: x * 2.0)
+
+    @tenon.trace
+    def run(x: Any) -> Any:
+        y = tenon.cond(x.sum() > 0, lambda v: v * 3.0, lambda v: v - 1.0, double(x))
+        total, _ = tenon.scan(lambda c, v: (c + v, c), tenon.tensor(0.0), y)
+        return total
+
+    for values in ([1.0, 2.0], [-1.0, -2.0]):
+        x = tenon.tensor(values, requires_grad=True)
+        total = run(x)
+        total.backward()
+        positive = sum(values) > 0
+        assert total.item() == (6 * sum(values) if positive else 2 * sum(values) - 2)
+        assert x.grad is not None
+        assert x.grad.tolist() == ([6.0, 6.0] if positive else [2.0, 2.0])
+    assert math.isfinite(total.item())
