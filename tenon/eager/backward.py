@@ -281,8 +281,9 @@ def _pull_back_in_trace(graph: Graph, cotangents: Sequence[Any]) -> list[Any]:
     if released is not None:
         raise graph.missing(graph.results_of(released)[0])
     reads = reads_of(graph, ())
-    given = [graph.value(slot, to_value(graph.array(slot))) for slot in reads]
-    return graph.pulled_back(reads, [*given, *map(to_value, cotangents)])
+    with autocast(enabled=False):
+        given = [graph.value(slot, to_value(graph.array(slot))) for slot in reads]
+        return graph.pulled_back(reads, [*given, *map(to_value, cotangents)])
 
 
 def _compiled(graph: Graph, seeds: Sequence[Type]) -> Program:

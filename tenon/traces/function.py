@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.registry import generation
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.forking import new_lock
@@ -50,11 +51,17 @@ class TracedFunction:
             return self.function(*args, **kwargs)
         leaves: list[Any] = []
         structure = _take_apart((args, kwargs), leaves)
-        key = (structure, _aliases(leaves), MODE.records, knobs.code_settings, generation())
+        key = self._key(structure, leaves)
         for program in self._programs.get(key, ()):
             if program.guards.hold():
                 return program.run(leaves)
         return self._traced(key, args, kwargs, leaves).run(leaves)
+
+    @staticmethod
+    def _key(structure: Hashable, leaves: list[Any]) -> Hashable:
+        """What tells a call from others for which there are other programs, but for what guards see."""
+        modes = (MODE.records, autocast_element(), knobs.code_settings, generation())
+        return structure, _aliases(leaves), modes
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method: bound to its object, which is the first argument."""
