@@ -114,7 +114,8 @@ def as_operands(operands: Sequence[Any]) -> list[Operand]:
 def note(call: Call, given: Sequence[Any], result: Stored) -> None:
     """Note that `call` gave `result` of what is given now."""
     native = tape_functions()
-    if native is None or result._is_traced or not is_differentiable(result._array.dtype) or not native.record(call, result, *given):
+    can_be_native = native is not None and not result._is_traced and is_differentiable(result._array.dtype)
+    if native is None or not can_be_native or not native.record(call, result, *given):
         record(call, as_operands(given), (result,))
 
 
