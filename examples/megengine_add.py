@@ -4,6 +4,9 @@ The tutorial calls the inverses "backward" ops. They solve for one operand, give
 are ops of their own here too; the gradient, which is (x g, y g), is derived from the first op alone.
 """
 
+# Ops that are defined here are found under `tenon`, which its stubs do not know.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from typing import Any, ClassVar

@@ -29,7 +29,7 @@ class InternalError(UserError):
 
 
 def reported(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn errors into messages. With `TENON_DEBUG` they keep their traceback."""
+    """Turn errors into messages. With `TENON_TRACEBACK=full` they keep their traceback."""
     from xdsl.utils.exceptions import DiagnosticException, ParseError
 
     from tenon.runtime.knobs import knobs

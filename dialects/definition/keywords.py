@@ -58,6 +58,7 @@ def also_called(**names: str) -> Callable[[Callable[..., Any]], Callable[..., An
                     kwargs[own] = kwargs.pop(other)
             return function(*args, **kwargs)
 
+        called.other_names = names  # pyright: ignore[reportAttributeAccessIssue]  for `tools/stubs.py`
         return called
 
     return decorate

@@ -12,12 +12,13 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from math import prod
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tenon.dialects.definition.methods import ValueMethods
 from tenon.dialects.definition.registry import find_function, find_method, function_names
 from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.suggestion import did_you_mean
@@ -160,7 +161,7 @@ def _reflected(name: str) -> Callable[[Value, Any], Value]:
     return operator
 
 
-class Value:
+class Value(ValueMethods):
     """A tensor (or, inside a body, a scalar) whose elements are known when the program runs.
 
     Every op is a function of values and, when its first operand is a tensor, a method of them: `x.exp()`,
@@ -300,16 +301,18 @@ class Value:
     def __format__(self, specification: str) -> str:
         return self._no_number() if specification else repr(self)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        function = ops.find(name)
-        if function is None:
-            if name in ("item", "numpy", "tolist"):
-                self._no_number()
-            meant = did_you_mean(name, function_names())
-            raise AttributeError(f"a traced value has no attribute or op {name!r}{meant}")
-        return lambda *args, **settings: function(self, *args, **settings)
+    if not TYPE_CHECKING:  # type checkers read `methods.pyi`
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            function = ops.find(name)
+            if function is None:
+                if name in ("item", "numpy", "tolist"):
+                    self._no_number()
+                meant = did_you_mean(name, [*function_names(), *dir(self)])
+                raise AttributeError(f"a traced value has no attribute or op {name!r}{meant}")
+            return lambda *args, **settings: function(self, *args, **settings)
 
     def __getitem__(self, key: Any) -> Value:
         return find_method("subscript")(self, key)

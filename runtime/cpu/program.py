@@ -66,7 +66,7 @@ def _call(text: bytes, addresses: Any) -> None:
     given: list[np.ndarray[Any, Any]] = []
     for position, (shape, dtype) in enumerate(arrays):
         size = prod(shape) * dtype.itemsize
-        memory: Any = (ctypes.c_char * size).from_address(addresses[position]) if size else b""
+        memory: Any = (ctypes.c_char * size).from_address(addresses[position]) if size else bytearray()
         given.append(np.frombuffer(memory, dtype).reshape(shape))
     call_host(function, given)
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tenon.dialects.definition.methods import TensorMethods
 from tenon.dialects.definition.registry import function_names, watch_generation
 from tenon.dialects.definition.signature import flat
 from tenon.dialects.support.suggestion import did_you_mean
@@ -51,7 +52,7 @@ def change_by(tensor: Stored, function: Callable[..., Any], args: tuple[Any, ...
     return tensor
 
 
-class Operators(Stored):
+class Operators(Stored, TensorMethods):
     """Arithmetic and comparisons, and all functions as methods; those with a trailing `_` change the tensor."""
 
     __slots__ = ()
@@ -77,15 +78,18 @@ class Operators(Stored):
     def __pos__(self) -> Any:
         return self
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("_"):
-            raise AttributeError(f"a tensor has no attribute {name!r}")
-        method = _method(name)
-        if method is None:
-            raise AttributeError(f"a tensor has no attribute or op {name!r}{did_you_mean(name, function_names())}")
-        setattr(Operators, name, method)
-        _METHODS.append(name)
-        return getattr(self, name)
+    if not TYPE_CHECKING:  # type checkers read `methods.pyi`
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            if name.startswith("_"):
+                raise AttributeError(f"a tensor has no attribute {name!r}")
+            method = _method(name)
+            if method is None:
+                known = [*function_names(), *dir(self)]
+                raise AttributeError(f"a tensor has no attribute or op {name!r}{did_you_mean(name, known)}")
+            setattr(Operators, name, method)
+            _METHODS.append(name)
+            return getattr(self, name)
 
 
 # The methods that were asked for, which the class has until an op is defined again.

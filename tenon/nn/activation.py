@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import tenon
 from tenon.nn.module import Array, Module
 
@@ -16,9 +18,9 @@ class ReLU(Module):
 class GELU(Module):
     """x times the probability that a standard normal variable is below it; see `tenon.gelu`."""
 
-    def __init__(self, approximate: str = "none") -> None:
+    def __init__(self, approximate: Literal["none", "tanh"] = "none") -> None:
         super().__init__()
-        self.approximate = approximate
+        self.approximate: Literal["none", "tanh"] = approximate
 
     def forward(self, x: Array) -> Array:
         return tenon.gelu(x, approximate=self.approximate)

@@ -1,5 +1,7 @@
 """PyTorch's ops on elements, and its reductions."""
 
+# pyright: reportArgumentType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

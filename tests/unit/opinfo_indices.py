@@ -1,5 +1,7 @@
 """PyTorch's ops that read and write at indices, and those of order."""
 
+# pyright: reportArgumentType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -99,7 +101,7 @@ def _searched(
     if sorter is not None:
         sequence = tenon.take_along_axis(sequence, sorter, axis=-1)
     side = ("right" if right else "left") if side is None else side
-    found = tenon.searchsorted(sequence, values, side=side)
+    found = tenon.searchsorted(sequence, values, side=side)  # pyright: ignore[reportArgumentType]
     return tenon.cast(found, dtype="i32") if out_int32 else found
 
 
@@ -132,7 +134,7 @@ def _at_rows(x: Any, dim: int, index: Any, source: Any, reduce: str = "none") ->
         moved(x, dim, 0),
         tenon.expand_dims(index, axis=1),
         moved(source, dim, 0),
-        reduction=_REDUCE.get(reduce, "none"),
+        reduction=_REDUCE.get(reduce, "none"),  # pyright: ignore[reportArgumentType]
     )
     return moved(first, 0, dim)
 

@@ -1,5 +1,7 @@
 """PyTorch's products, convolutions, pooling, normalisation and losses."""
 
+# pyright: reportArgumentType=false
+
 from __future__ import annotations
 
 import math
@@ -98,10 +100,16 @@ TABLE.update(
         ),
         "nn.functional.l1_loss": lambda x, y, reduction="mean", **_: tenon.l1_loss(x, y, reduction=reduction),
         "nn.functional.smooth_l1_loss": lambda x, y, reduction="mean", beta=1.0, **_: tenon.smooth_l1_loss(
-            x, y, beta=float(beta), reduction=reduction
+            x,
+            y,
+            beta=float(beta),
+            reduction=reduction,  # pyright: ignore[reportArgumentType]
         ),
         "nn.functional.huber_loss": lambda x, y, reduction="mean", delta=1.0, **_: tenon.huber_loss(
-            x, y, delta=float(delta), reduction=reduction
+            x,
+            y,
+            delta=float(delta),
+            reduction=reduction,  # pyright: ignore[reportArgumentType]
         ),
     }
 )
@@ -152,7 +160,11 @@ TABLE.update(
         "nn.functional.cross_entropy": _weighted("cross_entropy"),
         "nn.functional.binary_cross_entropy_with_logits": (
             lambda x, y, weight=None, pos_weight=None, reduction="mean": tenon.binary_cross_entropy_with_logits(
-                x, y, weight, pos_weight, reduction=reduction
+                x,
+                y,
+                weight,
+                pos_weight,
+                reduction=reduction,  # pyright: ignore[reportArgumentType]
             )
         ),
         "nn.functional.gaussian_nll_loss": _gaussian_nll,

@@ -187,7 +187,7 @@ def _padded(x: Any, pad: Sequence[int], mode: str, value: float = 0.0) -> Any:
     for position in range(len(pad) // 2):
         low[-1 - position], high[-1 - position] = pad[2 * position], pad[2 * position + 1]
     options = {"value": float(value)} if mode == "constant" else {"mode": mode}
-    return tenon.pad(x, low=tuple(low), high=tuple(high), **options)
+    return tenon.pad(x, low=tuple(low), high=tuple(high), **options)  # pyright: ignore[reportArgumentType]
 
 
 # --- making tensors, and other shapes ---------------------------------------------------------------------------------

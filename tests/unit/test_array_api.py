@@ -4,6 +4,9 @@ are not there stand with their reason in `docs/array-api.md`.
 `TENON_ARRAY_API_CASES` is how many calls of each function are drawn.
 """
 
+# Ops that are defined here are found under `tenon`, which its stubs do not know.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import functools

@@ -1,5 +1,7 @@
 """Convolutions and pooling against PyTorch's, values and gradients, over grids of settings."""
 
+# pyright: reportArgumentType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,8 @@
 """Prints and checks inside of compiled programs: on every target, in order, through every transformation."""
 
+# Ops that are defined here are found under `tenon`, which its stubs do not know.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import inspect

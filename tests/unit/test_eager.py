@@ -1,5 +1,8 @@
 """Ops called on arrays, outside of any trace."""
 
+# Ops that are defined here are found under `tenon`, which its stubs do not know.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import copy

@@ -439,4 +439,4 @@ def test_unknown_device_and_names() -> None:
     with pytest.raises(ValueError, match="rest stands for several arguments, which cannot be static"):
         tenon.jit(lambda *rest: rest, static=("rest",))
     with pytest.raises(TypeError, match="jit: a int cannot be called"):
-        tenon.jit(3)
+        tenon.jit(3)  # pyright: ignore[reportArgumentType]

@@ -31,7 +31,7 @@ def test_settings_that_are_equal_in_python_are_told_apart():
         with pytest.raises(TypeError, match=r"\(False, True\) is not a tuple of integers"):
             types_of(lambda x: tenon.sum(x, axis=(False, True)), X)
         with pytest.raises(TypeError, match="setting 'keepdims'"):
-            types_of(lambda x: tenon.sum(x, axis=0, keepdims=1), X)
+            types_of(lambda x: tenon.sum(x, axis=0, keepdims=1), X)  # pyright: ignore[reportArgumentType]
     for alpha in (0.0, -0.0, 1.0):
         text = str(tenon.jit(lambda x, alpha=alpha: tenon.selu(x, alpha=alpha)).trace(X))
         assert f"{{alpha = {alpha}}}" in text

@@ -1,4 +1,4 @@
-"""What an op's rules give is checked when they are used, and `tenon.testing.check_op` finds rules that disagree."""
+"""What an op's rules give is checked when they are used; `test_check.py` has what only `tenon.testing.check` finds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 import tenon
 from tenon import ANY_TENSOR, FLOAT_TENSOR, CompositeOp, IndexMapOp, operand_def, result_def, tensor_op
-from tenon.testing import check_op
 
 X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
 
@@ -119,84 +118,3 @@ def test_declared_results_are_kept_to() -> None:
 
     with pytest.raises(tenon.InferenceError, match=r"op_rules\.pair: 2 results \(.*\) are inferred where 1 are declar"):
         PairOp.apply(X)
-
-
-# --- the checker ----------------------------------------------------------------------------------
-
-
-def test_ops_that_agree_pass() -> None:
-    check_op(tenon.softmax, X)
-    check_op(tenon.matmul, X.astype(np.float32), X.T.astype(np.float32))
-    check_op(tenon.gather, X, np.array([1, 0, 1]), axis=1)
-    check_op(tenon.concatenate, (X, X[:1]), axis=0)
-    check_op(tenon.split, X, sections=3, axis=1)
-    check_op(tenon.argmax, X, axis=1)
-    check_op(with_rule(lambda g, out, x, y: (g * y, g * x)).__self__, X, X[:1])
-
-
-def test_a_wrong_gradient_is_found() -> None:
-    op = with_rule(lambda g, out, x, y: (g * y, g * x * 1.001)).__self__
-    with pytest.raises(AssertionError, match=r"op_rules\.ruled: gradient of operand 1 and central differences"):
-        check_op(op, X, X)
-    with pytest.raises(tenon.GradientError, match=r"op_rules\.ruled: vjp returns None"):
-        check_op(with_rule(lambda g, out, x, y: None).__self__, X, X)
-
-
-def test_a_wrong_rule_for_examples_is_found() -> None:
-    @tensor_op
-    class ReversedOp(IndexMapOp):
-        """The rows in reverse order; its rule reverses the examples, too."""
-
-        name = "op_rules.reversed"
-        x = operand_def(ANY_TENSOR)
-        result = result_def(ANY_TENSOR)
-
-        @staticmethod
-        def infer(x: Any) -> Any:
-            return x
-
-        @staticmethod
-        def source(index: Any, shape: Any, /) -> Any:
-            return (shape[0] - 1 - index[0], *index[1:])
-
-        @staticmethod
-        def batch(size: Any, batched: Any, x: Any) -> Any:
-            return tenon.flip(x, axis=(0, 1))
-
-    with pytest.raises(AssertionError, match=r"op_rules\.reversed: result 0 for many examples of operands \(0,\)"):
-        check_op(ReversedOp, X)
-
-
-def test_kernels_that_differ_from_their_reference_are_found() -> None:
-    def doubled(symbol: str, *_: Any) -> str:
-        return (
-            f"define void @{symbol}(ptr %x, ptr %out) {{\n"
-            "  %v = load double, ptr %x\n  %d = fadd double %v, %v\n  store double %d, ptr %out\n  ret void\n}\n"
-        )
-
-    @tensor_op
-    class TripledOp(tenon.OpaqueOp):
-        """Three times a number; its kernel gives two times."""
-
-        name = "op_rules.tripled"
-        x = operand_def(FLOAT_TENSOR)
-        result = result_def(FLOAT_TENSOR)
-        KERNELS = (tenon.Kernel("doubled", "llvm", doubled),)
-
-        @classmethod
-        def infer(cls, x: Any) -> Any:
-            return x
-
-        @staticmethod
-        def reference(x: Any) -> Any:
-            return 3 * x
-
-    with pytest.raises(AssertionError, match=r"op_rules\.tripled: result 0, compiled and interpreted"):
-        check_op(TripledOp, np.float64(1.5))
-
-
-def test_only_ops_are_checked() -> None:
-    with pytest.raises(TypeError, match="check_op: a function is given where an op or its class is needed"):
-        check_op(lambda x: x, X)
-    with pytest.raises(TypeError, match=r"check_op: tenon.exp has 1 operands, and 2 are given"):
-        check_op(tenon.exp, X, X)

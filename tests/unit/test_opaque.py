@@ -1,5 +1,8 @@
 """Opaque ops: kernels given as target text, through every stage."""
 
+# Ops that are defined here are found under `tenon`, which its stubs do not know.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from math import prod

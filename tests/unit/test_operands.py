@@ -1,5 +1,8 @@
 """What ops make of numbers, lists and other operands that are no arrays: on arrays, in traces and in bodies alike."""
 
+# Ops that are defined here are found under `tenon`, which its stubs do not know.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import math

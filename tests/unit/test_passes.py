@@ -413,7 +413,7 @@ def test_inlining_keeps_locations() -> None:
     with inserting(InsertionPoint(callee.body.block)):
         result = Value(callee.body.block.args[0]).exp()
         emit(func.ReturnOp(result.ssa))
-    result.ssa.owner.location = HERE
+    result.ssa.owner.location = HERE  # pyright: ignore[reportAttributeAccessIssue]
     module = trace(lambda x: Value(emit(func.CallOp("f", [x.ssa], [VECTOR])).results[0]), VECTOR, others=[callee])
     run_pass(module, "inline")
     assert main_ops(module)[0].location == HERE

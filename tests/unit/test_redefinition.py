@@ -1,5 +1,8 @@
 """An op may be defined again in the module that defined it, as when a notebook cell is run again."""
 
+# Ops that are defined here are found under `tenon`, which its stubs do not know.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from typing import Any

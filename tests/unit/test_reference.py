@@ -60,7 +60,7 @@ def test_what_is_public_has_a_page_and_a_docstring() -> None:
     entries = re.findall(r"^## `(\w+)`.*?\n\n(.*?)(?=^## |\Z)", made, flags=re.MULTILINE | re.DOTALL)
     assert not [name for name, text in entries if not re.sub(r"^```.*?^```", "", text, flags=re.M | re.S).strip()]
     names = {name for name, _ in entries}
-    assert {*tenon.nn.__all__, "Adam", "load", "jit", "grad", "scan", "OpaqueOp", "check_op"} <= names
+    assert {*tenon.nn.__all__, "Adam", "load", "jit", "grad", "scan", "OpaqueOp", "check"} <= names
     modules = ("tenon.transform", "tenon.control_flow")
     operations = {name for name in dir(tenon) if getattr(getattr(tenon, name), "__module__", "") in modules}
     assert operations <= names

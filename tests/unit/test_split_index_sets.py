@@ -24,7 +24,7 @@ MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 def _padded(module: Any, x: Array, low: tuple[int, int], high: tuple[int, int], mode: str) -> Array:
     if module is tenon:
-        return tenon.pad(x, low, high, mode=mode)
+        return tenon.pad(x, low, high, mode=mode)  # pyright: ignore[reportArgumentType]
     return np.pad(x, tuple(zip(low, high, strict=True)), mode)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 

@@ -1,5 +1,8 @@
 """Tensors: what is computed at once, recorded and differentiated is what PyTorch gives for the same program."""
 
+# Ops that are defined here are found under `tenon`, which its stubs do not know.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import copy

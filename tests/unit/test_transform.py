@@ -1,5 +1,8 @@
 """Gradients: `grad`, `value_and_grad`, `vjp`, `jvp`, of any order, against central differences in float64."""
 
+# Ops that are defined here are found under `tenon`, which its stubs do not know.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

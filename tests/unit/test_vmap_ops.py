@@ -1,5 +1,8 @@
 """`vmap` of ops of users: what follows from their family, rules of their own, and what has to be refused."""
 
+# Ops that are defined here are found under `tenon`, which its stubs do not know.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from typing import Any
