@@ -11,7 +11,7 @@ from typing import cast
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import SymbolRefAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tenon.lowering.llvm.function import KEPT_LOOP, FunctionWriter, Handlers
 from tenon.lowering.llvm.types import I64, LlvmType
@@ -162,10 +162,14 @@ def _if(writer: FunctionWriter, op: Operation) -> None:
     has_else = bool(op.false_region.blocks)
     otherwise = writer.fresh("else") if has_else else merge
     writer.branch_if(writer.values[op.cond], then, otherwise)
+    arms = [(then, op.true_region), (otherwise, op.false_region)]
+    _merge(writer, op, [(label, region) for label, region in arms if region.blocks], merge)
+
+
+def _merge(writer: FunctionWriter, op: Operation, arms: Sequence[tuple[str, Region]], merge: str) -> None:
+    """The regions of which one runs, each in the block of its label, and the results of `op` where they meet."""
     ends: list[tuple[list[str], str]] = []
-    for label, region in ((then, op.true_region), (otherwise, op.false_region)):
-        if not region.blocks:
-            continue
+    for label, region in arms:
         writer.start_block(label)
         with writer.region():
             ends.append((_values(writer, writer.operations(region.block)), writer.current_block))
@@ -216,16 +220,8 @@ def _switch(writer: FunctionWriter, op: Operation) -> None:
     cases = zip(op.cases.get_values(), labels, strict=True)
     table = " ".join(f"i64 {case}, label %{label}" for case, label in cases)
     writer.effect(f"switch i64 {writer.values[op.arg]}, label %{default} [ {table} ]")
-    ends: list[tuple[list[str], str]] = []
-    for label, region in zip((default, *labels), (op.default_region, *op.case_regions), strict=True):
-        writer.start_block(label)
-        with writer.region():
-            ends.append((_values(writer, writer.operations(region.block)), writer.current_block))
-        writer.branch(merge)
-    writer.start_block(merge)
-    for number, result in enumerate(op.results):
-        incoming = [(values[number], block) for values, block in ends]
-        writer.values[result] = writer.phi(writer.stored_type_of(result), incoming)
+    arms = [*zip((default, *labels), (op.default_region, *op.case_regions), strict=True)]
+    _merge(writer, op, arms, merge)
 
 
 @handles("func.call")

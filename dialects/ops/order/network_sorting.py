@@ -11,23 +11,17 @@ the end of a column is larger than all of its keys, and would stay there: one ke
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.irdl import operand_def, result_def, traits_def
-from xdsl.traits import Pure
+from xdsl.irdl import result_def
 
 from tenon.dialects.definition.scalar import convert, emit_scalar, index_constant, scalar_constant
-from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
-from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.families import StructuredOp
-from tenon.dialects.families.batching import along_first_axis
 from tenon.dialects.families.linalg_builders import (
     CountedIndex,
     LoopIndex,
@@ -40,16 +34,15 @@ from tenon.dialects.families.linalg_builders import (
     inserted,
     static_shape,
 )
+from tenon.dialects.ops.order.ordered_rows import OrderedRowsOp
 from tenon.dialects.ops.order.ordering import bits_type, from_bits, invertible_bits, ordered_bits
-from tenon.dialects.types.shapes import InferenceError, show
+from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.types import (
     ANY_TENSOR,
     INTEGER_TENSOR,
     bit_width,
     element_of,
     i64,
-    shape_of,
-    tensor_type,
 )
 
 _LEVELS = 3
@@ -71,29 +64,10 @@ _Comparisons = Callable[[list[Value]], list[Value]]
 """From keys to the same keys in another order."""
 
 
-class GroupSortOp(StructuredOp):
+class GroupSortOp(OrderedRowsOp):
     """The rows of `x` (groups, rows, n) sorted by a network, those of a group side by side."""
 
-    traits = traits_def(Pure(), NoGradient())
-    x = operand_def(ANY_TENSOR)
-    descending = setting(bool, default=False)
-
-    @classmethod
-    def result_element(cls, x: Any) -> Attribute:
-        """The element type of the result for an operand of type `x`."""
-        raise NotImplementedError
-
-    @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        shape = shape_of(x)
-        if shape is not None and len(shape) != 3:
-            raise InferenceError(f"x has shape {show(shape)} where (groups, rows, n) is needed")
-        return tensor_type(shape, cls.result_element(x))
-
-    @classmethod
-    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        return along_first_axis(partial(cls.apply, **settings), size, operands)
+    DIMENSIONS: ClassVar[tuple[str, ...]] = ("groups", "rows", "n")
 
     def key(self, x: Value, place: Value) -> Value:
         """The unsigned integer, in a signless type, that `x` at `place` in its row is ordered by."""

@@ -9,22 +9,16 @@ not depend on the numbers. A row is sorted from end to end by one thread.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import operand_def, result_def, traits_def
-from xdsl.traits import Pure
+from xdsl.irdl import result_def
 
 from tenon.dialects.definition.scalar import as_index, emit_scalar, scalar_constant
-from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
-from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value
-from tenon.dialects.families import StructuredOp
-from tenon.dialects.families.batching import along_first_axis
 from tenon.dialects.families.linalg_builders import (
     CountedIndex,
     Reader,
@@ -34,16 +28,14 @@ from tenon.dialects.families.linalg_builders import (
     inserted,
     static_shape,
 )
+from tenon.dialects.ops.order.ordered_rows import OrderedRowsOp
 from tenon.dialects.ops.order.ordering import bits_type, from_bits, invertible_bits, ordered_bits
-from tenon.dialects.types.shapes import InferenceError, show
 from tenon.dialects.types.types import (
     ANY_TENSOR,
     INTEGER_TENSOR,
     element_of,
     i32,
     i64,
-    shape_of,
-    tensor_type,
 )
 
 DIGIT_BITS = 8
@@ -105,32 +97,12 @@ class _Digits:
         return counted_loop(values, [*counted, *[zero.ssa for _ in numbers]], add_up)[0]
 
 
-class RowSortOp(StructuredOp):
+class RowSortOp(OrderedRowsOp):
     """Rows of `x` (rows, n) sorted by their digits."""
 
+    DIMENSIONS: ClassVar[tuple[str, ...]] = ("rows", "n")
     KEEPS_PLACES: ClassVar[bool] = False
     """Whether the result depends on where elements were."""
-
-    traits = traits_def(Pure(), NoGradient())
-    x = operand_def(ANY_TENSOR)
-    descending = setting(bool, default=False)
-
-    @classmethod
-    def result_element(cls, x: Any) -> Attribute:
-        """The element type of the result for an operand of type `x`."""
-        raise NotImplementedError
-
-    @classmethod
-    def infer(cls, *operands: Any, **settings: Any) -> Any:
-        (x,) = operands
-        shape = shape_of(x)
-        if shape is not None and len(shape) != 2:
-            raise InferenceError(f"x has shape {show(shape)} where (rows, n) is needed")
-        return tensor_type(shape, cls.result_element(x))
-
-    @classmethod
-    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
-        return along_first_axis(partial(cls.apply, **settings), size, operands)
 
     def bits(self, x: Value) -> Value:
         """The integer that `x` is ordered by."""
