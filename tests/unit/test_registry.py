@@ -45,7 +45,7 @@ def test_compiled_matches_oracle(sample: Sample) -> None:
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)
 def test_interpreted_matches_oracle(sample: Sample) -> None:
-    with knobs.override(interpret=True):
+    with knobs.override(interpret=True, verify=False):  # the passes are those of the test above
         sample.check(tenon.jit(lambda *arrays: sample.apply(arrays))(*sample.arrays))
 
 
