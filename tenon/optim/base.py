@@ -95,7 +95,7 @@ class Optimizer:
         `ValueError` or `TypeError` naming the leaf for gradients and states that do not belong to the parameters.
         """
         if lr is not None:
-            _check_rate(type(self).__name__, lr)
+            self.check_rate(lr)
         if insertion_point() is None:
             return _compiled(self)(params, gradients, state, lr)
         self._check_params(params)
@@ -104,6 +104,16 @@ class Optimizer:
         self._check_like("state", _leaves(state), _leaves(self.start(params)))
         changed, state = self.step(values, slopes, state, self.lr if lr is None else lr)
         return with_values(params, changed), state
+
+    def check_rate(self, lr: Any) -> None:
+        """Raise unless `lr` is one number that is at least 0, or a traced one."""
+        name = type(self).__name__
+        if not hasattr(lr, "shape") or isinstance(lr, np.generic):
+            check_number(f"{name}: lr", lr)
+        elif tuple(lr.shape):
+            raise ValueError(f"{name}: lr has shape {tuple(lr.shape)} where one number is needed")
+        elif isinstance(lr, np.ndarray):
+            check_number(f"{name}: lr", lr[()])
 
     def _check_params(self, params: Any) -> None:
         name, values = type(self).__name__, trainable(params)
@@ -145,16 +155,6 @@ def check_number(where: str, value: Any, below: float = math.inf) -> None:
         raise ValueError(f"{where} is {value}, outside of [0, {below})")
 
 
-def _check_rate(name: str, lr: Any) -> None:
-    """Raise unless `lr` is one number that is at least 0, or a traced one."""
-    if not hasattr(lr, "shape") or isinstance(lr, np.generic):
-        check_number(f"{name}: lr", lr)
-    elif tuple(lr.shape):
-        raise ValueError(f"{name}: lr has shape {tuple(lr.shape)} where one number is needed")
-    elif isinstance(lr, np.ndarray):
-        check_number(f"{name}: lr", lr[()])
-
-
 @lru_cache(maxsize=64)
 def _compiled(optimizer: Optimizer) -> JitFunction:
     """The step of `optimizer` as a program of its own, for calls outside of a trace."""
@@ -172,7 +172,7 @@ def each(function: Callable[..., Any], *groups: Arrays) -> Arrays:
 def check_settings(optimizer: Optimizer, *names: str) -> None:
     name = type(optimizer).__name__
     if isinstance(optimizer.lr, Value):
-        _check_rate(name, optimizer.lr)
+        optimizer.check_rate(optimizer.lr)
     else:
         check_number(f"{name}: lr", optimizer.lr)
     for setting in names:

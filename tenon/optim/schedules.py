@@ -80,16 +80,20 @@ def one_cycle(
 
 
 class Scheduler:
-    """Sets the learning rate of an optimizer over tensors to `schedule(t)` before the first and after each `step()`."""
+    """Sets the learning rate of an optimizer over tensors to `schedule(t)` before the first and after each `step()`.
+
+    A group with a learning rate of its own keeps the proportion that it has to the optimizer's.
+    """
 
     def __init__(self, optimizer: Any, schedule: Schedule) -> None:
         self.optimizer, self.schedule = optimizer, schedule
         self.made = 0
+        self._shares = [group["lr"] / optimizer.lr if optimizer.lr else 1.0 for group in optimizer.param_groups]
         self._set()
 
     def _set(self) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = float(self.schedule(self.made))
+        for group, share in zip(self.optimizer.param_groups, self._shares, strict=True):
+            group["lr"] = float(self.schedule(self.made)) * share
 
     def step(self) -> None:
         """Count a step."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from tenon.eager.changes import replace as replace_elements
 from tenon.eager.modes import TRACING, enable_grad, no_grad
 from tenon.eager.tensor import Tensor
+from tenon.runtime.jit import JitFunction, jit
 
 
 def tensors_in(parameters: Any) -> list[Tensor]:
@@ -68,6 +70,11 @@ class Steps:
         self.param_groups.append({"params": tensors, **made})
         self._states.append(None)
 
+    @property
+    def lr(self) -> float:
+        """The learning rate of groups that have none of their own, as the optimizer was made."""
+        return self._rule.lr
+
     def zero_grad(self) -> None:
         """Take the gradients of all parameters away."""
         for group in self.param_groups:
@@ -85,13 +92,13 @@ class Steps:
             with enable_grad():
                 loss = closure()
         with no_grad():
-            made = [self._stepped(group, state) for group, state in zip(self.param_groups, self._states, strict=True)]
-            if not any(made):
+            asked = {position: call for position in range(len(self._states)) if (call := self._call(position))}
+            if not asked:
                 raise ValueError(f"{type(self._rule).__name__}: no parameter has a gradient; call backward() first")
-            for position, step in enumerate(made):
-                if step is None:
-                    continue
-                changed, self._states[position] = step
+            rules, states, calls = zip(*asked.values(), strict=True)
+            made = [rules[0].update(*calls[0])] if len(calls) == 1 else _together(rules)(calls)
+            for position, state, (changed, after) in zip(asked, states, made, strict=True):
+                self._states[position] = _joined(state, after)
                 for number, array in changed.items():
                     tensor = self.param_groups[position]["params"][int(number)]
                     replace_elements(tensor, Tensor._new(array), "step")
@@ -99,20 +106,20 @@ class Steps:
                         TRACING.session.stepped.add(id(tensor))
         return loss
 
-    def _stepped(self, group: dict[str, Any], state: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """What a step makes of the parameters with gradients of a group, by their numbers, and of its state."""
+    def _call(self, position: int) -> tuple[Any, dict[str, Any], tuple[Any, ...]] | None:
+        """The rule of a group, its state, and what `update` is given for the parameters that have gradients, by their
+        numbers; `None` where none has."""
+        group = self.param_groups[position]
         own = {str(number): tensor for number, tensor in enumerate(group["params"])}
-        slopes = {name: tensor.grad for name, tensor in own.items() if tensor.grad is not None}
+        slopes = {name: tensor.grad._array for name, tensor in own.items() if tensor.grad is not None}
         if not slopes:
             return None
-        settings = {name: group[name] for name in self._names if name != "lr"}
-        rule = replace(self._rule, **settings)
+        rule = replace(self._rule, **{name: group[name] for name in self._names if name != "lr"})
+        rule.check_rate(group["lr"])
+        state = self._states[position]
         if state is None:
             state = rule.init({name: tensor._array for name, tensor in own.items()})
-        arrays = {name: own[name]._array for name in slopes}
-        given = {name: gradient._array for name, gradient in slopes.items()}
-        changed, after = rule.update(arrays, given, _part(state, slopes), lr=group["lr"])
-        return changed, _joined(state, after)
+        return rule, state, ({name: own[name]._array for name in slopes}, slopes, _part(state, slopes), group["lr"])
 
     def state_dict(self) -> dict[str, Any]:
         """Settings of the groups and the state, as dicts, lists, numbers and arrays."""
@@ -141,6 +148,16 @@ class Steps:
 
     def __repr__(self) -> str:
         return f"{self._rule!r}.over({sum(len(group['params']) for group in self.param_groups)} parameters)"
+
+
+@lru_cache(maxsize=64)
+def _together(rules: tuple[Any, ...]) -> JitFunction:
+    """The steps of several groups as one program."""
+
+    def step(calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+        return [rule.update(*call) for rule, call in zip(rules, calls, strict=True)]
+
+    return jit(step)
 
 
 def _part(state: Any, names: Any) -> Any:

@@ -111,6 +111,42 @@ def test_rules_of_papers(rule: optim.Optimizer, oracle: Callable[..., Any]) -> N
     np.testing.assert_allclose(x.detach().numpy(), oracle(p, slopes), rtol=1e-9)
 
 
+SETTINGS: dict[str, tuple[optim.Optimizer, Callable[[Any], Any]]] = {
+    **RULES,
+    "adam, decay": (optim.Adam(1e-2, weight_decay=0.01), lambda p: torch.optim.Adam(p, 1e-2, weight_decay=0.01)),
+    "sgd, plain": (optim.SGD(1e-2), lambda p: torch.optim.SGD(p, 1e-2)),
+    "adamw, settings": (
+        optim.AdamW(1e-2, (0.8, 0.95), 1e-6, 0.1),
+        lambda p: torch.optim.AdamW(p, 1e-2, (0.8, 0.95), 1e-6, 0.1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_fifty_steps_of_groups_with_rates_of_their_own(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    rule, make = SETTINGS[name]
+    generator = np.random.default_rng(0)
+    values = [generator.standard_normal(shape) for shape in ((4, 3), (3,), (2, 2, 2))]
+    own = [tenon.tensor(value, requires_grad=True) for value in values]
+    theirs = [torch.tensor(value, requires_grad=True) for value in values]
+    rate, step_lr = rule.lr, torch.optim.lr_scheduler.StepLR
+    steps = rule.over([{"params": own[:2]}, {"params": own[2:], "lr": 3 * rate}])
+    optimizer = make([{"params": theirs[:2]}, {"params": theirs[2:], "lr": 3 * rate}])
+    schedule, their_schedule = optim.Scheduler(steps, optim.step_decay(rate, 20)), step_lr(optimizer, 20)
+    with tenon.knobs.override(log_compiles=True):
+        for _ in range(50):
+            for x, y in zip(own, theirs, strict=True):
+                gradient = generator.standard_normal(y.shape)
+                x.grad, y.grad = tenon.tensor(gradient), torch.tensor(gradient)
+            steps.step()
+            optimizer.step()
+            schedule.step()
+            their_schedule.step()
+    for x, y in zip(own, theirs, strict=True):
+        np.testing.assert_allclose(x.detach().numpy(), y.detach().numpy(), rtol=1e-10)
+    assert capfd.readouterr().err.count("compiling step:") == 1  # one program for all groups
+
+
 def test_in_place_and_functional_steps_are_one() -> None:
     own, _ = networks()
     rule = optim.Adam(1e-2)
