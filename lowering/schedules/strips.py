@@ -18,6 +18,7 @@ long as the longest tile of a statement.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import lcm, prod
 
 from xdsl.dialects import func
@@ -27,8 +28,8 @@ from tenon.dialects.types.size import estimate
 from tenon.lowering.kernels.intermediates import intermediate_bytes
 from tenon.lowering.kernels.masked_columns import columns_of, masks
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction
-from tenon.lowering.kernels.statement import Kernel
-from tenon.lowering.schedules.packing import with_next_rows
+from tenon.lowering.kernels.statement import Kernel, Statement
+from tenon.lowering.schedules.packing import with_next_rows, with_panels
 from tenon.lowering.schedules.rows import in_row_blocks
 from tenon.lowering.schedules.steps import Schedule
 from tenon.lowering.schedules.tile import decide_tile
@@ -52,7 +53,8 @@ def decide_strips(
         if is_contraction(statement):
             tile, _ = decide_tile(statement, range(len(statement.extents)), machine, panels=True)
             cut = [loop[number] for loop in shared]
-            chosen[number] = tile and with_next_rows(statement, in_row_blocks(statement, tile, machine, cut), machine)
+            tile = tile and _with_copied_columns(statement, in_row_blocks(statement, tile, machine, cut), machine)
+            chosen[number] = tile and with_next_rows(statement, tile, machine)
     lengths = [
         _whole_tiles([tile_along(s, own) for s, own in zip(chosen, loop, strict=True)], chosen) for loop in shared
     ]
@@ -86,6 +88,12 @@ def decide_strips(
         if rows not in vectors and tile > 1:
             lengths[position] = _part_of_tile(lengths[position], tile)
     return chosen, lengths
+
+
+def _with_copied_columns(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
+    """`schedule` with a copy of the columns, where it would have one alone and that is all it would have."""
+    copied = with_panels(statement, schedule, machine)
+    return copied if copied == replace(schedule, pack=copied.pack) else schedule
 
 
 def _whole_tiles(tiles: Sequence[int], schedules: Sequence[Schedule | None]) -> int:
