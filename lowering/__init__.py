@@ -3,6 +3,7 @@ order.
 
 `options`        what a device and the user tell the passes
 `function_pass`  a pass that works on one function at a time
+`instructions`   instructions of a GPU that C++ has no words for: fragments, PTX
 `loop_ir`        the IR of loops: how it is built and read
 `buffers`        tensors to buffers in one arena
 `kernels`        what a kernel computes: its statements and their accesses; no decision

@@ -31,6 +31,7 @@ from tenon.lowering.cuda.kernel_writer import EmissionError, KernelWriter
 from tenon.lowering.cuda.tables import (
     PRELUDE,
 )
+from tenon.lowering.instructions.table import device_functions
 
 ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
 
@@ -39,7 +40,12 @@ def emit_cuda(module: ModuleOp, arch: str = "sm_90") -> str:
     """The CUDA C++ text of the kernels in `module`, for NVRTC and the architecture `arch` (such as `sm_90`)."""
     if not ARCHITECTURE.fullmatch(arch):
         raise EmissionError(f"emit_cuda: arch is {arch!r}, not one such as 'sm_90'")
-    return "\n".join([f"// {arch}", PRELUDE, *(emit_kernel(function) for function in kernels(module))])
+    texts = [emit_kernel(function) for function in kernels(module)]
+    try:
+        instructions = device_functions("\n".join(texts), arch)
+    except ValueError as error:
+        raise EmissionError(f"emit_cuda: {error}") from None
+    return "\n".join([f"// {arch}", PRELUDE, *filter(None, [instructions]), *texts])
 
 
 def kernels(module: ModuleOp) -> list[func.FuncOp]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
+import re
 from collections.abc import Iterator, Sequence
 from ctypes.util import find_library
+from dataclasses import dataclass
 from pathlib import Path
 
 INSTALL = "pip install 'tenon[cuda12]'"
@@ -19,9 +21,60 @@ class NvrtcError(RuntimeError):
     """NVRTC is missing, or it refused a source; the message holds its log."""
 
 
+@dataclass(frozen=True)
+class KernelResources:
+    """What a kernel takes of a multiprocessor, as the assembler says."""
+
+    registers: int
+    """Of a thread."""
+    shared: int
+    """Bytes of static shared memory of a block."""
+    stack: int
+    """Bytes of a thread in local memory."""
+    spilled: int
+    """Bytes of registers that are stored to local memory and loaded again."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Machine code, and what each kernel takes."""
+
+    cubin: bytes
+    kernels: dict[str, KernelResources]
+
+
 def compile_cubin(source: str, arch: str) -> bytes:
     """Machine code for exactly `arch`, such as `sm_80`, `sm_90` or `sm_90a`. Raises `NvrtcError`."""
-    return _compile(source, [f"--gpu-architecture={arch}"], "CUBIN")[0]
+    return compile_kernels(source, arch).cubin
+
+
+def compile_kernels(source: str, arch: str) -> Compiled:
+    """As `compile_cubin`, with the resources of each kernel.
+
+    Remarks that matrix products are serialised or a limit of registers is ignored are errors: such code is right, and
+    half as fast as it seems.
+    """
+    cubin, log = _compile(source, [f"--gpu-architecture={arch}", "--ptxas-options=-v"], "CUBIN")
+    if remarks := [line for line in log.splitlines() if _SERIALISED.search(line)]:
+        raise NvrtcError("nvrtc: the assembler serialises what should overlap\n" + "\n".join(remarks))
+    return Compiled(cubin, _resources(log))
+
+
+_SERIALISED = re.compile(r"\(C75\d\d\)")
+_ENTRY = re.compile(r"Compiling entry function '(\w+)'")
+_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?")
+
+
+def _resources(log: str) -> dict[str, KernelResources]:
+    """What the assembler's log says of each kernel."""
+    found: dict[str, KernelResources] = {}
+    for part in re.split(r"(?=Compiling entry function)", log):
+        entry, stack, used = _ENTRY.search(part), _STACK.search(part), _USED.search(part)
+        if entry and stack and used:
+            spilled = int(stack[2]) + int(stack[3])
+            found[entry[1]] = KernelResources(int(used[1]), int(used[2] or 0), int(stack[1]), spilled)
+    return found
 
 
 def version() -> tuple[int, int]:

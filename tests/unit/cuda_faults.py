@@ -343,6 +343,35 @@ extern "C" __global__ __launch_bounds__(128) void f(const unsigned short *A, con
     ],
 )
 
+# D[64, 8] = A[64, 16] B[8, 16]^T with A in registers.
+REGISTERS = Kernel(
+    """
+extern "C" __global__ __launch_bounds__(128) void f(const unsigned int *A, const uint4 *B, float *D) {
+  TN_DYNAMIC_SHARED(tile);
+  int t = threadIdx.x;
+  if (t < 16) *(uint4 *)(tile + t % 2 * 128 + t / 2 * 16) = B[t];
+  tn_fence_proxy_async();
+  __syncthreads();
+  unsigned int a[4];
+  float d[4];
+  for (int i = 0; i < 4; i++) a[i] = A[4 * t + i];
+  tn_wgmma_fence();
+  tn_wgmma_m64n8k16_bf16_registers(d, a, tn_wgmma_descriptor(tile, 128, 256, 0), false);
+  tn_wgmma_commit();
+  tn_wgmma_wait<0>();
+  for (int i = 0; i < 4; i++) D[4 * t + i] = d[i];
+}""",
+    [
+        Fault(
+            "operands in registers that change in flight",
+            "tn_wgmma_wait<0>();",
+            "a[1] = 0; tn_wgmma_wait<0>();",
+            "operand-in-flight",
+        ),
+        Fault("chunks of K in the wrong order", "tile, 128, 256, 0)", "tile, 256, 128, 0)", "shared-range"),
+    ],
+)
+
 # C[128, 128] = A[128, K] B[128, K]^T, bf16, by tiles of 128 x 64 x 64 in two stages: one warp of the first warpgroup
 # loads, two warpgroups multiply 64 rows each, results leave through shared memory.
 TMA = Kernel(
@@ -520,6 +549,12 @@ extern "C" __global__ __launch_bounds__(384, 1) void f(
             "deadlock",
         ),
         Fault(
+            "threads that name a barrier of other sizes",
+            "tn_named_barrier_sync(1 + group, 128);  // stored",
+            "tn_named_barrier_sync(1 + group, t < 64 ? 128 : 64);  // stored",
+            "barrier-count",
+        ),
+        Fault(
             "one named barrier for both groups",
             "tn_named_barrier_sync(1 + group, 128);  // stored",
             "tn_named_barrier_sync(1, 128);  // stored",
@@ -537,5 +572,5 @@ extern "C" __global__ __launch_bounds__(384, 1) void f(
 
 KERNELS = {
     "reverse": REVERSE, "vectors": VECTORS, "sums": SUMS, "warps": WARPS, "counts": COUNTS, "bytes": BYTES,
-    "transpose": TRANSPOSE, "mma": MMA, "stores": STORES, "tma": TMA,
+    "transpose": TRANSPOSE, "mma": MMA, "stores": STORES, "registers": REGISTERS, "tma": TMA,
 }  # fmt: skip

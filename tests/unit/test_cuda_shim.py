@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import cuda_shim
 import ml_dtypes
 import numpy as np
 import pytest
@@ -23,6 +26,8 @@ from cuda_shim import (
     tensor_map,
 )
 from random_numbers import generator
+
+from tenon.lowering.instructions.table import INSTRUCTIONS
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 
@@ -108,6 +113,15 @@ def run_stores(run: Run) -> tuple[Array, Array]:
     return run.launch(pointers, result, 128, 16384), product(a, b.T)
 
 
+def run_registers(run: Run) -> tuple[Array, Array]:
+    fragments = INSTRUCTIONS["tn_wgmma_m64n8k16_bf16_registers"].fragments
+    a, b, result = bf16(64, 16), bf16(64, 16)[:8].copy(), np.zeros((128, 4), np.float32)
+    held = np.ascontiguousarray(fragments["a"].distribute(a)).view(np.uint32)
+    pointers = [np.uint64(run.put(array)) for array in (held, b, result)]
+    d = run.launch(pointers, result, 128, 256)
+    return fragments["d"].collect(d.reshape(fragments["d"].counts)), product(a, b.T)
+
+
 def run_tma(run: Run) -> tuple[Array, Array]:
     a, b, result = bf16(128, DEPTH), bf16(128, DEPTH)[::-1].copy(), np.zeros((128, 128), ml_dtypes.bfloat16)
     maps = [
@@ -168,6 +182,17 @@ def test_fault_is_named(name: str, number: int, fault: Fault, units: Units) -> N
     """By the name of the table, whatever the schedule: the order of accesses is judged, not what came of it."""
     for schedule in SCHEDULES:
         assert set(fault.name.split()) & findings(name, number, schedule, units), schedule
+
+
+def test_each_finding_is_planted_and_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs/gpu-schedules.md").read_text()
+    rows = re.findall(r"^\| (`[^|]*`) \|", page.partition("| name | what was found |")[2], re.MULTILINE)
+    documented = {name for row in rows for name in re.findall(r"`([\w-]+)`", row)}
+    planted = {name for _, _, fault in FAULTS for name in fault.name.split()} - {NUMBERS, CONFLICTS, SECTORS}
+    assert documented - {"tensor-map"} == planted
+    sources = [path.read_text() for path in Path(cuda_shim.__file__).parent.iterdir() if path.suffix in (".h", ".cpp")]
+    for name in documented - {"tensor-map"}:
+        assert any(f'"{name}"' in source for source in sources), name
 
 
 def counters_of(name: str, units: Units) -> Counters:
