@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 _MOST_REGISTERS = 32
 
@@ -139,14 +139,20 @@ class Gpu:
     """Threads of a block."""
     threads: int = 1536
     """Threads that a multiprocessor holds at a time."""
+    blocks: int = 32
+    """Blocks that a multiprocessor holds at a time, at most."""
     registers: int = 1 << 16
     """Of 32 bits, of a multiprocessor."""
+    register_unit: int = 256
+    """How many are given to a warp at a time."""
     thread_registers: int = 255
     """Of them, what one thread can have."""
     shared: int = 48 * 1024
     """Memory that the threads of a block share without opting in to more."""
     largest_shared: int = 99 * 1024
     """What they share where they opt in."""
+    reserved_shared: int = 1024
+    """What the system takes of shared memory for each block."""
     local: int = 512 * 1024
     """Memory that one thread can address for itself."""
     access: int = 16
@@ -157,6 +163,14 @@ class Gpu:
     """What the cache holds that all multiprocessors share."""
     bandwidth: float = 6e11
     """Of memory."""
+    clock: float = 1.41e9
+    """Cycles a second."""
+    lanes: int = 64
+    """Multiply-adds of f32 that a multiprocessor begins in a cycle."""
+    latency: float = 6e-7
+    """Seconds from an access to memory to its data, about."""
+    dependent: int = 4
+    """Cycles from an operation to one that needs its result."""
 
     def text(self) -> str:
         """The GPU as the option `machine` of passes takes it: its name, then the facts in which it differs."""
@@ -177,17 +191,25 @@ class Gpu:
 
 GPU = Gpu()
 
+
+def _hopper(architecture: str, **facts: Any) -> Gpu:
+    """A GPU with the multiprocessor of H100, which that of B200 takes after."""
+    return Gpu(architecture, threads=2048, largest_shared=227 << 10, lanes=128, **facts)
+
+
 GPUS = {
     gpu.architecture: gpu
     for gpu in (
         # A100, A10, L40S, H100 (with and without what only it has), B200; from NVIDIA's data sheets and the table of
         # compute capabilities in the CUDA programming guide.
         Gpu("sm_80", threads=2048, largest_shared=163 << 10, multiprocessors=108, l2=40 << 20, bandwidth=1.555e12),
-        Gpu("sm_86", largest_shared=99 << 10, multiprocessors=72, l2=6 << 20, bandwidth=6e11),
-        Gpu("sm_89", largest_shared=99 << 10, multiprocessors=142, l2=96 << 20, bandwidth=8.64e11),
-        Gpu("sm_90", threads=2048, largest_shared=227 << 10, multiprocessors=132, l2=50 << 20, bandwidth=3.35e12),
-        Gpu("sm_90a", threads=2048, largest_shared=227 << 10, multiprocessors=132, l2=50 << 20, bandwidth=3.35e12),
-        Gpu("sm_100", threads=2048, largest_shared=227 << 10, multiprocessors=148, l2=126 << 20, bandwidth=8e12),
+        Gpu("sm_86", multiprocessors=72, l2=6 << 20, bandwidth=6e11, clock=1.695e9, lanes=128),
+        Gpu("sm_89", multiprocessors=142, l2=96 << 20, bandwidth=8.64e11, clock=2.52e9, lanes=128),
+        *(
+            _hopper(name, multiprocessors=132, l2=50 << 20, bandwidth=3.35e12, clock=1.98e9)
+            for name in ("sm_90", "sm_90a")
+        ),
+        _hopper("sm_100", multiprocessors=148, l2=126 << 20, bandwidth=8e12, clock=1.965e9),
     )
 }
 """GPUs by architecture: of each the one that most data centres have."""

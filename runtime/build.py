@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.runtime.arguments.interface import Interface
-from tenon.runtime.lower import lower_module, machine, map_to_grid
+from tenon.runtime.lower import lower_module, machine, map_to_grid, options
+
+if TYPE_CHECKING:
+    from tenon.runtime.cuda.nvrtc import Compiled
 
 
 def build(module: ModuleOp, target: str) -> dict[str, bytes]:
     """The products of `module` (at any stage) by file name; those of different targets have different names.
 
-    `target` is `cpu` (LLVM IR, object code) or `cuda:ARCH` (CUDA source, cubin). Object code with parallel loops calls
-    what is in `threads.o`: one thread does all until `void tenon_reset_threads(void)`, once, and then
-    `void tenon_set_threads(int)` are called. Raises `ValueError` for another target.
+    `target` is `cpu` (LLVM IR, object code) or `cuda:ARCH` (CUDA source, cubin, and a table of what is known of its
+    kernels). Object code with parallel loops calls what is in `threads.o`: one thread does all until
+    `void tenon_reset_threads(void)`, once, and then `void tenon_set_threads(int)` are called. Raises `ValueError` for
+    another target.
     """
     device, _, architecture = target.partition(":")
     if device == "cpu" and not architecture:
@@ -43,14 +50,38 @@ def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
 
 
 def _for_cuda(module: ModuleOp, architecture: str) -> dict[str, bytes]:
-    from tenon.runtime.cuda.device_cuda import compile_kernels
+    from tenon.lowering.cuda.emit_cuda import emit_cuda, kernels
+    from tenon.runtime.cuda import nvrtc
 
+    before = module.clone()
     lower_module(module, "cuda", architecture=architecture)
     map_to_grid(module)
-    source, cubin = compile_kernels(module, architecture)
+    source = emit_cuda(module, architecture)
+    compiled = nvrtc.compile_kernels(source, architecture) if kernels(module) else nvrtc.Compiled(b"", {})
     return {
         "main.grid.mlir": f"{module!s}\n".encode(),
         f"main.{architecture}.cu": source.encode(),
-        f"main.{architecture}.cubin": cubin,
+        f"main.{architecture}.cubin": compiled.cubin,
+        f"main.{architecture}.txt": _report(before, module, compiled, architecture).encode(),
         f"main.{architecture}.json": Interface.of(module).to_json().encode(),
     }
+
+
+def _report(before: ModuleOp, mapped: ModuleOp, compiled: Compiled, architecture: str) -> str:
+    """The table of the kernels of a `mapped` module. What they move and compute is counted where kernels are not loops
+    yet, so `before`, which is the module as it was given, is lowered that far."""
+    from tenon.lowering.kernels.bytes_moved import bytes_moved
+    from tenon.lowering.kernels.operations import operations_of
+    from tenon.lowering.pipeline import lower_to_buffers
+    from tenon.passes.machine import gpu_of
+    from tenon.runtime.cuda.disassembly import disassembler, instruction_counts
+    from tenon.runtime.cuda.report import as_table, report
+
+    rest = lower_to_buffers(Context(), before, options("cuda", architecture))
+    is_countable = rest[0].name == "buffered"
+    moved = bytes_moved(before.clone()) if is_countable else ()
+    operations = operations_of(before) if is_countable else {}
+    program = disassembler() if compiled.cubin else None
+    instructions = instruction_counts(compiled.cubin, program) if program is not None else None
+    gpu = gpu_of(architecture)
+    return as_table(report(mapped, compiled.kernels, moved, operations, instructions, gpu), gpu)

@@ -285,10 +285,13 @@ def test_compile_for_the_cpu(module: Path, tmp_path: Path) -> None:
 def test_compile_for_a_gpu_without_one(module: Path, tmp_path: Path) -> None:
     result = tenon_cli("compile", module, "--target", "cuda:sm_90", "-o", tmp_path / "out")
     assert result.exit_code == 0, result.output
-    names = {"main.grid.mlir", "main.sm_90.cu", "main.sm_90.cubin", "main.sm_90.json"}
+    names = {"main.grid.mlir", *(f"main.sm_90.{kind}" for kind in ("cu", "cubin", "json", "txt"))}
     assert set(os.listdir(tmp_path / "out")) == names
     assert "__global__" in (tmp_path / "out/main.sm_90.cu").read_text()
     assert (tmp_path / "out/main.sm_90.cubin").stat().st_size > 1000
+    assert (
+        "predicted for one launch of each, by the data sheet of sm_90:" in (tmp_path / "out/main.sm_90.txt").read_text()
+    )
 
 
 @pytest.mark.parametrize("target", ["cuda", "cpu:avx2", "tpu", ""])

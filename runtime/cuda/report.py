@@ -1,0 +1,129 @@
+"""What is known of compiled kernels without a GPU: what they take of a multiprocessor, what they move and compute, and
+from that a predicted time.
+
+A prediction says which limit of the chip a kernel comes closest to, by the rates of its data sheet; it is a bound from
+below, no measurement. Of a kernel with few threads the limit is latency: each has one access of the widest kind in
+flight, and waits for each result before it goes on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tenon.lowering.cuda.emit_cuda import kernels, launch_shape
+from tenon.lowering.kernels.bytes_moved import Moved
+from tenon.passes.machine import Gpu
+from tenon.runtime.cuda.disassembly import INSTALL
+from tenon.runtime.cuda.nvrtc import KernelResources
+
+TELLING = ("LDG", "STG", "LDS", "STS", "LDL", "STL", "LDGSTS", "LDSM", "STSM", "UTMALDG", "UTMASTG", "HMMA", "HGMMA")
+"""Instructions that show which way a kernel goes; all others are in the total."""
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """A kernel of a program, with what one launch of it does."""
+
+    name: str
+    blocks: int
+    threads: int
+    resources: KernelResources
+    occupancy: float
+    """The share of the threads of a multiprocessor that can be there at a time."""
+    moved: tuple[int, int] | None
+    """Bytes read and written, each element once; None where that is not known."""
+    operations: int | None
+    instructions: Counter[str] | None
+    """In the machine code; None without a disassembler."""
+    seconds: float | None
+    """Predicted."""
+    bound: str
+    """What the prediction is limited by."""
+
+
+def resident_blocks(resources: KernelResources, threads: int, gpu: Gpu) -> int:
+    """How many blocks of a kernel a multiprocessor holds at a time."""
+    warps = -(-threads // gpu.warp)
+    of_warp = -(-resources.registers * gpu.warp // gpu.register_unit) * gpu.register_unit
+    by_registers = gpu.registers // (of_warp * warps) if resources.registers else gpu.blocks
+    by_shared = (gpu.largest_shared + gpu.reserved_shared) // (resources.shared + gpu.reserved_shared)
+    return min(gpu.blocks, gpu.threads // (warps * gpu.warp), by_registers, by_shared)
+
+
+def predict(gpu: Gpu, blocks: int, threads: int, resident: int, moved: int, operations: int) -> tuple[float, str]:
+    """Seconds that a launch takes at least, and by which limit: `resident` blocks of `threads` on a multiprocessor."""
+    active = min(blocks, resident * gpu.multiprocessors) * threads
+    if not active:
+        return 0.0, "nothing to do"
+    busy = min(blocks, gpu.multiprocessors)
+    limits = {
+        "memory": moved / gpu.bandwidth,
+        "memory latency": moved / (active * gpu.access) * gpu.latency,
+        "arithmetic": operations / (2 * gpu.lanes * busy * gpu.clock),
+        "arithmetic latency": operations / active * gpu.dependent / gpu.clock,
+    }
+    bound = max(limits, key=lambda name: limits[name])
+    return limits[bound], bound
+
+
+def report(
+    module: ModuleOp,
+    resources: Mapping[str, KernelResources],
+    moved: Sequence[Moved],
+    operations: Mapping[str, int],
+    instructions: Mapping[str, Counter[str]] | None,
+    gpu: Gpu,
+) -> tuple[KernelReport, ...]:
+    """A report for each kernel of a grid-mapped `module`, from what compiling it and counting before it found."""
+    by_kernel = {kernel.kernel: (kernel.read // kernel.calls, kernel.written // kernel.calls) for kernel in moved}
+    result: list[KernelReport] = []
+    for function in kernels(module):
+        name = function.sym_name.data
+        if name not in resources:
+            continue
+        (x, y, z), (a, b, c) = launch_shape(function, "grid"), launch_shape(function, "block")
+        blocks, threads, uses = x * y * z, a * b * c, resources[name]
+        resident = resident_blocks(uses, threads, gpu)
+        bytes_, count = by_kernel.get(name), operations.get(name)
+        seconds, bound = None, "not known"
+        if bytes_ is not None and count is not None:
+            seconds, bound = predict(gpu, blocks, threads, resident, sum(bytes_), count)
+        occupancy = resident * threads / gpu.threads
+        of_code = instructions.get(name) if instructions is not None else None
+        entry = KernelReport(name, blocks, threads, uses, occupancy, bytes_, count, of_code, seconds, bound)
+        result.append(entry)
+    return tuple(result)
+
+
+def as_table(kernels: Sequence[KernelReport], gpu: Gpu) -> str:
+    """The reports as text: a line for each kernel, then its instructions."""
+    head = ["kernel", "blocks", "threads", "registers", "shared", "spilled", "occupancy", "read", "written"]
+    rows = [[*head, "operations", "predicted", "bound"]]
+    for kernel in kernels:
+        uses, (read, written) = kernel.resources, kernel.moved or (None, None)
+        numbers = (kernel.blocks, kernel.threads, uses.registers, uses.shared, uses.spilled)
+        known = [_known(number) for number in (read, written, kernel.operations)]
+        time = "-" if kernel.seconds is None else f"{kernel.seconds * 1e6:.2f} us"
+        rows.append([kernel.name, *map(str, numbers), f"{kernel.occupancy:.0%}", *known, time, kernel.bound])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    total = sum(kernel.seconds or 0 for kernel in kernels)
+    lines.append(f"predicted for one launch of each, by the data sheet of {gpu.architecture}: {total * 1e6:.2f} us")
+    counted = [kernel for kernel in kernels if kernel.instructions is not None]
+    lines += [f"{kernel.name}: {_telling(kernel.instructions or Counter())}" for kernel in counted]
+    if kernels and not counted:
+        lines.append(f"instructions are not counted: nvdisasm is not installed ({INSTALL})")
+    return "\n".join(lines) + "\n"
+
+
+def _known(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def _telling(counts: Counter[str]) -> str:
+    shown = [f"{name} {count}" for name, count in sorted(counts.items()) if name.partition(".")[0] in TELLING]
+    return ", ".join([f"{sum(counts.values())} instructions", *shown])

@@ -1,0 +1,109 @@
+"""What is said of compiled kernels without a GPU: occupancy and predictions by hand, and a program's whole table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenon
+from tenon.passes.machine import gpu_of
+from tenon.runtime.build import build
+from tenon.runtime.cuda import disassembly, nvrtc
+from tenon.runtime.cuda.disassembly import instruction_counts
+from tenon.runtime.cuda.nvrtc import KernelResources
+from tenon.runtime.cuda.report import predict, resident_blocks
+
+needs_nvrtc = pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="nvrtc is not installed")
+H100 = gpu_of("sm_90")
+
+
+@pytest.mark.parametrize(
+    ("registers", "shared", "threads", "expected"),
+    [
+        (32, 0, 256, 8),  # 2048 threads
+        (64, 0, 256, 4),  # 65536 registers
+        (40, 0, 64, 25),  # 1280 of a warp, 2560 of a block
+        (32, 40 << 10, 128, 5),  # 228 KiB of shared memory, a KiB of each block taken
+        (16, 0, 32, 32),  # as many blocks as there can be
+        (255, 0, 1024, 0),  # one block needs more registers than there are
+    ],
+)
+def test_blocks_of_a_multiprocessor(registers: int, shared: int, threads: int, expected: int) -> None:
+    assert resident_blocks(KernelResources(registers, shared, 0, 0), threads, H100) == expected
+
+
+@pytest.mark.parametrize(
+    ("blocks", "moved", "operations", "seconds", "bound"),
+    [
+        (4096, 3_350_000_000, 1, 1e-3, "memory"),
+        (1, 16 * 256 * 100, 1, 100 * H100.latency, "memory latency"),
+        (4096, 1, int(2 * 128 * 132 * 1.98e9), 1.0, "arithmetic"),
+        (1, 0, 256 * 1980, 1980 * 4 / 1.98e9, "arithmetic latency"),
+        (0, 0, 0, 0.0, "nothing to do"),
+    ],
+)
+def test_predictions(blocks: int, moved: int, operations: int, seconds: float, bound: str) -> None:
+    assert predict(H100, blocks, 256, 8, moved, operations) == (pytest.approx(seconds), bound)
+
+
+def table(function: Callable[..., Any], *arrays: Any) -> list[list[str]]:
+    """The cells of a program's table, a row for each kernel."""
+    module = tenon.jit(function).trace(*arrays).module.clone()
+    lines = build(module, "cuda:sm_90a")["main.sm_90a.txt"].decode().splitlines()
+    return [line.split() for line in lines if line.startswith("kernel_") and ":" not in line]
+
+
+@needs_nvrtc
+def test_table_counts_bytes_and_operations() -> None:
+    x = np.zeros((1024, 512), np.float32)
+    rows = table(lambda x: (x * 2 + 1, x.sum(axis=1)), x)
+    read_and_written = sorted((int(row[7]), int(row[8]), int(row[9])) for row in rows)
+    size = 4 * x.size
+    assert read_and_written in (
+        [(size, 4 * 1024, x.size), (size, size, 2 * x.size)],
+        [(size, size + 4 * 1024, 3 * x.size)],  # in one kernel
+    )
+    assert all(int(row[3]) > 0 and row[5] == "0" for row in rows)
+
+
+@needs_nvrtc
+def test_program_without_kernels_has_an_empty_table() -> None:
+    assert table(lambda x: x, np.zeros(4, np.float32)) == []
+
+
+def test_instructions_of_a_disassembly() -> None:
+    text = """
+\t.section\t.text.kernel_0,"ax",@progbits
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+        /*0010*/              @!P0 LDG.E.128 R4, desc[UR4][R2.64] ;
+        /*0020*/              @UP1 LDG.E.128 R4, desc[UR4][R2.64] ;
+\t.section\t.text.kernel_1,"ax",@progbits
+        /*0000*/                   EXIT ;
+"""
+    counts = disassembly._counted(text)
+    assert counts == {"kernel_0": Counter({"LDG.E.128": 2, "LDC": 1}), "kernel_1": Counter({"EXIT": 1})}
+
+
+@needs_nvrtc
+@pytest.mark.skipif(disassembly.disassembler() is None, reason="nvdisasm is not installed")
+def test_instructions_of_a_cubin() -> None:
+    source = 'extern "C" __global__ void f(float4 *x) { x[threadIdx.x] = make_float4(0, 1, 2, 3); }'
+    counts = instruction_counts(nvrtc.compile_cubin(source, "sm_90"), str(disassembly.disassembler()))
+    assert counts["f"]["STG.E.128"] == 1
+
+
+def test_disassembler_that_fails_says_so() -> None:
+    with pytest.raises(RuntimeError, match="nvdisasm: exit status 1"):
+        instruction_counts(b"", "false")
+
+
+@needs_nvrtc
+def test_table_says_that_instructions_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disassembly, "disassembler", lambda: None)
+    module = tenon.jit(lambda x: x + 1).trace(np.zeros(8, np.float32)).module.clone()
+    text = build(module, "cuda:sm_90")["main.sm_90.txt"].decode()
+    assert "instructions are not counted: nvdisasm is not installed (pip install nvidia-cuda-nvdisasm)" in text
