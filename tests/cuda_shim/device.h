@@ -121,7 +121,7 @@ static inline unsigned int lane() { return current->number % 32; }
 
 static inline void __syncthreads() { tn_shim::sync_threads(); }
 static inline void __syncwarp(unsigned int mask = 0xffffffffu) { tn_shim::sync_warp(mask); }
-static inline void __threadfence() {}
+static inline void __threadfence() { tn_shim::fence_device(); }
 static inline void __threadfence_block() {}
 
 template <class T> static inline T __shfl_sync(unsigned int, T value, int lane, int width = 32) {

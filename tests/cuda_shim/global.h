@@ -9,10 +9,19 @@
 
 namespace tn_shim {
 
+// The last write and the last read of a piece of a buffer in this launch.
+struct Trace {
+  u32 write_block, write_time, write_epoch, read_block, read_time, read_epoch;  // blocks by number; 0: none
+  uint16_t writer, reader;
+  bool atomic;
+};
+
 struct Buffer {
   char *start;
   size_t bytes, guarded;         // up to `guarded` bytes, an access that starts here meant this buffer
   std::vector<bool> read, written;
+  u32 piece;                     // bytes that a trace is about: 4, or 1 where elements are smaller
+  std::vector<Trace> traces;
 };
 
 static std::vector<Buffer> buffers;
@@ -58,6 +67,48 @@ static void note(const void *code, Space space, uint64_t address, u32 bytes, boo
   if (counting) accesses.push_back({current->number, 0, code, address, (uint8_t)bytes, write, space});
 }
 
+// Blocks run in any order, so what two of them do to one place is a race whatever the order was here; unless a fence of
+// the device says that the kernel orders blocks itself, by counters, which is not modelled.
+static u32 first_block;
+static bool blocks_ordered;
+
+static bool comes_before(u32 block, u32 thread, u32 time, u32 epoch) {
+  if (block <= first_block) return true;  // an earlier launch, or none
+  if (block != block_number) return blocks_ordered;
+  return thread == current->number || epoch < barriers_passed || plain("").knows(thread, time);
+}
+
+static void trace(Buffer &buffer, size_t offset, u32 bytes, bool write, bool atomic) {
+  if (buffer.traces.empty()) {
+    buffer.piece = 4;
+    buffer.traces.resize(buffer.guarded / 4 + 1);
+  }
+  if (buffer.piece > 1 && (bytes < 4 || offset % 4)) {
+    std::vector<Trace> finer(buffer.guarded + 4);
+    for (size_t i = 0; i < buffer.guarded; i++) finer[i] = buffer.traces[i / 4];
+    buffer.traces.swap(finer);
+    buffer.piece = 1;
+  }
+  Fiber &fiber = self();
+  for (size_t i = offset / buffer.piece; i <= (offset + bytes - 1) / buffer.piece && i < buffer.traces.size(); i++) {
+    Trace &last = buffer.traces[i];
+    const char *what = write ? "writes" : "reads";
+    if (!(atomic && last.atomic) && !comes_before(last.write_block, last.writer, last.write_time, last.write_epoch))
+      find("global-race", thread_name(fiber.number) + format(" %s byte %zu of a buffer of %zu, which thread %u%s writes; nothing orders them",
+           what, i * buffer.piece, buffer.bytes, last.writer, last.write_block == block_number ? "" : " of another block"));
+    if (!write) {
+      last.read_block = block_number, last.read_time = fiber.time, last.read_epoch = barriers_passed;
+      last.reader = (uint16_t)fiber.number;
+      continue;
+    }
+    if (!atomic && !comes_before(last.read_block, last.reader, last.read_time, last.read_epoch))
+      find("global-race", thread_name(fiber.number) + format(" writes byte %zu of a buffer of %zu, which thread %u%s reads; nothing orders them",
+           i * buffer.piece, buffer.bytes, last.reader, last.read_block == block_number ? "" : " of another block"));
+    last.write_block = block_number, last.write_time = fiber.time, last.write_epoch = barriers_passed;
+    last.writer = (uint16_t)fiber.number, last.atomic = atomic;
+  }
+}
+
 static void touch(const void *pointer, u32 bytes, bool write) {
   Buffer *buffer = buffer_of(pointer);
   if (!buffer) return;
@@ -76,8 +127,9 @@ static void touch(const void *pointer, u32 bytes, bool write) {
   }
 }
 
-static void global_access(const void *code, const void *pointer, u32 bytes, bool write) {
+static void global_access(const void *code, const void *pointer, u32 bytes, bool write, bool atomic = false) {
   touch(pointer, bytes, write);
+  if (Buffer *buffer = buffer_of(pointer)) trace(*buffer, (size_t)((char *)pointer - buffer->start), bytes, write, atomic);
   if (counting && buffer_of(pointer)) note(code, GLOBAL, (uint64_t)pointer, bytes, write);
 }
 

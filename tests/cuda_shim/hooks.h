@@ -27,12 +27,15 @@ static inline __attribute__((always_inline)) void access(const void *code, void 
   else shared_read(address, bytes, plain("a load"));
 }
 
+void fence_device() { blocks_ordered = true; }
+
 void atomic_access(void *pointer, size_t bytes) {
   u32 address = shared_address(pointer);
   if ((size_t)pointer % bytes) misaligned(pointer, (u32)bytes, "updates");
   if (!is_shared(address, (u32)bytes)) {
-    global_access(__builtin_return_address(0), pointer, (u32)bytes, false);
-    return global_access(__builtin_return_address(0), pointer, (u32)bytes, true);
+    touch(pointer, (u32)bytes, false);
+    if (counting) note(__builtin_return_address(0), GLOBAL, (uint64_t)pointer, (u32)bytes, false);
+    return global_access(__builtin_return_address(0), pointer, (u32)bytes, true, true);
   }
   shared_read(address, (u32)bytes, plain("an atomic"), true);
   shared_write(address, (u32)bytes, plain("an atomic"), ATOMIC);

@@ -237,6 +237,8 @@ static const char *prepare_launch(const Entry &kernel, const unsigned int *grid,
   fibers.resize(thread_count);
   counting = options.counting != 0;
   counters = Counters();
+  first_block = block_number;
+  blocks_ordered = false;
   for (Buffer &buffer : buffers) buffer.read.clear(), buffer.written.clear();
   random_state = options.seed * 2654435761u | 1;
   findings.clear();
@@ -274,6 +276,6 @@ const char *launch(const Entry &kernel, const unsigned int *grid, const unsigned
 extern "C" {
 // The buffers that the next launches may touch; `guarded` counts the bytes to the page that cannot be touched.
 void tn_shim_forget_buffers() { tn_shim::buffers.clear(), tn_shim::last_buffer = 0; }
-void tn_shim_buffer(void *start, size_t bytes, size_t guarded) { tn_shim::buffers.push_back({(char *)start, bytes, guarded, {}, {}}); }
+void tn_shim_buffer(void *start, size_t bytes, size_t guarded) { tn_shim::buffers.push_back({(char *)start, bytes, guarded, {}, {}, 4, {}}); }
 void tn_shim_counters(uint64_t *result) { memcpy(result, &tn_shim::counters, sizeof tn_shim::counters); }
 }

@@ -46,6 +46,7 @@ void sync_threads();
 void sync_warp(unsigned int mask);
 uint64_t exchange_bits(uint64_t bits, unsigned int source);
 unsigned int ballot(unsigned int mask, bool predicate);
+void fence_device();
 void atomic_access(void *address, size_t bytes);
 unsigned char *dynamic_shared();
 

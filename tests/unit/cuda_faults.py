@@ -136,6 +136,25 @@ extern "C" __global__ void f(const int *x, int *y) {
     ],
 )
 
+# Sums of rows of 32 in two blocks, and how many there are.
+BLOCKS = Kernel(
+    """
+extern "C" __global__ void f(const int *x, int *y) {
+  int i = blockIdx.x * 32 + threadIdx.x;
+  int sum = x[i];
+  for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+  if (threadIdx.x == 0) y[blockIdx.x] = sum;
+  if (threadIdx.x == 0) atomicAdd(&y[2], 1);
+}""",
+    [
+        Fault("a counter without an atomic", "atomicAdd(&y[2], 1);", "y[2] += 1;", "global-race"),
+        Fault("blocks that write one element", "y[blockIdx.x] = sum;", "y[0] = sum;", "global-race"),
+        Fault("a block that reads what another writes", "= sum;", "= sum + (blockIdx.x ? 0 : y[1]);", "global-race"),
+        Fault("lanes that write one element", "if (threadIdx.x == 0) y[", "y[", "global-race"),
+        Fault("lanes that read what another one writes", "= sum;", "= sum; else y[3] = y[blockIdx.x];", "global-race"),
+    ],
+)
+
 BYTES = Kernel(
     """
 extern "C" __global__ void f(const unsigned char *x, unsigned char *y) {
@@ -571,6 +590,16 @@ extern "C" __global__ __launch_bounds__(384, 1) void f(
 )
 
 KERNELS = {
-    "reverse": REVERSE, "vectors": VECTORS, "sums": SUMS, "warps": WARPS, "counts": COUNTS, "bytes": BYTES,
-    "transpose": TRANSPOSE, "mma": MMA, "stores": STORES, "registers": REGISTERS, "tma": TMA,
-}  # fmt: skip
+    "reverse": REVERSE,
+    "vectors": VECTORS,
+    "sums": SUMS,
+    "warps": WARPS,
+    "counts": COUNTS,
+    "blocks": BLOCKS,
+    "bytes": BYTES,
+    "transpose": TRANSPOSE,
+    "mma": MMA,
+    "stores": STORES,
+    "registers": REGISTERS,
+    "tma": TMA,
+}

@@ -49,8 +49,8 @@ class Run:
         self.backend.write(self.address, data.tobytes())
         return self.address
 
-    def launch(self, arguments: list[Any], like: Array, threads: int, shared: int = 0) -> Array:
-        self.backend.launch("f", (1, 1, 1), (threads, 1, 1), arguments, shared)
+    def launch(self, arguments: list[Any], like: Array, threads: int, shared: int = 0, blocks: int = 1) -> Array:
+        self.backend.launch("f", (blocks, 1, 1), (threads, 1, 1), arguments, shared)
         return np.frombuffer(self.backend.read(self.address, like.nbytes), like.dtype).reshape(like.shape)
 
     def on(self, x: Array, y: Array, threads: int) -> Array:
@@ -88,6 +88,12 @@ def run_warps(run: Run) -> tuple[Array, Array]:
 def run_counts(run: Run) -> tuple[Array, Array]:
     x = generator(5).integers(0, 8, 64).astype(np.int32)
     return run.on(x, x[:8], 64), np.bincount(x, minlength=8)
+
+
+def run_blocks(run: Run) -> tuple[Array, Array]:
+    x, y = np.arange(64, dtype=np.int32), np.zeros(4, np.int32)
+    pointers = [np.uint64(run.put(array)) for array in (x, y)]
+    return run.launch(pointers, y, 32, blocks=2), np.array([*x.reshape(2, 32).sum(1), 2, 0])
 
 
 def run_bytes(run: Run) -> tuple[Array, Array]:
