@@ -27,6 +27,7 @@ from tenon.dialects.upstream.gpu_shuffle import ShuffleOp
 from tenon.lowering.cuda.arith import BIT
 from tenon.lowering.cuda.arith import STATEMENTS as ARITHMETIC
 from tenon.lowering.cuda.block_form import SHARED_MEMORY
+from tenon.lowering.cuda.instructions import STATEMENTS as INSTRUCTIONS
 from tenon.lowering.cuda.kernel_writer import EmissionError, KernelWriter
 from tenon.lowering.cuda.tables import (
     PRELUDE,
@@ -235,6 +236,7 @@ def emit_nothing(writer: KernelWriter, op: Operation) -> None:
 
 STATEMENTS: dict[str, Callable[[KernelWriter, Any], None]] = {
     **ARITHMETIC,
+    **INSTRUCTIONS,
     memref.LoadOp.name: emit_load,
     memref.StoreOp.name: emit_store,
     memref.AllocaOp.name: emit_alloca,

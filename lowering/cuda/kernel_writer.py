@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import (
@@ -70,15 +71,16 @@ class KernelWriter:
         return self._index if isinstance(element, IndexType) else element
 
     def type(self, element: Attribute) -> str:
+        if isinstance(element, VectorType):
+            return self.vector_type(element)
         if (name := scalar_type(self.known(element))) is None:
             raise self.error(f"{element} has no type in CUDA C++")
         return name
 
     def vector_type(self, vector: Attribute) -> str:
-        """The C type of a vector, which is aligned to its size."""
+        """The C type of a vector, which is aligned to its size; of several dimensions row by row."""
         assert isinstance(vector, VectorType)
-        (lanes,) = vector.get_shape()
-        return f"tn_vector<{self.memory_type(vector.element_type)}, {lanes}>"
+        return f"tn_vector<{self.memory_type(vector.element_type)}, {prod(vector.get_shape())}>"
 
     def number_type(self, op: Operation) -> str:
         """The C type of the result of a conversion between types that C has numbers of."""

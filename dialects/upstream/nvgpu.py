@@ -1,0 +1,182 @@
+"""The ops of `nvgpu` that a warp's products of matrices are made of, which xDSL 0.74 lacks, with upstream's names, text
+and meaning: copies that are not waited for, `ldmatrix` and `mma.sync`. Values are what one thread holds.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    BoolAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    UnitAttr,
+    VectorType,
+)
+from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    var_operand_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+WORKGROUP = 3
+"""The memory space that the threads of a block share."""
+COPIED_BYTES = (4, 8, 16)
+TILES = (1, 2, 4)
+
+
+def _bits(element: Attribute) -> int:
+    return (
+        element.width.data
+        if isinstance(element, IntegerType)
+        else element.bitwidth
+        if isinstance(element, AnyFloat)
+        else 64
+    )
+
+
+def _check_shared(op: str, type_: Attribute) -> None:
+    assert isinstance(type_, MemRefType)
+    space = type_.memory_space
+    if not isinstance(space, IntegerAttr) or space.value.data != WORKGROUP:
+        raise VerifyException(f"{op}: {type_} is not in memory space {WORKGROUP}")
+
+
+@irdl_attr_definition
+class DeviceAsyncTokenType(ParametrizedAttribute, TypeAttribute):
+    """What copies, and groups of them, are known by."""
+
+    name = "nvgpu.device.async.token"
+
+
+@irdl_op_definition
+class DeviceAsyncCopyOp(IRDLOperation):
+    """Begin to copy `dstElements` neighbours from `src` to `dst`, which is in shared memory; from `src_elements` on the
+    copy is zeros."""
+
+    name = "nvgpu.device_async_copy"
+
+    dst = operand_def(MemRefType)
+    dst_indices = var_operand_def(IndexType())
+    src = operand_def(MemRefType)
+    src_indices = var_operand_def(IndexType())
+    src_elements = opt_operand_def(IndexType())
+    dst_elements = prop_def(IntegerAttr, prop_name="dstElements")
+    bypass_l1 = opt_prop_def(UnitAttr, prop_name="bypassL1")
+    token = result_def(DeviceAsyncTokenType())
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @property
+    def byte_count(self) -> int:
+        """Bytes that are written."""
+        assert isinstance(self.dst.type, MemRefType)
+        return self.dst_elements.value.data * _bits(self.dst.type.element_type) // 8
+
+    def verify_(self) -> None:
+        _check_shared(self.name, self.dst.type)
+        if self.byte_count not in COPIED_BYTES:
+            raise VerifyException(
+                f"{self.name}: {self.byte_count} bytes, expected one of {', '.join(map(str, COPIED_BYTES))}"
+            )
+
+
+@irdl_op_definition
+class DeviceAsyncCreateGroupOp(IRDLOperation):
+    """Make a group of the copies that the thread has begun since the last one."""
+
+    name = "nvgpu.device_async_create_group"
+
+    copies = var_operand_def(DeviceAsyncTokenType())
+    token = result_def(DeviceAsyncTokenType())
+
+    assembly_format = "$copies attr-dict"
+
+
+@irdl_op_definition
+class DeviceAsyncWaitOp(IRDLOperation):
+    """Wait until at most `numGroups` of the thread's newest groups are left."""
+
+    name = "nvgpu.device_async_wait"
+
+    group = operand_def(DeviceAsyncTokenType())
+    groups = opt_prop_def(IntegerAttr, prop_name="numGroups")
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$group attr-dict"
+
+
+@irdl_op_definition
+class LdMatrixOp(IRDLOperation):
+    """Load `numTiles` matrices of 8 by 8 from shared memory to the registers of a warp; each lane gives the place of a
+    row."""
+
+    name = "nvgpu.ldmatrix"
+
+    source = operand_def(MemRefType)
+    indices = var_operand_def(IndexType())
+    transpose = prop_def(BoolAttr)
+    tiles = prop_def(IntegerAttr, prop_name="numTiles")
+    result = result_def(VectorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$source `[` $indices `]` attr-dict `:` type($source) `->` type($result)"
+
+    def verify_(self) -> None:
+        _check_shared(self.name, self.source.type)
+        assert isinstance(self.result.type, VectorType)
+        tiles, shape = self.tiles.value.data, self.result.type.get_shape()
+        if tiles not in TILES:
+            raise VerifyException(f"{self.name}: {tiles} tiles, expected one of {', '.join(map(str, TILES))}")
+        expected = (tiles, 32 // _bits(self.result.type.element_type))
+        if shape != expected:
+            raise VerifyException(f"{self.name}: the result has shape {shape}, {tiles} tiles have {expected}")
+
+
+@irdl_op_definition
+class MmaSyncOp(IRDLOperation):
+    """The product of two matrices, of which each lane of a warp holds a part, added to a third."""
+
+    name = "nvgpu.mma.sync"
+
+    a = operand_def(VectorType)
+    b = operand_def(VectorType)
+    c = operand_def(VectorType)
+    shape = prop_def(ArrayAttr[IntegerAttr], prop_name="mmaShape")
+    tf32 = opt_prop_def(UnitAttr, prop_name="tf32Enabled")
+    result = result_def(VectorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "`(` $a `,` $b `,` $c `)` attr-dict `:` `(` type($a) `,` type($b) `,` type($c) `)` `->` type($result)"
+    )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Rows, columns and depth of the product."""
+        return tuple(size.value.data for size in self.shape)
+
+    def verify_(self) -> None:
+        if len(self.sizes) != 3:
+            raise VerifyException(f"{self.name}: mmaShape has {len(self.sizes)} sizes, expected 3")
+        if self.c.type != self.result.type:
+            raise VerifyException(f"{self.name}: {self.c.type} is added to, the result has type {self.result.type}")
+
+
+NvGpu = Dialect(
+    "nvgpu",
+    [DeviceAsyncCopyOp, DeviceAsyncCreateGroupOp, DeviceAsyncWaitOp, LdMatrixOp, MmaSyncOp],
+    [DeviceAsyncTokenType],
+)

@@ -1,0 +1,95 @@
+"""Statements of the ops of `nvgpu`: calls of the device functions of their instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IntegerType, VectorType
+from xdsl.ir import Attribute, SSAValue
+
+from tenon.dialects.upstream.nvgpu import (
+    DeviceAsyncCopyOp,
+    DeviceAsyncCreateGroupOp,
+    DeviceAsyncWaitOp,
+    LdMatrixOp,
+    MmaSyncOp,
+)
+from tenon.lowering.cuda.kernel_writer import KernelWriter
+from tenon.lowering.instructions.table import INSTRUCTIONS
+
+ELEMENTS: dict[Attribute, str] = {
+    BFloat16Type(): "bf16",
+    Float16Type(): "f16",
+    Float32Type(): "tf32",
+    IntegerType(8): "s8",
+}
+"""How names of instructions call the elements of operands."""
+
+
+def emit_copy(writer: KernelWriter, op: DeviceAsyncCopyOp) -> None:
+    to, source = writer.element(op.dst, op.dst_indices), writer.element(op.src, op.src_indices)
+    valid = ""
+    if op.src_elements is not None:
+        size = op.byte_count // op.dst_elements.value.data
+        valid = f", (unsigned int){writer.names[op.src_elements]} * {size}"
+    writer.line(f"tn_cp_async<{op.byte_count}>(&{to}, &{source}{valid});")
+
+
+def emit_group(writer: KernelWriter, op: DeviceAsyncCreateGroupOp) -> None:
+    writer.line("tn_cp_async_commit();")
+
+
+def emit_wait(writer: KernelWriter, op: DeviceAsyncWaitOp) -> None:
+    writer.line(f"tn_cp_async_wait<{op.groups.value.data if op.groups is not None else 0}>();")
+
+
+def emit_ldmatrix(writer: KernelWriter, op: LdMatrixOp) -> None:
+    tiles = op.tiles.value.data
+    row = writer.element(op.source, op.indices)
+    kind = writer.vector_type(op.result.type)
+    name = writer.name(op.result)
+    function = f"tn_ldmatrix_x{tiles}{'_trans' if op.transpose.value.data else ''}"
+    writer.line(f"{kind} {name};")
+    writer.line(f"{function}(*(unsigned int (*)[{tiles}])&{name}, &{row});")
+
+
+def emit_mma(writer: KernelWriter, op: MmaSyncOp) -> None:
+    assert isinstance(op.a.type, VectorType)
+    rows, columns, depth = op.sizes
+    element = ELEMENTS.get(op.a.type.element_type)
+    function = f"tn_mma_m{rows}n{columns}k{depth}_{element}"
+    if function not in INSTRUCTIONS:
+        raise writer.error(f"{op.name} of {op.a.type} has no instruction for {rows} x {columns} x {depth}")
+    a, b = (_registers(writer, value) for value in (op.a, op.b))
+    writer.line(f"{writer.vector_type(op.result.type)} {writer.name(op.result)} = {writer.names[op.c]};")
+    writer.line(f"{function}({writer.names[op.result]}.elements, {a}, {b});")
+
+
+def _registers(writer: KernelWriter, value: SSAValue) -> str:
+    assert isinstance(value.type, VectorType)
+    count = value.type.get_shape()[0]
+    return f"*(const unsigned int (*)[{count}])&{writer.names[value]}"
+
+
+def emit_extract(writer: KernelWriter, op: vector.ExtractOp) -> None:
+    """One element of a vector, at a place that is known."""
+    assert isinstance(op.vector.type, VectorType)
+    shape, position = op.vector.type.get_shape(), op.static_position.get_values()
+    if op.dynamic_position or len(position) != len(shape):
+        raise writer.error(f"{op.name} of anything but one element at a known place has no CUDA C++ form")
+    place = 0
+    for size, index in zip(shape, position, strict=True):
+        place = place * size + index
+    writer.declare(op.result, f"{writer.names[op.vector]}.elements[{place}]")
+
+
+STATEMENTS: dict[str, Callable[[KernelWriter, Any], None]] = {
+    DeviceAsyncCopyOp.name: emit_copy,
+    DeviceAsyncCreateGroupOp.name: emit_group,
+    DeviceAsyncWaitOp.name: emit_wait,
+    LdMatrixOp.name: emit_ldmatrix,
+    MmaSyncOp.name: emit_mma,
+    vector.ExtractOp.name: emit_extract,
+}
