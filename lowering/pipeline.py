@@ -38,6 +38,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "schedule": _loader("schedules.schedule", "SchedulePass"),
     "skip-hidden": _loader("schedules.skip_masked", "SkipHiddenPass"),
     "convert-structured-to-loops": _loader("nests.convert_structured_to_loops", "ConvertStructuredToLoopsPass"),
+    "reduce-in-parts": _loader("grid_schedules.reduce_in_parts", "ReduceInPartsPass"),
     "decide-steps": _loader("grid_schedules.decide_steps", "DecideStepsPass"),
     "apply-steps": _loader("grids.apply_steps", "ApplyStepsPass"),
     "vectorize-updates": _loader("loop_passes.vectorize_updates", "VectorizeUpdatesPass"),
@@ -67,15 +68,17 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
     """The stages in order, with the passes that each is lowered by."""
     machine, on_gpu = options.machine, options.gpu is not None
     schedule = (_spec("schedule", _machine(machine), options.tuning),)
+    parts: tuple[str, ...] = ()
     if options.gpu is not None:
-        schedule = tuple(_spec(name, _machine(options.gpu)) for name in ("decide-steps", "apply-steps"))
+        parts = (_spec("reduce-in-parts", _machine(options.gpu)),)
+        schedule = tuple(_spec(name, _machine(options.gpu)) for name in _STEPS)
     return (
         # The ops as they were traced.
         Stage("tensor", _tensor_passes(options)),
         # Fusion groups are kernels.
         Stage("fused", ("convert-tensor-to-structured", "fuse-structured", *(() if on_gpu else ("split-index-sets",)))),
         # Every op is a linalg.generic on tensors.
-        Stage("structured", ("erase-narrow-types", "alternate-buffers", "bufferize")),
+        Stage("structured", ("erase-narrow-types", "alternate-buffers", "bufferize", *parts)),
         # Tensors are buffers in one arena.
         Stage(
             "buffered",
@@ -88,6 +91,9 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
         # Kernels are loops over vectors and scalars.
         Stage("loops", () if on_gpu else _loop_passes(machine, options.exact_math)),
     )
+
+
+_STEPS = ("decide-steps", "apply-steps")
 
 
 def _loop_passes(machine: Machine, exact_math: str) -> tuple[str, ...]:

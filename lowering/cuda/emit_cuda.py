@@ -114,12 +114,12 @@ def emit_alloca(writer: KernelWriter, op: memref.AllocaOp) -> None:
 def emit_vector_load(writer: KernelWriter, op: vector.LoadOp) -> None:
     kind = writer.vector_type(op.result.type)
     address = writer.element(op.base, op.indices)
-    writer.line(f"{kind} {writer.name(op.result)} = *(const {kind} *)&{address};")
+    writer.line(f"{kind} {writer.name(op.result)} = tn_load<{kind}>(&{address});")
 
 
 def emit_vector_store(writer: KernelWriter, op: vector.StoreOp) -> None:
     kind = writer.vector_type(op.vector.type)
-    writer.line(f"*({kind} *)&{writer.element(op.base, op.indices)} = {writer.names[op.vector]};")
+    writer.line(f"tn_store<{kind}>(&{writer.element(op.base, op.indices)}, {writer.names[op.vector]});")
 
 
 def emit_broadcast(writer: KernelWriter, op: vector.BroadcastOp) -> None:

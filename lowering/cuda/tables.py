@@ -186,6 +186,8 @@ template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16
 };
 
 #ifndef TENON_HOST_SHIM
+template <class V, class T> __device__ __forceinline__ V tn_load(const T *address) { return *(const V *)address; }
+template <class V, class T> __device__ __forceinline__ void tn_store(T *address, V value) { *(V *)address = value; }
 __device__ __forceinline__ float tn_f16_to_f32(tn_f16 x) {
   float result;
   asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(x));

@@ -17,9 +17,12 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from tenon.lowering.function_pass import Change, FunctionPass
+from tenon.lowering.grid_schedules.columns import decide_columns
+from tenon.lowering.grid_schedules.contractions import decide_contraction
 from tenon.lowering.grid_schedules.elementwise import decide_elementwise
 from tenon.lowering.grid_schedules.rows import decide_rows
 from tenon.lowering.grid_schedules.shared_arguments import shared_arguments, write_shared
+from tenon.lowering.grid_schedules.transposes import decide_transpose
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.statement import read_kernel
 from tenon.lowering.steps.nest import Nest, NestError
@@ -30,7 +33,13 @@ from tenon.passes.machine import Gpu
 
 Decider = Callable[[Nest], Sequence[Step] | str]
 
-DECIDERS: dict[str, Decider] = {"elementwise": decide_elementwise, "rows": decide_rows}
+DECIDERS: dict[str, Decider] = {
+    "transposes": decide_transpose,
+    "elementwise": decide_elementwise,
+    "contractions": decide_contraction,
+    "rows": decide_rows,
+    "columns": decide_columns,
+}
 
 UNSCHEDULED = "unscheduled"
 """The attribute of a kernel that no decider has steps for: the reasons."""
@@ -60,14 +69,15 @@ def decide(function: func.FuncOp, machine: Gpu) -> None:
     if ATTRIBUTE in function.attributes:
         return
     collapse_loops(function)
-    reasons: list[str] = []
+    reasons: dict[str, list[str]] = {}
     for name, decider in DECIDERS.items():
         steps = _taken(function, machine, decider)
         if not isinstance(steps, str):
             write_steps(function, steps)
             return
-        reasons.append(f"{name}: {steps}")
-    function.attributes[UNSCHEDULED] = StringAttr("; ".join(reasons))
+        reasons.setdefault(steps, []).append(name)
+    told = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
+    function.attributes[UNSCHEDULED] = StringAttr("; ".join(told if len(told) > 1 else reasons))
 
 
 def _taken(function: func.FuncOp, machine: Gpu, decider: Decider) -> Sequence[Step] | str:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tenon.lowering.buffers.memref_facts import row_major_strides
-from tenon.lowering.kernels.statement import buffer_shape
 from tenon.lowering.steps.bind import BindLoop
 from tenon.lowering.steps.nest import Nest, NestAccess
 from tenon.lowering.steps.pack import Pack
@@ -18,7 +16,7 @@ from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
 from tenon.lowering.steps.unroll import Unroll
-from tenon.lowering.steps.vectorize import WIDTHS, Vectorize
+from tenon.lowering.steps.vectorize import WIDTHS, Vectorize, allows_vectors
 
 THREADS = 256
 """Of a block: several of them share a multiprocessor, so that one computes while another waits."""
@@ -54,7 +52,7 @@ def vector_width(nest: Nest, axis: str) -> int:
     all of what is written lies otherwise."""
     best = 1
     for width in WIDTHS:
-        fitting = [a for a in accesses(nest) if allows_vectors(nest, a, axis, width)]
+        fitting = [a for a in accesses(nest) if allows_vectors(a, axis, width)]
         largest = max((access.access.element_bytes for access in fitting), default=nest.machine.access)
         if width * largest <= nest.machine.access and width <= nest.extents[axis]:
             best = width
@@ -70,21 +68,6 @@ def accesses(nest: Nest) -> list[NestAccess]:
         for access in (*statement.inputs, *statement.outputs)
         if access.buffer in arguments and (access.access.is_used or access in statement.outputs)
     ]
-
-
-def allows_vectors(nest: Nest, access: NestAccess, axis: str, width: int) -> bool:
-    """Whether vectors of `width` iterations of an axis are neighbours, and aligned, in an access."""
-    if not access.factors:
-        return False
-    *others, last = access.factors
-    shape = buffer_shape(access.access.buffer)
-    return (
-        dict(last).get(axis) == 1
-        and not any(known == axis for factors in others for known, _ in factors)
-        and all(factor % width == 0 for known, factor in last if known != axis)
-        and access.constants[-1] % width == 0
-        and all(stride % width == 0 for stride in row_major_strides(shape)[:-1])
-    )
 
 
 def spread(nest: Nest, order: Sequence[str], width: int) -> list[Step]:

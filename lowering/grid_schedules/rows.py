@@ -32,17 +32,24 @@ WARPS = 4
 
 def decide_rows(nest: Nest) -> Sequence[Step] | str:
     """Steps for a kernel that reduces along an axis whose elements are neighbours."""
-    reduced = {statement.reduced for statement in nest.statements if statement.reduced}
-    if len(reduced) != 1:
-        return "no statement reduces" if not reduced else "statements reduce along different axes"
-    if any(kind is LoopKind.SEQUENTIAL for s in nest.statements for kind in s.statement.kinds):
-        return "a statement goes on from what it wrote"
-    axes = [axis for axis in nest.extents if axis in next(iter(reduced))]
+    axes = reduced_axes(nest)
+    if isinstance(axes, str):
+        return axes
     row = innermost(nest, axes)
     if row is None:
         return "what is reduced are not neighbours"
     rows = [axis for axis in nest.extents if axis not in axes]
     return _Rows(nest, rows, [axis for axis in axes if axis != row], row).steps()
+
+
+def reduced_axes(nest: Nest) -> list[str] | str:
+    """The axes that all statements which reduce do reduce, or why there are none such."""
+    reduced = {statement.reduced for statement in nest.statements if statement.reduced}
+    if len(reduced) != 1:
+        return "no statement reduces" if not reduced else "statements reduce along different axes"
+    if any(kind is LoopKind.SEQUENTIAL for s in nest.statements for kind in s.statement.kinds):
+        return "a statement goes on from what it wrote"
+    return [axis for axis in nest.extents if axis in next(iter(reduced))]
 
 
 def innermost(nest: Nest, axes: Sequence[str]) -> str | None:
@@ -82,7 +89,7 @@ class _Rows:
         steps += self.pieces(pieces, kept=kept)
         steps += self.bind_threads(threads)
         if not kept:
-            steps += self.inlined()
+            steps += inlined(self.nest, self.row)
         return [*steps, *pack_all(nest)]
 
     def threads(self, vectors: int) -> int:
@@ -131,13 +138,13 @@ class _Rows:
         ]
         return [*steps, BindLoop(f"{axis}l", "lane")]
 
-    def inlined(self) -> list[Step]:
-        """Steps that keep nothing along a row."""
-        names: list[Step] = []
-        for name, buffer in self.nest.buffers.items():
-            if self.nest.space(buffer) is not Space.REGISTERS:
-                continue
-            writers = [self.nest.statements[n] for n in self.nest.writers(buffer)]
-            if any(self.row in output.axes for w in writers for output in w.outputs if output.buffer is buffer):
-                names.append(Inline(name))
-        return names
+
+def inlined(nest: Nest, axis: str) -> list[Step]:
+    """Steps that keep nothing along an axis."""
+    names: list[Step] = []
+    for name, buffer in nest.buffers.items():
+        writers = [nest.statements[n] for n in nest.writers(buffer)]
+        along = any(axis in output.axes for w in writers for output in w.outputs if output.buffer is buffer)
+        if along and nest.space(buffer) is Space.REGISTERS:
+            names.append(Inline(name))
+    return names

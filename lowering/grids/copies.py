@@ -6,34 +6,31 @@ from xdsl.dialects import vector
 from xdsl.dialects.builtin import MemRefType, NoneAttr
 from xdsl.ir import SSAValue
 
-from tenon.lowering.buffers.memref_facts import row_major_strides
 from tenon.lowering.grids.thread_code import Registers, ThreadCode
 from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.loop_ir.builder import Position, vector_type
 from tenon.lowering.steps.nest import Loop, Nest, NestAccess
+from tenon.lowering.steps.vectorize import allows_vectors
 
 
 def vector_of(nest: Nest, access: NestAccess) -> Loop | None:
     """The vector loop, where its iterations are neighbours of an access that begin at multiples of its extent."""
-    loop = next((loop for loop in nest.loops if loop.vector), None)
     buffer = access.access.buffer.type
-    if loop is None or not access.factors or not isinstance(buffer, MemRefType) or buffer.layout != NoneAttr():
+    if not access.factors or not isinstance(buffer, MemRefType) or buffer.layout != NoneAttr():
+        return None
+    unit = [axis for axis, factor in access.factors[-1] if factor == 1]
+    loop = next((loop for loop in nest.loops_of(unit) if loop.vector), None)
+    if loop is None:
         return None
     if any(known is not loop and known.stride % loop.extent for known in nest.loops_of([loop.axis])):
         return None
-    *others, last = access.factors
-    if dict(last).get(loop.axis) != 1 or any(axis == loop.axis for factors in others for axis, _ in factors):
-        return None
-    if any(factor % loop.extent for axis, factor in last if axis != loop.axis) or access.constants[-1] % loop.extent:
-        return None
-    if any(stride % loop.extent for stride in row_major_strides(buffer.get_shape())[:-1]):
-        return None
-    return loop
+    return loop if allows_vectors(access, loop.axis, loop.extent) else None
 
 
 def copy_in(code: ThreadCode, access: NestAccess) -> Registers:
     """What the thread needs of an argument, in registers; zeros beyond extents."""
-    array = code.registers(element_type(access.access.buffer), code.nest.loops_of(access.axes))
+    loop = vector_of(code.nest, access)
+    array = code.registers(element_type(access.access.buffer), code.nest.loops_of(access.axes), loop)
     _CopyIn(code, access, array).emit()
     return array
 
@@ -53,6 +50,8 @@ class _Copy:
         self.buffer = access.access.buffer
         self.element = element_type(self.buffer)
         self.vectors = vector_of(code.nest, access)
+        if self.vectors is not None and (not array.loops or array.loops[-1] is not self.vectors):
+            self.vectors = None
 
     def emit(self) -> None:
         """Append the copy."""

@@ -7,7 +7,7 @@ loops are combined across threads (`across_threads`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from xdsl.dialects import arith, gpu, linalg, memref
@@ -19,8 +19,11 @@ from tenon.lowering.grids.across_threads import combine_threads
 from tenon.lowering.grids.copies import copy_in, copy_out
 from tenon.lowering.grids.selection_code import SelectionCode
 from tenon.lowering.grids.thread_code import Registers, ThreadCode
+from tenon.lowering.grids.tiles import SharedTile
+from tenon.lowering.grids.vanishing import vanishes
 from tenon.lowering.kernels.selection import slice_of
 from tenon.lowering.kernels.statement import DIVISIONS, element_type
+from tenon.lowering.loop_ir.builder import INDEX, Position, Steps
 from tenon.lowering.steps.nest import THREADS, Loop, Nest, NestAccess, NestStatement, Space
 from tenon.lowering.steps.validity import bound_reductions, chosen_by, in_place
 
@@ -35,12 +38,22 @@ class StatementCode:
         self.nest = nest
         self.code = code
         self.held: Held = {}
+        self.copied: set[tuple[object, ...]] = set()
+        """The places whose elements are 0 beyond extents, when they are held."""
+        self.tiles: dict[tuple[object, ...], SharedTile] = {}
+        for statement in nest.statements:
+            for access in statement.inputs:
+                tile = nest.tiles.get(access.buffer)
+                if tile is not None and access.access.is_used and access.place not in self.tiles:
+                    stages = nest.loop(tile.at).stages if tile.at is not None else 1
+                    self.tiles[access.place] = SharedTile(code, access, tile, stages)
 
     def emit_all(self) -> None:
         """All statements, inside of the loops in order that they share."""
 
         def inside() -> None:
             self.held = {}
+            self._copy_tiles([tile for tile in self.tiles.values() if self._loop_of(tile) is None])
             for statement in self.nest.statements:
                 self._hold_inputs(statement)
             if in_place(self.nest) and self.nest.count(*THREADS) > 1:
@@ -60,8 +73,14 @@ class StatementCode:
         for access in self._reads(statement):
             if self.nest.space(access.buffer) is not Space.REGISTERS or access.place in self.held:
                 continue
-            if not self.nest.writers(access.buffer) and not any(loop.in_order for loop in self._open(access.axes)):
+            if self.nest.writers(access.buffer) or any(loop.in_order for loop in self._open(access.axes)):
+                continue
+            tile = self.tiles.get(access.place)
+            self.copied.add(access.place)
+            if tile is None:
                 self.held[access.place] = copy_in(self.code, access)
+            elif (at := self._loop_of(tile)) is None or at in self.code.positions:
+                self.held[access.place] = tile.fragment()
 
     def _reads(self, statement: NestStatement) -> list[NestAccess]:
         """What a statement reads, in place of intermediates that are kept nowhere what these are computed of."""
@@ -94,8 +113,82 @@ class StatementCode:
             else:
                 self._map(statement, written_out, lasting)
 
-        self.code.over(outer, row)
+        self._over(outer, row)
         self.held = before if outer else before | lasting
+
+    # Shared memory
+
+    def _loop_of(self, tile: SharedTile) -> str | None:
+        """The loop inside of which a tile is copied."""
+        return self.nest.tiles[tile.access.buffer].at
+
+    def _over(self, loops: Sequence[Loop], body: Callable[[], None]) -> None:
+        """`body` for each iteration of loops in order, with the tiles that are copied inside of each."""
+        if not loops:
+            body()
+            return
+        first, *others = loops
+        tiles = [tile for tile in self.tiles.values() if self._loop_of(tile) == first.name]
+        if tiles and first.stages > 1:
+            self._pipelined(first, tiles, lambda: self._over(others, body))
+            return
+
+        def inside() -> None:
+            self._copy_tiles(tiles)
+            self._over(others, body)
+
+        self.code.over([first], inside)
+        if not others and any(self._loop_of(tile) in self.code.positions for tile in self.tiles.values()):
+            self.code.mark_unrolled(first.extent)  # the next fragment is loaded while one is used
+
+    def _copy_tiles(self, tiles: Sequence[SharedTile]) -> None:
+        """Copy tiles that may still be read, and wait."""
+        if not tiles:
+            return
+        registers = [tile.loaded() for tile in tiles]
+        for tile, values in zip(tiles, registers, strict=True):
+            tile.load(values)
+        self.code.builder.add(gpu.BarrierOp())
+        for tile, values in zip(tiles, registers, strict=True):
+            tile.store(values)
+        self.code.builder.add(gpu.BarrierOp())
+
+    def _pipelined(self, loop: Loop, tiles: Sequence[SharedTile], body: Callable[[], None]) -> None:
+        """The iterations of `loop`, each of which loads what the next one reads before it computes."""
+        code, builder = self.code, self.code.builder
+        last = loop.extent - 1
+        with code.at({loop.name: Position()}):
+            self._copy_tiles(tiles)
+
+        def iteration(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
+            registers = [tile.loaded() for tile in tiles]
+            stages = [
+                builder.pure(arith.RemUIOp, (builder.index(at + n), builder.index_constant(loop.stages)), INDEX)
+                for n in (0, 1)
+            ]
+            more = code.less(builder.index(at), last)
+
+            def each(act: Callable[[SharedTile, SSAValue], None], stage: SSAValue) -> Callable[[], None]:
+                def acts() -> None:
+                    for tile, values in zip(tiles, registers, strict=True):
+                        tile.stage = Position(((stage, 1),))
+                        with code.at({loop.name: at + 1}):
+                            act(tile, values)
+
+                return acts
+
+            code.when(more, each(SharedTile.load, stages[1]))
+            for tile in tiles:
+                tile.stage = Position(((stages[0], 1),))
+            with code.at({loop.name: at}):
+                body()
+            code.when(more, each(SharedTile.store, stages[1]))
+            builder.add(gpu.BarrierOp())
+            return ()
+
+        builder.sequential(Steps(0, loop.extent), (), iteration)
+        for tile in tiles:
+            tile.stage = Position()
 
     def _map(self, statement: NestStatement, written_out: Sequence[Loop], lasting: Held) -> None:
         """A statement whose iterations all do elements of their own."""
@@ -147,7 +240,7 @@ class StatementCode:
             self.code.over(written_out, lambda: self._accumulate(statement, arrays, selection))
 
         outside = self.held
-        self.code.over(inner, step)
+        self._over(inner, step)
         self.held = outside
         if selection is not None:
             selection.finish(across, lambda value: self._value_at(statement, value))
@@ -181,8 +274,11 @@ class StatementCode:
         self, statement: NestStatement, arrays: Sequence[Registers], selection: SelectionCode | None
     ) -> None:
         """One iteration of a reduction, which changes nothing beyond extents."""
-        inside = self.code.inside(statement.axes)
         guarded = self._needs_guard(statement)
+        filled = {place for place in self.held if place in self.copied} | self.tiles.keys()
+        # What is beyond extents of other axes is computed in vain, and never stored.
+        beyond = [axis for axis in statement.reduced if not vanishes(statement, axis, filled)]
+        inside = self.code.inside(statement.axes if guarded else beyond)
 
         def compute() -> None:
             old = [self.code.load(array.memref, self.code.register(array)) for array in arrays]
@@ -239,6 +335,9 @@ class StatementCode:
         array = self.held.get(access.place)
         if array is not None:
             return self.code.load(array.memref, self.code.register(array))
+        tile = self.tiles.get(access.place)
+        if tile is not None:
+            return self.code.load(tile.memref, tile.place())
         return self.code.load(access.access.buffer, self.code.place(access))
 
     def _needs_guard(self, statement: NestStatement) -> bool:
@@ -249,7 +348,7 @@ class StatementCode:
             if access.access.is_used and self.nest.space(access.buffer) is Space.INLINE:
                 if self._needs_guard(self._producer(access)):
                     return True
-            elif access.access.is_used and access.place not in self.held:
+            elif access.access.is_used and access.place not in self.held and access.place not in self.tiles:
                 return True
         return not statement.reduced and any(self._goes_on(statement, n) for n in range(len(statement.outputs)))
 

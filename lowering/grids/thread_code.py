@@ -55,29 +55,42 @@ class ThreadCode:
         self.nest = nest
         self.builder = LoopBuilder(entry)
         self.positions: dict[str, Position] = {}
+        self.thread = Position()
+        """The number of the thread in its block."""
         for binds, id_op in (((Bind.GRID,), gpu.BlockIdOp), (THREADS, gpu.ThreadIdOp)):
             loops = nest.bound(*binds)
             if any(loop.extent > 1 for loop in loops):
-                self._take(loops, self.builder.value(id_op(_X)))
+                number = self.builder.value(id_op(_X))
+                self._take(loops, number)
+                if binds is THREADS:
+                    self.thread = Position(((number, 1),))
             else:
                 self.positions |= {loop.name: Position() for loop in loops}
 
     def _take(self, loops: Sequence[Loop], number: SSAValue) -> None:
         """Say where a thread is along `loops`, whose iterations are numbered together."""
-        inner = nest_size = prod(loop.extent for loop in loops)
-        for loop in loops:
-            outer, inner = inner, inner // loop.extent
+        places = self.digits(number, [loop.extent for loop in loops])
+        for loop, place in zip(loops, places, strict=True):
+            self.positions[loop.name] = Position(((place, 1),)) if loop.extent > 1 else Position()
+
+    # Where the thread is
+
+    def digits(self, number: SSAValue, extents: Sequence[int]) -> list[SSAValue]:
+        """Where `number` is in a box of `extents`, row-major."""
+        places: list[SSAValue] = []
+        inner = prod(extents)
+        for position, extent in enumerate(extents):
+            inner //= extent
             value = number
-            if loop.extent == 1:
-                self.positions[loop.name] = Position()
+            if extent == 1:
+                places.append(self.builder.index_constant(0))
                 continue
             if inner > 1:
                 value = self.builder.pure(arith.DivUIOp, (value, self.builder.index_constant(inner)), INDEX)
-            if outer < nest_size:
-                value = self.builder.pure(arith.RemUIOp, (value, self.builder.index_constant(loop.extent)), INDEX)
-            self.positions[loop.name] = Position(((value, 1),))
-
-    # Where the thread is
+            if any(outer > 1 for outer in extents[:position]):
+                value = self.builder.pure(arith.RemUIOp, (value, self.builder.index_constant(extent)), INDEX)
+            places.append(value)
+        return places
 
     def axis(self, name: str, *, without: Loop | None = None) -> Position:
         """The index along an axis; of the iteration 0 of a loop `without`."""
@@ -112,6 +125,10 @@ class ThreadCode:
         places = [self.positions[loop.name] for loop in loops if loop.extent > 1]
         return self.all_of([self._compare(_EQUAL, self.builder.index(place), 0) for place in places])
 
+    def less(self, value: SSAValue, number: int) -> SSAValue:
+        """Whether an index is below a number."""
+        return self._compare(_LESS, value, number)
+
     def _compare(self, predicate: int, value: SSAValue, number: int) -> SSAValue:
         operands = (value, self.builder.index_constant(number))
         return self.builder.pure(arith.CmpiOp, operands, i1, {"predicate": IntegerAttr(predicate, i64)})
@@ -139,9 +156,13 @@ class ThreadCode:
             return ()
 
         self.builder.sequential(Steps(0, first.extent), (), inside)
-        if first.written_out and first.extent > 1:
-            loop = self.builder.block.last_op
-            assert loop is not None
+        if first.written_out:
+            self.mark_unrolled(first.extent)
+
+    def mark_unrolled(self, extent: int) -> None:
+        """Have the iterations of the loop that was just written be separate code; one iteration is no loop."""
+        loop = self.builder.block.last_op
+        if extent > 1 and loop is not None:
             loop.attributes[UNROLL] = UnitAttr()
 
     @contextmanager
@@ -161,9 +182,11 @@ class ThreadCode:
 
     # Memory
 
-    def registers(self, element: Attribute, loops: Sequence[Loop]) -> Registers:
-        """An array of registers for each iteration of those of `loops` that are written out, vectors last."""
-        kept = sorted([loop for loop in loops if loop.written_out], key=lambda loop: loop.vector)
+    def registers(self, element: Attribute, loops: Sequence[Loop], last: Loop | None = None) -> Registers:
+        """An array of registers for each iteration of those of `loops` that are written out, vectors last, and of these
+        the loop `last`, if it is given."""
+        kept = [loop for loop in loops if loop.written_out]
+        kept.sort(key=lambda loop: 2 if loop is last else int(loop.vector))
         return Registers(self.allocate(element, [loop.extent for loop in kept], REGISTERS), tuple(kept))
 
     def allocate(self, element: Attribute, shape: Sequence[int], space: IntegerAttr) -> SSAValue:

@@ -38,8 +38,19 @@ class Bind(Enum):
 THREADS = (Bind.BLOCK, Bind.WARP, Bind.LANE)
 
 
+@dataclass(frozen=True)
+class Tile:
+    """How the part of a buffer that a block of threads uses is kept in shared memory: it is copied inside of loop `at`
+    (without, once), with the elements along axis `inner` as neighbours (without, as in the buffer), and `pad` unused
+    elements behind each row."""
+
+    at: str | None = None
+    inner: str | None = None
+    pad: int = 0
+
+
 class Space(Enum):
-    """Where the elements of a buffer are."""
+    """Where the elements of a buffer are that a thread uses."""
 
     GLOBAL = "global"
     REGISTERS = "registers"
@@ -58,6 +69,8 @@ class Loop:
     bind: Bind | None = None
     unrolled: bool = False
     vector: bool = False
+    stages: int = 1
+    """How many iterations are under way at a time, what they copy to shared memory each in a place of its own."""
 
     @property
     def written_out(self) -> bool:
@@ -127,6 +140,8 @@ class Nest:
     buffers: dict[str, SSAValue]
     """By the names that steps use."""
     spaces: dict[SSAValue, Space] = field(default_factory=dict)
+    tiles: dict[SSAValue, Tile] = field(default_factory=dict)
+    """Of the buffers that a block has parts of in shared memory."""
 
     @staticmethod
     def of(kernel: Kernel, machine: Gpu) -> Nest:
@@ -184,6 +199,17 @@ class Nest:
         """The name that steps use for a buffer."""
         return next(name for name, known in self.buffers.items() if known is buffer)
 
+    def tile_loops(self, tile: Tile, axis: str) -> list[Loop]:
+        """The loops of an axis whose iterations one copy of a tile is for: all that no block and no loop in order
+        around the copy is at one iteration of."""
+        shared = self.shared_in_order()
+        last = self.loops.index(self.loop(tile.at)) if tile.at is not None else -1
+
+        def is_around(loop: Loop) -> bool:
+            return loop.bind is Bind.GRID or loop in shared or (loop.in_order and self.loops.index(loop) <= last)
+
+        return [loop for loop in self.loops_of([axis]) if not is_around(loop)]
+
     def writers(self, buffer: SSAValue) -> list[int]:
         """The statements that write a buffer."""
         return [n for n, s in enumerate(self.statements) if any(o.buffer is buffer for o in s.outputs)]
@@ -209,10 +235,14 @@ class Nest:
         for loop in self.loops:
             marks = [mark for mark, holds in (("unrolled", loop.unrolled), ("vector", loop.vector)) if holds]
             how = [loop.bind.value] if loop.bind is not None else marks or ["in order"]
+            how += [f"{loop.stages} stages"] if loop.stages > 1 else []
             lines.append(f"  loop {loop.name} < {loop.extent}: {', '.join(how)}")
         for name, buffer in self.buffers.items():
-            if buffer in self.spaces:
-                lines.append(f"  buffer {name}: {self.space(buffer).value}")
+            tile = self.tiles.get(buffer)
+            places = ["shared" if tile.at is None else f"shared at {tile.at}"] if tile is not None else []
+            places += [self.space(buffer).value] if buffer in self.spaces else []
+            if places:
+                lines.append(f"  buffer {name}: {', '.join(places)}")
         lines += [f"  {self._statement_text(statement)}" for statement in self.statements]
         return "\n".join(lines)
 

@@ -11,13 +11,16 @@ from tenon.lowering.steps.bind import BindLoop
 from tenon.lowering.steps.inline import Inline
 from tenon.lowering.steps.nest import Nest, NestError
 from tenon.lowering.steps.pack import Pack
+from tenon.lowering.steps.pipeline import Pipeline
 from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step, parse, run
 from tenon.lowering.steps.unroll import Unroll
 from tenon.lowering.steps.vectorize import Vectorize
 
-STEPS: dict[str, type[Step]] = {step.name: step for step in (Split, Reorder, BindLoop, Unroll, Vectorize, Pack, Inline)}
+STEPS: dict[str, type[Step]] = {
+    step.name: step for step in (Split, Reorder, BindLoop, Unroll, Vectorize, Pack, Pipeline, Inline)
+}
 
 ATTRIBUTE = "schedule"
 

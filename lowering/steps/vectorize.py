@@ -7,10 +7,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tenon.lowering.steps.nest import Nest, replaced
+from tenon.lowering.buffers.memref_facts import row_major_strides
+from tenon.lowering.kernels.statement import buffer_shape
+from tenon.lowering.steps.nest import Nest, NestAccess, replaced
 from tenon.lowering.steps.step import Step
 
 WIDTHS = (2, 4, 8, 16)
+
+
+def allows_vectors(access: NestAccess, axis: str, width: int) -> bool:
+    """Whether `width` iterations of an axis are neighbours of an access, and begin at multiples of that."""
+    if not access.factors:
+        return False
+    *others, last = access.factors
+    shape = buffer_shape(access.access.buffer)
+    return (
+        dict(last).get(axis) == 1
+        and not any(known == axis for factors in others for known, _ in factors)
+        and all(factor % width == 0 for known, factor in last if known != axis)
+        and access.constants[-1] % width == 0
+        and all(stride % width == 0 for stride in row_major_strides(shape)[:-1])
+    )
 
 
 @dataclass(frozen=True)
@@ -29,8 +46,8 @@ class Vectorize(Step):
             return f"loop {self.loop} has {loop.extent} iterations, none of {', '.join(map(str, WIDTHS))}"
         if loop.stride != 1:
             return f"iterations of loop {self.loop} are {loop.stride} apart"
-        if other := [known.name for known in nest.loops if known.vector]:
-            return f"loop {other[0]} is a vector already"
+        if other := [known.name for known in nest.loops_of([loop.axis]) if known.vector]:
+            return f"loop {other[0]} of axis {loop.axis} is a vector already"
         return None
 
     def apply(self, nest: Nest) -> None:

@@ -164,6 +164,23 @@ template <class T> static inline T atomicCAS(T *address, T expected, T value) {
   return tn_shim_atomic(address, [=](T old) { return old == expected ? value : old; });
 }
 
+// One access of as many bytes as a vector has, as on a device.
+template <size_t bytes> struct TnShimWord;
+template <> struct TnShimWord<2> { typedef short __attribute__((may_alias)) type; };
+template <> struct TnShimWord<4> { typedef int __attribute__((may_alias)) type; };
+template <> struct TnShimWord<8> { typedef long long __attribute__((may_alias)) type; };
+template <> struct TnShimWord<16> { typedef long long __attribute__((vector_size(16), may_alias)) type; };
+template <class V, class T> static inline __attribute__((always_inline)) V tn_load(const T *address) {
+  typedef typename TnShimWord<sizeof(V)>::type Word;
+  V result;
+  *(Word *)&result = *(const Word *)address;
+  return result;
+}
+template <class V, class T> static inline __attribute__((always_inline)) void tn_store(T *address, V value) {
+  typedef typename TnShimWord<sizeof(V)>::type Word;
+  *(Word *)address = *(const Word *)&value;
+}
+
 template <class To, class From> static inline To tn_shim_bits(From value) {
   To result;
   memcpy(&result, &value, sizeof result);

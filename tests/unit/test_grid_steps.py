@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import ml_dtypes
@@ -18,7 +19,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.parser import Parser
 
 import tenon
-from tenon.lowering.cuda.emit_cuda import emit_cuda, kernels
+from tenon.lowering.cuda.emit_cuda import emit_cuda, kernels, launch_shape
 from tenon.lowering.cuda.map_to_grid import MapToGridPass
 from tenon.lowering.grids.apply_steps import ApplyStepsPass
 from tenon.lowering.math.legalize_arith import LegalizeArithPass
@@ -80,7 +81,7 @@ for n, shape in enumerate([(1,), (7,), (1003,), (4096,), (33, 75), (5, 1000), (3
     )
 CASES["scalar"] = Case(lambda x: x * 2 + 1, [floats()], lambda x: x * 2 + 1)
 CASES["broadcast"] = Case(
-    lambda x, b, c: (x + b) * c, [floats(37, 260), floats(260), floats(37, 1)], lambda x, b, c: (x + b) * c
+    lambda x, b, c: (x + b) * c, [floats(37, 256), floats(256), floats(37, 1)], lambda x, b, c: (x + b) * c
 )
 CASES["transposed"] = Case(lambda x, y: x.T + y, [floats(70, 45), floats(45, 70)], lambda x, y: x.T + y)
 CASES["permuted"] = Case(
@@ -103,7 +104,7 @@ for dtype in (np.int8, np.int16, np.int32, np.int64, np.uint8):
     CASES[f"integers_{np.dtype(dtype).name}"] = Case(lambda x: x // 3 + x, [x], lambda x: x // 3 + x)
 CASES["truth"] = Case(lambda x, y: x & ~y, [integers(999, dtype=np.bool_)] * 2, lambda x, y: x & ~y)
 CASES["mixed"] = Case(lambda x: (x > 0.5, x.astype(np.float64)), [floats(300)], lambda x: (x > 0.5, x))
-for rows, columns in [(1, 5), (7, 1), (9, 31), (3, 64), (5, 130), (2, 1000), (3, 2049), (2, 20001)]:
+for rows, columns in [(1, 5), (7, 1), (9, 31), (3, 64), (5, 130), (2, 1000), (64, 256), (3, 2049), (2, 20001)]:
     x = floats(rows, columns)
     CASES[f"softmax_{rows}x{columns}"] = Case(lambda x: tenon.softmax(x, axis=-1), [x], softmax)
 CASES["many_short_rows"] = Case(lambda x: tenon.softmax(x, axis=-1), [floats(300, 6)], softmax)
@@ -122,12 +123,55 @@ CASES["whole"] = Case(lambda x: tenon.sum(x), [floats(50, 77)], lambda x: x.sum(
 CASES["rows_then_more"] = Case(
     lambda x: (tenon.sum(x, axis=1) * 2, tenon.max(x, axis=1)), [floats(12, 300)], lambda x: (x.sum(1) * 2, x.max(1))
 )
+for rows, columns in [(1, 9), (33, 1), (70, 130), (257, 64)]:
+    CASES[f"columns_{rows}x{columns}"] = Case(
+        lambda x: tenon.sum(x, axis=0), [floats(rows, columns)], lambda x: x.sum(0), 1e-4
+    )
+CASES["columns_in_planes"] = Case(lambda x: tenon.max(x, axis=1), [floats(3, 33, 70)], lambda x: x.max(1))
+CASES["softmax_of_columns"] = Case(lambda x: tenon.softmax(x, axis=0), [floats(40, 50)], lambda x: softmax(x.T).T)
+CASES["transposed_f64"] = Case(lambda x: x.T * 2, [floats(40, 67, dtype=np.float64)], lambda x: x.T * 2, 1e-12)
+CASES["transposed_f16"] = Case(lambda x: x.T * 2, [floats(64, 96, dtype=np.float16)], lambda x: x.T * 2, 1e-3)
+CASES["transposed_i8"] = Case(lambda x: x.T, [integers(48, 96, dtype=np.int8)], lambda x: x.T)
+CASES["permuted_outwards"] = Case(
+    lambda x: tenon.transpose(x, permutation=(1, 2, 0)), [floats(64, 16, 17)], lambda x: x.transpose(1, 2, 0)
+)
+for rows, depth, columns in [(16, 8, 32), (70, 45, 90), (130, 9, 131), (200, 100, 72)]:
+    a, b = floats(rows, depth), floats(depth, columns)
+    CASES[f"product_{rows}x{depth}x{columns}"] = Case(tenon.matmul, [a, b], lambda a, b: a @ b, 1e-4)
+CASES["product_transposed_right"] = Case(
+    lambda a, b: tenon.matmul(a, b.T), [floats(70, 44), floats(92, 44)], lambda a, b: a @ b.T, 1e-4
+)
+CASES["product_transposed_left"] = Case(
+    lambda a, b: tenon.matmul(a.T, b), [floats(44, 72), floats(44, 92)], lambda a, b: a.T @ b, 1e-4
+)
+CASES["products"] = Case(tenon.matmul, [floats(3, 40, 20), floats(3, 20, 36)], lambda a, b: a @ b, 1e-4)
+CASES["product_f64"] = Case(
+    tenon.matmul, [floats(50, 30, dtype=np.float64), floats(30, 40, dtype=np.float64)], lambda a, b: a @ b, 1e-12
+)
+CASES["product_bf16"] = Case(
+    tenon.matmul,
+    [floats(40, 24, dtype=ml_dtypes.bfloat16), floats(24, 48, dtype=ml_dtypes.bfloat16)],
+    lambda a, b: a @ b,
+    2e-1,
+)
+nan = floats(40, 20)
+nan[3, 7], nan[5, 5] = np.inf, np.nan
+CASES["product_of_nan"] = Case(tenon.matmul, [nan, floats(20, 40)], lambda a, b: a @ b, 1e-4)
+CASES["matrix_vector"] = Case(tenon.matmul, [floats(90, 70), floats(70)], lambda a, b: a @ b, 1e-4)
+CASES["vector_matrix"] = Case(tenon.matmul, [floats(70), floats(70, 90)], lambda a, b: a @ b, 1e-4)
+# Long enough for two phases.
+CASES["long_sum"] = Case(lambda x: tenon.sum(x), [floats(300, 512)], lambda x: x.sum(), 1e-3)
+CASES["long_mean"] = Case(lambda x: tenon.mean(x) * 2 + 1, [floats(300, 512)], lambda x: x.mean() * 2 + 1, 1e-3)
+CASES["long_columns"] = Case(lambda x: tenon.sum(x, axis=0), [floats(4096, 40)], lambda x: x.sum(0), 1e-3)
+CASES["long_rows"] = Case(lambda x: tenon.max(x, axis=1), [floats(3, 45000)], lambda x: x.max(1))
+CASES["long_product"] = Case(lambda x: tenon.sum(x * x[0]), [floats(300, 512)], lambda x: (x * x[0]).sum(), 1e-3)
 CASES["gather"] = Case(
     lambda x, i: tenon.take(x, i, axis=0), [floats(20, 33), np.array([3, 0, -1, 19])], lambda x, i: x[i.astype(int)]
 )
 
 
-FOR_MANY = ("chain_5", "broadcast", "softmax_3x2049", "softmax_1x5", "argmax", "whole")
+LONG = ("long_sum", "long_mean", "long_columns", "long_rows", "long_product")
+FOR_MANY = ("chain_5", "broadcast", "softmax_3x2049", "softmax_1x5", "argmax", "product_70x45x90", "transposed", *LONG)
 
 
 def lowered(case: Case, machine: Gpu) -> ModuleOp:
@@ -137,14 +181,15 @@ def lowered(case: Case, machine: Gpu) -> ModuleOp:
 
 @pytest.fixture(scope="module")
 def executables() -> dict[tuple[str, str], Any]:
-    names = [(name, "one") for name in CASES] + [(name, "many") for name in FOR_MANY]
+    names = [(name, "one") for name in CASES if name not in LONG] + [(name, "many") for name in FOR_MANY]
     modules = [lowered(CASES[name], MACHINES[machine]) for name, machine in names]
     return dict(zip(names, load_on_shim(modules), strict=True))
 
 
 @needs_compiler
 @pytest.mark.parametrize(
-    ("name", "machine"), [*[(name, "one") for name in CASES], *[(name, "many") for name in FOR_MANY]]
+    ("name", "machine"),
+    [*[(name, "one") for name in CASES if name not in LONG], *[(name, "many") for name in FOR_MANY]],
 )
 def test_shim_agrees_with_numpy(name: str, machine: str, executables: dict[tuple[str, str], Any]) -> None:
     case = CASES[name]
@@ -165,10 +210,50 @@ def test_all_kernels_have_steps(name: str) -> None:
         assert "schedule" in kernel.attributes, kernel.attributes.get("unscheduled")
 
 
+@needs_compiler
+@pytest.mark.parametrize(
+    ("name", "read", "written"),
+    [
+        ("chain_5", 40000, 20000),
+        ("broadcast", 4 * (37 * 256 + 256 + 37), 4 * 37 * 256),
+        ("softmax_64x256", 65536, 65536),
+    ],
+)
+def test_memory_is_read_and_written_once_by_whole_sectors(
+    name: str, read: int, written: int, executables: dict[tuple[str, str], Any]
+) -> None:
+    counters = counted(executables[name, "one"], CASES[name])
+    assert (counters.read_bytes, counters.written_bytes) == (read, written)
+    assert counters.sector_use > 0.95
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["transposed_f64", "transposed_f16", "product_200x100x72", "columns_257x64"])
+def test_shared_memory_has_few_conflicts(name: str, executables: dict[tuple[str, str], Any]) -> None:
+    counters = counted(executables[name, "one"], CASES[name])
+    assert counters.turns_per_access < (1.6 if name == "transposed_f16" else 1.05)
+    assert counters.sector_use > 0.7
+
+
+def counted(executable: Any, case: Case) -> Any:
+    """What the only kernel of a program asked of memory."""
+    executable.backend.counting, executable.backend.counters = True, []
+    executable(list(case.arrays))
+    executable.backend.counting = False
+    ((_, counters),) = executable.backend.counters
+    return counters
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_reductions_use_many_blocks(name: str) -> None:
+    grids = [prod(launch_shape(kernel, "grid")) for kernel in kernels(lowered(CASES[name], GPUS["sm_90"]))]
+    assert max(grids) >= GPUS["sm_90"].multiprocessors
+
+
 @needs_nvrtc
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_90a"])
 def test_nvrtc_compiles_without_local_memory(architecture: str) -> None:
-    for name in ("chain_5", "chain_bfloat16", "softmax_2x1000", "argmax"):
+    for name in ("chain_5", "chain_bfloat16", "softmax_2x1000", "argmax", "product_200x100x72"):
         module = lowered(CASES[name], GPUS[architecture])
         MapToGridPass().apply(Context(), module)
         LegalizeArithPass().apply(Context(), module)
@@ -207,7 +292,7 @@ def test_why_a_kernel_has_no_steps() -> None:
     (kernel,) = kernels(module)
     reason = kernel.attributes["unscheduled"]
     assert isinstance(reason, StringAttr)
-    assert "rows: a statement goes on from what it wrote" in reason.data
+    assert "rows, columns: a statement goes on from what it wrote" in reason.data
 
 
 GENERIC = """

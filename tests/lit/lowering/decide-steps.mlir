@@ -67,4 +67,57 @@ func.func private @loop(%o: memref<64xf32>) attributes {kernel} {
   func.return
 }
 // CHECK-LABEL: func.func private @loop
-// CHECK-SAME:    unscheduled = "elementwise: scf.for is no statement over loops; rows: scf.for is no statement over loops"
+// CHECK-SAME:    unscheduled = "scf.for is no statement over loops"
+
+// -----
+
+// A transpose reads squares of 32 by 32 numbers through shared memory, four side by side.
+func.func private @transpose(%x: memref<512x256xf32>, %o: memref<256x512xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i, j)>],
+                  iterator_types = ["parallel", "parallel"]} ins(%x : memref<512x256xf32>) outs(%o : memref<256x512xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    linalg.yield %a : f32
+  }
+  func.return
+}
+// CHECK-LABEL: func.func private @transpose
+// CHECK-SAME:    "split(j, 128) -> jg, jb", "split(jb, 32) -> ju, js", "split(js, 4) -> jt, jv"
+// CHECK-SAME:    "pack(a0, shared, pad=1)", "pack(a0, registers)"
+
+// -----
+
+// Lanes have columns, warps have rows.
+func.func private @column_sums(%x: memref<512x8192xf32>, %o: memref<8192xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%o : memref<8192xf32>)
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>],
+                  iterator_types = ["reduction", "parallel"]} ins(%x : memref<512x8192xf32>) outs(%o : memref<8192xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %b, %a : f32
+    linalg.yield %c : f32
+  }
+  func.return
+}
+// CHECK-LABEL: func.func private @column_sums
+// CHECK-SAME:    "split(j, 32) -> jg, jl", "bind(jg, grid)", "split(i, 16) -> ip, iw", "split(ip, 4) -> io, iu", "unroll(iu)", "bind(iw, warp)", "bind(jl, lane)"
+
+// -----
+
+// A tile of 128 by 128 numbers for each block, 8 by 8 for each thread.
+func.func private @product(%a: memref<2048x512xf32>, %b: memref<512x2048xf32>, %o: memref<2048x2048xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%o : memref<2048x2048xf32>)
+  linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>],
+                  iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%a, %b : memref<2048x512xf32>, memref<512x2048xf32>) outs(%o : memref<2048x2048xf32>) {
+  ^bb0(%x: f32, %y: f32, %z: f32):
+    %p = arith.mulf %x, %y : f32
+    %s = arith.addf %z, %p : f32
+    linalg.yield %s : f32
+  }
+  func.return
+}
+// CHECK-LABEL: func.func private @product
+// CHECK-SAME:    "split(i, 128) -> ig, ib", "split(ib, 64) -> iu, ir", "split(ir, 16) -> iw, is", "split(is, 4) -> il, iv"
+// CHECK-SAME:    "split(j, 128) -> jg, jb", "split(jb, 64) -> ju, jr", "split(jr, 32) -> jw, js", "split(js, 4) -> jl, jv"
+// CHECK-SAME:    "split(k, 8) -> ko, ki", "pack(a0, shared, at=ko, inner=i, pad=4)", "pack(a0, registers)", "pack(a1, shared, at=ko, inner=j)", "pack(a1, registers)", "pack(a2, registers)", "pipeline(ko, 2)"

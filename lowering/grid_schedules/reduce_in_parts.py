@@ -1,0 +1,254 @@
+"""`reduce-in-parts`: long reductions that have few results, for a GPU (text, see `Gpu`), in two phases.
+
+Before: the buffered stage. After: a kernel whose first statement leaves most multiprocessors without work is two. The
+first, `@k_parts`, reduces parts of equal length, and writes what it has of each to a buffer that the caller allocates;
+the second, under the old name, reduces that, and does what followed.
+
+    out = sum over i < 16777216 of f(x[i])      parts[g] = sum over i < 32768 of f(x[g, i])
+                                                out = sum over g < 512 of parts[g]
+
+Which part an element is in, and the order in which parts are combined, depend on sizes alone: results are the same
+from launch to launch. Axes of a length without a fitting divisor stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects import arith, func, linalg, memref
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    FunctionType,
+    MemRefType,
+    ModuleOp,
+    NoneAttr,
+    StringAttr,
+    UnitAttr,
+)
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+
+from tenon.dialects.families.linalg_builders import PARALLEL, REDUCTION
+from tenon.dialects.families.monoid import Monoid, combining_monoid
+from tenon.dialects.types.size import Size
+from tenon.dialects.upstream.walking import all_ops, ops_of
+from tenon.lowering.buffers.memref_facts import row_major_strides
+from tenon.lowering.kernels.collapse_loops import collapse_loops
+from tenon.lowering.kernels.selection import slice_of
+from tenon.lowering.kernels.statement import (
+    Access,
+    LoopKind,
+    Statement,
+    buffer_shape,
+    element_type,
+    kernels_of,
+    read_kernel,
+    root_of,
+)
+from tenon.passes.machine import Gpu
+
+LEAST_ELEMENTS = 1 << 17
+"""That a second launch is worth."""
+SHORTEST_PART = 512
+"""Elements of a part, where its results are few: a block has as many threads."""
+PARTS = 4
+"""Blocks for each multiprocessor: what the last ones leave idle is little then."""
+
+
+@dataclass(frozen=True)
+class ReduceInPartsPass(ModulePass):
+    """Make two kernels of those that reduce much to little."""
+
+    name = "reduce-in-parts"
+
+    machine: str = ""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        machine = Gpu.of_option(self.name, self.machine)
+        for function in kernels_of(op):
+            if "grid" in function.attributes or "schedule" in function.attributes:
+                continue
+            collapse_loops(function)
+            found = _find(function, machine)
+            if found is not None:
+                found.split(op)
+
+
+def _find(function: func.FuncOp, machine: Gpu) -> _Reduction | None:
+    """How a kernel is to be split, if it is."""
+    kernel = read_kernel(function)
+    if not kernel.statements or len(kernel.statements) != len(kernel.items):
+        return None
+    first, *others = kernel.statements
+    reductions = first.loops(LoopKind.REDUCTION)
+    if not reductions or first.loops(LoopKind.SEQUENTIAL) or not _is_plain(first):
+        return None
+    if any(isinstance(extent, Size) for extent in first.extents):
+        return None
+    loop, *inner = reductions
+    length = first.extents[loop]
+    results = prod(extent for known, extent in enumerate(first.extents) if known not in reductions)
+    if prod(first.extents) < LEAST_ELEMENTS or any(prod(other.extents) > results for other in others):
+        return None
+    is_row = any(access.step(known) == 1 for known in reductions for access in first.inputs)
+    blocks = results if is_row else -(-results // machine.warp)
+    wanted = PARTS * machine.multiprocessors // max(blocks, 1)
+    shortest = (SHORTEST_PART if is_row else machine.warp) // prod(first.extents[known] for known in inner)
+    most = min(wanted, length // max(shortest, 1))
+    parts = next((parts for parts in range(most, max(most // 8, 1), -1) if length % parts == 0), 1)
+    return _Reduction(function, first, loop, parts) if parts > 1 else None
+
+
+def _is_plain(statement: Statement) -> bool:
+    """Whether a statement combines, by monoids and from initial values, what depends on its operands alone."""
+    arguments = statement.op.parent_op()
+    assert isinstance(arguments, func.FuncOp)
+    if any(initial is None for initial in statement.initial):
+        return False
+    if any(combining_monoid(statement.body, accumulator) is None for accumulator in statement.accumulators):
+        return False
+    if any(op.regions or isinstance(op, memref.LoadOp | linalg.ops.IndexOp) for op in statement.body.ops):
+        return False
+    for access in statement.accesses:
+        type_, root = access.buffer.type, root_of(access.buffer)
+        if None in access.plain_loops() or not isinstance(type_, MemRefType) or type_.layout != NoneAttr():
+            return False
+        if access in statement.inputs and root not in arguments.body.block.args:
+            return False
+    outer = [op for op in slice_of(list(_values_from_outside(statement))) if op.parent is not statement.body]
+    return all(isinstance(op, arith.ConstantOp) for op in outer)
+
+
+def _values_from_outside(statement: Statement) -> set[SSAValue]:
+    """What a body uses of the function around it."""
+    inside = set(all_ops(statement.op))
+    operands = {operand for op in statement.body.ops for operand in op.operands}
+    return {value for value in operands if isinstance(value.owner, Operation) and value.owner not in inside}
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    """A kernel whose `first` statement reduces along `loop`, and others inside of it, which is to have `parts`."""
+
+    function: func.FuncOp
+    first: Statement
+    loop: int
+    parts: int
+
+    def split(self, module: ModuleOp) -> None:
+        """Make two kernels of the function, and change what calls it."""
+        inputs = [self._view_type(access) for access in self.first.inputs]
+        parts = [
+            MemRefType(element_type(output.buffer), [self.parts, *buffer_shape(output.buffer)])
+            for output in self.first.outputs
+        ]
+        monoids = [combining_monoid(self.first.body, accumulator) for accumulator in self.first.accumulators]
+        name = f"{self.function.sym_name.data}_parts"
+        module.body.block.insert_op_before(self._partial(name, inputs, parts, monoids), self.function)
+        arguments = list(self.function.body.block.args)
+        numbers = [arguments.index(root_of(access.buffer)) for access in self.first.inputs]
+        self._combine(parts, monoids)
+        for call in ops_of(module, func.CallOp):
+            if call.callee.string_value() == self.function.sym_name.data:
+                _call(call, name, numbers, inputs, parts)
+
+    def _view_type(self, access: Access) -> MemRefType:
+        """The type of an input when the loop is cut."""
+        shape: list[int] = []
+        for size, loop in zip(access.shape, access.plain_loops(), strict=True):
+            shape += [self.parts, size // self.parts] if loop == self.loop else [size]
+        return MemRefType(element_type(access.buffer), shape)
+
+    def _map(self, access: Access, *, is_output: bool) -> AffineMap:
+        """An index map of the statement, with a loop over parts in front of all others."""
+        results: list[AffineExpr] = [AffineDimExpr(0)] if is_output else []
+        for loop in access.plain_loops():
+            assert loop is not None
+            if loop == self.loop:
+                results.append(AffineDimExpr(0))
+            results.append(AffineDimExpr(loop + 1))
+        return AffineMap(len(self.first.extents) + 1, 0, tuple(results))
+
+    def _partial(
+        self,
+        name: str,
+        inputs: Sequence[MemRefType],
+        parts: Sequence[MemRefType],
+        monoids: Sequence[Monoid | None],
+    ) -> func.FuncOp:
+        """The kernel that reduces parts."""
+        body = Block(arg_types=[*inputs, *parts])
+        known: dict[SSAValue, SSAValue] = {}
+        for value in _values_from_outside(self.first):
+            assert isinstance(value.owner, Operation)
+            body.add_op(value.owner.clone(known))
+        outputs = body.args[len(inputs) :]
+        for output, monoid in zip(outputs, monoids, strict=True):
+            assert monoid is not None
+            neutral = arith.ConstantOp(monoid.identity(element_type(output)))
+            body.add_ops([neutral, linalg.ops.FillOp([neutral.result], [output], [])])
+        op = self.first.op.clone(known)
+        maps = [self._map(access, is_output=False) for access in self.first.inputs]
+        maps += [self._map(access, is_output=True) for access in self.first.outputs]
+        op.operands = body.args
+        op.properties["indexing_maps"] = ArrayAttr([AffineMapAttr(map_) for map_ in maps])
+        op.properties["iterator_types"] = ArrayAttr([PARALLEL, *op.iterator_types.data])
+        body.add_ops([op, func.ReturnOp()])
+        function = func.FuncOp(name, FunctionType.from_lists(body.arg_types, []), Region(body), StringAttr("private"))
+        function.attributes |= {"kernel": UnitAttr()}
+        return function
+
+    def _combine(self, parts: Sequence[MemRefType], monoids: Sequence[Monoid | None]) -> None:
+        """Have the function reduce parts in the place of its first statement."""
+        block, op = self.function.body.block, self.first.op
+        arguments = [block.insert_arg(type_, len(block.args)) for type_ in parts]
+        self.function.function_type = FunctionType.from_lists(block.arg_types, [])
+        kept = self.first.loops(LoopKind.PARALLEL)
+        places = {loop: AffineDimExpr(1 + number) for number, loop in enumerate(kept)}
+        body = Block(arg_types=[element_type(value) for value in (*arguments, *op.outputs)])
+        combined: list[SSAValue] = []
+        for number, monoid in enumerate(monoids):
+            assert monoid is not None
+            total = monoid.combine(body.args[len(parts) + number], body.args[number], reordered=True)
+            body.add_op(total)
+            combined.append(total.results[0])
+        body.add_op(linalg.ops.YieldOp(*combined))
+        results = [[places[loop] for loop in output.plain_loops() if loop is not None] for output in self.first.outputs]
+        maps = [AffineMap(1 + len(kept), 0, (AffineDimExpr(0), *result)) for result in results]
+        maps += [AffineMap(1 + len(kept), 0, tuple(result)) for result in results]
+        combining = linalg.ops.GenericOp(
+            arguments,
+            list(op.outputs),
+            Region(body),
+            ArrayAttr([AffineMapAttr(map_) for map_ in maps]),
+            ArrayAttr([REDUCTION, *[PARALLEL] * len(kept)]),
+        )
+        block.insert_op_before(combining, op)
+        op.detach()
+        op.erase()
+
+
+def _call(
+    call: func.CallOp,
+    name: str,
+    numbers: Sequence[int],
+    inputs: Sequence[MemRefType],
+    parts: Sequence[MemRefType],
+) -> None:
+    """Call both kernels in the place of one."""
+    builder = Builder(InsertPoint.before(call))
+    views: list[SSAValue] = []
+    for number, type_ in zip(numbers, inputs, strict=True):
+        shape = type_.get_shape()
+        cast = memref.ReinterpretCastOp(call.operands[number], [], [], [], [0], shape, row_major_strides(shape), type_)
+        views.append(builder.insert(cast).result)
+    made = [builder.insert(memref.AllocOp([], [], type_)).memref for type_ in parts]
+    builder.insert(func.CallOp(name, [*views, *made], []))
+    call.operands = (*call.operands, *made)
