@@ -38,6 +38,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "schedule": _loader("schedules.schedule", "SchedulePass"),
     "skip-hidden": _loader("schedules.skip_masked", "SkipHiddenPass"),
     "convert-structured-to-loops": _loader("nests.convert_structured_to_loops", "ConvertStructuredToLoopsPass"),
+    "separate-updates": _loader("grid_schedules.separate_updates", "SeparateUpdatesPass"),
     "reduce-in-parts": _loader("grid_schedules.reduce_in_parts", "ReduceInPartsPass"),
     "decide-steps": _loader("grid_schedules.decide_steps", "DecideStepsPass"),
     "apply-steps": _loader("grids.apply_steps", "ApplyStepsPass"),
@@ -70,7 +71,7 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
     schedule = (_spec("schedule", _machine(machine), options.tuning),)
     parts: tuple[str, ...] = ()
     if options.gpu is not None:
-        parts = (_spec("reduce-in-parts", _machine(options.gpu)),)
+        parts = ("separate-updates", _spec("reduce-in-parts", _machine(options.gpu)))
         schedule = tuple(_spec(name, _machine(options.gpu)) for name in _STEPS)
     return (
         # The ops as they were traced.

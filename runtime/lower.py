@@ -32,6 +32,7 @@ def new_context() -> Context:
     from tenon.dialects.universe import registered_dialects
     from tenon.dialects.upstream.gpu_shuffle import GpuWithShuffle
     from tenon.dialects.upstream.nvgpu import NvGpu
+    from tenon.dialects.upstream.nvvm import NVVM
     from tenon.dialects.upstream.prefetch import MemRefWithPrefetch
     from tenon.dialects.upstream.vector_arith import VectorArith
     from tenon.dialects.upstream.vector_contract import ContractingVector
@@ -48,7 +49,7 @@ def new_context() -> Context:
         MemRefWithPrefetch,
         scf.Scf,
     )
-    for dialect in (*upstream, ContractingVector, GpuWithShuffle, NvGpu, *registered_dialects()):
+    for dialect in (*upstream, ContractingVector, GpuWithShuffle, NvGpu, NVVM, *registered_dialects()):
         ctx.load_dialect(dialect)
     return ctx
 

@@ -81,6 +81,12 @@ def _memref_with_prefetch() -> Dialect:
     return MemRefWithPrefetch
 
 
+def _nvvm() -> Dialect:
+    from tenon.dialects.upstream.nvvm import NVVM
+
+    return NVVM
+
+
 def _gpu_with_shuffle() -> Dialect:
     from tenon.dialects.upstream.gpu_shuffle import GpuWithShuffle
 
@@ -114,7 +120,7 @@ class TenonOptMain(xDSLOptMain):
         # What Tenon prints must read back: its loops compare and convert vectors, which xDSL's own `arith` types as
         # scalars, they fetch ahead, and xDSL's text forms need correcting.
         correct_xdsl()
-        corrected = {"arith": _vector_arith, "gpu": _gpu_with_shuffle, "memref": _memref_with_prefetch}
+        corrected = {"arith": _vector_arith, "gpu": _gpu_with_shuffle, "nvvm": _nvvm, "memref": _memref_with_prefetch}
         dialects = Universe.get_multiverse().all_dialects | TENON_UNIVERSE.all_dialects | corrected
         for name, load in dialects.items():
             self.ctx.register_dialect(name, load)

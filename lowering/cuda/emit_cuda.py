@@ -24,6 +24,7 @@ from xdsl.ir import Operation
 
 from tenon.dialects.families.host import is_host_call
 from tenon.dialects.upstream.gpu_shuffle import ShuffleOp
+from tenon.dialects.upstream.nvvm import BallotOp
 from tenon.lowering.cuda.arith import BIT
 from tenon.lowering.cuda.arith import STATEMENTS as ARITHMETIC
 from tenon.lowering.cuda.block_form import SHARED_MEMORY
@@ -132,6 +133,11 @@ def emit_shuffle(writer: KernelWriter, op: ShuffleOp) -> None:
         raise writer.error(f"gpu.shuffle {op.mode.data} has no CUDA C++ form")
     value, distance, _ = (writer.names[operand] for operand in op.operands)
     writer.declare(op.shuffled, f"tn_shuffle({value}, {distance})")
+
+
+def emit_ballot(writer: KernelWriter, op: BallotOp) -> None:
+    mask, condition = (writer.names[operand] for operand in op.operands)
+    writer.declare(op.lanes, f"(int)__ballot_sync({mask}, {condition})")
 
 
 def emit_reshape(writer: KernelWriter, op: Operation) -> None:
@@ -248,6 +254,7 @@ STATEMENTS: dict[str, Callable[[KernelWriter, Any], None]] = {
     vector.StoreOp.name: emit_vector_store,
     vector.BroadcastOp.name: emit_broadcast,
     ShuffleOp.name: emit_shuffle,
+    BallotOp.name: emit_ballot,
     scf.ForOp.name: emit_for,
     scf.IfOp.name: emit_if,
     scf.WhileOp.name: emit_while,

@@ -27,8 +27,8 @@ from tenon.lowering.steps.vectorize import Vectorize
 
 VECTOR = 4
 """Numbers along each axis of the result that a thread has as neighbours."""
-LANES = (4, 8)
-"""Of a warp, along the rows and the columns of the result."""
+SPREAD = (4, 8)
+"""How the threads of a warp are spread along the rows and the columns of the result."""
 DEPTH = 8
 """Of a piece of the reduced axis: a vector for each thread of a block of the largest tile."""
 LEAST = 16
@@ -96,7 +96,7 @@ class _Contraction:
         steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
         steps += [BindLoop(axis, "grid") for axis in others]
         sizes = self.sizes()
-        for axis, lanes, (count, warps) in zip((row, column), LANES, sizes, strict=True):
+        for axis, lanes, (count, warps) in zip((row, column), SPREAD, sizes, strict=True):
             steps += _tiled(axis, count, warps, lanes, self.vector)
         steps.append(Split(reduced, DEPTH, (f"{reduced}o", f"{reduced}i")))
         for access, axis in ((self.axes.left, row), (self.axes.right, column)):
@@ -127,7 +127,7 @@ class _Contraction:
         batch = prod(nest.extents[axis] for axis in others)
 
         def blocks(rows: tuple[int, int], columns: tuple[int, int]) -> int:
-            tile = [n * w * lanes * self.vector for (n, w), lanes in zip((rows, columns), LANES, strict=True)]
+            tile = [n * w * lanes * self.vector for (n, w), lanes in zip((rows, columns), SPREAD, strict=True)]
             return batch * prod(-(-nest.extents[a] // size) for a, size in zip((row, column), tile, strict=True))
 
         pairs = sorted(

@@ -152,7 +152,7 @@ class _Reduction:
         monoids = [combining_monoid(self.first.body, accumulator) for accumulator in self.first.accumulators]
         name = f"{self.function.sym_name.data}_parts"
         module.body.block.insert_op_before(self._partial(name, inputs, parts, monoids), self.function)
-        arguments = list(self.function.body.block.args)
+        arguments: list[SSAValue] = list(self.function.body.block.args)
         numbers = [arguments.index(root_of(access.buffer)) for access in self.first.inputs]
         self._combine(parts, monoids)
         for call in ops_of(module, func.CallOp):

@@ -17,9 +17,10 @@ from xdsl.ir import Operation
 
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.function_pass import Change, FunctionPass
+from tenon.lowering.grids.owner_updates import match_updates, write_updates
 from tenon.lowering.grids.statement_code import StatementCode
 from tenon.lowering.grids.thread_code import ThreadCode
-from tenon.lowering.kernels.statement import Kernel, read_kernel
+from tenon.lowering.kernels.statement import read_kernel
 from tenon.lowering.steps.nest import THREADS, Bind, Nest, NestError
 from tenon.lowering.steps.table import apply_steps, read_steps
 from tenon.lowering.steps.validity import nest_obstacle
@@ -53,7 +54,12 @@ class ApplyStepsPass(FunctionPass):
 def write_threads(function: func.FuncOp, machine: Gpu, *, trace: bool = False) -> None:
     """Do the steps of a kernel that has some, and write its code. Raises `NestError` for an obstacle."""
     steps = read_steps(function)
-    if steps is None or "grid" in function.attributes:
+    if "grid" in function.attributes:
+        return
+    if steps is None:
+        updates = match_updates(function)
+        if updates is not None:
+            write_updates(function, updates, machine)
         return
     nest = Nest.of(read_kernel(function), machine)
     apply_steps(nest, steps, _print_nest if trace else None)
@@ -70,7 +76,7 @@ def _print_nest(step: str, nest: Nest) -> None:
 
 def write_nest(function: func.FuncOp, nest: Nest) -> None:
     """Put the code of a thread in the place of a kernel's statements."""
-    wide = _needs_wide_indices(function, nest.kernel)
+    wide = _needs_wide_indices(function, nest)
     entry = function.body.block
     returned = entry.last_op
     assert isinstance(returned, func.ReturnOp)
@@ -90,10 +96,12 @@ def write_nest(function: func.FuncOp, nest: Nest) -> None:
         function.attributes[INDEX_BITS] = IntegerAttr(32, i64)
 
 
-def _needs_wide_indices(function: func.FuncOp, kernel: Kernel) -> bool:
+def _needs_wide_indices(function: func.FuncOp, nest: Nest) -> bool:
     """Whether 32 bits are too few for the indices of a kernel: it has buffers of 2^31 elements or more, or computes
     with indices itself."""
-    for statement in kernel.statements:
+    if any(nest.covered(axis) >= 1 << 31 for axis in nest.extents):
+        return True
+    for statement in nest.kernel.statements:
         for access in statement.accesses:
             if prod(access.shape) >= 1 << 31:
                 return True

@@ -25,7 +25,7 @@ from tenon.lowering.kernels.selection import slice_of
 from tenon.lowering.kernels.statement import DIVISIONS, element_type
 from tenon.lowering.loop_ir.builder import INDEX, Position, Steps
 from tenon.lowering.steps.nest import THREADS, Loop, Nest, NestAccess, NestStatement, Space
-from tenon.lowering.steps.validity import bound_reductions, chosen_by, in_place
+from tenon.lowering.steps.validity import bound_reductions, chosen_by, in_place, tiled
 
 Held = dict[tuple[object, ...], Registers]
 """What registers hold, by the place of the access that reads or writes it."""
@@ -41,12 +41,10 @@ class StatementCode:
         self.copied: set[tuple[object, ...]] = set()
         """The places whose elements are 0 beyond extents, when they are held."""
         self.tiles: dict[tuple[object, ...], SharedTile] = {}
-        for statement in nest.statements:
-            for access in statement.inputs:
-                tile = nest.tiles.get(access.buffer)
-                if tile is not None and access.access.is_used and access.place not in self.tiles:
-                    stages = nest.loop(tile.at).stages if tile.at is not None else 1
-                    self.tiles[access.place] = SharedTile(code, access, tile, stages)
+        for access in tiled(nest):
+            tile = nest.tiles[access.buffer]
+            stages = nest.loop(tile.at).stages if tile.at is not None else 1
+            self.tiles[access.place] = SharedTile(code, access, tile, stages)
 
     def emit_all(self) -> None:
         """All statements, inside of the loops in order that they share."""

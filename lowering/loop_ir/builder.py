@@ -234,7 +234,8 @@ class LoopBuilder:
         return self.pure(vector.CreateMaskOp, (self.index_constant(active),), vector_type(i1, lanes))
 
     @contextmanager
-    def _inside(self, block: Block) -> Generator[None]:
+    def inside(self, block: Block) -> Generator[None]:
+        """What is appended goes to `block`, whose op is not there yet."""
         self._levels[block] = len(self._blocks)
         self._blocks.append(block)
         self._pure.append({})
@@ -253,7 +254,7 @@ class LoopBuilder:
         if block is None:
             body(positions)
             return
-        with self._inside(block):
+        with self.inside(block):
             body(positions)
             self.add(scf.ReduceOp.create())
         bounds = [value for values in zip(*map(self._bounds, repeated), strict=True) for value in values]
@@ -295,7 +296,7 @@ class LoopBuilder:
             return list(body(Position((), steps.start), list(carried)))
         types = [value.type for value in carried]
         block = Block(arg_types=[INDEX, *types])
-        with self._inside(block):
+        with self.inside(block):
             results = body(Position(((block.args[0], 1),)), list(block.args[1:]))
             self.add(scf.YieldOp.create(operands=results))
         loop = scf.ForOp.create(operands=[*self._bounds(steps), *carried], result_types=types, regions=[Region(block)])
@@ -309,7 +310,7 @@ class LoopBuilder:
         blocks: list[Block] = []
         for part in (body, *([otherwise] if otherwise is not None else [])):
             block = Block()
-            with self._inside(block):
+            with self.inside(block):
                 part()
                 self.add(scf.YieldOp())
             blocks.append(block)

@@ -38,6 +38,8 @@ def _obstacles(nest: Nest) -> Iterator[str]:
     if nest.bound(Bind.WARP, Bind.LANE) and nest.count(Bind.LANE) != warp:
         yield f"{nest.count(Bind.LANE)} iterations are bound to the lanes of a warp, which has {warp}"
     yield from _sharing_obstacles(nest)
+    if (shared_bytes := sum(tile_bytes(nest, access) for access in tiled(nest))) > nest.machine.shared:
+        yield f"tiles take {shared_bytes} bytes of shared memory of {nest.machine.shared}"
     written = {output.buffer for statement in nest.statements for output in statement.outputs}
     shared = nest.shared_in_order()
     for number, statement in enumerate(nest.statements):
@@ -49,6 +51,25 @@ def _obstacles(nest: Nest) -> Iterator[str]:
         for access in (*statement.inputs, *statement.outputs):
             if access.access.is_used or access in statement.outputs:
                 yield from _access_obstacles(nest, number, statement, access, shared)
+
+
+def tiled(nest: Nest) -> list[NestAccess]:
+    """The accesses whose elements are in shared memory, each place once."""
+    inputs = [a for s in nest.statements for a in s.inputs if a.buffer in nest.tiles and a.access.is_used]
+    return list({access.place: access for access in inputs}.values())
+
+
+def tile_bytes(nest: Nest, access: NestAccess) -> int:
+    """What the tile of an access takes of shared memory, in all of its stages."""
+    tile = nest.tiles[access.buffer]
+    sizes: list[int] = []
+    for axis in access.plain_axes():
+        loops = nest.tile_loops(tile, axis) if axis is not None else []
+        sizes.append(1 + sum((loop.extent - 1) * loop.stride for loop in loops))
+    inner = access.plain_axes().index(tile.inner) if tile.inner is not None else -1
+    sizes[inner] += tile.pad
+    stages = nest.loop(tile.at).stages if tile.at is not None else 1
+    return stages * prod(sizes) * access.access.element_bytes
 
 
 def in_place(nest: Nest) -> list[tuple[SSAValue, SSAValue]]:

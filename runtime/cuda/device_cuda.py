@@ -19,6 +19,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.families.host import is_host_call
+from tenon.passes.machine import GPU
 from tenon.runtime.cuda import nvrtc
 from tenon.runtime.cuda.device import DeviceBuffer
 from tenon.runtime.cuda.host_program import HostProgram
@@ -103,7 +104,8 @@ class CupyBackend:
         self.functions[kernel](grid, block, tuple(arguments))
 
     def receive(self, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], number: int) -> DeviceBuffer:
-        """An argument as a buffer; a copy only if it lies on the host or is not row-major."""
+        """An argument as a buffer; a copy only if it lies on the host, is not row-major, or begins where threads could
+        not load vectors."""
         if hasattr(value, "__cuda_array_interface__") or isinstance(value, np.ndarray | np.generic | int | float):
             array = self.cupy.asarray(value)
         elif hasattr(value, "__dlpack__"):
@@ -116,6 +118,8 @@ class CupyBackend:
         if array.dtype != dtype:
             raise TypeError(f"argument {number}: dtype is {array.dtype}, the program takes {dtype}")
         array = self.cupy.ascontiguousarray(array)
+        if array.data.ptr % GPU.access:
+            array = array.copy()
         return DeviceBuffer(array.data.ptr, shape, dtype, array)
 
     def deliver(self, buffer: DeviceBuffer) -> Any:

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.parser import Parser
 
 import tenon
+from tenon.dialects.upstream.nvvm import BallotOp
 from tenon.lowering.cuda.emit_cuda import emit_cuda, kernels, launch_shape
 from tenon.lowering.cuda.map_to_grid import MapToGridPass
 from tenon.lowering.grids.apply_steps import ApplyStepsPass
@@ -171,7 +172,45 @@ CASES["gather"] = Case(
 
 
 LONG = ("long_sum", "long_mean", "long_columns", "long_rows", "long_product")
-FOR_MANY = ("chain_5", "broadcast", "softmax_3x2049", "softmax_1x5", "argmax", "product_70x45x90", "transposed", *LONG)
+
+
+def added_rows(x: Array, i: Array, v: Array) -> Array:
+    result = x.copy()
+    np.add.at(result, i.astype(int), v)
+    return result
+
+
+def rows_gradient(x: Array, i: Array) -> Array:
+    return added_rows(np.zeros_like(x), i, np.full((len(i), *x.shape[1:]), 2.0))
+
+
+for rows, columns, updates in [(20, 33, 100), (3, 1, 70), (50, 64, 5)]:
+    places = RANDOM.integers(0, rows, updates)
+    CASES[f"added_rows_{rows}x{columns}x{updates}"] = Case(
+        lambda x, i, v: x.at[i].add(v),
+        [floats(rows, columns), places, floats(updates, columns)],
+        added_rows,
+        1e-4,
+        is_scheduled=False,
+    )
+CASES["gradient_of_rows"] = Case(
+    lambda x, i: tenon.grad(lambda x: tenon.sum(tenon.take(x, i, axis=0) * 2))(x),
+    [floats(20, 33), RANDOM.integers(0, 20, 150)],
+    rows_gradient,
+    is_scheduled=False,
+)
+FOR_MANY = (
+    "gradient_of_rows",
+    "added_rows_20x33x100",
+    "chain_5",
+    "broadcast",
+    "softmax_3x2049",
+    "softmax_1x5",
+    "argmax",
+    "product_70x45x90",
+    "transposed",
+    *LONG,
+)
 
 
 def lowered(case: Case, machine: Gpu) -> ModuleOp:
@@ -250,6 +289,13 @@ def test_long_reductions_use_many_blocks(name: str) -> None:
     assert max(grids) >= GPUS["sm_90"].multiprocessors
 
 
+def test_scatters_use_many_warps() -> None:
+    case = CASES["added_rows_50x64x5"]
+    *_, kernel = kernels(lowered(case, GPUS["sm_90"]))
+    assert any(isinstance(op, BallotOp) for op in kernel.walk())
+    assert prod(launch_shape(kernel, "grid")) * prod(launch_shape(kernel, "block")) > 1000
+
+
 @needs_nvrtc
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_90a"])
 def test_nvrtc_compiles_without_local_memory(architecture: str) -> None:
@@ -320,7 +366,16 @@ func.func private @f(%x: memref<2000xf32>, %o: memref<{output}f32>) attributes {
         ("unroll(i)", "unroll(i): 2000 iterations would be written out, of 255"),
         ("vectorize(i)", "vectorize(i): loop i has 2000 iterations, none of 2, 4, 8, 16"),
         ("pack(a7, registers)", "pack(a7, registers): there is no buffer a7, only a0, a1"),
-        ("pack(a0, moon)", "pack(a0, moon): buffers are packed to registers"),
+        ("pack(a0, moon)", "pack(a0, moon): buffers are packed to registers or shared"),
+        ("pack(a0, shared); pack(a0, shared)", "pack(a0, shared): buffer a0 is in shared memory"),
+        ("pack(a1, shared)", "pack(a1, shared): buffer a1 is written"),
+        ("bind(i, grid); pack(a0, shared, at=i)", "pack(a0, shared, at=i): loop i is bound or written out"),
+        ("pack(a0, shared, inner=k)", "pack(a0, shared, inner=k): k is no axis of buffer a0"),
+        ("pipeline(i, 2)", "pipeline(i, 2): nothing is packed at loop i"),
+        (
+            "split(i, 20) -> g, l; pack(a0, shared, pad=20000)",
+            "tiles take 80004 bytes of shared memory of 49152",
+        ),
         ("inline(a0)", "inline(a0): there is no intermediate a0"),
         ("split(i, 16) -> g, l; bind(l, lane)", "16 iterations are bound to the lanes of a warp, which has 32"),
         ("SUM bind(i, grid)", "bind(i, grid): axis i is reduced, and blocks of a grid combine nothing"),
