@@ -32,6 +32,7 @@ from tenon.dialects.types.types import AnyTensor, array_type, element_of, numpy_
 from tenon.runtime.arguments.arguments import Parameters, Static, as_array
 from tenon.runtime.arguments.interface import EmptySizeError, SizeMismatchError
 from tenon.runtime.arguments.orders import Orders, orders_of
+from tenon.runtime.arguments.outputs import sharing
 from tenon.runtime.arguments.tree import flatten, paths, register_constant, tell_by_identity, unflatten
 from tenon.runtime.call.callable_class import native_class
 from tenon.runtime.call.entry import NativeCalls
@@ -191,32 +192,56 @@ class ArrayFunction(NativeCalls):
 
     @shows_user_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run at once, on arrays; in a trace, join it. The result is written to `out`, where there is that argument."""
+        if "out" in kwargs and insertion_point() is None and "out" not in self.op.KEYWORDS:
+            return self._into(kwargs.pop("out"), args, kwargs)
         if insertion_point() is not None or (self.op.AUTOCAST is not None and autocast_element() is not None):
             return self._function(*args, **kwargs)
         for operand in args:
             face = getattr(type(operand), "__tenon_function__", None)
             if face is not None:
                 return face(self, args, kwargs)
+        return self._run(args, kwargs)
+
+    def _into(self, out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        face = getattr(type(out), "__tenon_out__", None)
+        if face is not None:
+            return face(out, self, args, kwargs)
+        outputs = flatten(out)[0]
+        arrays = [given for given in flat(self.op.bind(args, kwargs)[0]) if type(given) is np.ndarray]
+        is_plain = all(type(o) is np.ndarray and o.flags.c_contiguous and o.flags.aligned for o in outputs)
+        if is_plain and autocast_element() is None and not sharing([*outputs, *arrays]):
+            return self._run(args, kwargs, out)
+        result = self(*args, **kwargs)
+        found = flatten(result)[0]
+        for target, array in zip(outputs, found, strict=len(outputs) == len(found)):
+            _write(f"{self.op.name}: out", target, np.asarray(array))
+        return out
+
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any = None) -> Any:
         epoch = int(EPOCH[0])
         operands, settings = self.op.bind(args, kwargs)
         given = flat(operands)
-        if not _PLAIN.issuperset(map(type, given)):
+        if not _PLAIN.issuperset(map(type, given)) and out is None:
             return self._function(*args, **kwargs)
         key, compiled, arrays, orders = _compiled(self.op, operands, settings)
-        result = unflatten(compiled.result, compiled.executable.run(arrays))
+        result = compiled.launch(arrays, out)
         leaves, structure = flatten(self._parameters.marked(args, kwargs))
-        kind = structure, key, tuple(map(type, leaves))
+        kind = structure, key, tuple(map(type, leaves)), out is None
         if self._dispatch.wants(kind, epoch):
             entry = None
-            if _are_operands(leaves, given):
+            if _are_operands(leaves, given) and _PLAIN.issuperset(map(type, given)):
                 numbers = [
                     (type(v), array.dtype) for v, array in zip(given, arrays, strict=True) if type(v) is not np.ndarray
                 ]
                 call = self._parameters.marked(args, kwargs)
+                name = None
+                if out is not None:
+                    name, call = "out", (call[0], {**call[1], "out": out})
+                on_tensors = None if self.is_view or name else call_on_tensors(self.op, operands, settings)
+                most = _CALLS_OF_ANY_SIZES if compiled.interface.sizes else -1
                 with suppress(IndescribableError):
-                    on_tensors = None if self.is_view else call_on_tensors(self.op, operands, settings)
-                    most = _CALLS_OF_ANY_SIZES if compiled.interface.sizes else -1
-                    entry = compiled.entry_of(call, structure, orders, None, numbers_read_as(numbers), on_tensors, most)
+                    entry = compiled.entry_of(call, structure, orders, name, numbers_read_as(numbers), on_tensors, most)
             self._dispatch.add(self, kind, entry, epoch)
         return result
 
@@ -241,6 +266,19 @@ class ArrayFunction(NativeCalls):
 tell_by_identity(ArrayFunction)
 for _kind in (ArrayFunction, native_class(ArrayFunction)):
     register_constant(_kind)
+
+
+def _write(where: str, target: Any, result: np.ndarray[Any, Any]) -> None:
+    """Write a result to an array that the caller gave."""
+    if not isinstance(target, np.ndarray):
+        raise TypeError(f"{where} is of type {type(target).__name__} where a NumPy array is needed")
+    if (target.dtype, target.shape) != (result.dtype, result.shape):
+        raise ValueError(
+            f"{where} is {target.dtype}{list(target.shape)} where the result is {result.dtype}{list(result.shape)}"
+        )
+    if not target.flags.writeable:
+        raise ValueError(f"{where} is read-only")
+    np.copyto(target, result)
 
 
 def _are_operands(leaves: Sequence[Any], operands: Sequence[Any]) -> bool:

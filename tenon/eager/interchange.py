@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,14 @@ class Interchange(Operators):
     def size(self) -> int:
         """The number of elements."""
         return self._array.size
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self._array.size
+
+    def dim(self) -> int:
+        """The number of axes."""
+        return self._array.ndim
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -155,8 +165,45 @@ class Interchange(Operators):
             facts.append("requires_grad=True" if node is None else f"grad_fn=<{node.name.rpartition('.')[2]}>")
         return f"{prefix}{', '.join([text, *facts])})"
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: a table of the elements, those in the middle left out where there are many."""
+        source = self._source
+        facts = f"{self.dtype}{list(self.shape)} on {self.device}{'' if source is None else ', requires a gradient'}"
+        array = self._array
+        if array.ndim not in (1, 2) or not array.size:
+            return f"<div>{facts}<pre>{escape(repr(self))}</pre></div>"
+        rows = [
+            "<tr>" + "".join([f"<td>{escape(cell)}</td>" for cell in _edges(row, _cell)]) + "</tr>"
+            for row in _edges(np.atleast_2d(array), lambda row: row)
+        ]
+        return f"<div>{facts}<table>{''.join(rows)}</table></div>"
+
+    def __round__(self, digits: int = 0) -> Any:
+        scale = 10.0**digits
+        return find_function("round")(self * scale) / scale if digits else find_function("round")(self)
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other
+
     def __format__(self, specification: str) -> str:
         return format(self.item(), specification) if specification else repr(self)
+
+
+_EDGE = 5
+"""How many elements are shown at each end of a row, and rows at each end of a table."""
+
+
+def _cell(element: Any) -> str:
+    return f"{element:.6g}" if np.issubdtype(np.asarray(element).dtype, np.floating) else str(element)
+
+
+def _edges(items: Any, shown: Callable[[Any], Any]) -> list[Any]:
+    """Items, as they are shown, with an ellipsis in the place of those in the middle of many."""
+    if len(items) <= 2 * _EDGE + 1:
+        return [shown(item) for item in items]
+    ends = [shown(item) for item in (*items[:_EDGE], *items[-_EDGE:])]
+    between = ["…"] if not isinstance(ends[0], np.ndarray) else [np.full(items.shape[1], "…", object)]
+    return [*ends[:_EDGE], *between, *ends[_EDGE:]]
 
 
 def _array_of(tensor: Any) -> Array:

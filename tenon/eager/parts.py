@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tenon.dialects.definition.value import Value, insertion_point
+from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.types.shapes import flattened
 from tenon.eager.changes import share, write
 from tenon.eager.interchange import Interchange
@@ -143,6 +143,33 @@ class Parts(Interchange):
         sizes = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
         array = np.broadcast_to(self._laid, tuple(sizes))
         return self._seen(array, spread_step, array.shape)
+
+    def contiguous(self) -> Any:
+        """The tensor itself where it is in row-major order, otherwise a copy that is."""
+        if self._array.flags.c_contiguous:
+            return self
+        array = np.ascontiguousarray(self._array)
+        return self._computed((self,), array, call_of("contiguous", "clone", lambda v: (ops.identity(v[0]),)))
+
+    def fill_(self, value: Any) -> Any:
+        """Set all elements to a number."""
+        self[...] = value
+        return self
+
+    def zero_(self) -> Any:
+        """Set all elements to 0."""
+        return self.fill_(0)
+
+    def copy_(self, other: Any) -> Any:
+        """Set the elements to those of another tensor, which is broadcast and converted."""
+        self[...] = other
+        return self
+
+    def masked_fill(self, mask: Any, value: Any) -> Any:
+        """A tensor with `value` where `mask` is true."""
+        made = self[...].clone() if self._source is None else self.clone()
+        made[mask] = value
+        return made
 
     def nonzero(self) -> tuple[Any, ...]:
         """For each axis, the places of the elements that are not zero."""

@@ -18,7 +18,7 @@ from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.eager.backward import is_differentiable
 from tenon.eager.calls import call_function
-from tenon.eager.changes import share
+from tenon.eager.changes import replace, share
 from tenon.eager.differentiation import differentiate
 from tenon.eager.known_tapes import backward_of_known
 from tenon.eager.modes import TRACING
@@ -165,6 +165,10 @@ class Tensor(Parts):
         target = numpy_dtype(element_type(dtype))
         return self if target == self.dtype else self.cast(dtype=target)
 
+    def cpu(self) -> Tensor:
+        """The tensor itself, which is in the memory of the CPU."""
+        return self
+
     def to(self, target: Any) -> Tensor:
         """The elements converted to a dtype, or on a device; there is only `"cpu"`."""
         if isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda"):
@@ -193,6 +197,21 @@ class Tensor(Parts):
             (seen,), known = function.op.bind(args, settings)
             return looks(seen, **known)
         return run(cls._new, function, args, settings)
+
+    def __tenon_out__(self, function: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Self:
+        """This tensor, with the result of a function as its elements."""
+        result = function(*args, **settings)
+        where = f"{function.op.name}: out"
+        if isinstance(result, tuple):
+            raise TypeError(f"{where} is one tensor where there are {len(result)} results")
+        made = result if isinstance(result, Stored) else Tensor._new(np.asarray(result))
+        array = made._array
+        if (array.dtype, array.shape) != (self.dtype, self.shape):
+            raise ValueError(
+                f"{where} is {self.dtype}{list(self.shape)} where the result is {array.dtype}{list(array.shape)}"
+            )
+        replace(self, made, where)
+        return self
 
     @classmethod
     def __tenon_call__(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -305,6 +324,28 @@ def as_tensor(array: Any, dtype: Any = None) -> Tensor:
     return made
 
 
+_CASTS = {
+    "bfloat16": "bf16",
+    "bool": "i1",
+    "double": "f64",
+    "float": "f32",
+    "half": "f16",
+    "int": "i32",
+    "long": "i64",
+}
+"""Methods that convert to a dtype, by PyTorch's names."""
+
+
+def _cast(name: str) -> Callable[[Tensor], Tensor]:
+    def cast(self: Tensor) -> Tensor:
+        return self.astype(_CASTS[name])
+
+    cast.__name__, cast.__doc__ = name, f"The elements converted to {_CASTS[name]}."
+    return cast
+
+
+for _name in _CASTS:
+    setattr(Tensor, _name, _cast(_name))
 for _name in VIEWS:
     find_function(_name).is_view = True
 install_tensors(

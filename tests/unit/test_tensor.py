@@ -504,3 +504,84 @@ def test_refused(name: str) -> None:
     function, error, text = REFUSED[name]
     with pytest.raises(error, match=text):
         function(tenon.tensor(array(2, 3), requires_grad=True))
+
+
+# --- memory that is given, and PyTorch's other methods ----------------------------------------------------------------
+
+
+def test_results_into_given_memory() -> None:
+    x = array(3, 4)
+    for _ in range(4):
+        out = np.zeros((3, 4), F32)
+        assert tenon.add(x, 1.0, out=out) is out
+        np.testing.assert_array_equal(out, x + 1)
+        strided = np.zeros((4, 3), F32).T
+        tenon.exp(x, out=strided)
+        np.testing.assert_allclose(strided, np.exp(x), rtol=1e-6)
+        own = x.copy()
+        tenon.multiply(own, own, out=own)
+        np.testing.assert_array_equal(own, x * x)
+    y = tenon.tensor(x)
+    part = y[1]
+    assert tenon.multiply(y, 2.0, out=y) is y
+    np.testing.assert_array_equal(part.numpy(), 2 * x[1])
+    w = tenon.tensor(x, requires_grad=True)
+    z = tenon.tensor(np.zeros((3, 4), F32))
+    tenon.exp(w, out=z)
+    z.sum().backward()
+    np.testing.assert_allclose(w.grad.numpy(), np.exp(x), rtol=1e-5)
+    with pytest.raises(ValueError, match=r"add: out is float32\[3\] where the result is float32\[3, 4\]"):
+        tenon.add(y, y, out=tenon.tensor(np.zeros(3, F32)))
+    with pytest.raises(RuntimeError, match="no_grad"):
+        tenon.add(y, y, out=w)
+    for target in (np.zeros(3, F32), np.zeros((3, 4)), [0.0]):
+        with pytest.raises((TypeError, ValueError), match="out"):
+            tenon.add(x, x, out=target)
+
+
+METHODS: dict[str, Callable[[Any], Any]] = {
+    "numel": lambda x: x.numel(),
+    "dim": lambda x: x.dim(),
+    "double": lambda x: x.double(),
+    "half": lambda x: x.half(),
+    "long": lambda x: x.long(),
+    "bool": lambda x: x.bool(),
+    "cpu": lambda x: x.cpu(),
+    "contiguous": lambda x: x.T.contiguous(),
+    "fill_": lambda x: x.clone().fill_(2.5),
+    "zero_": lambda x: x.clone().zero_(),
+    "copy_": lambda x: x.clone().copy_(x[0]),
+    "masked_fill": lambda x: x.masked_fill(x > 0, 7.0),
+    "divmod": lambda x: divmod(x, 0.25)[1] if hasattr(type(x), "__divmod__") else x % 0.25,
+    "round": lambda x: round(x) if hasattr(type(x), "__round__") else x.round(),
+    "one truth value": lambda x: x[0, 0][x[0, 0] > -9],
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_are_those_of_torch(name: str) -> None:
+    result, expected = METHODS[name](tenon.tensor(array(3, 4))), METHODS[name](torch.from_numpy(array(3, 4)))
+    if not isinstance(expected, int):
+        result, expected = result.numpy(), expected.numpy()
+    np.testing.assert_allclose(result, expected, rtol=1e-6, strict=not isinstance(expected, int))
+
+
+def test_gradients_of_filled_and_copied_parts() -> None:
+    def program(library: Any) -> Any:
+        x = library.tensor(array(3, 4), requires_grad=True)
+        y = x * 2
+        y[0].fill_(1.0)
+        y[1].copy_(x[2])
+        (y.masked_fill(y > 1, 0.0).T.contiguous() ** 2).sum().backward()
+        return detached(x.grad)
+
+    np.testing.assert_allclose(program(tenon), program(torch), rtol=1e-5)
+
+
+def test_notebooks_show_a_table() -> None:
+    shown = tenon.tensor(np.arange(600, dtype=F32).reshape(20, 30))._repr_html_()
+    assert shown.startswith("<div>float32[20, 30] on cpu<table><tr><td>0</td>")
+    assert shown.count("<tr>") == 11
+    assert shown.count("<td>") == 11 * 11
+    assert "&lt;" not in tenon.tensor(1.0)._repr_html_()
+    assert "requires a gradient" in tenon.tensor(array(2), requires_grad=True)._repr_html_()
