@@ -97,3 +97,11 @@ def set_vector_call(instance: Any, native: int, table: int) -> bool:
     for name, address in (("table", table), ("call", native)):
         ctypes.c_size_t.from_address(id(instance) + place + CALL_SLOT.offsets[name]).value = address
     return True
+
+
+def as_method(function: Any) -> Any:
+    """What to give a class so that `function` is a method of its instances, bound without Python where that can be."""
+    if not is_supported():
+        return function
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(("PyInstanceMethod_New", ctypes.pythonapi))
+    return make(function)

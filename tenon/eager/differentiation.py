@@ -11,9 +11,11 @@ import numpy as np
 
 from tenon.eager.backward import Graph, pull_back, reads_of
 from tenon.eager.engine import Gradients, gradients_of
+from tenon.eager.hooks import hooked
+from tenon.eager.known_tapes import backward_of_known
 from tenon.eager.modes import enable_grad, no_grad
 from tenon.eager.recording import Stored, call_of, record
-from tenon.eager.tape import Operand, Saved, Source
+from tenon.eager.tape import Node, Operand, Saved, Source
 
 
 def differentiate(
@@ -35,6 +37,12 @@ def differentiate(
         _cotangent(kind, output, gradient)
         for output, gradient in zip(outputs, cotangents or [None] * len(outputs), strict=True)
     ]
+    root = roots[0] if len(roots) == 1 else None
+    is_plain = not (recorded or outputs[0]._is_traced or given[0]._is_traced)
+    if type(root) is Node and is_plain and given[0]._source is None:
+        known = backward_of_known(root, given[0], kind._new, wanted, retain=bool(retain))
+        if known is not None:
+            return dict(known)
     how = Gradients(_pull_recorded if recorded else _pull, lambda a, b: a + b, hooked)
     with (enable_grad if recorded else no_grad)():
         return gradients_of(roots, given, how, wanted, retain=recorded if retain is None else retain)
@@ -75,19 +83,3 @@ def _pull_recorded(graph: Graph, cotangents: Sequence[Any]) -> list[Any]:
     if any(source is not None for source, _ in operands) and made:
         record(call, operands, made)
     return found
-
-
-def hooked(source: Source, gradient: Any) -> Any:
-    """A gradient as the hooks of its source leave it."""
-    for hook in [*source.hooks.values()]:
-        changed = hook(gradient)
-        if changed is None:
-            continue
-        if not isinstance(changed, Stored):
-            raise TypeError(f"a hook gives a {type(changed).__name__} where a tensor or None is needed")
-        if changed._array.shape != source.shape:
-            raise ValueError(
-                f"a hook gives a gradient of shape {changed._array.shape} for a tensor of shape {source.shape}"
-            )
-        gradient = changed
-    return gradient

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from tenon.eager.backward import Graph, Program, Slot, program_for
-from tenon.eager.differentiation import hooked
+from tenon.eager.hooks import hooked
 from tenon.eager.modes import no_grad
 from tenon.eager.recording import Stored
-from tenon.eager.tape import Array, Call, Leaf, Node, Saved
+from tenon.eager.tape import Array, Call, Leaf, Node, Saved, Source
 from tenon.runtime.arguments.orders import Order
 from tenon.runtime.arguments.tree import flatten
 from tenon.runtime.call.entry import NativeCalls, tape_functions
@@ -68,7 +68,7 @@ class _Known:
     orders: tuple[tuple[int, Order], ...]
     """The arrays among them that are read with their axes in another order."""
     seed: Any
-    """The gradient of the number that the tape ends in: 1."""
+    """The gradient of a number that the tape ends in: 1."""
     leaves: tuple[int, ...]
     """The leaves that have gradients."""
     large: tuple[int, ...]
@@ -77,19 +77,26 @@ class _Known:
     """The calls of the tape, whose addresses are part of the key."""
 
 
-_KNOWN: dict[bytes, _Known] = {}
+_KNOWN: dict[Hashable, _Known] = {}
 _epoch = -1
 
 
-def backward_of_known(root: Node, new: Callable[[Array], Any], *, retain: bool) -> list[tuple[Leaf, Any]] | None:
-    """The gradients of a number with respect to the leaves that it depends on; `None` where hooks or values that are
-    not there any more ask for the general way, with its errors."""
+def backward_of_known(
+    root: Node, seed: Any, new: Callable[[Array], Any], wanted: Set[Source] | None, *, retain: bool
+) -> list[tuple[Leaf, Any]] | None:
+    """The gradients with respect to the leaves that a result depends on, given its own (`None`: it is a number, and
+    that is 1), or to those that are `wanted`; `None` where hooks, values that are not there any more, or gradients of
+    other than leaves ask for the general way, with its errors."""
     global _epoch
     functions = tape_functions()
     found = None if functions is None else functions.walk(root)
     if functions is None or found is None:
         return None
     key, nodes, leaves = found
+    if wanted is not None:
+        if any(type(source) is not Leaf for source in wanted):
+            return None
+        key = key, tuple([leaf in wanted for leaf in leaves])
     if _epoch != EPOCH[0]:
         _KNOWN.clear()
         _epoch = int(EPOCH[0])
@@ -97,9 +104,9 @@ def backward_of_known(root: Node, new: Callable[[Array], Any], *, retain: bool) 
     if known is None:
         if len(_KNOWN) >= _MOST:
             _KNOWN.clear()
-        known = _made(root, nodes, leaves, new)
+        known = _made(root, nodes, leaves, new, wanted)
         _KNOWN[key] = known
-    read = functions.gather(nodes, known.plan, known.seed)
+    read = functions.gather(nodes, known.plan, known.seed if seed is None else seed)
     if known.orders:
         read = [*read]
         for place, order in known.orders:
@@ -117,9 +124,11 @@ def backward_of_known(root: Node, new: Callable[[Array], Any], *, retain: bool) 
     return made
 
 
-def _made(root: Node, nodes: list[Node], leaves: list[Leaf], new: Callable[[Array], Any]) -> _Known:
+def _made(
+    root: Node, nodes: list[Node], leaves: list[Leaf], new: Callable[[Array], Any], wanted: Set[Source] | None
+) -> _Known:
     dtype, shape = root.type
-    graph = Graph([root])
+    graph = Graph([root], frozenset(), wanted)
     program = program_for(graph, [(dtype, shape)])
     orders = [graph.slots[slot].order for slot in program.reads]
     places = {leaf: place for place, leaf in enumerate(leaves)}

@@ -15,6 +15,7 @@ from tenon.dialects.support.suggestion import did_you_mean
 from tenon.eager.changes import kept, replace
 from tenon.eager.recording import Stored, as_operands, op_call, record, wants_gradient
 from tenon.eager.tape import Call
+from tenon.runtime.call.callable_class import as_method
 from tenon.runtime.evaluate import ArrayFunction, find_function
 
 _TORCH_SETTINGS = {"dim": "axis", "keepdim": "keepdims"}
@@ -111,7 +112,7 @@ def _method(name: str) -> Callable[..., Any] | None:
     """The function called `name`, or what changes a tensor by that without the trailing `_`; `None` if none is."""
     function = find_function(name)
     if isinstance(function, ArrayFunction):
-        return function
+        return as_method(function)
     if function is not None:
         return lambda self, *args, **settings: function(self, *args, **settings)
     changing = find_function(name[:-1]) if name.endswith("_") else None

@@ -113,7 +113,7 @@ class Tensor(Parts):
         """
         root, gradients = self._source, None
         if gradient is None and not (create_graph or self._is_traced) and type(root) is Node and self._array.size == 1:
-            gradients = backward_of_known(root, Tensor._new, retain=bool(retain_graph))
+            gradients = backward_of_known(root, None, Tensor._new, None, retain=bool(retain_graph))
         if gradients is None:
             given = None if gradient is None else (gradient,)
             gradients = differentiate((self,), given, None, retain=retain_graph, recorded=create_graph).items()
