@@ -288,10 +288,14 @@ class TapeFunctions(NamedTuple):
     record: Callable[..., Any]
 
 
-@cache
 def tape_functions() -> TapeFunctions | None:
     """The native functions of tensors; `None` where native calls do not work or tensors do not lie as expected."""
-    if native_call() is None or not has_tensors():
+    return _made_tape_functions() if has_tensors() else None
+
+
+@cache
+def _made_tape_functions() -> TapeFunctions | None:
+    if native_call() is None:
         return None
     functions: list[Callable[..., Any]] = []
     for function in (tenon_walk, tenon_gather, tenon_new, tenon_record):

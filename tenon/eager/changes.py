@@ -15,7 +15,7 @@ from weakref import ref
 import numpy as np
 
 from tenon.dialects.definition.value import Value, ops
-from tenon.eager.modes import MODE, TRACING
+from tenon.eager.modes import TRACING
 from tenon.eager.recording import Stored, as_operands, call_of, note, record, wants_gradient
 from tenon.eager.tape import Array, Call, Leaf, Operand
 from tenon.eager.views import View
@@ -33,7 +33,11 @@ def _checked_cast(array: Array, target: Array, name: str) -> None:
 def replace(tensor: Stored, result: Stored, name: str) -> None:
     """Give `tensor` the elements of `result`, a tensor of its own shape."""
     array, target = result._array, tensor._array
-    if array.dtype is not target.dtype or array.shape != target.shape:
+    is_alike = array.dtype is target.dtype and array.shape == target.shape
+    if is_alike and _is_plain(tensor) and _is_plain(result) and is_private(tensor):
+        tensor._array, tensor._memory = array, None
+        return
+    if not is_alike:
         _checked_cast(array, target, name)
     refuse_leaf(tensor, (tensor, result), name)
     operands = as_operands((result,)) if wants_gradient((tensor, result)) else None
@@ -52,9 +56,14 @@ def _cast_call(dtype: np.dtype[Any]) -> Call:
     return call_of("identity", ("identity", dtype), lambda values: (ops.identity(values[0].astype(dtype)),))
 
 
-def kept(tensor: Stored) -> Stored:
-    """`tensor`, or a copy where what reads it now may want it as it is, and it is about to be changed."""
-    if is_private(tensor) or not MODE.records:
+def _is_plain(tensor: Stored) -> bool:
+    """Whether a tensor is no view, is not traced, and has nothing to do with gradients."""
+    return tensor._source is None and tensor._view is None and not tensor._is_traced
+
+
+def kept(tensor: Stored, others: Sequence[Any]) -> Stored:
+    """`tensor`, or a copy where a call that reads it now, and others, is recorded, and it is about to be changed."""
+    if is_private(tensor) or not wants_gradient((tensor, *others)):
         return tensor
     copy = tensor._new(tensor._array if tensor._is_traced else tensor._array.copy())
     copy._source = tensor._source
@@ -118,7 +127,9 @@ def settle(tensor: Stored, call: Callable[[], Call], operands: Sequence[Operand]
     view: View | None = tensor._view
     base = tensor if view is None else view.base
     if view is not None:
-        note(view.update_call(), (base, tensor), base)
+        # What is in the memory of the base is not what its source gave any more.
+        before = base._source, (base._array.dtype, tuple(base._array.shape))
+        record(view.update_call(), [before, *as_operands((tensor,))], (base,))
     for held in others:
         its: View | None = held._view
         if its is not None:

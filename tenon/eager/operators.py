@@ -45,7 +45,7 @@ def _binary(name: str) -> tuple[Any, Any, Any]:
 
 def change_by(tensor: Stored, function: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Give `tensor` the elements of `function(tensor, *args)`, in its place."""
-    result = function(kept(tensor), *args, **settings)
+    result = function(kept(tensor, (*args, *settings.values())), *args, **settings)
     name = getattr(function, "__name__", "the function")
     if not isinstance(result, Stored):
         raise TypeError(f"{name}_: the function gives a {type(result).__name__} where a tensor is needed")

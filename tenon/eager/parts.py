@@ -144,6 +144,10 @@ class Parts(Interchange):
         array = np.broadcast_to(self._laid, tuple(sizes))
         return self._seen(array, spread_step, array.shape)
 
+    def clone(self) -> Any:
+        """A copy, through which gradients go."""
+        return self._computed((self,), self._array.copy(), call_of("clone", "clone", lambda v: (ops.identity(v[0]),)))
+
     def contiguous(self) -> Any:
         """The tensor itself where it is in row-major order, otherwise a copy that is."""
         if self._array.flags.c_contiguous:
@@ -167,7 +171,7 @@ class Parts(Interchange):
 
     def masked_fill(self, mask: Any, value: Any) -> Any:
         """A tensor with `value` where `mask` is true."""
-        made = self[...].clone() if self._source is None else self.clone()
+        made = self.clone()
         made[mask] = value
         return made
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
-from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.definition.value import Value
 from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.eager.backward import is_differentiable
 from tenon.eager.calls import call_function
@@ -24,7 +24,7 @@ from tenon.eager.known_tapes import backward_of_known
 from tenon.eager.modes import TRACING
 from tenon.eager.operators import run
 from tenon.eager.parts import Parts
-from tenon.eager.recording import Stored, as_operands, call_of, op_call, record, wants_gradient
+from tenon.eager.recording import Stored, as_operands, op_call, record, wants_gradient
 from tenon.eager.tape import LARGE, NUMBERS, Array, Leaf, Memory, Node, Result, forget, is_own
 from tenon.runtime.arguments.arguments import as_array
 from tenon.runtime.call.tensors import TensorClasses, install_tensors
@@ -153,10 +153,6 @@ class Tensor(Parts):
         share(made, self)
         made._view = None
         return made
-
-    def clone(self) -> Tensor:
-        """A copy, through which gradients go."""
-        return self._computed((self,), self._array.copy(), call_of("clone", "clone", lambda v: (ops.identity(v[0]),)))
 
     # --- conversion ---------------------------------------------------------------------------------
 

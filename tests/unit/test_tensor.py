@@ -300,6 +300,29 @@ def test_overwritten_values_are_told_with_both_lines() -> None:
     assert x.grad is None
 
 
+def test_values_that_were_overwritten_through_a_view_are_not_taken_for_others() -> None:
+    x = tenon.tensor(array(4, 5), requires_grad=True)
+    for look in (lambda y: y[0], lambda y: y.T, lambda y: y.reshape(20)):
+        y = x.exp()
+        part = look(y)
+        part *= 2
+        with pytest.raises(RuntimeError, match="changed in place"):
+            y.sum().backward()
+        y = x * 3
+        part = look(y)
+        part *= y.mean()
+        y *= 2
+        x.grad = None
+        (y * y).sum().backward()
+        p = torch.from_numpy(array(4, 5)).requires_grad_()
+        q = p * 3
+        seen = look(q)
+        seen.mul_(q.mean())
+        q.mul_(2)
+        (q * q).sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), p.grad.numpy(), rtol=1e-4, atol=1e-5)
+
+
 def test_a_leaf_changes_only_where_nothing_is_recorded() -> None:
     x = tenon.tensor(array(3), requires_grad=True)
     with pytest.raises(RuntimeError, match="no_grad"):
