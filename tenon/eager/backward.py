@@ -197,7 +197,11 @@ class Graph:
             computed[slot] = ops.identity(computed[slot])
         replaced: list[tuple[Value, Value]] = []
         for node, (_, operands, slots) in zip(self.nodes, self.wiring, strict=True):
-            for slot, value in zip(slots, _applied(node, [computed[o] for o in operands]), strict=True):
+            values = [computed[o] for o in operands]
+            for slot, value in zip(slots, _applied(node, values), strict=True):
+                # What a call gives as it got it is another value, too: one of them may have been overwritten.
+                is_same = any(value is taken or value.ssa is taken.ssa for taken in values)
+                value = ops.identity(value) if is_same else value
                 computed[slot] = value
                 if slot in given:
                     replaced.append((value, given[slot]))

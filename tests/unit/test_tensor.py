@@ -101,6 +101,15 @@ def transposed_view(_: Any, a: Any, __: Any, c: Any) -> Any:
 
 
 @program
+def view_of_all(_: Any, a: Any, __: Any, c: Any) -> Any:
+    y = a * 2
+    v = y[:, :]
+    v *= c
+    y *= c
+    return y * y
+
+
+@program
 def two_views_change(_: Any, a: Any, __: Any, ___: Any) -> Any:
     y = a * 1
     p, q = y[0], y[1]
