@@ -12,9 +12,10 @@ def tenon_dialect() -> Dialect:
     from tenon.dialects.ops.control.checkpoint import CheckpointOp
     from tenon.dialects.ops.control.control_flow import CondOp, WhileLoopOp
     from tenon.dialects.ops.control.scan import ScanOp
+    from tenon.dialects.ops.control.with_gradient import WithGradientOp
     from tenon.dialects.types.size_values import SizesAttr
 
-    structural = [CondOp, WhileLoopOp, ScanOp, CheckpointOp, YieldOp]
+    structural = [CondOp, WhileLoopOp, ScanOp, CheckpointOp, WithGradientOp, YieldOp]
     own = (op for name, op in registry().items() if name.startswith("tenon."))
     return Dialect("tenon", [*own, *structural], [SizesAttr])
 

@@ -29,7 +29,7 @@ from tenon.runtime.arguments.frozen import NONE, FrozenArguments
 from tenon.runtime.arguments.interface import EmptySizeError
 from tenon.runtime.arguments.orders import Orders, orders_of
 from tenon.runtime.arguments.signature import Signature
-from tenon.runtime.arguments.tree import Structure, flatten, is_node, paths, tell_by_identity
+from tenon.runtime.arguments.tree import Structure, flatten, is_node, paths, static_key, tell_by_identity
 from tenon.runtime.call.entry import NativeCalls
 from tenon.runtime.dynamic import DynamicAxes, DynamicDimensions, say_why_specialized
 from tenon.runtime.epoch import EPOCH, expire
@@ -221,7 +221,9 @@ class JitFunction(NativeCalls):
             types_ = [t if t is None else _sized(t, sizes, position) for position, t in enumerate(types_)]
         donated = self.parameters.donations(structure) if self.parameters.donated else ()
         flags = self._frozen.flags(structure) if self._frozen is not NONE else ()
-        traced = trace(self.parameters.call, structure, leaves, types_, names, donated, flags, orders=orders)
+        traced = trace(
+            self.parameters.call, structure, leaves, types_, names, donated, flags, orders=orders, is_for_later=True
+        )
         key, arrays = self.parameters.signature(leaves, structure, self._keep, sizes, orders)
         data = tuple([name for name, type_ in zip(names, types_, strict=True) if type_ is not None])
         described = self.parameters.described(leaves, structure, sizes, orders)
@@ -262,7 +264,11 @@ tell_by_identity(JitFunction)
 def _check_holds_no_arrays(function: Callable[..., Any]) -> None:
     """Raise `TypeError` for a tree that is called, or a bound method of one, as its arrays would be constants."""
     holder = function.__self__ if isinstance(function, types.MethodType) else function
-    if insertion_point() is not None or not is_node(type(holder)):
+    if insertion_point() is not None:
+        return
+    if not is_node(type(holder)):
+        if holder is not function and getattr(holder, "__dict__", None):
+            _check_cannot_change(holder)
         return
     leaves, structure = flatten(holder)
     arrays = {path: leaf for path, leaf in zip(paths(structure), leaves, strict=True) if is_array(leaf)}
@@ -273,6 +279,17 @@ def _check_holds_no_arrays(function: Callable[..., Any]) -> None:
             f"jit: what this {kind} holds ({shown}) would be constant, so that later changes do not reach it; compile "
             "a function that takes it, as jit(lambda model, x: model(x)), and .freeze(model) that if it stays as it is"
         )
+
+
+def _check_cannot_change(holder: Any) -> None:
+    """Raise `TypeError` for an object whose attributes could be others at later calls of its method."""
+    try:
+        static_key(holder)
+    except TypeError:
+        raise TypeError(
+            f"jit: this {type(holder).__name__}, whose method is compiled, could change without being noticed; make it "
+            "a dataclass or a tenon.nn.Module and compile a function that takes it, or use tenon.trace, which notices"
+        ) from None
 
 
 def _is_value(holder: Any) -> bool:
@@ -325,8 +342,8 @@ def jit(
     A tree is named by its argument, which stands for all its leaves, or leaf by leaf (`params.weight`). What cannot be
     compiled for all sizes is compiled for those of each call; `TENON_LOG_COMPILES=1` says why.
 
-    Raises `TypeError` for a module, and for a bound method of a tree with arrays, which would be constants. (A frozen
-    dataclass of numbers cannot change, and is taken.)
+    Raises `TypeError` for a module, and for a bound method of a tree with arrays, which would be constants, or of an
+    object that could change unnoticed. (A frozen dataclass of numbers cannot change, and is taken.)
 
     What `function` reads besides its arguments counts as it was when it was traced: arrays and numbers of closures and
     globals are constants, which later changes do not reach. An object whose class does not define

@@ -26,6 +26,8 @@ _WHERE: dict[str, str] = {
     **dict.fromkeys(("Tensor", "tensor", "as_tensor"), "tenon.eager.tensor"),
     **dict.fromkeys(("GradManager",), "tenon.eager.manager"),
     **dict.fromkeys(("trace", "TracedFunction"), "tenon.traces.function"),
+    **dict.fromkeys(("load",), "tenon.traces.files"),
+    **dict.fromkeys(("LoadedFunction",), "tenon.traces.loaded"),
     **dict.fromkeys(("no_grad", "enable_grad", "set_grad_enabled", "is_grad_enabled"), "tenon.eager.modes"),
     **dict.fromkeys(
         (

@@ -18,6 +18,7 @@ from tenon.dialects.types.types import INTEGRAL_TENSOR as INTEGRAL_TENSOR
 from tenon.dialects.types.shapes import InferenceError as InferenceError
 from tenon.runtime.jit import JitFunction as JitFunction
 from tenon.dialects.families.opaque import Kernel as Kernel
+from tenon.traces.loaded import LoadedFunction as LoadedFunction
 from tenon.runtime.stages import Lowered as Lowered
 from tenon.dialects.types.types import NUMERIC_TENSOR as NUMERIC_TENSOR
 from tenon.dialects.definition.traits import NoGradient as NoGradient
@@ -26,6 +27,7 @@ from tenon.runtime.arguments.arguments import ShapeDtype as ShapeDtype
 from tenon.runtime.arguments.interface import SizeMismatchError as SizeMismatchError
 from tenon.eager.tensor import Tensor as Tensor
 from tenon.runtime.stages import Traced as Traced
+from tenon.traces.function import TracedFunction as TracedFunction
 from tenon.dialects.definition.value import TracedValueError as TracedValueError
 from tenon.dialects.types.size import UndecidedSizeError as UndecidedSizeError
 from tenon.dialects.definition.value import Value as Value
@@ -64,6 +66,7 @@ from tenon.arrays.sets import isin as isin
 from tenon.runtime.jit import jit as jit
 from tenon.transform import jvp as jvp
 from tenon.runtime.knobs import knobs as knobs
+from tenon.traces.files import load as load
 from tenon.arrays.rearranging import matrix_transpose as matrix_transpose
 from tenon.arrays.rearranging import moveaxis as moveaxis
 from tenon.arrays.dtypes import nan as nan
@@ -89,6 +92,7 @@ from tenon.dialects.definition.registry import tensor_function as tensor_functio
 from tenon.dialects.definition.tensor_op import tensor_op as tensor_op
 from tenon.dialects.types.types import tensor_type as tensor_type
 from tenon.arrays.products import tensordot as tensordot
+from tenon.traces.function import trace as trace
 from xdsl.irdl import traits_def as traits_def
 from tenon.arrays.dtypes import uint16 as uint16
 from tenon.arrays.dtypes import uint32 as uint32
@@ -825,8 +829,6 @@ def top_k(x: _Any, k: _b.int, axis: _b.int = ..., largest: _b.bool = ..., sorted
     """The `k` largest elements of `x` along `axis`, or the smallest ones unless `largest`, and their indices (i64)."""
 def topk(x: _Any, k: _b.int, axis: _b.int = ..., largest: _b.bool = ..., sorted: _b.bool = ..., *, out: _Any = ...) -> _Any:
     """The `k` largest elements of `x` along `axis`, or the smallest ones unless `largest`, and their indices (i64)."""
-def trace(x: _Any, offset: _b.int = ..., axis1: _b.int = ..., axis2: _b.int = ..., *, dtype: _Any = ..., out: _Any = ...) -> _Any:
-    """The sum of the elements of `x` whose index along `axis2` is `offset` more than that along `axis1`."""
 def transpose(x: _Any, permutation: _b.int | _Sequence[_b.int] | None = ..., *, axes: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with its axes reordered: axis i of the result is axis `permutation[i]` of `x`, or reversed without it."""
 def transposed_convolution(x: _Any, weight: _Any, size: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., low: _b.int | _Sequence[_b.int] = ..., *, out: _Any = ...) -> _Any:

@@ -59,7 +59,7 @@ def catalog() -> dict[str, Entry]:
     An op whose name belongs to another function is called as `TheClass.apply`.
     """
     entries = [_op_entry(cls) for cls in registry().values() if cls.HAS_FUNCTION]
-    entries += [_control_flow_entry(cls) for cls in ControlFlowOp.__subclasses__()]
+    entries += [_control_flow_entry(cls) for cls in ControlFlowOp.__subclasses__() if cls.HAS_FUNCTION]
     functions = {name: find_function(name) for name in function_names()}
     entries += [_function_entry(name, f) for name, f in functions.items() if f is not None and not hasattr(f, "op")]
     return {entry.name: entry for entry in entries}

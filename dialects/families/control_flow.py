@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from xdsl.dialects.utils import AbstractYieldOperation
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -91,6 +92,9 @@ def or_zeros(cotangents: Sequence[Value | None], like: Sequence[Value]) -> list[
 
 class ControlFlowOp(IRDLOperation, ABC):
     """An op with regions."""
+
+    HAS_FUNCTION: ClassVar[bool] = True
+    """Whether users call it by its name."""
 
     @property
     def runs(self) -> tuple[int, int | None]:

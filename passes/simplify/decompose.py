@@ -22,6 +22,7 @@ from tenon.dialects.definition.traits import SameValue, states
 from tenon.dialects.definition.value import InsertionPoint, Value, inserting
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
+from tenon.dialects.ops.control.with_gradient import WithGradientOp
 from tenon.dialects.types.shapes import compatible
 
 # Decompositions nest a few levels deep; far more means that ops decompose into each other.
@@ -59,12 +60,13 @@ def decompose(root: Operation, only: Collection[str] = (), *, serial_rows: bool 
 
 
 def drop_identities(root: Operation) -> None:
-    """Replace ops inside of `root` that give their operands by these, and checkpoints by their bodies.
+    """Replace ops inside of `root` that give their operands by these, and checkpoints, and what brings its gradient
+    along, by their bodies.
 
     What a checkpoint computes again stays in its region.
     """
     for op in list(root.walk()):
-        if isinstance(op, CheckpointOp) and not op.is_recomputed:
+        if isinstance(op, WithGradientOp) or (isinstance(op, CheckpointOp) and not op.is_recomputed):
             for result, value in zip(op.results, op.inlined(), strict=True):
                 result.replace_all_uses_with(value)
             Rewriter.erase_op(op)

@@ -32,11 +32,18 @@ from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
 from tenon.dialects.ops.control.control_flow import CondOp, WhileLoopOp
 from tenon.dialects.ops.control.scan import ScanOp
+from tenon.dialects.ops.control.with_gradient import WithGradientOp
 from tenon.dialects.support.location import at_line
 from tenon.dialects.types.shapes import compatible
 from tenon.dialects.types.types import RESOURCE, shape_of
 from tenon.passes.simplify.dce import functions_by_name, referenced_symbols
-from tenon.passes.transform.batch_control_flow import batch_checkpoint, batch_cond, batch_scan, batch_while_loop
+from tenon.passes.transform.batch_control_flow import (
+    batch_checkpoint,
+    batch_cond,
+    batch_scan,
+    batch_while_loop,
+    batch_with_gradient,
+)
 from tenon.passes.transform.batch_spread import spread
 from tenon.passes.transform.batched_values import BatchedValues, stacked_type
 
@@ -49,7 +56,7 @@ class Batching(BatchedValues):
             self.build_for(op)
             if isinstance(op, YieldOp | func.ReturnOp):
                 continue
-            if isinstance(op, CondOp | WhileLoopOp | ScanOp | CheckpointOp):
+            if isinstance(op, CondOp | WhileLoopOp | ScanOp | CheckpointOp | WithGradientOp):
                 self._control_flow(op)
             elif not any(operand in self.batched for operand in op.operands):
                 emit(op.clone(self._values))
@@ -58,7 +65,7 @@ class Batching(BatchedValues):
             else:
                 raise TypeError(f"{op.name}: batching knows no rule for this op{at_line(op)}")
 
-    def _control_flow(self, op: CondOp | WhileLoopOp | ScanOp | CheckpointOp) -> None:
+    def _control_flow(self, op: CondOp | WhileLoopOp | ScanOp | CheckpointOp | WithGradientOp) -> None:
         if not any(v in self.batched for v in used_values(op)):
             emit(op.clone(self._values))
             return
@@ -71,6 +78,8 @@ class Batching(BatchedValues):
                 batch_scan(self, op)
             case CheckpointOp():
                 batch_checkpoint(self, op)
+            case WithGradientOp():
+                batch_with_gradient(self, op)
 
     def _tensor_op(self, op: TensorOp) -> tuple[Value, ...]:
         batched = map_grouped(lambda v: v in self.batched, op.grouped_operands())

@@ -12,10 +12,11 @@ from xdsl.ir import Block, Region, SSAValue
 
 from tenon.dialects.definition.value import Value, emit, ops
 from tenon.dialects.families.batching import aligned, moved_axis
-from tenon.dialects.families.control_flow import YieldOp, yielded
+from tenon.dialects.families.control_flow import YieldOp, float_values, yielded
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
 from tenon.dialects.ops.control.control_flow import CondOp, WhileLoopOp
 from tenon.dialects.ops.control.scan import ScanOp
+from tenon.dialects.ops.control.with_gradient import WithGradientOp
 from tenon.passes.transform.batched_values import BatchedValues
 
 
@@ -98,6 +99,21 @@ def batch_checkpoint(batching: BatchedValues, op: CheckpointOp) -> None:
         _end(_region(batching, op.body, block.args, op.results))
     types = [batching.type_of(r) for r in op.results]
     new = CheckpointOp.of([v.ssa for v in inputs], block, types, recomputed=op.is_recomputed)
+    batching.set(op.results, [Value(r) for r in emit(new).results])
+
+
+def batch_with_gradient(batching: BatchedValues, op: WithGradientOp) -> None:
+    """Build `op` for all examples, with each its own inputs and their gradients; its results are set."""
+    arguments = op.body.block.args
+    inputs = [batching.get_as(v, a) for v, a in zip(op.inputs, arguments, strict=True)]
+    types = [batching.type_of(r) for r in op.results]
+    body = Block(arg_types=[v.type for v in inputs])
+    with batching.inserting(body):
+        _end(_region(batching, op.body, body.args, op.results))
+    gradient = Block(arg_types=[batching.type_of(a) for a in op.gradient.block.args])
+    with batching.inserting(gradient):
+        _end(_region(batching, op.gradient, gradient.args, float_values(list(arguments))))
+    new = WithGradientOp.of([v.ssa for v in inputs], body, gradient, types)
     batching.set(op.results, [Value(r) for r in emit(new).results])
 
 

@@ -17,6 +17,7 @@ from tenon.dialects.families.host import HostOp
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
 from tenon.dialects.ops.control.control_flow import CondOp, WhileLoopOp
 from tenon.dialects.ops.control.scan import ScanOp
+from tenon.dialects.ops.control.with_gradient import WithGradientOp
 from tenon.dialects.support.location import at_line
 
 
@@ -38,6 +39,12 @@ def spread(ops: Iterable[Operation], batched: set[SSAValue]) -> None:
                 _along([op.inputs], op.body.block.args, batched)
                 spread(op.body.block.ops, batched)
                 _along([yielded(op.body)], op.results, batched)
+            case WithGradientOp():
+                if any(v in batched for v in op.inputs):
+                    # A gradient that the examples share would be a sum over them.
+                    batched.update([*op.body.block.args, *op.gradient.block.args, *op.results])
+                    spread(op.body.block.ops, batched)
+                    spread(op.gradient.block.ops, batched)
             case YieldOp() | func.ReturnOp():
                 pass
             case func.CallOp():

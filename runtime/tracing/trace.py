@@ -92,13 +92,14 @@ class Captures:
 class TracingPoint(InsertionPoint):
     """The end of a block of the function being traced; ops get the user's line as location."""
 
-    __slots__ = ("captures",)
+    __slots__ = ("captures", "is_for_later")
 
     is_users = True
 
-    def __init__(self, block: Block, captures: Captures | None = None) -> None:
+    def __init__(self, block: Block, captures: Captures | None = None, is_for_later: bool = False) -> None:
         super().__init__(block)
         self.captures = captures
+        self.is_for_later = is_for_later
 
     def insert(self, op: Operation) -> None:
         self.block.add_op(op)
@@ -113,7 +114,15 @@ class TracingPoint(InsertionPoint):
 def tracing_inside(block: Block) -> TracingPoint:
     """The end of `block`, which becomes a region of what is being traced, or is batched into it."""
     point = insertion_point()
-    return TracingPoint(block, point.captures if isinstance(point, TracingPoint) else None)
+    if isinstance(point, TracingPoint):
+        return TracingPoint(block, point.captures, point.is_for_later)
+    return TracingPoint(block)
+
+
+def is_tracing_for_later() -> bool:
+    """Whether a function is traced whose program runs at later calls, too, with all that it reads from around it."""
+    point = insertion_point()
+    return isinstance(point, TracingPoint) and point.is_for_later
 
 
 @dataclass(frozen=True)
@@ -134,6 +143,8 @@ def trace(
     frozen: Sequence[bool] = (),
     captures: Captures | None = None,
     orders: Orders = MappingProxyType({}),
+    *,
+    is_for_later: bool = False,
 ) -> Trace:
     """Run `function(args, kwargs)` on traced values.
 
@@ -153,7 +164,7 @@ def trace(
     arguments = iter(block.args)
     if captures is not None:
         captures.begin(block)
-    with watching(TracedValueError) as watch, inserting(TracingPoint(block, captures)):
+    with watching(TracedValueError) as watch, inserting(TracingPoint(block, captures, is_for_later)):
         given = [
             leaf if t is None else _argument(leaf, next(arguments), orders.get(position))
             for position, (leaf, t) in enumerate(zip(leaves, types, strict=True))

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from tenon.dialects.definition.value import UFUNC_OPS
+from tenon.dialects.definition.operands import to_value
+from tenon.dialects.definition.value import UFUNC_OPS, TracedValueError, Value
 from tenon.eager.operators import Operators
 from tenon.eager.recording import Stored
 from tenon.eager.tape import Array
 from tenon.runtime.arguments.tree import flatten, unflatten
 from tenon.runtime.evaluate import find_function
+from tenon.runtime.tracing.trace import is_tracing_for_later
 
 _USUAL = ("float32", "int64", "bool")
 """Dtypes that are not printed."""
@@ -75,17 +77,32 @@ class Interchange(Operators):
         """The elements as a NumPy array that shares the memory; raises `RuntimeError` for what requires a gradient."""
         if self._source is not None:
             raise RuntimeError("a tensor that requires a gradient would lose it as an array; write x.detach().numpy()")
+        self._check_is_read_again()
         self._own_memory().is_exported = True
         return self._array
 
+    def __tenon_value__(self) -> Value:
+        """The tensor in a function of values that reads it from around."""
+        return to_value(self.numpy())
+
+    def _check_is_read_again(self) -> None:
+        """Raise `TracedValueError` in the function of a `jit`, in whose program the elements would be constant."""
+        if is_tracing_for_later():
+            raise TracedValueError(
+                f"a tensor of shape {self.shape} is read from around a function of jit, in whose program it would be "
+                "constant; give it as an argument, or make a program of the whole with tenon.trace"
+            )
+
     def item(self) -> bool | int | float:
         """The number in a tensor of one element."""
+        self._check_is_read_again()
         if self.size != 1:
             raise ValueError(f"only a tensor of one element is a number, and this one has shape {self.shape}")
         return self._array.item()
 
     def tolist(self) -> Any:
         """The elements as nested lists of numbers."""
+        self._check_is_read_again()
         return self._array.tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -103,6 +120,7 @@ class Interchange(Operators):
     def __bool__(self) -> bool:
         if self.size != 1:
             raise ValueError(f"the truth of a tensor of shape {self.shape} is not known; use all() or any()")
+        self._check_is_read_again()
         return bool(self._array)
 
     def __float__(self) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.eager.backward import is_differentiable
 from tenon.eager.changes import replace as replace_elements
 from tenon.eager.modes import TRACING, enable_grad, no_grad
 from tenon.eager.tensor import Tensor
@@ -30,6 +31,8 @@ def tensors_in(parameters: Any) -> list[Tensor]:
                 f"parameter {position} is a {type(tensor).__name__} where a tensor is needed; module.requires_grad_() "
                 "makes tensors of a module's arrays"
             )
+        if not is_differentiable(tensor.dtype):
+            raise TypeError(f"parameter {position} is {tensor.dtype}{list(tensor.shape)}, which cannot be trained")
     if not found:
         raise ValueError("there are no parameters")
     if len({*map(id, found)}) < len(found):

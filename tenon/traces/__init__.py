@@ -2,5 +2,6 @@
 
 `places` are where a function finds what it reads, and `reads` finds them; `symbols` are tensors in a trace, and
 `session` is one; `outcomes` are what a call leaves behind; `guards` tell whether a program still holds, and `program`
-runs it; `function` is `tenon.trace` itself.
+runs it; `function` is `tenon.trace` itself. `files` writes such functions and reads them, `upgrades` those of former
+versions; `portable` writes the ops of users out, and `loaded` is what was read.
 """

@@ -9,6 +9,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Hashable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from tenon.eager.modes import MODE, TRACING
 from tenon.eager.recording import Stored
 from tenon.runtime.arguments.tree import tell_by_identity
 from tenon.runtime.evaluate import find_function
+from tenon.runtime.jit import JitFunction
 from tenon.runtime.knobs import knobs
 from tenon.traces.program import Program
 from tenon.traces.reads import reads_of
@@ -56,6 +58,24 @@ class TracedFunction:
             if program.guards.hold():
                 return program.run(leaves)
         return self._traced(key, args, kwargs, leaves).run(leaves)
+
+    def save(self, path: str | Path, /, *args: Any, **kwargs: Any) -> None:
+        """Write what the function does with arguments like these to a file, at once or not at all, which `tenon.load`
+        reads: IR as text, and the tensors that it has from around it. Nothing is run.
+
+        Of a function of `jit`, arguments may be `ShapeDtype`, whose names of dimensions are kept. The ops of users are
+        written out, so that their definitions are not needed where the file is read. Raises `TypeError` for arguments
+        and results that are neither arrays, numbers, texts nor trees of these, and for gradients that are left in
+        `grad`.
+        """
+        from tenon.traces.files import write_program, write_traced
+
+        if isinstance(self.function, JitFunction):
+            write_traced(path, self.function.trace(*args, **kwargs))
+            return
+        leaves: list[Any] = []
+        key = self._key(_take_apart((args, kwargs), leaves), leaves)
+        write_program(path, self._traced(key, args, kwargs, leaves), args, kwargs)
 
     @staticmethod
     def _key(structure: Hashable, leaves: list[Any]) -> Hashable:

@@ -7,6 +7,7 @@ Each outcome is planned when the function is traced, and made again from the arr
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,8 @@ class Plan:
         self.contents: list[tuple[Input, int]] = []
         """Inputs whose elements are changed, and positions of these."""
         self.places: list[tuple[Any, Make]] = []
+        self.items: list[tuple[Any, Any, int]] = []
+        """Items of containers that become arrays: these, their keys, and positions of the arrays."""
         self.gradients: list[tuple[Make, Make]] = []
         self.used: list[Make] = []
         """Tensors whose gradients are not kept."""
@@ -66,7 +69,10 @@ class Plan:
                 self.contents.append((given, self._add(given.symbol._array, number)))
         for place, value in self._session.changes():
             donor = next((i for i, g in enumerate(inputs) if g.place is not None and _is_at(g.place, place)), None)
-            self.places.append((place, self._planned(value, donor)))
+            if isinstance(value, Value) and isinstance(place.container, dict | list):
+                self.items.append((place.container, place.key, self._add(value, donor)))
+            else:
+                self.places.append((place, self._planned(value, donor)))
         for tensor, gradient in self._session.gradients.values():
             if gradient is not None and not self._keep_grad and self._session.is_used_up(tensor):
                 self.used.append(self._existing(tensor))
@@ -143,7 +149,7 @@ def looked_at(tensor: Any, links: Sequence[Link]) -> Any:
 
 def new_tensor(array: Any, requires_grad: bool) -> Tensor:
     """A tensor of an array of a program."""
-    made = Tensor._new(array)
+    made = Tensor._new(np.asarray(array))
     return made.requires_grad_() if requires_grad else made
 
 
@@ -153,18 +159,23 @@ def change(target: Any, array: Any, line: Line) -> None:
         if array is not target:
             np.copyto(target, array)
         return
+    memory = target._memory
     if array is not target._array:
         if is_private(target):
-            target._array, target._memory = array, None
+            target._array, target._memory, memory = np.asarray(array), None, None
         else:
             np.copyto(target._array, array)
-    memory = target._memory
     if memory is not None:
         memory.version += 1
         memory.changed_at = line
-    for held in sharing(target):
+    for held in (target,) if memory is None or memory.tensors is None else sharing(target):
         source = held._source
-        if source is not None and source.node is None:
+        # Where no record has it, it may stand for the new elements as well.
+        if type(source) is Leaf and sys.getrefcount(source) > _OWN_REFERENCES:
             renewed = held._source = Leaf(source.type, source.tensor)
             if source.has_hooks:
                 renewed.hooks.update(source.hooks)
+
+
+_OWN_REFERENCES = 3
+"""What refers to a source that only its tensor has, in `change`."""

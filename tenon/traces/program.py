@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,12 @@ from tenon.eager.tape import Call, user_place
 from tenon.eager.tensor import UsedGradient
 from tenon.runtime.arguments.arguments import WideFloat
 from tenon.runtime.arguments.tree import flatten, paths
-from tenon.runtime.executables import executable
+from tenon.runtime.call.entry import NativeCalls
+from tenon.runtime.call.steps import NUMBERS, IndescribableError
+from tenon.runtime.epoch import EPOCH
+from tenon.runtime.executables import Executable, executable
 from tenon.runtime.python_state import collection_paused
+from tenon.runtime.stages import Compiled
 from tenon.runtime.tracing.trace import Captures, trace
 from tenon.traces.guards import Guards, Names
 from tenon.traces.outcomes import Made, Plan, change, new_tensor
@@ -67,13 +73,12 @@ class Program:
         self._used = UsedGradient(name)
         self.inputs = _inputs(reads, leaves)
         session = Session(name, reads, self.inputs)
-        self._plan = Plan(session, keep_grad)
+        self.plan = Plan(session, keep_grad)
         captures = _Seen()
         self.module = self._traced(session, call, leaves, captures)
         self._records = self._wants_record(session)
         self.guards = _guards(reads, self.inputs, session, captures.foreign)
         self._prune(captures.arrays)
-        self._executable = executable(self.module, "cpu", name)
         self._gather = self._gatherer()
         self._cross: Call | None = None
 
@@ -91,22 +96,22 @@ class Program:
                 session.begin(args)
                 symbols = {i.argument: i.symbol for i in self.inputs if i.argument is not None}
                 result = call([symbols.get(position, leaf) for position, leaf in enumerate(leaves)])
-                self._plan.collect(result)
+                self.plan.collect(result)
             finally:
                 session.end()
-            return tuple(self._plan.values)
+            return tuple(self.plan.values)
 
         with collection_paused():
             return trace(run, structure, given, types, names, captures=captures).module
 
     def _wants_record(self, session: Session) -> bool:
         """Whether gradients go through a call: some result depends on what requires one."""
-        new = [tensor for _, tensor in self._plan.tensors]
+        new = [tensor for _, tensor in self.plan.tensors]
         wants = any(
             t._source is not None and t._source.node is not None and not t._source.node.is_released for t in new
         )
         if wants:
-            for given, _ in self._plan.contents:
+            for given, _ in self.plan.contents:
                 if given.tensor is not None and given.tensor.requires_grad:
                     raise TraceError(
                         f"{self.name} changes a tensor of shape {given.tensor.shape} that requires a gradient, and "
@@ -127,12 +132,12 @@ class Program:
             else:
                 numbers[number] = len(kept)
                 kept.append(given)
-        self._arguments = kept
-        self._captured = list(captured)
+        self.arguments = kept
+        self.captured = list(captured)
         main.update_function_type()
         types = [value.type for value in _returned(main)]
         if not self._records:
-            donors = [-1 if donor is None else numbers.get(donor, -1) for donor in self._plan.donors]
+            donors = [-1 if donor is None else numbers.get(donor, -1) for donor in self.plan.donors]
             fitting = [
                 donor if donor >= 0 and block.args[donor].type == type_ else -1
                 for donor, type_ in zip(donors, types, strict=True)
@@ -143,9 +148,9 @@ class Program:
     def _gatherer(self) -> Callable[[Sequence[Any]], list[Any]]:
         """Code that finds the arrays of a call."""
         names = Names()
-        donated = {id(given) for given, _ in self._plan.contents}
+        donated = {id(given) for given, _ in self.plan.contents}
         parts: list[str] = []
-        for given in self._arguments:
+        for given in self.arguments:
             if given.argument is not None:
                 parts.append(f"{names.of(_array_of)}(arguments[{given.argument}])")
             elif given.place is None:
@@ -156,17 +161,21 @@ class Program:
                 parts.append(f"{names.of(_array_of)}({names.read(given.place)})")
             else:
                 parts.append(f"{names.of(_own)}({names.read(given.place)})")
-        parts += [names.of(array) for array in self._captured]
+        parts += [names.of(array) for array in self.captured]
         gather: Callable[[Sequence[Any]], list[Any]] = names.function(f"[{', '.join(parts)}]", "arguments")
         return gather
+
+    @cached_property
+    def _launch(self) -> _Launch:
+        return _Launch(executable(self.module, "cpu", self.name), self.name)
 
     # --- calls ----------------------------------------------------------------------------------------
 
     def run(self, arguments: Sequence[Any]) -> Any:
         """What the function gives for arguments like those traced for."""
         operands = self._operands(arguments) if self._records else None
-        arrays = self._executable.run(self._gather(arguments))
-        plan = self._plan
+        plan = self.plan
+        arrays = self._launch(*self._gather(arguments)) if plan.values else ()
         tensors = {
             number: new_tensor(arrays[number], t._source is not None and t._source.node is None)
             for number, t in plan.tensors
@@ -183,15 +192,15 @@ class Program:
             tensor(made).grad = make(made)
         for tensor in plan.used:
             tensor(made)._grad = self._used
+        for container, key, number in plan.items:
+            container[key] = arrays[number]
         for place, make in plan.places:
             place.set(make(made))
         return plan.result(made)
 
     def _operands(self, arguments: Sequence[Any]) -> Any:
-        given = [_target(i, arguments) for i in self._arguments]
-        return as_operands(
-            [np.asarray(v, np.float64) if isinstance(v, float) else v for v in [*given, *self._captured]]
-        )
+        given = [_target(i, arguments) for i in self.arguments]
+        return as_operands([np.asarray(v, np.float64) if isinstance(v, float) else v for v in [*given, *self.captured]])
 
     def _call(self, positions: Sequence[int]) -> Call:
         if self._cross is None:
@@ -203,6 +212,26 @@ class Program:
 
             self._cross = Call(self.name, (self.name, object()), results)
         return self._cross
+
+
+class _Launch(NativeCalls):
+    """A program of arrays, called natively."""
+
+    def __init__(self, made: Executable, name: str) -> None:
+        self._executable = made
+        self._name = name
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        epoch = int(EPOCH[0])
+        results = tuple(self._executable.run(arrays))
+        if self._dispatch.wants(len(arrays), epoch):
+            _, structure = flatten((arrays, {}))
+            compiled = Compiled(flatten(results)[1], "cpu", self._name, self._executable)
+            entry = None
+            with suppress(IndescribableError):
+                entry = compiled.entry_of((arrays, {}), structure, {}, None, NUMBERS)
+            self._dispatch.add(self, len(arrays), entry, epoch)
+        return results
 
 
 def _inputs(reads: Reads, leaves: Sequence[Any]) -> list[Input]:

@@ -123,6 +123,8 @@ class Reads:
         else:
             if place is not None:
                 self.identities.append((place, value))
+            if isinstance(value, Stored) and data == ():
+                self.tensors[id(value)] = (value, name)  # what a module calls its parameters is what others know
             if id(value) not in self.objects:
                 self.objects[id(value)] = value
                 self._enter(value, name, data)
@@ -158,7 +160,7 @@ class Reads:
                 self._add_object(value, name)
 
     def _add_tensor(self, tensor: Any, name: str) -> None:
-        self.tensors[id(tensor)] = (tensor, name)
+        self.tensors.setdefault(id(tensor), (tensor, name))
         for held in (*(() if tensor._view is None else (tensor._view.base,)), *sharing(tensor)):
             if id(held) not in self.objects:
                 self._visit(held, None, f"{name}.base")

@@ -1,0 +1,156 @@
+"""A function that was read from a file: it runs, joins traces, and has its gradient."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from tenon.dialects.definition.operands import to_value
+from tenon.dialects.definition.value import insertion_point
+from tenon.dialects.support.user_traceback import shows_user_frames
+from tenon.dialects.types.size import Size
+from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
+from tenon.eager.calls import inlined
+from tenon.eager.modes import TRACING
+from tenon.eager.recording import Stored, as_operands, record, wants_gradient
+from tenon.eager.tape import Call, user_place
+from tenon.eager.tensor import Tensor
+from tenon.passes.named_shapes import declared_shapes
+from tenon.runtime.arguments.arguments import as_array
+from tenon.runtime.arguments.interface import main_function
+from tenon.runtime.arguments.tree import tell_by_identity
+from tenon.runtime.executables import Executable, executable
+from tenon.traces.outcomes import change
+
+
+class LoadedFunction:
+    """What `tenon.load` gives: called like the function that was saved, for arguments of the same shapes and dtypes."""
+
+    def __init__(self, module: ModuleOp, function: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        self.name = self.__name__ = str(function["name"])
+        self.state: dict[str, Tensor] = {name: Tensor._new(array) for name, array in state.items()}
+        """The tensors that the saved function had from around it, by name."""
+        self._module = module
+        self._function = function
+        main = main_function(module)
+        declared = zip(main.body.block.arg_types, declared_shapes(main), strict=True)
+        self._types = [(named or shape_of(t) or (), numpy_dtype(element_of(t))) for t, named in declared]
+        self._apply = inlined(module)
+        self._call = Call(self.name, (self.name, id(module)), self._apply)
+
+    @cached_property
+    def _executable(self) -> Executable:
+        return executable(self._module, "cpu", self.name)
+
+    def __str__(self) -> str:
+        return str(self._module)
+
+    @shows_user_frames
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run on arrays or tensors. Raises `TypeError` for arguments that are not like those that were saved."""
+        given: dict[int, Any] = {}
+        self._match(self._function["arguments"], (args, kwargs), given, "arguments")
+        operands = [
+            self.state[source["state"]] if "state" in source else given[source["argument"]]
+            for source in self._function["inputs"]
+        ]
+        run = self._at_once if insertion_point() is None else self._in_trace
+        outputs = run(operands)
+        line = user_place()
+        for changed in self._function["changes"]:
+            target = self.state[changed["state"]] if "state" in changed else given[changed["argument"]]
+            self._change(target, outputs[changed["output"]], line)
+        return self._built(self._function["result"], outputs, given)
+
+    def _at_once(self, operands: Sequence[Any]) -> list[Any]:
+        arrays = [self._array(operand, number) for number, operand in enumerate(operands)]
+        noted = as_operands([*operands]) if wants_gradient(operands) else None
+        found = self._executable.run(arrays)
+        if not self._function["tensors"] and not any(isinstance(v, Stored) for v in operands):
+            return list(found)
+        outputs = [Tensor._new(array) for array in found]
+        if noted is not None:
+            record(self._call, noted, outputs)
+        return outputs
+
+    def _in_trace(self, operands: Sequence[Any]) -> list[Any]:
+        if TRACING.session is not None:
+            from tenon.traces.symbols import TracedTensor
+
+            return list(TracedTensor.__tenon_traced_call__(self._on_values, tuple(operands), {}))
+        if self._function["changes"]:
+            raise TypeError(f"{self.name} changes its state, so it cannot be part of a function of values")
+        return list(self._on_values(*[v._array if isinstance(v, Stored) else v for v in operands]))
+
+    def _on_values(self, *operands: Any) -> tuple[Any, ...]:
+        values = [to_value(operand) for operand in operands]
+        for number, value in enumerate(values):
+            self._check(number, value.shape, value.dtype)
+        return self._apply(values)
+
+    def _array(self, operand: Any, number: int) -> Any:
+        shape, dtype = self._types[number]
+        if type(operand) is float and not shape:
+            return np.asarray(operand, dtype)
+        array = operand._array if isinstance(operand, Stored) else as_array(operand, f"{self.name}: input {number}")
+        self._check(number, array.shape, array.dtype)
+        return array
+
+    def _check(self, number: int, shape: Any, dtype: Any) -> None:
+        wanted, kind = self._types[number]
+        fits = len(shape) == len(wanted) and all(
+            isinstance(w, Size) or w == s for w, s in zip(wanted, shape, strict=True)
+        )
+        if not fits or dtype != kind:
+            raise TypeError(f"{self.name}: input {number} is {dtype}{list(shape)} where {kind}{list(wanted)} was saved")
+
+    def _change(self, target: Any, made: Any, line: Any) -> None:
+        if isinstance(made, Stored) and made._is_traced:
+            TRACING.session.put(target, made._array)
+        else:
+            change(target, made._array if isinstance(made, Stored) else made, line)
+
+    def _match(self, expected: Any, value: Any, given: dict[int, Any], where: str) -> None:
+        """Find the data among arguments; what is known of them must be as it was."""
+        ((kind, content),) = expected.items()
+        if kind == "argument":
+            given[content] = value
+            return
+        fits = type(value).__name__ == kind
+        if kind == "dict" and fits and [*value] == [key for key, _ in content]:
+            for key, part in content:
+                self._match(part, value[key], given, f"{where}.{key}")
+        elif kind in ("tuple", "list") and fits and len(value) == len(content):
+            for number, (part, item) in enumerate(zip(content, value, strict=True)):
+                self._match(part, item, given, f"{where}.{number}")
+        elif not (kind == "value" and type(value) is type(content) and value == content):
+            wanted = repr(content) if kind == "value" else f"a {kind} of {len(content)}"
+            raise TypeError(f"{self.name}: {where} is {value!r:.60} where {wanted} was saved")
+
+    def _built(self, node: Any, outputs: Sequence[Any], given: Mapping[int, Any]) -> Any:
+        ((kind, content),) = node.items()
+        match kind:
+            case "output":
+                return outputs[content]
+            case "argument":
+                return given[content]
+            case "state":
+                return self.state[content]
+            case "value":
+                return content
+            case "dict":
+                return {key: self._built(part, outputs, given) for key, part in content}
+            case _:
+                items = [self._built(part, outputs, given) for part in content]
+                return items if kind == "list" else tuple(items)
+
+
+tell_by_identity(LoadedFunction)
+
+__all__ = ["LoadedFunction"]

@@ -1,0 +1,131 @@
+"""Programs without the ops of users, so that they mean the same where the definitions of these are not there.
+
+An op of a user is written out by Tenon's own: a composite one by what it is composed of, an element-by-element one by
+its function of tensors. Where one states a gradient of its own, the whole program brings its gradient along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from tenon.dialects.definition.signature import map_grouped
+from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserting, ops
+from tenon.dialects.families import CompositeOp, ElementwiseOp
+from tenon.dialects.families.control_flow import YieldOp
+from tenon.dialects.ops.control.with_gradient import WithGradientOp
+from tenon.dialects.types.types import compute_type, element_of, is_float
+from tenon.passes.transform.differentiate import gradients
+from tenon.runtime.arguments.interface import main_function
+
+_DEEPEST = 64
+
+
+def portable(module: ModuleOp) -> ModuleOp:
+    """A copy of `module` in which all ops are Tenon's own, with the same values and gradients.
+
+    Raises `TypeError` for an op of a user that cannot be written out.
+    """
+    copy = module.clone()
+    # What an op is composed of may state a gradient, too.
+    _write_out(copy, lambda op: is_foreign(op) and not _states_gradient(op))
+    if any(map(_states_gradient, copy.walk())):
+        _bring_gradient(copy)
+        _write_out(copy, is_foreign)
+    return copy
+
+
+def is_foreign(op: Operation) -> bool:
+    """Whether an op is a user's."""
+    return not type(op).__module__.startswith(("tenon.", "xdsl."))
+
+
+def _states_gradient(op: Operation) -> bool:
+    """Whether an op of a user has a gradient that its meaning does not tell."""
+    kinds = [kind for kind in type(op).__mro__ if not kind.__module__.startswith(("tenon.", "xdsl."))]
+    return is_foreign(op) and any("vjp" in vars(kind) for kind in kinds)
+
+
+def _bring_gradient(module: ModuleOp) -> None:
+    """Put the program into an op that has its gradient, too."""
+    main = main_function(module)
+    block = main.body.block
+    *inner, last = block.ops
+    assert isinstance(last, func.ReturnOp)
+    types = [value.type for value in last.operands]
+    inputs = [argument.type for argument in block.args]
+    floats = [type_ for type_ in types if is_float(element_of(type_))]
+    gradient = Block(arg_types=[*inputs, *floats])
+    with inserting(InsertionPoint(gradient)):
+        sources = [ops.identity(Value(argument)) for argument in gradient.args[: len(inputs)]]
+        known: dict[SSAValue, SSAValue] = dict(zip(block.args, [s.ssa for s in sources], strict=True))
+        for op in inner:
+            emit(op.clone(known))
+        outputs = [Value(known[v]) for v in last.operands]
+        moving = [v for v in outputs if is_float(v.element_type)]
+        wanted = [s for s in sources if is_float(s.element_type)]
+        found = gradients(moving, [Value(a) for a in gradient.args[len(inputs) :]], wanted)
+        emit(YieldOp(*[(ops.zeros_like(s) if g is None else g).ssa for g, s in zip(found, wanted, strict=True)]))
+    body = Block(arg_types=inputs)
+    for argument, own in zip(block.args, body.args, strict=True):
+        argument.replace_all_uses_with(own)
+    returned = list(last.operands)
+    last.detach()
+    last.erase()
+    for op in inner:
+        op.detach()
+        body.add_op(op)
+    body.add_op(YieldOp(*returned))
+    whole = WithGradientOp.of(list(block.args), body, gradient, types)
+    block.add_op(whole)
+    block.add_op(func.ReturnOp(*whole.results))
+
+
+def _write_out(root: Operation, is_wanted: Callable[[Operation], bool]) -> None:
+    found: list[Operation] = []
+    for _ in range(_DEEPEST):
+        found = [op for op in root.walk() if is_wanted(op)]
+        if not found:
+            return
+        for op in found:
+            _write_out_one(op)
+    raise TypeError(f"{found[0].name}: still not written out after {_DEEPEST} steps; it is composed of itself")
+
+
+def _write_out_one(op: Operation) -> None:
+    block = op.parent
+    assert block is not None
+    if not isinstance(op, CompositeOp | ElementwiseOp):
+        raise TypeError(
+            f"{op.name}: of users' ops, only composite ones and those element by element can be written to a file; "
+            "define it as a CompositeOp"
+        )
+    with inserting(InsertionPoint(block, op, folds_literals=True)):
+        operands = map_grouped(Value, op.grouped_operands())
+        results = op.decomposed(operands) if isinstance(op, CompositeOp) else _elementwise(op, operands)
+    for result, value in zip(op.results, results, strict=True):
+        result.replace_all_uses_with(value.ssa)
+    Rewriter.erase_op(op)
+
+
+def _elementwise(op: ElementwiseOp, operands: Any) -> list[Value]:
+    """The results of an element-by-element op as its function computes them of whole tensors."""
+    cls: Any = type(op)
+    wide = map_grouped(lambda v: v.astype(compute_type(v.element_type)), cls.lift(operands))
+    made = cls.scalar(*wide, **op.settings)
+    results = made if isinstance(made, tuple | list) else (made,)
+    found: list[Value] = []
+    for value, result in zip(results, op.results, strict=True):
+        like = Value(result)
+        given = value if isinstance(value, Value) else ops.full(like.shape, value, dtype=like.dtype)
+        given = given.astype(like.dtype)
+        found.append(given if given.shape == like.shape else ops.broadcast_to(given, shape=like.shape))
+    return found
+
+
+__all__ = ["is_foreign", "portable"]

@@ -1,0 +1,227 @@
+"""Traced functions as files: what is loaded does the same, also where the definitions of its ops are not there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenon
+from tenon import CompositeOp, UnaryOp, nn, optim, tensor_op
+from tenon.saving import read_arrays, save, write_arrays
+from tenon.traces.upgrades import VERSION, Content, upgraded
+
+KEPT = Path(__file__).with_name("functions")
+POINTS = np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)
+TARGET = POINTS.sum(1, keepdims=True)
+
+
+@tensor_op
+class SmoothedOp(UnaryOp):
+    """A smooth `relu`."""
+
+    name = "saved.smoothed"
+
+    @staticmethod
+    def scalar(x: Any) -> Any:
+        return (x + tenon.sqrt(x * x + 4)) / 2
+
+
+@tensor_op
+class StraightOp(UnaryOp):
+    """Rounded, with three times the gradient of the identity, which nothing can tell from its meaning."""
+
+    name = "saved.straight"
+
+    @staticmethod
+    def scalar(x: Any) -> Any:
+        return tenon.round(x)
+
+    vjp = staticmethod(lambda g, out, x: g * 3.0)  # pyright: ignore[reportAssignmentType]
+
+
+@tensor_op
+class BothOp(CompositeOp):
+    """Both of them."""
+
+    name = "saved.both"
+    x = tenon.operand_def(tenon.FLOAT_TENSOR)
+    result = tenon.result_def(tenon.FLOAT_TENSOR)
+
+    @staticmethod
+    def decompose(x: Any) -> Any:
+        return StraightOp.apply(SmoothedOp.apply(x))
+
+
+def make_step() -> tuple[Any, Any]:
+    nn.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).requires_grad_()
+    steps = optim.Adam(lr=0.05).over(model)
+
+    @tenon.trace
+    def step(points: Any, target: Any, scale: float = 1.0) -> Any:
+        steps.zero_grad()
+        loss = ((model(points) - target) ** 2).mean() * scale
+        loss.backward()
+        steps.step()
+        return {"loss": loss, "lost": None}
+
+    return step, model
+
+
+def test_a_training_step_goes_on_as_it_did(tmp_path: Path) -> None:
+    step, model = make_step()
+    step(POINTS, TARGET)
+    step.save(tmp_path / "step", POINTS, TARGET, 2.0)
+    before = model[0].weight.tolist()
+    loaded = tenon.load(tmp_path / "step")
+    assert loaded.state["model.0.weight"].tolist() == before, "to write runs nothing"
+    losses = [loaded(POINTS, TARGET, scale)["loss"].item() for scale in (2.0, 1.0, 1.0)]
+    assert losses == [step(POINTS, TARGET, scale)["loss"].item() for scale in (2.0, 1.0, 1.0)]
+    np.testing.assert_array_equal(loaded.state["model.0.weight"].numpy(), model[0].weight.detach().numpy())
+    loaded.state["steps.param_groups.0.lr"] *= 0.0
+    stays = loaded.state["model.0.weight"].tolist()
+    loaded(POINTS, TARGET, 1.0)
+    assert loaded.state["model.0.weight"].tolist() == stays
+    with pytest.raises(TypeError, match=r"step: input \d+ is float32\[4, 3\] where float32\[8, 3\] was saved"):
+        loaded(POINTS[:4], TARGET, 1.0)
+    with pytest.raises(TypeError, match=r"(?s)arguments\.0 is .* where a tuple of 3 was saved"):
+        loaded(POINTS, TARGET)
+
+
+ELSEWHERE = """
+import json, sys
+import numpy as np
+import tenon
+from tenon.dialects.definition.registry import registry
+assert not [name for name in registry() if name.startswith("saved.")]
+f = tenon.load(sys.argv[1])
+x, v = tenon.tensor([0.5, 1.0, 1.5], requires_grad=True), np.array([0.5, 1.0, 1.5], np.float32)
+y = f(x)
+y.backward()
+print(json.dumps({
+    "value": y.item(),
+    "backward": x.grad.tolist(),
+    "grad": tenon.grad(lambda u: f(u))(v).tolist(),
+    "jit": tenon.jit(lambda u: f(u) * 2)(v).item(),
+    "vmap": tenon.vmap(tenon.grad(lambda u: f(u)))(np.stack([v, v])).tolist(),
+    "trace": tenon.trace(lambda u: f(u) + 1)(x).item(),
+    "second": tenon.grad(lambda u: tenon.sum(tenon.grad(lambda w: f(w))(u)))(v).tolist(),
+}))
+"""
+
+
+def test_ops_of_users_come_along(tmp_path: Path) -> None:
+    weight = tenon.tensor([1.0, 2.0, 3.0])
+
+    def function(x: Any) -> Any:
+        return (BothOp.apply(x) * weight).sum()
+
+    tenon.trace(function).save(tmp_path / "function", tenon.tensor([0.5, 1.0, 1.5]))
+    told = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, str(tmp_path / "function")], stdout=subprocess.PIPE, text=True, check=True
+    )
+    found = json.loads(told.stdout)
+    x = np.array([0.5, 1.0, 1.5])
+    root = np.sqrt(x * x + 4)
+    value = float(np.round((x + root) / 2) @ [1, 2, 3])
+    slope = 3.0 * np.array([1, 2, 3]) * (1 + x / root) / 2
+    assert (found["value"], found["jit"], found["trace"]) == (value, 2 * value, value + 1)
+    for name in ("backward", "grad"):
+        np.testing.assert_allclose(found[name], slope, rtol=1e-5)
+    np.testing.assert_allclose(found["vmap"], [slope, slope], rtol=1e-5)
+    np.testing.assert_allclose(found["second"], 3.0 * np.array([1, 2, 3]) * 2 / root**3, rtol=1e-5)
+
+
+def test_functions_of_jit_keep_the_names_of_dimensions(tmp_path: Path) -> None:
+    function = tenon.jit(lambda rows, matrix: {"product": SmoothedOp.apply(rows) @ matrix, "count": [rows.sum()]})
+    shapes = (tenon.ShapeDtype((tenon.dim("n"), 3), "f32"), tenon.ShapeDtype((3, 2), "f32"))
+    tenon.trace(function).save(tmp_path / "function", *shapes)
+    loaded = tenon.load(tmp_path / "function")
+    matrix = POINTS[:3, :2].copy()
+    for rows in (POINTS, POINTS[:5]):
+        expected = function(rows, matrix)
+        found = loaded(rows, matrix)
+        np.testing.assert_allclose(found["product"], expected["product"], rtol=1e-5)
+        np.testing.assert_allclose(found["count"], expected["count"], rtol=1e-5)
+    assert isinstance(loaded(tenon.tensor(POINTS), matrix)["product"], tenon.Tensor)
+    with pytest.raises(TypeError, match=r"input 1 is float32\[2, 3\]"):
+        loaded(POINTS, np.ones((2, 3), np.float32))
+
+
+def test_what_does_not_go_into_a_file(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("before")
+    x = tenon.tensor([1.0])
+    weight = tenon.tensor([1.0], requires_grad=True)
+    for function, error in (
+        (lambda x: ({1, 2}, x), "only arrays, numbers and texts"),
+        (lambda x: (x * weight).sum().backward(), "leaves gradients in grad"),
+        (lambda x: weight[0:1], "views of tensors"),
+    ):
+        with pytest.raises(TypeError, match=f"save: .*{error}"):
+            tenon.trace(function).save(kept, x)
+    with pytest.raises(TypeError, match="only tuples, lists and dicts"):
+        tenon.trace(tenon.jit(lambda m, x: m(x))).save(kept, nn.Linear(1, 1), np.ones((1, 1), np.float32))
+    assert kept.read_text() == "before"
+
+
+def test_damaged_and_newer_files(tmp_path: Path) -> None:
+    path = tmp_path / "function"
+    weight = tenon.tensor([1.0, 2.0, 3.0])
+    tenon.trace(lambda x: x * weight).save(path, tenon.tensor([1.0, 2.0, 3.0]))
+    whole = path.read_bytes()
+    for length in (4, 100, len(whole) - 2):
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match="is not a whole safetensors file"):
+            tenon.load(path)
+    path.write_bytes(whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:])
+    with pytest.raises(ValueError, match="is damaged: its content is not what was written"):
+        tenon.load(path)
+    path.write_bytes(whole)
+    arrays, texts = read_arrays(path)
+    write_arrays(path, arrays, {**texts, "tenon.version": str(VERSION + 6)})
+    with pytest.raises(ValueError, match=rf"is of version {VERSION + 6} .*reads versions up to {VERSION}; update"):
+        tenon.load(path)
+    save(path, {"a": np.ones(3)})
+    with pytest.raises(ValueError, match=r"is no file of a function; tenon\.saving\.load reads trees"):
+        tenon.load(path)
+    assert tenon.trace(lambda x: x * weight)(weight).tolist() == [1.0, 4.0, 9.0]
+
+
+def test_upgrades_are_made_one_after_the_other() -> None:
+    def renamed(content: Content) -> Content:
+        return Content(content.program.replace("tenon.old_name", "tenon.exp"), content.function)
+
+    def described(content: Content) -> Content:
+        return Content(content.program, {**content.function, "tensors": True})
+
+    old = Content("%0 = tenon.old_name %x", {"name": "f"})
+    new = upgraded(old, 1, "file", {1: renamed, 2: described}, 3)
+    assert new == Content("%0 = tenon.exp %x", {"name": "f", "tensors": True})
+    assert upgraded(old, 3, "file", {1: renamed, 2: described}, 3) == old
+
+
+@pytest.mark.parametrize("path", sorted(KEPT.glob("*.tenon")), ids=lambda path: path.stem)
+def test_files_of_former_versions(path: Path) -> None:
+    """Made by `python tests/unit/test_saved_functions.py`, and never again: a new version has files of its own."""
+    loaded = tenon.load(path)
+    losses = [loaded(POINTS, TARGET)["loss"].item() for _ in range(2)]
+    np.testing.assert_allclose(losses, json.loads(path.with_suffix(".json").read_text()), rtol=1e-5)
+
+
+def test_there_is_a_file_of_this_version() -> None:
+    assert VERSION in {int(read_arrays(path)[1]["tenon.version"]) for path in KEPT.glob("*.tenon")}
+
+
+if __name__ == "__main__":
+    file = KEPT / f"step-{VERSION}.tenon"
+    step, _ = make_step()
+    step(POINTS, TARGET)
+    step.save(file, POINTS, TARGET)
+    file.with_suffix(".json").write_text(json.dumps([step(POINTS, TARGET)["loss"].item() for _ in range(2)]))
