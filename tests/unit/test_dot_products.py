@@ -231,6 +231,19 @@ def test_scaled_product_of_i8_with_an_epilogue() -> None:
     np.testing.assert_array_equal(found, (x.astype(np.int64) @ y.astype(np.int64)).astype(np.float32) * 0.25)
 
 
+def test_bytes_that_are_made_before_are_multiplied_in_groups() -> None:
+    x, y = normal(256, 130).astype(np.float32), whole(np.int8, 65, 130)
+
+    def program(x: Any, y: Any) -> Any:
+        made = tenon.cast(tenon.clip(tenon.round(x * 30.0), low=-128, high=127), dtype="i8")
+        return tenon.matmul(tenon.cast(made, dtype="i32"), tenon.cast(y, dtype="i32").T)
+
+    if "i8" in host_target().dots:
+        assert "vector.contract" in str(tenon.jit(program).lower(x, y))
+    made = np.clip(np.rint(x * np.float32(30)), -128, 127).astype(np.int64)
+    np.testing.assert_array_equal(tenon.jit(program)(x, y), made @ y.T.astype(np.int64))
+
+
 @pytest.mark.parametrize("dtype", [BF16, np.dtype(np.int8)], ids=str)
 def test_bits_do_not_depend_on_threads(dtype: Any) -> None:
     wide = "f32" if dtype == BF16 else "i32"
