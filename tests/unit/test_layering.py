@@ -265,6 +265,13 @@ def test_rooms_import_in_order(folder: str) -> None:
     assert not found, "\n".join(f"{module} imports {target}" for module, target in found)
 
 
+def test_every_room_is_on_the_map() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rooms = {str(path.parent.relative_to(ROOT)) for path in SOURCES if path.name == "__init__.py"}
+    missing = [room for room in sorted(rooms) if "/" in room and not re.search(rf"`{room}[/`]", page)]
+    assert not missing, f"docs/architecture.md does not name {', '.join(missing)}"
+
+
 def test_sizes_of_rooms() -> None:
     counts = Counter(str(path.parent.relative_to(ROOT)) for path in SOURCES)
     assert {room: count for room, count in counts.items() if count > MOST_FILES} == {}
