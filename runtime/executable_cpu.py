@@ -112,16 +112,22 @@ class CpuExecutable:
             outputs = [
                 arrays[donor]
                 if donor >= 0 and donor not in shared and arrays[donor].flags.writeable
-                else empty(shape, dtype)
+                else self._empty(shape, dtype)
                 for shape, dtype, donor in self._outputs
             ]
         else:
-            outputs = [empty(shape, dtype) for shape, dtype, _ in self._outputs]
+            outputs = [self._empty(shape, dtype) for shape, dtype, _ in self._outputs]
         arena = self._idle_arena()
         held = self.prepare(arrays) if prepared is None else prepared
         self.memory.call(self.name, self._launch, arrays, held, outputs, (), arena)
         self.arenas.append(arena)
         return outputs
+
+    def _empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        try:
+            return empty(shape, dtype)
+        except MemoryError as error:
+            raise MemoryError(f"{self.name}: {error}") from None
 
     def launch(self, frozen: Mapping[int, Any], prepared: Sequence[Any]) -> Launch:
         """What native calls run: this code, with an arena of its own, one that is idle if there is any, and with the
@@ -175,7 +181,8 @@ class SizedCpuExecutable(CpuExecutable):
         values = self.interface.bind([array.shape for array in arrays])
         arrays = [self._usable(array, position) for position, array in enumerate(arrays)]
         if outputs is None:
-            outputs = [empty([replaced(size, values) for size in shape], dtype) for shape, dtype, _ in self._outputs]
+            shapes = [[replaced(size, values) for size in shape] for shape, _, _ in self._outputs]
+            outputs = [self._empty(shape, dtype) for shape, (_, dtype, _) in zip(shapes, self._outputs, strict=True)]
         numbers = [np.array(values[name], np.int64) for name in self.interface.sizes]
         arena = self.memory.aligned(replaced(self.interface.arena_bytes, values), f"arena of {self.name}")
         held = self.prepare(arrays) if prepared is None else prepared

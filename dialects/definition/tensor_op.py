@@ -32,7 +32,7 @@ from tenon.dialects.definition.scalar import as_index
 from tenon.dialects.definition.signature import flat, map_grouped, read_signature, request_segments
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.type_inference import InfersTypes
-from tenon.dialects.definition.value import Value, emit, insertion_point, ops
+from tenon.dialects.definition.value import Value, emit, insertion_point, ops, origin
 from tenon.dialects.support.plain_arrays import plain_array
 from tenon.dialects.support.user_traceback import hide_own_frames
 from tenon.dialects.types.shapes import InferenceError
@@ -136,7 +136,7 @@ class TensorOp(DeclaredOp):
         values = [v for v in given if isinstance(v, Value)]
         if point is None:
             if values:
-                raise TypeError(f"{cls.name}: a traced value is used after its trace ended")
+                raise TypeError(f"{cls.name}: a traced value{origin(values[0])} is used after its trace ended")
             return evaluate(cls, tuple(operands), settings)
         if point.folds_literals and given and all(map(is_literal, given)):
             return cls._apply_to_literals(operands, settings)

@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tenon.dialects.definition.methods import ValueMethods
 from tenon.dialects.definition.registry import find_function, find_method, function_names
 from tenon.dialects.support.forking import new_lock
+from tenon.dialects.support.location import at_line
 from tenon.dialects.support.suggestion import did_you_mean
 from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.size import UNKNOWN_DIMENSION
@@ -366,6 +367,14 @@ class Value(ValueMethods):
         return self
 
     __hash__ = object.__hash__
+
+
+def origin(value: Value) -> str:
+    """`, which sin gave (file:line),` or another clause that says where a value comes from."""
+    op = value.ssa.owner
+    if isinstance(op, Operation):
+        return f", which {op.name} gave{at_line(op)},"
+    return f", argument {value.ssa.name_hint}," if value.ssa.name_hint else ""
 
 
 class FunctionNamespace:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tenon.dialects.definition.value import TracedValueError, Value, insertion_point
+from tenon.dialects.definition.value import TracedValueError, Value, insertion_point, origin
 from tenon.dialects.support.forking import cached_property
 from tenon.dialects.support.plain_arrays import is_like_array, plain_array
 from tenon.dialects.support.user_traceback import call_user, user_stacklevel
@@ -88,7 +88,7 @@ def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
             if insertion_point() is None
             else "is no array; in a trace, call the function itself, not what was compiled of it"
         )
-        raise TracedValueError(f"{name}: a traced value ({leaf.type}) {problem}")
+        raise TracedValueError(f"{name}: a traced value ({leaf.type}){origin(leaf)} {problem}")
     if type(leaf) is np.ndarray:
         array = leaf
     elif isinstance(leaf, float) and not isinstance(leaf, np.generic):

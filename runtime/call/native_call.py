@@ -67,13 +67,17 @@ def results_of(
     arena: Value,
     status: Value,
 ) -> Operand:
-    """The result for arguments that fit; null with status 1 and an exception."""
+    """The result for arguments that fit; null with status 1 and an exception, with 0 where there is no memory for the
+    results: the general way has an error for that which names the program."""
     arrays = code.array(REF, entry.result_count)
     result = code.local(REF, None)
-    with code.if_(allocate(entry, objects, slots, arrays)):
-        run(entry, data, arrays, slots, arena)
-        with code.if_(as_tensors(entry, given, arrays, state)):
-            result.set(put_together(entry, arrays, registers))
+    is_allocated = allocate(entry, objects, slots, arrays)
+    with code.if_(~is_allocated):
+        python.PyErr_Clear()
+        code.return_(None)
+    run(entry, data, arrays, slots, arena)
+    with code.if_(as_tensors(entry, given, arrays, state)):
+        result.set(put_together(entry, arrays, registers))
     with code.if_(result.is_null):
         status.store(1)
     return result

@@ -52,6 +52,21 @@ def replace(tensor: Stored, result: Stored, name: str) -> None:
     settle(tensor, lambda: _cast_call(target.dtype), operands)
 
 
+def restorer(tensor: Stored) -> Callable[[], None]:
+    """What gives `tensor` back the elements that it has now, and its place on the tape. A trace undoes its own."""
+    if TRACING.session is not None:
+        return lambda: None
+    array, memory, source = tensor._array, tensor._memory, tensor._source
+    elements = None if is_private(tensor) else array.copy()
+
+    def restore() -> None:
+        if elements is not None:
+            np.copyto(array, elements)
+        tensor._array, tensor._memory, tensor._source = array, memory, source
+
+    return restore
+
+
 def _cast_call(dtype: np.dtype[Any]) -> Call:
     return call_of("identity", ("identity", dtype), lambda values: (ops.identity(values[0].astype(dtype)),))
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 from tenon.eager.differentiation import differentiate
 from tenon.eager.modes import set_grad_enabled
 from tenon.eager.tape import Source
-from tenon.eager.tensor import Tensor
+from tenon.eager.tensor import Tensor, give_gradients
 
 Callback = Callable[[Tensor, Tensor], Tensor]
 
@@ -74,11 +74,14 @@ class GradManager:
                 if tensor._source is not None:
                     sources[tensor._source] = tensor, callbacks
             found = differentiate(outputs, seeds, frozenset(sources))
+            made: list[tuple[Tensor, Any]] = []
             for source, gradient in found.items():
                 tensor, callbacks = sources[source]
                 for callback in callbacks:
                     gradient = callback(tensor, gradient)
-                tensor.grad = gradient if tensor.grad is None else tensor.grad + gradient
+                tensor._check_gradient(gradient)
+                made.append((tensor, gradient if tensor.grad is None else tensor.grad + gradient))
+            give_gradients(made)
         finally:
             self.release()
 

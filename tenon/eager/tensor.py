@@ -97,13 +97,14 @@ class Tensor(Parts):
     @grad.setter
     def grad(self, gradient: Any) -> None:
         if gradient is not None:
-            if not isinstance(gradient, Tensor):
-                raise TypeError(f"grad is set to a {type(gradient).__name__} where a tensor or None is needed")
-            if (gradient.shape, gradient.dtype) != (self.shape, self.dtype):
-                raise ValueError(
-                    f"grad of {self.dtype}{list(self.shape)} is set to {gradient.dtype}{list(gradient.shape)}"
-                )
+            self._check_gradient(gradient)
         self._grad = gradient
+
+    def _check_gradient(self, gradient: Any) -> None:
+        if not isinstance(gradient, Tensor):
+            raise TypeError(f"grad is set to a {type(gradient).__name__} where a tensor or None is needed")
+        if (gradient.shape, gradient.dtype) != (self.shape, self.dtype):
+            raise ValueError(f"grad of {self.dtype}{list(self.shape)} is set to {gradient.dtype}{list(gradient.shape)}")
 
     def backward(self, gradient: Any = None, *, retain_graph: bool | None = None, create_graph: bool = False) -> None:
         """Add the gradients of this tensor (a number, unless its own `gradient` is given) to `grad` of the leaves.
@@ -117,11 +118,13 @@ class Tensor(Parts):
         if gradients is None:
             given = None if gradient is None else (gradient,)
             gradients = differentiate((self,), given, None, retain=retain_graph, recorded=create_graph).items()
+        made: list[tuple[Tensor, Any]] = []
         for leaf, found in gradients:
             tensor = None if not isinstance(leaf, Leaf) or leaf.tensor is None else leaf.tensor()
             if tensor is not None:
                 known = tensor.grad
-                tensor._grad = found if known is None else known + found
+                made.append((tensor, found if known is None else known + found))
+        give_gradients(made)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Handle:
         """Have `hook` called with the gradient whenever one is found; what it returns, if anything, takes its place.
@@ -229,6 +232,18 @@ VIEWS: dict[str, Callable[..., Any]] = {
     "broadcast_to": lambda x, shape: x.broadcast_to(shape),
 }
 """Functions that only look at a tensor in another way, which methods do without a copy."""
+
+
+def give_gradients(made: Sequence[tuple[Tensor, Any]]) -> None:
+    """Set the gradients of tensors: of all, or, if that is interrupted, of none."""
+    before = [(tensor, tensor._grad) for tensor, _ in made]
+    try:
+        for tensor, gradient in made:
+            tensor._grad = gradient
+    except BaseException:
+        for tensor, gradient in before:
+            tensor._grad = gradient
+        raise
 
 
 class Parameter(Tensor):

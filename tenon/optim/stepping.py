@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 
 from tenon.eager.backward import is_differentiable
 from tenon.eager.changes import replace as replace_elements
+from tenon.eager.changes import restorer
 from tenon.eager.modes import TRACING, enable_grad, no_grad
 from tenon.eager.tensor import Tensor
 from tenon.runtime.jit import JitFunction, jit
@@ -100,14 +101,28 @@ class Steps:
                 raise ValueError(f"{type(self._rule).__name__}: no parameter has a gradient; call backward() first")
             rules, states, calls = zip(*asked.values(), strict=True)
             made = [rules[0].update(*calls[0])] if len(calls) == 1 else _together(rules)(calls)
-            for position, state, (changed, after) in zip(asked, states, made, strict=True):
-                self._states[position] = _joined(state, after)
+            after = [(changed, _joined(state, new)) for state, (changed, new) in zip(states, made, strict=True)]
+            self._take_over(dict(zip(asked, after, strict=True)))
+        return loss
+
+    def _take_over(self, made: Mapping[int, tuple[dict[str, Any], dict[str, Any]]]) -> None:
+        """Give parameters and states of groups what a step made of them: all, or, if that is interrupted, none."""
+        undo: list[Callable[[], None]] = []
+        states = self._states
+        try:
+            for position, (changed, _) in made.items():
                 for number, array in changed.items():
                     tensor = self.param_groups[position]["params"][int(number)]
+                    undo.append(restorer(tensor))
                     replace_elements(tensor, Tensor._new(array), "step")
                     if TRACING.session is not None:
                         TRACING.session.stepped.add(id(tensor))
-        return loss
+            self._states = [made[i][1] if i in made else state for i, state in enumerate(states)]
+        except BaseException:
+            self._states = states
+            for restore in reversed(undo):
+                restore()
+            raise
 
     def _call(self, position: int) -> tuple[Any, dict[str, Any], tuple[Any, ...]] | None:
         """The rule of a group, its state, and what `update` is given for the parameters that have gradients, by their

@@ -82,12 +82,20 @@ def test_the_users_line_is_in_the_traceback() -> None:
 def test_value_used_after_its_trace() -> None:
     kept: list[Any] = []
     tenon.jit(lambda x: kept.append(x) or x)(floats(3))
-    with pytest.raises(TypeError, match=r"tenon.add: a traced value is used after its trace ended"):
+    with pytest.raises(TypeError, match=r"tenon\.add: a traced value, argument x, is used after its trace ended"):
         tenon.add(kept[0], 1.0)
-    with pytest.raises(TypeError, match=r"tenon.exp: a traced value is used after its trace ended"):
+    with pytest.raises(TypeError, match=r"tenon\.exp: a traced value, argument x, is used after its trace ended"):
         kept[0].exp()
-    with pytest.raises(tenon.TracedValueError, match=r"a traced value \(tensor<3xf32>\) is used after its trace ended"):
+    with pytest.raises(
+        tenon.TracedValueError, match=r"a traced value \(tensor<3xf32>\), argument x, is used after its tra"
+    ):
         tenon.jit(lambda x: x)(kept[0])
+    tenon.jit(lambda x: kept.append(tenon.sin(x)) or x)(floats(3))
+    where = rf"test_errors\.py:{test_value_used_after_its_trace.__code__.co_firstlineno + 11}"
+    with pytest.raises(
+        TypeError, match=rf"tenon\.add: a traced value, which tenon\.sin gave \(.*{where}\), is used after"
+    ):
+        tenon.add(kept[1], 1.0)
 
 
 def test_value_of_another_trace() -> None:

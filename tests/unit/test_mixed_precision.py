@@ -1,5 +1,8 @@
 """Mixed precision: dtypes by what ops state, losses and scales as PyTorch's, in both faces."""
 
+# Ops that are defined here are found under `tenon`, which its stubs do not know.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from typing import Any
