@@ -1,6 +1,5 @@
 """LuoJiaNET's tutorial op: `Transpose`, with the gradient that the tutorial registers for it."""
 
-# Ops that are defined here are found under `tenon`, which its stubs do not know.
 # pyright: reportAttributeAccessIssue=false
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ The tutorial calls the inverses "backward" ops. They solve for one operand, give
 are ops of their own here too; the gradient, which is (x g, y g), is derived from the first op alone.
 """
 
-# Ops that are defined here are found under `tenon`, which its stubs do not know.
 # pyright: reportAttributeAccessIssue=false
 
 from __future__ import annotations
@@ -120,9 +119,14 @@ def main() -> None:
     _, (da, db) = tenon.vjp(AddExample(2, 3, 4), a, b, cotangent=np.ones_like(c))
     print("gradient of sum(C) in A: ", da.tolist())
     print("gradient of sum(C) in B: ", db.tolist())
-    data1, data2 = np.array([[1, 2], [0, 4]], np.float32), np.array([[4, 6], [7, 3]], np.float32)
+    data1 = tenon.tensor(np.array([[1, 2], [0, 4]], dtype=np.float32))
+    data2 = tenon.tensor(np.array([[4, 6], [7, 3]], dtype=np.float32))
     print("C = 2 A - 3 B + 16:      ", tenon.add_example(data1, data2, x=2, y=-3, z=16).tolist())
     print("(the tutorial prints 17.0 as the last of these; its test compares that with itself)")
+    manager = tenon.GradManager().attach([data1, data2], callbacks=lambda tensor, gradient: gradient * 10)
+    with manager:
+        manager.backward(AddExample(2, -3, 16)(data1, data2).sum())
+    print("10 times the gradients:  ", [data.grad.tolist() for data in (data1, data2)])
 
 
 if __name__ == "__main__":

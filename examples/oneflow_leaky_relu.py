@@ -1,6 +1,5 @@
 """OneFlow's tutorial op: `leaky_relu_yzh`, and the op that the tutorial writes for its gradient."""
 
-# Ops that are defined here are found under `tenon`, which its stubs do not know.
 # pyright: reportAttributeAccessIssue=false
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tenon
-from tenon import nn
+from tenon import nn, optim
 
 # How NumPy calls the ways to fill a border; "zeros" is the op's own.
 PADDING_MODES: dict[str, Any] = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
@@ -111,6 +111,26 @@ def main() -> None:
     print("same result after load_state_dict:", np.array_equal(conv(image), other(image)))
     hooked = Hooked(conv, before=lambda x: x / 24, after=tenon.relu)
     print("with hooks:", hooked(image).max())
+    step_by_step(x, image, conv.state_dict())
+
+
+def step_by_step(x: Any, image: Any, state: dict[str, Any]) -> None:
+    """The same with tensors, which record what is computed, as PyTorch's do."""
+    model = DemoNet(tenon.tensor(x, requires_grad=True))
+    y = model(tenon.tensor(x))
+    y.register_hook(lambda gradient: print("the hook sees:", gradient.tolist()))
+    y.sum().backward()
+    print("gradient of w:", model.w.grad.tolist())
+    conv = Conv2d(1, 2, (3, 3), padding=(1, 1), padding_mode="reflect").requires_grad_()
+    conv.load_state_dict(state)
+    steps = optim.SGD(lr=1e-4).over(conv)
+    for _ in range(3):
+        steps.zero_grad()
+        loss = tenon.mean(tenon.square(conv(tenon.tensor(image))))
+        loss.backward()
+        steps.step()
+        bias: Any = conv.bias
+        print(f"loss: {loss.item():.4f}, gradient of the bias: {bias.grad.numpy()}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ The formula has a derivative of its own, equal to what the rule says where both 
 exp(-x) overflows for x far below zero: there the formula's derivative is inf * 0, and the rule gives 0.
 """
 
-# Ops that are defined here are found under `tenon`, which its stubs do not know.
 # pyright: reportAttributeAccessIssue=false
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Generic, NoReturn, Self, TypeVar, overload
 
+from tenon.dialects.support.suggestion import did_you_mean
 from tenon.runtime.epoch import expire
 
 _Value = TypeVar("_Value")
@@ -375,7 +376,8 @@ class Knobs:
         """
         by_name = {knob.name: knob for knob in self.all()}
         if unknown := sorted(values.keys() - by_name.keys()):
-            raise TypeError(f"no knob is named {', '.join(unknown)}, there are {', '.join(by_name)}")
+            meant = did_you_mean(unknown[0], by_name)
+            raise TypeError(f"no knob is named {', '.join(unknown)}{meant}; there are {', '.join(by_name)}")
         converted = {name: by_name[name].convert(value) for name, value in values.items()}
         previous = self.overrides
         self._use(previous | converted)

@@ -620,11 +620,27 @@ def test_verifier_infers_the_result_again() -> None:
 @pytest.mark.parametrize(
     ("example", "shown"),
     [
-        (megengine, ["[[[21.0, 26.0], [31.0, 36.0]]]", "[[[2.0, 2.0], [2.0, 2.0]]]", "[[6.0, 2.0], [-5.0, 15.0]]"]),
+        (
+            megengine,
+            [
+                "[[[21.0, 26.0], [31.0, 36.0]]]",
+                "[[[2.0, 2.0], [2.0, 2.0]]]",
+                "[[6.0, 2.0], [-5.0, 15.0]]",
+                "[[20.0, 20.0], [20.0, 20.0]], [[-30.0,",
+            ],
+        ),
         (luojianet, ["output: [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]", "[[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]]"]),
         (oneflow, ["equal: True"]),
         (sigmoid, ["0.19661194"]),
-        (conv2d, ["DemoNet: [[1.0, 16.0], [81.0, 256.0]]", "same result after load_state_dict: True"]),
+        (
+            conv2d,
+            [
+                "DemoNet: [[1.0, 16.0], [81.0, 256.0]]",
+                "same result after load_state_dict: True",
+                "the hook sees: [[1.0, 1.0], [1.0, 1.0]]",
+                "gradient of w: [[2.0, 16.0], [54.0, 128.0]]",
+            ],
+        ),
     ],
     ids=["megengine", "luojianet", "oneflow", "sigmoid", "conv2d"],
 )
@@ -633,6 +649,25 @@ def test_example_prints_the_numbers(example: ModuleType, shown: list[str], capsy
     printed = capsys.readouterr().out
     for part in shown:
         assert part in printed
+
+
+def test_steps_of_the_example_are_those_of_pytorch(capsys: pytest.CaptureFixture[str]) -> None:
+    torch = pytest.importorskip("torch")
+    own = conv2d.Conv2d(1, 2, (3, 3), padding=(1, 1), padding_mode="reflect")
+    image = np.arange(25, dtype=np.float32).reshape(1, 1, 5, 5)
+    conv2d.step_by_step(np.ones((2, 2), np.float32), image, own.state_dict())
+    said = re.findall(r"loss: ([\d.]+), gradient of the bias: \[(.*)\]", capsys.readouterr().out)
+    theirs = torch.nn.Conv2d(1, 2, 3, padding=1, padding_mode="reflect")
+    theirs.load_state_dict({name: torch.tensor(value) for name, value in own.state_dict().items()})
+    steps = torch.optim.SGD(theirs.parameters(), lr=1e-4)
+    assert len(said) == 3
+    for loss_said, gradient in said:
+        steps.zero_grad()
+        loss = theirs(torch.tensor(image)).square().mean()
+        loss.backward()
+        steps.step()
+        assert float(loss_said) == pytest.approx(loss.item(), abs=1e-4)
+        np.testing.assert_allclose(np.array(gradient.split(), float), theirs.bias.grad.numpy(), rtol=1e-5)
 
 
 def test_a_new_op_takes_twelve_lines(tmp_path: Path) -> None:
