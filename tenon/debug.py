@@ -50,7 +50,7 @@ def print(template: str, /, *values: Any, **named: Any) -> None:
     if insertion_point() is None:
         PrintOp.reference(tuple([_read(value, name) for name, value in arrays.items()]), **settings)
     else:
-        PrintOp.apply([traced(value, name) for name, value in arrays.items()], **settings)
+        PrintOp.apply([_traced(value, name) for name, value in arrays.items()], **settings)
 
 
 def _check_fields(template: str, count: int, named: dict[str, Any]) -> None:
@@ -83,10 +83,15 @@ def check_finite(x: T, name: str = "x", /, *, infinities: bool = False) -> T:
     """
     settings: dict[str, Any] = {"what": name, "where": shown_location(user_location()), "infinities": infinities}
     is_traced = insertion_point() is not None
-    array: Any = traced(x, name) if is_traced else _read(x, name)
+    array: Any = _traced(x, name) if is_traced else _read(x, name)
     if array.dtype.kind not in "iub":
         (CheckFiniteOp.apply if is_traced else CheckFiniteOp.reference)(array, **settings)
     return x
+
+
+def _traced(value: Any, name: str) -> Any:
+    """A tensor, array or number in a trace, apart from gradients."""
+    return traced(value.detach() if isinstance(value, Tensor) else value, name)
 
 
 def _read(value: Any, name: str) -> Any:

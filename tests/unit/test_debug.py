@@ -300,3 +300,22 @@ def test_a_number_between_tensors_keeps_its_dtype_in_backward() -> None:
     w = tenon.tensor([4.0, 1.0], requires_grad=True)
     (tenon.sqrt(w + 1.0) * 2).sum().backward()  # the sum is not read, and the number not either
     np.testing.assert_allclose(w.grad.numpy(), 1 / np.sqrt([5.0, 2.0]), rtol=1e-6)
+
+
+def test_traced_functions_of_tensors_print_with_their_backward_pass_inside(capsys: Any) -> None:
+    w = tenon.tensor([1.0, 2.0], requires_grad=True)
+
+    @tenon.trace
+    def step(x: Any) -> Any:
+        loss = tenon.debug.check_finite((w * x).sum(), "loss")
+        tenon.debug.print("loss {}", loss)
+        loss.backward()
+        gradient = w.grad
+        w.grad = None
+        return gradient
+
+    for x in ([3.0, 4.0], [5.0, 4.0]):
+        assert step(tenon.tensor(x)).tolist() == x
+    assert capsys.readouterr().out == "loss 11.0\nloss 13.0\n"
+    with pytest.raises(FloatingPointError, match=r"^loss is inf, a number of float32"):
+        step(tenon.tensor([np.inf, 1.0]))
