@@ -126,7 +126,8 @@ def main() -> None:
     manager = tenon.GradManager().attach([data1, data2], callbacks=lambda tensor, gradient: gradient * 10)
     with manager:
         manager.backward(AddExample(2, -3, 16)(data1, data2).sum())
-    print("10 times the gradients:  ", [data.grad.tolist() for data in (data1, data2)])
+    gradients: list[Any] = [data1.grad, data2.grad]
+    print("10 times the gradients:  ", [gradient.tolist() for gradient in gradients])
 
 
 if __name__ == "__main__":
