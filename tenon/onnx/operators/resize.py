@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.value import ops
+from tenon.dialects.support.interpolation import Array, Kernel, cubic, linear
 from tenon.dialects.types.shapes import normalize_axis
 from tenon.onnx.node import LARGEST_ARRAY, Node, OnnxError, Operand, check_size
 from tenon.onnx.operators import operator
 from tenon.onnx.operators.elementwise import in_single, is_float, of_dtype
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -69,27 +68,11 @@ _NEAREST: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def _linear(distance: Array) -> Array:
-    return np.maximum(1 - np.abs(distance), 0)
-
-
-def _cubic(a: float) -> Callable[[Array], Array]:
-    """Keys, "Cubic convolution interpolation for digital image processing", IEEE ASSP 1981, equation 4."""
-
-    def kernel(distance: Array) -> Array:
-        d = np.abs(distance)
-        near = ((a + 2) * d - (a + 3)) * d * d + 1
-        far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-        return np.where(d <= 1, near, np.where(d < 2, far, 0))
-
-    return kernel
-
-
 @dataclass(frozen=True)
 class Filter:
     """An interpolation: its kernel, how far that reaches, and what is done at the ends."""
 
-    kernel: Callable[[Array], Array]
+    kernel: Kernel
     radius: int
     antialias: bool
     exclude_outside: bool
@@ -111,9 +94,9 @@ class Filter:
 def _filter(node: Node, mode: str) -> Filter:
     antialias, exclude = bool(node.attribute("antialias", 0)), bool(node.attribute("exclude_outside", 0))
     if mode == "linear":
-        return Filter(_linear, 1, antialias, exclude)
+        return Filter(linear, 1, antialias, exclude)
     if mode == "cubic":
-        return Filter(_cubic(node.attribute("cubic_coeff_a", -0.75)), 2, antialias, exclude)
+        return Filter(cubic(node.attribute("cubic_coeff_a", -0.75)), 2, antialias, exclude)
     raise OnnxError(f"{node.where}: mode {mode!r} is not one of nearest, linear, cubic")
 
 
