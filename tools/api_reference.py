@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from importlib import import_module
 from typing import Any
 
@@ -98,25 +98,32 @@ def _public(module: Any) -> Sequence[str]:
 def _page(title: str, module: Any, names: Sequence[str]) -> str:
     about = "" if module.__name__ == "tenon" else _text(module)
     links = " · ".join(f"[`{name}`](#{name})" for name in names)
-    entries = ["\n".join(_entry(module.__name__, name, getattr(module, name))).strip() for name in names]
+    shown = {id(getattr(module, name)) for name in names}
+    entries = ["\n".join(_entry(module.__name__, name, getattr(module, name), shown)).strip() for name in names]
     return "\n\n".join(part for part in (f"# {title}", about, links, *entries) if part) + "\n\n[All pages](index.md)\n"
 
 
-def _entry(module: str, name: str, value: Any) -> Iterator[str]:
+def _entry(module: str, name: str, value: Any, shown: Set[int]) -> Iterator[str]:
     yield f'## `{name}` <a id="{name}"></a>\n'
     yield f"```python\n{module}.{name}{_signature(value)}\n```\n"
     yield f"{_text(value)}\n"
-    for method, found in _members(value) if inspect.isclass(value) else ():
+    for method, found in _members(value, shown) if inspect.isclass(value) else ():
         call = "" if isinstance(found, property) else _signature(found, of_member=True)
         yield f"- `{name}.{method}{call}`: {_text(found)}".replace("\n", "\n  ") + "\n"
 
 
-def _members(cls: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties of the class's own that are documented."""
-    for name, value in vars(cls).items():
-        found = value.__func__ if isinstance(value, staticmethod | classmethod) else value
-        if (isinstance(found, property) or inspect.isfunction(found)) and not name.startswith("_") and found.__doc__:
-            yield name, found
+def _members(cls: type, shown: Set[int]) -> Iterator[tuple[str, Any]]:
+    """Public methods and properties that are documented, of the class and of its bases up to one that is shown too."""
+    seen: set[str] = set()
+    for base in cls.__mro__:
+        if base is not cls and (id(base) in shown or not base.__module__.startswith("tenon.")):
+            break
+        for name, value in vars(base).items():
+            found = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+            is_member = isinstance(found, property) or inspect.isfunction(found)
+            if is_member and name not in seen and not name.startswith("_") and found.__doc__:
+                seen.add(name)
+                yield name, found
 
 
 def _signature(value: Any, *, of_member: bool = False) -> str:
