@@ -101,7 +101,7 @@ def main() -> None:
     x = np.array([[1, 2], [3, 4]], np.float32)
     print("DemoNet:", DemoNet(x)(x).tolist())
     conv = Conv2d(1, 2, (3, 3), padding=(1, 1), padding_mode="reflect")
-    print("parameters:", {name: value.shape for name, value in conv.named_parameters().items()})
+    print("parameters:", {name: value.shape for name, value in conv.named_parameters()})
     image = np.arange(25, dtype=np.float32).reshape(1, 1, 5, 5)
     print("forward:", conv(image).shape)
     loss, gradient = loss_and_gradient(conv, image)

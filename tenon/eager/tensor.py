@@ -172,9 +172,25 @@ class Tensor(Parts):
         """The elements converted to a dtype, or on a device; there is only `"cpu"`."""
         if isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda"):
             if target.partition(":")[0] == "cuda":
-                _refuse_cuda()
+                refuse_cuda()
             return self
         return self.astype(target)
+
+    def convert_(self, dtype: Any) -> Self:
+        """Convert the elements to `dtype` in place, and the gradient found so far; what was recorded of the tensor does
+        not go on to it. Raises `RuntimeError` for a tensor that was computed.
+        """
+        if not self.is_leaf:
+            raise RuntimeError("a tensor that was computed cannot be converted in place; use astype")
+        source, target = self._source, numpy_dtype(element_type(dtype))
+        if target != self.dtype:
+            self._array, self._memory, self._source = self._array.astype(target), None, None
+            if source is not None:
+                self._source = Leaf((self.dtype, self.shape), ref(self))
+                self._source.hooks.update(source.hooks)
+            if self._grad is not None:
+                self._grad = self._grad.astype(target)
+        return self
 
     # --- protocols --------------------------------------------------------------------------------
 
@@ -309,7 +325,7 @@ def _rebuilt(kind: type[Tensor], array: Array, requires_grad: bool, grad: Tensor
     return made
 
 
-def _refuse_cuda() -> NoReturn:
+def refuse_cuda() -> NoReturn:
     raise NotImplementedError("tensors are in the memory of the CPU; functions run on a GPU by jit(device='cuda')")
 
 

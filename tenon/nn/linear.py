@@ -1,13 +1,13 @@
-"""Linear maps and tables of vectors."""
+"""Linear and bilinear maps, and tables of vectors."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 import tenon
-from tenon.nn.initialization import Seed, generator_of, uniform
+from tenon.nn.init import Seed, generator_of, uniform
 from tenon.nn.module import Array, Module
 
 
@@ -27,6 +27,7 @@ class Linear(Module):
         seed: Seed = None,
     ) -> None:
         super().__init__()
+        self.in_features, self.out_features = in_features, out_features
         generator = generator_of(seed)
         self.weight = uniform(generator, (out_features, in_features), in_features, dtype)
         self.bias: Array = uniform(generator, (out_features,), in_features, dtype) if bias else None
@@ -36,20 +37,170 @@ class Linear(Module):
         # In the dtype of the product, which autocast may have made smaller.
         return product if self.bias is None else tenon.add(product, tenon.cast(self.bias, dtype=product.dtype))
 
+    def extra_repr(self) -> str:
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
-class Embedding(Module):
-    """Row `indices` of a learned table (`num_embeddings`, `embedding_dim`), which starts standard normal."""
+
+class Bilinear(Module):
+    """x·weight·y + bias over the last axes: (…, `in1_features`) and (…, `in2_features`) to (…, `out_features`).
+
+    Weights start uniform in ±1/√in1_features.
+    """
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        dtype: Any = np.float32,
+        seed: Seed = None,
+    ) -> None:
+        super().__init__()
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        generator = generator_of(seed)
+        self.weight = uniform(generator, (out_features, in1_features, in2_features), in1_features, dtype)
+        self.bias: Array = uniform(generator, (out_features,), in1_features, dtype) if bias else None
+
+    def forward(self, x: Array, y: Array) -> Array:
+        result = tenon.einsum("...i,oij,...j->...o", x, self.weight, y)
+        return result if self.bias is None else result + self.bias
+
+    def extra_repr(self) -> str:
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class _Table(Module):
+    """A learned table (`num_embeddings`, `embedding_dim`), which starts standard normal, but for the row `padding_idx`:
+    that starts with zeros, and has no gradient.
+    """
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, dtype: Any, seed: Seed
+    ) -> None:
+        super().__init__()
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise ValueError(
+                    f"{type(self).__name__}: padding_idx is {padding_idx}, and there are {num_embeddings} rows"
+                )
+            padding_idx %= num_embeddings
+        self.padding_idx = padding_idx
+        self.weight: Array = generator_of(seed).standard_normal((num_embeddings, embedding_dim)).astype(dtype)
+        if padding_idx is not None:
+            self.weight[padding_idx] = 0
+
+    @classmethod
+    def from_pretrained(cls, embeddings: Any, freeze: bool = True, **settings: Any) -> Self:
+        """A table of given vectors; unless `freeze` is false, no gradient is found for them."""
+        rows, size = embeddings.shape
+        made = cls(rows, size, **settings)
+        if freeze:
+            made.weight = tenon.nn.Parameter(embeddings, requires_grad=False)
+        else:
+            made.weight = embeddings
+        return made
+
+    def extra_repr(self) -> str:
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+
+
+class Embedding(_Table):
+    """Rows of a learned table (`num_embeddings`, `embedding_dim`), which starts standard normal.
+
+    The row `padding_idx` starts with zeros, and has no gradient.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        *,
+        dtype: Any = np.float32,
+        seed: Seed = None,
+    ) -> None:
+        super().__init__(num_embeddings, embedding_dim, padding_idx, dtype, seed)
+
+    def forward(self, indices: Array) -> Array:
+        rows = tenon.embedding(self.weight, indices)
+        if self.padding_idx is None:
+            return rows
+        is_padding = tenon.expand_dims(tenon.equal(indices, self.padding_idx), axis=-1)
+        return tenon.select(is_padding, tenon.stop_gradient(rows), rows)
+
+
+class EmbeddingBag(_Table):
+    """Sums, means or maxima of bags of rows of a learned table (`num_embeddings`, `embedding_dim`).
+
+    Rows `padding_idx` do not count. What is made of an empty bag is 0.
+    """
 
     def __init__(
         self,
         num_embeddings: int,
         embedding_dim: int,
         *,
+        mode: str = "mean",
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
         dtype: Any = np.float32,
         seed: Seed = None,
     ) -> None:
-        super().__init__()
-        self.weight = generator_of(seed).standard_normal((num_embeddings, embedding_dim)).astype(dtype)
+        super().__init__(num_embeddings, embedding_dim, padding_idx, dtype, seed)
+        if mode not in ("sum", "mean", "max"):
+            raise ValueError(f"EmbeddingBag: mode {mode!r} is not 'sum', 'mean' or 'max'")
+        self.mode, self.include_last_offset = mode, include_last_offset
 
-    def forward(self, indices: Array) -> Array:
-        return tenon.embedding(self.weight, indices)
+    def forward(self, indices: Array, offsets: Any = None, per_sample_weights: Any = None) -> Array:
+        """(bags, dim) for indices (bags, n), or indices (n,) and where each bag begins among them, `offsets` (bags,)
+        (and where the last one ends, with `include_last_offset`). Rows are multiplied by `per_sample_weights`, of the
+        shape of the indices, which only `mode="sum"` takes.
+        """
+        if per_sample_weights is not None and self.mode != "sum":
+            raise ValueError(f"EmbeddingBag: per_sample_weights are for mode 'sum', and this is {self.mode!r}")
+        if (len(indices.shape) == 1) != (offsets is not None):
+            raise ValueError("EmbeddingBag: offsets are needed for indices (n,), and for no others")
+        if offsets is None:
+            is_in: Any = np.ones((1, 1), np.bool_)
+            rows = tenon.embedding(self.weight, indices)
+            of_bags, weights = indices, per_sample_weights
+        else:
+            starts = offsets[:-1] if self.include_last_offset else offsets
+            bag = tenon.sum(tenon.cast(tenon.expand_dims(starts, axis=1) <= _places(indices), dtype="i32"), axis=0)
+            is_in = tenon.expand_dims(tenon.iota(shape=(starts.shape[0],)) + 1, axis=1) == bag
+            rows = tenon.expand_dims(tenon.embedding(self.weight, indices), axis=0)
+            of_bags = tenon.expand_dims(indices, axis=0)
+            weights = None if per_sample_weights is None else tenon.expand_dims(per_sample_weights, axis=0)
+        counts = is_in if self.padding_idx is None else tenon.logical_and(is_in, of_bags != self.padding_idx)
+        counts = tenon.broadcast_to(
+            counts, tuple([max(a, b) for a, b in zip(counts.shape, of_bags.shape, strict=True)])
+        )
+        return self._combined(rows, tenon.expand_dims(counts, axis=-1), weights)
+
+    def _combined(self, rows: Array, counts: Array, weights: Any) -> Array:
+        """Rows (bags or 1, n, dim) of bags, as far as each counts (bags, n, 1)."""
+        if self.mode == "max":
+            largest = tenon.max(tenon.select(counts, rows, -np.inf), axis=1)
+            return tenon.select(tenon.any(counts, axis=1), largest, 0.0)
+        share = tenon.select(counts, 1.0, 0.0).astype(rows.dtype)
+        if weights is not None:
+            share = share * tenon.expand_dims(weights, axis=-1)
+        total = tenon.sum(rows * share, axis=1)
+        return total if self.mode == "sum" else total / tenon.maximum(tenon.sum(share, axis=1), 1)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, mode={self.mode!r}"
+
+
+def _places(indices: Array) -> Array:
+    return tenon.iota(shape=tuple(indices.shape))
+
+
+__all__ = ["Bilinear", "Embedding", "EmbeddingBag", "Linear"]

@@ -2,80 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Self
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import plain_array
 from tenon.dialects.support.user_traceback import shows_user_frames
+from tenon.dialects.types.types import element_type, is_float, numpy_dtype
 from tenon.eager.modes import no_grad
-from tenon.eager.tensor import Parameter, Tensor
+from tenon.eager.tensor import Parameter, Tensor, refuse_cuda
+from tenon.nn.hooks import Hook, ModuleHandle, call_with_hooks
 from tenon.nn.traced import watch_buffers, watch_foreign
+from tenon.nn.tree import Array, ModuleTree, is_dynamic
 from tenon.runtime.arguments.tree import register_node
 from tenon.runtime.tracing.watch import watch
 
-Array = Any
+
+class Loaded(NamedTuple):
+    """What `load_state_dict` did not find in the state, and what it did not find in the module."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
 
 
-# Whether values of a class met so far are arrays or modules; containers are asked for what they hold.
-_IS_DYNAMIC: dict[type, bool] = dict.fromkeys((int, float, bool, str, type(None)), False)
+class _Calls(threading.local):
+    """The buffers that calls in progress in this thread have set, with what they were before."""
+
+    journal: list[tuple[Module, str, Any]] | None = None
 
 
-def _is_dynamic(value: Any) -> bool:
-    kind = type(value)
-    known = _IS_DYNAMIC.get(kind)
-    if known is not None:
-        return known
-    if isinstance(value, list | tuple):
-        return any(map(_is_dynamic, value))
-    if isinstance(value, dict):
-        return any(map(_is_dynamic, value.values()))
-    known = _IS_DYNAMIC[kind] = isinstance(value, np.ndarray | Value | Module) or hasattr(kind, "__dlpack__")
-    return known
+_CALLS = _Calls()
 
 
-@dataclass(frozen=True)
-class _Slot:
-    """A place below a module that holds an array: its path, and how to put another one there."""
-
-    path: str
-    is_buffer: bool
-    value: Array
-    assign: Callable[[Array], None]
-
-
-def _slots(value: Any, path: str, is_buffer: bool, assign: Callable[[Any], None]) -> Iterator[_Slot]:
-    if isinstance(value, Module):
-        for name, attribute in vars(value).items():
-            inner = f"{path}.{name}" if path else name
-            yield from _slots(attribute, inner, name in value.buffer_names, partial(setattr, value, name))
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _slots(item, f"{path}.{key}", is_buffer, partial(value.__setitem__, key))
-    elif isinstance(value, list | tuple):
-        items = list(value)
-
-        def replace(position: int, item: Any) -> None:
-            items[position] = item
-            assign(type(value)(*items) if hasattr(value, "_fields") else type(value)(items))
-
-        for position, item in enumerate(value):
-            yield from _slots(item, f"{path}.{position}", is_buffer, partial(replace, position))
-    elif _is_dynamic(value) or (is_buffer and value is not None):
-        yield _Slot(path, is_buffer, value, assign)
-
-
-class Module:
+class Module(ModuleTree):
     """Base of all modules. Arrays that are assigned to attributes are parameters, unless `register_buffer` says
-    otherwise.
+    otherwise; they may be in lists, tuples and dicts.
     """
 
     training: bool
-    buffer_names: tuple[str, ...]
+    hooks: tuple[Hook, ...] = ()
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         # Not in `__init__`, which subclasses forget to call.
@@ -84,13 +51,15 @@ class Module:
         if tracing is not None:
             tracing.own(module)
         module.training = True
-        module.buffer_names = ()
         return module
 
     def __setattr__(self, name: str, value: Any) -> None:
         _watch_if_foreign(self)
-        if isinstance(value, Tensor) and name in self.buffer_names and value.requires_grad:
-            value = value.detach()  # statistics are not learned
+        if name in self.buffer_names:
+            if isinstance(value, Tensor) and value.requires_grad:
+                value = value.detach()  # statistics are not learned
+            if _CALLS.journal is not None:
+                _CALLS.journal.append((self, name, vars(self).get(name)))
         object.__setattr__(self, name, value)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -99,52 +68,43 @@ class Module:
 
     @shows_user_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What `forward` gives, between the hooks; if there is an error, buffers have what they had before."""
         _watch_if_foreign(self)
+        is_outermost = _CALLS.journal is None
+        if is_outermost:
+            _CALLS.journal = []
         try:
-            return self.forward(*args, **kwargs)
-        except Exception as error:
+            return call_with_hooks(self, args, kwargs) if self.hooks else self.forward(*args, **kwargs)
+        except BaseException as error:
+            if is_outermost:
+                _take_back(_CALLS.journal or ())
             # The frames of Tenon's own modules are not shown.
             if type(self).__module__.startswith("tenon."):
-                error.add_note(f"in {self._described()}")
+                error.add_note(f"in {type(self).__name__}({self.extra_repr()})")
             raise
+        finally:
+            if is_outermost:
+                _CALLS.journal = None
 
-    def register_buffer(self, name: str, value: Array) -> None:
-        """Make `value` an attribute that is saved with the module, but not trained."""
-        self.buffer_names = (*self.buffer_names, name)
-        setattr(self, name, value)
+    # --- changes of all of it -------------------------------------------------------------------------
 
-    def children(self) -> Iterator[tuple[str, Module]]:
-        """Names and modules directly below this one."""
-        for name, value in vars(self).items():
-            yield from _modules_in(name, value)
+    def apply(self, function: Callable[[Module], Any]) -> Self:
+        """Call `function` with each module below this one, and then with this one."""
+        for child in self.children():
+            child.apply(function)
+        function(self)
+        return self
 
-    def modules(self) -> Iterator[Module]:
-        """This module and all below it."""
-        yield self
-        for _, child in self.children():
-            yield from child.modules()
-
-    def _slots(self) -> Iterator[_Slot]:
-        return _slots(self, "", False, lambda _: None)
-
-    def named_parameters(self) -> dict[str, Array]:
-        """The trained arrays of this module and those below it, by path (`encoder.0.weight`)."""
-        return {slot.path: slot.value for slot in self._slots() if not slot.is_buffer}
-
-    def parameters(self) -> list[Array]:
-        """The trained arrays of this module and those below it; each once."""
-        return list({id(value): value for value in self.named_parameters().values()}.values())
-
-    def requires_grad_(self, wanted: bool = True) -> Self:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Make tensors of all parameters, if they are none yet, which are learned by `backward()` and `step()`; or,
         with `False`, have no gradients found for them.
         """
         made: dict[int, Tensor] = {}
-        for slot in self._slots():
+        for slot in self.slots():
             if not slot.is_buffer:
                 value = slot.value
                 known = value if isinstance(value, Tensor) else made.setdefault(id(value), Parameter(value))
-                slot.assign(known.requires_grad_(wanted))
+                slot.assign(known.requires_grad_(requires_grad))
         return self
 
     def zero_grad(self) -> None:
@@ -153,57 +113,47 @@ class Module:
             if isinstance(value, Tensor):
                 value.grad = None
 
-    def named_buffers(self) -> dict[str, Array]:
-        """The arrays that are saved but not trained, by path."""
-        return {slot.path: slot.value for slot in self._slots() if slot.is_buffer}
+    def to(self, target: Any) -> Self:
+        """Convert floats, of parameters and buffers, to a dtype, or have all on a device; there is only `"cpu"`.
 
-    def state_dict(self) -> dict[str, Array]:
-        """Parameters and buffers by path.
-
-        The arrays are the module's own: copy them before a call that is given the module's memory (`donate`).
+        Tensors stay the objects that they are, so that optimizers go on to change them.
         """
-        return {**self.named_parameters(), **self.named_buffers()}
-
-    def load_state_dict(self, state: Mapping[str, Array], strict: bool = True) -> tuple[list[str], list[str]]:
-        """Set parameters and buffers to copies of `state`, of arrays of any library; gives the names that are missing
-        and those that are unknown. PyTorch's counts of batches, which nothing here needs, are left out.
-
-        Raises `ValueError`, changing nothing, when shapes or kinds of numbers differ, and, if `strict`, when names do.
-        """
-        slots = {slot.path: slot for slot in self._slots()}
-        state = {path: value for path, value in state.items() if not path.endswith("num_batches_tracked")}
-        missing, unknown = sorted(slots.keys() - state.keys()), sorted(state.keys() - slots.keys())
-        if strict and (missing or unknown):
-            raise ValueError(
-                f"state does not fit the module: missing {', '.join(missing) or 'none'}, "
-                f"unknown {', '.join(unknown) or 'none'}"
-            )
-        loaded: dict[str, Array] = {}
-        slots = {path: slot for path, slot in slots.items() if path in state}
-        for path, slot in slots.items():
-            given, own = plain(state[path]), plain(slot.value)
-            if given.shape != own.shape:
-                raise ValueError(f"{path} has shape {own.shape} in the module and {given.shape} in the state")
-            if not np.can_cast(given.dtype, own.dtype, "same_kind"):
-                raise ValueError(f"{path} has dtype {own.dtype} in the module and {given.dtype} in the state")
-            loaded[path] = np.array(given, dtype=own.dtype)
-        with no_grad():
-            for path, slot in slots.items():
+        if isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda"):
+            for slot in self.slots():
                 if isinstance(slot.value, Tensor):
-                    slot.value[...] = loaded[path]
-                else:
-                    slot.assign(loaded[path])
-        return missing, unknown
+                    slot.value.to(target)
+            if target != "cpu":
+                refuse_cuda()
+            return self
+        dtype = numpy_dtype(element_type(target))
+        if not is_float(element_type(dtype)):
+            raise TypeError(f"{type(self).__name__}.to: parameters are floats, and cannot be {dtype}")
+        made: dict[int, Any] = {}
+        for slot in self.slots():
+            value = slot.value
+            if not is_float(element_type(value.dtype)):
+                continue
+            if isinstance(value, Tensor):
+                value.convert_(dtype)
+            else:
+                slot.assign(made.setdefault(id(value), value.astype(dtype)))
+        return self
 
-    def set_parameters(self, values: Mapping[str, Array]) -> None:
-        """Replace parameters by path; values are taken as they are. Raises `ValueError`, changing nothing, for a path
-        that is not that of a parameter.
-        """
-        slots = {slot.path: slot for slot in self._slots() if not slot.is_buffer}
-        if unknown := [path for path in values if path not in slots]:
-            raise ValueError(f"{type(self).__name__} has no parameter {', '.join(unknown)}")
-        for path, value in values.items():
-            slots[path].assign(value)
+    def half(self) -> Self:
+        """Convert floats to f16."""
+        return self.to("f16")
+
+    def bfloat16(self) -> Self:
+        """Convert floats to bf16."""
+        return self.to("bf16")
+
+    def float(self) -> Self:
+        """Convert floats to f32."""
+        return self.to("f32")
+
+    def double(self) -> Self:
+        """Convert floats to f64."""
+        return self.to("f64")
 
     def train(self, mode: bool = True) -> Self:
         """Switch this module and all below it to training behaviour (or, with `False`, to evaluation)."""
@@ -215,31 +165,125 @@ class Module:
         """Switch to evaluation behaviour."""
         return self.train(False)
 
-    def __repr__(self) -> str:
-        return self._described(*[f"{name}={child!r}" for name, child in self.children()])
+    # --- state ------------------------------------------------------------------------------------------
 
-    def _described(self, *inner: str) -> str:
-        """The class with its settings and the shapes of its parameters, then `inner`."""
-        own = [
-            f"{name}={value!r}" if isinstance(value, int | float | str) else f"{name}: {tuple(value.shape)}"
-            for name, value in vars(self).items()
-            if name not in ("training", *self.buffer_names)
-            and (isinstance(value, int | float | str) or hasattr(value, "shape"))
-        ]
-        return f"{type(self).__name__}({', '.join([*own, *inner])})"
+    def state_dict(self) -> dict[str, Array]:
+        """Parameters and buffers by path, without the buffers that are not persistent.
+
+        The arrays are the module's own: copy them before a call that is given the module's memory (`donate`).
+        """
+        return {slot.path: slot.value for slot in self.slots() if slot.is_saved}
+
+    def load_state_dict(self, state: Mapping[str, Array], strict: bool = True) -> Loaded:
+        """Set parameters and buffers to copies of `state`, of arrays of any library, such as a checkpoint of PyTorch;
+        gives the names that are missing and those that are unknown.
+
+        Raises `ValueError`, changing nothing, when shapes or kinds of numbers differ, and, if `strict`, when names do.
+        """
+        slots = {slot.path: slot for slot in self.slots() if slot.is_saved}
+        missing = sorted([path for path, slot in slots.items() if path not in state and not slot.is_optional])
+        unknown = sorted(state.keys() - slots.keys())
+        if strict and (missing or unknown):
+            raise ValueError(
+                f"state does not fit the module: missing {', '.join(missing) or 'none'}, "
+                f"unknown {', '.join(unknown) or 'none'}"
+            )
+        slots = {path: slot for path, slot in slots.items() if path in state}
+        loaded = {path: _fitting(path, slot.value, state[path]) for path, slot in slots.items()}
+        with no_grad():
+            for path, slot in slots.items():
+                if isinstance(slot.value, Tensor):
+                    slot.value[...] = loaded[path]
+                else:
+                    slot.assign(loaded[path])
+        return Loaded(missing, unknown)
+
+    def set_parameters(self, values: Mapping[str, Array]) -> None:
+        """Replace parameters by path; values are taken as they are. Raises `ValueError`, changing nothing, for a path
+        that is not that of a parameter.
+        """
+        slots = {slot.path: slot for slot in self.slots() if not slot.is_buffer}
+        if unknown := [path for path in values if path not in slots]:
+            raise ValueError(f"{type(self).__name__} has no parameter {', '.join(unknown)}")
+        for path, value in values.items():
+            slots[path].assign(value)
+
+    # --- hooks ------------------------------------------------------------------------------------------
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> ModuleHandle:
+        """Have `hook(module, args)` called before `forward`, or `hook(module, args, kwargs)` if `with_kwargs`; what it
+        returns, if anything, are the arguments in their place. `remove()` of the result ends that.
+        """
+        return ModuleHandle(self, "forward_pre", hook, with_kwargs, prepend)
+
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> ModuleHandle:
+        """Have `hook(module, args, result)` called after `forward` (with `kwargs` before the result, if `with_kwargs`);
+        what it returns, if anything, is the result in its place.
+        """
+        return ModuleHandle(self, "forward", hook, with_kwargs, prepend)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> ModuleHandle:
+        """Have `hook(module, grad_output)` called by `backward()` with the gradients of the results; what it returns,
+        if anything, are those that go on.
+        """
+        return ModuleHandle(self, "backward_pre", hook, False, prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> ModuleHandle:
+        """Have `hook(module, grad_input, grad_output)` called by `backward()` when the gradients of the arguments are
+        found, which are `None` for those that have none; what it returns, if anything, are those that go on.
+
+        Of several results, those that nothing depends on have a gradient of zeros.
+        """
+        return ModuleHandle(self, "backward", hook, False, prepend)
+
+    # --- text -------------------------------------------------------------------------------------------
+
+    def extra_repr(self) -> str:
+        """What the text of the module says besides the modules below it: settings, and shapes of parameters."""
+        return ", ".join(
+            [
+                f"{name}={value!r}" if isinstance(value, int | float | str) else f"{name}: {tuple(value.shape)}"
+                for name, value in vars(self).items()
+                if name not in ("training", *self.buffer_names)
+                and (isinstance(value, int | float | str) or (hasattr(value, "shape") and hasattr(value, "dtype")))
+            ]
+        )
+
+    def __repr__(self) -> str:
+        below = [f"({name}): {child!r}" for name, child in self.named_children()]
+        return text_of(type(self).__name__, self.extra_repr(), below)
+
+
+def text_of(kind: str, said: str, below: Sequence[str]) -> str:
+    """The text of a module of class `kind`, with what it says of itself and the texts of what is in it."""
+    if not below:
+        return f"{kind}({said})"
+    lines = [line.replace("\n", "\n  ") for line in ([said, *below] if said else below)]
+    return "\n  ".join([f"{kind}(", *lines]) + "\n)"
+
+
+def _take_back(journal: Iterable[tuple[Module, str, Any]]) -> None:
+    for module, name, value in reversed([*journal]):
+        vars(module)[name] = value
+
+
+def _fitting(path: str, own: Array, given: Array) -> np.ndarray[Any, Any]:
+    """A copy of `given` as what a module has at `path` is stored; raises `ValueError` if it is of another kind."""
+    own, given = plain(own), plain(given)
+    if given.shape != own.shape:
+        raise ValueError(f"{path} has shape {own.shape} in the module and {given.shape} in the state")
+    if not np.can_cast(given.dtype, own.dtype, "same_kind"):
+        raise ValueError(f"{path} has dtype {own.dtype} in the module and {given.dtype} in the state")
+    return np.array(given, dtype=own.dtype)
 
 
 def plain(array: Any) -> np.ndarray[Any, Any]:
     """The elements of an array or a tensor."""
     return plain_array(array.detach() if hasattr(array, "detach") else array)
-
-
-def _modules_in(path: str, value: Any) -> Iterator[tuple[str, Module]]:
-    if isinstance(value, Module):
-        yield path, value
-    elif isinstance(value, list | tuple | dict):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _modules_in(f"{path}.{key}", item)
 
 
 def _watch_if_foreign(module: Module) -> None:
@@ -255,7 +299,7 @@ def _take_apart(module: Module) -> tuple[tuple[str, ...], Sequence[Any], Any]:
     buffers = module.buffer_names
     for name, value in vars(module).items():
         # A buffer is data even after arithmetic has made a number of it, as NumPy does with arrays of rank 0.
-        if _is_dynamic(value) or name in buffers:
+        if is_dynamic(value) or name in buffers:
             names.append(name)
             values.append(value)
         else:

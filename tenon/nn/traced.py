@@ -58,7 +58,7 @@ def watch_foreign(watch: Watch, module: Any) -> None:
 
 
 def _traced(module: Any) -> dict[str, Value]:
-    slots = {**module.named_parameters(), **module.named_buffers()}
+    slots = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     return {path: value for path, value in slots.items() if isinstance(value, Value)}
 
 

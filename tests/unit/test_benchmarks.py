@@ -183,7 +183,7 @@ def test_the_networks_have_the_same_parameters_everywhere() -> None:
         model = theirs.MODULES[network]()
         assert {name: tuple(p.shape) for name, p in model.named_parameters()} == networks.shapes(network)
         mine, _ = ours.start(network, networks.problem(network))
-        assert {name: p.shape for name, p in mine.named_parameters().items()} == networks.shapes(network)
+        assert {name: p.shape for name, p in mine.named_parameters()} == networks.shapes(network)
         assert all(p.dtype == torch.float32 for p in model.parameters())
 
 

@@ -98,7 +98,10 @@ def test_example_of_an_opaque_op(defined: dict[str, Any]) -> None:
         tenon.running_maximum(data.astype(np.float32))
 
 
-@pytest.mark.parametrize("page", ["getting-started", "transforms", "sharp-bits", "tensors", "debugging", "training"])
+WHOLE = ["getting-started", "transforms", "sharp-bits", "tensors", "nn", "debugging", "training"]
+
+
+@pytest.mark.parametrize("page", WHOLE)
 def test_examples_of_whole_pages(page: str) -> None:
     names: dict[str, Any] = {"__name__": "documentation"}
     found = blocks(f"docs/{page}.md")

@@ -152,7 +152,7 @@ def test_in_place_and_functional_steps_are_one() -> None:
     rule = optim.Adam(1e-2)
     functional = networks()[0]
     functional.load_state_dict(own.state_dict())
-    arrays = {name: value.detach().numpy().copy() for name, value in functional.named_parameters().items()}
+    arrays = {name: value.detach().numpy().copy() for name, value in functional.named_parameters()}
     state = rule.init(arrays)
     steps = rule.over(own)
     for _ in range(3):
@@ -161,7 +161,7 @@ def test_in_place_and_functional_steps_are_one() -> None:
         for value in own.parameters():
             value.grad = tenon.tensor(np.full(value.shape, 0.5, np.float32))
         steps.step()
-    for name, value in own.named_parameters().items():
+    for name, value in own.named_parameters():
         np.testing.assert_array_equal(value.detach().numpy(), arrays[name])
 
 

@@ -1,0 +1,158 @@
+"""Modules that are an op with settings, derived from the definition of the op; and what modules with windows share."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import tenon
+from tenon.dialects.definition.settings import REQUIRED
+from tenon.nn.module import Array, Module
+from tenon.runtime.evaluate import ArrayFunction
+
+Sizes = int | tuple[int, ...]
+Shown = Literal["all", "values", "changed", "none"]
+
+_TORCH_NAMES = {"axis": "dim"}
+
+
+def sizes_of(value: Any, rank: int) -> tuple[int, ...]:
+    """One size for each of `rank` dimensions."""
+    return (value,) * rank if isinstance(value, int) else tuple(value)
+
+
+class OpModule(Module):
+    """An op with its settings as attributes; the operands are what the module is called on."""
+
+    FUNCTION: ClassVar[Callable[..., Any]]
+    ARGUMENTS: ClassVar[Mapping[str, str | None]] = {}
+    """The op's setting for each argument; `None` for an argument that means nothing here (`inplace`)."""
+    FIXED: ClassVar[Mapping[str, Any]] = {}
+    """Settings that no argument says."""
+    SHOWN: ClassVar[Shown] = "all"
+    SIGNATURE: ClassVar[inspect.Signature] = inspect.Signature()
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__()
+        own = {setting: name for name, setting in self.ARGUMENTS.items() if setting not in (None, name)}
+        named = {own.get(name, name): value for name, value in settings.items()}
+        try:
+            bound = self.SIGNATURE.bind(*args, **named)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}{self.SIGNATURE}: {error}") from None
+        bound.apply_defaults()
+        for name, value in bound.arguments.items():
+            setattr(self, name, value)
+
+    def forward(self, *operands: Array) -> Array:
+        settings = {own: getattr(self, name) for name, own in self.ARGUMENTS.items() if own is not None}
+        return type(self).FUNCTION(*operands, **settings, **self.FIXED)
+
+    def extra_repr(self) -> str:
+        if self.SHOWN == "none":
+            return ""
+        said: list[str] = []
+        for name, own in self.ARGUMENTS.items():
+            value = getattr(self, name)
+            is_default = value == self.SIGNATURE.parameters[name].default
+            if not (is_default and (own is None or self.SHOWN == "changed")):
+                said.append(f"{value}" if self.SHOWN == "values" and own is not None else f"{name}={value!r}")
+        return ", ".join(said)
+
+
+def derive(
+    name: str,
+    function: Any,
+    *arguments: str,
+    renamed: Mapping[str, str] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    without: Sequence[str] = (),
+    shown: Shown = "all",
+    inplace: bool = False,
+    module: str = "",
+    **defaults: Any,
+) -> type[OpModule]:
+    """The module called `name` of the op of `function`, whose settings are its arguments, with the op's defaults.
+
+    `arguments` says which settings, if not all, in which order; `renamed` what they are called; `defaults` which
+    defaults are others; settings that are `fixed` or stay as they are (`without`) are no arguments. An argument
+    `inplace` is taken, and changes nothing. `module` is where the class is a global name, the caller's unless given.
+    """
+    known = function.op.SIGNATURE.settings
+    other, constant = {**_TORCH_NAMES, **(renamed or {})}, fixed or {}
+    names = {other.get(own, own): own for own in (arguments or known) if own not in (*constant, *without)}
+    parameters = [_parameter(name, defaults.get(name, known[own].default)) for name, own in names.items()]
+    if inplace:
+        parameters.append(_parameter("inplace", False))
+    own: dict[str, str | None] = {**names, **({"inplace": None} if inplace else {})}
+    signature = inspect.Signature(parameters)
+    attributes = {
+        "FUNCTION": staticmethod(function),
+        "ARGUMENTS": own,
+        "FIXED": dict(constant),
+        "SHOWN": shown,
+        "SIGNATURE": signature,
+        "__signature__": signature,
+        "__doc__": f"`tenon.{function.__name__}` as a module: {_summary(function.op)}",
+        "__module__": module or _caller(),  # where pickle looks for it
+    }
+    return type(name, (OpModule,), attributes)
+
+
+def _caller() -> str:
+    """The name of the module from which the function that calls this was called."""
+    frame = inspect.currentframe()
+    for _ in range(2):
+        frame = None if frame is None else frame.f_back
+    return __name__ if frame is None else frame.f_globals.get("__name__", __name__)
+
+
+def _parameter(name: str, default: Any) -> inspect.Parameter:
+    kind = inspect.Parameter
+    return kind(name, kind.POSITIONAL_OR_KEYWORD, default=kind.empty if default is REQUIRED else default)
+
+
+def _summary(op: type) -> str:
+    text = (op.__doc__ or "").strip().partition("\n\n")[0]
+    return " ".join(text.split())
+
+
+def module_of(function: Any, name: str | None = None) -> type[OpModule]:
+    """A class of modules for the op of `function`, such as one that you defined: its settings are the arguments.
+
+        Squareplus = nn.module_of(tenon.squareplus)
+        network = nn.Sequential(nn.Linear(3, 4), Squareplus())
+
+    Raises `TypeError` for what is no function of an op.
+    """
+    if not isinstance(function, ArrayFunction):
+        raise TypeError(f"module_of: {function!r} is not the function of an op, such as tenon.softplus")
+    words = function.__name__.split("_")
+    return derive(name or "".join([word[:1].upper() + word[1:] for word in words]), function, module=_caller())
+
+
+class WindowModule(Module):
+    """A module of `RANK` spatial dimensions that is a function with `SETTINGS`, which are attributes."""
+
+    RANK: ClassVar[int]
+    SETTINGS: ClassVar[tuple[str, ...]]
+
+    def _settings(self) -> dict[str, Any]:
+        """The settings by name."""
+        return {name: getattr(self, name) for name in self.SETTINGS}
+
+    def _on_batch(self, function: Callable[[Array], Array], x: Array) -> Array:
+        """`function` of `x` (n, c, *image), where n may be missing."""
+        rank = len(x.shape)
+        if rank not in (self.RANK + 1, self.RANK + 2):
+            raise ValueError(
+                f"{type(self).__name__}: x has shape {tuple(x.shape)} where {self.RANK + 2} dimensions are needed, or "
+                f"{self.RANK + 1} of one sample"
+            )
+        if rank == self.RANK + 2:
+            return function(x)
+        return tenon.squeeze(function(tenon.expand_dims(x, axis=0)), axis=0)
+
+
+__all__ = ["OpModule", "Sizes", "WindowModule", "derive", "module_of", "sizes_of"]

@@ -1,0 +1,191 @@
+"""What is in a module: modules below it, parameters and buffers, by path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tenon.dialects.definition.value import Value
+from tenon.dialects.support.suggestion import did_you_mean
+
+Array = Any
+
+
+# Whether values of a class met so far are arrays or modules; containers are asked for what they hold.
+_IS_DYNAMIC: dict[type, bool] = dict.fromkeys((int, float, bool, str, type(None)), False)
+
+
+def is_dynamic(value: Any) -> bool:
+    kind = type(value)
+    known = _IS_DYNAMIC.get(kind)
+    if known is not None:
+        return known
+    if isinstance(value, list | tuple):
+        return any(map(is_dynamic, value))
+    if isinstance(value, dict):
+        return any(map(is_dynamic, value.values()))
+    known = _IS_DYNAMIC[kind] = isinstance(value, np.ndarray | Value | ModuleTree) or hasattr(kind, "__dlpack__")
+    return known
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place below a module that holds an array: its path, and how to put another one there."""
+
+    path: str
+    is_buffer: bool
+    value: Array
+    assign: Callable[[Array], None]
+    is_saved: bool = True
+    is_optional: bool = False
+
+
+def _slots(
+    value: Any, path: str, is_buffer: bool, assign: Callable[[Any], None], module: ModuleTree, name: str
+) -> Iterator[Slot]:
+    """The places at and below `value`, which is at or below the attribute `name` of `module`."""
+    if isinstance(value, ModuleTree):
+        for own, attribute in vars(value).items():
+            inner = f"{path}.{own}" if path else own
+            yield from _slots(attribute, inner, own in value.buffer_names, partial(setattr, value, own), value, own)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _slots(item, f"{path}.{key}", is_buffer, partial(value.__setitem__, key), module, name)
+    elif isinstance(value, list | tuple):
+        items = list(value)
+
+        def replace(position: int, item: Any) -> None:
+            items[position] = item
+            assign(type(value)(*items) if hasattr(value, "_fields") else type(value)(items))
+
+        for position, item in enumerate(value):
+            yield from _slots(item, f"{path}.{position}", is_buffer, partial(replace, position), module, name)
+    elif is_dynamic(value) or (is_buffer and value is not None):
+        is_saved, is_optional = name not in module.transient_names, name in module.OPTIONAL_STATE
+        yield Slot(path, is_buffer, value, assign, is_saved, is_optional)
+
+
+class ModuleTree:
+    """A module as what holds parameters, buffers and modules."""
+
+    buffer_names: tuple[str, ...] = ()
+    transient_names: tuple[str, ...] = ()
+    """The buffers that are not saved with the module."""
+    OPTIONAL_STATE: ClassVar[tuple[str, ...]] = ()
+    """Buffers that a checkpoint may lack: what the module has of them stays."""
+
+    def register_buffer(self, name: str, value: Array, persistent: bool = True) -> None:
+        """Make `value` an attribute that is not trained, and saved with the module if it is `persistent`."""
+        self._check_name("buffer", name)
+        others = tuple([known for known in self.buffer_names if known != name])
+        self.buffer_names = (*others, name)
+        transient = tuple([known for known in self.transient_names if known != name])
+        if not persistent or transient != self.transient_names:
+            self.transient_names = transient if persistent else (*transient, name)
+        setattr(self, name, value)
+
+    def register_parameter(self, name: str, value: Array) -> None:
+        """Make an array, or `None`, an attribute; the same as to assign it, but that it is checked."""
+        self._check_name("parameter", name)
+        if value is not None and not is_dynamic(value):
+            raise TypeError(f"parameter {name!r} of a {type(self).__name__} is a {type(value).__name__}, and no array")
+        setattr(self, name, value)
+
+    def register_module(self, name: str, module: ModuleTree | None) -> None:
+        """Make a module, or `None`, an attribute; the same as to assign it, but for names that are no Python names."""
+        self._check_name("module", name)
+        if module is not None and not isinstance(module, ModuleTree):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"{name!r} of a {type(self).__name__} is a {type(module).__name__}, and no module")
+        setattr(self, name, module)
+
+    add_module = register_module
+
+    def _check_name(self, what: str, name: str) -> None:
+        if not name or "." in name:
+            raise KeyError(f"a {what} cannot be called {name!r}: names are not empty and have no dot")
+        if hasattr(type(self), name):
+            raise KeyError(f"a {what} cannot be called {name!r}, which every {type(self).__name__} has as an attribute")
+
+    def named_children(self) -> Iterator[tuple[str, Any]]:
+        """Names and modules directly below this one."""
+        for name, value in vars(self).items():
+            yield from _modules_in(name, value)
+
+    def children(self) -> Iterator[Any]:
+        """The modules directly below this one, each once."""
+        yield from {id(child): child for _, child in self.named_children()}.values()
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Any]]:
+        """This module and all below it, each once, by path (`encoder.0`)."""
+        seen: set[int] = set()
+
+        def walk(path: str, module: ModuleTree) -> Iterator[tuple[str, Any]]:
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield path, module
+                for name, child in module.named_children():
+                    yield from walk(f"{path}.{name}" if path else name, child)
+
+        yield from walk(prefix, self)
+
+    def modules(self) -> Iterator[Any]:
+        """This module and all below it, each once."""
+        for _, module in self.named_modules():
+            yield module
+
+    def slots(self) -> Iterator[Slot]:
+        """The places of all arrays."""
+        return _slots(self, "", False, lambda _: None, self, "")
+
+    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Array]]:
+        """The trained arrays of this module and, if `recurse`, those below it, by path (`encoder.0.weight`)."""
+        return self._named(prefix, recurse, is_buffer=False)
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Array]]:
+        """The arrays that are not trained, by path."""
+        return self._named(prefix, recurse, is_buffer=True)
+
+    def _named(self, prefix: str, recurse: bool, *, is_buffer: bool) -> Iterator[tuple[str, Array]]:
+        below = () if recurse else tuple([f"{name}." for name, _ in self.named_children()])
+        for slot in self.slots():
+            if slot.is_buffer == is_buffer and not slot.path.startswith(below or "."):
+                yield (f"{prefix}.{slot.path}" if prefix else slot.path), slot.value
+
+    def parameters(self, recurse: bool = True) -> Iterator[Array]:
+        """The trained arrays of this module and those below it; each once."""
+        yield from {id(value): value for _, value in self.named_parameters(recurse=recurse)}.values()
+
+    def buffers(self, recurse: bool = True) -> Iterator[Array]:
+        """The arrays that are not trained, each once."""
+        yield from {id(value): value for _, value in self.named_buffers(recurse=recurse)}.values()
+
+    def get_submodule(self, path: str) -> Any:
+        """The module at a path (`encoder.0`), this one for the empty path. Raises `AttributeError` if there is none."""
+        return _found(self, "module", path, self.named_modules())
+
+    def get_parameter(self, path: str) -> Array:
+        """The parameter at a path. Raises `AttributeError` if there is none."""
+        return _found(self, "parameter", path, self.named_parameters())
+
+    def get_buffer(self, path: str) -> Array:
+        """The buffer at a path. Raises `AttributeError` if there is none."""
+        return _found(self, "buffer", path, self.named_buffers())
+
+
+def _modules_in(path: str, value: Any) -> Iterator[tuple[str, ModuleTree]]:
+    if isinstance(value, ModuleTree):
+        yield path, value
+    elif isinstance(value, list | tuple | dict):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _modules_in(f"{path}.{key}", item)
+
+
+def _found(module: ModuleTree, what: str, path: str, there: Iterator[tuple[str, Any]]) -> Any:
+    known = dict(there)
+    if path not in known:
+        raise AttributeError(f"{type(module).__name__} has no {what} {path!r}{did_you_mean(path, known)}")
+    return known[path]
