@@ -332,7 +332,7 @@ def _check_cuda(report: Report, sample: Sample, tolerance: float, device: Device
     with report.trying("cuda", sample, ()):
         module = lower_module(sample.compiled.trace(*sample.arrays).module, "cuda")
         if device is None and device_cuda.why_unavailable() is None:
-            on_gpu = jit(sample.function, device="cuda")
+            on_gpu = jit(lambda *arrays: sample.function(*arrays), device="cuda")
             device = lambda module, inputs: [r.get() for r in on_gpu(*inputs)]  # noqa: E731
         if device is not None:
             found = device(module, sample.arrays)

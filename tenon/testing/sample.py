@@ -51,7 +51,7 @@ class Sample:
 
     @cached_property
     def compiled(self) -> JitFunction:
-        return jit(self.function)
+        return jit(lambda *arrays: self.function(*arrays))
 
     def with_arrays(self, change: Callable[[Array], Array], label: str) -> Sample:
         """The call with other arrays in the place of each."""
