@@ -79,14 +79,14 @@ def test_what_could_change_is_no_static_argument() -> None:
 )
 def test_a_module_in_training_mode_is_threaded_or_refused(transformed: Callable[..., Any], layer: Any) -> None:
     images = np.ones((1, 2, 2, 3, 3), np.float32)
-    before = {name: np.array(value) for name, value in layer.named_buffers().items()}
+    before = {name: np.array(value) for name, value in layer.named_buffers()}
     with pytest.raises(TracedValueError, match="of a module that is no argument"):
         transformed(lambda x: layer(x))(images if transformed is tenon.vmap else images[0])
-    for name, value in layer.named_buffers().items():
+    for name, value in layer.named_buffers():
         np.testing.assert_array_equal(value, before[name])
     traced = tenon.trace(lambda x: layer(x))
     traced(tenon.tensor(images[0]))
-    assert any(not np.array_equal(np.asarray(v), before[name]) for name, v in layer.named_buffers().items())
+    assert any(not np.array_equal(np.asarray(v), before[name]) for name, v in layer.named_buffers())
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
