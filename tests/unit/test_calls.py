@@ -475,6 +475,8 @@ def test_threads_that_change_the_entries_take_turns() -> None:
     class Interrupted:
         """An entry at which another thread gets to run while the table is written."""
 
+        most = -1
+
         def __init__(self, address: int) -> None:
             self._address = address
 
