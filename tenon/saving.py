@@ -200,6 +200,7 @@ def _rebuilt(node: Any, arrays: Mapping[str, Array]) -> Any:
 class Checkpoints:
     """The last `keep` states of a training run in a folder, one file each (`step-000000100.safetensors`).
 
+    Where a run goes back to an earlier state, those of later steps stay until it has come as far as they are.
     A process or machine that stops at any moment leaves the states that were there: a file gets its name when all of
     it is on the disk. One process writes to a folder at a time.
     """
@@ -220,11 +221,11 @@ class Checkpoints:
         return sorted([int(match[1]) for match in found if match])
 
     def save(self, step: int, state: Any) -> None:
-        """Save `state`, a tree as `save` takes it, as that after `step` steps, and then remove the oldest."""
+        """Save `state`, a tree as `save` takes it, as that after `step` steps, and then remove the oldest before it."""
         save(self.path(step), state)
         for left in self._left_over():
             left.unlink(missing_ok=True)
-        for old in self.steps()[: -self.keep]:
+        for old in [known for known in self.steps() if known <= step][: -self.keep]:
             self.path(old).unlink(missing_ok=True)
 
     def _left_over(self) -> Iterator[Path]:

@@ -102,6 +102,18 @@ def test_the_last_are_kept(tmp_path: Path) -> None:
         saving.Checkpoints(tmp_path, keep=0)
 
 
+def test_a_run_that_goes_back_keeps_what_it_saves(tmp_path: Path) -> None:
+    checkpoints = saving.Checkpoints(tmp_path, keep=1)
+    checkpoints.save(300, {"step": 300})
+    checkpoints.path(300).write_bytes(b"")  # as after a fault of the disk
+    for step in (210, 220):
+        checkpoints.save(step, {"step": step})
+    with pytest.warns(UserWarning, match="an older checkpoint is taken"):
+        assert checkpoints.restore() == (220, {"step": 220})
+    checkpoints.save(300, {"step": "again"})
+    assert checkpoints.steps() == [300]
+
+
 WRITER = """
 import sys
 import numpy as np
