@@ -60,6 +60,8 @@ class GradScaler:
         self._state = self.init()
         self._found: dict[int, bool] = {}
         """Whether the gradients of the steps that were unscaled since the last update are finite."""
+        self._stepped: set[int] = set()
+        """The steps that were made, or left out, since then."""
 
     # --- as functions -----------------------------------------------------------------------------
 
@@ -128,9 +130,13 @@ class GradScaler:
         self._found[id(steps)] = bool(finite.numpy())
 
     def step(self, steps: Steps) -> bool:
-        """`steps.step()`, unless gradients are not finite; whether it was made."""
+        """`steps.step()`, unless gradients are not finite; whether it was made. Raises `RuntimeError` for a second step
+        before `update()`, whose gradients would be taken as they are, with their scale."""
+        if self.enabled and id(steps) in self._stepped:
+            raise RuntimeError("GradScaler: step() was called for these parameters since the last update()")
         if self.enabled and id(steps) not in self._found:
             self.unscale_(steps)
+        self._stepped.add(id(steps))
         is_made = self._found.get(id(steps), True)
         if is_made:
             steps.step()
@@ -144,7 +150,7 @@ class GradScaler:
             raise RuntimeError("GradScaler: update() is called before step()")
         finite = np.array(all(self._found.values()))
         self._state = {name: np.asarray(value) for name, value in self._after(finite, self._state).items()}
-        self._found = {}
+        self._found, self._stepped = {}, set()
 
     def state_dict(self) -> dict[str, Any]:
         """The scale, and how many finite steps it has stood for."""

@@ -171,6 +171,20 @@ def test_scale_and_steps_are_those_of_torch() -> None:
     assert optim.GradScaler(enabled=False).scale(q) is q
 
 
+def test_a_second_step_before_the_update_is_refused() -> None:
+    p = tenon.tensor([1.0], requires_grad=True)
+    steps, scaler = optim.SGD(lr=0.1).over([p]), optim.GradScaler(1024.0)
+    scaler.scale(p.sum()).backward()
+    scaler.step(steps)
+    steps.zero_grad()
+    scaler.scale(p.sum()).backward()
+    with pytest.raises(RuntimeError, match=r"step\(\) was called for these parameters since the last update"):
+        scaler.step(steps)
+    scaler.update()
+    scaler.step(steps)
+    np.testing.assert_allclose(p.detach().numpy(), [0.8], rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("function", "error", "text"),
     [
