@@ -68,6 +68,11 @@ class QATConv2d(_QAT):
     """`nn.Conv2d` with inputs and weights rounded as `QuantizedConv2d` will round them."""
 
     def take_settings(self, layer: Any) -> None:
+        if layer.padding_mode != "zeros":
+            raise ValueError(
+                f"prepare: a Conv2d has padding_mode {layer.padding_mode!r}, and is quantized with zeros alone; pad "
+                "before it with tenon.pad"
+            )
         self.settings = tuple([getattr(layer, name) for name in _SETTINGS])
 
     def forward(self, x: Array) -> Array:
@@ -135,6 +140,7 @@ def prepare(module: Any) -> Any:
     """Put a layer that rounds into the place of each `Linear` and `Conv2d` of `module`, with its parameters.
 
     What is trained then (or only called in training mode, to observe ranges) is made to compute in i8 by `convert`.
+    Raises `ValueError` for a `Conv2d` that is padded with anything but zeros.
     """
     return _replaced(module, {Linear: QATLinear.of, Conv2d: QATConv2d.of})
 

@@ -204,6 +204,11 @@ def test_tensors_are_trained_so_too() -> None:
         (lambda: quantization.MinMaxObserver(axis=1), ValueError, "give both or none"),
         (lambda: quantization.MovingAverageObserver(0.0), ValueError, "averaging_constant is 0.0"),
         (lambda: quantization.convert(quantization.prepare(Network())), ValueError, "nothing was observed"),
+        (
+            lambda: quantization.prepare(nn.Conv2d(1, 1, 3, padding=1, padding_mode="circular")),
+            ValueError,
+            "padding_mode 'circular'",
+        ),
     ],
 )
 def test_refused(function: Any, error: Any, text: str) -> None:
