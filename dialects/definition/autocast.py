@@ -25,7 +25,10 @@ R = TypeVar("R")
 
 
 class _State(threading.local):
-    element: Attribute | None = None
+    def __init__(self) -> None:
+        self.element: Attribute | None = None
+        self.before: list[Attribute | None] = []
+        """What held outside of each block, of this thread: a decorator enters the same block in several."""
 
 
 _STATE = _State()
@@ -49,17 +52,16 @@ class autocast:
         if element not in (f16, bf16):
             raise ValueError(f"autocast: dtype is {element}, neither f16 nor bf16")
         self._element = element if enabled else None
-        self._before: list[Attribute | None] = []
 
     def __enter__(self) -> Self:
-        self._before.append(_STATE.element)
+        _STATE.before.append(_STATE.element)
         _STATE.element = self._element
         call_in_python(1)
         return self
 
     def __exit__(self, *_: object) -> None:
         call_in_python(-1)
-        _STATE.element = self._before.pop()
+        _STATE.element = _STATE.before.pop()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)

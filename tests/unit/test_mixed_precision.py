@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -109,6 +112,26 @@ def test_where_it_holds() -> None:
         np.testing.assert_array_equal(x.grad.numpy(), 4 * SQUARE)
     with pytest.raises(ValueError, match="autocast: dtype is f32, neither f16 nor bf16"):
         tenon.autocast("f32")
+
+
+def test_a_decorator_that_several_threads_enter_leaves_each_what_it_had() -> None:
+    first, second = threading.Event(), threading.Event()
+
+    @tenon.autocast("f16")
+    def within(wait: Callable[[], Any]) -> None:
+        wait()
+
+    def within_bf16() -> Any:
+        with tenon.autocast("bf16"):
+            within(lambda: first.set() or second.wait(10))
+            return tenon.matmul(SQUARE, SQUARE).dtype
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(within_bf16)
+        assert first.wait(10)
+        within(lambda: second.set() or other.result(10))
+        assert str(other.result()) == "bfloat16"
+    assert tenon.matmul(SQUARE, SQUARE).dtype == np.float32
 
 
 def test_an_op_of_a_user_states_its_own() -> None:
