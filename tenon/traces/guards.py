@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,8 @@ class Guards:
             self._checks.append(
                 (place.name, f"({read(place)} is {of(value)} or {of(same)}({read(place)}, {of(value)}))")
             )
+        for collection in reads.collections:
+            self._checks.append(("what is held", f"{of(collection)} == {of(copy(collection))}"))
         for container, length in reads.lengths:
             self._checks.append(("the number of items", f"len({of(container)}) == {length}"))
         for place, array in reads.arrays:
@@ -124,17 +127,23 @@ def same(now: Any, before: Any) -> bool:
         return False
     if isinstance(now, float):
         return now.hex() == before.hex()
+    if isinstance(now, np.generic):
+        return now.tobytes() == before.tobytes()
     return bool(now == before)
 
 
+_BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+"""Integers that compare as the bits of elements do: a NaN is what it was, and -0.0 is not 0.0."""
+
+
 def same_array(now: Any, before: np.ndarray[Any, Any]) -> bool:
-    """Whether an array of NumPy has the elements that it had."""
-    return (
-        isinstance(now, np.ndarray)
-        and now.dtype == before.dtype
-        and now.shape == before.shape
-        and (now.tobytes() == before.tobytes() if now.nbytes < 1 << 12 else bool(np.array_equal(now, before)))
-    )
+    """Whether an array of NumPy has the elements that it had, bit by bit."""
+    if not isinstance(now, np.ndarray) or now.dtype != before.dtype or now.shape != before.shape:
+        return False
+    bits = _BITS.get(now.itemsize)
+    if now.nbytes < 1 << 12 or bits is None or now.dtype.hasobject:
+        return now.tobytes() == before.tobytes()
+    return bool(np.array_equal(now.view(bits), before.view(bits)))
 
 
 def fits(value: Any, shape: Any, dtype: Any) -> bool:

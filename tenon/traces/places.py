@@ -74,7 +74,8 @@ class Holder:
                 if key not in held or held[key] is not value:
                     held[key] = value
         elif isinstance(held, MutableSequence):
-            held[:] = self.before.values()
+            held.clear()
+            held.extend(self.before.values())
 
     def place(self, key: Any) -> Place:
         """The place of one of its values."""

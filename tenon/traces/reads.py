@@ -15,6 +15,7 @@ import enum
 import functools
 import sys
 import types
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -48,6 +49,8 @@ class Reads:
         self.arrays: list[tuple[Place, np.ndarray[Any, Any]]] = []
         """Arrays of NumPy whose elements count as they were."""
         self.lengths: list[tuple[Any, int]] = []
+        self.collections: list[Any] = []
+        """Sets and bytes that may change: what is in them counts as it was."""
         self.tensors: dict[int, tuple[Any, str]] = {}
         """Tensors and what they are called, by identity."""
         self.data: list[tuple[Place, Any, bool]] = []
@@ -151,9 +154,13 @@ class Reads:
                 self._add_class(value)
             case types.ModuleType():
                 self._add_module(value, name)
-            case dict() | list() | types.CellType():
+            case dict() | list() | deque() | types.CellType():
                 self._add_container(value, name, data)
+            case bytearray():
+                self.collections.append(value)
             case tuple() | set() | frozenset():
+                if isinstance(value, set):
+                    self.collections.append(value)
                 for number, part in enumerate(value):
                     self._visit(part, _item(value, number, name), named(name, number))
             case _:

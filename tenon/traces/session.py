@@ -8,7 +8,7 @@ Whatever happens, all that stood somewhere before stands there again when the tr
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import MutableSequence, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import ref
@@ -272,7 +272,7 @@ class Session:
                     if value is not holder.before[key] and not self._is_symbol_of(value, old, key):
                         self._compare(holder.place(key), holder.before[key], value, found)
                 return
-        grows = old is MISSING and isinstance(place.container, list)
+        grows = old is MISSING and isinstance(place.container, MutableSequence)
         # What was one of a few values is guarded, so that it can be set again.
         is_guarded = old is None or old is MISSING or isinstance(old, bool | str)
         if new is not MISSING and not grows and (has_traced(new) or is_guarded):

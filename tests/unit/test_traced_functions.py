@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import types
 import warnings
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -247,6 +248,49 @@ def test_what_is_read_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(traced(x, -1).numpy(), compute(x, -1).numpy(), rtol=1e-6)
     SETTINGS.layers.pop()
     OFFSETS[1] = 1.0
+
+
+def test_collections_and_bits_of_arrays_are_guarded() -> None:
+    flags, queue, levels = {"a"}, deque([1.0, 2.0]), bytearray(b"\1")
+    zeros, unknown = np.zeros(1000), np.full(1000, np.nan)
+    nan, x = np.float32(np.nan), tenon.tensor(1.0, dtype=np.float64)
+
+    def compute(x: Any) -> Any:
+        scaled = x * queue[0] * levels[0] if "a" in flags else -x
+        return scaled / zeros[:2], unknown[:2] * x, nan * x
+
+    traced = tenon.trace(compute)
+
+    def check(count: int) -> None:
+        for _ in range(2):
+            with np.errstate(divide="ignore"):
+                for found, expected in zip(traced(x), compute(x), strict=True):
+                    np.testing.assert_array_equal(found.numpy(), expected.numpy())
+        assert programs(traced) == count
+
+    check(1)
+    zeros[:] = -0.0
+    check(2)
+    queue[0] = 3.0
+    check(3)
+    levels[0] = 2
+    check(4)
+    flags.clear()
+    check(5)
+
+
+def test_a_queue_changes_at_each_call_or_not_at_all() -> None:
+    queue: Any = deque([tenon.tensor(0.0), tenon.tensor(0.0)], maxlen=2)
+
+    @tenon.trace
+    def remember(x: Any) -> Any:
+        queue.append(x * 1)
+        return queue[0] + queue[1]
+
+    assert [remember(tenon.tensor(x)).item() for x in (1.0, 2.0, 4.0)] == [1.0, 3.0, 6.0]
+    with pytest.raises(TraceError, match="changes queue"):
+        tenon.trace(lambda x: queue.popleft() + x)(tenon.tensor(1.0))
+    assert [item.item() for item in queue] == [2.0, 4.0]
 
 
 def test_the_mode_of_a_module_and_other_tensors_are_noticed() -> None:
