@@ -253,14 +253,25 @@ class DataLoader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _order_settings(self) -> dict[str, int]:
+        """What the batches of an epoch depend on."""
+        return {
+            "seed": self.seed,
+            "shuffle": self.shuffle,
+            "batch_size": self.batch_size,
+            "examples": len(self.dataset),
+        }
+
     def state_dict(self) -> dict[str, int]:
-        """The epoch, and how many of its batches were given out."""
-        return {"epoch": self._epoch, "given": self._given, "seed": self.seed}
+        """The epoch, how many of its batches were given out, and what their order depends on."""
+        return {"epoch": self._epoch, "given": self._given, **self._order_settings()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state_dict` was asked for. Raises `ValueError` for the state of another order of examples."""
-        if int(state["seed"]) != self.seed:
-            raise ValueError(f"DataLoader: the state is of seed {state['seed']}, and the seed is {self.seed}")
+        """Go on where `state_dict` was asked for. Raises `ValueError` for the state of other batches: of another seed,
+        `shuffle`, `batch_size` or number of examples."""
+        for name, own in self._order_settings().items():
+            if int(state[name]) != own:
+                raise ValueError(f"DataLoader: {name} is {own}, and in the state {state[name]}")
         self._epoch, self._given, self._goes_on = int(state["epoch"]), int(state["given"]), True
 
 

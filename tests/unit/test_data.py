@@ -65,8 +65,14 @@ def test_goes_on_behind_what_was_given_out(workers: int, given: int) -> None:
     assert second.epoch == given // 5
     found += epochs(second, 3 - second.epoch)
     assert same(found, expected)
-    with pytest.raises(ValueError, match="of seed 1, and the seed is 0"):
-        DataLoader(DATA).load_state_dict(first.state_dict())
+    for name, other in (
+        ("seed", DataLoader(DATA, 5, shuffle=True)),
+        ("shuffle", DataLoader(DATA, 5, seed=1)),
+        ("batch_size", DataLoader(DATA, 4, shuffle=True, seed=1)),
+        ("examples", DataLoader([1, 2], 5, shuffle=True, seed=1)),
+    ):
+        with pytest.raises(ValueError, match=f"{name} is .*, and in the state"):
+            other.load_state_dict(first.state_dict())
 
 
 def test_a_loop_that_is_left_ends_its_epoch() -> None:
@@ -96,7 +102,7 @@ def test_exceptions_reach_the_loop(settings: Any) -> None:
         assert found == [[0, 1], [2, 3]]
         assert "while batch 2 of epoch 0 was loaded, of the examples 4, 5" in caught.value.__notes__
         if settings.get("worker") == "process":
-            loader.load_state_dict({"epoch": 0, "given": 3, "seed": 0})
+            loader.load_state_dict({**loader.state_dict(), "epoch": 0, "given": 3})
             with pytest.raises(RuntimeError, match="a worker process ended before its batch was there"):
                 list(loader)
 
