@@ -130,7 +130,7 @@ def _is_data(leaf: Any) -> bool:
 def _take_apart(tree: Any, leaves: list[Any]) -> Hashable:
     """The leaves of arguments, and what tells these from others: types of data, and the identity of objects."""
     kind = type(tree)
-    if kind is tuple or kind is list:
+    if kind is tuple or kind is list or _is_named(kind):
         return kind, *[_take_apart(item, leaves) for item in tree]
     if kind is dict:
         return kind, *[(key, _take_apart(item, leaves)) for key, item in tree.items()]
@@ -141,7 +141,9 @@ def _take_apart(tree: Any, leaves: list[Any]) -> Hashable:
         return kind, tree.dtype, tree.shape
     if kind is float:
         return kind
-    if isinstance(tree, bool | int | str | bytes | complex | np.generic | type(None)):
+    if isinstance(tree, np.generic):
+        return kind, tree.dtype, tree.tobytes()
+    if isinstance(tree, bool | int | str | bytes | complex | type(None)):
         return kind, tree
     return kind, id(tree)
 
@@ -150,9 +152,15 @@ def _put_together(tree: Any, remaining: Any) -> Any:
     kind = type(tree)
     if kind is tuple or kind is list:
         return kind([_put_together(item, remaining) for item in tree])
+    if _is_named(kind):
+        return kind(*[_put_together(item, remaining) for item in tree])
     if kind is dict:
         return {key: _put_together(item, remaining) for key, item in tree.items()}
     return next(remaining)
+
+
+def _is_named(kind: type) -> bool:
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
 def _aliases(leaves: list[Any]) -> Hashable:

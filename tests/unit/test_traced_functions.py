@@ -7,7 +7,7 @@ import types
 import warnings
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -277,6 +277,25 @@ def test_collections_and_bits_of_arrays_are_guarded() -> None:
     check(4)
     flags.clear()
     check(5)
+
+
+class Pair(NamedTuple):
+    one: Any
+    other: Any
+
+
+def test_named_tuples_are_taken_apart_and_numpy_numbers_told_by_their_bits() -> None:
+    divided = tenon.trace(lambda pair, factor: Pair(pair.one / pair.other, pair.one * factor))
+    x = tenon.tensor([1.0, 2.0])
+    for number in range(1, 4):
+        found = divided(Pair(x, np.float32([number, 1.0])), np.float32(0.0))
+        assert type(found) is Pair
+        assert found.one.tolist() == [np.float32(1 / number), 2.0]
+    assert programs(divided) == 1
+    inverse = tenon.trace(lambda x, divisor: x / divisor)
+    found = [inverse(x, divisor)[0].item() for divisor in np.float32([0.0, -0.0, np.nan, np.nan])]
+    np.testing.assert_array_equal(found, [np.inf, -np.inf, np.nan, np.nan])
+    assert programs(inverse) == 3
 
 
 def test_a_queue_changes_at_each_call_or_not_at_all() -> None:
