@@ -8,7 +8,7 @@ import functools
 import sys
 import types
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,10 @@ from tenon.runtime.arguments.tree import tell_by_identity
 from tenon.runtime.evaluate import find_function
 from tenon.runtime.jit import JitFunction
 from tenon.runtime.knobs import knobs
+from tenon.traces.places import Holder
 from tenon.traces.program import Program
 from tenon.traces.reads import reads_of
+from tenon.traces.session import TraceError
 
 _MANY = 8
 """Programs of one signature from which on a warning says what keeps changing."""
@@ -100,7 +102,14 @@ class TracedFunction:
             def call(symbols: list[Any]) -> Any:
                 remaining = iter(symbols)
                 args_, kwargs_ = _put_together((args, kwargs), remaining)
-                return self.function(*args_, **kwargs_)
+                before = [Holder(held, "") for held in _containers((args_, kwargs_))]
+                result = self.function(*args_, **kwargs_)
+                if any(holder.changes() for holder in before):
+                    raise TraceError(
+                        f"{self.name} changes a list or a dict among its arguments, which a program cannot do at each "
+                        "call; return what is new"
+                    )
+                return result
 
             program = Program(self.name, reads, leaves, call, keep_grad=self.keep_grad)
             known.insert(0, program)
@@ -157,6 +166,15 @@ def _put_together(tree: Any, remaining: Any) -> Any:
     if kind is dict:
         return {key: _put_together(item, remaining) for key, item in tree.items()}
     return next(remaining)
+
+
+def _containers(tree: Any) -> Iterator[Any]:
+    """The lists and dicts of arguments."""
+    if type(tree) in (list, dict):
+        yield tree
+    if type(tree) in (list, dict, tuple) or _is_named(type(tree)):
+        for item in tree.values() if type(tree) is dict else tree:
+            yield from _containers(item)
 
 
 def _is_named(kind: type) -> bool:

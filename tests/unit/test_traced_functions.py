@@ -405,6 +405,23 @@ def test_what_happens_in_python_is_refused_and_undone() -> None:
     assert losses == []
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda given, x: given["made"].append(x * 2),
+        lambda given, x: given.update(result=x * 2),
+        lambda given, x: given["made"].clear(),
+    ],
+    ids=["append", "set", "clear"],
+)
+def test_containers_among_arguments_do_not_change(change: Callable[[Any, Any], Any]) -> None:
+    given: Any = {"made": [tenon.tensor(1.0)]}
+    with pytest.raises(TraceError, match="<lambda> changes a list or a dict among its arguments"):
+        tenon.trace(change)(given, tenon.tensor(1.0))
+    assert [*given] == ["made"]
+    assert len(given["made"]) == 1
+
+
 def test_what_is_assigned_is_there_after_each_call() -> None:
     class Model(nn.Module):
         def __init__(self) -> None:
