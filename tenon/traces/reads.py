@@ -17,6 +17,7 @@ import sys
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -152,6 +153,9 @@ class Reads:
                 pass
             case type():
                 self._add_class(value)
+                for base in value.__mro__:  # which may be called
+                    if isinstance(begin := vars(base).get("__init__"), types.FunctionType):
+                        self._read_code(begin)
             case types.ModuleType():
                 self._add_module(value, name)
             case dict() | list() | deque() | types.CellType():
@@ -240,8 +244,14 @@ class Reads:
         found = function.__globals__
         asked = [*_asked(function.__code__)]
         self._names |= {name for name, _ in asked}
-        for name in dict.fromkeys(name for name, is_global in asked if is_global and name in found):
+        for name in dict.fromkeys(name for name, kind in asked if kind == "global" and name in found):
             self._add_variable(found, name, name)
+        parents = [*accumulate((found.get("__package__") or "").split("."), "{}.{}".format)]
+        for name in [name for name, kind in asked if kind == "module"]:
+            # From which of the packages that this module is in a name is meant, its dots say, which are not kept here.
+            for full in (name, *[f"{parent}.{name}".rstrip(".") for parent in parents]):
+                if full in sys.modules:
+                    self._add_module(sys.modules[full], name)
 
 
 class _Variable(Holder):
@@ -270,15 +280,20 @@ def _slots(kind: type) -> Iterator[str]:
                 yield f"_{base.__name__.lstrip('_')}{slot}" if slot[:2] == "__" and slot[-2:] != "__" else slot
 
 
+_KINDS = {
+    **dict.fromkeys(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL"), "global"),
+    **dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "LOAD_SUPER_ATTR", "IMPORT_FROM"), "attribute"),
+    "IMPORT_NAME": "module",
+}
+
+
 @functools.lru_cache(maxsize=1024)
-def _asked(code: types.CodeType) -> tuple[tuple[str, bool], ...]:
-    """The names that code asks for, each with whether it is that of a global variable; others are attributes."""
-    found: dict[tuple[str, bool], None] = {}
+def _asked(code: types.CodeType) -> tuple[tuple[str, str], ...]:
+    """The names that code asks for, each with what it is the name of: a global variable, an attribute or a module."""
+    found: dict[tuple[str, str], None] = {}
     for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL"):
-            found[instruction.argval, True] = None
-        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "LOAD_SUPER_ATTR", "IMPORT_FROM"):
-            found[instruction.argval, False] = None
+        if instruction.opname in _KINDS:
+            found[instruction.argval, _KINDS[instruction.opname]] = None
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             found |= dict.fromkeys(_asked(constant))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import types
 import warnings
 from collections import deque
@@ -310,6 +311,31 @@ def test_a_queue_changes_at_each_call_or_not_at_all() -> None:
     with pytest.raises(TraceError, match="changes queue"):
         tenon.trace(lambda x: queue.popleft() + x)(tenon.tensor(1.0))
     assert [item.item() for item in queue] == [2.0, 4.0]
+
+
+class Made:
+    def __init__(self) -> None:
+        self.factor = FACTOR
+
+
+def test_modules_imported_and_objects_made_inside_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = types.ModuleType("tn_imported_inside")
+    exec("K = 2.0\ndef scaled(x):\n    return x * K", vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def compute(x: Any) -> Any:
+        from tn_imported_inside import scaled  # pyright: ignore
+
+        return scaled(x) * Made().factor
+
+    traced, x = tenon.trace(compute), tenon.tensor(1.0)
+    assert traced(x).item() == 4.0
+    module.K = 3.0
+    assert traced(x).item() == 6.0
+    monkeypatch.setitem(globals(), "FACTOR", 5.0)
+    assert traced(x).item() == 15.0
+    assert traced(x).item() == 15.0
+    assert programs(traced) == 3
 
 
 def test_the_mode_of_a_module_and_other_tensors_are_noticed() -> None:
