@@ -32,7 +32,7 @@ from tenon.dialects.types.types import AnyTensor, array_type, element_of, numpy_
 from tenon.runtime.arguments.arguments import Parameters, Static, as_array
 from tenon.runtime.arguments.interface import EmptySizeError, SizeMismatchError
 from tenon.runtime.arguments.orders import Orders, orders_of
-from tenon.runtime.arguments.outputs import sharing
+from tenon.runtime.arguments.outputs import leaves_of, sharing
 from tenon.runtime.arguments.tree import flatten, paths, register_constant, tell_by_identity, unflatten
 from tenon.runtime.call.callable_class import native_class
 from tenon.runtime.call.entry import NativeCalls
@@ -212,9 +212,8 @@ class ArrayFunction(NativeCalls):
         is_plain = all(type(o) is np.ndarray and o.flags.c_contiguous and o.flags.aligned for o in outputs)
         if is_plain and autocast_element() is None and not sharing([*outputs, *arrays]):
             return self._run(args, kwargs, out)
-        result = self(*args, **kwargs)
-        found = flatten(result)[0]
-        for target, array in zip(outputs, found, strict=len(outputs) == len(found)):
+        found, structure = flatten(self(*args, **kwargs))
+        for target, array in zip(leaves_of(self.op.name, out, structure), found, strict=True):
             _write(f"{self.op.name}: out", target, np.asarray(array))
         return out
 

@@ -23,16 +23,22 @@ def given_outputs(
     for another shape and for memory that is not contiguous, not aligned, read-only, or that of an input or of another
     result.
     """
-    leaves, structure = flatten(out)
-    if structure is not result:
-        needed = "an array" if result.kind is None else f"{result.kind.__name__}({', '.join(paths(result))})"
-        raise TypeError(f"{function}: out is {describe(out)} where the result is {needed}")
+    leaves = leaves_of(function, out, result)
     names = list(paths(result, "out"))
     values = interface.bind([array.shape for array in inputs]) if interface.sizes else {}
     for leaf, name, (shape, dtype) in zip(leaves, names, interface.outputs, strict=True):
         sizes = tuple([replaced(size, values) for size in shape]) if values else shape
         _check(f"{function}: {name}", leaf, sizes, numpy_dtype(element_type(dtype)))
     _check_apart(function, leaves, names, inputs)
+    return leaves
+
+
+def leaves_of(function: str, out: Any, result: Structure) -> list[Any]:
+    """What is in `out`, in order. Raises `TypeError` where that has another structure than the result."""
+    leaves, structure = flatten(out)
+    if structure is not result:
+        needed = "an array" if result.kind is None else f"{result.kind.__name__}({', '.join(paths(result))})"
+        raise TypeError(f"{function}: out is {describe(out)} where the result is {needed}")
     return leaves
 
 

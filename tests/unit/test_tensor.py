@@ -566,7 +566,7 @@ def test_results_into_given_memory() -> None:
         tenon.add(y, y, out=tenon.tensor(np.zeros(3, F32)))
     with pytest.raises(RuntimeError, match="no_grad"):
         tenon.add(y, y, out=w)
-    for target in (np.zeros(3, F32), np.zeros((3, 4)), [0.0]):
+    for target in (np.zeros(3, F32), np.zeros((3, 4)), [0.0], (np.zeros_like(x), np.zeros_like(x))):
         with pytest.raises((TypeError, ValueError), match="out"):
             tenon.add(x, x, out=target)
 
