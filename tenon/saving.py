@@ -53,7 +53,8 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[
     """Write arrays and texts by name to a safetensors file, which takes the place of what was at `path` at once or not
     at all, whenever the process or the machine stops.
 
-    Raises `TypeError` for an array of a dtype that the format does not have.
+    Raises `TypeError` for an array of a dtype that the format does not have, and `ValueError` for one called
+    `__metadata__`, which is the format's name for texts.
     """
     path = Path(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
@@ -70,6 +71,8 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[
 
 
 def _storable(name: str, value: Any) -> Array:
+    if name == "__metadata__":
+        raise ValueError("save: an array is called __metadata__, which is what a safetensors file calls its texts")
     array = plain_array(value.detach() if hasattr(value, "detach") else value)
     array = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
     if array.dtype not in _NAMES:

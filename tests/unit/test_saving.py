@@ -76,6 +76,7 @@ def test_a_file_of_others_and_files_that_are_not_whole(tmp_path: Path) -> None:
         ({"a": {(1, 2): 3}}, TypeError, "a has keys that are neither"),
         ({"a": np.zeros(2), "b": {"c": np.zeros(2, complex)}}, TypeError, "complex128"),
         ({"a.b": np.zeros(2), "a": {"b": np.zeros(2)}}, ValueError, r"two leaves are called a\.b"),
+        ({"__metadata__": np.zeros(2)}, ValueError, "an array is called __metadata__"),
     ],
 )
 def test_what_cannot_be_saved_leaves_what_was_there(tree: Any, error: Any, text: str, tmp_path: Path) -> None:
