@@ -130,7 +130,8 @@ class _OwnerCode:
         type_ = updates.store.memref.type
         assert isinstance(type_, MemRefType)
         rows, elements = type_.get_shape()[updates.dim], prod(self.parallel)
-        owners = OWNERS * machine.multiprocessors
+        # Whole blocks, as warps beyond the last one would do elements of others again.
+        owners = max(OWNERS * machine.multiprocessors // WARPS, 1) * WARPS
         self.parts = min(-(-elements // self.warp), owners)
         ranges = max(1, min(rows, owners // self.parts))
         self.rows = -(-rows // ranges)

@@ -184,7 +184,7 @@ def rows_gradient(x: Array, i: Array) -> Array:
     return added_rows(np.zeros_like(x), i, np.full((len(i), *x.shape[1:]), 2.0))
 
 
-for rows, columns, updates in [(20, 33, 100), (3, 1, 70), (50, 64, 5)]:
+for rows, columns, updates in [(20, 33, 100), (3, 1, 70), (50, 64, 5), (3, 200, 5)]:
     places = RANDOM.integers(0, rows, updates)
     CASES[f"added_rows_{rows}x{columns}x{updates}"] = Case(
         lambda x, i, v: x.at[i].add(v),
