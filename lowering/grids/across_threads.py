@@ -91,7 +91,7 @@ def _through_shared(code: ThreadCode, arrays: Sequence[Registers], across: Seque
     slots = [code.allocate(element_type(array.memref), [count, *shape, kept], SHARED) for array in arrays]
     own, other = code.builder.index(_number(code, reduced)), code.builder.index(_number(code, others))
     leader = code.is_first([loop for loop in across if loop.bind is Bind.LANE])
-    if nest.shared_in_order():  # the slots may still be read
+    if any(loop.in_order and loop.name in code.positions for loop in nest.loops):  # the slots may still be read
         code.builder.add(gpu.BarrierOp())
 
     def write() -> None:

@@ -341,6 +341,45 @@ def test_why_a_kernel_has_no_steps() -> None:
     assert "rows, columns: a statement goes on from what it wrote" in reason.data
 
 
+ROWS_BESIDE = """
+func.func @main(%x: memref<8x64xf32>, %y: memref<64xf32>, %o: memref<8xf32>, %q: memref<64xf32>, %arena: memref<0xi8>)
+    attributes {num_inputs = 2 : i64, num_outputs = 2 : i64} {
+  func.call @f(%x, %y, %o, %q) : (memref<8x64xf32>, memref<64xf32>, memref<8xf32>, memref<64xf32>) -> ()
+  func.return
+}
+func.func private @f(%x: memref<8x64xf32>, %y: memref<64xf32>, %o: memref<8xf32>, %q: memref<64xf32>)
+    attributes {kernel, schedule = ["split(j, 32) -> w, l", "bind(w, warp)", "bind(l, lane)"]} {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%o : memref<8xf32>)
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+                  iterator_types = ["parallel", "reduction"]} ins(%x : memref<8x64xf32>) outs(%o : memref<8xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    linalg.yield %c : f32
+  }
+  linalg.generic {indexing_maps = [affine_map<(j) -> (j)>, affine_map<(j) -> (j)>], iterator_types = ["parallel"]}
+      ins(%y : memref<64xf32>) outs(%q : memref<64xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %a : f32
+    linalg.yield %c : f32
+  }
+  func.return
+}
+"""
+
+
+@needs_compiler
+def test_rows_in_order_beside_a_statement_without_them() -> None:
+    module = Parser(new_context(), ROWS_BESIDE).parse_module()
+    ApplyStepsPass().apply(Context(), module)
+    (executable,) = load_on_shim([module])
+    x, y = RANDOM.integers(0, 9, (8, 64)).astype(np.float32), floats(64)
+    for schedule in SCHEDULES:
+        sums, doubled = executable([x, y], schedule)
+        np.testing.assert_array_equal(sums, x.sum(1))
+        np.testing.assert_array_equal(doubled, y * 2)
+
+
 GENERIC = """
 func.func private @f(%x: memref<2000xf32>, %o: memref<{output}f32>) attributes {{kernel, schedule = [{steps}]}} {{
   %zero = arith.constant 0.0 : f32
