@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tenon.lowering.steps.nest import Nest, Space, Tile
-from tenon.lowering.steps.step import Step
+from tenon.lowering.steps.step import Step, number
 
 SHARED = "shared"
 
@@ -52,8 +52,7 @@ class Pack(Step):
             return f"buffer {self.buffer} is written"
         if self.at and not nest.loop(self.at).in_order:
             return f"loop {self.at} is bound or written out"
-        if self.pad < 0:
-            return f"pad is {self.pad}, expected at least 0"
+        number(self.pad, "pad", least=0)
         accesses = [a for s in nest.statements for a in s.inputs if a.buffer is buffer and a.access.is_used]
         if len({access.place for access in accesses}) != 1:
             return f"buffer {self.buffer} is read at {len({a.place for a in accesses})} places"

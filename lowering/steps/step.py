@@ -90,8 +90,8 @@ def _value(word: str) -> int | str:
     return int(word) if re.fullmatch(r"-?\d+", word) else word
 
 
-def number(value: object, what: str) -> int:
-    """An argument that is to be a number, at least 1. Raises `NestError`."""
-    if not isinstance(value, int) or value < 1:
-        raise NestError(f"{what} is {value}, expected a number from 1 on")
+def number(value: object, what: str, least: int = 1) -> int:
+    """An argument that is to be a number, at least `least`. Raises `NestError`."""
+    if not isinstance(value, int) or value < least:
+        raise NestError(f"{what} is {value}, expected a number from {least} on")
     return value

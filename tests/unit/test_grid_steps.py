@@ -417,6 +417,7 @@ func.func private @f(%x: memref<2000xf32>, %o: memref<{output}f32>) attributes {
         ),
         ("inline(a0)", "inline(a0): there is no intermediate a0"),
         ("split(i, 16) -> g, l; bind(l, lane)", "16 iterations are bound to the lanes of a warp, which has 32"),
+        ("pack(a0, shared, pad=x)", "pack(a0, shared, pad=x): pad is x, expected a number from 0 on"),
         ("SUM bind(i, grid)", "bind(i, grid): axis i is reduced, and blocks of a grid combine nothing"),
     ],
 )
