@@ -140,9 +140,11 @@ def _access_obstacles(
     places = {output.place for n in writers for output in nest.statements[n].outputs if output.buffer is buffer}
     if access.place not in places or len(places) != 1:
         yield f"{name} is used at another place than where it is written"
+    own = all(loop.axis in access.axes for loop in nest.loops if loop.bind is not None and loop.extent > 1)
+    if not own and number <= writers[0] and _reads_memory(statement, access):
+        yield f"several threads read {name}, and one of them writes it"
     if is_output and len(writers) == 1:
         return
-    own = all(loop.axis in access.axes for loop in nest.loops if loop.bind is not None and loop.extent > 1)
     if own and buffer in nest.kernel.function.body.block.args:
         return  # it can be read where it is stored, by the thread that stored it
     if nest.space(buffer) is Space.GLOBAL:
@@ -150,6 +152,14 @@ def _access_obstacles(
     open_loops = [loop for loop in nest.loops_of(access.axes) if loop.in_order and loop not in shared]
     if nest.space(buffer) is Space.REGISTERS and open_loops:
         yield f"{name} is kept in registers along loop {open_loops[0].name}, which is not written out"
+
+
+def _reads_memory(statement: NestStatement, access: NestAccess) -> bool:
+    """Whether an access reads what is in memory before the kernel writes there."""
+    if access in statement.inputs:
+        return True
+    number, generic = statement.outputs.index(access), statement.statement
+    return generic.initial[number] is None and generic.reads_output(number)
 
 
 def _kept_obstacles(nest: Nest, statement: NestStatement, access: NestAccess) -> Iterator[str]:

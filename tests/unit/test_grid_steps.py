@@ -380,6 +380,40 @@ def test_rows_in_order_beside_a_statement_without_them() -> None:
         np.testing.assert_array_equal(doubled, y * 2)
 
 
+READ_AND_WRITTEN = """
+func.func private @f(%x: memref<8x64xf32>, %o: memref<8xf32>, %q: memref<8x64xf32>)
+    attributes {{kernel, schedule = ["bind(i, grid)", "bind(j, block)", "pack(a1, registers)"]}} {{
+  linalg.generic {{indexing_maps = [{maps}affine_map<(i) -> (i)>], iterator_types = ["parallel"]}}
+      {inputs} outs(%o : memref<8xf32>) {{
+  ^bb0({arguments}%b: f32):
+    %c = arith.addf %b, %b : f32
+    linalg.yield %{result} : f32
+  }}
+  linalg.generic {{iterator_types = ["parallel", "parallel"],
+                   indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>]}}
+      ins(%x, %o : memref<8x64xf32>, memref<8xf32>) outs(%q : memref<8x64xf32>) {{
+  ^bb0(%a: f32, %b: f32, %z: f32):
+    %c = arith.addf %a, %b : f32
+    linalg.yield %c : f32
+  }}
+  func.return
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("maps", "inputs", "arguments", "result"),
+    [("", "", "", "c"), ("affine_map<(i) -> (i)>, ", "ins(%o : memref<8xf32>)", "%a: f32, ", "a")],
+    ids=["goes on", "is an input"],
+)
+def test_threads_do_not_read_what_one_of_them_writes(maps: str, inputs: str, arguments: str, result: str) -> None:
+    text = READ_AND_WRITTEN.format(maps=maps, inputs=inputs, arguments=arguments, result=result)
+    module = Parser(new_context(), text).parse_module()
+    message = "apply-steps: kernel @f: several threads read a1, and one of them writes it"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        ApplyStepsPass().apply(Context(), module)
+
+
 GENERIC = """
 func.func private @f(%x: memref<2000xf32>, %o: memref<{output}f32>) attributes {{kernel, schedule = [{steps}]}} {{
   %zero = arith.constant 0.0 : f32
