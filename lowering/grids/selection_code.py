@@ -1,7 +1,7 @@
 """Selections (see `kernels.selection`) whose candidates are spread over threads.
 
-A thread keeps the best value that it met, and where: the index along the reduced axes, row-major, in an i32, -1 before
-it met any that is better than the initial value. Of two candidates the better one stays, of equals the one that comes
+A thread keeps the best value that it met, and where: the index along the reduced axes, row-major, -1 before it
+met any that is better than the initial value. Of two candidates the better one stays, of equals the one that comes
 first; what the other outputs are is computed once, for the place that is left.
 """
 
@@ -30,13 +30,14 @@ class SelectionCode:
     ) -> None:
         self.code, self.statement, self.selection, self.arrays = code, statement, selection, arrays
         self.values = arrays[selection.output]
-        self.places = code.registers(i32, self.values.loops)
         self._compared = slice_of([selection.condition], (selection.new, selection.accumulator))
         (self.axis,) = statement.reduced
+        self._place = i32 if code.nest.covered(self.axis) <= 1 << 31 else i64
+        self.places = code.registers(self._place, self.values.loops)
 
     def start(self) -> None:
         """Before any candidate."""
-        none = self.code.constant(IntegerAttr(-1, i32), i32)
+        none = self._number(-1)
         self.code.over(
             self.places.loops, lambda: self.code.store(none, self.places.memref, self.code.register(self.places))
         )
@@ -49,7 +50,7 @@ class SelectionCode:
         better = code.all_of((chosen.owner.cond, inside))
         assert better is not None
         old = code.load(self.values.memref, code.register(self.values))
-        place = code.builder.pure(arith.IndexCastOp, (code.builder.index(code.axis(self.axis)),), i32)
+        place = code.builder.pure(arith.IndexCastOp, (code.builder.index(code.axis(self.axis)),), self._place)
         before = code.load(self.places.memref, code.register(self.places))
         code.store(self._select(better, chosen.owner.lhs, old), self.values.memref, code.register(self.values))
         code.store(self._select(better, place, before), self.places.memref, code.register(self.places))
@@ -61,8 +62,7 @@ class SelectionCode:
 
         def outputs() -> None:
             place = code.load(self.places.memref, code.register(self.places))
-            zero = code.constant(IntegerAttr(0, i32), i32)
-            found = self._compare(_NOT_LESS, place, zero)
+            found = self._compare(_NOT_LESS, place, self._number(0))
             at = Position(((code.value(arith.IndexCastOp(place, INDEX)), 1),))
             moved = {loop.name: Position() for loop in code.nest.loops_of([self.axis])}
             unit = next(loop for loop in code.nest.loops_of([self.axis]) if loop.stride == 1)
@@ -79,11 +79,11 @@ class SelectionCode:
         (value, place), (other, other_place) = first, second
         is_worse = self._condition(value, other)
         is_first = self._compare(_LESS, other_place, place)
-        met = self._compare(_NOT_LESS, other_place, self.code.constant(IntegerAttr(0, i32), i32))
+        met = self._compare(_NOT_LESS, other_place, self._number(0))
         true = self.code.constant(IntegerAttr(1, i1), i1)
         wins_tie = self._and(self._and(is_first, met), self._of(arith.XOrIOp, is_worse, true))
         # Nothing met at all loses to whatever was, however equal it is to the initial value.
-        none = self._compare(_LESS, place, self.code.constant(IntegerAttr(0, i32), i32))
+        none = self._compare(_LESS, place, self._number(0))
         better = self._of(arith.OrIOp, self._condition(other, value), wins_tie)
         takes = self._and(met, self._of(arith.OrIOp, better, none))
         return [self._select(takes, other, value), self._select(takes, other_place, place)]
@@ -97,6 +97,9 @@ class SelectionCode:
                 self.code.builder.add(copy)
                 known.update(zip(op.results, copy.results, strict=True))
         return known[self.selection.condition]
+
+    def _number(self, number: int) -> SSAValue:
+        return self.code.constant(IntegerAttr(number, self._place), self._place)
 
     def _and(self, first: SSAValue, second: SSAValue) -> SSAValue:
         return self._of(arith.AndIOp, first, second)

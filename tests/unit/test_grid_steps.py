@@ -15,7 +15,8 @@ import pytest
 from cuda_shim import COMPILER, SCHEDULES, load_on_shim
 from random_numbers import generator
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.arith import IndexCastOp
+from xdsl.dialects.builtin import IndexType, ModuleOp, StringAttr, i64
 from xdsl.parser import Parser
 
 import tenon
@@ -289,6 +290,14 @@ def test_long_reductions_use_many_blocks(name: str) -> None:
     assert max(grids) >= GPUS["sm_90"].multiprocessors
 
 
+def test_places_in_long_rows_are_wide() -> None:
+    case = Case(lambda x: tenon.argmax(x, axis=1), [np.broadcast_to(np.int8(0), (2, (1 << 31) + 16))], np.argmax)
+    (kernel,) = kernels(lowered(case, GPUS["sm_90"]))
+    assert "schedule" in kernel.attributes
+    casts = [op for op in kernel.walk() if isinstance(op, IndexCastOp) and op.input.type == IndexType()]
+    assert {op.result.type for op in casts} == {i64}
+
+
 def test_scatters_use_many_warps() -> None:
     case = CASES["added_rows_50x64x5"]
     *_, kernel = kernels(lowered(case, GPUS["sm_90"]))
@@ -389,8 +398,8 @@ func.func private @f(%x: memref<8x64xf32>, %o: memref<8xf32>, %q: memref<8x64xf3
     %c = arith.addf %b, %b : f32
     linalg.yield %{result} : f32
   }}
-  linalg.generic {{iterator_types = ["parallel", "parallel"],
-                   indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>]}}
+  linalg.generic {{iterator_types = ["parallel", "parallel"], indexing_maps =
+                   [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>]}}
       ins(%x, %o : memref<8x64xf32>, memref<8xf32>) outs(%q : memref<8x64xf32>) {{
   ^bb0(%a: f32, %b: f32, %z: f32):
     %c = arith.addf %a, %b : f32
