@@ -44,8 +44,10 @@ def replace(tensor: Stored, result: Stored, name: str) -> None:
     if isinstance(array, Value) or tensor._is_traced:
         TRACING.session.put(tensor, array)
     elif is_private(tensor):
-        tensor._array = array if array.dtype is target.dtype else np.asarray(array, target.dtype)
-        tensor._memory = None
+        # What counts changes goes with the memory: calls may have kept the result, too.
+        is_taken = array.dtype is target.dtype and is_private(result)
+        tensor._array = array if is_taken else np.array(array, target.dtype)
+        tensor._memory = result._memory if is_taken else None
     else:
         np.copyto(target, array, casting="same_kind")
         tensor._own_memory().change()

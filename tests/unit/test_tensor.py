@@ -309,6 +309,16 @@ def test_overwritten_values_are_told_with_both_lines() -> None:
     assert x.grad is None
 
 
+def test_results_in_place_that_were_overwritten_are_not_taken_for_others() -> None:
+    x = tenon.tensor(array(4, 5), requires_grad=True)
+    y = x * 2
+    y.exp_()
+    z = y * 1
+    y[0] = 5
+    with pytest.raises(RuntimeError, match="changed in place"):
+        (y.sum() + z.sum()).backward()
+
+
 def test_values_that_were_overwritten_through_a_view_are_not_taken_for_others() -> None:
     x = tenon.tensor(array(4, 5), requires_grad=True)
     for look in (lambda y: y[0], lambda y: y.T, lambda y: y.reshape(20)):
@@ -569,6 +579,15 @@ def test_results_into_given_memory() -> None:
     for target in (np.zeros(3, F32), np.zeros((3, 4)), [0.0], (np.zeros_like(x), np.zeros_like(x))):
         with pytest.raises((TypeError, ValueError), match="out"):
             tenon.add(x, x, out=target)
+
+
+def test_results_into_given_memory_are_no_views() -> None:
+    x, z = tenon.tensor(array(3, 3)), tenon.tensor(np.zeros((3, 3), F32))
+    tenon.transpose(x, permutation=(1, 0), out=z)
+    z[0] = 9
+    x.mul_(0)
+    np.testing.assert_array_equal(z.numpy()[1:], array(3, 3).T[1:])
+    np.testing.assert_array_equal(x.numpy(), np.zeros((3, 3)))
 
 
 METHODS: dict[str, Callable[[Any], Any]] = {
