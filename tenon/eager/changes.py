@@ -144,13 +144,16 @@ def settle(tensor: Stored, call: Callable[[], Call], operands: Sequence[Operand]
     view: View | None = tensor._view
     base = tensor if view is None else view.base
     if view is not None:
-        # What is in the memory of the base is not what its source gave any more.
-        before = base._source, (base._array.dtype, tuple(base._array.shape))
-        record(view.update_call(), [before, *as_operands((tensor,))], (base,))
+        record(view.update_call(), [_overwritten(base), *as_operands((tensor,))], (base,))
     for held in others:
         its: View | None = held._view
         if its is not None:
             note(its.call(), (base,), held)
+
+
+def _overwritten(tensor: Stored) -> Operand:
+    """What the source of a tensor gave, which is not what is in its memory any more."""
+    return tensor._source, (tensor._array.dtype, tuple(tensor._array.shape))
 
 
 def _renew(tensor: Stored) -> None:
@@ -163,7 +166,7 @@ def _renew(tensor: Stored) -> None:
             renewed.hooks.update(source.hooks)
         tensor._source = renewed
     else:
-        note(_cast_call(source.dtype), (tensor,), tensor)
+        record(_cast_call(source.dtype), [_overwritten(tensor)], (tensor,))
 
 
 def sharing(tensor: Stored) -> list[Any]:

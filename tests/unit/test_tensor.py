@@ -319,6 +319,18 @@ def test_results_in_place_that_were_overwritten_are_not_taken_for_others() -> No
         (y.sum() + z.sum()).backward()
 
 
+def test_values_that_were_overwritten_unrecorded_are_not_taken_for_others() -> None:
+    x = tenon.tensor(array(4, 5), requires_grad=True)
+    y, z = x.exp(), x * 2
+    y.detach()[0] = 3
+    with pytest.raises(RuntimeError, match=r"exp read or computed .* changed in place"):
+        y.sum().backward()
+    with tenon.no_grad():
+        z[0] = 3
+    (z * z).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 4 * z.detach().numpy(), rtol=1e-6)
+
+
 def test_values_that_were_overwritten_through_a_view_are_not_taken_for_others() -> None:
     x = tenon.tensor(array(4, 5), requires_grad=True)
     for look in (lambda y: y[0], lambda y: y.T, lambda y: y.reshape(20)):
