@@ -19,6 +19,7 @@ from tenon.eager.tape import Array, Call
 from tenon.eager.views import Step, View, axes_step, basic_key, index_step, read_key, shape_step, spread_step
 from tenon.runtime.arguments.arguments import as_array
 from tenon.runtime.call.entry import tape_functions
+from tenon.runtime.evaluate import find_function
 
 
 class Parts(Interchange):
@@ -170,10 +171,8 @@ class Parts(Interchange):
         return self
 
     def masked_fill(self, mask: Any, value: Any) -> Any:
-        """A tensor with `value` where `mask` is true."""
-        made = self.clone()
-        made[mask] = value
-        return made
+        """A tensor of the same dtype with `value` where `mask`, which is broadcast, is true."""
+        return find_function("select")(mask, value, self).astype(self.dtype)
 
     def nonzero(self) -> tuple[Any, ...]:
         """For each axis, the places of the elements that are not zero."""

@@ -615,6 +615,8 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "zero_": lambda x: x.clone().zero_(),
     "copy_": lambda x: x.clone().copy_(x[0]),
     "masked_fill": lambda x: x.masked_fill(x > 0, 7.0),
+    "masked_fill of columns": lambda x: x[:, :3].masked_fill(x[0, :3] > 0, 7.0),
+    "masked_fill of rows": lambda x: x.masked_fill(x[:, :1] > 0, 7.0),
     "divmod": lambda x: divmod(x, 0.25)[1] if hasattr(type(x), "__divmod__") else x % 0.25,
     "round": lambda x: round(x) if hasattr(type(x), "__round__") else x.round(),
     "one truth value": lambda x: x[0, 0][x[0, 0] > -9],
