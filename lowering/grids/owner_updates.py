@@ -17,6 +17,7 @@ from xdsl.dialects import arith, func, gpu, math, memref, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, i1, i32, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from tenon.dialects.families.linalg_builders import DISTINCT
 from tenon.dialects.upstream.nvvm import BallotOp
 from tenon.lowering.kernels.selection import slice_of
 from tenon.lowering.kernels.statement import root_of
@@ -57,6 +58,8 @@ def match_updates(function: func.FuncOp) -> Updates | None:
     loops = [op for op in entry if isinstance(op, scf.ForOp)]
     others = [op for op in entry if not isinstance(op, scf.ForOp | func.ReturnOp | memref.CollapseShapeOp)]
     if len(loops) != 1 or any(not is_pure(op) or op.regions for op in others):
+        return None
+    if DISTINCT in loops[0].attributes:  # nobody has to own what only one thread updates
         return None
     nest: list[scf.ForOp] = []
     ops: list[Operation] = []

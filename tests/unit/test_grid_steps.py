@@ -305,6 +305,15 @@ def test_scatters_use_many_warps() -> None:
     assert prod(launch_shape(kernel, "grid")) * prod(launch_shape(kernel, "block")) > 1000
 
 
+def test_slices_are_written_by_a_thread_for_each_element() -> None:
+    case = Case(lambda x, v: x.at[:, 1:].set(v), [floats(30, 71), floats(30, 70)], np.add)
+    module = lowered(case, GPUS["sm_90"])
+    MapToGridPass().apply(Context(), module)
+    *_, kernel = kernels(module)
+    assert not any(isinstance(op, BallotOp) for op in kernel.walk())
+    assert prod(launch_shape(kernel, "grid")) * prod(launch_shape(kernel, "block")) >= 30 * 70
+
+
 @needs_nvrtc
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_90a"])
 def test_nvrtc_compiles_without_local_memory(architecture: str) -> None:
