@@ -13,7 +13,7 @@ from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.kernels.selection import Selection
 from tenon.lowering.kernels.statement import LoopKind, root_of
-from tenon.lowering.steps.nest import Bind, Loop, Nest, NestAccess, NestStatement, Space
+from tenon.lowering.steps.nest import THREADS, Bind, Loop, Nest, NestAccess, NestStatement, Space
 
 
 def bound_reductions(nest: Nest, statement: NestStatement) -> list[Loop]:
@@ -38,8 +38,11 @@ def _obstacles(nest: Nest) -> Iterator[str]:
     if nest.bound(Bind.WARP, Bind.LANE) and nest.count(Bind.LANE) != warp:
         yield f"{nest.count(Bind.LANE)} iterations are bound to the lanes of a warp, which has {warp}"
     yield from _sharing_obstacles(nest)
-    if (shared_bytes := sum(tile_bytes(nest, access) for access in tiled(nest))) > nest.machine.shared:
-        yield f"tiles take {shared_bytes} bytes of shared memory of {nest.machine.shared}"
+    tiles = sum(tile_bytes(nest, access) for access in tiled(nest))
+    sums = sum(exchanged_bytes(nest, statement) for statement in nest.statements)
+    if tiles + sums > nest.machine.shared:
+        parts = [f"{what} take {n} bytes" for what, n in (("tiles", tiles), ("sums across threads", sums)) if n]
+        yield f"{' and '.join(parts)} of shared memory of {nest.machine.shared}"
     written = {output.buffer for statement in nest.statements for output in statement.outputs}
     shared = nest.shared_in_order()
     for number, statement in enumerate(nest.statements):
@@ -70,6 +73,19 @@ def tile_bytes(nest: Nest, access: NestAccess) -> int:
     sizes[inner] += tile.pad
     stages = nest.loop(tile.at).stages if tile.at is not None else 1
     return stages * prod(sizes) * access.access.element_bytes
+
+
+def exchanged_bytes(nest: Nest, statement: NestStatement) -> int:
+    """What the threads that reduce together take of shared memory: for each what it has, one of all lanes in a warp
+    that do."""
+    across = bound_reductions(nest, statement)
+    lanes = [loop for loop in across if loop.bind is Bind.LANE]
+    if len(lanes) == len(across):
+        return 0
+    threads = prod(loop.extent for loop in nest.bound(*THREADS) if loop not in lanes)
+    kept = [prod(loop.extent for loop in nest.loops_of(o.axes) if loop.written_out) for o in statement.outputs]
+    sizes = [output.access.element_bytes for output in statement.outputs]
+    return threads * sum(count * size for count, size in zip(kept, sizes, strict=True))
 
 
 def in_place(nest: Nest) -> list[tuple[SSAValue, SSAValue]]:

@@ -432,6 +432,26 @@ def test_threads_do_not_read_what_one_of_them_writes(maps: str, inputs: str, arg
         ApplyStepsPass().apply(Context(), module)
 
 
+def test_sums_across_threads_fit_shared_memory() -> None:
+    text = """
+    func.func private @f(%x: memref<8x32x1024xf64>, %o: memref<8x32xf64>)
+        attributes {kernel, schedule = ["bind(k, block)", "unroll(j)"]} {
+      %zero = arith.constant 0.0 : f64
+      linalg.fill ins(%zero : f64) outs(%o : memref<8x32xf64>)
+      linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j)>],
+                      iterator_types = ["parallel", "parallel", "reduction"]}
+          ins(%x : memref<8x32x1024xf64>) outs(%o : memref<8x32xf64>) {
+      ^bb0(%a: f64, %b: f64):
+        %c = arith.addf %a, %b : f64
+        linalg.yield %c : f64
+      }
+      func.return
+    }"""
+    module = Parser(new_context(), text).parse_module()
+    with pytest.raises(ValueError, match="sums across threads take 262144 bytes of shared memory of 49152"):
+        ApplyStepsPass().apply(Context(), module)
+
+
 GENERIC = """
 func.func private @f(%x: memref<2000xf32>, %o: memref<{output}f32>) attributes {{kernel, schedule = [{steps}]}} {{
   %zero = arith.constant 0.0 : f32
