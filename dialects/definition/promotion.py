@@ -103,6 +103,13 @@ def weak_float(wide: Value) -> Value:
     return narrow
 
 
+class AdoptingFloat(Value):
+    """A float of Python's that the operand of a call was, where the call is made again in a trace: f64 and weak, and it
+    adopts the dtype that its peers meet in, as a literal does (f16 and bf16, too, which a weak float widens)."""
+
+    __slots__ = ()
+
+
 def is_weak(value: Any) -> bool:
     """Whether `value` is one that `weak_float` made."""
     return isinstance(value, Value) and isinstance(op := value.ssa.owner, Operation) and _WEAK in op.attributes

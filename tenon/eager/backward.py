@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.definition.autocast import autocast
 from tenon.dialects.definition.operands import to_value
-from tenon.dialects.definition.promotion import weak_float
+from tenon.dialects.definition.promotion import AdoptingFloat, weak_float
 from tenon.dialects.definition.registry import generation
 from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.families.control_flow import erase_effects
@@ -185,7 +185,7 @@ class Graph:
             value: Value = ops.zeros(shape, element_type(dtype))
         else:
             value = array if place.order is None else ops.transpose(array, permutation=inverse(place.order))
-        return weak_float(value) if place.type is float else value
+        return AdoptingFloat(weak_float(value).ssa) if place.type is float else value
 
     def replayed(self, given: dict[Slot, Value]) -> tuple[dict[Slot, Value], list[tuple[Value, Value]]]:
         """The values of all slots, with the calls made again in a trace, and what was computed that is also given."""

@@ -9,9 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.promotion import AdoptingFloat, exact
 from tenon.dialects.definition.registry import generation
+from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.definition.value import ops
 from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.dialects.types.types import f32, f64
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import MODE
 from tenon.eager.tape import Array, Call, Memory, Node, Operand, Saved, Source
@@ -80,10 +84,26 @@ def op_call(cls: type[TensorOp], operands: Sequence[Any], settings: dict[str, An
             tuple([next(rest) for _ in range(group)]) if type(group) is int else None if group else next(rest)
             for group in groups
         ]
-        result = cls.apply(*args, **settings)
+        result = cls.apply(*_adopted(cls, args), **settings)
         return result if isinstance(result, tuple) else (result,)
 
     return call_of(cls.name, (cls, groups, cls.known_settings(settings).identity), apply)
+
+
+def _adopted(cls: type[TensorOp], operands: Sequence[Any]) -> Sequence[Any]:
+    """The operands of a call that is made again, in which numbers have the dtypes that they had the first time."""
+    if not any(type(value) is AdoptingFloat for value in flat(operands)):
+        return operands
+    as_given = map_grouped(lambda value: 0.0 if type(value) is AdoptingFloat else value, operands)
+    targets = iter(cls.operand_elements(as_given))
+
+    def adopted(value: Any) -> Any:
+        _, element = next(targets)
+        # In f32 and f64 a weak float is what a literal is.
+        is_narrower = type(value) is AdoptingFloat and element not in (f32, f64)
+        return ops.cast(exact(value), dtype=element) if is_narrower else value
+
+    return map_grouped(adopted, operands)
 
 
 def wants_gradient(operands: Iterable[Any]) -> bool:

@@ -96,6 +96,41 @@ def test_dtypes_by_kinds_of_ops(function: Any, given: Any, dtype: Any) -> None:
         assert function(tenon.tensor(x)).dtype != np.float16 or given == np.float16
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (0.3 * x) @ (x - 0.7).reshape(4, 2),
+        lambda x: (0.3 / x + 0.1).exp(),
+        lambda x: (x**1.5).exp().reshape(8),
+    ],
+)
+def test_numbers_adopt_the_dtype_in_gradients_too(function: Any, dtype: str) -> None:
+    data = GENERATOR.uniform(0.5, 1.5, (2, 4)).astype(np.float32)
+    own: Any = tenon.tensor(data, requires_grad=True)
+    theirs: Any = torch.tensor(data, requires_grad=True)
+    result, expected = function(own.astype(dtype)), function(theirs.to(getattr(torch, dtype)))
+    result.sum().backward()
+    expected.sum().backward()
+    assert str(result.dtype) == dtype
+    np.testing.assert_allclose(own.grad, theirs.grad, rtol=0.03 if dtype == "bfloat16" else 0.004)
+
+
+def test_attention_trains() -> None:
+    theirs = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    own = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True).requires_grad_()
+    own.load_state_dict(theirs.state_dict())
+    x = GENERATOR.standard_normal((2, 5, 8)).astype(np.float32)
+    theirs(torch.tensor(x)).square().mean().backward()
+    with tenon.autocast(dtype="bf16"):
+        result = own(x)
+        loss = (result * result).mean()
+    loss.backward()
+    expected: dict[str, Any] = {name: parameter.grad for name, parameter in theirs.named_parameters()}
+    for name, parameter in own.named_parameters():
+        np.testing.assert_allclose(parameter.grad, expected[name], atol=0.02, err_msg=name)
+
+
 def test_where_it_holds() -> None:
     product = tenon.jit(lambda x: x @ x)
     for _ in range(3):  # so that calls outside are native
