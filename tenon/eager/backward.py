@@ -142,9 +142,10 @@ class Graph:
         """What is in a slot. Raises `RuntimeError` if it was changed meanwhile."""
         place = self.slots[slot]
         if isinstance(place.elements, Saved):
-            place.elements.check(place.node)
             if isinstance(place.elements.array, Value):
+                # A traced value stays what it was, whatever a tensor holds since.
                 return place.elements.array
+            place.elements.check(place.node)
             order = place.order
             return place.elements.array if order is None else place.elements.array.transpose(order)
         return np.asarray(place.elements)

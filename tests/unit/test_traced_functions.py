@@ -109,6 +109,53 @@ def test_views_and_changes_in_place() -> None:
     assert outcomes[0] == outcomes[1]
 
 
+def _with_row(x: Any) -> Any:
+    y = x * 1.5
+    y[0] = 0.25
+    row = y[1]
+    row += x[0]
+    return y
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _with_row,
+        lambda x: (x * 1.5).masked_fill(np.eye(2, dtype=bool), 0.25),
+        lambda x: (x * 1.5).relu_() * x,
+    ],
+)
+def test_gradients_go_through_changes_in_place(change: Callable[[Any], Any]) -> None:
+    def gradients(wrap: Callable[..., Any]) -> Any:
+        weight = tenon.tensor([[0.5, -1.0], [2.0, 0.75]], requires_grad=True)
+
+        def step() -> Any:
+            loss = change(weight * 2.0).exp().sum()
+            loss.backward()
+            return loss
+
+        value = wrap(step)().item()
+        return value, weight.grad
+
+    (value, gradient), (expected, other) = gradients(lambda f: tenon.trace(f, keep_grad=True)), gradients(_as_it_is)
+    np.testing.assert_allclose(value, expected, rtol=1e-6)
+    np.testing.assert_allclose(gradient, other, rtol=1e-6)
+
+
+def test_what_was_overwritten_in_a_trace_is_still_known() -> None:
+    weight: Any = tenon.tensor([1.0, 2.0, 3.0], requires_grad=True)
+
+    def step() -> Any:
+        y = weight * weight
+        z = y * y
+        part = y[0]
+        part += 100.0
+        z.sum().backward()
+
+    tenon.trace(step, keep_grad=True)()
+    np.testing.assert_allclose(weight.grad, 4 * np.array([1.0, 2.0, 3.0]) ** 3)
+
+
 def test_gradients_go_through_a_call() -> None:
     weight = tenon.tensor([1.0, 2.0, 3.0], requires_grad=True)
 
