@@ -58,8 +58,7 @@ def watch_foreign(watch: Watch, module: Any) -> None:
 
 
 def _traced(module: Any) -> dict[str, Value]:
-    slots = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    return {path: value for path, value in slots.items() if isinstance(value, Value)}
+    return {slot.path: slot.value for slot in module.slots() if isinstance(slot.value, Value)}
 
 
 def watch_buffers(watch: Watch, module: Any) -> None:

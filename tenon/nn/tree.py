@@ -141,27 +141,40 @@ class ModuleTree:
         """The places of all arrays."""
         return _slots(self, "", False, lambda _: None, self, "")
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Array]]:
-        """The trained arrays of this module and, if `recurse`, those below it, by path (`encoder.0.weight`)."""
-        return self._named(prefix, recurse, is_buffer=False)
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Array]]:
+        """The trained arrays of this module and, if `recurse`, those below it, by path (`encoder.0.weight`).
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Array]]:
-        """The arrays that are not trained, by path."""
-        return self._named(prefix, recurse, is_buffer=True)
+        One that is at several places has the first path alone, unless `remove_duplicate` is false.
+        """
+        return self._named(prefix, recurse, remove_duplicate, is_buffer=False)
 
-    def _named(self, prefix: str, recurse: bool, *, is_buffer: bool) -> Iterator[tuple[str, Array]]:
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Array]]:
+        """The arrays that are not trained, by path, in the same way."""
+        return self._named(prefix, recurse, remove_duplicate, is_buffer=True)
+
+    def _named(
+        self, prefix: str, recurse: bool, remove_duplicate: bool, *, is_buffer: bool
+    ) -> Iterator[tuple[str, Array]]:
         below = () if recurse else tuple([f"{name}." for name, _ in self.named_children()])
+        seen: set[int] = set()
         for slot in self.slots():
             if slot.is_buffer == is_buffer and not slot.path.startswith(below or "."):
+                if remove_duplicate and id(slot.value) in seen:
+                    continue
+                seen.add(id(slot.value))
                 yield (f"{prefix}.{slot.path}" if prefix else slot.path), slot.value
 
     def parameters(self, recurse: bool = True) -> Iterator[Array]:
         """The trained arrays of this module and those below it; each once."""
-        yield from {id(value): value for _, value in self.named_parameters(recurse=recurse)}.values()
+        yield from [value for _, value in self.named_parameters(recurse=recurse)]
 
     def buffers(self, recurse: bool = True) -> Iterator[Array]:
         """The arrays that are not trained, each once."""
-        yield from {id(value): value for _, value in self.named_buffers(recurse=recurse)}.values()
+        yield from [value for _, value in self.named_buffers(recurse=recurse)]
 
     def get_submodule(self, path: str) -> Any:
         """The module at a path (`encoder.0`), this one for the empty path. Raises `AttributeError` if there is none."""
@@ -169,11 +182,11 @@ class ModuleTree:
 
     def get_parameter(self, path: str) -> Array:
         """The parameter at a path. Raises `AttributeError` if there is none."""
-        return _found(self, "parameter", path, self.named_parameters())
+        return _found(self, "parameter", path, self.named_parameters(remove_duplicate=False))
 
     def get_buffer(self, path: str) -> Array:
         """The buffer at a path. Raises `AttributeError` if there is none."""
-        return _found(self, "buffer", path, self.named_buffers())
+        return _found(self, "buffer", path, self.named_buffers(remove_duplicate=False))
 
 
 def _modules_in(path: str, value: Any) -> Iterator[tuple[str, ModuleTree]]:

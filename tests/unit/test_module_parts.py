@@ -289,6 +289,24 @@ def test_sequential_with_names_and_slices() -> None:
         net.add_module("forward", nn.ReLU())
 
 
+def test_shared_arrays_have_their_first_name() -> None:
+    def tied(library: Any) -> Any:
+        net = library.Sequential(library.Embedding(5, 3), library.Tanh(), library.Linear(3, 5))
+        net[2].weight = net[0].weight
+        net.append(net[1])
+        return net
+
+    theirs, own = tied(torch.nn), tied(nn)
+    for net in own, own.requires_grad_():
+        for options in {}, {"remove_duplicate": False}, {"recurse": False}:
+            expected = [name for name, _ in theirs.named_parameters(**options)]
+            assert [name for name, _ in net.named_parameters(**options)] == expected
+        assert net.get_parameter("2.weight") is net[0].weight
+        assert len(list(net.parameters())) == len(list(theirs.parameters()))
+    optim.SGD(lr=0.1).over(own)
+    assert sorted(own.state_dict()) == sorted(theirs.state_dict())
+
+
 def test_dicts_of_modules_and_of_parameters() -> None:
     heads = nn.ModuleDict({"a": nn.Linear(2, 2)})
     heads["b"] = nn.Linear(2, 3)
