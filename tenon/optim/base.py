@@ -80,7 +80,7 @@ class Optimizer:
     def over(self, parameters: Any) -> Steps:
         """The optimizer for tensors, which its `step()` changes in place by their `grad`.
 
-        `parameters` is a module, a sequence of tensors, or one of dicts with `params` and settings that differ.
+        `parameters` is a module, an iterable of tensors, or one of dicts with `params` and settings that differ.
         """
         return Steps(self, parameters)
 

@@ -56,8 +56,11 @@ class Steps:
         self._names = [field.name for field in fields(rule)]
         self.param_groups: list[dict[str, Any]] = []
         self._states: list[dict[str, Any] | None] = []
-        items = list(parameters) if isinstance(parameters, Iterable) and not isinstance(parameters, Tensor) else None
-        groups = items if items and all(isinstance(item, dict) for item in items) else [{"params": parameters}]
+        is_one = isinstance(parameters, Tensor) or hasattr(parameters, "parameters")
+        items = list(parameters) if isinstance(parameters, Iterable) and not is_one else None
+        is_groups = items and all(isinstance(item, dict) for item in items)
+        # The list, since an iterator gives its items once.
+        groups = items if items and is_groups else [{"params": parameters if items is None else items}]
         for group in groups:
             self.add_param_group(group)
 

@@ -80,6 +80,16 @@ def test_losses_are_those_of_torch(name: str) -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-3)
 
 
+def test_parameters_are_given_in_any_form() -> None:
+    model: Any = networks()[0]
+    parameters = list(model.parameters())
+    for given in (model, model.parameters(), parameters, filter(lambda p: p.requires_grad, model.parameters())):
+        (group,) = optim.SGD(0.1).over(given).param_groups
+        assert list(map(id, group["params"])) == list(map(id, parameters))
+    groups = iter([{"params": model[0].parameters()}, {"params": parameters[-1], "lr": 0.5}])
+    assert [group["lr"] for group in optim.SGD(0.1).over(groups).param_groups] == [0.1, 0.5]
+
+
 def lion(p: Any, slopes: Any) -> Any:
     m = np.zeros_like(p)
     for g in slopes:
