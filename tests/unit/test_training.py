@@ -194,6 +194,11 @@ def test_groups_parameters_without_gradients_and_closures() -> None:
     np.testing.assert_allclose(a.detach().numpy(), [0.9, 1.9])
 
 
+def arrays_of(model: Any) -> dict[str, Any]:
+    """The state of a module: parameters are tensors, buffers may be arrays, such as the count of batches."""
+    return {path: np.array(tenon.as_tensor(value).detach()) for path, value in model.state_dict().items()}
+
+
 def test_state_is_taken_up_again() -> None:
     def train(model: Any, steps: Any, count: int) -> None:
         for _ in range(count):
@@ -204,7 +209,7 @@ def test_state_is_taken_up_again() -> None:
     one, _ = networks()
     steps = optim.Adam(1e-2).over(one)
     train(one, steps, 2)
-    model_state = {path: np.array(value.detach()) for path, value in one.state_dict().items()}
+    model_state = arrays_of(one)
     state = steps.state_dict()
     train(one, steps, 2)
     other, _ = networks()
@@ -212,8 +217,9 @@ def test_state_is_taken_up_again() -> None:
     again = optim.Adam(1.0).over(other)
     again.load_state_dict(state)
     train(other, again, 2)
-    for path, value in one.state_dict().items():
-        np.testing.assert_array_equal(value.detach().numpy(), other.state_dict()[path].detach().numpy())
+    found, expected = arrays_of(other), arrays_of(one)
+    for path, value in expected.items():
+        np.testing.assert_array_equal(found[path], value)
     with pytest.raises(ValueError, match="does not fit"):
         optim.Adam(1.0).over([tenon.tensor([1.0], requires_grad=True)]).load_state_dict(state)
 
