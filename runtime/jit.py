@@ -74,7 +74,8 @@ class JitFunction(NativeCalls):
             raise ValueError(f"jit: device {device!r} is not one of {', '.join(DEVICES)}")
         _check_holds_no_arrays(function)
         self.__module__, self.__qualname__ = type(self).__module__, type(self).__qualname__
-        functools.update_wrapper(self, function)
+        # not what the function keeps for itself: that of an op has native calls of its own
+        functools.update_wrapper(self, function, updated=())
         self.function = function
         self._settings = (static, donated, device, dynamic)
         self.device = device

@@ -558,3 +558,14 @@ def test_work_is_counted_where_it_is_known() -> None:
     assert two is not None
     assert 4 * one < two < 12 * one
     assert work(lambda x: tenon.while_loop(lambda v: v < 10, lambda v: v + 1, x), np.float32(0)) is None
+
+
+def test_compiled_functions_of_ops_have_calls_of_their_own() -> None:
+    x = np.linspace(-1, 1, 12, dtype=np.float32)
+    tenon.gelu(x)
+    compiled = tenon.jit(tenon.gelu)
+    for shape in ((12,), (12,), (12,), (3, 4), (3, 4), (3, 4)):
+        given = x.reshape(shape)
+        np.testing.assert_array_equal(compiled(given), tenon.gelu(given))
+    with tenon.knobs.override(exact_math="exp"):
+        compiled(x)
