@@ -94,15 +94,19 @@ SAME_CODE: dict[str, Any] = {
     "verify": True,
     "num_threads": 1,
     "reproducible": True,
+    "traceback": "full",
 }
 """For each other knob a value that is not the default; what is compiled under it serves all."""
+
+OTHER_IR = {"check_results", "check_gradients"}
+"""What these change is in the IR that is compiled, which the key is of."""
 
 ASIDE = {"interpret", "dump_ir"}
 """With these nothing is taken from the cache."""
 
 
 def test_every_knob_is_of_one_kind() -> None:
-    kinds = [set(OTHER_CODE), set(SAME_CODE), ASIDE]
+    kinds = [set(OTHER_CODE), set(SAME_CODE), OTHER_IR, ASIDE]
     assert set().union(*kinds) == {knob.name for knob in Knobs.all()}
     assert sum(map(len, kinds)) == len(Knobs.all())
     assert {knob.name for knob in Knobs.all() if knob.decides_code} >= set(OTHER_CODE)
@@ -121,6 +125,16 @@ def test_knobs_that_change_code_change_the_key(name: str, tmp_path: Path) -> Non
         changed = key()
     assert changed != before
     assert key() == before
+
+
+@pytest.mark.parametrize("name", sorted(OTHER_IR))
+def test_knobs_that_change_the_ir_change_what_the_key_is_of(name: str) -> None:
+    x = np.ones(4, np.float32)
+    slope = tenon.jit(tenon.grad(lambda x: tenon.log(x).sum()))
+    before = str(slope.trace(x).module)
+    with knobs.override(**{name: "nan"}):
+        assert str(slope.trace(x).module) != before
+    assert str(slope.trace(x).module) == before
 
 
 @pytest.mark.parametrize("name", SAME_CODE)

@@ -20,7 +20,7 @@ from tenon.runtime.stages import Compiled
 # What the names stand for, in turn. No tensor gets so large that products depend on the order of their factors.
 NUMBERS: tuple[tuple[int, ...], ...] = ((0,), (1,), (2, 3), (17, 2, 1), (3, 5, 18))
 OPS = [name for name in registry() if name.startswith("tenon.")]
-MOST = 5
+MOST = 8
 """How many samples of an op are tried."""
 
 # Ops whose samples have settings, blocks, windows or orders that no other sizes fit.

@@ -35,7 +35,7 @@ from opinfo_table import TABLE, VALUES_ALONE, Unshared  # noqa: E402
 # For each group of samples torch searches the whole stack for a test of unittest, which took a sixth of the time.
 core.extract_test_fn = common_utils.extract_test_fn = lambda: None
 
-MOST = 3
+MOST = 4
 """How many samples of an op are tried, spread evenly over all it has."""
 LEAST_OPS = 395
 
