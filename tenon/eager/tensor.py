@@ -265,6 +265,8 @@ def give_gradients(made: Sequence[tuple[Tensor, Any]]) -> None:
 class Parameter(Tensor):
     """A tensor that a module learns: it requires a gradient unless that is said otherwise."""
 
+    __slots__ = ()
+
     def __init__(self, data: Any, *, dtype: Any = None, requires_grad: bool = True) -> None:
         super().__init__(data, dtype=dtype, requires_grad=requires_grad)
 
