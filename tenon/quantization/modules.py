@@ -140,33 +140,45 @@ def prepare(module: Any) -> Any:
     """Put a layer that rounds into the place of each `Linear` and `Conv2d` of `module`, with its parameters.
 
     What is trained then (or only called in training mode, to observe ranges) is made to compute in i8 by `convert`.
-    Raises `ValueError` for a `Conv2d` that is padded with anything but zeros.
+    Raises `ValueError` for a `Conv2d` that is padded with anything but zeros, and for a module without such layers;
+    then it is as it was.
     """
-    return _replaced(module, {Linear: QATLinear.of, Conv2d: QATConv2d.of})
+    return _replaced("prepare", module, {Linear: QATLinear.of, Conv2d: QATConv2d.of})
 
 
 def convert(module: Any) -> Any:
-    """Put layers of i8 into the places of those that `prepare` has put there."""
-    return _replaced(module, {QATLinear: QuantizedLinear.of, QATConv2d: QuantizedConv2d.of})
+    """Put layers of i8 into the places of those that `prepare` has put there.
+
+    Raises `ValueError` for a module without such layers.
+    """
+    return _replaced("convert", module, {QATLinear: QuantizedLinear.of, QATConv2d: QuantizedConv2d.of})
 
 
-def _replaced(value: Any, rules: Mapping[type, Callable[[Any], Any]]) -> Any:
-    rule = rules.get(type(value))
-    if rule is not None:
-        return rule(value)
-    if isinstance(value, Module):
-        for name, attribute in [*vars(value).items()]:
-            made = _replaced(attribute, rules)
-            if made is not attribute:
+def _replaced(name: str, module: Any, rules: Mapping[type, Callable[[Any], Any]]) -> Any:
+    """`module` with others in the places of layers of these types, all of which are made before one is put there."""
+    made: dict[int, Any] = {}
+    _visit(module, lambda value: made.setdefault(id(value), rules[type(value)](value)), rules, put=False)
+    if not made:
+        raise ValueError(f"{name}: {type(module).__name__} has no {' or '.join(kind.__name__ for kind in rules)}")
+    return _visit(module, lambda value: made[id(value)], rules, put=True)
+
+
+def _visit(value: Any, replace: Callable[[Any], Any], rules: Mapping[type, Any], *, put: bool) -> Any:
+    """What `replace` gives for layers of the types in `rules`, and all else with it in their places if `put`."""
+    if type(value) in rules:
+        return replace(value)
+    if isinstance(value, Module | dict):
+        held = vars(value) if isinstance(value, Module) else value
+        for name, item in [*held.items()]:
+            made = _visit(item, replace, rules, put=put)
+            if put and made is not item and isinstance(value, Module):
                 setattr(value, name, made)
-        return value
-    if isinstance(value, dict):
-        for key, item in value.items():
-            value[key] = _replaced(item, rules)
+            elif put:
+                held[name] = made
         return value
     if type(value) in (list, tuple):
-        items = [_replaced(item, rules) for item in value]
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else type(value)(items)
+        items = [_visit(item, replace, rules, put=put) for item in value]
+        return type(value)(items) if put and any(a is not b for a, b in zip(items, value, strict=True)) else value
     return value
 
 

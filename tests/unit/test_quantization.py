@@ -214,3 +214,17 @@ def test_tensors_are_trained_so_too() -> None:
 def test_refused(function: Any, error: Any, text: str) -> None:
     with pytest.raises(error, match=text):
         function()
+
+
+def test_layers_are_replaced_all_or_none() -> None:
+    shared = nn.Linear(2, 2)
+    with pytest.raises(ValueError, match="prepare: ReLU has no Linear or Conv2d"):
+        quantization.prepare(nn.ReLU())
+    with pytest.raises(ValueError, match="convert: Sequential has no QATLinear or QATConv2d"):
+        quantization.convert(nn.Sequential(shared))
+    network = nn.Sequential(shared, nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect"))
+    with pytest.raises(ValueError, match="reflect"):
+        quantization.prepare(network)
+    assert network[0] is shared
+    twice = quantization.prepare(nn.Sequential(shared, nn.ReLU(), shared))
+    assert twice[0] is twice[2] and twice[0] is not shared
