@@ -7,8 +7,8 @@ the second, under the old name, reduces that, and does what followed.
     out = sum over i < 16777216 of f(x[i])      parts[g] = sum over i < 32768 of f(x[g, i])
                                                 out = sum over g < 512 of parts[g]
 
-Which part an element is in, and the order in which parts are combined, depend on sizes and the machine alone: results are the
-same from launch to launch. Axes of a length without a fitting divisor stay as they are.
+Which part an element is in, and the order in which parts are combined, depend on sizes and the machine alone: results
+are the same from launch to launch. Axes of a length without a fitting divisor stay as they are.
 """
 
 from __future__ import annotations

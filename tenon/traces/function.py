@@ -202,8 +202,8 @@ def trace(function: Any = None, *args: Any, symbolic: bool = True, keep_grad: bo
     `step()`, buffers of modules. Tensors from around it are inputs; those that it changes are changed at each call, in
     place. Arrays of NumPy and floats among the arguments are inputs, too; in the function they are traced. All else
     that it reads (globals, variables of closures, attributes of modules and objects, integers among the arguments) is
-    guarded: where it is another one, the function is traced again. What libraries are asked for (`os.environ`, the time, an
-    iterator) is not, and stays what it was. The learning rate of an optimizer is an input.
+    guarded: where it is another one, the function is traced again. What libraries are asked for (`os.environ`, the
+    time, an iterator) is not, and stays what it was. The learning rate of an optimizer is an input.
 
     Results that require gradients are recorded, as one call. The gradients that a function finds anew at each call, and
     that an optimizer uses there, are not kept in `grad` unless `keep_grad`: to ask for one is an error.

@@ -227,4 +227,5 @@ def test_layers_are_replaced_all_or_none() -> None:
         quantization.prepare(network)
     assert network[0] is shared
     twice = quantization.prepare(nn.Sequential(shared, nn.ReLU(), shared))
-    assert twice[0] is twice[2] and twice[0] is not shared
+    assert twice[0] is twice[2]
+    assert twice[0] is not shared
