@@ -336,12 +336,12 @@ def test_named_tuples_are_taken_apart_and_numpy_numbers_told_by_their_bits() -> 
     divided = tenon.trace(lambda pair, factor: Pair(pair.one / pair.other, pair.one * factor))
     x = tenon.tensor([1.0, 2.0])
     for number in range(1, 4):
-        found = divided(Pair(x, np.float32([number, 1.0])), np.float32(0.0))
+        found = divided(Pair(x, np.array([number, 1.0], np.float32)), np.float32(0.0))
         assert type(found) is Pair
         assert found.one.tolist() == [np.float32(1 / number), 2.0]
     assert programs(divided) == 1
     inverse = tenon.trace(lambda x, divisor: x / divisor)
-    found = [inverse(x, divisor)[0].item() for divisor in np.float32([0.0, -0.0, np.nan, np.nan])]
+    found = [inverse(x, divisor)[0].item() for divisor in np.array([0.0, -0.0, np.nan, np.nan], np.float32)]
     np.testing.assert_array_equal(found, [np.inf, -np.inf, np.nan, np.nan])
     assert programs(inverse) == 3
 
