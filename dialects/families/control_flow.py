@@ -72,6 +72,23 @@ def clone_into(region: Region, block: Block, arguments: Sequence[SSAValue]) -> l
     raise AssertionError("a region without tenon.yield")
 
 
+def move_before(region: Region, op: Operation, arguments: Sequence[SSAValue]) -> list[SSAValue]:
+    """Move the ops of a one-block region in front of `op`, its arguments replaced; returns what it yields."""
+    block, target = region.block, op.parent
+    assert target is not None
+    for argument, value in zip(block.args, arguments, strict=True):
+        argument.replace_all_uses_with(value)
+    *inner, terminator = block.ops
+    assert isinstance(terminator, YieldOp)
+    values = list(terminator.operands)
+    terminator.detach()
+    terminator.erase()
+    for moved in inner:
+        moved.detach()
+        target.insert_op_before(moved, op)
+    return values
+
+
 def erase_effects(op: Operation) -> None:
     """Remove what is there for its effects alone: `op`, or such ops in its regions."""
     for inner in list(op.walk()):

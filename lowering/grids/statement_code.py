@@ -298,16 +298,16 @@ class StatementCode:
                 continue
             self.held[output.place] = lasting[output.place] = array
             if output.buffer in self.nest.kernel.function.body.block.args:
-                copy_out(self.code, output, array, self._is_owner(statement, output))
+                copy_out(self.code, output, array, self._is_owner(output))
 
-    def _is_owner(self, statement: NestStatement, output: NestAccess) -> SSAValue | None:
+    def _is_owner(self, output: NestAccess) -> SSAValue | None:
         """Whether this is the one of the threads that have the same element of an output which stores it."""
         shared = [loop for loop in self.nest.loops if loop.bind is not None and loop.axis not in output.axes]
         return self.code.is_first(shared)
 
     def _store(self, statement: NestStatement, output: NestAccess, value: SSAValue) -> None:
         """Store an element at once."""
-        condition = self.code.all_of((self._is_owner(statement, output), self.code.inside(statement.axes)))
+        condition = self.code.all_of((self._is_owner(output), self.code.inside(statement.axes)))
         self.code.when(condition, lambda: self.code.store(value, output.access.buffer, self.code.place(output)))
 
     # What a body computes

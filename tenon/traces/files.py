@@ -164,7 +164,7 @@ def _changes(program: Program, states: Mapping[int, str]) -> list[dict[str, Any]
     made = _marked(program)
     items = [(Place(container, key, str(key)), made.arrays[number]) for container, key, number in plan.items]
     for place, value in [*items, *[(place, make(made)) for place, make in plan.places]]:
-        found = [g for g in program.arguments if g.place is not None and _is_same_place(g.place, place)]
+        found = [g for g in program.arguments if g.place is not None and g.place.is_at(place.container, place.key)]
         number = _number(value)
         if number is None or not found:
             raise TypeError(
@@ -174,10 +174,6 @@ def _changes(program: Program, states: Mapping[int, str]) -> list[dict[str, Any]
     if plan.gradients:
         raise TypeError(f"save: {program.name} leaves gradients in grad; return them instead")
     return changes
-
-
-def _is_same_place(place: Any, other: Any) -> bool:
-    return place.container is other.container and place.key == other.key
 
 
 def _marked(program: Program, arguments: Sequence[Any] = ()) -> Made:

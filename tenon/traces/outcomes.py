@@ -68,7 +68,10 @@ class Plan:
             if given.is_changed:
                 self.contents.append((given, self._add(given.symbol._array, number)))
         for place, value in self._session.changes():
-            donor = next((i for i, g in enumerate(inputs) if g.place is not None and _is_at(g.place, place)), None)
+            donor = next(
+                (i for i, g in enumerate(inputs) if g.place is not None and g.place.is_at(place.container, place.key)),
+                None,
+            )
             if isinstance(value, Value) and isinstance(place.container, dict | list):
                 self.items.append((place.container, place.key, self._add(value, donor)))
             else:
@@ -127,10 +130,6 @@ class Plan:
             number = self._known[id(tensor)] = self._add(tensor._array)
             self.tensors.append((number, tensor))
         return lambda made: made.tensors[number]
-
-
-def _is_at(place: Any, other: Any) -> bool:
-    return place.container is other.container and place.key == other.key
 
 
 def looked_at(tensor: Any, links: Sequence[Link]) -> Any:

@@ -17,6 +17,10 @@ class Place:
     name: str
     is_attribute: bool = False
 
+    def is_at(self, container: Any, key: Any) -> bool:
+        """Whether this is the place of that key in that very container."""
+        return self.container is container and self.key == key
+
     def get(self) -> Any:
         if isinstance(self.container, CellType):
             return self.container.cell_contents

@@ -286,10 +286,7 @@ class Session:
 
     def _is_symbol_of(self, value: Any, container: Any, key: Any) -> bool:
         return any(
-            given.symbol is value
-            and given.place is not None
-            and given.place.container is container
-            and given.place.key == key
+            given.symbol is value and given.place is not None and given.place.is_at(container, key)
             for given in self.inputs
         )
 

@@ -25,6 +25,7 @@ from tenon.dialects.families.control_flow import (
     check_yield,
     clone_into,
     float_values,
+    move_before,
 )
 from tenon.dialects.families.control_flow_assembly import (
     parse_regions,
@@ -110,16 +111,4 @@ class CheckpointOp(ControlFlowOp):
 
     def inlined(self) -> list[SSAValue]:
         """Move the ops of the body in front of this op; the values that stand for its results."""
-        block, target = self.body.block, self.parent
-        assert target is not None
-        for argument, value in zip(block.args, self.inputs, strict=True):
-            argument.replace_all_uses_with(value)
-        *inner, terminator = block.ops
-        assert isinstance(terminator, YieldOp)
-        values = list(terminator.operands)
-        terminator.detach()
-        terminator.erase()
-        for op in inner:
-            op.detach()
-            target.insert_op_before(op, self)
-        return values
+        return move_before(self.body, self, self.inputs)

@@ -21,6 +21,7 @@ from tenon.dialects.families.control_flow import (
     check_arguments,
     check_yield,
     float_values,
+    move_before,
     or_zeros,
     yielded,
 )
@@ -92,15 +93,4 @@ class WithGradientOp(ControlFlowOp):
 
     def inlined(self) -> list[SSAValue]:
         """Move the ops of the body in front of this op; the values that stand for its results."""
-        block, target = self.body.block, self.parent
-        assert target is not None
-        for argument, value in zip(block.args, self.inputs, strict=True):
-            argument.replace_all_uses_with(value)
-        *inner, terminator = block.ops
-        values = list(terminator.operands)
-        terminator.detach()
-        terminator.erase()
-        for op in inner:
-            op.detach()
-            target.insert_op_before(op, self)
-        return values
+        return move_before(self.body, self, self.inputs)
