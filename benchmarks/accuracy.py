@@ -326,7 +326,7 @@ passes `layout` and `canonicalize`, leaves the sum as it is.
 A causal mask, or that of a sliding window, hides columns from whole strips of rows, which are then not computed. That
 is exact where `select(mask, scores, -inf)` hides them: what the scores are does not matter, and a row that sees nothing
 is NaN. The weights there are zero, and what they are multiplied by is taken to be finite: an infinity or a NaN in a row
-of the values, or of their cotangent, does not become a NaN in the strips that see nothing of it. `TENON_SKIP_HIDDEN=0`
+of the values, or of their cotangent, does not become a NaN in the strips that see nothing of it. `TENON_SKIP_MASKED=0`
 computes everything. A mask that is added hides nothing, since `x + -inf` is NaN for an `x` that is NaN or infinite; nor
 does one that selects a large finite number, or one that is an argument of the function.
 

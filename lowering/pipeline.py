@@ -36,7 +36,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "alternate-buffers": _loader("buffers.alternate_buffers", "AlternateBuffersPass"),
     "bufferize": _loader("buffers.bufferize", "BufferizePass"),
     "schedule": _loader("schedules.schedule", "SchedulePass"),
-    "skip-hidden": _loader("schedules.skip_masked", "SkipHiddenPass"),
+    "skip-masked": _loader("schedules.skip_masked", "SkipMaskedPass"),
     "convert-structured-to-loops": _loader("nests.convert_structured_to_loops", "ConvertStructuredToLoopsPass"),
     "separate-updates": _loader("grid_schedules.separate_updates", "SeparateUpdatesPass"),
     "reduce-in-parts": _loader("grid_schedules.reduce_in_parts", "ReduceInPartsPass"),
@@ -85,7 +85,7 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
             "buffered",
             (
                 *schedule,
-                *(("skip-hidden",) if options.skipping and not on_gpu else ()),
+                *(("skip-masked",) if options.skipping and not on_gpu else ()),
                 _spec("convert-structured-to-loops", _machine(machine)),
             ),
         ),

@@ -304,8 +304,8 @@ class Knobs:
         default=True,
         decides_code=True,
     )
-    skip_hidden = _flag(
-        "TENON_SKIP_HIDDEN",
+    skip_masked = _flag(
+        "TENON_SKIP_MASKED",
         "leave out what causal and sliding masks hide; 0 computes it, so that an infinity or a NaN there is multiplied "
         "by zero",
         default=True,

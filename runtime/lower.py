@@ -88,7 +88,7 @@ def options(device: str, architecture: str | None = None) -> LoweringOptions:
         tuning=tuning_options(device),
         exact_math=knobs.exact_math,
         filtering=knobs.minimal_filtering and not on_gpu,
-        skipping=knobs.skip_hidden,
+        skipping=knobs.skip_masked,
     )
 
 

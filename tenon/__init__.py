@@ -2,7 +2,24 @@
 
 The front door: `tenon.jit`, `grad` and their like, a function for every op (`tenon.exp`, `tenon.matmul`, and those of
 ops that users define), and what an op definition needs (`tensor_op`, the families, `setting`). Everything is loaded
-when first used.
+when first used. Its rooms, each of which imports only those above it in this list, beside this file's names:
+
+`transform`     derivatives of functions
+`batching`      `vmap`
+`control_flow`  loops and branches
+`eager`         tensors: ops that run when they are called, and the tape
+`autograd`      derivatives of tensors
+`debug`         prints and checks in programs
+`arrays`        functions of the array API that are no ops
+`linalg`        those of linear algebra
+`saving`        trees of arrays as files
+`data`          batches of examples
+`nn`            modules
+`optim`         optimizers and schedules of the learning rate
+`quantization`  numbers as integer steps of a scale
+`traces`        imperative functions as programs, and programs as files
+`onnx`          ONNX models as functions
+`testing`       that all that follows from a definition agrees
 """
 
 from __future__ import annotations
@@ -24,7 +41,7 @@ _WHERE: dict[str, str] = {
     **dict.fromkeys(("SizeMismatchError",), "tenon.runtime.arguments.interface"),
     **dict.fromkeys(("knobs",), "tenon.runtime.knobs"),
     **dict.fromkeys(("Tensor", "tensor", "as_tensor"), "tenon.eager.tensor"),
-    **dict.fromkeys(("GradManager",), "tenon.eager.manager"),
+    **dict.fromkeys(("GradManager",), "tenon.eager.grad_manager"),
     **dict.fromkeys(("trace", "TracedFunction"), "tenon.traces.function"),
     **dict.fromkeys(("load",), "tenon.traces.files"),
     **dict.fromkeys(("LoadedFunction",), "tenon.traces.loaded"),

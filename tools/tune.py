@@ -25,7 +25,7 @@ from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import run_passes, stage_of, stages
 from tenon.lowering.schedules.candidates import neighbours, other_strips
 from tenon.lowering.schedules.schedule import decide, prepare_kernel
-from tenon.lowering.schedules.steps import Schedule
+from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.lowering.schedules.strips import write_strips
 from tenon.lowering.schedules.tuning_record import Decision, Decisions, described, kernel_key
 from tenon.passes.machine import Machine

@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import PassFailedException
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import SizeValues, size_arguments
 from tenon.dialects.types.types import is_known
-from tenon.lowering.buffers.donations import donations
+from tenon.lowering.buffers.donation_attribute import donations
 from tenon.lowering.buffers.memory_plan import Storage
 from tenon.lowering.buffers.memref_facts import (
     SliceOp,

@@ -1,4 +1,4 @@
-"""The attribute `visible` of a generic: which iterations of one of its loops count (see `skip-hidden`)."""
+"""The attribute `visible` of a generic: which iterations of one of its loops count (see `skip-masked`)."""
 
 from __future__ import annotations
 

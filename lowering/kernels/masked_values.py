@@ -1,10 +1,10 @@
-"""What a body computes at places that a mask hides: the evaluation that `skip-hidden` decides by.
+"""What a body computes at places that a mask leaves out: the evaluation that `skip-masked` decides by.
 
-A band is a condition on two loops, `lower <= column - row <= upper`; outside of it a place is hidden. There
+A band is a condition on two loops, `lower <= column - row <= upper`; outside of it a place is masked. There
 
     select(band, x, c)   is c
     c - r                is c, for an infinite c and a number r of the whole row
-    0 * x, 0 / x         is 0: what is hidden is taken to be finite, where no select says what it is
+    0 * x, 0 / x         is 0: what is masked is taken to be finite, where no select says what it is
     f(c)                 is computed
 
 and `x + c`, for a c of -inf, is not known: it is NaN where x is NaN or inf, and nothing but the sum hides x.
@@ -46,8 +46,8 @@ class OfRow:
 
 OF_ROW = OfRow()
 
-Hidden = float | OfRow | None
-"""What a value is where it is hidden: a number, one of the row, or not known."""
+Masked = float | OfRow | None
+"""What a value is where it is masked: a number, one of the row, or not known."""
 
 
 def band_of(condition: SSAValue) -> Band | None:
@@ -113,16 +113,16 @@ def _sum_of_indices(value: SSAValue) -> tuple[dict[int, int], int] | None:
             return None
 
 
-def hidden_values(body: Block, arguments: Mapping[SSAValue, Hidden], band: Band) -> dict[SSAValue, Hidden]:
+def masked_values(body: Block, arguments: Mapping[SSAValue, Masked], band: Band) -> dict[SSAValue, Masked]:
     """What the values of `body` are outside of `band`, where the block arguments are as `arguments` says."""
     known = dict(arguments)
     for op in body.ops:
         if len(op.results) == 1:
-            known[op.results[0]] = _hidden_value(op, known, band)
+            known[op.results[0]] = _masked_value(op, known, band)
     return known
 
 
-def _hidden_value(op: Operation, known: Mapping[SSAValue, Hidden], band: Band) -> Hidden:
+def _masked_value(op: Operation, known: Mapping[SSAValue, Masked], band: Band) -> Masked:
     if isinstance(op, arith.ConstantOp):
         return op.value.value.data if isinstance(op.value, FloatAttr | IntegerAttr) else None
     if isinstance(op, linalg.ops.IndexOp):
@@ -151,7 +151,7 @@ def _hidden_value(op: Operation, known: Mapping[SSAValue, Hidden], band: Band) -
     return None
 
 
-def _of_one_number(op: Operation, x: Hidden, y: Hidden) -> Hidden:
+def _of_one_number(op: Operation, x: Masked, y: Masked) -> Masked:
     """The result of an op of two operands of which one is a number."""
     match op:
         case arith.MulfOp() if 0.0 in (x, y):

@@ -34,7 +34,7 @@ from tenon.dialects.support.location import at_line
 from tenon.dialects.types.types import NarrowFloatType, bit_width, is_narrow, numpy_dtype, significant_bits
 from tenon.dialects.upstream.vector_arith import ExtSIOp, ExtUIOp, FPToSIOp, TruncIOp
 from tenon.lowering.math.builder import ArithmeticBuilder, Constants
-from tenon.lowering.math.narrow_floats import decode, encode
+from tenon.lowering.math.minifloats import decode, encode
 
 _MOVING = (arith.ConstantOp, arith.SelectOp, arith.BitcastOp)
 """Ops of `arith` that mean the same on bytes."""

@@ -20,7 +20,7 @@ from tenon.lowering.loop_ir.builder import INDEX, LoopBuilder, Position, Steps, 
 from tenon.lowering.nests.body import ONE_LANE, BodyEmitter, Lanes, Point, Reads
 from tenon.lowering.nests.statement_loops import Range, StatementLoops
 from tenon.lowering.nests.transposed_tiles import shuffle
-from tenon.lowering.schedules.steps import Schedule
+from tenon.lowering.schedules.schedule_attribute import Schedule
 
 _LESS, _NOT_LESS = 2, 5  # slt, sge
 

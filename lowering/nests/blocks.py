@@ -27,7 +27,7 @@ from tenon.lowering.nests.body import Buffer, Panel
 from tenon.lowering.nests.group_panels import GroupPanelLoops
 from tenon.lowering.nests.nest import emit_initial_values, emit_statement
 from tenon.lowering.nests.panels import PanelLoops
-from tenon.lowering.schedules.steps import Schedule
+from tenon.lowering.schedules.schedule_attribute import Schedule
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """`convert-structured-to-loops`: structured kernels on memrefs become loops.
 
-Before: the buffered stage; generics may carry a `schedule` (see `lowering.schedules.steps`), which is obeyed.
+Before: the buffered stage; generics may carry a `schedule` (`lowering.schedules.schedule_attribute`), which is obeyed.
 
 After: the loop stage. A kernel of several statements has one outermost `scf.parallel` over the loops that all of
 them share (`shared_loops`), or none; inside it, the statements' nests in order. A shared loop that some statement
@@ -34,7 +34,7 @@ from tenon.lowering.nests.body import Buffer
 from tenon.lowering.nests.distinct_updates import in_parallel
 from tenon.lowering.nests.partial_sums import PartialSums
 from tenon.lowering.nests.place_intermediates import place_intermediates, release_intermediates
-from tenon.lowering.schedules.steps import Schedule, read_schedule
+from tenon.lowering.schedules.schedule_attribute import Schedule, read_schedule
 from tenon.lowering.schedules.strips import read_strips, tile_along
 from tenon.lowering.schedules.sum_blocks import read_block
 from tenon.passes.machine import GENERIC, Machine

@@ -13,7 +13,7 @@ from tenon.lowering.kernels.dot_products import ELEMENTS, DotProduct, dot_produc
 from tenon.lowering.kernels.statement import LoopKind, Statement, element_type
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps, vector_op, vector_type
 from tenon.lowering.nests.body import BodyEmitter, Lanes, Panel, Point, Reads
-from tenon.lowering.schedules.steps import Schedule
+from tenon.lowering.schedules.schedule_attribute import Schedule
 
 Step = Callable[[Point, list[SSAValue]], list[SSAValue]]
 Reduce = Callable[[Sequence[int], Point, list[SSAValue], Step], list[SSAValue]]

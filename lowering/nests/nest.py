@@ -15,7 +15,7 @@ from tenon.lowering.nests.combined_lanes import CombinedLanes
 from tenon.lowering.nests.row_blocks import emit_row_blocks
 from tenon.lowering.nests.separate_lanes import SeparateLanes
 from tenon.lowering.nests.statement_loops import StatementLoops
-from tenon.lowering.schedules.steps import Schedule
+from tenon.lowering.schedules.schedule_attribute import Schedule
 
 
 def emit_statement(

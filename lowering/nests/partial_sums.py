@@ -33,7 +33,7 @@ from tenon.lowering.kernels.statement import (
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span
 from tenon.lowering.nests.blocks import emit_blocks
 from tenon.lowering.nests.body import Buffer
-from tenon.lowering.schedules.steps import Schedule
+from tenon.lowering.schedules.schedule_attribute import Schedule
 
 
 @dataclass(frozen=True)

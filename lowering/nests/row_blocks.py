@@ -28,7 +28,7 @@ from tenon.dialects.families.monoid import ADD_FLOATS, combining_monoid
 from tenon.lowering.kernels.statement import LoopKind, Statement, adding, buffer_shape, element_type
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps
 from tenon.lowering.nests.body import Buffer
-from tenon.lowering.schedules.steps import Schedule
+from tenon.lowering.schedules.schedule_attribute import Schedule
 
 Places = Mapping[SSAValue, Buffer]
 EmitStatement = Callable[[Statement, Schedule, Sequence[Span], Places], None]

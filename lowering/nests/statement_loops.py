@@ -18,7 +18,7 @@ from tenon.lowering.kernels.statement import LoopKind, Statement
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps
 from tenon.lowering.nests.body import ONE_LANE, BodyEmitter, Buffer, Lanes, Panel, Point
 from tenon.lowering.nests.dot_tiles import DotTile
-from tenon.lowering.schedules.steps import Schedule
+from tenon.lowering.schedules.schedule_attribute import Schedule
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from tenon.lowering.kernels.lane_bits import compute_bits
 from tenon.lowering.kernels.obstacles import vector_obstacle
 from tenon.lowering.kernels.statement import LoopKind, Statement
 from tenon.lowering.schedules.packing import may_have_panels
-from tenon.lowering.schedules.steps import Schedule, check_schedule
+from tenon.lowering.schedules.schedule_attribute import Schedule, check_schedule
 from tenon.passes.machine import Machine
 
 TILES = ((1, 8), (1, 12), (2, 6), (2, 8), (2, 12), (3, 6), (3, 8), (4, 4), (4, 5), (4, 6), (6, 4), (8, 2), (8, 3))

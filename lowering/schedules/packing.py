@@ -41,7 +41,7 @@ from tenon.lowering.kernels.footprint import batch_bytes, sharing_rows
 from tenon.lowering.kernels.obstacles import next_rows_obstacle
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
 from tenon.lowering.schedules.rows import MANY_ROWS
-from tenon.lowering.schedules.steps import Schedule
+from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.passes.machine import VECTOR_BITS, Machine
 
 LEAST_ROWS = 8

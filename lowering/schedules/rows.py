@@ -30,7 +30,7 @@ from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.footprint import batch_bytes, elements_apart, in_pieces, next_row, sharing_rows
 from tenon.lowering.kernels.lane_bits import compute_bits
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
-from tenon.lowering.schedules.steps import Schedule
+from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.passes.machine import Machine
 
 MANY_ROWS = 128

@@ -33,8 +33,8 @@ from tenon.lowering.kernels.statement import Kernel, Statement, read_kernel
 from tenon.lowering.kernels.turn_rows import turn_rows
 from tenon.lowering.schedules.packing import with_next_rows, with_panels
 from tenon.lowering.schedules.rows import in_row_blocks, with_pieces_ahead
+from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.lowering.schedules.short_rows import short_rows
-from tenon.lowering.schedules.steps import Schedule
 from tenon.lowering.schedules.strips import decide_strips, write_strips
 from tenon.lowering.schedules.sum_blocks import decide_block, write_block
 from tenon.lowering.schedules.tile import SEPARATE_ROWS, decide_rows, decide_tile

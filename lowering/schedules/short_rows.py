@@ -36,7 +36,7 @@ from tenon.lowering.kernels.statement import (
     root_of,
 )
 from tenon.lowering.kernels.turn_rows import shuffles
-from tenon.lowering.schedules.steps import LARGEST_TILE
+from tenon.lowering.schedules.schedule_attribute import LARGEST_TILE
 from tenon.lowering.schedules.tile import decide_tile
 from tenon.passes.machine import Machine
 

@@ -1,4 +1,4 @@
-"""`skip-hidden`: mark which iterations a mask hides, so that the loops leave them out.
+"""`skip-masked`: mark which iterations a mask leaves out, so that the loops do so as well.
 
 Before: the buffered stage, with schedules. After: the same, where the generics of a kernel that computes rows with a
 band for a mask have the attribute `visible`: iterations of `loop` outside of `lower <= loop < upper` change nothing
@@ -10,14 +10,14 @@ that is used afterwards.
 The bounds are the index of a loop that all statements share, plus a constant; without one, the loop starts or ends
 where it does. A strip of rows runs from the first column that one of its rows sees to the last one, and at least one.
 
-It is done for all statements that pass columns on to each other, or for none of them. With `hidden_values` saying what
-each value is at a hidden place,
+It is done for all statements that pass columns on to each other, or for none of them. With `masked_values` saying what
+each value is at a masked place,
 
 - what one statement writes there, others read there only, and they leave it out as well;
-- what a statement adds up, or takes the maximum of, over hidden columns or rows is neutral there.
+- what a statement adds up, or takes the maximum of, over masked columns or rows is neutral there.
 
 A row that sees nothing is what it was (NaN, in a softmax): its first columns are computed. If rows are added up, each
-must see something, as those that see nothing would reach all columns. What is not exact is said in `hidden_values`:
+must see something, as those that see nothing would reach all columns. What is not exact is said in `masked_values`:
 where the mask makes a factor zero, the other one is taken to be finite.
 """
 
@@ -35,17 +35,17 @@ from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.masked_columns import columns_of, masks
 from tenon.lowering.kernels.masked_range import VISIBLE, Visible, write_visible
-from tenon.lowering.kernels.masked_values import OF_ROW, Band, Hidden, hidden_values
+from tenon.lowering.kernels.masked_values import OF_ROW, Band, Masked, masked_values
 from tenon.lowering.kernels.shared_loops import SharedLoop, shared_loops
 from tenon.lowering.kernels.statement import Access, Kernel, LoopKind, Statement, element_type, read_kernel
-from tenon.lowering.schedules.steps import read_schedule
+from tenon.lowering.schedules.schedule_attribute import read_schedule
 
 
 @dataclass(frozen=True)
-class SkipHiddenPass(FunctionPass):
-    """Mark the iterations that a mask hides."""
+class SkipMaskedPass(FunctionPass):
+    """Mark the iterations that a mask leaves out."""
 
-    name = "skip-hidden"
+    name = "skip-masked"
 
     def change(self, module: ModuleOp) -> Change:
         return _mark_selected
@@ -76,7 +76,7 @@ def _finite(bound: float) -> int | None:
 
 def _changes_nothing(kernel: Kernel, rows: SharedLoop, columns: dict[int, int], band: Band) -> bool:
     """Whether all statements with `columns` may leave out what lies outside of `band`."""
-    hidden: dict[SSAValue, Hidden] = {}
+    masked: dict[SSAValue, Masked] = {}
     extents = {
         (statement.extents[rows[number]], statement.extents[columns[number]])
         for number, statement in enumerate(kernel.statements)
@@ -94,17 +94,17 @@ def _changes_nothing(kernel: Kernel, rows: SharedLoop, columns: dict[int, int], 
         row, column = rows[number], columns[number]
         if statement.kinds[row] is LoopKind.REDUCTION and not sees_all:
             return False
-        arguments: dict[SSAValue, Hidden] = {
-            argument: _hidden_element(access, row, column, hidden)
+        arguments: dict[SSAValue, Masked] = {
+            argument: _masked_element(access, row, column, masked)
             for argument, access in zip(statement.body.args, statement.inputs, strict=False)
         }
-        values = hidden_values(statement.body, arguments, Band(row, column, band.lower, band.upper))
+        values = masked_values(statement.body, arguments, Band(row, column, band.lower, band.upper))
         for position, output in enumerate(statement.outputs):
             if {row, column} <= output.loops():
                 if all(alloc.memref is not output.buffer for alloc in kernel.intermediates):
-                    return False  # it is read by others, who do not know what is hidden
+                    return False  # it is read by others, who do not know what is masked
                 yielded = statement.body.last_op.operands[position]  # pyright: ignore[reportOptionalMemberAccess]
-                hidden[output.buffer] = values.get(yielded) if LoopKind.REDUCTION not in statement.kinds else None
+                masked[output.buffer] = values.get(yielded) if LoopKind.REDUCTION not in statement.kinds else None
             elif not _is_neutral(statement, position, values):
                 return False
     return True
@@ -124,14 +124,14 @@ def _is_plain(statement: Statement, column: int) -> bool:
     return LoopKind.SEQUENTIAL not in statement.kinds and statement.kinds[column] is not LoopKind.SEQUENTIAL
 
 
-def _hidden_element(access: Access, row: int, column: int, hidden: dict[SSAValue, Hidden]) -> Hidden:
+def _masked_element(access: Access, row: int, column: int, masked: dict[SSAValue, Masked]) -> Masked:
     if column not in access.loops():
         return OF_ROW if row in access.loops() else None
-    return hidden.get(access.buffer)
+    return masked.get(access.buffer)
 
 
-def _is_neutral(statement: Statement, output: int, values: dict[SSAValue, Hidden]) -> bool:
-    """Whether what is hidden leaves an output that it is combined with as it is."""
+def _is_neutral(statement: Statement, output: int, values: dict[SSAValue, Masked]) -> bool:
+    """Whether what is masked leaves an output that it is combined with as it is."""
     accumulator = statement.accumulators[output]
     monoid, op = combining_monoid(statement.body, accumulator), combining_op(statement.body, accumulator)
     if monoid is None or op is None:

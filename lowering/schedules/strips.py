@@ -31,7 +31,7 @@ from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction
 from tenon.lowering.kernels.statement import Kernel, Statement
 from tenon.lowering.schedules.packing import with_next_rows, with_panels
 from tenon.lowering.schedules.rows import in_row_blocks
-from tenon.lowering.schedules.steps import Schedule
+from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.lowering.schedules.tile import decide_tile
 from tenon.passes.machine import Machine
 

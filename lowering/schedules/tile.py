@@ -24,7 +24,7 @@ from tenon.lowering.kernels.obstacles import lies_across, row_accesses, vector_o
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
 from tenon.lowering.kernels.turn_rows import shuffles
 from tenon.lowering.schedules.packing import column_operands, with_columns
-from tenon.lowering.schedules.steps import LARGEST_TILE, MOST_TAPS, Schedule
+from tenon.lowering.schedules.schedule_attribute import LARGEST_TILE, MOST_TAPS, Schedule
 from tenon.passes.machine import Machine
 
 VECTORS_IN_FLIGHT = 8

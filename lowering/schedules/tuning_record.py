@@ -26,7 +26,7 @@ from xdsl.dialects import func
 from xdsl.ir import Operation, Region, SSAValue
 
 from tenon.lowering.kernels.statement import Kernel, element_type
-from tenon.lowering.schedules.steps import Schedule
+from tenon.lowering.schedules.schedule_attribute import Schedule
 
 KEY_LENGTH = 16
 

@@ -1,7 +1,7 @@
 """The equations that find bands: masks of which each truth value follows from how far its place lies from the diagonal.
 
 A causal mask, or that of a sliding window, is thereby no array in memory but a comparison of two indices; and what is
-known of the values that it hides is known from the text (see `skip-hidden`).
+known of the values that it hides is known from the text (see `skip-masked`).
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ OTHER_CODE: dict[str, Any] = {
     "target_features": "-fma" if host_target().triple.startswith("x86_64") else "-lse",
     "exact_math": "exp",
     "minimal_filtering": False,
-    "skip_hidden": False,
+    "skip_masked": False,
     "bf16_dots": False,
     "tuning": "record.json",
 }

@@ -38,10 +38,10 @@ func.func @unrelated(%x: tensor<32x8x100xf32>, %y: tensor<32x8x100xf32>) -> (ten
 // -----
 
 // A sum of f16 is rounded once.
-func.func @narrow_floats(%x: tensor<32x8x100xf16>) -> (tensor<32x1x1xf16>, tensor<8xf16>) {
+func.func @minifloats(%x: tensor<32x8x100xf16>) -> (tensor<32x1x1xf16>, tensor<8xf16>) {
   %m = tenon.sum %x {axis = [1, 2], keepdims = true} : tensor<32x8x100xf16> -> tensor<32x1x1xf16>
   %w = tenon.sum %x {axis = [0, 2]} : tensor<32x8x100xf16> -> tensor<8xf16>
   func.return %m, %w : tensor<32x1x1xf16>, tensor<8xf16>
 }
-// CHECK-LABEL: @narrow_floats
+// CHECK-LABEL: @minifloats
 // CHECK:         tenon.sum %x {axis = [0, 2]}

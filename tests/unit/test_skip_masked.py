@@ -154,7 +154,7 @@ def test_factors_of_hidden_weights() -> None:
     program = attention(lambda: as_constant(512, 512, 0, None))
     skipped = np.asarray(tenon.jit(program)(*arrays[:3]))
     assert np.isfinite(skipped[:, :256]).all()
-    with tenon.knobs.override(skip_hidden=False):
+    with tenon.knobs.override(skip_masked=False):
         assert np.isnan(np.asarray(tenon.jit(program)(*arrays[:3]))[:, :-1]).all()
 
 

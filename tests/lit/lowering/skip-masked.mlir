@@ -1,5 +1,5 @@
-// RUN: tenon-opt %s --split-input-file -p skip-hidden | filecheck %s
-// RUN: tenon-opt %s --split-input-file -p skip-hidden,convert-structured-to-loops | filecheck %s --check-prefix LOOPS
+// RUN: tenon-opt %s --split-input-file -p skip-masked | filecheck %s
+// RUN: tenon-opt %s --split-input-file -p skip-masked,convert-structured-to-loops | filecheck %s --check-prefix LOOPS
 
 // The rows of a causal softmax end where the mask does, in all statements.
 func.func private @causal(%s: memref<40x48xf32>, %o: memref<40xf32>) attributes {kernel} {
