@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, func, gpu, memref, scf
-from xdsl.dialects.builtin import FunctionType, IntegerAttr, MemRefType, ModuleOp, i8, i64
+from xdsl.dialects.builtin import FunctionType, MemRefType, ModuleOp, i8
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.dialects.families.monoid import Monoid
 from tenon.lowering.buffers.memref_facts import buffer_bytes
+from tenon.lowering.cuda.shared_memory import SHARED_MEMORY
 from tenon.lowering.loop_ir.nests import (
     INDEX,
     Reduction,
@@ -32,7 +33,6 @@ from tenon.passes.machine import GPU
 
 X = gpu.DimensionAttr(gpu.DimensionEnum.X)
 WARP_SIZE = GPU.warp
-SHARED_MEMORY = IntegerAttr(3, i64)
 ALIGNMENT = GPU.access  # of scratch
 SHARED_BYTES = GPU.shared * 5 // 6  # the rest is for the slots of `gpu.all_reduce`
 

@@ -27,14 +27,16 @@ from tenon.dialects.upstream.gpu_shuffle import ShuffleOp
 from tenon.dialects.upstream.nvvm import BallotOp
 from tenon.lowering.cuda.arith import BIT
 from tenon.lowering.cuda.arith import STATEMENTS as ARITHMETIC
-from tenon.lowering.cuda.block_form import SHARED_MEMORY
 from tenon.lowering.cuda.instructions import STATEMENTS as INSTRUCTIONS
 from tenon.lowering.cuda.kernel_writer import EmissionError, KernelWriter
+from tenon.lowering.cuda.shared_memory import SHARED_MEMORY, shared_memory
 from tenon.lowering.cuda.tables import (
     PRELUDE,
 )
 from tenon.lowering.instructions.table import device_functions
 
+SHARED_BYTES = "tn_shared_bytes"
+"""The variable that is the memory which a launch asks for."""
 ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
 
 
@@ -77,6 +79,9 @@ def emit_kernel(function: func.FuncOp) -> str:
     qualifier = "" if "shared_arguments" in function.attributes else "__restrict__ "
     parameters = ", ".join(writer.parameter(argument, qualifier) for argument in function.body.block.args)
     writer.line(f'extern "C" __global__ __launch_bounds__({x * y * z}) void {writer.kernel}({parameters}) {{')
+    writer.shared = shared_memory(function)
+    if writer.shared.byte_count:
+        writer.line(f"  TN_DYNAMIC_SHARED({SHARED_BYTES});")
     writer.block(function.body.block)
     writer.line("}")
     return "\n".join(writer.lines) + "\n"
@@ -105,11 +110,14 @@ def emit_store(writer: KernelWriter, op: memref.StoreOp) -> None:
 def emit_alloca(writer: KernelWriter, op: memref.AllocaOp) -> None:
     buffer = op.memref.type
     assert isinstance(buffer, MemRefType)
+    kind = writer.memory_type(buffer.element_type)
+    offset = writer.shared.offsets.get(op.memref)
+    if offset is not None:
+        writer.line(f"{kind} *{writer.name(op.memref)} = ({kind} *)({SHARED_BYTES} + {offset});")
+        return
     qualifier = "__shared__ " if buffer.memory_space == SHARED_MEMORY else ""
     elements = max(1, prod(buffer.get_shape()))
-    writer.line(
-        f"alignas(16) {qualifier}{writer.memory_type(buffer.element_type)} {writer.name(op.memref)}[{elements}];"
-    )
+    writer.line(f"alignas(16) {qualifier}{kind} {writer.name(op.memref)}[{elements}];")
 
 
 def emit_vector_load(writer: KernelWriter, op: vector.LoadOp) -> None:

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tenon.lowering.cuda.shared_memory import SharedMemory
 from tenon.lowering.cuda.tables import (
     FLOAT_EXPRESSIONS,
     INTEGER_EXPRESSIONS,
@@ -53,6 +54,7 @@ class KernelWriter:
         self.lines: list[str] = []
         self.names: dict[SSAValue, str] = {}
         self.depth = 0
+        self.shared = SharedMemory(0, {})
 
     def error(self, message: str) -> EmissionError:
         return EmissionError(f"emit_cuda: @{self.kernel}: {message}")

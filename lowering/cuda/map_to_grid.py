@@ -29,7 +29,8 @@ from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from tenon.lowering.buffers.memref_facts import buffer_bytes
-from tenon.lowering.cuda.block_form import SHARED_MEMORY, WARP_SIZE, BlockForm, X, scratch_of, shared_work
+from tenon.lowering.cuda.block_form import WARP_SIZE, BlockForm, X, scratch_of, shared_work
+from tenon.lowering.cuda.shared_memory import SHARED_MEMORY
 from tenon.lowering.loop_ir.nests import (
     Domain,
     index_constant,

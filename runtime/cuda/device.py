@@ -90,7 +90,13 @@ class Backend(Protocol):
         ...
 
     def launch(
-        self, kernel: str, grid: tuple[int, int, int], block: tuple[int, int, int], arguments: Sequence[np.generic]
+        self,
+        kernel: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arguments: Sequence[np.generic],
+        dynamic_shared: int = 0,
     ) -> None:
-        """Run a kernel; a pointer is passed as a `numpy.uint64`."""
+        """Run a kernel with so many bytes of shared memory besides what it declares; a pointer is passed as a
+        `numpy.uint64`."""
         ...

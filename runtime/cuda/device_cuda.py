@@ -19,6 +19,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.families.host import is_host_call
+from tenon.lowering.cuda.shared_memory import shared_memory
 from tenon.passes.machine import GPU
 from tenon.runtime.cuda import nvrtc
 from tenon.runtime.cuda.device import DeviceBuffer
@@ -73,9 +74,12 @@ class CupyBackend:
             path.write_bytes(cubin)
             self.module = self.cupy.RawModule(path=str(path))
 
-    def prepare(self, kernel: str) -> None:
-        """Load a kernel, so that launching it does no look-up by name in the driver."""
-        self.functions[kernel] = self.module.get_function(kernel)
+    def prepare(self, kernel: str, dynamic_shared: int) -> None:
+        """Load a kernel, so that launching it does no look-up by name in the driver, and allow it so many bytes of
+        shared memory besides what it declares."""
+        function = self.functions[kernel] = self.module.get_function(kernel)
+        if dynamic_shared:
+            function.max_dynamic_shared_size_bytes = dynamic_shared
 
     def allocate(self, byte_count: int) -> tuple[int, object]:
         memory = self.cupy.cuda.alloc(byte_count)
@@ -99,9 +103,14 @@ class CupyBackend:
         stream.synchronize()
 
     def launch(
-        self, kernel: str, grid: tuple[int, int, int], block: tuple[int, int, int], arguments: Sequence[np.generic]
+        self,
+        kernel: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arguments: Sequence[np.generic],
+        dynamic_shared: int = 0,
     ) -> None:
-        self.functions[kernel](grid, block, tuple(arguments))
+        self.functions[kernel](grid, block, tuple(arguments), shared_mem=dynamic_shared)
 
     def receive(self, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], number: int) -> DeviceBuffer:
         """An argument as a buffer; a copy only if it lies on the host, is not row-major, or begins where threads could
@@ -143,7 +152,7 @@ class CudaProgram:
         self.program = HostProgram(module, self.backend)
         for name, function in self.program.launches.items():
             if not is_host_call(function):
-                self.backend.prepare(name)
+                self.backend.prepare(name, shared_memory(function).byte_count)
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """Run on arrays; returns CuPy arrays, whose values are computed in the order of the current stream."""

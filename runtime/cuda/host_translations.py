@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.dialects.families.host import is_host_call
+from tenon.lowering.cuda.shared_memory import shared_memory
 from tenon.runtime.cuda.device import Backend, DeviceBuffer, HostProgramError, element_dtype, static_array
 from tenon.runtime.cuda.host_arithmetic import ARITHMETIC, COMPARISONS, unsigned, wrapped
 from tenon.runtime.cuda.host_calls import run_host_call
@@ -62,13 +63,12 @@ class _Launch:
 
     @staticmethod
     def of(function: func.FuncOp) -> _Launch:
-        shapes: list[tuple[int, int, int]] = []
+        shapes: list[Any] = []
         for name in ("grid", "block"):
             shape = function.attributes.get(name)
             if not isinstance(shape, DenseArrayBase):
                 raise HostProgramError(f"main: @{function.sym_name.data} has no {name}; run map-to-grid first")
-            x, y, z = (int(value) for value in shape.get_values())
-            shapes.append((x, y, z))
+            shapes.append(tuple(int(value) for value in shape.get_values()))
         return _Launch(function.sym_name.data, *shapes)
 
 
@@ -292,13 +292,13 @@ def _translate_call(program: Program, op: func.CallOp) -> Step | None:
     name = op.callee.string_value()
     if name not in program.launches:
         raise HostProgramError(f"main: func.call of @{name}, which is not a kernel")
-    if is_host_call(program.launches[name]):
-        function, slots = program.launches[name], program.sources(op.operands)
+    function, slots = program.launches[name], program.sources(op.operands)
+    if is_host_call(function):
         return lambda environment: run_host_call(program.backend, function, [environment[slot] for slot in slots])
-    launch = _Launch.of(program.launches[name])
+    launch, dynamic_shared = _Launch.of(function), shared_memory(function).byte_count
     arguments = [
         (slot, np.uint64 if isinstance(operand.type, MemRefType) else element_dtype(operand.type).type)
-        for slot, operand in zip(program.sources(op.operands), op.operands, strict=True)
+        for slot, operand in zip(slots, op.operands, strict=True)
     ]
     if 0 in launch.grid:
         return None
@@ -308,7 +308,7 @@ def _translate_call(program: Program, op: func.CallOp) -> Step | None:
             kind(value.address if isinstance(value := environment[slot], DeviceBuffer) else value)
             for slot, kind in arguments
         ]
-        program.backend.launch(launch.kernel, launch.grid, launch.block, values)
+        program.backend.launch(launch.kernel, launch.grid, launch.block, values, dynamic_shared)
 
     return step
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.lowering.cuda.emit_cuda import kernels, launch_shape
+from tenon.lowering.cuda.shared_memory import shared_memory
 from tenon.lowering.kernels.bytes_moved import Moved
 from tenon.passes.machine import Gpu
 from tenon.runtime.cuda.disassembly import INSTALL
@@ -87,6 +88,7 @@ def report(
             continue
         (x, y, z), (a, b, c) = launch_shape(function, "grid"), launch_shape(function, "block")
         blocks, threads, uses = x * y * z, a * b * c, resources[name]
+        uses = replace(uses, shared=uses.shared + shared_memory(function).byte_count)
         resident = resident_blocks(uses, threads, gpu)
         bytes_, count = by_kernel.get(name), operations.get(name)
         seconds, bound = None, "not known"

@@ -313,7 +313,7 @@ class ShimAsCupy(ShimBackend):
         super().__init__()
         self.library = build([cubin.decode()])
 
-    def prepare(self, kernel: str) -> None:
+    def prepare(self, kernel: str, dynamic_shared: int) -> None:
         assert self.library is not None
         self.library.entry(self.unit, kernel)
 
