@@ -167,6 +167,12 @@ class Gpu:
     """Cycles a second."""
     lanes: int = 64
     """Multiply-adds of f32 that a multiprocessor begins in a cycle."""
+    products: int = 512
+    """Multiply-adds of f16 that the matrix instructions of its warps begin in a cycle."""
+    l2_access: int = 64
+    """Bytes that a multiprocessor gets of the cache that all share in a cycle."""
+    shared_access: int = 128
+    """Bytes that it gets of shared memory in a cycle."""
     latency: float = 6e-7
     """Seconds from an access to memory to its data, about."""
     dependent: int = 4
@@ -194,7 +200,7 @@ GPU = Gpu()
 
 def _hopper(architecture: str, **facts: Any) -> Gpu:
     """A GPU with the multiprocessor of H100, which that of B200 takes after."""
-    return Gpu(architecture, threads=2048, largest_shared=227 << 10, lanes=128, **facts)
+    return Gpu(architecture, threads=2048, largest_shared=227 << 10, lanes=128, products=2048, **facts)
 
 
 GPUS = {
@@ -202,7 +208,15 @@ GPUS = {
     for gpu in (
         # A100, A10, L40S, H100 (with and without what only it has), B200; from NVIDIA's data sheets and the table of
         # compute capabilities in the CUDA programming guide.
-        Gpu("sm_80", threads=2048, largest_shared=163 << 10, multiprocessors=108, l2=40 << 20, bandwidth=1.555e12),
+        Gpu(
+            "sm_80",
+            threads=2048,
+            largest_shared=163 << 10,
+            multiprocessors=108,
+            l2=40 << 20,
+            bandwidth=1.555e12,
+            products=1024,
+        ),
         Gpu("sm_86", multiprocessors=72, l2=6 << 20, bandwidth=6e11, clock=1.695e9, lanes=128),
         Gpu("sm_89", multiprocessors=142, l2=96 << 20, bandwidth=8.64e11, clock=2.52e9, lanes=128),
         *(

@@ -4,6 +4,8 @@ and meaning: copies that are not waited for, `ldmatrix` and `mma.sync`. Values a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
@@ -14,8 +16,10 @@ from xdsl.dialects.builtin import (
     MemRefType,
     UnitAttr,
     VectorType,
+    i32,
+    i64,
 )
-from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -79,6 +83,24 @@ class DeviceAsyncCopyOp(IRDLOperation):
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
+    def __init__(
+        self,
+        dst: SSAValue,
+        dst_indices: Sequence[SSAValue],
+        src: SSAValue,
+        src_indices: Sequence[SSAValue],
+        elements: int,
+        src_elements: SSAValue | None = None,
+    ) -> None:
+        """What takes the widest access bypasses the cache of the multiprocessor."""
+        super().__init__(
+            operands=[dst, dst_indices, src, src_indices, src_elements],
+            properties={"dstElements": IntegerAttr.from_index_int_value(elements)},
+            result_types=[DeviceAsyncTokenType()],
+        )
+        if self.byte_count == max(COPIED_BYTES):
+            self.properties["bypassL1"] = UnitAttr()
+
     @property
     def byte_count(self) -> int:
         """Bytes that are written."""
@@ -102,6 +124,9 @@ class DeviceAsyncCreateGroupOp(IRDLOperation):
     copies = var_operand_def(DeviceAsyncTokenType())
     token = result_def(DeviceAsyncTokenType())
 
+    def __init__(self, copies: Sequence[SSAValue] = ()) -> None:
+        super().__init__(operands=[copies], result_types=[DeviceAsyncTokenType()])
+
     assembly_format = "$copies attr-dict"
 
 
@@ -113,6 +138,9 @@ class DeviceAsyncWaitOp(IRDLOperation):
 
     group = operand_def(DeviceAsyncTokenType())
     groups = opt_prop_def(IntegerAttr, prop_name="numGroups")
+
+    def __init__(self, group: SSAValue, groups: int) -> None:
+        super().__init__(operands=[group], properties={"numGroups": IntegerAttr(groups, i32)})
 
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$group attr-dict"
@@ -130,6 +158,15 @@ class LdMatrixOp(IRDLOperation):
     transpose = prop_def(BoolAttr)
     tiles = prop_def(IntegerAttr, prop_name="numTiles")
     result = result_def(VectorType)
+
+    def __init__(self, source: SSAValue, indices: Sequence[SSAValue], tiles: int, *, transpose: bool) -> None:
+        assert isinstance(source.type, MemRefType)
+        element = source.type.element_type
+        super().__init__(
+            operands=[source, indices],
+            properties={"transpose": BoolAttr.from_bool(transpose), "numTiles": IntegerAttr(tiles, i32)},
+            result_types=[VectorType(element, [tiles, 32 // _bits(element)])],
+        )
 
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$source `[` $indices `]` attr-dict `:` type($source) `->` type($result)"
@@ -157,6 +194,13 @@ class MmaSyncOp(IRDLOperation):
     shape = prop_def(ArrayAttr[IntegerAttr], prop_name="mmaShape")
     tf32 = opt_prop_def(UnitAttr, prop_name="tf32Enabled")
     result = result_def(VectorType)
+
+    def __init__(self, a: SSAValue, b: SSAValue, c: SSAValue, shape: Sequence[int]) -> None:
+        super().__init__(
+            operands=[a, b, c],
+            properties={"mmaShape": ArrayAttr([IntegerAttr(size, i64) for size in shape])},
+            result_types=[c.type],
+        )
 
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (

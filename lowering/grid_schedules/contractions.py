@@ -9,16 +9,17 @@ number of shared memory once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tenon.lowering.kernels.dot_products import product_of_sum
-from tenon.lowering.kernels.statement import LoopKind
+from xdsl.ir import SSAValue
+
 from tenon.lowering.steps.bind import BindLoop
-from tenon.lowering.steps.nest import Nest, NestAccess, NestStatement
+from tenon.lowering.steps.nest import Nest
 from tenon.lowering.steps.pack import Pack
 from tenon.lowering.steps.pipeline import Pipeline
+from tenon.lowering.steps.products import MatrixProduct, matrix_product
 from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
@@ -40,54 +41,42 @@ SIZES = ((2, 4), (2, 2), (2, 1), (1, 1)), ((2, 2), (2, 1), (1, 1))
 
 def decide_contraction(nest: Nest) -> Sequence[Step] | str:
     """Steps for a contraction, alone or followed by what is done to each of its results."""
+    found = large_product(nest)
+    return found if isinstance(found, str) else _Contraction(nest, found).steps()
+
+
+def large_product(nest: Nest) -> MatrixProduct | str:
+    """The product of matrices that a kernel begins with, if what follows is done to each of its elements and tiles are
+    not mostly empty."""
     first, *others = nest.statements
-    found = _axes(first)
+    found = matrix_product(first)
     if isinstance(found, str):
         return found
-    if any(statement.reduced or set(statement.axes) - set(first.axes) for statement in others):
+    if any(statement.reduced or set(statement.axes) - set(first.outputs[0].axes) for statement in others):
         return "what follows the contraction is not done element by element"
     if min(nest.extents[found.row], nest.extents[found.column]) < LEAST:
         return f"the result has less than {LEAST} rows or columns"
-    return _Contraction(nest, found).steps()
+    return found
 
 
-@dataclass(frozen=True)
-class _Axes:
-    row: str
-    column: str
-    reduced: str
-    left: NestAccess
-    """The operand that has the rows."""
-    right: NestAccess
-
-
-def _axes(statement: NestStatement) -> _Axes | str:
-    """What the axes of a contraction are; a text that says why it is none."""
-    generic = statement.statement
-    if len(statement.reduced) != 1 or LoopKind.SEQUENTIAL in generic.kinds or len(statement.outputs) != 1:
-        return "no contraction along one axis comes first"
-    product = product_of_sum(generic.body, generic.accumulators[0])
-    inputs = [access for access in statement.inputs if access.access.is_used]
-    if product is None or len(inputs) != 2:
-        return "the first statement is no sum of products of two operands"
-    output = statement.outputs[0]
-    if any(None in access.plain_axes() and access.axes for access in (*inputs, output)):
-        return "an index of an operand is no axis"
-    (reduced,) = statement.reduced
-    own = [[a for a in output.axes if a in one.axes and a not in other.axes] for one, other in (inputs, inputs[::-1])]
-    if not all(own) or not all(reduced in access.axes for access in inputs):
-        return "no axis of the result belongs to one operand alone"
-    left, right = inputs
-    rows, columns = own
-    if output.axes.index(rows[-1]) > output.axes.index(columns[-1]):
-        left, right, rows, columns = right, left, columns, rows
-    return _Axes(rows[-1], columns[-1], reduced, left, right)
+def packed_results(nest: Nest, packed: Collection[SSAValue]) -> list[Step]:
+    """Steps that load what else a kernel uses of its arguments, and store what it writes, all that a thread has at
+    once."""
+    arguments, seen = nest.kernel.function.body.block.args, set(packed)
+    steps: list[Step] = []
+    for statement in nest.statements:
+        for access in (*statement.inputs, *statement.outputs):
+            is_used = access.access.is_used or access in statement.outputs
+            if is_used and access.buffer in arguments and access.buffer not in seen:
+                seen.add(access.buffer)
+                steps.append(Pack(nest.name_of(access.buffer), "registers"))
+    return steps
 
 
 @dataclass(frozen=True)
 class _Contraction:
     nest: Nest
-    axes: _Axes
+    axes: MatrixProduct
 
     def steps(self) -> list[Step]:
         nest, (row, column, reduced) = self.nest, (self.axes.row, self.axes.column, self.axes.reduced)
@@ -104,14 +93,7 @@ class _Contraction:
             pad = VECTOR if access.plain_axes()[-1] != axis else 0
             steps.append(Pack(name, "shared", at=f"{reduced}o", inner=axis, pad=pad))
             steps.append(Pack(name, "registers"))
-        arguments = nest.kernel.function.body.block.args
-        packed = {self.axes.left.buffer, self.axes.right.buffer}
-        for statement in nest.statements:
-            for access in (*statement.inputs, *statement.outputs):
-                is_used = access.access.is_used or access in statement.outputs
-                if is_used and access.buffer in arguments and access.buffer not in packed:
-                    packed.add(access.buffer)
-                    steps.append(Pack(nest.name_of(access.buffer), "registers"))
+        steps += packed_results(nest, (self.axes.left.buffer, self.axes.right.buffer))
         return [*steps, Pipeline(f"{reduced}o", 2)]
 
     @property

@@ -7,7 +7,7 @@ loops are combined across threads (`across_threads`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from xdsl.dialects import arith, gpu, linalg, memref
@@ -17,13 +17,14 @@ from tenon.dialects.families.monoid import Monoid, combining_monoid
 from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.grids.across_threads import combine_threads
 from tenon.lowering.grids.copies import copy_in, copy_out
+from tenon.lowering.grids.matrix_products import MatrixProducts
 from tenon.lowering.grids.selection_code import SelectionCode
 from tenon.lowering.grids.thread_code import Registers, ThreadCode
+from tenon.lowering.grids.tile_copies import TileCopies
 from tenon.lowering.grids.tiles import SharedTile
 from tenon.lowering.grids.vanishing import vanishes
 from tenon.lowering.kernels.selection import slice_of
 from tenon.lowering.kernels.statement import DIVISIONS, element_type
-from tenon.lowering.loop_ir.builder import INDEX, Position, Steps
 from tenon.lowering.steps.nest import THREADS, Loop, Nest, NestAccess, NestStatement, Space
 from tenon.lowering.steps.validity import bound_reductions, chosen_by, in_place, tiled
 
@@ -45,15 +46,20 @@ class StatementCode:
             tile = nest.tiles[access.buffer]
             stages = nest.loop(tile.at).stages if tile.at is not None else 1
             self.tiles[access.place] = SharedTile(code, access, tile, stages)
+        self.copies = TileCopies(code, list(self.tiles.values()))
+        self.products: MatrixProducts | None = None
+        if nest.contraction is not None:
+            left, right = (self.tiles[a.place] for a in (nest.contraction.left, nest.contraction.right))
+            self.products = MatrixProducts(code, nest.contraction, left, right)
 
     def emit_all(self) -> None:
         """All statements, inside of the loops in order that they share."""
 
         def inside() -> None:
             self.held = {}
-            self._copy_tiles([tile for tile in self.tiles.values() if self._loop_of(tile) is None])
-            for statement in self.nest.statements:
-                self._hold_inputs(statement)
+            self.copies.copy(self.copies.at(None))
+            for statement in self.nest.statements[: 1 if self.products is not None else None]:
+                self._hold_inputs(statement)  # what follows a contraction loads its own when the sums are there
             if in_place(self.nest) and self.nest.count(*THREADS) > 1:
                 self.code.builder.add(gpu.BarrierOp())  # before threads write what others read
             for statement in self.nest.statements:
@@ -77,7 +83,7 @@ class StatementCode:
             self.copied.add(access.place)
             if tile is None:
                 self.held[access.place] = copy_in(self.code, access)
-            elif (at := self._loop_of(tile)) is None or at in self.code.positions:
+            elif (at := tile.at) is None or at in self.code.positions:
                 self.held[access.place] = tile.fragment()
 
     def _reads(self, statement: NestStatement) -> list[NestAccess]:
@@ -111,82 +117,8 @@ class StatementCode:
             else:
                 self._map(statement, written_out, lasting)
 
-        self._over(outer, row)
+        self.copies.over(outer, row)
         self.held = before if outer else before | lasting
-
-    # Shared memory
-
-    def _loop_of(self, tile: SharedTile) -> str | None:
-        """The loop inside of which a tile is copied."""
-        return self.nest.tiles[tile.access.buffer].at
-
-    def _over(self, loops: Sequence[Loop], body: Callable[[], None]) -> None:
-        """`body` for each iteration of loops in order, with the tiles that are copied inside of each."""
-        if not loops:
-            body()
-            return
-        first, *others = loops
-        tiles = [tile for tile in self.tiles.values() if self._loop_of(tile) == first.name]
-        if tiles and first.stages > 1:
-            self._pipelined(first, tiles, lambda: self._over(others, body))
-            return
-
-        def inside() -> None:
-            self._copy_tiles(tiles)
-            self._over(others, body)
-
-        self.code.over([first], inside)
-        if not others and any(self._loop_of(tile) in self.code.positions for tile in self.tiles.values()):
-            self.code.mark_unrolled(first.extent)  # the next fragment is loaded while one is used
-
-    def _copy_tiles(self, tiles: Sequence[SharedTile]) -> None:
-        """Copy tiles that may still be read, and wait."""
-        if not tiles:
-            return
-        registers = [tile.loaded() for tile in tiles]
-        for tile, values in zip(tiles, registers, strict=True):
-            tile.load(values)
-        self.code.builder.add(gpu.BarrierOp())
-        for tile, values in zip(tiles, registers, strict=True):
-            tile.store(values)
-        self.code.builder.add(gpu.BarrierOp())
-
-    def _pipelined(self, loop: Loop, tiles: Sequence[SharedTile], body: Callable[[], None]) -> None:
-        """The iterations of `loop`, each of which loads what the next one reads before it computes."""
-        code, builder = self.code, self.code.builder
-        last = loop.extent - 1
-        with code.at({loop.name: Position()}):
-            self._copy_tiles(tiles)
-
-        def iteration(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
-            registers = [tile.loaded() for tile in tiles]
-            stages = [
-                builder.pure(arith.RemUIOp, (builder.index(at + n), builder.index_constant(loop.stages)), INDEX)
-                for n in (0, 1)
-            ]
-            more = code.less(builder.index(at), last)
-
-            def each(act: Callable[[SharedTile, SSAValue], None], stage: SSAValue) -> Callable[[], None]:
-                def acts() -> None:
-                    for tile, values in zip(tiles, registers, strict=True):
-                        tile.stage = Position(((stage, 1),))
-                        with code.at({loop.name: at + 1}):
-                            act(tile, values)
-
-                return acts
-
-            code.when(more, each(SharedTile.load, stages[1]))
-            for tile in tiles:
-                tile.stage = Position(((stages[0], 1),))
-            with code.at({loop.name: at}):
-                body()
-            code.when(more, each(SharedTile.store, stages[1]))
-            builder.add(gpu.BarrierOp())
-            return ()
-
-        builder.sequential(Steps(0, loop.extent), (), iteration)
-        for tile in tiles:
-            tile.stage = Position()
 
     def _map(self, statement: NestStatement, written_out: Sequence[Loop], lasting: Held) -> None:
         """A statement whose iterations all do elements of their own."""
@@ -219,8 +151,11 @@ class StatementCode:
     ) -> None:
         """A statement that combines: accumulators in registers, from their initial values to what all threads have."""
         generic, across = statement.statement, bound_reductions(self.nest, statement)
+        products = self._products_of(statement)
         arrays = [
             self.code.registers(element_type(output.access.buffer), self.nest.loops_of(output.axes))
+            if products is None
+            else products.sums(element_type(output.access.buffer))
             for output in statement.outputs
         ]
         selection = None
@@ -234,17 +169,24 @@ class StatementCode:
             selection.start()
 
         def step() -> None:
+            if products is not None:
+                products.add(arrays[0])
+                return
             self._hold_inputs(statement)
             self.code.over(written_out, lambda: self._accumulate(statement, arrays, selection))
 
         outside = self.held
-        self._over(inner, step)
+        self.copies.over(inner, step)
         self.held = outside
         if selection is not None:
             selection.finish(across, lambda value: self._value_at(statement, value))
         elif across:
             combine_threads(self.code, statement, arrays, across)
         self._finish(statement, arrays, lasting)
+
+    def _products_of(self, statement: NestStatement) -> MatrixProducts | None:
+        contraction = self.nest.contraction
+        return self.products if contraction is not None and contraction.statement is statement else None
 
     def _start(self, statement: NestStatement, number: int, array: Registers, monoid: Monoid | None) -> None:
         """Give an accumulator its first value: what changes nothing, where it is to be combined by `monoid`."""

@@ -75,6 +75,11 @@ class ThreadCode:
 
     # Where the thread is
 
+    def lane(self) -> Position:
+        """The number of the thread in its warp."""
+        warp = self.builder.index_constant(self.nest.machine.warp)
+        return Position(((self.builder.pure(arith.RemUIOp, (self.builder.index(self.thread), warp), INDEX), 1),))
+
     def digits(self, number: SSAValue, extents: Sequence[int]) -> list[SSAValue]:
         """Where `number` is in a box of `extents`, row-major."""
         places: list[SSAValue] = []

@@ -1,7 +1,8 @@
 """Parts of arguments in shared memory, which the threads of a block copy together and read each in its own order.
 
-A copy has two halves, so that loops can compute between them: all loads from memory to registers, by vectors of
-neighbours, neighbouring vectors to neighbouring threads; then all stores to shared memory.
+A copy by way of registers has two halves, so that loops can compute between them: all loads from memory to registers,
+by vectors of neighbours, neighbouring vectors to neighbouring threads; then all stores to shared memory. One that is
+asynchronous is begun, and waited for by those who use it.
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects import vector
-from xdsl.dialects.builtin import MemRefType, NoneAttr
+from xdsl.dialects import arith, vector
 from xdsl.ir import SSAValue
 
+from tenon.dialects.upstream.nvgpu import DeviceAsyncCopyOp
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.grids.thread_code import REGISTERS, SHARED, Registers, ThreadCode
 from tenon.lowering.kernels.statement import element_type
-from tenon.lowering.loop_ir.builder import Position, Steps, vector_type
+from tenon.lowering.loop_ir.builder import INDEX, Position, Steps, vector_type
 from tenon.lowering.steps.nest import THREADS, Loop, NestAccess, Tile
-from tenon.lowering.steps.vectorize import WIDTHS, allows_vectors
+from tenon.lowering.steps.tile_copies import RUN, SWIZZLES, copy_width, tile_order, tile_sizes
+
+MOST = max(SWIZZLES)
+"""Runs of 16 bytes that are all banks, and rows of a matrix of `ldmatrix`."""
 
 
 @dataclass(frozen=True)
@@ -38,36 +42,17 @@ class SharedTile:
         self.code, self.access = code, access
         self.buffer, self.element = access.access.buffer, element_type(access.access.buffer)
         self.dimensions = [self._dimension(tile, axis) for axis in access.plain_axes()]
-        numbers = list(range(len(self.dimensions)))
-        inner = next((n for n in numbers if self.dimensions[n].axis == tile.inner and tile.inner), numbers[-1])
-        self.layout = [n for n in numbers if n != inner] + [inner]
-        self.pad = tile.pad
+        self.layout = tile_order(access, tile)
+        self.at, self.pad, self.swizzle = tile.at, tile.pad, tile.swizzle
+        self.asynchronous = tile.asynchronous
         self.threads = code.nest.count(*THREADS)
-        self.width = self._width()
-        shape = [self.dimensions[n].size for n in self.layout]
-        shape[-1] += tile.pad
-        self.memref = code.allocate(self.element, [stages, *shape], SHARED)
+        self.width = copy_width(code.nest, access, tile)
+        self.memref = code.allocate(self.element, [stages, *tile_sizes(code.nest, access, tile)], SHARED)
         self.stage = Position()
 
     def _dimension(self, tile: Tile, axis: str | None) -> _Dimension:
         loops = self.code.nest.tile_loops(tile, axis) if axis is not None else []
         return _Dimension(axis, tuple(loops), 1 + sum((loop.extent - 1) * loop.stride for loop in loops))
-
-    def _width(self) -> int:
-        """How many neighbours one load takes."""
-        last = self.dimensions[-1]
-        type_ = self.buffer.type
-        assert isinstance(type_, MemRefType)
-        if last.axis is None or type_.layout != NoneAttr():
-            return 1
-        best, nest = 1, self.code.nest
-        around = [loop for loop in nest.loops_of([last.axis]) if loop not in last.loops]
-        for width in WIDTHS:
-            fits = width * element_bytes(self.element) <= nest.machine.access and last.size % width == 0
-            fits &= all(loop.stride % width == 0 for loop in around) and nest.extents[last.axis] % width == 0
-            if fits and allows_vectors(self.access, last.axis, width):
-                best = width
-        return best
 
     # The copy
 
@@ -85,14 +70,7 @@ class SharedTile:
         code = self.code
 
         def chunk(at: Position, places: list[Position]) -> None:
-            indices: list[SSAValue] = []
-            conditions: list[SSAValue | None] = []
-            for dimension, place in zip(self.dimensions, places, strict=True):
-                index = code.builder.index(self._base(dimension) + place)
-                indices.append(index)
-                if dimension.axis is not None and code.nest.covered(dimension.axis) > code.nest.extents[dimension.axis]:
-                    conditions.append(code.less(index, code.nest.extents[dimension.axis]))
-            inside = code.all_of(conditions)
+            indices, inside = self._source(places)
             target = [code.builder.index(at), code.builder.index_constant(0)]
             if inside is not None:
                 self._store(code.builder.broadcast(code.zero(self.element), self.width), registers, target)
@@ -100,22 +78,81 @@ class SharedTile:
 
         self._each_chunk(chunk)
 
+    def begin(self) -> None:
+        """Begin to copy the thread's share of the tile, which the thread does not wait for."""
+        code = self.code
+
+        def chunk(_: Position, places: list[Position]) -> None:
+            indices, inside = self._source(places)
+            width = code.builder.index_constant(self.width)
+            valid = None
+            if inside is not None:
+                valid = code.value(arith.SelectOp(inside, width, code.builder.index_constant(0)))
+            target = self._target(places)
+            code.value(DeviceAsyncCopyOp(self.memref, target, self.buffer, indices, self.width, valid))
+
+        self._each_chunk(chunk)
+
+    def _source(self, places: list[Position]) -> tuple[list[SSAValue], SSAValue | None]:
+        """Where a chunk is in the argument, and whether it is within its extents; None where it always is."""
+        code = self.code
+        indices: list[SSAValue] = []
+        conditions: list[SSAValue | None] = []
+        for dimension, place in zip(self.dimensions, places, strict=True):
+            index = code.builder.index(self._base(dimension) + place)
+            indices.append(index)
+            if dimension.axis is not None and code.nest.covered(dimension.axis) > code.nest.extents[dimension.axis]:
+                conditions.append(code.less(index, code.nest.extents[dimension.axis]))
+        return indices, code.all_of(conditions)
+
+    def _target(self, places: list[Position]) -> list[SSAValue]:
+        """Where what is at `places` of the argument's part lies in shared memory."""
+        *outer, inner = [places[n] for n in self.layout]
+        return [self.code.builder.index(at) for at in (self.stage, *outer, self._swizzled(outer, inner))]
+
+    def _swizzled(self, outer: list[Position], inner: Position) -> Position:
+        """Where the element `inner` of a row is in it: runs of 16 bytes have traded places."""
+        if self.swizzle == 1:
+            return inner
+        builder, run = self.code.builder, RUN // element_bytes(self.element)
+        row = Position()
+        for n, at in zip(self.layout, outer, strict=False):
+            row = row.scaled(self.dimensions[n].size) + at
+        number = self._quotient(inner, run)
+        moved = self._exchanged(number, self._remainder(self._quotient(row, MOST // self.swizzle), self.swizzle))
+        rest = Position() if _is_multiple(inner, run) else self._remainder(inner, run)
+        return Position(((builder.index(moved), 1),)).scaled(run) + rest
+
+    def _quotient(self, at: Position, by: int) -> Position:
+        builder = self.code.builder
+        if _is_multiple(at, by):
+            return at.divided(by)
+        value = builder.pure(arith.DivUIOp, (builder.index(at), builder.index_constant(by)), INDEX)
+        return Position(((value, 1),))
+
+    def _remainder(self, at: Position, by: int) -> Position:
+        builder = self.code.builder
+        value = builder.pure(arith.RemUIOp, (builder.index(at), builder.index_constant(by)), INDEX)
+        return Position(((value, 1),))
+
+    def _exchanged(self, number: Position, row: Position) -> Position:
+        builder = self.code.builder
+        return Position(((builder.pure(arith.XOrIOp, (builder.index(number), builder.index(row)), INDEX), 1),))
+
     def store(self, registers: SSAValue) -> None:
         """Store the thread's share to shared memory."""
         code = self.code
         vectors = self.layout[-1] == len(self.layout) - 1 and self.pad % self.width == 0
 
         def chunk(at: Position, places: list[Position]) -> None:
-            stage = code.builder.index(self.stage)
             source = [code.builder.index(at), code.builder.index_constant(0)]
             if vectors:
-                target = [stage, *[code.builder.index(places[n]) for n in self.layout]]
-                self._store(self._load(registers, source), self.memref, target)
+                self._store(self._load(registers, source), self.memref, self._target(places))
                 return
             for lane in range(self.width):
                 moved = [*places[:-1], places[-1] + lane]
                 value = code.load(registers, [source[0], code.builder.index_constant(lane)])
-                code.store(value, self.memref, [stage, *[code.builder.index(moved[n]) for n in self.layout]])
+                code.store(value, self.memref, self._target(moved))
 
         self._each_chunk(chunk)
 
@@ -161,13 +198,49 @@ class SharedTile:
 
     def place(self) -> list[SSAValue]:
         """The indices of the element that the thread is at."""
+        return [self.code.builder.index(at) for at in (self.stage, *self._positions())]
+
+    def row_of_matrix(self, down: tuple[int, ...], along: tuple[int, ...]) -> list[SSAValue]:
+        """The indices of the row that a lane gives to `ldmatrix`, of matrices of eight rows of 16 bytes: the first one
+        is where the thread is, matrix `n` lies `down[n]` rows and `along[n]` runs from it."""
+        code, builder, run = self.code, self.code.builder, RUN // element_bytes(self.element)
+        *outer, inner = self._positions()
+        eighth, row = (
+            Position(((value, 1),))
+            for value in code.digits(builder.index(code.lane()), [code.nest.machine.warp // MOST, MOST])
+        )
+        outer[self._rows] += self._chosen(eighth, down) + row
+        number = inner.divided(run) + self._chosen(eighth, along)
+        if self.swizzle > 1:  # matrices begin at multiples of eight rows
+            number = self._exchanged(number, self._remainder(self._quotient(row, MOST // self.swizzle), self.swizzle))
+        return [builder.index(at) for at in (self.stage, *outer, number.scaled(run))]
+
+    @property
+    def _rows(self) -> int:
+        """Which of the outer dimensions has the rows: the last one of several elements."""
+        sizes = [self.dimensions[n].size for n in self.layout[:-1]]
+        return max((n for n, size in enumerate(sizes) if size > 1), default=len(sizes) - 1)
+
+    def _chosen(self, eighth: Position, distances: tuple[int, ...]) -> Position:
+        """What `distances` has for the eight lanes that the thread is one of: of two or four, a sum of what each bit of
+        their number adds."""
+        total, at = Position(), eighth
+        for bit in range(len(distances).bit_length() - 1):
+            step = distances[1 << bit]
+            if step:
+                total += self._remainder(at, 2).scaled(step)
+            at = self._quotient(at, 2)
+        return total
+
+    def _positions(self) -> list[Position]:
+        """Where the thread is along the dimensions of the tile."""
         positions: list[Position] = []
         for n in self.layout:
             at = Position()
             for loop in self.dimensions[n].loops:
                 at += self.code.positions[loop.name].scaled(loop.stride)
             positions.append(at)
-        return [self.code.builder.index(at) for at in (self.stage, *positions)]
+        return positions
 
     def fragment(self) -> Registers:
         """What the thread needs of the tile, in registers."""
@@ -194,3 +267,7 @@ class SharedTile:
         else:
             code.over([other for other in array.loops if other is not loop], lambda: vectors(loop))
         return array
+
+
+def _is_multiple(at: Position, of: int) -> bool:
+    return at.constant % of == 0 and all(factor % of == 0 for _, factor in at.terms)

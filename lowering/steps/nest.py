@@ -15,6 +15,7 @@ from math import prod
 from xdsl.ir import Operation, SSAValue
 
 from tenon.dialects.types.size import Size
+from tenon.lowering.instructions.instruction import Instruction
 from tenon.lowering.kernels.statement import Access, Kernel, LoopKind, Statement, buffer_shape, root_of
 from tenon.passes.machine import Gpu
 
@@ -47,6 +48,11 @@ class Tile:
     at: str | None = None
     inner: str | None = None
     pad: int = 0
+    swizzle: int = 1
+    """How many runs of 16 bytes trade places: rows have them in another order each, so that the same run of several
+    rows is in different banks."""
+    asynchronous: bool = False
+    """Whether threads go on while it is copied."""
 
 
 class Space(Enum):
@@ -56,6 +62,8 @@ class Space(Enum):
     REGISTERS = "registers"
     INLINE = "inline"
     """Nowhere: they are computed where they are read."""
+    FRAGMENTS = "fragments"
+    """In the registers of a warp, as an instruction deals matrices out to its lanes."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,8 @@ class Loop:
     vector: bool = False
     stages: int = 1
     """How many iterations are under way at a time, what they copy to shared memory each in a place of its own."""
+    contracted: bool = False
+    """Whether one instruction does all iterations."""
 
     @property
     def written_out(self) -> bool:
@@ -80,7 +90,7 @@ class Loop:
     @property
     def in_order(self) -> bool:
         """Whether a thread runs the loop as such."""
-        return self.bind is None and not self.written_out
+        return self.bind is None and not self.written_out and not self.contracted
 
 
 @dataclass(frozen=True)
@@ -127,6 +137,18 @@ class NestStatement:
         return tuple(axis for axis, kind in zip(self.axes, kinds, strict=True) if kind is not LoopKind.PARALLEL)
 
 
+@dataclass(frozen=True)
+class Contraction:
+    """A product of matrices that an instruction of a warp computes: `statement`, of the operands `left`, which has the
+    rows, and `right`. It does all iterations of the loop `depth`."""
+
+    statement: NestStatement
+    instruction: Instruction
+    left: NestAccess
+    right: NestAccess
+    depth: Loop
+
+
 @dataclass
 class Nest:
     """See the module docstring. Steps change `loops` and `spaces`; the rest is what the kernel computes."""
@@ -142,6 +164,7 @@ class Nest:
     spaces: dict[SSAValue, Space] = field(default_factory=dict)
     tiles: dict[SSAValue, Tile] = field(default_factory=dict)
     """Of the buffers that a block has parts of in shared memory."""
+    contraction: Contraction | None = None
 
     @staticmethod
     def of(kernel: Kernel, machine: Gpu) -> Nest:
@@ -235,6 +258,8 @@ class Nest:
         for loop in self.loops:
             marks = [mark for mark, holds in (("unrolled", loop.unrolled), ("vector", loop.vector)) if holds]
             how = [loop.bind.value] if loop.bind is not None else marks or ["in order"]
+            if loop.contracted and self.contraction is not None:
+                how = [self.contraction.instruction.name]
             how += [f"{loop.stages} stages"] if loop.stages > 1 else []
             lines.append(f"  loop {loop.name} < {loop.extent}: {', '.join(how)}")
         for name, buffer in self.buffers.items():

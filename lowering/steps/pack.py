@@ -1,5 +1,5 @@
-"""`pack(a0, registers)`, `pack(a0, shared, at=k0, inner=i, pad=4)`: what is needed of an argument is copied, all at
-once, to where it is used.
+"""`pack(a0, registers)`, `pack(a0, shared, at=k0, inner=i, pad=4)`, `pack(a0, fragments)`: what is needed of an
+argument is copied, all at once, to where it is used.
 
 To registers, what a thread needs: an argument that is read is loaded before it is used, one that is written is stored
 when all is there. Loads that do not wait for one another are under way together, and several statements share them.
@@ -7,17 +7,27 @@ when all is there. Loads that do not wait for one another are under way together
 To shared memory, what a block needs, inside of loop `at` if one is named: its threads share the copy, neighbours in
 memory to neighbouring threads, so that the order in which they use it does not matter. The elements along axis `inner`
 are neighbours there, and `pad` unused elements separate rows, so that columns are in different banks. Beyond extents
-the copy is 0. Registers may then be loaded from it.
+the copy is 0. Registers may then be loaded from it. With `swizzle=4` four runs of 16 bytes trade places, in another
+order in each row, in place of unused elements; with `copy=async` threads go on while it is copied, which takes runs of
+4 bytes at least.
+
+To fragments, what a warp needs of shared memory for a product of matrices (`contract`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tenon.lowering.steps.nest import Nest, Space, Tile
+from tenon.lowering.buffers.memref_facts import element_bytes
+from tenon.lowering.kernels.statement import element_type
+from tenon.lowering.steps.nest import Nest, NestAccess, Space, Tile
 from tenon.lowering.steps.step import Step, number
+from tenon.lowering.steps.tile_copies import RUN, SWIZZLES, copy_width, tile_sizes
 
 SHARED = "shared"
+ASYNC = "async"
+LEAST_ASYNC = 4
+"""Bytes that one asynchronous copy moves, at least."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +41,24 @@ class Pack(Step):
     at: str = ""
     inner: str = ""
     pad: int = 0
+    swizzle: int = 1
+    copy: str = ""
 
     def obstacle(self, nest: Nest) -> str | None:
         buffer = nest.buffers.get(self.buffer)
         if buffer is None:
             return f"there is no buffer {self.buffer}, only {', '.join(nest.buffers)}"
-        if self.space not in (Space.REGISTERS.value, SHARED):
-            return f"buffers are packed to {Space.REGISTERS.value} or {SHARED}"
+        if self.space not in (Space.REGISTERS.value, Space.FRAGMENTS.value, SHARED):
+            return f"buffers are packed to {Space.REGISTERS.value}, {SHARED} or {Space.FRAGMENTS.value}"
         if nest.space(buffer) is not Space.GLOBAL:
             return f"buffer {self.buffer} is in {nest.space(buffer).value}"
         if self.space == SHARED:
             return self._tile_obstacle(nest)
-        return "at, inner and pad are for shared memory" if self.at or self.inner or self.pad else None
+        if (self.at, self.inner, self.pad, self.swizzle, self.copy) != ("", "", 0, 1, ""):
+            return "at, inner, pad, swizzle and copy are for shared memory"
+        if self.space == Space.FRAGMENTS.value and buffer not in nest.tiles:
+            return f"buffer {self.buffer} is not in shared memory"
+        return None
 
     def _tile_obstacle(self, nest: Nest) -> str | None:
         buffer = nest.buffers[self.buffer]
@@ -64,11 +80,35 @@ class Pack(Step):
             return f"buffer {self.buffer} is read along a diagonal"
         if self.inner and self.inner not in axes:
             return f"{self.inner} is no axis of buffer {self.buffer}"
+        return self._copy_obstacle(nest, accesses[0])
+
+    def _copy_obstacle(self, nest: Nest, access: NestAccess) -> str | None:
+        """What is against the order in which elements lie in the tile, and against copying it so."""
+        tile, size = self._tile(), element_bytes(element_type(access.access.buffer))
+        if self.swizzle != 1:
+            if self.swizzle not in SWIZZLES:
+                return f"{self.swizzle} runs trade places, expected one of {', '.join(map(str, SWIZZLES))}"
+            row = tile_sizes(nest, access, tile)[-1] * size
+            if self.pad or row % (RUN * self.swizzle):
+                return f"rows of {row} bytes are no multiple of {self.swizzle} runs of {RUN}"
+        if self.copy not in ("", ASYNC):
+            return f"copies are {ASYNC} or nothing, not {self.copy}"
+        if self.copy == ASYNC:
+            if tile.inner not in (None, access.plain_axes()[-1]):
+                return f"an asynchronous copy leaves elements in their order, and neighbours are along {self.inner}"
+            width = copy_width(nest, access, tile) * size
+            if width < LEAST_ASYNC or self.pad * size % width:
+                return (
+                    f"rows of buffer {self.buffer} begin at multiples of {width} bytes, and asynchronous copies move 4"
+                )
         return None
+
+    def _tile(self) -> Tile:
+        return Tile(self.at or None, self.inner or None, self.pad, self.swizzle, self.copy == ASYNC)
 
     def apply(self, nest: Nest) -> None:
         buffer = nest.buffers[self.buffer]
         if self.space == SHARED:
-            nest.tiles[buffer] = Tile(self.at or None, self.inner or None, self.pad)
+            nest.tiles[buffer] = self._tile()
         else:
             nest.spaces[buffer] = Space(self.space)

@@ -1,6 +1,8 @@
-"""`pipeline(k0, 2)`: what the next iteration of a loop copies to shared memory is loaded while this one computes.
+"""`pipeline(k0, 2)`: what the next iteration of a loop copies to shared memory is loaded while this one computes; with
+`pipeline(k0, 4)`, what the next three copy.
 
-Each stage has its own place in shared memory, so that one barrier for each iteration is enough.
+Each stage has its own place in shared memory, so that one barrier for each iteration is enough. Copies by way of
+registers, which a thread waits for, have two stages.
 """
 
 from __future__ import annotations
@@ -8,7 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tenon.lowering.steps.nest import Nest, replaced
-from tenon.lowering.steps.step import Step
+from tenon.lowering.steps.step import Step, number
+
+MOST = 8
+"""Stages."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +27,16 @@ class Pipeline(Step):
 
     def obstacle(self, nest: Nest) -> str | None:
         loop = nest.loop(self.loop)
-        if self.stages != 2:
-            return f"there are {self.stages} stages, expected 2"
+        if number(self.stages, "stages") not in range(2, MOST + 1):
+            return f"there are {self.stages} stages, expected 2 to {MOST}"
         if not loop.in_order:
             return f"loop {self.loop} is bound or written out"
-        if not any(tile.at == self.loop for tile in nest.tiles.values()):
+        tiles = {buffer: tile for buffer, tile in nest.tiles.items() if tile.at == self.loop}
+        if not tiles:
             return f"nothing is packed at loop {self.loop}"
+        slow = [nest.name_of(buffer) for buffer, tile in tiles.items() if not tile.asynchronous]
+        if slow and (self.stages > 2 or len(slow) < len(tiles)):
+            return f"{slow[0]} is not copied asynchronously: 2 stages, of copies that are all so"
         return None
 
     def apply(self, nest: Nest) -> None:

@@ -8,6 +8,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 from tenon.lowering.steps.bind import BindLoop
+from tenon.lowering.steps.contract import Contract
 from tenon.lowering.steps.inline import Inline
 from tenon.lowering.steps.nest import Nest, NestError
 from tenon.lowering.steps.pack import Pack
@@ -19,7 +20,7 @@ from tenon.lowering.steps.unroll import Unroll
 from tenon.lowering.steps.vectorize import Vectorize
 
 STEPS: dict[str, type[Step]] = {
-    step.name: step for step in (Split, Reorder, BindLoop, Unroll, Vectorize, Pack, Pipeline, Inline)
+    step.name: step for step in (Split, Reorder, BindLoop, Unroll, Vectorize, Pack, Contract, Pipeline, Inline)
 }
 
 ATTRIBUTE = "schedule"

@@ -14,6 +14,7 @@ from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.kernels.selection import Selection
 from tenon.lowering.kernels.statement import LoopKind, root_of
 from tenon.lowering.steps.nest import THREADS, Bind, Loop, Nest, NestAccess, NestStatement, Space
+from tenon.lowering.steps.tile_copies import tile_sizes
 
 
 def bound_reductions(nest: Nest, statement: NestStatement) -> list[Loop]:
@@ -40,9 +41,10 @@ def _obstacles(nest: Nest) -> Iterator[str]:
     yield from _sharing_obstacles(nest)
     tiles = sum(tile_bytes(nest, access) for access in tiled(nest))
     sums = sum(exchanged_bytes(nest, statement) for statement in nest.statements)
-    if tiles + sums > nest.machine.shared:
+    if tiles + sums > nest.machine.largest_shared:
         parts = [f"{what} take {n} bytes" for what, n in (("tiles", tiles), ("sums across threads", sums)) if n]
-        yield f"{' and '.join(parts)} of shared memory of {nest.machine.shared}"
+        yield f"{' and '.join(parts)} of shared memory of {nest.machine.largest_shared}"
+    yield from _fragments_obstacles(nest)
     written = {output.buffer for statement in nest.statements for output in statement.outputs}
     shared = nest.shared_in_order()
     for number, statement in enumerate(nest.statements):
@@ -56,6 +58,19 @@ def _obstacles(nest: Nest) -> Iterator[str]:
                 yield from _access_obstacles(nest, number, statement, access, shared)
 
 
+def _fragments_obstacles(nest: Nest) -> Iterator[str]:
+    """What is against reading parts of arguments in shared memory as fragments, or in another way."""
+    contraction = nest.contraction
+    operands = [contraction.left.buffer, contraction.right.buffer] if contraction is not None else []
+    for access in tiled(nest):
+        name = nest.name_of(access.buffer)
+        if nest.space(access.buffer) is Space.FRAGMENTS:
+            if access.buffer not in operands:
+                yield f"{name} is packed to {Space.FRAGMENTS.value}, and no contraction takes it"
+        elif nest.tiles[access.buffer].swizzle != 1:
+            yield f"runs of {name} trade places in shared memory, which only fragments are loaded from"
+
+
 def tiled(nest: Nest) -> list[NestAccess]:
     """The accesses whose elements are in shared memory, each place once."""
     inputs = [a for s in nest.statements for a in s.inputs if a.buffer in nest.tiles and a.access.is_used]
@@ -65,14 +80,8 @@ def tiled(nest: Nest) -> list[NestAccess]:
 def tile_bytes(nest: Nest, access: NestAccess) -> int:
     """What the tile of an access takes of shared memory, in all of its stages."""
     tile = nest.tiles[access.buffer]
-    sizes: list[int] = []
-    for axis in access.plain_axes():
-        loops = nest.tile_loops(tile, axis) if axis is not None else []
-        sizes.append(1 + sum((loop.extent - 1) * loop.stride for loop in loops))
-    inner = access.plain_axes().index(tile.inner) if tile.inner is not None else -1
-    sizes[inner] += tile.pad
     stages = nest.loop(tile.at).stages if tile.at is not None else 1
-    return stages * prod(sizes) * access.access.element_bytes
+    return stages * prod(tile_sizes(nest, access, tile)) * access.access.element_bytes
 
 
 def exchanged_bytes(nest: Nest, statement: NestStatement) -> int:

@@ -448,7 +448,7 @@ def test_sums_across_threads_fit_shared_memory() -> None:
       func.return
     }"""
     module = Parser(new_context(), text).parse_module()
-    with pytest.raises(ValueError, match="sums across threads take 262144 bytes of shared memory of 49152"):
+    with pytest.raises(ValueError, match="sums across threads take 262144 bytes of shared memory of 101376"):
         ApplyStepsPass().apply(Context(), module)
 
 

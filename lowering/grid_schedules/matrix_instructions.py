@@ -1,0 +1,179 @@
+"""Products of matrices by the instructions that warps have for them: f16 and bf16 with sums in f32, i8 with sums in
+i32.
+
+A block computes a tile of the result, whose operands go through shared memory in pieces of the reduced axis, each
+copied while those before it are multiplied. They lie there as they do in memory; runs of 16 bytes trade places so that
+eight rows of a matrix are in different banks.
+
+Which tile is told by the cycles that all of a multiprocessor's tiles take, the largest of three: multiplications at the
+rate of the instructions, operands at the rate of the cache that all share, fragments at the rate of shared memory.
+Large tiles read less, small ones leave fewer multiprocessors without work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tenon.lowering.grid_schedules.contractions import large_product, packed_results
+from tenon.lowering.instructions.instruction import Instruction
+from tenon.lowering.steps.bind import BindLoop
+from tenon.lowering.steps.contract import TRANSPOSABLE, Contract
+from tenon.lowering.steps.nest import Nest, NestAccess
+from tenon.lowering.steps.pack import ASYNC, LEAST_ASYNC, SHARED, Pack
+from tenon.lowering.steps.pipeline import Pipeline
+from tenon.lowering.steps.products import MatrixProduct, matrix_instruction
+from tenon.lowering.steps.reorder import Reorder
+from tenon.lowering.steps.split import Split
+from tenon.lowering.steps.step import Step
+from tenon.lowering.steps.tile_copies import RUN, SWIZZLES, widest
+from tenon.lowering.steps.unroll import Unroll
+from tenon.lowering.steps.vectorize import Vectorize
+
+ROWS, COLUMNS = (128, 64, 32, 16), (128, 64, 32, 16)
+"""Of a tile: four warps have at most 64 by 64 sums each."""
+WARPS = 4
+"""Of a block: as many as a multiprocessor begins instructions of in a cycle."""
+LEAST_PART = 16
+"""Rows and columns of a warp's part of a tile."""
+DEPTH = 64
+"""Bytes of each row of an operand that are copied at a time: two instructions deep."""
+STAGES = 4
+"""Pieces that are copied or used at a time."""
+
+
+def decide_matrix_instructions(nest: Nest) -> Sequence[Step] | str:
+    """Steps for a product of matrices, alone or followed by what is done to each element of the result."""
+    product = large_product(nest)
+    if isinstance(product, str):
+        return product
+    instruction = matrix_instruction(nest.statements[0])
+    if isinstance(instruction, str):
+        return instruction
+    return _Steps(nest, product, instruction).all()
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A tile of the result, and the cycles that a multiprocessor takes for its part of all tiles, by what limits it."""
+
+    rows: int
+    columns: int
+    blocks: int
+    cycles: dict[str, float]
+
+    @property
+    def warps(self) -> tuple[int, int]:
+        """Warps along the rows and the columns of the tile."""
+        along_rows = 2 if self.rows >= 2 * LEAST_PART else 1
+        return along_rows, min(WARPS // along_rows, self.columns // LEAST_PART)
+
+    @property
+    def bound(self) -> str:
+        """What takes longest."""
+        return max(self.cycles, key=lambda name: self.cycles[name])
+
+
+def candidates(nest: Nest, product: MatrixProduct) -> Iterator[Candidate]:
+    """The tiles that there are, with what they take."""
+    machine, size = nest.machine, product.left.access.element_bytes
+    rows, columns, depth = (nest.extents[axis] for axis in (product.row, product.column, product.reduced))
+    batch = prod(extent for axis, extent in nest.extents.items() if axis not in (product.row, product.column)) // depth
+    for tile_rows in ROWS:
+        for tile_columns in COLUMNS:
+            tile = Candidate(tile_rows, tile_columns, batch * -(-rows // tile_rows) * -(-columns // tile_columns), {})
+            down, across = tile.warps
+            each = -(-tile.blocks // machine.multiprocessors) * depth
+            read = down * across * (tile_rows // down + tile_columns // across)
+            cycles = {
+                "products": each * tile_rows * tile_columns * size / (2 * machine.products),
+                "L2": each * (tile_rows + tile_columns) * size / machine.l2_access,
+                "shared memory": each * read * size / machine.shared_access,
+            }
+            yield Candidate(tile_rows, tile_columns, tile.blocks, cycles)
+
+
+def best(tiles: Sequence[Candidate]) -> Candidate:
+    """The tile that takes the fewest cycles; the largest of equal ones."""
+    return min(tiles, key=lambda tile: (tile.cycles[tile.bound], -tile.rows * tile.columns))
+
+
+@dataclass(frozen=True)
+class _Steps:
+    nest: Nest
+    product: MatrixProduct
+    instruction: Instruction
+
+    def all(self) -> list[Step]:
+        nest, product = self.nest, self.product
+        row, column, reduced = product.row, product.column, product.reduced
+        others = [axis for axis in nest.extents if axis not in (row, column, reduced)]
+        order = (*others, row, column, reduced)
+        steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
+        steps += [BindLoop(axis, "grid") for axis in others]
+        tile = best(list(candidates(nest, product)))
+        down, across = tile.warps
+        steps += _rows(row, tile.rows, tile.rows // down) + _columns(column, tile.columns, tile.columns // across)
+        depth = self.instruction.fragments["a"].shape[1]
+        piece = min(DEPTH // product.left.access.element_bytes, -(-nest.extents[reduced] // depth) * depth)
+        outer, inner, whole = (f"{reduced}{name}" for name in "oif")
+        steps += [Split(reduced, piece, (outer, inner)), Split(inner, depth, (f"{reduced}u", whole))]
+        operands = ((product.left, row, tile.rows), (product.right, column, tile.columns))
+        copies = ASYNC if all(self._is_asynchronous(access, axis) for access, axis, _ in operands) else ""
+        for access, axis, size in operands:
+            steps += self._packed(access, axis, outer, copies, size, piece)
+        steps += [*packed_results(nest, [access.buffer for access, _, _ in operands]), Contract(whole, "mma")]
+        pieces = -(-nest.extents[reduced] // piece)
+        stages = min(STAGES if copies else 2, pieces)
+        return [*steps, Pipeline(outer, stages)] if stages > 1 else steps
+
+    def _packed(self, access: NestAccess, axis: str, at: str, copies: str, size: int, piece: int) -> list[Step]:
+        name, along = self.nest.name_of(access.buffer), access.plain_axes()[-1]
+        bytes_ = access.access.element_bytes
+        inner = "" if along in (axis, self.product.reduced) else axis
+        if not inner and along == axis and bytes_ != TRANSPOSABLE:
+            inner = self.product.reduced
+        row = (size if (inner or along) == axis else piece) * bytes_
+        swizzle = min(max(SWIZZLES), row // RUN)
+        return [
+            Pack(name, SHARED, at=at, inner=inner, swizzle=swizzle, copy=copies),
+            Pack(name, "fragments"),
+        ]
+
+    def _is_asynchronous(self, access: NestAccess, axis: str) -> bool:
+        """Whether threads can go on while an operand is copied."""
+        along, bytes_ = access.plain_axes()[-1], access.access.element_bytes
+        if along not in (axis, self.product.reduced) or (along == axis and bytes_ != TRANSPOSABLE):
+            return False
+        return widest(self.nest, access) * bytes_ >= LEAST_ASYNC
+
+
+def _rows(axis: str, size: int, of_warp: int) -> list[Step]:
+    """Steps that cut the rows: blocks, warps, matrices of 16 rows, their halves, lanes."""
+    return [
+        Split(axis, size, (f"{axis}g", f"{axis}b")),
+        Split(f"{axis}b", of_warp, (f"{axis}w", f"{axis}r")),
+        Split(f"{axis}r", 16, (f"{axis}u", f"{axis}s")),
+        Split(f"{axis}s", 8, (f"{axis}h", f"{axis}l")),
+        BindLoop(f"{axis}g", "grid"),
+        BindLoop(f"{axis}w", "warp"),
+        Unroll(f"{axis}u"),
+        Unroll(f"{axis}h"),
+        BindLoop(f"{axis}l", "lane"),
+    ]
+
+
+def _columns(axis: str, size: int, of_warp: int) -> list[Step]:
+    """Steps that cut the columns: blocks, warps, matrices of 8 columns, lanes, the two numbers of each."""
+    return [
+        Split(axis, size, (f"{axis}g", f"{axis}b")),
+        Split(f"{axis}b", of_warp, (f"{axis}w", f"{axis}r")),
+        Split(f"{axis}r", 8, (f"{axis}u", f"{axis}s")),
+        Split(f"{axis}s", 2, (f"{axis}l", f"{axis}v")),
+        BindLoop(f"{axis}g", "grid"),
+        BindLoop(f"{axis}w", "warp"),
+        Unroll(f"{axis}u"),
+        BindLoop(f"{axis}l", "lane"),
+        Vectorize(f"{axis}v"),
+    ]

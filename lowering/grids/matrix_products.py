@@ -1,0 +1,142 @@
+"""Products of matrices by the instructions of a warp: fragments of operands are loaded from shared memory, and the sums
+are in registers, where the statements that follow find them.
+
+`ldmatrix` loads up to four matrices of eight rows of 16 bytes, each lane giving the place of a row; which register then
+holds which of them is what the fragments of the instruction say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, SSAValue
+
+from tenon.dialects.upstream.nvgpu import LdMatrixOp, MmaSyncOp
+from tenon.lowering.grids.thread_code import REGISTERS, Registers, ThreadCode
+from tenon.lowering.grids.tiles import SharedTile
+from tenon.lowering.kernels.statement import element_type
+from tenon.lowering.loop_ir.builder import Position, Steps
+from tenon.lowering.steps.nest import Bind, Contraction, Loop, NestAccess
+from tenon.lowering.steps.tile_copies import RUN
+
+TILES = 4
+"""Matrices that one `ldmatrix` loads, at most."""
+
+
+class MatrixProducts:
+    """The products of a contraction, of operands that are in the tiles `left` and `right`."""
+
+    def __init__(self, code: ThreadCode, contraction: Contraction, left: SharedTile, right: SharedTile) -> None:
+        self.code, self.contraction = code, contraction
+        self.left, self.right = left, right
+        self.fragments = contraction.instruction.fragments
+        rows, columns = self._loops(contraction.left), self._loops(contraction.right)
+        (self.row,) = [loop for loop in rows if loop.unrolled and loop.stride > 8]
+        (self.half,) = [loop for loop in rows if loop.unrolled and loop.stride == 8]
+        (self.column,) = [loop for loop in columns if loop.unrolled]
+        (self.pair,) = [loop for loop in columns if loop.vector]
+        self._inside = [loop for loop in (*rows, *columns) if loop.bind is Bind.LANE]
+        self._inside += [self.half, self.pair, contraction.depth]
+        of_each = self.fragments["b"].counts[1]
+        self.together = TILES // of_each if self.column.extent % (TILES // of_each) == 0 else 1
+        """Iterations of the columns that one instruction loads."""
+
+    def _loops(self, access: NestAccess) -> list[Loop]:
+        """The loops of the axis that an operand alone has."""
+        reduced = self.contraction.statement.reduced
+        outputs = self.contraction.statement.outputs[0].axes
+        other = self.contraction.right if access is self.contraction.left else self.contraction.left
+        own = [axis for axis in outputs if axis in access.axes and axis not in (*reduced, *other.axes)]
+        return self.code.nest.loops_of(own[-1:])
+
+    def sums(self, element: Attribute) -> Registers:
+        """The array of the sums, those of an instruction last."""
+        loops = (self.row, self.column, self.half, self.pair)
+        return Registers(self.code.allocate(element, [loop.extent for loop in loops], REGISTERS), loops)
+
+    def add(self, sums: Registers) -> None:
+        """Add the products of one iteration of the depth, where the loops around are."""
+        code = self.code
+        first = {loop.name: Position() for loop in (*self._inside, self.row, self.column)}
+        with code.at(first):
+            a = self._rows_of_left()
+            b = self._columns_of_right()
+
+            def product() -> None:
+                row, column = (code.builder.index(code.positions[loop.name]) for loop in (self.row, self.column))
+                zero = code.builder.index_constant(0)
+                at = [row, column, zero, zero]
+                _, of_left, per_left = self.fragments["a"].counts
+                _, of_right, per_right = self.fragments["b"].counts
+                group, place = code.digits(column, [self.column.extent // self.together, self.together])
+                part = code.builder.index(Position(((place, of_right),)))
+                left, right, total = [
+                    self._vector(a, [row, zero, zero], [of_left, per_left]),
+                    self._vector(b, [group, part, zero], [of_right, per_right]),
+                    self._vector(sums.memref, at, [self.half.extent, self.pair.extent]),
+                ]
+                (rows, depth), (_, columns) = self.fragments["a"].shape, self.fragments["b"].shape
+                self._put(code.value(MmaSyncOp(left, right, total, (rows, columns, depth))), sums.memref, at)
+
+            code.over([self.row, self.column], product)
+
+    # Fragments
+
+    def _rows_of_left(self) -> SSAValue:
+        """The fragments of the left operand, for each iteration of the rows."""
+        matrices = _distances(self._matrices("a"), by_rows=not self._is_transposed(self.left))
+        return self._loaded(self.left, self.row, 1, matrices)
+
+    def _columns_of_right(self) -> SSAValue:
+        """The fragments of the right operand, those of iterations of the columns that are loaded together in a row."""
+        size = self.fragments["b"].shape[1]
+        moves = [(down, across + n * size) for n in range(self.together) for down, across in self._matrices("b")]
+        matrices = _distances(moves, by_rows=self._is_transposed(self.right))
+        return self._loaded(self.right, self.column, self.together, matrices)
+
+    def _loaded(self, tile: SharedTile, loop: Loop, together: int, matrices: tuple[list[int], list[int]]) -> SSAValue:
+        """Registers that hold the `matrices` of so many iterations of a loop, for each of these: by matrix, then by
+        element."""
+        code, builder = self.code, self.code.builder
+        count, run = loop.extent // together, RUN // tile.access.access.element_bytes
+        down, along = tuple(matrices[0]), tuple(n // run for n in matrices[1])
+        elements = 4 // tile.access.access.element_bytes
+        array = code.allocate(tile.element, [count, len(down), elements], REGISTERS)
+
+        def load(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
+            with code.at({loop.name: at.scaled(together)}):
+                place = tile.row_of_matrix(down, along)
+            loaded = LdMatrixOp(tile.memref, place, len(down), transpose=self._is_transposed(tile))
+            zero = builder.index_constant(0)
+            self._put(code.value(loaded), array, [builder.index(at), zero, zero])
+            return ()
+
+        builder.sequential(Steps(0, count), (), load)
+        code.mark_unrolled(count)
+        return array
+
+    def _is_transposed(self, tile: SharedTile) -> bool:
+        """Whether neighbours in shared memory are not along the reduced axis."""
+        axis = tile.dimensions[tile.layout[-1]].axis
+        return axis not in self.contraction.statement.reduced
+
+    def _matrices(self, name: str) -> list[tuple[int, int]]:
+        """The rows and columns of a fragment at which the matrix begins that each register holds a part of."""
+        rows, columns = self.fragments[name].places()
+        return [(int(rows[0, n, 0]), int(columns[0, n, 0])) for n in range(rows.shape[1])]
+
+    def _vector(self, array: SSAValue, at: Sequence[SSAValue], shape: Sequence[int]) -> SSAValue:
+        kind = VectorType(element_type(array), list(shape))
+        return self.code.value(vector.LoadOp.create(operands=(array, *at), result_types=(kind,)))
+
+    def _put(self, value: SSAValue, array: SSAValue, at: Sequence[SSAValue]) -> None:
+        self.code.builder.add(vector.StoreOp.create(operands=(value, array, *at)))
+
+
+def _distances(moves: Sequence[tuple[int, int]], *, by_rows: bool) -> tuple[list[int], list[int]]:
+    """How far matrices are down the rows of shared memory and along them, by their rows and columns in the fragment:
+    rows of shared memory are its rows, or its columns."""
+    rows, columns = [row for row, _ in moves], [column for _, column in moves]
+    return (rows, columns) if by_rows else (columns, rows)

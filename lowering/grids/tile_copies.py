@@ -1,0 +1,149 @@
+"""When tiles are copied to shared memory: at the loops that they are packed at, and in pipelines ahead of their use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import arith, gpu
+from xdsl.ir import SSAValue
+
+from tenon.dialects.upstream.nvgpu import DeviceAsyncCreateGroupOp, DeviceAsyncWaitOp
+from tenon.lowering.grids.thread_code import ThreadCode
+from tenon.lowering.grids.tiles import SharedTile
+from tenon.lowering.loop_ir.builder import INDEX, Position, Steps
+from tenon.lowering.steps.nest import Loop
+
+
+class TileCopies:
+    """Writes loops in order by `code`, with the copies of `tiles`."""
+
+    def __init__(self, code: ThreadCode, tiles: Sequence[SharedTile]) -> None:
+        self.code, self.tiles = code, tiles
+
+    def at(self, loop: str | None) -> list[SharedTile]:
+        """The tiles that are copied inside of a loop, or once."""
+        return [tile for tile in self.tiles if tile.at == loop]
+
+    def over(self, loops: Sequence[Loop], body: Callable[[], None]) -> None:
+        """`body` for each iteration of loops in order, with the tiles that are copied inside of each."""
+        if not loops:
+            body()
+            return
+        first, *others = loops
+        tiles = self.at(first.name)
+        if tiles and first.stages > 1:
+            write = self._pipelined_ahead if tiles[0].asynchronous else self._pipelined
+            write(first, tiles, lambda: self.over(others, body))
+            return
+
+        def inside() -> None:
+            self.copy(tiles)
+            self.over(others, body)
+
+        self.code.over([first], inside)
+        if not others and any(tile.at in self.code.positions for tile in self.tiles):
+            self.code.mark_unrolled(first.extent)  # the next fragment is loaded while one is used
+
+    def copy(self, tiles: Sequence[SharedTile]) -> None:
+        """Copy tiles that may still be read, and wait."""
+        if not tiles:
+            return
+        ahead, others = [[tile for tile in tiles if tile.asynchronous is kind] for kind in (True, False)]
+        registers = [tile.loaded() for tile in others]
+        for tile, values in zip(others, registers, strict=True):
+            tile.load(values)
+        self._barrier()
+        for tile in ahead:
+            tile.begin()
+        for tile, values in zip(others, registers, strict=True):
+            tile.store(values)
+        if ahead:
+            self._wait(self._group(), 0)
+        self._barrier()
+
+    def _pipelined(self, loop: Loop, tiles: Sequence[SharedTile], body: Callable[[], None]) -> None:
+        """The iterations of `loop`, each of which loads what the next one reads before it computes."""
+        code, builder = self.code, self.code.builder
+        with code.at({loop.name: Position()}):
+            self.copy(tiles)
+
+        def iteration(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
+            registers = [tile.loaded() for tile in tiles]
+            stages = [self._stage(loop, at + n) for n in (0, 1)]
+            more = code.less(builder.index(at), loop.extent - 1)
+
+            def each(act: Callable[[SharedTile, SSAValue], None]) -> Callable[[], None]:
+                def acts() -> None:
+                    self._set_stage(tiles, stages[1])
+                    for tile, values in zip(tiles, registers, strict=True):
+                        with code.at({loop.name: at + 1}):
+                            act(tile, values)
+
+                return acts
+
+            code.when(more, each(SharedTile.load))
+            self._set_stage(tiles, stages[0])
+            with code.at({loop.name: at}):
+                body()
+            code.when(more, each(SharedTile.store))
+            self._barrier()
+            return ()
+
+        builder.sequential(Steps(0, loop.extent), (), iteration)
+        self._set_stage(tiles, Position())
+
+    def _pipelined_ahead(self, loop: Loop, tiles: Sequence[SharedTile], body: Callable[[], None]) -> None:
+        """The iterations of `loop`, each of which begins to copy what the last one of those under way reads. Each
+        makes a group, even of no copy, so that the number of those that may be left is always the same."""
+        code, builder = self.code, self.code.builder
+        ahead = loop.stages - 1
+
+        def begin(at: Position) -> None:
+            self._set_stage(tiles, self._stage(loop, at))
+            with code.at({loop.name: at}):
+                for tile in tiles:
+                    tile.begin()
+
+        group: SSAValue | None = None
+        for first in range(ahead):
+            if first < loop.extent:
+                begin(Position((), first))
+            group = self._group()
+        assert group is not None
+        self._wait(group, ahead - 1)
+        self._barrier()
+
+        def iteration(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
+            now, more = self._stage(loop, at), code.less(builder.index(at), loop.extent - ahead)
+            code.when(more, lambda: begin(at + ahead))
+            next_group = self._group()
+            self._set_stage(tiles, now)
+            with code.at({loop.name: at}):
+                body()
+            self._wait(next_group, ahead - 1)
+            self._barrier()
+            return ()
+
+        builder.sequential(Steps(0, loop.extent), (), iteration)
+        self._set_stage(tiles, Position())
+
+    def _stage(self, loop: Loop, at: Position) -> Position:
+        """Which stage an iteration has."""
+        if not at.terms:
+            return Position((), at.constant % loop.stages)
+        builder = self.code.builder
+        operands = (builder.index(at), builder.index_constant(loop.stages))
+        return Position(((builder.pure(arith.RemUIOp, operands, INDEX), 1),))
+
+    def _set_stage(self, tiles: Sequence[SharedTile], stage: Position) -> None:
+        for tile in tiles:
+            tile.stage = stage
+
+    def _group(self) -> SSAValue:
+        return self.code.value(DeviceAsyncCreateGroupOp())
+
+    def _wait(self, group: SSAValue, left: int) -> None:
+        self.code.builder.add(DeviceAsyncWaitOp(group, left))
+
+    def _barrier(self) -> None:
+        self.code.builder.add(gpu.BarrierOp())

@@ -1,0 +1,116 @@
+"""`contract(kf, mma)`: a warp computes the products of matrices of one instruction, along the iterations of a loop.
+
+The loops that the instruction takes the place of are those by which its result is dealt out to the lanes of a warp,
+eight rows and four pairs of columns, so that what follows finds the sums in the registers of the thread that has them:
+
+    split(i.., 16) -> iu, if   split(if, 8) -> ih, il   unroll(iu)   unroll(ih)   bind(il, lane)
+    split(j.., 8) -> ju, jf    split(jf, 2) -> jl, jv   unroll(ju)   bind(jl, lane)   vectorize(jv)
+    split(k.., 16) -> ku, kf
+
+The operands are fragments, which `ldmatrix` loads from shared memory: its rows are runs of 16 bytes, along the reduced
+axis or, for elements of 2 bytes, along the other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tenon.lowering.instructions.instruction import Instruction
+from tenon.lowering.steps.nest import Bind, Contraction, Loop, Nest, NestAccess, NestStatement, Space, replaced
+from tenon.lowering.steps.products import MatrixProduct, matrix_instruction, matrix_product
+from tenon.lowering.steps.step import Step
+from tenon.lowering.steps.tile_copies import RUN
+
+TRANSPOSABLE = 2
+"""Bytes of the elements that it can transpose."""
+
+
+@dataclass(frozen=True)
+class Contract(Step):
+    """Have the instruction `by` do all iterations of `loop` at once."""
+
+    name = "contract"
+
+    loop: str
+    by: str
+
+    def obstacle(self, nest: Nest) -> str | None:
+        if self.by != "mma":
+            return f"products are contracted by mma, not {self.by}"
+        loop = nest.loop(self.loop)
+        if not loop.in_order:
+            return f"loop {self.loop} is bound or written out"
+        if nest.contraction is not None:
+            return f"loop {nest.contraction.depth.name} is contracted already"
+        return next(self._obstacles(nest, loop), None)
+
+    def _obstacles(self, nest: Nest, loop: Loop) -> Iterator[str]:
+        statement = _statement(nest, loop)
+        if statement is None:
+            yield f"no statement reduces axis {loop.axis} alone"
+            return
+        product, instruction = matrix_product(statement), matrix_instruction(statement)
+        if isinstance(product, str) or isinstance(instruction, str):
+            yield product if isinstance(product, str) else str(instruction)
+            return
+        refused = instruction.obstacle(nest.machine.architecture)
+        if refused is not None:
+            yield refused
+        rows, depth = instruction.fragments["a"].shape
+        columns = instruction.fragments["b"].shape[1]
+        if (loop.extent, loop.stride) != (depth, 1):
+            yield f"{instruction.name} takes {depth} neighbours along {loop.axis}, loop {self.loop} has {loop.extent}"
+        yield from _fragment_obstacles(nest, product, rows, columns)
+        for access, axis in ((product.left, product.row), (product.right, product.column)):
+            yield from _operand_obstacles(nest, access, axis, loop.axis)
+
+    def apply(self, nest: Nest) -> None:
+        loop = nest.loop(self.loop)
+        depth = replaced(loop, contracted=True)
+        nest.change(self.loop, depth)
+        statement = _statement(nest, loop)
+        assert statement is not None
+        product, instruction = matrix_product(statement), matrix_instruction(statement)
+        assert isinstance(product, MatrixProduct)
+        assert isinstance(instruction, Instruction)
+        nest.contraction = Contraction(statement, instruction, product.left, product.right, depth)
+
+
+def _statement(nest: Nest, loop: Loop) -> NestStatement | None:
+    return next((s for s in nest.statements if s.reduced == (loop.axis,)), None)
+
+
+def _fragment_obstacles(nest: Nest, product: MatrixProduct, rows: int, columns: int) -> Iterator[str]:
+    """What of the loops along rows and columns is not as the instruction deals its result out."""
+    row, column = nest.loops_of([product.row]), nest.loops_of([product.column])
+    if nest.bound(Bind.LANE) != [loop for loop in (*row, *column) if loop.bind is Bind.LANE]:
+        yield f"the lanes of a warp are along {product.row} and {product.column}, in this order"
+    for axis, loops, lanes, size in ((product.row, row, (8, 1), rows), (product.column, column, (4, 2), columns)):
+        own = [(loop.extent, loop.stride) for loop in loops if loop.bind is Bind.LANE]
+        if own != [lanes]:
+            yield f"{lanes[0]} lanes {lanes[1]} apart are along {axis}"
+        inner = [(loop.extent, loop.stride) for loop in loops if loop.written_out and loop.stride < size]
+        if inner != [(2, 8) if loops is row else (2, 1)]:
+            yield f"each lane has two elements along {axis}, {8 if loops is row else 1} apart"
+        outer = [loop.stride for loop in loops if loop.written_out and loop.stride >= size]
+        if outer != [size]:
+            yield f"one loop along {axis} is written out, in steps of {size}"
+        if any(loop.stride % size for loop in loops if not loop.written_out and loop.bind is not Bind.LANE):
+            yield f"a warp begins at multiples of {size} along {axis}"
+    if not any(loop.vector for loop in column):
+        yield f"the two elements along {product.column} are a vector"
+
+
+def _operand_obstacles(nest: Nest, access: NestAccess, axis: str, reduced: str) -> Iterator[str]:
+    name, tile = nest.name_of(access.buffer), nest.tiles.get(access.buffer)
+    if nest.space(access.buffer) is not Space.FRAGMENTS or tile is None:
+        yield f"{name} is not packed to {Space.FRAGMENTS.value}"
+        return
+    inner = tile.inner or access.plain_axes()[-1]
+    if inner not in (axis, reduced):
+        yield f"neighbours of {name} in shared memory are along {inner}, neither {axis} nor {reduced}"
+    elif inner == axis and access.access.element_bytes != TRANSPOSABLE:
+        yield f"neighbours of {name} in shared memory are along {axis}, and its elements have not {TRANSPOSABLE} bytes"
+    elif tile.pad * access.access.element_bytes % RUN:
+        yield f"rows of {name} in shared memory are no multiples of {RUN} bytes apart"

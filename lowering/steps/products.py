@@ -1,0 +1,111 @@
+"""What is a product of matrices, and which instruction computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, linalg
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, i8, i32
+from xdsl.ir import Attribute, BlockArgument, Operation
+
+from tenon.dialects.families.monoid import combining_op
+from tenon.lowering.instructions.instruction import Instruction
+from tenon.lowering.instructions.table import INSTRUCTIONS
+from tenon.lowering.kernels.statement import LoopKind, element_type
+from tenon.lowering.steps.nest import NestAccess, NestStatement
+
+
+@dataclass(frozen=True)
+class MatrixProduct:
+    """A sum of products along the axis `reduced`, of an operand that has the rows of the result and one that has its
+    columns; the rows come first in the result."""
+
+    row: str
+    column: str
+    reduced: str
+    left: NestAccess
+    right: NestAccess
+
+
+def matrix_product(statement: NestStatement) -> MatrixProduct | str:
+    """The product of matrices that a statement is; a text that says why it is none."""
+    generic = statement.statement
+    if len(statement.reduced) != 1 or LoopKind.SEQUENTIAL in generic.kinds or len(statement.outputs) != 1:
+        return "no contraction along one axis comes first"
+    inputs = [access for access in statement.inputs if access.access.is_used]
+    if _product(statement) is None or len(inputs) != 2:
+        return "the first statement is no sum of products of two operands"
+    output = statement.outputs[0]
+    if any(None in access.plain_axes() and access.axes for access in (*inputs, output)):
+        return "an index of an operand is no axis"
+    (reduced,) = statement.reduced
+    own = [[a for a in output.axes if a in one.axes and a not in other.axes] for one, other in (inputs, inputs[::-1])]
+    if not all(own) or not all(reduced in access.axes for access in inputs):
+        return "no axis of the result belongs to one operand alone"
+    left, right = inputs
+    rows, columns = own
+    if output.axes.index(rows[-1]) > output.axes.index(columns[-1]):
+        left, right, rows, columns = right, left, columns, rows
+    return MatrixProduct(rows[-1], columns[-1], reduced, left, right)
+
+
+def _product(statement: NestStatement) -> Operation | None:
+    """The multiplication of a statement that adds up products."""
+    (accumulator,) = statement.statement.accumulators
+    total = combining_op(statement.statement.body, accumulator)
+    if not isinstance(total, arith.AddfOp | arith.AddiOp):
+        return None
+    product = next(operand.owner for operand in total.operands if operand is not accumulator)
+    return product if isinstance(product, arith.MulfOp | arith.MuliOp) else None
+
+
+@dataclass(frozen=True)
+class _Form:
+    """Elements of operands, what makes them the numbers that are multiplied, the type of the sums, and how names of
+    instructions call it."""
+
+    element: Attribute
+    extension: type[Operation] | None
+    sums: Attribute
+    name: str
+
+
+FORMS = (
+    _Form(Float16Type(), arith.ExtFOp, Float32Type(), "f16"),
+    _Form(BFloat16Type(), arith.ExtFOp, Float32Type(), "bf16"),
+    _Form(i8, arith.ExtSIOp, i32, "s8"),
+)
+
+
+def matrix_instruction(statement: NestStatement) -> Instruction | str:
+    """The instruction of a warp that multiplies and adds what a product of matrices does, with no other rounding of its
+    operands; a text that says why there is none."""
+    product, (accumulator,) = _product(statement), statement.statement.accumulators
+    elements = {element_type(access.access.buffer) for access in statement.inputs if access.access.is_used}
+    shown = " and ".join(sorted(map(str, elements)))
+    if product is None or len(elements) != 1:
+        return f"no instruction multiplies {shown}"
+    for form in FORMS:
+        if elements == {form.element} and accumulator.type == form.sums and _is_plain(statement, product, form):
+            return next(row for row in INSTRUCTIONS.values() if _computes(row, form.name))
+    return f"no instruction adds products of {shown} to {accumulator.type}"
+
+
+def _is_plain(statement: NestStatement, product: Operation, form: _Form) -> bool:
+    """Whether a body is the sum of the product of its operands, extended as the form says, and nothing else."""
+    factors: Sequence[object] = [value.owner for value in product.operands]
+    if form.extension is not None:
+        if not all(isinstance(factor, form.extension) for factor in factors):
+            return False
+        sources = [factor.operands[0] for factor in factors if isinstance(factor, Operation)]
+    else:
+        sources = list(product.operands)
+    if not all(isinstance(source, BlockArgument) for source in sources) or sources[0] is sources[1]:
+        return False
+    ops = [op for op in statement.statement.body.ops if not isinstance(op, linalg.ops.YieldOp)]
+    return len(ops) == (2 if form.extension is None else 4)
+
+
+def _computes(row: Instruction, element: str) -> bool:
+    return row.op == "nvgpu.mma.sync" and row.name.endswith(f"_{element}")

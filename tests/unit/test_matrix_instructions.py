@@ -1,0 +1,265 @@
+"""Products of matrices by the instructions of warps: under the host shim they give what NumPy gives in f64, at odd
+sizes, for operands in any order; what is wrong in their use of asynchronous copies, barriers and swizzles is found."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from cuda_shim import COMPILER, SCHEDULES, ShimError, ShimExecutable, build, load_on_shim
+from random_numbers import generator
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.parser import Parser
+
+import tenon
+from tenon.lowering.cuda.emit_cuda import emit_cuda, kernels
+from tenon.lowering.cuda.map_to_grid import MapToGridPass
+from tenon.lowering.cuda.shared_memory import shared_memory
+from tenon.lowering.grids.apply_steps import ApplyStepsPass
+from tenon.lowering.math.legalize_arith import LegalizeArithPass
+from tenon.lowering.options import LoweringOptions
+from tenon.lowering.pipeline import lower
+from tenon.passes.machine import GPUS, Gpu
+from tenon.runtime.cuda import nvrtc
+from tenon.runtime.lower import new_context
+
+Array = np.ndarray[Any, Any]
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
+needs_nvrtc = pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="NVRTC is not installed")
+RANDOM = generator(5)
+ONE = Gpu.of_option("test", "sm_80 multiprocessors=1")
+"""Each block gets as much work as on a large device."""
+BF16 = ml_dtypes.bfloat16
+
+
+def numbers(*shape: int, dtype: Any = BF16) -> Array:
+    return RANDOM.standard_normal(shape).astype(dtype)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, its arguments, and what NumPy says of these in f64; `tolerance` in units of the largest result."""
+
+    function: Callable[..., Any]
+    arrays: Sequence[Array]
+    oracle: Callable[..., Any]
+    tolerance: float = 4e-3
+    machine: Gpu = ONE
+
+
+CASES: dict[str, Case] = {}
+for rows, columns, depth, dtype in [
+    (16, 16, 16, BF16),
+    (130, 140, 72, BF16),
+    (33, 70, 90, np.float16),
+    (70, 65, 33, BF16),  # copies by way of registers
+    (20, 300, 200, np.float16),
+]:
+    for order in ("nn", "nt", "tn", "tt") if rows in (33, 130) else ("nn",):
+        a = numbers(*((rows, depth) if order[0] == "n" else (depth, rows)), dtype=dtype)
+        b = numbers(*((depth, columns) if order[1] == "n" else (columns, depth)), dtype=dtype)
+        left, right = (1, 0) if order[0] == "t" else (0, 1), (1, 0) if order[1] == "t" else (0, 1)
+        CASES[f"{rows}x{columns}x{depth}_{order}"] = Case(
+            lambda a, b, left=left, right=right: tenon.matmul(
+                tenon.transpose(a, permutation=left), tenon.transpose(b, permutation=right)
+            ),
+            [a, b],
+            lambda a, b, left=left, right=right: a.transpose(left) @ b.transpose(right),
+        )
+CASES["many_multiprocessors"] = Case(
+    tenon.matmul, [numbers(40, 64), numbers(64, 72)], lambda a, b: a @ b, machine=GPUS["sm_80"]
+)
+CASES["batched"] = Case(tenon.matmul, [numbers(3, 40, 48), numbers(3, 48, 36)], lambda a, b: a @ b)
+CASES["heads"] = Case(
+    lambda q, k: tenon.einsum("bqhd,bkhd->bhqk", q, k),
+    [numbers(2, 40, 3, 32), numbers(2, 24, 3, 32)],
+    lambda q, k: np.einsum("bqhd,bkhd->bhqk", q, k),
+)
+broken = numbers(40, 20)
+broken[3, 7], broken[5, 5] = np.inf, np.nan
+CASES["nan"] = Case(tenon.matmul, [broken, numbers(20, 40)], lambda a, b: a @ b)
+
+
+def lowered(case: Case) -> ModuleOp:
+    module = tenon.jit(case.function).trace(*case.arrays).module.clone()
+    return lower(new_context(), module, LoweringOptions(gpu=case.machine))
+
+
+def steps(module: ModuleOp) -> list[str]:
+    """The steps of the only kernel."""
+    (kernel,) = kernels(module)
+    schedule = kernel.attributes.get("schedule")
+    assert isinstance(schedule, ArrayAttr), kernel.attributes.get("unscheduled")
+    return [text.data for text in schedule.data if isinstance(text, StringAttr)]
+
+
+@pytest.fixture(scope="module")
+def executables() -> dict[str, ShimExecutable]:
+    return dict(zip(CASES, load_on_shim([lowered(case) for case in CASES.values()]), strict=True))
+
+
+def assert_close(case: Case, result: Array) -> None:
+    wide = [a.astype(np.float64) if a.dtype.kind not in "biu" else a.astype(np.int64) for a in case.arrays]
+    expected = np.asarray(case.oracle(*wide), np.float64)
+    largest = np.abs(expected[np.isfinite(expected)]).max()
+    np.testing.assert_allclose(result.astype(np.float64), expected, rtol=1e-2, atol=case.tolerance * largest)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", CASES)
+def test_shim_agrees_with_numpy(name: str, executables: dict[str, ShimExecutable]) -> None:
+    for schedule in SCHEDULES:
+        (result,) = executables[name](list(CASES[name].arrays), schedule)
+        assert_close(CASES[name], result)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_instructions_do_the_products(name: str) -> None:
+    assert "contract(kf, mma)" in [re.sub(r"\w+f, mma", "kf, mma", step) for step in steps(lowered(CASES[name]))]
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["130x140x72_nn", "130x140x72_tt"])
+def test_banks_have_few_conflicts(name: str, executables: dict[str, ShimExecutable]) -> None:
+    backend = executables[name].backend
+    backend.counting, backend.counters = True, []
+    executables[name](list(CASES[name].arrays))
+    backend.counting = False
+    ((_, counters),) = backend.counters
+    assert counters.turns_per_access < 1.05
+    assert counters.tensor_operations > 0
+    assert counters.copied_bytes > 0
+
+
+FAULTS = {
+    "a wait that leaves the needed group": ("tn_cp_async_wait<1>();", "tn_cp_async_wait<2>();", "copy-not-awaited"),
+    "no wait": ("tn_cp_async_wait<1>();", "", "copy-not-awaited"),
+    "no barrier": ("__syncthreads();", "", "copy-not-awaited overwritten-while-read"),
+    "no group": ("tn_cp_async_commit();", "", "copy-not-awaited exit-in-flight"),
+    "a part that is not transposed": ("tn_ldmatrix_x4_trans", "tn_ldmatrix_x4", ""),
+    "a copy without its swizzle": (" ^ ", " + 0 * ", ""),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_found(fault: str, executables: dict[str, ShimExecutable]) -> None:
+    """Of three stages, in a kernel whose text is right: each fault has a name, or changes the numbers."""
+    name = "130x140x72_nn"
+    right, (old, new, names) = executables[name], FAULTS[fault]
+    assert old in right.source
+    # The first xor is that of a copy; those of ldmatrix stay.
+    wrong = right.source.replace(old, new, 1 if old == " ^ " else -1)
+    backend = right.backend
+    kept = backend.library, backend.unit
+    backend.library, backend.unit = build([wrong]), 0
+    try:
+        for schedule in SCHEDULES:
+            found: set[str] = set()
+            numbers_differ = False
+            try:
+                (result,) = right(list(CASES[name].arrays), schedule)
+                assert_close(CASES[name], result)
+            except ShimError as error:
+                found = set(error.findings)
+            except AssertionError:
+                numbers_differ = True
+            assert found & set(names.split()) if names else numbers_differ, (found, numbers_differ)
+    finally:
+        backend.library, backend.unit = kept
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_large_tiles_compile_without_spills(architecture: str) -> None:
+    shapes = (np.zeros((2048, 2048), BF16), np.zeros((2048, 2048), BF16))
+    module = lowered(Case(tenon.matmul, shapes, np.matmul, machine=GPUS[architecture]))
+    MapToGridPass().apply(Context(), module)
+    LegalizeArithPass().apply(Context(), module)
+    compiled = nvrtc.compile_kernels(emit_cuda(module, architecture), architecture).kernels
+    assert all((kernel.spilled, kernel.stack) == (0, 0) for kernel in compiled.values())
+
+
+def test_more_shared_memory_than_is_declared() -> None:
+    (kernel,) = kernels(lowered(CASES["20x300x200_nn"]))
+    assert shared_memory(kernel).byte_count in (0, 4 * 64 * (32 + 128))
+    wide = Case(tenon.matmul, [numbers(256, 256), numbers(256, 256)], np.matmul)
+    (kernel,) = kernels(lowered(wide))
+    assert shared_memory(kernel).byte_count == 4 * (128 + 128) * 64
+    assert "TN_DYNAMIC_SHARED(tn_shared_bytes);" in emit_cuda(lowered(wide), "sm_80")
+
+
+@pytest.mark.skipif(shutil.which("mlir-opt-22") is None, reason="mlir-opt-22 is not installed")
+def test_upstream_reads_the_code_of_threads() -> None:
+    text = str(lowered(CASES["130x140x72_nt"]))
+    done = subprocess.run(["mlir-opt-22"], input=text, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+KERNEL = """
+func.func private @f(%a: memref<64x64xf16>, %b: memref<64x64xf16>, %o: memref<64x64xf32>)
+    attributes {{kernel, schedule = [{}]}} {{
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%o : memref<64x64xf32>)
+  linalg.generic {{indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>,
+                                   affine_map<(i, j, k) -> (i, j)>],
+                  iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%a, %b : memref<64x64xf16>, memref<64x64xf16>) outs(%o : memref<64x64xf32>) {{
+  ^bb0(%x: f16, %y: f16, %z: f32):
+    %v = arith.extf %x : f16 to f32
+    %w = arith.extf %y : f16 to f32
+    %p = arith.mulf %v, %w : f32
+    %s = arith.addf %z, %p : f32
+    linalg.yield %s : f32
+  }}
+  func.return
+}}"""
+RIGHT = [
+    *("split(i, 16) -> iu, is", "split(is, 8) -> ih, il", "unroll(iu)", "unroll(ih)", "bind(il, lane)"),
+    *("split(k, 32) -> ko, ki", "split(ki, 16) -> ku, kf"),
+    *("pack(a0, shared, at=ko, swizzle=4, copy=async)", "pack(a0, fragments)"),
+    *("pack(a1, shared, at=ko, swizzle=8, copy=async)", "pack(a1, fragments)", "pack(a2, registers)"),
+    *("contract(kf, mma)", "pipeline(ko, 2)"),
+]
+COLUMNS = ["split(j, 8) -> ju, js", "split(js, 2) -> jl, jv", "unroll(ju)", "bind(jl, lane)", "vectorize(jv)"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("contract(kf, mma)", "contract(kf, fma)", "products are contracted by mma, not fma"),
+        ("contract(kf, mma)", "contract(ku, mma)", "tn_mma_m16n8k16_f16 takes 16 neighbours along k, loop ku has 2"),
+        ("vectorize(jv)", "unroll(jv)", "the two elements along j are a vector"),
+        ("bind(il, lane)", "bind(il, warp)", "8 lanes 1 apart are along i"),
+        ("pack(a0, fragments)", "pack(a0, registers)", "a0 is not packed to fragments"),
+        ("swizzle=4", "swizzle=3", "3 runs trade places, expected one of 2, 4, 8"),
+        ("swizzle=4", "swizzle=8", "rows of 64 bytes are no multiple of 8 runs of 16"),
+        ("swizzle=4", "inner=i", "an asynchronous copy leaves elements in their order, and neighbours are along i"),
+        ("copy=async", "copy=late", "copies are async or nothing, not late"),
+        ("pipeline(ko, 2)", "pipeline(ko, 9)", "there are 9 stages, expected 2 to 8"),
+        (
+            "swizzle=8, copy=async",
+            "swizzle=8",
+            "a1 is not copied asynchronously: 2 stages, of copies that are all so",
+        ),
+        ("contract(kf, mma)", "", "a0 is packed to fragments, and no contraction takes it"),
+    ],
+)
+def test_steps_that_do_not_fit_are_named(old: str, new: str, message: str) -> None:
+    listed = [*RIGHT[:5], *COLUMNS, *RIGHT[5:]]
+    apply(listed)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        apply([changed for step in listed if (changed := step.replace(old, new))])
+
+
+def apply(listed: Sequence[str]) -> None:
+    text = KERNEL.format(", ".join(f'"{step}"' for step in listed))
+    ApplyStepsPass().apply(new_context(), Parser(new_context(), text).parse_module())
