@@ -42,6 +42,8 @@ class Machine:
     """Whether one instruction multiplies by a power of two."""
     multiply_add: bool = True
     """Whether there are fused multiply-adds."""
+    halves: bool = False
+    """Whether instructions on a whole vector are carried out in two halves: loads then keep ahead of products."""
     dots: tuple[str, ...] = ()
     """The elements of whose groups there are dot products: bf16, i8."""
 

@@ -66,6 +66,7 @@ def machine() -> Machine:
         registers=target.registers,
         scaling=target.native_scaling,
         multiply_add=target.multiply_add,
+        halves=target.halves,
         dots=tuple([name for name in target.dots if name != "bf16" or knobs.bf16_dots]),
         **known_sizes(),
     )

@@ -7,8 +7,10 @@ what a few rows of products do, so it pays
 - for the columns where they are not contiguous (A times B transposed): vectors of them can be had in no other way. It
   takes `LEAST_ROWS` rows to beat lanes along the reduction;
 - for the columns where the operand outgrows a core's cache and `MANY_ROWS` rows share it: its rows lie on pages of
-  their own, and where a power of two separates them they compete for the same lines of the cache. An operand that takes
-  more than half of that cache does so as well, but it takes `SHARING_ROWS` rows to be worth a copy;
+  their own, and where a power of two separates them they compete for the same lines of the cache. So does one that
+  outgrows the nearest cache: vectors that lie across two lines, as those of arrays from elsewhere may, take two loads,
+  and products as fast as loads wait for them. Where products take two halves of a vector each, they do not: then it is
+  an operand that takes more than half of the core's cache, and `SHARING_ROWS` rows to be worth a copy;
 - for the rows where the reduction does not run along memory (A transposed times B) and the operand outgrows
   that cache: each step would touch another page for a few elements. Columns that outgrow the cache as well are
   copied too, once per block of rows, and a block has as many rows as `far` holds: tiles read them in streams, as
@@ -75,32 +77,37 @@ def may_have_panels(statement: Statement) -> bool:
     )
 
 
-def with_panels(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
-    """`schedule`, a register tile of lanes along a parallel loop, with the copies that pay."""
+def with_panels(statement: Statement, schedule: Schedule, machine: Machine, *, hurries: bool = True) -> Schedule:
+    """`schedule`, a register tile of lanes along a parallel loop, with the copies that pay. Unless it `hurries`, other
+    statements of the kernel wait for memory anyway, or what is copied once is copied for every strip."""
     vector, jam = schedule.vector, schedule.jam
     if vector is None or statement.kinds[vector] is LoopKind.REDUCTION or not may_have_panels(statement):
         return schedule
     if jam is None or schedule.rows is not None or schedule.dot is not None:
         return schedule
+    waits = hurries and not machine.halves
     columns = _only_operand(statement, vector, jam)
     rows = _only_operand(statement, jam, vector)
     tile = schedule.width * schedule.unroll
     if rows is not None and statement.extents[vector] >= LEAST_COLUMN_TILES * tile:
         access = statement.inputs[rows]
         along = any(access.stride(loop) is Stride.UNIT for loop in statement.loops(LoopKind.REDUCTION))
-        if not along and batch_bytes(statement, access) > machine.l2:
-            if columns is None or batch_bytes(statement, statement.inputs[columns]) <= machine.l2:
+        near = machine.l1 if waits else machine.l2
+        if not along and batch_bytes(statement, access) > near:
+            if columns is None or batch_bytes(statement, statement.inputs[columns]) <= near:
                 return _with_packed_rows(statement, schedule, jam, rows, machine.l2 * 3 // 8)
             schedule = _with_cut_panel(statement, replace(schedule, pack=columns), machine.l2 // 4)
             return _with_packed_rows(statement, schedule, jam, rows, machine.far)
     if schedule.pack is None and columns is not None:
+        kept = machine.l2 // 16 if waits else machine.l2 // 2
+        if _writes_more_than_it_reads(statement, columns, kept, machine):
+            return replace(schedule, jam_block=schedule.jam_count)
         access = statement.inputs[columns]
         size = batch_bytes(statement, access)
-        least = MANY_ROWS if size > machine.l2 else SHARING_ROWS
-        if size > machine.l2 // 2 and sharing_rows(statement, access, vector) >= least:
+        least = MANY_ROWS if waits or size > machine.l2 else SHARING_ROWS
+        near = machine.l1 if waits else machine.l2 // 2
+        if size > near and sharing_rows(statement, access, vector) >= least:
             schedule = replace(schedule, pack=columns)
-    if schedule.pack is None and columns is not None and _writes_more_than_it_reads(statement, columns, machine):
-        return replace(schedule, jam_block=schedule.jam_count)
     return _with_cut_panel(statement, schedule, machine.l2 // 2)
 
 
@@ -170,11 +177,11 @@ def _with_packed_rows(statement: Statement, schedule: Schedule, jam: int, rows: 
     return replace(schedule, pack_jam=rows, jam_block=max(-(-extent // (blocks * count)), 1) * count)
 
 
-def _writes_more_than_it_reads(statement: Statement, columns: int, machine: Machine) -> bool:
-    """Whether the one matrix that is written outgrows the cache in which the columns stay."""
+def _writes_more_than_it_reads(statement: Statement, columns: int, kept: int, machine: Machine) -> bool:
+    """Whether the one matrix that is written outgrows the cache in which the columns stay, of `kept` bytes at most."""
     matrix = [loop for loop in statement.loops(LoopKind.PARALLEL) if statement.extents[loop] != 1]
     written, read = (batch_bytes(statement, access) for access in (statement.outputs[0], statement.inputs[columns]))
-    return len(matrix) == 2 and written > machine.l2 and read <= machine.l2 // 2
+    return len(matrix) == 2 and written > machine.l2 and read <= kept
 
 
 def _cut_reduction(statement: Statement, schedule: Schedule, panel: int, room: int) -> Schedule:

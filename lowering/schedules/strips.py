@@ -49,11 +49,14 @@ def decide_strips(
     """Schedules for all statements and the lengths of strips; None where no contraction has a tile along the loops."""
     statements = kernel.statements
     chosen: list[Schedule | None] = [None] * len(statements)
+    streams = len(shared) == 2 and _streamed_bytes(kernel, shared) > machine.l2
     for number, statement in enumerate(statements):
         if is_contraction(statement):
             tile, _ = decide_tile(statement, range(len(statement.extents)), machine, panels=True)
             cut = [loop[number] for loop in shared]
-            tile = tile and _with_copied_columns(statement, in_row_blocks(statement, tile, machine, cut), machine)
+            tile = tile and in_row_blocks(statement, tile, machine, cut)
+            hurries = tile is not None and tile.vector in cut and not streams
+            tile = tile and _with_copied_columns(statement, tile, machine, hurries=hurries)
             chosen[number] = tile and with_next_rows(statement, tile, machine)
     lengths = [
         _whole_tiles([tile_along(s, own) for s, own in zip(chosen, loop, strict=True)], chosen) for loop in shared
@@ -70,7 +73,7 @@ def decide_strips(
             chosen[number], _ = decide_tile(statement, own, machine, panels=True)
     room = machine.l2 // 4  # for intermediates: the rest holds operands
     has_copies = any(s is not None and s.pack is not None for s in chosen)
-    if len(shared) == 2 and len(vectors) == 1 and not has_copies and _streamed_bytes(kernel, shared) > machine.l2:
+    if streams and len(vectors) == 1 and not has_copies:
         room //= 2
         position = shared.index(vectors[0])
         lengths[position] = _longest(kernel, shared, lengths, position, room, MOST_COLUMNS)
@@ -90,9 +93,9 @@ def decide_strips(
     return chosen, lengths
 
 
-def _with_copied_columns(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:
+def _with_copied_columns(statement: Statement, schedule: Schedule, machine: Machine, *, hurries: bool) -> Schedule:
     """`schedule` with a copy of the columns, where it would have one alone and that is all it would have."""
-    copied = with_panels(statement, schedule, machine)
+    copied = with_panels(statement, schedule, machine, hurries=hurries)
     return copied if copied == replace(schedule, pack=copied.pack) else schedule
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _ARM = ("aarch64", "arm64")
 _F16_FEATURES = ("f16c", "zfh")
 _SCALING_FEATURES = ("avx512f", "avx512vl")
+_HALVED_BITS = 512
+"""Zen 4 has units of half as much (AMD's Software Optimization Guide for it, section 2.1)."""
 _DOT_FEATURES = {"bf16": "avx512bf16", "i8": "avx512vnni"}
 
 
@@ -43,6 +45,11 @@ class Target:
     def registers(self) -> int:
         """How many vector registers there are."""
         return 32 if self.vector_bits == 512 or self.triple.startswith(_ARM) else 16
+
+    @property
+    def halves(self) -> bool:
+        """Whether the processor carries out instructions on a whole register in two halves."""
+        return self.cpu == "znver4" and self.vector_bits == _HALVED_BITS
 
     @property
     def native_f16(self) -> bool:

@@ -1,5 +1,6 @@
 // RUN: tenon-opt %s --split-input-file -p schedule{vector-bits=512} | filecheck %s
 // RUN: tenon-opt %s --split-input-file -p schedule{vector-bits=0} | filecheck %s --check-prefix SCALAR
+// RUN: tenon-opt %s --split-input-file -p 'schedule{machine="halves=true"}' | filecheck %s --check-prefix HALVES
 
 // As many vectors along contiguous elements as keep the processor busy.
 func.func private @contiguous_elements(%x: memref<4096xf32>, %o: memref<4096xf32>) attributes {kernel} {
@@ -273,7 +274,8 @@ func.func private @long_transposed_rows(%a: memref<4096x1024xf32>, %b: memref<40
 
 // -----
 
-// Columns that take more than half of the cache are copied for many rows, not for a few.
+// Columns that outgrow the nearest cache are copied for many rows, not for a few; where products take two halves of a
+// vector, those that take more than half of a core's cache, for more rows.
 func.func private @many_rows(%a: memref<512x1024xf32>, %b: memref<1024x256xf32>, %o: memref<512x256xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<512x1024xf32>, memref<1024x256xf32>) outs(%o : memref<512x256xf32>) {
   ^bb0(%x: f32, %y: f32, %acc: f32):
@@ -285,6 +287,8 @@ func.func private @many_rows(%a: memref<512x1024xf32>, %b: memref<1024x256xf32>,
 }
 // CHECK-LABEL: @many_rows
 // CHECK: schedule = {{{.*}}pack = 1 : i64, fetch_jam = 0 : i64}
+// HALVES-LABEL: @many_rows
+// HALVES: schedule = {{{.*}}pack = 1 : i64, fetch_jam = 0 : i64}
 func.func private @few_rows(%a: memref<504x1024xf32>, %b: memref<1024x256xf32>, %o: memref<504x256xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<504x1024xf32>, memref<1024x256xf32>) outs(%o : memref<504x256xf32>) {
   ^bb0(%x: f32, %y: f32, %acc: f32):
@@ -295,12 +299,27 @@ func.func private @few_rows(%a: memref<504x1024xf32>, %b: memref<1024x256xf32>, 
   func.return
 }
 // CHECK-LABEL: @few_rows
+// CHECK: schedule = {{{.*}}pack = 1 : i64, fetch_jam = 0 : i64}
+// HALVES-LABEL: @few_rows
+// HALVES-NOT: pack
+// HALVES: schedule = {{{.*}}fetch_jam = 0 : i64}
+func.func private @fewer_rows(%a: memref<120x1024xf32>, %b: memref<1024x256xf32>, %o: memref<120x256xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<120x1024xf32>, memref<1024x256xf32>) outs(%o : memref<120x256xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @fewer_rows
 // CHECK-NOT: pack
 // CHECK: schedule = {{{.*}}fetch_jam = 0 : i64}
 
 // -----
 
-// Columns that stay in the cache are not copied, and blocks of rows leave them their place.
+// Columns that stay in the cache are not copied where loads keep ahead of products, and blocks of rows leave them their
+// place.
 func.func private @transposed_rows_near_columns(%a: memref<1024x1024xf32>, %b: memref<1024x256xf32>, %o: memref<1024x256xf32>) attributes {kernel} {
   linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<1024x1024xf32>, memref<1024x256xf32>) outs(%o : memref<1024x256xf32>) {
   ^bb0(%x: f32, %y: f32, %acc: f32):
@@ -311,7 +330,9 @@ func.func private @transposed_rows_near_columns(%a: memref<1024x1024xf32>, %b: m
   func.return
 }
 // CHECK-LABEL: @transposed_rows_near_columns
-// CHECK: schedule = {{{.*}}jam_count = 6 : i64, pack_jam = 0 : i64, jam_block = 96 : i64}
+// CHECK: schedule = {{{.*}}jam_count = 6 : i64, pack = 1 : i64, pack_jam = 0 : i64, jam_block = 1026 : i64}
+// HALVES-LABEL: @transposed_rows_near_columns
+// HALVES: schedule = {{{.*}}jam_count = 6 : i64, pack_jam = 0 : i64, jam_block = 96 : i64}
 
 // -----
 
