@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tenon.dialects.families import ContractionOp
 from tenon.dialects.families.iteration_space import ACROSS
 from tenon.dialects.types.size import Size, estimate, is_at_most
-from tenon.dialects.types.types import compute_type, element_of, numpy_dtype
+from tenon.dialects.types.types import compute_type, element_of, numpy_dtype, shape_of
 from tenon.passes.fuse.group import Edge, Group, Loops, Plan
 from tenon.passes.fuse.later_uses import LaterUses
 from tenon.passes.fuse.loop_classes import LoopClasses
@@ -33,6 +33,8 @@ FEWEST_STRIPED_ROWS = 64
 """Rows of a contraction below which cutting them into strips leaves it too little to reuse."""
 FEWEST_SUMMED_ROWS = 64
 """Rows from which on sums of them are worth being added up row by row, in memory."""
+STRIP_ROWS = 96
+"""About as many rows of a contraction run together in a strip."""
 LEAST_SHRINKING = 2
 """How many times larger than its sum an operand must be for a contraction to add up in memory, strip by strip."""
 
@@ -47,6 +49,7 @@ class Planner:
         self._group_of = group_of
         self._machine = machine
         self._most_reread = 2 * machine.l2  # bytes of an operand that is read again for each strip: more do not stay
+        self._most_kept = machine.l2 // 2 if machine.halves else machine.l1  # bytes of one that is read where it is
         self._fuses_contractions = contractions
         self._later = LaterUses(block)
 
@@ -107,7 +110,7 @@ class Planner:
             return None
         if len(shared) == len(all_loops):
             return Plan(shared, 0, accumulated)
-        if not shared or not self._keeps_busy(shared, all_loops) or not self._strips_pay(left, right, shared):
+        if not shared or not self._keeps_busy(shared, all_loops) or not self._strips_pay(left, right, shared, edges):
             return None
         row_bytes = self._bytes_of_rows((left, right), shared)
         if row_bytes is None:
@@ -135,7 +138,9 @@ class Planner:
         )
         accumulated = frozenset(map(find, left.accumulated)) | (common & reduced)
         shared = outer | accumulated
-        if not outer or not common & reduced or not accumulated <= common or not self._strips_pay(left, right, shared):
+        if not outer or not common & reduced or not accumulated <= common:
+            return None
+        if not self._strips_pay(left, right, shared, edges):
             return None
         (result,) = op.results
         element = element_of(result.type)  # half floats are added up in f32, which takes a buffer besides
@@ -239,11 +244,14 @@ class Planner:
             return True
         return estimate(prod([extents[loop] for loop in all_loops])) <= LITTLE_WORK
 
-    def _strips_pay(self, left: Group, right: Group, shared: frozenset[int]) -> bool:
-        return all(self._strip_pays(op, shared) for op in (*left.contractions, *right.contractions))
+    def _strips_pay(self, left: Group, right: Group, shared: frozenset[int], edges: Iterable[Edge]) -> bool:
+        values = {value for value, _, _ in edges}
+        passed = sum(estimate(prod(shape_of(value.type) or ())) * _itemsize(value) for value in values)
+        return all(self._strip_pays(op, shared, passed) for op in (*left.contractions, *right.contractions))
 
-    def _strip_pays(self, op: Operation, shared: frozenset[int]) -> bool:
-        """Whether a contraction may be done in strips of the `shared` loops."""
+    def _strip_pays(self, op: Operation, shared: frozenset[int], passed: int) -> bool:
+        """Whether a contraction may be done in strips of the `shared` loops, so that the `passed` bytes that flow
+        between the groups are not in memory."""
         iteration, extents = self.iterations[op], self.classes.extents
         accesses = [iteration.access(index) for index in range(len(op.operands))]
         if None in accesses:
@@ -252,12 +260,18 @@ class Planner:
         parallel = {loop for loop, is_parallel in zip(loops, iteration.space.parallel, strict=True) if is_parallel}
         if parallel - {None} <= shared:
             return not wants_panels(op, self._machine)
-        if estimate(prod([extents[loop] for loop in shared.intersection(loops)])) < FEWEST_STRIPED_ROWS:
+        rows = estimate(prod([extents[loop] for loop in shared.intersection(loops)]))
+        if rows < FEWEST_STRIPED_ROWS:
             return False
         for operand, access in zip(op.operands, accesses, strict=True):
             own = [loops[position] for position in access or () if position not in (None, ACROSS)]
             reread = prod([extents[loop] for loop in own if loop is not None and loop not in shared])
-            if not is_at_most(reread * numpy_dtype(element_of(operand.type)).itemsize, self._most_reread):
+            if not is_at_most(reread * _itemsize(operand), self._most_reread):
+                return False
+            # It is copied to panels for each strip, or read slower than from panels (`lowering.schedules.packing`): to
+            # write what is passed, and to read it, may take less.
+            size = estimate(reread) * _itemsize(operand)
+            if size > self._most_kept and size * (rows // STRIP_ROWS) > 2 * passed:
                 return False
         return True
 
@@ -284,6 +298,10 @@ class Planner:
             if group.pending[value] == count and value in group.kept:
                 total += self._row_bytes(value, shared)
         return total
+
+
+def _itemsize(value: SSAValue) -> int:
+    return numpy_dtype(element_of(value.type)).itemsize
 
 
 def _is_byte(value: SSAValue) -> bool:

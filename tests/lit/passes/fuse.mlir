@@ -217,6 +217,26 @@ func.func @attention_is_one_kernel(%q: tensor<8x128x64xf32>, %k: tensor<8x128x64
 
 // -----
 
+// Weights that are copied for each strip are so only where that is less than what would be in memory without strips.
+func.func @what_is_passed_is_less(%x: tensor<1024x512xf32>, %w: tensor<512x1024xf32>) -> tensor<1024x1024xf32> {
+  %a = tenon.relu %x : tensor<1024x512xf32> -> tensor<1024x512xf32>
+  %b = tenon.matmul %a, %w : tensor<1024x512xf32>, tensor<512x1024xf32> -> tensor<1024x1024xf32>
+  func.return %b : tensor<1024x1024xf32>
+}
+// CHECK-LABEL: @what_is_passed_is_less
+// CHECK-NEXT:    [[A:%.*]] = func.call @kernel_0(%x)
+// CHECK-NEXT:    func.call @kernel_1([[A]], %w)
+func.func @weights_are_less(%x: tensor<1024x512xf32>, %w: tensor<512x128xf32>) -> tensor<1024x128xf32> {
+  %a = tenon.relu %x : tensor<1024x512xf32> -> tensor<1024x512xf32>
+  %b = tenon.matmul %a, %w : tensor<1024x512xf32>, tensor<512x128xf32> -> tensor<1024x128xf32>
+  func.return %b : tensor<1024x128xf32>
+}
+// CHECK-LABEL: @weights_are_less
+// CHECK-NEXT:    [[B:%.*]] = func.call @kernel_2(%x, %w)
+// CHECK-NEXT:    func.return [[B]]
+
+// -----
+
 // 32 MiB of weights are too much to be read for each strip of rows.
 func.func @weights_stay_in_a_cache(%x: tensor<512x2048xf32>, %w: tensor<2048x4096xf32>) -> tensor<512x1xf32> {
   %a = tenon.matmul %x, %w : tensor<512x2048xf32>, tensor<2048x4096xf32> -> tensor<512x4096xf32>
