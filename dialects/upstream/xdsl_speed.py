@@ -1,0 +1,122 @@
+"""What xDSL 0.74 does most often while a program is compiled, in fewer steps of Python; what it does is the same.
+
+- Ops and values are told apart by identity: `object` hashes and compares them without a call of Python.
+- `op.lhs` reads the operand; in xDSL it makes a view of all operands first, and asks for the kind of what is named.
+- `op.operands[0]` and `op.results[0]` ask whether they are given a number only where they are not.
+- An op is made without generators, without successors where it has none; its defaults are found once for each class.
+- That an attribute is of a kind that may be is asked once for each class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from operator import attrgetter
+from typing import Any, cast
+
+from xdsl.dialects.builtin import UNKNOWN_LOC
+from xdsl.ir import Attribute, Block, Data, Operation, OpResult, ParametrizedAttribute, Region, SSAValue, Use
+from xdsl.ir.core import OpOperands, SSAValues
+from xdsl.irdl import IRDLOperation, OptionalDef
+from xdsl.irdl.operations import BeforeVariadicSingleAccessor, VarIRConstruct, get_op_constructs
+
+_IRNode = Operation.__bases__[0]
+_item_of_tuple = tuple.__getitem__
+_OPERAND = VarIRConstruct.OPERAND
+
+
+def _value_at(values: tuple[SSAValue, ...], index: Any) -> Any:
+    found = _item_of_tuple(values, index)
+    return SSAValues(cast(Any, found)) if isinstance(index, slice) else found
+
+
+def _operand_at(view: Any, index: Any) -> Any:
+    return _value_at(view._op._operands, index)
+
+
+def _named(accessor: Any, op: Any, kind: type[Operation] | None = None) -> Any:
+    construct = accessor.construct
+    values = op._operands if construct is _OPERAND else get_op_constructs(op, construct)
+    return values[accessor.idx]
+
+
+def _make_operation(
+    op: Any,
+    *,
+    operands: Sequence[SSAValue] = (),
+    result_types: Sequence[Attribute] = (),
+    properties: Mapping[str, Attribute] = {},
+    attributes: Mapping[str, Attribute] = {},
+    location: Any = None,
+    successors: Sequence[Block] = (),
+    regions: Sequence[Region] = (),
+) -> None:
+    super(Operation, op).__init__()
+    op._operands = values = SSAValues(operands)
+    op._operand_uses = uses = tuple([Use(op, number) for number in range(len(values))])
+    for value, use in zip(values, uses, strict=True):
+        value.add_use(use)
+    op.results = SSAValues([OpResult(type_, op, number) for number, type_ in enumerate(result_types)])
+    op.properties = dict(properties)
+    op.attributes = dict(attributes)
+    op.location = UNKNOWN_LOC if location is None else location
+    if successors:
+        op.successors = list(successors)
+    op.regions = ()
+    for region in regions:
+        op.add_region(region)
+    op.__post_init__()
+
+
+@cache
+def _defaults(kind: type[IRDLOperation]) -> tuple[list[tuple[str, Attribute]], list[tuple[str, Attribute]]]:
+    """The properties and attributes that ops of a class have where they are not given."""
+    definition = kind.get_irdl_definition()
+    both = (definition.properties, definition.attributes)
+    properties, attributes = (
+        [
+            (name, given.default_value)
+            for name, given in defined.items()
+            if not isinstance(given, OptionalDef) and given.default_value is not None
+        ]
+        for defined in both
+    )
+    return properties, attributes
+
+
+def _fill_in(op: IRDLOperation) -> None:
+    properties, attributes = _defaults(type(op))
+    for name, default in properties:
+        op.properties.setdefault(name, default)
+    for name, default in attributes:
+        op.attributes.setdefault(name, default)
+    super(IRDLOperation, op).__post_init__()
+
+
+@cache
+def _may_be(kind: type[Attribute]) -> bool:
+    return issubclass(kind, Data | ParametrizedAttribute)
+
+
+def _check_attribute(attribute: Attribute) -> None:
+    attribute._verify()  # pyright: ignore[reportPrivateUsage]
+    if not _may_be(type(attribute)):
+        raise TypeError("Attributes should only be Data or ParametrizedAttribute")
+
+
+def speed_up_xdsl() -> None:
+    """Install these; doing so again changes nothing."""
+    identity = {"__hash__": object.__hash__, "__eq__": object.__eq__}
+    replaced: tuple[tuple[type, dict[str, Any]], ...] = (
+        *((kind, identity) for kind in (_IRNode, IRDLOperation, SSAValue, Use)),
+        (SSAValues, {"__getitem__": _value_at}),
+        (SSAValue, {"type": property(attrgetter("_type"))}),
+        (OpOperands, {"__getitem__": _operand_at}),
+        (BeforeVariadicSingleAccessor, {"__get__": _named}),
+        (Operation, {"__init__": _make_operation}),
+        (IRDLOperation, {"__post_init__": _fill_in}),
+        (Attribute, {"__post_init__": _check_attribute}),
+    )
+    for kind, methods in replaced:
+        for name, method in methods.items():
+            setattr(kind, name, method)

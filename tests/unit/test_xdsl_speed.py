@@ -1,0 +1,96 @@
+"""What `xdsl_speed` replaces does what it did, and the whole of it is installed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from xdsl.dialects import arith, builtin, scf, test
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.core import SSAValues
+from xdsl.irdl import IRDLOperation
+
+from tenon.dialects.upstream.xdsl_corrections import correct_xdsl
+
+correct_xdsl()
+
+
+def _number(value: int) -> arith.ConstantOp:
+    return arith.ConstantOp(IntegerAttr(value, i32))
+
+
+def test_named_operands_and_results_are_those_of_the_op():
+    one, two = _number(1), _number(2)
+    total = arith.AddiOp(one, two)
+    assert total.lhs is one.result
+    assert total.rhs is two.result
+    assert total.operands[0] is one.result
+    assert total.operands[-1] is two.result
+    assert isinstance(total.operands[:1], SSAValues)
+    assert tuple(total.operands[:1]) == (one.result,)
+    assert isinstance(total.results[:], SSAValues)
+    assert total.results[0] is total.result
+    assert total.result.type == i32
+    with pytest.raises(IndexError):
+        total.operands[2]
+
+
+def test_operands_that_change_keep_their_uses():
+    one, two = _number(1), _number(2)
+    total = arith.AddiOp(one, one)
+    total.operands[1] = two.result
+    assert total.rhs is two.result
+    assert [(use.operation, use.index) for use in two.result.uses] == [(total, 1)]
+    assert [(use.operation, use.index) for use in one.result.uses] == [(total, 0)]
+    one.result.replace_all_uses_with(two.result)
+    assert total.lhs is two.result
+    assert one.result.first_use is None
+
+
+def test_ops_and_values_are_told_apart_by_identity():
+    one, same = _number(1), _number(1)
+    for first, second in ((one, same), (one.result, same.result), (Block(), Block()), (Region(), Region())):
+        assert first == first
+        assert first != second
+        assert len({first, second, first}) == 2
+    for kind in (Operation, IRDLOperation, SSAValue, Block, Region):
+        assert kind.__hash__ is object.__hash__
+        assert kind.__eq__ is object.__eq__
+
+
+def test_a_new_op_has_its_regions_successors_and_defaults():
+    target, region = Block(), Region(Block())
+    op = test.TestOp.create(result_types=[i32, i32], successors=[target], regions=[region])
+    assert [result.index for result in op.results] == [0, 1]
+    assert op.regions == (region,)
+    assert region.parent is op
+    assert list(op.successors) == [target]
+    assert target.first_use is not None
+    assert target.first_use.operation is op
+    assert list(_number(1).successors) == []
+    assert op.location == builtin.UNKNOWN_LOC
+    total = arith.AddiOp.create(operands=[_number(1).result] * 2, result_types=[i32])
+    assert total.overflow_flags == arith.IntegerOverflowAttr("none")
+    given = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
+    total = arith.AddiOp.create(operands=total.operands, result_types=[i32], properties={"overflowFlags": given})
+    assert total.overflow_flags == given
+
+
+def test_clones_have_operands_of_their_own():
+    bound = arith.ConstantOp(IntegerAttr(4, builtin.IndexType()))
+    loop = scf.ForOp(bound, bound, bound, [], [Block([scf.YieldOp()], arg_types=[builtin.IndexType()])])
+    copy = loop.clone()
+    assert copy.lb is bound.result
+    assert copy.body.block is not loop.body.block
+    loop.erase()
+    assert {use.operation for use in bound.result.uses} == {copy}
+
+
+def test_an_attribute_of_no_kind_is_refused():
+    @dataclass(frozen=True)
+    class Odd(Attribute):
+        name = "test.odd"
+
+    with pytest.raises(TypeError, match="should only be Data or ParametrizedAttribute"):
+        Odd()
