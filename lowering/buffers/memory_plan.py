@@ -12,8 +12,10 @@ same time do not overlap; `memory_report` reads the same back from a buffered mo
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import add
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -94,16 +96,21 @@ def plan_memory(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> Me
         return _plan_sizes(lifetimes, alignment)
     lower_bound = most_live_bytes(lifetimes)
     order = sorted(range(len(lifetimes)), key=lambda index: (-lifetimes[index].bytes, lifetimes[index].first, index))
-    best, peak = _placed(lifetimes, order, alignment)
-    for _ in range(_ATTEMPTS):
+    placing = _Placing(lifetimes, alignment)
+    best, peak = offsets, _ = placing.placed(order)
+    tried = {tuple(order)}
+    for _ in range(_ATTEMPTS - 1):
         if peak <= lower_bound + alignment * len(lifetimes):
             break
-        offsets, end = _placed(lifetimes, order, alignment)
-        if end < peak:
-            best, peak = offsets, end
         highest = max(order, key=lambda index: offsets[index] + lifetimes[index].bytes)
         order.remove(highest)
         order.insert(0, highest)
+        if tuple(order) in tried:
+            break
+        tried.add(tuple(order))
+        offsets, end = placing.placed(order)
+        if end < peak:
+            best, peak = offsets, end
     buffers = tuple(
         PlannedBuffer(lifetime.name, lifetime.bytes, offset, lifetime.first, lifetime.last)
         for lifetime, offset in zip(lifetimes, best, strict=True)
@@ -118,22 +125,40 @@ _Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 _ENDLESS = np.iinfo(np.int64).max
 
 
-def _placed(lifetimes: Sequence[Lifetime], order: Iterable[int], alignment: int) -> tuple[list[int], int]:
-    """The offset of each buffer, placed one after another into the smallest gap that fits, and where the last ends."""
-    firsts, lasts, begins, ends = (np.zeros(len(lifetimes), dtype=np.int64) for _ in range(4))
-    offsets = [0] * len(lifetimes)
-    placed = 0
-    for index in order:
-        lifetime = lifetimes[index]
-        if lifetime.bytes == 0:
-            continue
-        together = (firsts[:placed] <= lifetime.last) & (lasts[:placed] >= lifetime.first)
-        offset = _best_fit(begins[:placed][together], ends[:placed][together], lifetime.bytes)
-        firsts[placed], lasts[placed] = lifetime.first, lifetime.last
-        begins[placed], ends[placed] = offset, -(-(offset + lifetime.bytes) // alignment) * alignment
-        offsets[index] = offset
-        placed += 1
-    return offsets, max([0, *[offset + lifetime.bytes for offset, lifetime in zip(offsets, lifetimes, strict=True)]])
+class _Placing:
+    """Places buffers one after another, each into the smallest gap that fits between those that are live with it."""
+
+    def __init__(self, lifetimes: Sequence[Lifetime], alignment: int) -> None:
+        self._sizes: list[int] = [lifetime.bytes for lifetime in lifetimes]
+        self._lengths = [-(-size // alignment) * alignment for size in self._sizes]
+        firsts = np.array([lifetime.first for lifetime in lifetimes], dtype=np.int64)
+        lasts = np.array([lifetime.last for lifetime in lifetimes], dtype=np.int64)
+        self._together = [(firsts <= lifetime.last) & (lasts >= lifetime.first) for lifetime in lifetimes]
+        """For each buffer, which ones are live with it."""
+
+    def placed(self, order: Iterable[int]) -> tuple[list[int], int]:
+        """The offset of each buffer, placed in this order, and where the last one ends."""
+        count = len(self._sizes)
+        begins, ends = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        by_begin: _Bytes = np.zeros(count, dtype=np.int64)
+        """The buffers that are placed, by where they begin."""
+        sorted_begins: list[int] = []
+        offsets = [0] * count
+        for index in order:
+            size = self._sizes[index]
+            if size == 0:
+                continue
+            number = len(sorted_begins)
+            placed = by_begin[:number]
+            met = placed[self._together[index][placed]]
+            offset = _best_fit(begins[met], ends[met], size)
+            place = bisect_right(sorted_begins, offset)
+            sorted_begins.insert(place, offset)
+            by_begin[place + 1 : number + 1] = by_begin[place:number]
+            by_begin[place] = index
+            begins[index], ends[index] = offset, offset + self._lengths[index]
+            offsets[index] = offset
+        return offsets, max([0, *map(add, offsets, self._sizes)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +202,12 @@ def _plan_sizes(lifetimes: Sequence[Lifetime], alignment: int) -> MemoryPlan:
 
 
 def _best_fit(begins: _Bytes, ends: _Bytes, size: int) -> int:
-    """The start of the smallest free gap of `size` bytes between what lies from `begins` to `ends`, in any order."""
-    order = np.argsort(begins)
-    free = np.append(0, np.maximum.accumulate(ends[order]))
-    # Behind all there is room for anything.
-    gaps = np.append(begins[order], _ENDLESS) - free
+    """The start of the smallest free gap of `size` bytes between what lies from `begins`, in order, to `ends`."""
+    free = np.zeros(len(begins) + 1, dtype=np.int64)
+    np.maximum.accumulate(ends, out=free[1:])
+    gaps = -free
+    gaps[:-1] += begins
+    gaps[-1] += _ENDLESS  # behind all there is room for anything
     gaps[gaps < size] = _ENDLESS
     return int(free[gaps.argmin()])
 
