@@ -10,4 +10,5 @@ itself: `jit`, `stages`, `lower`, `executables`.
 `cpu`           text to running code on the processor: compile, load, threads, memory
 `cuda`          the same on a GPU
 `call`          a call without Python: native code that checks arguments, launches and wraps results
+`reads`         what functions read besides their arguments, and guards that notice when it is another
 """

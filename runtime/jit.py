@@ -36,6 +36,8 @@ from tenon.runtime.epoch import EPOCH, expire
 from tenon.runtime.executables import DEVICES
 from tenon.runtime.knobs import knobs
 from tenon.runtime.python_state import collection_paused
+from tenon.runtime.reads.programs import Programs
+from tenon.runtime.reads.reading import Reading
 from tenon.runtime.stages import Compiled, Lowered, Traced
 from tenon.runtime.tracing.trace import trace
 
@@ -82,7 +84,7 @@ class JitFunction(NativeCalls):
         self.parameters = Parameters(function, static, donated)
         self.name = self.parameters.name
         self._keep = (lambda leaf: hasattr(leaf, "__cuda_array_interface__")) if device == "cuda" else None
-        self._compiled: dict[Any, Compiled] = {}
+        self._compiled = Programs[Compiled]()
         self._lock = new_lock()
         self._described: dict[str, str] = {}
         self._generation = 0
@@ -101,7 +103,7 @@ class JitFunction(NativeCalls):
         args, kwargs = self._frozen.joined(self.name, args, kwargs)
         made = copy.copy(self)
         made._frozen = FrozenArguments.of(self.parameters, args, kwargs, self._keep)
-        made._compiled, made._lock, made._described = {}, new_lock(), {}
+        made._compiled, made._lock, made._described = Programs(), new_lock(), {}
         return made
 
     @shows_user_frames
@@ -133,9 +135,10 @@ class JitFunction(NativeCalls):
             results = compiled.launch(arrays, out)
         else:
             key, compiled, results = ran
-        if autocast_element() is None and self._dispatch.wants((key, order), epoch):
+        kind = key, order, id(compiled.guards)
+        if autocast_element() is None and self._dispatch.wants(kind, epoch):
             given = kwargs if out is None else {name: kwargs.get(name, out) for name in order}
-            self._dispatch.add(self, (key, order), compiled.entry_for((args, given), structure), epoch)
+            self._dispatch.add(self, kind, compiled.entry_for((args, given), structure), epoch)
         return results
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -184,12 +187,13 @@ class JitFunction(NativeCalls):
         with self._lock:
             compiled = self._compiled.get(key)
             if compiled is None:
-                if knobs.log_compiles:
+                is_again = self._compiled.say_why(self.name, key) is not None
+                if knobs.log_compiles and not is_again:
                     settings = {f"knobs.{name}": repr(value) for name, value in knobs.code_settings}
                     settings |= {} if (low := autocast_element()) is None else {"autocast": str(low)}
                     self._say_why(self.parameters.described(leaves, structure, sizes, orders) | settings)
                 with collection_paused():
-                    compiled = self._compiled[key] = self._trace(leaves, structure, sizes, orders).compile()
+                    compiled = self._compiled.add(key, self._trace(leaves, structure, sizes, orders).compile())
             return compiled
 
     def _say_why(self, described: dict[str, str]) -> None:
@@ -222,8 +226,12 @@ class JitFunction(NativeCalls):
             types_ = [t if t is None else _sized(t, sizes, position) for position, t in enumerate(types_)]
         donated = self.parameters.donations(structure) if self.parameters.donated else ()
         flags = self._frozen.flags(structure) if self._frozen is not NONE else ()
+        others = [leaf for leaf, type_ in zip(leaves, types_, strict=True) if type_ is None]
+        reading = Reading(self.function, others, structure)
         traced = trace(
-            self.parameters.call, structure, leaves, types_, names, donated, flags, orders=orders, is_for_later=True
+            *(self.parameters.call, structure, leaves, types_, names, donated, flags, reading.captures),
+            orders=orders,
+            is_for_later=True,
         )
         key, arrays = self.parameters.signature(leaves, structure, self._keep, sizes, orders)
         data = tuple([name for name, type_ in zip(names, types_, strict=True) if type_ is not None])
@@ -236,7 +244,7 @@ class JitFunction(NativeCalls):
         if flags:
             kept = [flag for flag, type_ in zip(flags, types_, strict=True) if type_ is not None]
             held = {i: array for i, (flag, array) in enumerate(zip(kept, arrays, strict=True)) if flag}
-        return Traced(traced.module, traced.result, self.device, self.name, signature, held)
+        return Traced(traced.module, traced.result, self.device, self.name, signature, held, reading.guards())
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The tensor IR for arguments like these (arrays or `ShapeDtype`); nothing is compiled."""
@@ -346,8 +354,9 @@ def jit(
     Raises `TypeError` for a module, and for a bound method of a tree with arrays, which would be constants, or of an
     object that could change unnoticed. (A frozen dataclass of numbers cannot change, and is taken.)
 
-    What `function` reads besides its arguments counts as it was when it was traced: arrays and numbers of closures and
-    globals are constants, which later changes do not reach. An object whose class does not define
+    What `function` reads besides its arguments (arrays and numbers of closures and globals, attributes, functions that
+    it calls) is constant in a program and guarded: where it is another at a call, `function` is traced again. What it
+    changes itself while it is traced is not guarded. An object whose class does not define
     `__eq__` and `__hash__` is refused as an argument, since it could change unnoticed, unless `static` names it.
 
     Usable as `@tenon.jit` and as `@tenon.jit(donate=("params",))`, on functions, and on methods of trees (dataclasses,

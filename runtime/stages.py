@@ -26,6 +26,7 @@ from tenon.runtime.executables import Executable, executable
 from tenon.runtime.lower import lower_module
 from tenon.runtime.memory import Memory
 from tenon.runtime.python_state import collection_paused
+from tenon.runtime.reads.guards import Guards
 
 
 @dataclass
@@ -39,6 +40,8 @@ class _Uncompiled:
     signature: Signature | None = None
     frozen: Mapping[int, Any] = field(default_factory=dict[int, Any])
     """The arrays that are the same at every call, by their positions among the data."""
+    guards: Guards | None = None
+    """What must be as it was when the function was traced."""
 
     def __str__(self) -> str:
         return str(self.module)
@@ -47,7 +50,8 @@ class _Uncompiled:
         """Compile, or take the machine code from the disk cache."""
         made = executable(self.module, self.device, self.name)
         prepared = held_once(made.prepare(self.frozen)) if self.frozen else None
-        return Compiled(self.result, self.device, self.name, made, self.signature, self.frozen, prepared)
+        given = self.signature, self.frozen, prepared, self.guards
+        return Compiled(self.result, self.device, self.name, made, *given)
 
 
 class Traced(_Uncompiled):
@@ -57,7 +61,7 @@ class Traced(_Uncompiled):
         """Lower to loop IR."""
         with collection_paused():
             module = lower_module(self.module.clone(), self.device, self.name)
-        return Lowered(module, self.result, self.device, self.name, self.signature, self.frozen)
+        return Lowered(module, self.result, self.device, self.name, self.signature, self.frozen, self.guards)
 
 
 class Lowered(_Uncompiled):
@@ -84,6 +88,8 @@ class Compiled(NativeCalls):
     frozen: Mapping[int, Any] = field(default_factory=dict[int, Any])
     prepared: Sequence[Any] | None = None
     """What was computed once from the frozen arrays."""
+    guards: Guards | None = None
+    """What must be as it was when the function was traced."""
 
     def __str__(self) -> str:
         return self.executable.ir
@@ -107,7 +113,8 @@ class Compiled(NativeCalls):
         return Memory.of(self.interface, buffered, has_kernels=True)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on arguments like those compiled for; raises `TypeError` naming what differs.
+        """Run on arguments like those compiled for; raises `TypeError` naming what differs, in them or in what the
+        function reads besides them.
 
         Results are written to the arrays in the keyword argument `out`, as in calls of the function.
         """
@@ -115,6 +122,8 @@ class Compiled(NativeCalls):
         assert signature is not None, f"{self.name} was compiled without a signature; use run"
         epoch = int(EPOCH[0])
         order = tuple(kwargs)
+        if self.guards is not None and not self.guards.hold() and (changed := self.guards.broken()) is not None:
+            raise TypeError(f"{self.name}: {changed} is another than when this was traced; compile it again")
         out = kwargs.pop("out") if "out" in kwargs and signature.parameters.take_out else None
         given = tuple(kwargs)
         args, kwargs = signature.joined(args, kwargs)
@@ -161,7 +170,11 @@ class Compiled(NativeCalls):
         launch = made.launch(self.frozen, self.prepared or ())
         try:
             return entry(
-                *call, structure, self.result, launch, orders, out, numbers=numbers, call=on_tensors, most=most
+                *(*call, structure, self.result, launch, orders, out),
+                numbers=numbers,
+                call=on_tensors,
+                most=most,
+                guards=() if self.guards is None else self.guards.native,
             )
         except IndescribableError:
             return None

@@ -1,41 +1,30 @@
 """Native calls of compiled functions: what a call looks like is written down once, and calls like it stay out of
 Python.
 
-A `Dispatch` belongs to one callable and keeps its entries, those used last first. The native code of `entry_code` is
-compiled once per machine; where it does not apply (another Python, an unknown layout of arrays), there are no entries,
-and every call takes the general way.
+A `Dispatch` belongs to one callable and keeps its entries, those used last first. Where the native code does not apply
+(see `loaded`), there are no entries, and every call takes the general way.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
-from tenon.dialects.definition.value import TRACES_IN_PROGRESS
 from tenon.dialects.support.forking import new_lock
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import element_type, is_float
 from tenon.runtime.arguments.orders import Orders
 from tenon.runtime.arguments.tree import Structure
-from tenon.runtime.call.callable_class import is_supported, native_class, set_vector_call
+from tenon.runtime.call.callable_class import native_class, set_vector_call
 from tenon.runtime.call.entry_words import Place, Words
+from tenon.runtime.call.guards import Guard, guard_words
 from tenon.runtime.call.launch import Launch
-from tenon.runtime.call.layout import ENTRY, PYTHON, RESULT, TABLE
-from tenon.runtime.call.native_call import code
-from tenon.runtime.call.native_tensors import tenon_new, tenon_record
-from tenon.runtime.call.native_walk import tenon_gather, tenon_walk
+from tenon.runtime.call.layout import ENTRY, RESULT, TABLE
+from tenon.runtime.call.loaded import native_call
 from tenon.runtime.call.size_steps import SizeSteps, UnboundSizeError
 from tenon.runtime.call.steps import NUMBERS, Arguments, Building, IndescribableError, Numbers
-from tenon.runtime.call.tensors import fill_tensors, has_tensors
-from tenon.runtime.cpu.load import LoadedCode
-from tenon.runtime.cpu.native_code import load_native
-from tenon.runtime.cpu.python_objects import address_of_function
-from tenon.runtime.cpu.result_memory import pool
-from tenon.runtime.epoch import EPOCH
 from tenon.runtime.knobs import knobs
 
 ACTIVE, MADE = 16, 256
@@ -74,20 +63,21 @@ def entry(
     numbers: Numbers = NUMBERS,
     call: Any = None,
     most: int = -1,
+    guards: Sequence[Guard] = (),
 ) -> Entry:
     """The entry for calls like `(args, kwargs)`, whose structure is given, as is that of the result.
 
     Inputs with `orders` must lie like that. With `out`, the keyword argument of this name has arrays that the
     results are written to. Python's `numbers` are read by these steps. With `call`, what the tape calls them, tensors
-    are taken for arrays. It serves `most` calls until it is renewed (-1: any number). Raises `IndescribableError` where
-    native code could not tell such calls from others.
+    are taken for arrays. It serves `most` calls until it is renewed (-1: any number), as long as all `guards`
+    hold. Raises `IndescribableError` where native code could not tell such calls from others.
     """
     words = Words()
+    guarded: dict[str, int | Place] = {"guard_count": len(guards), "guards": guard_words(words, guards)}
     given = [position for position, held in enumerate(launch.inputs) if held is None]
     taken = _memory_of_results(launch, given, has_out=out is not None)
     shapes = [*launch.shapes, *([] if out is None else [shape for _, _, shape in launch.results])]
-    # where copies are to be told, they are made in Python
-    copies = knobs.debug < 2
+    copies = knobs.debug < 2  # where they are to be told, they are made in Python
     by_leaf = {leaf: orders[position] for leaf, position in enumerate(given) if position in orders}
     arguments = Arguments(words, len(args) + len(kwargs), taken, shapes, by_leaf, numbers=numbers, copies=copies)
     _open(arguments, args, kwargs, structure, out)
@@ -107,6 +97,7 @@ def entry(
         "positional": len(args),
         "keywords": len(kwargs),
         "names": words.objects(list(kwargs)),
+        **guarded,
         "registers": arguments.registers,
         "step_count": arguments.count,
         "steps": arguments.finished(),
@@ -116,12 +107,19 @@ def entry(
         "stack": building.stack,
         "takes_over": int(any(leaf >= 0 for leaf in taken)),
         "slots": sizes.count,
-        "takes_tensors": int(call is not None),
-        "call": 0 if call is None else words.keep(call),
-        "gradients": sum([is_float(element_type(dtype)) << i for i, (_, dtype, _) in enumerate(launch.results[:63])]),
+        **_on_tensors(words, launch, call),
         **program,
     }
     return Entry(words, description, (launch, structure, result))
+
+
+def _on_tensors(words: Words, launch: Launch, call: Any) -> dict[str, int | Place]:
+    """What the tape calls it, and which results have gradients."""
+    return {
+        "takes_tensors": int(call is not None),
+        "call": 0 if call is None else words.keep(call),
+        "gradients": sum([is_float(element_type(dtype)) << i for i, (_, dtype, _) in enumerate(launch.results[:63])]),
+    }
 
 
 def _building(arguments: Arguments, result: Structure, target: tuple[int, Any] | None) -> Building:
@@ -267,109 +265,3 @@ class NativeCalls:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError
-
-
-# --- the native code ------------------------------------------------------------------------------
-
-
-class NativeFunction:
-    """A function of the native code, called with objects by position."""
-
-    def __call__(self, *args: Any) -> Any:
-        raise NotImplementedError
-
-
-class TapeFunctions(NamedTuple):
-    """Native functions of tensors; see `native_walk` and `native_tensors`."""
-
-    walk: Callable[..., Any]
-    gather: Callable[..., Any]
-    new: Callable[..., Any]
-    record: Callable[..., Any]
-
-
-def tape_functions() -> TapeFunctions | None:
-    """The native functions of tensors; `None` where native calls do not work or tensors do not lie as expected."""
-    return _made_tape_functions() if has_tensors() else None
-
-
-@cache
-def _made_tape_functions() -> TapeFunctions | None:
-    if native_call() is None:
-        return None
-    functions: list[Callable[..., Any]] = []
-    for function in (tenon_walk, tenon_gather, tenon_new, tenon_record):
-        made: Any = native_class(NativeFunction)()
-        if not set_vector_call(made, _LOADED[0].entry(function.name), 0):
-            return None
-        functions.append(made)
-    return TapeFunctions(*functions)
-
-
-@cache
-def native_call() -> int | None:
-    """The address of the vector call of all callables; `None` where native calls do not work."""
-    if not is_supported():
-        return None
-    try:
-        loaded = load_native("entry", code.text, code.exports)
-        _fill(loaded.entry("tenon_addresses"))
-        fill_tensors(loaded.entry("tenon_tensors"))
-    except (AttributeError, ImportError, KeyError, RuntimeError, ValueError):
-        return None
-    _LOADED.append(loaded)
-    fits = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)(
-        loaded.entry("tenon_fits")
-    )
-    return loaded.entry("tenon_call") if _agrees(fits) else None
-
-
-_KEPT: list[Any] = []
-_LOADED: list[LoadedCode] = []
-
-
-def _fill(table: int) -> None:
-    """Tell the native code where the functions and objects are that it uses."""
-    objects = {
-        "ndarray": np.ndarray,
-        "float": float,
-        "int": int,
-        "str": str,
-        "true": True,
-        "none": None,
-        "no_arguments": (),
-        "result_memory": getattr(pool(), "capsule", None),
-    }
-    _KEPT.append(objects)
-    found = {name: 0 if name == "result_memory" and value is None else id(value) for name, value in objects.items()}
-    found |= {"traces": TRACES_IN_PROGRESS.ctypes.data, "epoch": EPOCH.ctypes.data}
-    found |= {name: address_of_function(name) for name in PYTHON.fields if name.startswith("Py")}
-    addresses = (ctypes.c_size_t * len(found)).from_address(table)
-    addresses[:] = PYTHON.words(found)
-
-
-def _agrees(fits: Callable[[Any, int, int | None], int]) -> bool:
-    """Whether native code sees arrays of every kind as they are."""
-    whole = np.arange(12.0).reshape(3, 4)
-    odd = np.frombuffer(bytes(17), np.uint8)[1:].view(np.float64)
-    read_only = np.zeros(3)
-    read_only.flags.writeable = False
-    arrays: Sequence[Any] = (whole, whole[1:], whole.T, whole[:, ::2], odd, np.zeros((), np.int8), read_only, [1.0])
-    for expected in arrays[:-1]:
-        for written in ((), (0,)):
-            arguments = Arguments(Words(), 1, written)
-            arguments.array(0, expected.dtype, expected.shape)
-            step = arguments.finished().index
-            memory, address = arguments.words.finished()
-            for given in arrays:
-                is_fit = (
-                    isinstance(given, np.ndarray)
-                    and (given.dtype, given.shape) == (expected.dtype, expected.shape)
-                    and given.flags.c_contiguous
-                    and given.flags.aligned
-                    and (given.flags.writeable or not written)
-                )
-                if bool(fits(given, address + 8 * step, None)) != is_fit:
-                    return False
-            del memory
-    return True

@@ -12,7 +12,7 @@ A call that fits no entry, and everything unusual (memory that is shared, read-o
 to the Python function of the callable, so that errors and rare features are written once, there. What is called of
 Python and NumPy comes from a table of addresses that is filled after loading: the code is the same in every process.
 
-`native_arguments`, `native_results` and `native_call` define its functions.
+`native_arguments`, `native_guards`, `native_results` and `native_call` define its functions.
 """
 
 from __future__ import annotations

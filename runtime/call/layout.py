@@ -40,6 +40,7 @@ PYTHON = Struct(
     PyDict_New=function_type(REF),
     PyDict_SetItem=SET_KEY,
     PyDict_GetItem=function_type(REF, REF, REF),
+    PyCell_Get=function_type(REF, REF),
     PyList_Append=function_type(I32, REF, REF),
     PyBytes_FromStringAndSize=function_type(REF, PTR, I64),
     PyBytes_AsString=function_type(PTR, REF),
@@ -49,6 +50,8 @@ PYTHON = Struct(
     PyFloat_AsDouble=function_type(F64, REF),
     PyLong_AsLongLong=function_type(I64, REF),
     PyObject_GetAttr=function_type(REF, REF, REF),
+    PyObject_GetItem=function_type(REF, REF, REF),
+    PyObject_CallNoArgs=function_type(REF, REF),
     PyObject_GenericGetDict=function_type(REF, REF, PTR),
     PyObject_GenericSetAttr=SET_KEY,
     PyObject_RichCompareBool=function_type(I32, REF, REF, I32),
@@ -63,6 +66,7 @@ PYTHON = Struct(
     PyFrame_GetCode=function_type(REF, REF),
     PyFrame_GetLasti=function_type(I32, REF),
     PyThread_get_thread_ident=function_type(I64),
+    memcmp=function_type(I32, PTR, PTR, I64),
     PyArray_CopyInto=function_type(I32, REF, REF),
     PyArray_Empty=function_type(REF, I32, pointer(I64), REF, I32),
     PyDataMem_SetHandler=function_type(REF, REF),
@@ -72,6 +76,7 @@ PYTHON = Struct(
     int=REF,
     str=REF,
     true=REF,
+    false=REF,
     none=REF,
     no_arguments=REF,
     result_memory=REF,
@@ -124,12 +129,30 @@ keys, or the number of a register."""
 RESULT = Struct(leaf=I64, dtype=REF, rank=I64, shape=pointer(I64), item_size=I64)
 """A result takes over the memory of a leaf, or is new (-1)."""
 
+Load = IntEnum("Load", "constant key item cell attribute mapping")
+"""Where a guard finds what it compares: its container itself, a key of a dict, an item of a list, what is in a cell, an
+attribute, or an item of anything else."""
+
+Test = IntEnum("Test", "identity same kind dict_length list_length bits fixed like true")
+"""How a guard compares: with an object; with an equal constant; the class; how many items a dict or list has; an array
+with one that must have the same bits, or with itself, which nobody may write to; the type of an array or tensor with
+that of an array; or what a function of Python gives with `True`."""
+
+GUARD = Struct(where=I64, test=I64, container=REF, key=REF, index=I64, expected=REF)
+"""A check of what a program read when it was traced. `index` is that of an item, the length, the
+bytes of an element, or what there must be of the source of a tensor: anything (0), nothing (1), something (2)."""
+
+GUARDS = Struct(count=I64, first=pointer(GUARD))
+"""Guards that are asked by themselves."""
+
 ENTRY = Struct(
     epoch=I64,
     calls_left=I64,
     positional=I64,
     keywords=I64,
     names=REFS,
+    guard_count=I64,
+    guards=pointer(GUARD),
     registers=I64,
     step_count=I64,
     steps=pointer(STEP),
@@ -158,6 +181,7 @@ ENTRY = Struct(
 )
 """One way to call: what the arguments must look like, what is run, and what the result is. The program takes sizes from
 the slots that `numbers` has; where one says how large the arena is, there is a new one at each call (-1: none does).
+It serves calls as long as its guards hold.
 `byte` is a dtype. Where it takes tensors, their arrays are leaves, and results are tensors if any leaf is; `call` is
 what the tape calls that, or null, and `gradients` has a bit for each result whose elements change continuously. It
 serves so many calls as are left (-1: any number)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tenon.runtime.call.entry_code import code, python, release
 from tenon.runtime.call.layout import CALL_SLOT, ENTRY, REF, REFS
 from tenon.runtime.call.native_arguments import same, take_apart
+from tenon.runtime.call.native_guards import all_hold
 from tenon.runtime.call.native_memory import scratch
 from tenon.runtime.call.native_results import allocate, alone, put_together
 from tenon.runtime.call.native_tensors import as_tensors, decide
@@ -163,7 +164,12 @@ def tenon_call(called: Value, arguments: Value, count_and_flags: Value, names: V
         i.set(i + 1)
         is_alike = (entry.epoch == epoch) & (entry.positional == count) & (entry.keywords == keywords)
         left = entry.calls_left
-        with code.if_(is_alike & (left != 0)), code.if_(names_fit(entry, keywords, names)):
+        is_wanted = is_alike & (left != 0)
+        with (
+            code.if_(is_wanted),
+            code.if_(names_fit(entry, keywords, names)),
+            code.if_(all_hold(entry.guards, entry.guard_count)),
+        ):
             result = call_by_entry(entry, arguments, total, status.address)
             with code.if_(result.is_not_null):
                 with code.if_(left > 0):

@@ -23,9 +23,12 @@ from tenon.eager.tape import Call, Type, type_of
 from tenon.runtime.arguments.arguments import is_array
 from tenon.runtime.arguments.tree import Structure, flatten, static_key, unflatten
 from tenon.runtime.jit import JitFunction
+from tenon.runtime.reads.guards import Guards
+from tenon.runtime.reads.reading import Reading
 from tenon.runtime.tracing.trace import traced
 
-_MODULES: BoundedCache[Call] = BoundedCache(1024)
+_MODULES: BoundedCache[tuple[Call, Guards | None]] = BoundedCache(1024)
+"""Calls of functions of `jit`, with what must be there for them to hold."""
 
 
 def call_function(kind: type[Any], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -76,8 +79,8 @@ def _call(
         others = tuple([static_key(leaf) for i, leaf in enumerate(arrays) if i not in data])
         kinds = tuple([type(arrays[i]) for i in data])
         key = (function, structure, others, tuple(types), kinds, autocast_element(), generation())
-        known = _MODULES.get(key)
-        if known is not None:
+        known, guards = _MODULES.get(key) or (None, None)
+        if known is not None and (guards is None or guards.hold()):
             return known
 
     def on_values(*values: Value) -> Any:
@@ -88,10 +91,12 @@ def _call(
         args, kwargs = unflatten(structure, leaves)
         return function(*args, **kwargs)
 
-    module = trace_types(on_values, types).module
+    others = [leaf for i, leaf in enumerate(arrays) if i not in data]
+    reading = None if key is None else Reading(function, others, structure)
+    module = trace_types(on_values, types, None if reading is None else reading.captures).module
     call = call_of(getattr(function, "__name__", "function"), ("inlined", str(module)), inlined(module))
-    if key is not None:
-        _MODULES[key] = call
+    if reading is not None:
+        _MODULES[key] = call, reading.guards()
     return call
 
 

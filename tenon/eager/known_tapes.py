@@ -19,8 +19,9 @@ from tenon.eager.recording import Stored
 from tenon.eager.tape import Array, Call, Leaf, Node, Saved, Source
 from tenon.runtime.arguments.orders import Order
 from tenon.runtime.arguments.tree import flatten
-from tenon.runtime.call.entry import NativeCalls, tape_functions
+from tenon.runtime.call.entry import NativeCalls
 from tenon.runtime.call.layout import PER_OPERAND, PER_RESULT
+from tenon.runtime.call.loaded import tape_functions
 from tenon.runtime.call.steps import IndescribableError, numbers_read_as
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.executables import Executable

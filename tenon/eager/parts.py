@@ -18,7 +18,7 @@ from tenon.eager.recording import Stored, call_of, note, wants_gradient
 from tenon.eager.tape import Array, Call
 from tenon.eager.views import Step, View, axes_step, basic_key, index_step, read_key, shape_step, spread_step
 from tenon.runtime.arguments.arguments import as_array
-from tenon.runtime.call.entry import tape_functions
+from tenon.runtime.call.loaded import tape_functions
 from tenon.runtime.evaluate import find_function
 
 

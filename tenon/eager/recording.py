@@ -19,7 +19,7 @@ from tenon.dialects.types.types import f32, f64
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import MODE
 from tenon.eager.tape import Array, Call, Memory, Node, Operand, Saved, Source
-from tenon.runtime.call.entry import tape_functions
+from tenon.runtime.call.loaded import tape_functions
 
 Apply = Callable[[Sequence[Any]], tuple[Any, ...]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -41,6 +41,8 @@ class Module(ModuleTree):
     otherwise; they may be in lists, tuples and dicts.
     """
 
+    TRACED_NUMBERS: ClassVar[tuple[str, ...]] = ()
+    """The numbers that `tenon.trace` takes as inputs, as it takes all arrays."""
     training: bool
     hooks: tuple[Hook, ...] = ()
 

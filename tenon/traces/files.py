@@ -24,11 +24,11 @@ from tenon.lowering.pipeline import run_passes
 from tenon.runtime.arguments.interface import main_function
 from tenon.runtime.arguments.tree import Structure
 from tenon.runtime.lower import new_context
+from tenon.runtime.reads.places import Place
 from tenon.runtime.stages import Traced
 from tenon.saving import read_arrays, write_arrays
 from tenon.traces.loaded import LoadedFunction
 from tenon.traces.outcomes import Made
-from tenon.traces.places import Place
 from tenon.traces.portable import portable
 from tenon.traces.program import Program
 from tenon.traces.upgrades import VERSION, Content, upgraded

@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 import functools
-import sys
 import types
-import warnings
 from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,20 +16,21 @@ from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.registry import generation
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.forking import new_lock
-from tenon.dialects.support.user_traceback import shows_user_frames, user_stacklevel
+from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.eager.modes import MODE, TRACING
 from tenon.eager.recording import Stored
 from tenon.runtime.arguments.tree import tell_by_identity
 from tenon.runtime.evaluate import find_function
 from tenon.runtime.jit import JitFunction
 from tenon.runtime.knobs import knobs
-from tenon.traces.places import Holder
+from tenon.runtime.reads.places import Holder
+from tenon.runtime.reads.programs import Programs
 from tenon.traces.program import Program
 from tenon.traces.reads import reads_of
 from tenon.traces.session import TraceError
 
-_MANY = 8
-"""Programs of one signature from which on a warning says what keeps changing."""
+_MOST = 256
+"""Programs of a function that are kept."""
 
 
 class TracedFunction:
@@ -45,7 +44,7 @@ class TracedFunction:
         self.symbolic = symbolic
         self.keep_grad = keep_grad
         self.name: str = getattr(function, "__name__", type(function).__name__)
-        self._programs: dict[Hashable, list[Program]] = {}
+        self._programs = Programs[Program](_MOST)
         self._lock = new_lock()
 
     @shows_user_frames
@@ -56,10 +55,8 @@ class TracedFunction:
         leaves: list[Any] = []
         structure = _take_apart((args, kwargs), leaves)
         key = self._key(structure, leaves)
-        for program in self._programs.get(key, ()):
-            if program.guards.hold():
-                return program.run(leaves)
-        return self._traced(key, args, kwargs, leaves).run(leaves)
+        program = self._programs.get(key) or self._traced(key, args, kwargs, leaves)
+        return program.run(leaves)
 
     def save(self, path: str | Path, /, *args: Any, **kwargs: Any) -> None:
         """Write what the function does with arguments like these to a file, at once or not at all, which `tenon.load`
@@ -91,11 +88,10 @@ class TracedFunction:
 
     def _traced(self, key: Hashable, args: Any, kwargs: Any, leaves: list[Any]) -> Program:
         with self._lock:
-            known = self._programs.setdefault(key, [])
-            for program in known:
-                if program.guards.hold():
-                    return program
-            self._say_why(known)
+            known = self._programs.get(key)
+            if known is not None:
+                return known
+            self._programs.say_why(self.name, key)
             objects = [(leaf, f"argument.{number}") for number, leaf in enumerate(leaves) if not _is_data(leaf)]
             reads = reads_of(self.function, objects)
 
@@ -111,22 +107,7 @@ class TracedFunction:
                     )
                 return result
 
-            program = Program(self.name, reads, leaves, call, keep_grad=self.keep_grad)
-            known.insert(0, program)
-            return program
-
-    def _say_why(self, known: list[Program]) -> None:
-        if not known:
-            return
-        why = known[0].guards.broken()
-        if knobs.log_compiles:
-            print(f"tenon: tracing {self.name} again: {why} is another", file=sys.stderr)
-        if len(known) == _MANY:
-            warnings.warn(
-                f"{self.name} has been traced {_MANY + 1} times, last since {why} changed; pass what changes as an "
-                "argument, or make it a tensor",
-                stacklevel=user_stacklevel(),
-            )
+            return self._programs.add(key, Program(self.name, reads, leaves, call, keep_grad=self.keep_grad))
 
 
 tell_by_identity(TracedFunction)

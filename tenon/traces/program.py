@@ -28,45 +28,25 @@ from tenon.runtime.call.steps import NUMBERS, IndescribableError
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.python_state import collection_paused
+from tenon.runtime.reads.guards import Names
+from tenon.runtime.reads.places import Place
+from tenon.runtime.reads.seen import Seen
 from tenon.runtime.stages import Compiled
-from tenon.runtime.tracing.trace import Captures, trace
-from tenon.traces.guards import Guards, Names
+from tenon.runtime.tracing.trace import trace
+from tenon.traces.guards import TensorGuards
 from tenon.traces.outcomes import Made, Plan, change, new_tensor
-from tenon.traces.places import Place
-from tenon.traces.reads import Reads
+from tenon.traces.reads import TensorReads
 from tenon.traces.session import Input, Session, TraceError, root
 
 _SMALL = 1 << 10
 """Elements up to which arrays that the function makes are constants in the IR."""
 
 
-class _Seen(Captures):
-    """Arrays that the function gives to ops and that were not found before: those of others must not change."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._seen: dict[int, tuple[Any, Any]] = {}
-
-    def value_of(self, array: np.ndarray[Any, Any]) -> Any:
-        if array.base is not None or sys.getrefcount(array) > _FRESH:
-            self._seen[id(array)] = (array, array.copy())
-        return super().value_of(array) if array.size > _SMALL else None
-
-    @property
-    def foreign(self) -> list[tuple[Any, Any]]:
-        """Arrays that may be others', with their elements as they were."""
-        return [*self._seen.values()]
-
-
-# `array` as `to_value` has it, and as `captured`, `value_of` and `getrefcount` do
-_FRESH = 6
-
-
 class Program:
     """What `function` does with arguments like those given now."""
 
     def __init__(
-        self, name: str, reads: Reads, leaves: Sequence[Any], call: Callable[..., Any], *, keep_grad: bool = False
+        self, name: str, reads: TensorReads, leaves: Sequence[Any], call: Callable[..., Any], *, keep_grad: bool = False
     ) -> None:
         """`call(symbols)` calls the function with stand-ins in the places of those of the `leaves` that are data."""
         self.name = name
@@ -74,7 +54,7 @@ class Program:
         self.inputs = _inputs(reads, leaves)
         session = Session(name, reads, self.inputs)
         self.plan = Plan(session, keep_grad)
-        captures = _Seen()
+        captures = Seen(_SMALL)
         self.module = self._traced(session, call, leaves, captures)
         self._records = self._wants_record(session)
         self.guards = _guards(reads, self.inputs, session, captures.foreign)
@@ -84,7 +64,7 @@ class Program:
 
     # --- tracing --------------------------------------------------------------------------------------
 
-    def _traced(self, session: Session, call: Callable[..., Any], leaves: Sequence[Any], captures: _Seen) -> ModuleOp:
+    def _traced(self, session: Session, call: Callable[..., Any], leaves: Sequence[Any], captures: Seen) -> ModuleOp:
         given = [i.leaf for i in self.inputs]
         _, structure = flatten((tuple(given), {}))
         types = [array_type(np.asarray(leaf, np.float64) if isinstance(leaf, float) else leaf) for leaf in given]
@@ -234,7 +214,7 @@ class _Launch(NativeCalls):
         return results
 
 
-def _inputs(reads: Reads, leaves: Sequence[Any]) -> list[Input]:
+def _inputs(reads: TensorReads, leaves: Sequence[Any]) -> list[Input]:
     """What a call is given: its arguments, tensors, data in places, and the gradients that tensors have."""
     found: list[Input] = []
     known: set[int] = set()
@@ -268,9 +248,13 @@ def _inputs(reads: Reads, leaves: Sequence[Any]) -> list[Input]:
     return found
 
 
-def _guards(reads: Reads, inputs: Sequence[Input], session: Session, captured: Sequence[tuple[Any, Any]]) -> Guards:
-    guards = Guards()
-    guards.add_reads(reads, captured)
+def _guards(
+    reads: TensorReads, inputs: Sequence[Input], session: Session, captured: Sequence[tuple[Any, Any]]
+) -> TensorGuards:
+    guards = TensorGuards()
+    guards.add_reads(reads, {id(array): array.copy() for _, array in reads.arrays})
+    for array, kept in captured:
+        guards.add_array(None, array, kept)
     for tensor, name in reads.tensors.values():
         guards.add_tensor(tensor, name)
     for place, value, _ in reads.data:

@@ -24,9 +24,9 @@ from tenon.eager.tape import Call, Leaf
 from tenon.eager.tensor import UsedGradient
 from tenon.eager.views import Link, View
 from tenon.runtime.arguments.arguments import WideFloat
+from tenon.runtime.reads.places import MISSING, Place
 from tenon.runtime.tracing.watch import watch
-from tenon.traces.places import MISSING, Place
-from tenon.traces.reads import Reads
+from tenon.traces.reads import TensorReads
 from tenon.traces.symbols import DETACHED, TracedTensor, traced_kind, value_of
 
 # The fields of tensors, whatever the classes of these make of them.
@@ -81,7 +81,7 @@ class Session:
     """What stands for what while the function runs."""
 
     name: str
-    reads: Reads
+    reads: TensorReads
     inputs: Sequence[Input]
     read_gradients: dict[int, Any] = field(default_factory=dict[int, Any])
     """Tensors whose `grad` was asked for before it was set."""

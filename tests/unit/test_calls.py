@@ -20,7 +20,8 @@ import tenon
 from tenon import nn
 from tenon.runtime.arguments.tree import flatten, static_field, unflatten
 from tenon.runtime.call.callable_class import is_supported
-from tenon.runtime.call.entry import Dispatch, native_call
+from tenon.runtime.call.entry import Dispatch
+from tenon.runtime.call.loaded import native_call
 from tenon.runtime.jit import JitFunction
 from tenon.runtime.stages import Compiled
 

@@ -24,7 +24,7 @@ LABELS = RNG.integers(0, 4, 16)
 
 
 def programs(traced: Any) -> int:
-    return sum(map(len, traced._programs.values()))
+    return len(traced._programs)
 
 
 def network(*, seed: int = 0, statistics: bool = False) -> Any:

@@ -1,0 +1,169 @@
+"""Whether what a program was traced from is still there: checks that are written out as code, since every call makes
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from types import CellType
+from typing import Any
+
+import numpy as np
+
+from tenon.runtime.call.guards import Guard
+from tenon.runtime.call.layout import Load, Test
+from tenon.runtime.reads.places import Place
+from tenon.runtime.reads.reads import Reads
+
+GONE = (KeyError, IndexError, AttributeError, ValueError, TypeError)
+"""What is raised where a place is not there any more."""
+
+
+class Names:
+    """Objects that code refers to, each under a name."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Any] = {}
+        self._known: dict[int, str] = {}
+
+    def of(self, value: Any) -> str:
+        """The name of an object."""
+        name = self._known.get(id(value))
+        if name is None:
+            name = self._known[id(value)] = f"x{len(self._known)}"
+            self.objects[name] = value
+        return name
+
+    def read(self, place: Place) -> str:
+        """Code that reads a place."""
+        key = repr(place.key) if isinstance(place.key, str | int) else self.of(place.key)
+        return place.expression(self.of(place.container), key)
+
+    def function(self, expression: str, parameters: str = "") -> Callable[..., Any]:
+        """A function of an expression."""
+        made: Callable[..., Any] = eval(f"lambda {parameters}: {expression}", self.objects)
+        return made
+
+
+class Guards:
+    """What must hold for a program to be run: each check as code of Python, and for native code, where it has it."""
+
+    def __init__(self) -> None:
+        self._checks: list[tuple[str, str]] = []
+        self._names = Names()
+        self._others: list[str] = []
+        self.native: list[Guard] = []
+        """All checks, once `finish` was called; those that native code does not have are one function of Python."""
+
+    def __len__(self) -> int:
+        return len(self._checks)
+
+    def add(self, name: str, check: str, guard: Guard | None) -> None:
+        """Have a check pass, which errors call by what it checks."""
+        self._checks.append((name, check))
+        if guard is None:
+            self._others.append(check)
+        else:
+            self.native.append(guard)
+
+    def add_reads(self, reads: Reads, kept: Mapping[int, np.ndarray[Any, Any]]) -> None:
+        """Have what a function may read the same as it is now; arrays as they are in `kept`, by identity."""
+        of, read = self._names.of, self._names.read
+        for place, value in reads.identities:
+            if not isinstance(place.container, tuple):  # which has the same items as long as it is there
+                self.add(place.name, f"{read(place)} is {of(value)}", guard_at(place, Test.identity, value))
+        for place, value in reads.constants:
+            if not isinstance(place.container, tuple):
+                check = f"({read(place)} is {of(value)} or {of(same)}({read(place)}, {of(value)}))"
+                self.add(place.name, check, guard_at(place, Test.same, value))
+        for collection in reads.collections:
+            self.add("what is held", f"{of(collection)} == {of(copy(collection))}", None)
+        for container, length in reads.lengths:
+            test = {dict: Test.dict_length, list: Test.list_length}.get(type(container))
+            guard = None if test is None else Guard(Load.constant, test, container, index=length)
+            self.add("the number of items", f"len({of(container)}) == {length}", guard)
+        for place, array in reads.arrays:
+            self.add_array(place, array, kept[id(array)])
+
+    def add_array(self, place: Place | None, array: Any, kept: np.ndarray[Any, Any]) -> None:
+        """Have an array with the elements that it has in `kept`; one that is read-only and has its own memory counts
+        as one that stays as it is."""
+        of = self._names.of
+        found, name = (of(array), "an array") if place is None else (self._names.read(place), place.name)
+        if is_fixed(array):
+            check = f"{found} is {of(array)} and not {of(array)}.flags.writeable"
+            self.add(name, check, guard_at(place, Test.fixed, array, array))
+            return
+        guard = guard_at(place, Test.bits, kept, array, index=kept.itemsize)
+        self.add(name, f"{of(same_array)}({found}, {of(kept)})", guard if array.flags.c_contiguous else None)
+
+    def finish(self) -> None:
+        """Make one function of all checks."""
+        self._check = self._names.function(" and ".join([check for _, check in self._checks]) or "True")
+        if self._others:
+            others = self._names.function(" and ".join(self._others))
+            self.native.append(Guard(Load.constant, Test.true, others))
+
+    def hold(self) -> bool:
+        """Whether everything is as it was."""
+        try:
+            return bool(self._check())
+        except GONE:
+            return False
+
+    def broken(self) -> str | None:
+        """What is not as it was, if anything."""
+        for name, check in self._checks:
+            try:
+                if not self._names.function(check)():
+                    return name
+            except GONE:
+                return name
+        return None
+
+
+def guard_at(place: Place | None, test: Test, expected: Any, itself: Any = None, *, index: int = 0) -> Guard | None:
+    """A check of what is in a place, or of an object itself; `None` where native code does not find it."""
+    if place is None:
+        return Guard(Load.constant, test, itself, index=index, expected=expected)
+    container = place.container
+    if isinstance(container, CellType):
+        return Guard(Load.cell, test, container, index=index, expected=expected)
+    if place.is_attribute:
+        return Guard(Load.attribute, test, container, place.key, index, expected)
+    if type(container) is dict:
+        return Guard(Load.key, test, container, place.key, index, expected)
+    if type(container) is list and test in (Test.identity, Test.same):
+        return Guard(Load.item, test, container, index=place.key, expected=expected)
+    return Guard(Load.mapping, test, container, place.key, index, expected)
+
+
+def is_fixed(array: np.ndarray[Any, Any]) -> bool:
+    """Whether an array counts as one that nobody writes to."""
+    return type(array) is np.ndarray and not array.flags.writeable and array.base is None
+
+
+def same(now: Any, before: Any) -> bool:
+    """Whether two numbers or texts do the same in a program."""
+    if type(now) is not type(before):
+        return False
+    if isinstance(now, float):
+        return now.hex() == before.hex()
+    if isinstance(now, np.generic):
+        return now.tobytes() == before.tobytes()
+    return bool(now == before)
+
+
+_BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+"""Integers that compare as the bits of elements do: a NaN is what it was, and -0.0 is not 0.0."""
+
+
+def same_array(now: Any, before: np.ndarray[Any, Any]) -> bool:
+    """Whether an array of NumPy has the elements that it had, bit by bit."""
+    if not isinstance(now, np.ndarray) or now.dtype != before.dtype or now.shape != before.shape:
+        return False
+    bits = _BITS.get(now.itemsize)
+    if now.nbytes < 1 << 12 or bits is None or now.dtype.hasobject:
+        return now.tobytes() == before.tobytes()
+    return bool(np.array_equal(now.view(bits), before.view(bits)))

@@ -1,0 +1,68 @@
+"""What a function of `jit` reads while it is traced, and the guards of its program.
+
+What it reads is found before the trace and compared with what is there after it. What the function itself has changed
+meanwhile (a list that it appends to, a count) is no input of what it computes but something that it does once, as it is
+traced: it is not guarded.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import partial
+from typing import Any
+
+from tenon.runtime.arguments.arguments import Static
+from tenon.runtime.arguments.tree import Structure
+from tenon.runtime.reads.guards import GONE, Guards, is_fixed, same, same_array
+from tenon.runtime.reads.places import Place
+from tenon.runtime.reads.reads import Reads, found_in
+from tenon.runtime.reads.seen import Seen
+
+
+class Reading:
+    """One trace of `function`, with what it may read."""
+
+    def __init__(self, function: Callable[..., Any], leaves: Sequence[Any], structure: Structure) -> None:
+        """`leaves` are those arguments that are no data."""
+        self._reads = reads = Reads()
+        reads.add_structure(structure)
+        objects = [leaf.value if isinstance(leaf, Static) else leaf for leaf in leaves]
+        found_in(reads, function, [(value, "an argument") for value in objects])
+        self._kept = {id(array): array if is_fixed(array) else array.copy() for _, array in reads.arrays}
+        self._collections = [copy(collection) for collection in reads.collections]
+        self.captures = Seen()
+        """What the trace must be given."""
+
+    def guards(self) -> Guards | None:
+        """What must hold for the program to be run, now that it is traced; `None` where nothing needs to."""
+        reads, kept = self._reads, self._kept
+        moved = {id(h.container) for h in reads.held if isinstance(h.container, list) and h.changes()}
+
+        def stays(place: Place | None, is_as_before: Callable[[Any], bool]) -> bool:
+            if place is None:
+                return True
+            try:
+                return id(place.container) not in moved and is_as_before(place.get())
+            except GONE:
+                return False
+
+        reads.identities = [(p, value) for p, value in reads.identities if stays(p, partial(operator.is_, value))]
+        reads.constants = [(p, value) for p, value in reads.constants if stays(p, partial(same, value))]
+        reads.arrays = [
+            (p, array)
+            for p, array in reads.arrays
+            if stays(p, partial(operator.is_, array)) and same_array(array, kept[id(array)])
+        ]
+        reads.lengths = [(held, count) for held, count in reads.lengths if len(held) == count and id(held) not in moved]
+        reads.collections = [
+            now for now, before in zip(reads.collections, self._collections, strict=True) if now == before
+        ]
+        guards = Guards()
+        guards.add_reads(reads, kept)
+        for array, elements in self.captures.foreign:
+            if id(array) not in kept and same_array(array, elements):
+                guards.add_array(None, array, elements)
+        guards.finish()
+        return guards if guards else None

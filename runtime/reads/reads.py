@@ -1,0 +1,369 @@
+"""What a function may read besides its arguments: found in its code, its closure, and what these lead to.
+
+Code is read, not run: names of globals, variables of closures, attributes that are asked for. What they lead to (other
+functions, modules, optimizers, objects of users, containers) is walked through. What a function does not name, it is
+taken not to read; of attributes of plain objects, numbers and texts count only if some function asks for their name.
+"""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import argparse
+import dis
+import enum
+import functools
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from tenon.runtime.arguments.tree import Structure, is_node
+from tenon.runtime.call.entry import NativeCalls
+from tenon.runtime.reads.places import Holder, Place, named
+
+_LIBRARIES = frozenset(sys.stdlib_module_names) | {
+    *("numpy", "tenon", "xdsl", "torch", "jax", "ml_dtypes", "llvmlite", "scipy", "pandas", "matplotlib", "pytest"),
+}
+_CONSTANTS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, enum.Enum, slice, range)
+_NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
+_DYNAMIC = frozenset(("getattr", "vars", "__dict__", "attrgetter", "hasattr"))
+_CALLED = frozenset(("forward", "__call__"))
+
+
+def _is_own(kind: type) -> bool:
+    """Whether a class is Tenon's own: a module, an optimizer."""
+    return kind.__module__.startswith("tenon.")
+
+
+def _is_inner(kind: type) -> bool:
+    """Whether a class is one of the machinery, whose objects users do not change."""
+    return _is_own(kind) and kind.__module__.split(".")[1] in ("dialects", "runtime", "traces")
+
+
+def _is_library(module: str | None) -> bool:
+    return (module or "").partition(".")[0] in _LIBRARIES - {"__main__"}
+
+
+class Reads:
+    """What was found: where the guards are, data in places, and containers that may be changed."""
+
+    has_inputs = False
+    """Whether the state of Tenon's own objects, such as buffers of modules, is given to the program at each call."""
+
+    def __init__(self) -> None:
+        self.identities: list[tuple[Place, Any]] = []
+        """Places, and the objects that were there."""
+        self.constants: list[tuple[Place, Any]] = []
+        """Places, and the numbers and texts that were there."""
+        self.arrays: list[tuple[Place | None, np.ndarray[Any, Any]]] = []
+        """Arrays of NumPy whose elements count as they were, in places or in what cannot be another."""
+        self.lengths: list[tuple[Any, int]] = []
+        self.collections: list[Any] = []
+        """Sets and bytes that may change: what is in them counts as it was."""
+        self.data: list[tuple[Place, Any, bool]] = []
+        """Places whose arrays and numbers are inputs: buffers of modules, and, as values, the state of optimizers."""
+        self.holders: dict[int, Holder] = {}
+        self._variables: dict[tuple[int, str], Holder] = {}
+        self.generators: list[np.random.Generator] = []
+        self.objects: dict[int, Any] = {}
+        self._names: set[str] = set()
+        self._classes: list[type] = []
+        self._members: set[tuple[int, str]] = set()
+        self._namespaces: list[tuple[types.ModuleType, str]] = []
+        self._unasked: list[tuple[Holder | None, Any, str, str]] = []
+        """Attributes of plain objects for whose names no function has asked yet."""
+
+    @property
+    def held(self) -> list[Holder]:
+        """All containers and variables."""
+        return [*self.holders.values(), *self._variables.values()]
+
+    def add_function(self, function: Any) -> None:
+        """Find what `function` reads, and what it is bound to."""
+        self._visit(function, None, getattr(function, "__name__", type(function).__name__))
+        self._settle()
+
+    def add_argument(self, value: Any, name: str) -> None:
+        """Find what can be reached from an argument that is no array."""
+        self._visit(value, None, name)
+        self._settle()
+
+    def add_structure(self, structure: Structure) -> None:
+        """Find what methods of the nodes of an argument read, and what they hold that is no array."""
+        if structure.kind is not None:
+            self._add_class(structure.kind)
+        held: Any = structure.static
+        for value in held.values() if isinstance(held, dict) else () if held is None else (held,):
+            self._visit(value, None, "")
+        for child in structure.children:
+            self.add_structure(child)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Read the methods of classes met, and the attributes of objects, which functions that are found ask for."""
+        before = -1
+        while before != len(self._names) + len(self.objects):
+            before = len(self._names) + len(self.objects)
+            for module, name in [*self._namespaces]:
+                self._look_into(module, name)
+            for kind in [*self._classes]:
+                for base in kind.__mro__:
+                    if not _is_library(base.__module__):
+                        for name, member in [*vars(base).items()]:
+                            self._look_at(kind, base, name, member)
+            unasked, self._unasked = self._unasked, []
+            is_dynamic = not self._names.isdisjoint(_DYNAMIC)
+            for holder, value, key, name in unasked:
+                if is_dynamic or key in self._names:
+                    self._read_attribute(holder, value, key, name)
+                else:
+                    self._unasked.append((holder, value, key, name))
+
+    def _look_at(self, kind: type, base: type, name: str, member: Any) -> None:
+        """Read a member that objects of a class have from one of its bases, if it is asked for."""
+        is_special = name[:2] == "__" and name[-2:] == "__"
+        is_asked = name in self._names or name in _CALLED or (is_special and name != "__init__")
+        if not is_asked or (id(kind), name) in self._members:
+            return
+        self._members.add((id(kind), name))
+        text = f"{kind.__name__}.{name}"
+        function = next(
+            (f for part in ("__func__", "fget", "func") if (f := getattr(member, part, None)) is not None), member
+        )
+        if isinstance(function, types.FunctionType):
+            if isinstance(member, types.FunctionType | staticmethod | property):
+                self.identities.append((Place(kind, name, text, is_attribute=True), getattr(kind, name)))
+            else:
+                self.identities.append((Place(vars(base), name, text), member))
+            self._read_code(function)
+        elif not is_special and callable(member):
+            self._visit(member, Place(vars(base), name, text), name)
+        elif not is_special and not hasattr(member, "__get__"):
+            self._visit(member, Place(kind, name, text, is_attribute=True), name)
+
+    def _visit(self, value: Any, place: Place | None, name: str, *, data: Any = None) -> None:
+        """Note what is in a place; `data` is the names of numbers that are inputs, in the state of Tenon's objects."""
+        kind = type(value)
+        is_data = (
+            kind is np.ndarray
+            or isinstance(value, np.generic)
+            or (kind is float and place and place.key in (data or ()))
+        )
+        if data is not None and place is not None and is_data:
+            self.data.append((place, value, bool(data)))
+        elif isinstance(value, _CONSTANTS):
+            if place is not None:
+                self.constants.append((place, value))
+        elif isinstance(value, np.ndarray):
+            self.arrays.append((place, value))
+        else:
+            if place is not None and not (isinstance(value, types.ModuleType) and _is_library(value.__name__)):
+                self.identities.append((place, value))
+            if id(value) not in self.objects:
+                self.objects[id(value)] = value
+                self._enter(value, name, data)
+
+    def _enter(self, value: Any, name: str, data: Any) -> None:
+        match value:
+            case types.FunctionType():
+                self._read_code(value)
+            case types.MethodType():
+                self._visit(value.__func__, None, name)
+                self._visit(value.__self__, None, "")
+            case functools.partial():
+                for number, part in enumerate((value.func, *value.args, *value.keywords.values())):
+                    self._visit(part, None, named(name, number))
+            case NativeCalls():
+                self._visit(getattr(value, "__wrapped__", None), None, name)
+            case np.random.Generator():
+                self.generators.append(value)
+            case types.BuiltinFunctionType() | np.ufunc():
+                pass
+            case type():
+                self._add_class(value)
+                for base in value.__mro__:  # which may be called
+                    if isinstance(begin := vars(base).get("__init__"), types.FunctionType):
+                        self._read_code(begin)
+            case types.ModuleType():
+                self._add_module(value, name)
+            case dict() | list() | deque() | types.CellType():
+                self._add_container(value, name, data)
+            case bytearray():
+                self.collections.append(value)
+            case tuple() | set() | frozenset():
+                if isinstance(value, set):
+                    self.collections.append(value)
+                for number, part in enumerate(value):
+                    self._visit(part, _item(value, number, name), named(name, number))
+            case _ if hasattr(type(value), "__tenon_value__"):  # a traced value, or what stands for one
+                pass
+            case _:
+                self._add_object(value, name)
+
+    def _add_class(self, kind: type) -> None:
+        for base in kind.__mro__:
+            if base not in self._classes and not _is_library(base.__module__):
+                self._classes.append(base)
+
+    def _add_module(self, module: types.ModuleType, name: str) -> None:
+        if not _is_library(module.__name__):
+            self._namespaces.append((module, name))
+
+    def _look_into(self, module: types.ModuleType, name: str) -> None:
+        found = vars(module)
+        for key in sorted(self._names & found.keys()):
+            self._add_variable(found, key, named(name, key))
+
+    def _add_variable(self, variables: dict[str, Any], key: str, name: str) -> None:
+        if (id(variables), key) not in self._variables:
+            self._variables[id(variables), key] = _Variable(variables, key)
+            self._visit(variables[key], Place(variables, key, name), name)
+
+    def _add_container(self, value: Any, name: str, data: Any) -> None:
+        holder = self.holders[id(value)] = Holder(value, name)
+        if not isinstance(value, types.CellType):
+            self.lengths.append((value, len(value)))
+        for key, item in holder.before.items():
+            self._visit(item, holder.place(key), named(name, key), data=data)
+
+    def _add_object(self, value: Any, name: str) -> None:
+        kind = type(value)
+        attributes = getattr(value, "__dict__", None)
+        if isinstance(attributes, dict) and "__wrapped__" in attributes:
+            self._visit(attributes["__wrapped__"], None, name)
+        self._add_class(kind)
+        data = getattr(kind, "TRACED_NUMBERS", None)
+        if _is_inner(kind) or (_is_library(kind.__module__) and kind not in _NAMESPACES and not _is_own(kind)):
+            return
+        is_whole = data is not None or _is_own(kind) or is_node(kind)  # all of it is read, by whatever takes it apart
+        data = data if self.has_inputs else None
+        for slot in _slots(kind):
+            if hasattr(value, slot):
+                if is_whole:
+                    place = Place(value, slot, named(name, slot), is_attribute=True)
+                    self._visit(getattr(value, slot), place, named(name, slot), data=data)
+                else:
+                    self._unasked.append((None, value, slot, name))
+        if not isinstance(attributes, dict):
+            return
+        holder = self.holders[id(attributes)] = Holder(attributes, name)
+        self.lengths.append((attributes, len(attributes)))
+        for key, item in holder.before.items():
+            if not is_whole:
+                self._unasked.append((holder, item, key, name))
+            elif not self._is_input(value, holder.place(key), item, data):
+                self._visit(item, holder.place(key), named(name, key), data=data)
+
+    def _is_input(self, owner: Any, place: Place, value: Any, data: Any) -> bool:
+        """Whether what an object has in a place is given to the program at each call, and noted as such."""
+        return False
+
+    def _read_attribute(self, holder: Holder | None, value: Any, key: str, name: str) -> None:
+        """Note an attribute of a plain object; without a holder, it lies in a slot of the object `value`."""
+        if holder is not None:
+            self._visit(value, holder.place(key), named(name, key))
+        else:
+            place = Place(value, key, named(name, key), is_attribute=True)
+            self._visit(getattr(value, key), place, named(name, key))
+
+    def _read_code(self, function: types.FunctionType) -> None:
+        if (id(function), "") in self._members:
+            return
+        self._members.add((id(function), ""))
+        self.objects[id(function)] = function
+        found = function.__globals__
+        if _is_library(found.get("__name__")):
+            # what it does with what it was made for, as `grad` and decorators do
+            for cell in function.__closure__ or ():
+                with suppress(ValueError):
+                    if callable(cell.cell_contents):
+                        self._visit(cell.cell_contents, None, function.__name__)
+            return
+        for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if id(cell) not in self.objects:
+                self.objects[id(cell)] = cell
+                holder = self.holders[id(cell)] = Holder(cell, variable)
+                if holder.before:
+                    self._visit(holder.before[None], holder.place(None), variable)
+        self._read_defaults(function)
+        asked = [*_asked(function.__code__)]
+        self._names |= {name for name, _ in asked}
+        for name in dict.fromkeys(name for name, kind in asked if kind == "global" and name in found):
+            self._add_variable(found, name, name)
+        parents = [*accumulate((found.get("__package__") or "").split("."), "{}.{}".format)]
+        for name in [name for name, kind in asked if kind == "module"]:
+            # From which of the packages that this module is in a name is meant, its dots say, which are not kept here.
+            for full in (name, *[f"{parent}.{name}".rstrip(".") for parent in parents]):
+                if full in sys.modules:
+                    self._add_module(sys.modules[full], name)
+
+    def _read_defaults(self, function: types.FunctionType) -> None:
+        """Read the defaults of parameters, which may be replaced as attributes of the function."""
+        name = function.__name__
+        if function.__defaults__:
+            place = Place(function, "__defaults__", f"the defaults of {name}", is_attribute=True)
+            self.identities.append((place, function.__defaults__))
+            for default in function.__defaults__:
+                self._visit(default, None, name)
+        if function.__kwdefaults__:
+            for key, default in function.__kwdefaults__.items():
+                self._visit(default, Place(function.__kwdefaults__, key, f"the default {key} of {name}"), name)
+
+
+class _Variable(Holder):
+    """One global variable."""
+
+    def __init__(self, container: dict[str, Any], name: str) -> None:
+        self._key = name
+        super().__init__(container, "")
+
+    def _content(self) -> dict[Any, Any]:
+        return {self._key: self.container[self._key]} if self._key in self.container else {}
+
+    def restore(self) -> None:
+        self.container.update(self.before)
+
+
+def _item(value: Any, number: int, name: str) -> Place | None:
+    return Place(value, number, named(name, number)) if isinstance(value, tuple) else None
+
+
+def _slots(kind: type) -> Iterator[str]:
+    for base in kind.__mro__:
+        slots: Any = vars(base).get("__slots__", ())
+        for slot in (slots,) if isinstance(slots, str) else slots:
+            if slot not in ("__dict__", "__weakref__"):
+                yield f"_{base.__name__.lstrip('_')}{slot}" if slot[:2] == "__" and slot[-2:] != "__" else slot
+
+
+_KINDS = {
+    **dict.fromkeys(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL"), "global"),
+    **dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "LOAD_SUPER_ATTR", "IMPORT_FROM"), "attribute"),
+    "IMPORT_NAME": "module",
+}
+
+
+@functools.lru_cache(maxsize=1024)
+def _asked(code: types.CodeType) -> tuple[tuple[str, str], ...]:
+    """The names that code asks for, each with what it is the name of: a global variable, an attribute or a module."""
+    found: dict[tuple[str, str], None] = {}
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _KINDS:
+            found[instruction.argval, _KINDS[instruction.opname]] = None
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found |= dict.fromkeys(_asked(constant))
+    return tuple(found)
+
+
+def found_in(reads: Reads, function: Callable[..., Any], arguments: list[tuple[Any, str]]) -> None:
+    """Note what `function` may read, and what can be reached from those of its arguments that are no arrays."""
+    for value, name in arguments:
+        reads.add_argument(value, name)
+    reads.add_function(function)

@@ -1,0 +1,35 @@
+"""Arrays that a function that is traced gives to ops, wherever it has them from."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from tenon.runtime.tracing.trace import Captures
+
+
+class Seen(Captures):
+    """Notes arrays that others may change, with their elements as they were; those of more than so many elements are
+    inputs of the program."""
+
+    def __init__(self, small: int | None = None) -> None:
+        super().__init__()
+        self._small = small
+        self._seen: dict[int, tuple[Any, Any]] = {}
+
+    def value_of(self, array: np.ndarray[Any, Any]) -> Any:
+        if array.base is not None or sys.getrefcount(array) > _FRESH:
+            self._seen[id(array)] = (array, array.copy())
+        is_small = self._small is None or array.size <= self._small
+        return None if is_small else super().value_of(array)
+
+    @property
+    def foreign(self) -> list[tuple[Any, Any]]:
+        """Arrays that may be others', with their elements as they were."""
+        return [*self._seen.values()]
+
+
+# `array` as `to_value` has it, and as `captured`, `value_of` and `getrefcount` do
+_FRESH = 6
