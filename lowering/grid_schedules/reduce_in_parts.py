@@ -40,10 +40,12 @@ from tenon.dialects.families.monoid import Monoid, combining_monoid
 from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.walking import all_ops, ops_of
 from tenon.lowering.buffers.memref_facts import row_major_strides
+from tenon.lowering.grid_schedules.contractions import large_product
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.selection import slice_of
 from tenon.lowering.kernels.statement import (
     Access,
+    Kernel,
     LoopKind,
     Statement,
     buffer_shape,
@@ -52,6 +54,7 @@ from tenon.lowering.kernels.statement import (
     read_kernel,
     root_of,
 )
+from tenon.lowering.steps.nest import Nest, NestError
 from tenon.passes.machine import Gpu
 
 LEAST_ELEMENTS = 1 << 17
@@ -60,6 +63,13 @@ SHORTEST_PART = 512
 """Elements of a part, where its results are few: a block has as many threads."""
 PARTS = 4
 """Blocks for each multiprocessor: what the last ones leave idle is little then."""
+
+TILE = 64
+"""Rows and columns of a product that a block has: more only where there are enough of them."""
+SHORTEST_PRODUCT = 256
+"""Products for each sum of a part, below which to add up parts takes longer than the parts."""
+COPIED_TOGETHER = 16
+"""Elements of each part that are a multiple of what one access moves."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,9 @@ def _find(function: func.FuncOp, machine: Gpu) -> _Reduction | None:
         return None
     if any(isinstance(extent, Size) for extent in first.extents):
         return None
+    if (tiles := _tiles(kernel, machine)) is not None:
+        parts = _parts_of_product(first.extents[reductions[0]], machine.multiprocessors // tiles)
+        return _Reduction(function, first, reductions[0], parts) if parts > 1 else None
     loop, *inner = reductions
     length = first.extents[loop]
     results = prod(extent for known, extent in enumerate(first.extents) if known not in reductions)
@@ -104,6 +117,27 @@ def _find(function: func.FuncOp, machine: Gpu) -> _Reduction | None:
     most = min(wanted, length // max(shortest, 1))
     parts = next((parts for parts in range(most, max(most // 8, 1), -1) if length % parts == 0), 1)
     return _Reduction(function, first, loop, parts) if parts > 1 else None
+
+
+def _tiles(kernel: Kernel, machine: Gpu) -> int | None:
+    """How many blocks a product of matrices has at least; None for other reductions."""
+    try:
+        nest = Nest.of(kernel, machine)
+    except NestError:
+        return None
+    product = large_product(nest)
+    if isinstance(product, str):
+        return None
+    rows, columns = (-(-nest.extents[axis] // TILE) for axis in (product.row, product.column))
+    others = (axis for axis in nest.extents if axis not in (product.row, product.column, product.reduced))
+    return rows * columns * prod(nest.extents[axis] for axis in others)
+
+
+def _parts_of_product(depth: int, most: int) -> int:
+    """How many parts of equal length a product is summed up in: at most so many, none too short, and each a whole
+    number of runs that are copied together, if that can be."""
+    parts = [n for n in range(min(most, depth // SHORTEST_PRODUCT), 1, -1) if depth % n == 0]
+    return next((n for n in parts if depth // n % COPIED_TOGETHER == 0), 1)
 
 
 def _is_plain(statement: Statement) -> bool:
