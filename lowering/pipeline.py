@@ -144,8 +144,8 @@ def _spec(name: str, *options: str) -> str:
 def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
     """The passes on tensors, with what they are told of the target.
 
-    Scalar loops have no register tiles, so that nothing is won when a contraction shares loops; where they are the
-    threads of a GPU, a row is work for many. Programs for GPUs are launched with all of their arguments. What minimal
+    On a GPU a contraction is not cut into strips: its tiles are in registers, where what is done to each element finds
+    them, and a row is work for many threads. Programs for GPUs are launched with all of their arguments. What minimal
     filtering saves, its passes over memory cost there many times over.
     """
     filtering = "" if options.filtering and options.gpu is None else "filtering=false"
@@ -158,7 +158,7 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
     }
     left_out: tuple[str, ...] = ()
     if options.gpu is not None:
-        told |= {"fuse": ("contractions=false", "ranges=false"), "decompose": ("serial-rows=false",)}
+        told |= {"fuse": ("strips=false", "ranges=false"), "decompose": ("serial-rows=false",)}
         left_out = ("recompute", "split-frozen", "common-loops", "sum-in-steps")
     return tuple([_spec(name, *told.get(name, ())) for name in TENSOR_PIPELINE if name not in left_out])
 

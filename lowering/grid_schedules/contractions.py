@@ -16,7 +16,7 @@ from math import prod
 from xdsl.ir import SSAValue
 
 from tenon.lowering.steps.bind import BindLoop
-from tenon.lowering.steps.nest import Nest
+from tenon.lowering.steps.nest import Nest, NestStatement
 from tenon.lowering.steps.pack import Pack
 from tenon.lowering.steps.pipeline import Pipeline
 from tenon.lowering.steps.products import MatrixProduct, matrix_product
@@ -46,17 +46,26 @@ def decide_contraction(nest: Nest) -> Sequence[Step] | str:
 
 
 def large_product(nest: Nest) -> MatrixProduct | str:
-    """The product of matrices that a kernel begins with, if what follows is done to each of its elements and tiles are
-    not mostly empty."""
-    first, *others = nest.statements
-    found = matrix_product(first)
+    """The only product of matrices in a kernel, if all else is done to each of its elements and tiles are not mostly
+    empty."""
+    contraction = only_reduction(nest)
+    if isinstance(contraction, str):
+        return contraction
+    found = matrix_product(contraction)
     if isinstance(found, str):
         return found
-    if any(statement.reduced or set(statement.axes) - set(first.outputs[0].axes) for statement in others):
-        return "what follows the contraction is not done element by element"
+    axes = set(contraction.outputs[0].axes)
+    if any(set(statement.axes) - axes for statement in nest.statements if statement is not contraction):
+        return "what is beside the contraction is not done element by element"
     if min(nest.extents[found.row], nest.extents[found.column]) < LEAST:
         return f"the result has less than {LEAST} rows or columns"
     return found
+
+
+def only_reduction(nest: Nest) -> NestStatement | str:
+    """The only statement that reduces; a text that says how many there are."""
+    reducing = [statement for statement in nest.statements if statement.reduced]
+    return reducing[0] if len(reducing) == 1 else f"{len(reducing)} statements reduce, expected one contraction"
 
 
 def packed_results(nest: Nest, packed: Collection[SSAValue]) -> list[Step]:

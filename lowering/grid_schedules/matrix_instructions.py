@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tenon.lowering.grid_schedules.contractions import large_product, packed_results
+from tenon.lowering.grid_schedules.contractions import large_product, only_reduction, packed_results
 from tenon.lowering.instructions.instruction import Instruction
 from tenon.lowering.steps.bind import BindLoop
 from tenon.lowering.steps.contract import TRANSPOSABLE, Contract
@@ -48,7 +48,8 @@ def decide_matrix_instructions(nest: Nest) -> Sequence[Step] | str:
     product = large_product(nest)
     if isinstance(product, str):
         return product
-    instruction = matrix_instruction(nest.statements[0])
+    contraction = only_reduction(nest)
+    instruction = contraction if isinstance(contraction, str) else matrix_instruction(contraction)
     if isinstance(instruction, str):
         return instruction
     return _Steps(nest, product, instruction).all()

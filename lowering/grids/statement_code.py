@@ -58,8 +58,9 @@ class StatementCode:
         def inside() -> None:
             self.held = {}
             self.copies.copy(self.copies.at(None))
-            for statement in self.nest.statements[: 1 if self.products is not None else None]:
-                self._hold_inputs(statement)  # what follows a contraction loads its own when the sums are there
+            if not any(tile.at for tile in self.copies.tiles):  # else each loads its own, lest registers are held long
+                for statement in self.nest.statements:
+                    self._hold_inputs(statement)
             if in_place(self.nest) and self.nest.count(*THREADS) > 1:
                 self.code.builder.add(gpu.BarrierOp())  # before threads write what others read
             for statement in self.nest.statements:

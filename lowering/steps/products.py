@@ -32,10 +32,10 @@ def matrix_product(statement: NestStatement) -> MatrixProduct | str:
     """The product of matrices that a statement is; a text that says why it is none."""
     generic = statement.statement
     if len(statement.reduced) != 1 or LoopKind.SEQUENTIAL in generic.kinds or len(statement.outputs) != 1:
-        return "no contraction along one axis comes first"
+        return "nothing is contracted along one axis"
     inputs = [access for access in statement.inputs if access.access.is_used]
     if _product(statement) is None or len(inputs) != 2:
-        return "the first statement is no sum of products of two operands"
+        return "the reduction is no sum of products of two operands"
     output = statement.outputs[0]
     if any(None in access.plain_axes() and access.axes for access in (*inputs, output)):
         return "an index of an operand is no axis"

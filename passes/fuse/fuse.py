@@ -45,20 +45,21 @@ _SMALL_CONSTANT = 256
 
 @dataclass(frozen=True)
 class FusePass(ModulePass):
-    """Outline groups of ops that share loops into kernels for the `machine` (text, see `Machine`); `contractions` among
-    them, or each on its own; with what computes the `ranges` of elements that concatenations and the like move, if
+    """Outline groups of ops that share loops into kernels for the `machine` (text, see `Machine`). With `strips`,
+    contractions may be cut into these; without, one shares its loops with what is done to each element of its result
+    alone. With `ranges`, what computes the elements that concatenations and the like move is taken in, if
     `split-index-sets` follows."""
 
     name = "fuse"
 
-    contractions: bool = True
+    strips: bool = True
     ranges: bool = True
     machine: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         effects = Effects(op)
         machine = Machine.of_option(self.name, self.machine)
-        outliner = _Outliner(op, effects, machine, contractions=self.contractions, ranges=self.ranges)
+        outliner = _Outliner(op, effects, machine, strips=self.strips, ranges=self.ranges)
         for function in list(functions_by_name(op).values()):
             if "kernel" in function.attributes:
                 continue
@@ -101,12 +102,10 @@ def _reads_anywhere(op: Operation, index: int) -> bool:
 class _Outliner:
     """Turns groups into kernels of one module, and remembers the kernels that are there already."""
 
-    def __init__(
-        self, module: ModuleOp, effects: Effects, machine: Machine, *, contractions: bool, ranges: bool
-    ) -> None:
+    def __init__(self, module: ModuleOp, effects: Effects, machine: Machine, *, strips: bool, ranges: bool) -> None:
         self._module = module
         self._machine = machine
-        self._contractions = contractions
+        self._strips = strips
         self._ranges = ranges
         self._effects = effects
         self._names = set(functions_by_name(module))
@@ -120,14 +119,13 @@ class _Outliner:
         terminator = block.last_op
         assert terminator is not None
         assert terminator.has_trait(IsTerminator)
-        if self._contractions:
-            self._widened |= take_narrow_operands(block)
+        self._widened |= take_narrow_operands(block)
         grouping = Grouping(
             block,
             self._effects.is_pure,
             self._is_cloned,
             self._machine,
-            contractions=self._contractions,
+            strips=self._strips,
             ranges=self._ranges,
         )
         Rederivation(grouping.group_of, grouping.positions, self._is_cloned, self._machine.l2, MOST_INPUTS).run()
@@ -162,6 +160,7 @@ class _Outliner:
         operations = [part for op in group.operations for part in restored(op, self._widened)]
         if not is_single:
             _merge_equal(operations)
+        if not is_single and self._strips:
             self._transpose_operands(operations, terminator)
         reshapes: list[Operation] = []
         if group.closed or is_single:

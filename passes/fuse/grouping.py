@@ -20,7 +20,8 @@ Every op starts as a group of its own; groups along a value are merged as long a
   result, as in an activation behind a layer; or along some, if there are many rows of them and what each strip reads
   again stays in a cache, as in softmax(Q Kᵀ) V, whose scores never are in memory as a whole. It takes no rows of a
   value that what depends on it needs as well (the input of a layer, for the gradient), which is in memory anyway. One
-  that copies its operands joins nothing (`transposed_operands.wants_panels`).
+  that copies its operands joins nothing (`transposed_operands.wants_panels`). Without strips, as on a GPU, it shares
+  its loops with what is done to each element of its result, and with nothing else.
 
 Windows, scatters and opaque ops are groups of their own, since their loops are scheduled as a whole. A contraction that
 reads an operand elsewhere than at its loops takes in what computes that operand only if no two iterations of a parallel
@@ -36,7 +37,7 @@ from math import prod
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from tenon.dialects.families import ContractionOp, ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
+from tenon.dialects.families import ElementwiseOp, IndexingOp, IndexMapOp, ReductionOp
 from tenon.dialects.families.iteration_space import ACROSS, IterationSpace
 from tenon.dialects.families.regions import used_values
 from tenon.dialects.ops.control.checkpoint import RECOMPUTED
@@ -61,19 +62,18 @@ class Grouping:
         is_cloned: Callable[[SSAValue], bool],
         machine: Machine,
         *,
-        contractions: bool = True,
+        strips: bool = True,
         ranges: bool = True,
     ) -> None:
         self.group_of: dict[Operation, Group] = {}
         self.positions: dict[Operation, int] = {}
         self._block = block
         self._is_cloned = is_cloned
-        self._fuses_contractions = contractions
         self._takes_ranges = ranges
         self._moving: set[Operation] = set()
         """Ops that move ranges."""
         self._near = machine.l2
-        self._planner = Planner(block, self.group_of, machine, contractions=contractions)
+        self._planner = Planner(block, self.group_of, machine, strips=strips)
         last_effect: Group | None = None
         for position, op in enumerate(block.ops):
             if op.has_trait(IsTerminator):
@@ -84,7 +84,7 @@ class Grouping:
                 if last_effect is not None:
                     connect(last_effect, group)
                 last_effect = group
-        if contractions:
+        if strips:
             for op in self.positions:
                 self._join_reader(op)
 
@@ -101,8 +101,7 @@ class Grouping:
             producer = value.owner
             if isinstance(producer, Operation) and producer.parent is self._block:
                 connect(self.group_of[producer], group)
-        is_scheduled_alone = isinstance(op, ContractionOp) and not self._fuses_contractions
-        iteration = iteration_of(op) if pure and not is_scheduled_alone else None
+        iteration = iteration_of(op) if pure else None
         if iteration is None:
             return group
         moves = self._takes_ranges and moves_ranges(op, iteration)

@@ -12,7 +12,7 @@ from math import prod
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation, SSAValue
 
-from tenon.dialects.families import ContractionOp
+from tenon.dialects.families import ContractionOp, ElementwiseOp
 from tenon.dialects.families.iteration_space import ACROSS
 from tenon.dialects.types.size import Size, estimate, is_at_most
 from tenon.dialects.types.types import compute_type, element_of, numpy_dtype, shape_of
@@ -42,7 +42,7 @@ LEAST_SHRINKING = 2
 class Planner:
     """The loops of the ops of one block, those of different ops that are the same one, and plans that share them."""
 
-    def __init__(self, block: Block, group_of: Mapping[Operation, Group], machine: Machine, *, contractions: bool):
+    def __init__(self, block: Block, group_of: Mapping[Operation, Group], machine: Machine, *, strips: bool):
         self.iterations: dict[Operation, Iteration] = {}
         self.loops_of: dict[Operation, Loops] = {}
         self.classes = LoopClasses()
@@ -50,7 +50,7 @@ class Planner:
         self._machine = machine
         self._most_reread = 2 * machine.l2  # bytes of an operand that is read again for each strip: more do not stay
         self._most_kept = machine.l2 // 2 if machine.halves else machine.l1  # bytes of one that is read where it is
-        self._fuses_contractions = contractions
+        self._strips = strips
         self._later = LaterUses(block)
 
     def add(self, op: Operation, iteration: Iteration) -> Loops:
@@ -82,7 +82,10 @@ class Planner:
         find = self.classes.find
         if len({find(loop) for loop in large.loops}) < len(large.loops) and not self._are_distinct(large.operations):
             return None
-        plan = self._plan_sharing(left, right, edges) or self._plan_adding_up(left, right, edges)
+        if not self._strips and (left.contractions or right.contractions):
+            plan = self._plan_epilogue(left, right, edges)
+        else:
+            plan = self._plan_sharing(left, right, edges) or self._plan_adding_up(left, right, edges)
         if plan is None or plan.shared.intersection(map(find, across)):
             return None
         return replace(plan, across=frozenset(across))
@@ -117,6 +120,19 @@ class Planner:
             return None
         row_bytes += self._bytes_of_settled(edges, shared, left, right)
         return None if row_bytes > MOST_ROW_BYTES else Plan(shared, row_bytes, accumulated)
+
+    def _plan_epilogue(self, left: Group, right: Group, edges: Sequence[Edge]) -> Plan | None:
+        """One group has a contraction, and the other does something to each element of its result, or computes an
+        element to be combined with it."""
+        contracted, others = (left, right) if left.contractions else (right, left)
+        if others.contractions or not all(isinstance(op, ElementwiseOp) for op in others.operations):
+            return None
+        (contraction,) = contracted.contractions
+        find = self.classes.find
+        shared = frozenset([find(loop) for loop in self._value_loops(contraction.results[0]) if loop is not None])
+        own = frozenset(map(find, contracted.shared))
+        is_operand = any(user is contraction for _, user, _ in edges)
+        return None if is_operand or not own <= shared or frozenset(map(find, others.loops)) != shared else Plan(shared)
 
     def _plan_adding_up(self, left: Group, right: Group, edges: Sequence[Edge]) -> Plan | None:
         """`right` is a contraction over loops that the ops of `left` share, and adds up in memory what each iteration
@@ -158,7 +174,7 @@ class Planner:
     def plan_sum_of_rows(self, left: Group, right: Group, edges: Sequence[Edge]) -> Plan | None:
         """`right`, a sum of rows that nothing in `left` uses, adds up each row where `left` has it."""
         op, find, extents = right.operations[-1], self.classes.find, self.classes.extents
-        if not self._fuses_contractions or left.contractions or not self._unite(edges):
+        if not self._strips or left.contractions or not self._unite(edges):
             return None
         if not self._are_distinct((*left.operations, *right.operations)):
             return None

@@ -1,5 +1,5 @@
 // RUN: tenon-opt %s -p fuse --split-input-file | filecheck %s
-// RUN: tenon-opt %s -p fuse{contractions=false} --split-input-file | filecheck %s --check-prefix ALONE
+// RUN: tenon-opt %s -p fuse{strips=false} --split-input-file | filecheck %s --check-prefix ALONE
 
 // Ops on each element share their loops; what is between them is never in memory.
 func.func @elementwise_ops_are_one_kernel(%x: tensor<64x128xf32>, %y: tensor<128xf32>) -> tensor<64x128xf32> {
@@ -193,8 +193,25 @@ func.func @epilogues_join_contractions(%x: tensor<64x32xf32>, %w: tensor<32x16xf
 // CHECK-NEXT:    [[Y:%.*]] = func.call @kernel_0(%x, %w, %b)
 // CHECK-NEXT:    func.return [[Y]]
 // ALONE-LABEL: @epilogues_join_contractions
-// ALONE-NEXT:    [[A:%.*]] = func.call @kernel_0(%x, %w)
-// ALONE-NEXT:    func.call @kernel_1([[A]], %b)
+// ALONE-NEXT:    [[Y:%.*]] = func.call @kernel_0(%x, %w, %b)
+// ALONE-NEXT:    func.return [[Y]]
+
+// -----
+
+// Without strips a contraction takes in what is combined with its result, and neither what computes an operand nor what
+// reduces rows of the result.
+func.func @rows_do_not_join(%x: tensor<64x32xf32>, %w: tensor<32x16xf32>, %r: tensor<64x16xf32>) -> tensor<64xf32> {
+  %e = tenon.exp %x : tensor<64x32xf32> -> tensor<64x32xf32>
+  %f = tenon.exp %r : tensor<64x16xf32> -> tensor<64x16xf32>
+  %a = tenon.matmul %e, %w : tensor<64x32xf32>, tensor<32x16xf32> -> tensor<64x16xf32>
+  %s = tenon.add %a, %f : tensor<64x16xf32>, tensor<64x16xf32> -> tensor<64x16xf32>
+  %m = tenon.max %s {axis = [1]} : tensor<64x16xf32> -> tensor<64xf32>
+  func.return %m : tensor<64xf32>
+}
+// ALONE-LABEL: @rows_do_not_join
+// ALONE-NEXT:    [[E:%.*]] = func.call @kernel_0(%x)
+// ALONE-NEXT:    [[S:%.*]] = func.call @kernel_1(%r, [[E]], %w)
+// ALONE-NEXT:    func.call @kernel_2([[S]])
 
 // -----
 
