@@ -46,7 +46,7 @@ class KeepProductsPass(ModulePass):
 def _keep(earlier: ScanOp, scan: ScanOp, effects: Effects) -> ScanOp:
     """`scan`, with what `earlier` computes as well taken from there."""
     known = _same_values(earlier, scan)
-    values = [value for value in products_of_slices(scan)[1] if value in known]
+    _, values = products_of_slices(scan, among=known)
     if not values:
         return scan
     return with_slices(scan, with_stacked(earlier, [known[value] for value in values], effects), values, effects)

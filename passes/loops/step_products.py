@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 
 from xdsl.ir import Operation, SSAValue
 
@@ -44,16 +44,19 @@ def total_bytes(values: Iterable[SSAValue]) -> int:
     return sum(map(bytes_of, values))
 
 
-def products_of_slices(scan: ScanOp) -> tuple[DerivedValues, list[SSAValue]]:
+def products_of_slices(scan: ScanOp, among: Container[SSAValue] | None = None) -> tuple[DerivedValues, list[SSAValue]]:
     """What `scan` computes from slices alone, and the values of that which are worth to be had for all steps at once:
-    contractions, and what is computed from them alone without being larger.
+    contractions, and what is computed from them, and slices that nothing else reads, without being larger.
+    They are `among` given values, if there are any.
     """
     slices = scan.body.block.args[len(scan.initial) :]
     derived = DerivedValues(scan.body.block, [*captured_values(scan.body), *slices], is_step_wise)
     differ = {value for value, sources in derived.sources.items() if not sources.isdisjoint(slices)}
     moved: set[Operation] = set()
     for op in derived.ops:
-        if not differ.isdisjoint(op.results) and (_pays(op, differ) or _joins(op, moved, differ)):
+        if among is not None and not all(result in among for result in op.results):
+            continue
+        if not differ.isdisjoint(op.results) and (_pays(op, differ) or _joins(op, moved, differ, slices)):
             moved.add(op)
     results: list[SSAValue] = [result for op in derived.ops if op in moved for result in op.results]
     values = [value for value in results if not _only_used_by(value, moved)]
@@ -65,11 +68,12 @@ def _pays(op: Operation, differ: set[SSAValue]) -> bool:
     return isinstance(op, ContractionOp) and 2 * total_bytes(op.results) <= total_bytes(same)
 
 
-def _joins(op: Operation, moved: set[Operation], differ: set[SSAValue]) -> bool:
-    """Whether `op` alone uses what is moved, and its result is to be stacked in place of that."""
+def _joins(op: Operation, moved: set[Operation], differ: set[SSAValue], slices: Sequence[SSAValue]) -> bool:
+    """Whether `op` alone uses what is moved, and perhaps slices, and its result is to be stacked in place of that."""
     operands = [value for value in dict.fromkeys(op.operands) if value in differ]
-    is_alone = all(value.owner in moved and _only_used_by(value, {op}) for value in operands)
-    return isinstance(op, ElementwiseOp) and is_alone and total_bytes(op.results) <= total_bytes(operands)
+    is_alone = all((value.owner in moved or value in slices) and _only_used_by(value, {op}) for value in operands)
+    has_moved = any(value.owner in moved for value in operands)
+    return has_moved and is_alone and isinstance(op, ElementwiseOp) and total_bytes(op.results) <= total_bytes(operands)
 
 
 def _only_used_by(value: SSAValue, ops: set[Operation]) -> bool:

@@ -58,3 +58,39 @@ func.func @other_products(%x: tensor<8x2x16xf32>, %y: tensor<8x2x16xf32>, %w: te
 // CHECK:         slices(%s, %y : tensor<8x2x16xf32>, tensor<8x2x16xf32>)
 // CHECK:           tenon.matmul
 // CHECK:           tenon.matmul
+
+// -----
+
+// A sum with a slice that nothing else reads is kept in place of both, one with a slice of another sequence is not.
+func.func @sums_with_slices(%x: tensor<8x2x16xf32>, %y: tensor<8x2x16xf32>, %w: tensor<16x16xf32>, %h: tensor<2x16xf32>) -> (tensor<2x16xf32>, tensor<2x16xf32>) {
+  %r, %s = tenon.scan init(%h : tensor<2x16xf32>) slices(%x : tensor<8x2x16xf32>) length 8 -> (tensor<2x16xf32>, tensor<8x2x16xf32>) {
+  ^bb0(%a: tensor<2x16xf32>, %b: tensor<2x16xf32>):
+    %c = tenon.matmul %a, %w : tensor<2x16xf32>, tensor<16x16xf32> -> tensor<2x16xf32>
+    %d = tenon.add %b, %c : tensor<2x16xf32>, tensor<2x16xf32> -> tensor<2x16xf32>
+    tenon.yield %d, %a : tensor<2x16xf32>, tensor<2x16xf32>
+  }
+  %p = tenon.scan init(%r : tensor<2x16xf32>) slices(%s, %x : tensor<8x2x16xf32>, tensor<8x2x16xf32>) length 8 -> (tensor<2x16xf32>) {
+  ^bb0(%e: tensor<2x16xf32>, %f: tensor<2x16xf32>, %g: tensor<2x16xf32>):
+    %i = tenon.matmul %f, %w : tensor<2x16xf32>, tensor<16x16xf32> -> tensor<2x16xf32>
+    %j = tenon.add %g, %i : tensor<2x16xf32>, tensor<2x16xf32> -> tensor<2x16xf32>
+    %k = tenon.maximum %j, %e : tensor<2x16xf32>, tensor<2x16xf32> -> tensor<2x16xf32>
+    tenon.yield %k : tensor<2x16xf32>
+  }
+  %q = tenon.scan init(%r : tensor<2x16xf32>) slices(%s, %y : tensor<8x2x16xf32>, tensor<8x2x16xf32>) length 8 -> (tensor<2x16xf32>) {
+  ^bb0(%e: tensor<2x16xf32>, %f: tensor<2x16xf32>, %g: tensor<2x16xf32>):
+    %i = tenon.matmul %f, %w : tensor<2x16xf32>, tensor<16x16xf32> -> tensor<2x16xf32>
+    %j = tenon.add %g, %i : tensor<2x16xf32>, tensor<2x16xf32> -> tensor<2x16xf32>
+    %k = tenon.maximum %j, %e : tensor<2x16xf32>, tensor<2x16xf32> -> tensor<2x16xf32>
+    tenon.yield %k : tensor<2x16xf32>
+  }
+  func.return %p, %q : tensor<2x16xf32>, tensor<2x16xf32>
+}
+// CHECK-LABEL: @sums_with_slices
+// CHECK-NEXT:    {{.*}}, [[D:%.*]], [[C:%.*]] = tenon.scan
+// CHECK:           tenon.yield %d, %a, %d, %c
+// CHECK:         slices([[D]] : tensor<8x2x16xf32>) length 8 ->
+// CHECK-NEXT:    ^bb0([[E:%.*]]: tensor<2x16xf32>, [[J:%.*]]: tensor<2x16xf32>):
+// CHECK-NEXT:      tenon.maximum [[J]], [[E]]
+// CHECK:         slices(%y, [[C]] : tensor<8x2x16xf32>, tensor<8x2x16xf32>)
+// CHECK-NEXT:    ^bb0({{.*}}, [[G:%.*]]: tensor<2x16xf32>, [[I:%.*]]: tensor<2x16xf32>):
+// CHECK-NEXT:      tenon.add [[G]], [[I]]
