@@ -21,6 +21,7 @@ def _loader(module: str, name: str) -> Callable[[], type[ModulePass]]:
 # Every pass of this folder by name; its module is imported when the pass is first asked for.
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "differentiate": _loader("transform.differentiate", "DifferentiatePass"),
+    "split-gradient": _loader("transform.split_gradient", "SplitGradientPass"),
     "check-results": _loader("transform.check_results", "CheckResultsPass"),
     "batch": _loader("transform.batch", "BatchPass"),
     "infer-shapes": _loader("simplify.infer_shapes", "InferShapesPass"),

@@ -91,6 +91,12 @@ class JitFunction(NativeCalls):
         self._dynamic = DynamicDimensions(self.name, dynamic) if dynamic else None
         self._frozen = NONE
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it runs on the CPU, its arguments are arrays of known sizes, and it leaves them as they are."""
+        static, donated, device, dynamic = self._settings
+        return device == "cpu" and not (static or donated or dynamic) and self._frozen is NONE
+
     def freeze(self, /, *args: Any, **kwargs: Any) -> JitFunction:
         """The function with its first arguments, and those named, given once and for all: `jit(f).freeze(params)(x)`.
 

@@ -2,7 +2,8 @@
 
 The program computes the recorded calls again, but wherever a gradient asks for what a call gave, the array that it gave
 takes the place of what would be computed; so of the calls only what happened inside of them and was not kept is
-computed again. Programs are found by what was called on what: functions, settings, types, and who used whose results.
+computed again (functions of `jit` keep it, see `residuals`). Programs are found by what was called on what: functions,
+settings, types, and who used whose results.
 """
 
 from __future__ import annotations
@@ -66,10 +67,16 @@ class Graph:
     """The calls that some results depend on, down to `ends`: leaves, and sources at which it is cut."""
 
     def __init__(
-        self, roots: Sequence[Source], cuts: Set[Source] = frozenset(), wanted: Set[Source] | None = None
+        self,
+        roots: Sequence[Source],
+        cuts: Set[Source] = frozenset(),
+        wanted: Set[Source] | None = None,
+        *,
+        anew: bool = False,
     ) -> None:
-        """`wanted` limits the ends."""
-        self._cuts, self._wanted = cuts, wanted
+        """`wanted` limits the ends. With `anew`, calls are made again from their operands, without what they keep for
+        their gradients: so a gradient of the gradient sees all that it depends on."""
+        self._cuts, self._wanted, self._anew = cuts, wanted, anew
         self.roots = roots
         self.nodes = self._reachable()
         self.slots: list[_Place] = []
@@ -100,9 +107,20 @@ class Graph:
 
     def _wire(self, node: Node) -> tuple[Hashable, tuple[Slot, ...], tuple[Slot, ...]]:
         operands = tuple([self._operand_slot(operand, node) for operand in node.given])
-        results = tuple([self._add(type_of(result), result, node) for result in node.computed])
+        computed, kept = node.computed, node.call.kept
+        given = computed if kept is None else computed[: kept.given]
+        results = tuple([self._add(type_of(result), result, node) for result in given])
         self._of_results[node] = [*results]
-        return node.call.key, operands, results
+        reads = tuple([self._add(type_of(computed[i]), computed[i], node) for i in self._kept_reads(node)])
+        return node.call.key, (*operands, *reads), results
+
+    def _kept_reads(self, node: Node) -> tuple[int, ...]:
+        return () if node.call.kept is None or self._anew else node.call.kept.reads
+
+    def results_read(self, node: Node, slots: Sequence[Slot]) -> list[tuple[int, Slot]]:
+        """Which results a call reads, given the slots that it is applied to: their numbers, and the slots of them."""
+        reads = self._kept_reads(node)
+        return list(zip(reads, slots[len(slots) - len(reads) :], strict=True))
 
     def _operand_slot(self, operand: Operand, node: Node) -> Slot:
         source, saved = operand
@@ -136,7 +154,7 @@ class Graph:
     def key(self) -> Hashable:
         """What tells the program for this graph from others."""
         types = tuple([(place.type, place.elements is None, place.order) for place in self.slots])
-        return self.wiring, types, self.root_slots, self.end_slots
+        return self.wiring, types, self.root_slots, self.end_slots, self._anew
 
     def array(self, slot: Slot) -> Any:
         """What is in a slot. Raises `RuntimeError` if it was changed meanwhile."""
@@ -199,7 +217,7 @@ class Graph:
         replaced: list[tuple[Value, Value]] = []
         for node, (_, operands, slots) in zip(self.nodes, self.wiring, strict=True):
             values = [computed[o] for o in operands]
-            for slot, value in zip(slots, _applied(node, values), strict=True):
+            for slot, value in zip(slots, _applied(node, values, anew=self._anew), strict=True):
                 # What a call gives as it got it is another value, too: one of them may have been overwritten.
                 is_same = any(value is taken or value.ssa is taken.ssa for taken in values)
                 value = ops.identity(value) if is_same else value
@@ -221,12 +239,13 @@ class Graph:
         return found
 
 
-def _applied(node: Node, operands: Sequence[Value]) -> tuple[Value, ...]:
+def _applied(node: Node, operands: Sequence[Value], *, anew: bool) -> tuple[Value, ...]:
     """What a recorded call gives when it is made again, which has no effects, at the user's line of the first time."""
+    call = node.call
     point = insertion_point()
     assert point is not None
     last = point.block.last_op
-    results = node.call.apply(operands)
+    results = call.apply(operands) if call.kept is None or anew else call.kept.apply(operands)
     first, here = location_of(node.place), user_location()
     op = point.block.first_op if last is None else last.next_op
     while op is not None:
@@ -312,15 +331,24 @@ def _note_needs(graph: Graph) -> None:
 
 
 def _needs(node: Node) -> tuple[Sequence[bool], Sequence[bool]]:
-    """Which operands and results of a call its gradient needs."""
-    types = list(map(type_of, node.computed))
+    """Which operands and results of a call its gradient needs, or a gradient of that."""
+    of_operands, of_results = [False] * len(node.given), [False] * len(node.computed)
+    kept = node.call.kept
+    types = list(map(type_of, node.computed[: None if kept is None else kept.given]))
     results = [node.source(i) for i, (dtype, _) in enumerate(types) if is_differentiable(dtype)]
-    graph = Graph(results, frozenset([source for source in node.sources if source is not None]))
-    slots = range(len(graph.slots))
-    made, _ = _traced(graph, [result.type for result in results], slots)
-    read = {*_read_arguments(made.module, len(slots))}
-    ((_, operands, own),) = graph.wiring
-    return [slot in read for slot in operands], [slot in read for slot in own]
+    for anew in (False,) if kept is None else (False, True):
+        graph = Graph(results, frozenset([source for source in node.sources if source is not None]), anew=anew)
+        slots = range(len(graph.slots))
+        made, _ = _traced(graph, [result.type for result in results], slots)
+        read = {*_read_arguments(made.module, len(slots))}
+        ((_, operands, own),) = graph.wiring
+        for needed, places in (
+            (of_operands, enumerate(operands[: len(of_operands)])),
+            (of_results, [*enumerate(own), *graph.results_read(node, operands)]),
+        ):
+            for number, slot in places:
+                needed[number] |= slot in read
+    return of_operands, of_results
 
 
 def _read_arguments(module: ModuleOp, most: int) -> list[int]:

@@ -5,27 +5,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
 
 from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.promotion import weak_float
 from tenon.dialects.definition.registry import generation
-from tenon.dialects.definition.value import Value, emit
+from tenon.dialects.definition.value import Value
+from tenon.dialects.ops.control.debug import checks_gradients
 from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.dialects.support.forking import new_lock
 from tenon.eager.backward import array_type_of, trace_types
 from tenon.eager.recording import Stored, as_operands, call_of, record, wants_gradient
-from tenon.eager.tape import Call, Type, type_of
+from tenon.eager.residuals import Program, inlined, program_of
+from tenon.eager.tape import Call, Operand, Saved, Type, type_of
 from tenon.runtime.arguments.arguments import is_array
 from tenon.runtime.arguments.tree import Structure, flatten, static_key, unflatten
 from tenon.runtime.jit import JitFunction
+from tenon.runtime.knobs import knobs
 from tenon.runtime.reads.guards import Guards
+from tenon.runtime.reads.programs import Programs
 from tenon.runtime.reads.reading import Reading
-from tenon.runtime.tracing.trace import traced
 
 _MODULES: BoundedCache[tuple[Call, Guards | None]] = BoundedCache(1024)
 """Calls of functions of `jit`, with what must be there for them to hold."""
@@ -39,6 +42,9 @@ def call_function(kind: type[Any], function: Callable[..., Any], args: tuple[Any
     if wants_gradient(leaves):
         wide = any(getattr(array, "dtype", None) == np.float64 for array in arrays)
         noted = as_operands([np.asarray(v, _float(wide)) if type(v) is float else v for v in leaves])
+        keeping = None if "out" in kwargs else _keeping(function, arrays, structure, noted)
+        if keeping is not None and keeping.program is not None:
+            return keeping.run(keeping.program, kind, noted)
     given, named = unflatten(structure, arrays)
     result = function(*given, **named)
     found, shape = flatten(result)
@@ -66,6 +72,62 @@ def _tensor(kind: type[Any], leaf: Any, own: dict[int, Any]) -> Any:
     return kind._new(np.asarray(leaf)) if isinstance(leaf, np.ndarray | np.generic) else leaf
 
 
+@dataclass(frozen=True)
+class _Keeping:
+    """What runs when a function is called where a gradient may be wanted."""
+
+    program: Program | None
+    """`None` where there is no gradient."""
+    result: Structure
+    data: tuple[int, ...]
+    """The leaves that are arrays."""
+    guards: Guards | None
+
+    def run(self, program: Program, kind: type[Any], noted: Sequence[Operand]) -> Any:
+        """The results, as tensors that are on the tape."""
+        operands = [noted[i] for i in self.data]
+        found = program.executable.run([saved.array for _, saved in operands if isinstance(saved, Saved)])
+        made = [kind._new(array) for array in found[: program.given]]
+        record(program.call, operands, made, found[program.given :])
+        return unflatten(self.result, made)
+
+
+_KEEPING = Programs[_Keeping](1024)
+_LOCK = new_lock()
+
+
+def _keeping(
+    function: Callable[..., Any], arrays: Sequence[Any], structure: Structure, noted: Sequence[Operand]
+) -> _Keeping | None:
+    """What runs for a function of `jit`, so that what its gradient reads is kept; `None` for other functions, and for
+    arguments of which some have rules of their own: integers, floats beside f64, arrays that are not in row-major
+    order."""
+    if not isinstance(function, JitFunction) or not function.is_plain or checks_gradients() or knobs.check_results:
+        return None
+    data: list[int] = []
+    types: list[tuple[bool, Type]] = []
+    for i, (leaf, (source, saved)) in enumerate(zip(arrays, noted, strict=True)):
+        if isinstance(leaf, np.ndarray | float) and isinstance(saved, Saved) and saved.array.flags.c_contiguous:
+            data.append(i)
+            types.append((source is not None, type_of(saved)))
+        elif is_array(leaf):
+            return None
+    kinds = {type(arrays[i]) for i in data}
+    if float in kinds and any(dtype == np.float64 for _, (dtype, _) in types):
+        return None
+    others = tuple([static_key(leaf) for i, leaf in enumerate(arrays) if i not in data])
+    key = (function, structure, others, *types, autocast_element(), generation(), knobs.code_settings)
+    found = _KEEPING.get(key)
+    if found is None:
+        function.parameters.signature(*function.parameters.take_apart(*unflatten(structure, arrays)))
+        with _LOCK:
+            _KEEPING.say_why(function.name, key)
+            made, result, guards = _traced(function, arrays, structure, data, [type_ for _, type_ in types])
+            program = program_of(function.name, made, [has_source for has_source, _ in types])
+            found = _KEEPING.add(key, _Keeping(program, result, tuple(data), guards))
+    return found
+
+
 def _call(
     function: Callable[..., Any],
     arrays: Sequence[Any],
@@ -83,6 +145,24 @@ def _call(
         if known is not None and (guards is None or guards.hold()):
             return known
 
+    module, _, guards = _traced(function, arrays, structure, data, types)
+    call = call_of(getattr(function, "__name__", "function"), ("inlined", str(module)), inlined(module))
+    if key is not None:
+        _MODULES[key] = call, guards
+    return call
+
+
+def _traced(
+    function: Callable[..., Any],
+    arrays: Sequence[Any],
+    structure: Structure,
+    data: Sequence[int],
+    types: Sequence[Type],
+) -> tuple[ModuleOp, Structure, Guards | None]:
+    """The function as IR, of those leaves that are data, the structure of its result, and what must hold for that."""
+    others = [leaf for i, leaf in enumerate(arrays) if i not in data]
+    reading = Reading(function, others, structure) if isinstance(function, JitFunction) else None
+
     def on_values(*values: Value) -> Any:
         leaves = [*arrays]
         for position, value in zip(data, values, strict=True):
@@ -91,28 +171,5 @@ def _call(
         args, kwargs = unflatten(structure, leaves)
         return function(*args, **kwargs)
 
-    others = [leaf for i, leaf in enumerate(arrays) if i not in data]
-    reading = None if key is None else Reading(function, others, structure)
-    module = trace_types(on_values, types, None if reading is None else reading.captures).module
-    call = call_of(getattr(function, "__name__", "function"), ("inlined", str(module)), inlined(module))
-    if reading is not None:
-        _MODULES[key] = call, reading.guards()
-    return call
-
-
-def inlined(module: ModuleOp) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """What the function `@main` of a module computes, built where it is called."""
-    main = next(op for op in module.ops if isinstance(op, func.FuncOp))
-
-    def apply(values: Sequence[Any]) -> tuple[Any, ...]:
-        block = main.body.block
-        known: dict[SSAValue, SSAValue] = {
-            argument: traced(value).ssa for argument, value in zip(block.args, values, strict=True)
-        }
-        for op in block.ops:
-            if isinstance(op, func.ReturnOp):
-                return tuple([Value(known[operand]) for operand in op.operands])
-            emit(op.clone(known))
-        raise AssertionError("a function returns")
-
-    return apply
+    made = trace_types(on_values, types, None if reading is None else reading.captures)
+    return made.module, made.result, None if reading is None else reading.guards()

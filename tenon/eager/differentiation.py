@@ -43,7 +43,7 @@ def differentiate(
         known = backward_of_known(root, given[0], kind._new, wanted, retain=bool(retain))
         if known is not None:
             return dict(known)
-    how = Gradients(_pull_recorded if recorded else _pull, lambda a, b: a + b, hooked)
+    how = Gradients(_pull_recorded if recorded else _pull, lambda a, b: a + b, hooked, recorded)
     with (enable_grad if recorded else no_grad)():
         return gradients_of(roots, given, how, wanted, retain=recorded if retain is None else retain)
 

@@ -21,6 +21,8 @@ class Gradients(Generic[G]):
     add: Callable[[G, G], G]
     hooked: Callable[[Source, G], G]
     """The gradient of a source as its hooks leave it."""
+    recorded: bool = False
+    """Whether there may be gradients of them."""
 
 
 def gradients_of(
@@ -47,7 +49,7 @@ def gradients_of(
                 pending[end] = gradient if known is None else how.add(known, gradient)
 
     def go_on(starts: Sequence[Source], given: Sequence[G]) -> None:
-        graph = Graph(starts, stops - {*starts}, None if wanted is None else stops)
+        graph = Graph(starts, stops - {*starts}, None if wanted is None else stops, anew=how.recorded)
         if graph.ends:
             collect(graph.ends, how.pull_back(graph, given))
 

@@ -152,11 +152,11 @@ def _plan(graph: Graph, program: Program, nodes: list[Node]) -> bytes:
     places = {node: place for place, node in enumerate(nodes)}
     found: dict[Slot, tuple[int, int, int]] = {}
     for node, (_, operands, results) in zip(graph.nodes, graph.wiring, strict=True):
-        for is_result, slots, values, size in (
-            (0, operands, [saved for _, saved in node.given], PER_OPERAND),
-            (1, results, node.computed, PER_RESULT),
-        ):
-            for number, (slot, saved) in enumerate(zip(slots, values, strict=True)):
-                if isinstance(saved, Saved) or not isinstance(saved, tuple):
-                    found.setdefault(slot, (places[node], is_result, number * size + size - PER_RESULT))
+        given, computed = node.given, node.computed
+        for number, (slot, (_, saved)) in enumerate(zip(operands, given, strict=False)):
+            if isinstance(saved, Saved) or not isinstance(saved, tuple):
+                found.setdefault(slot, (places[node], 0, number * PER_OPERAND + PER_OPERAND - PER_RESULT))
+        for number, slot in (*enumerate(results), *graph.results_read(node, operands)):
+            if isinstance(computed[number], Saved):
+                found.setdefault(slot, (places[node], 1, number * PER_RESULT))
     return np.array([found[slot] for slot in program.reads], np.int64).tobytes()

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,8 @@ from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.types.types import f32, f64
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import MODE
-from tenon.eager.tape import Array, Call, Memory, Node, Operand, Saved, Source
+from tenon.eager.tape import Apply, Array, Call, Kept, Memory, Node, Operand, Saved, Source
 from tenon.runtime.call.loaded import tape_functions
-
-Apply = Callable[[Sequence[Any]], tuple[Any, ...]]
 
 _CALLS: BoundedCache[Call] = BoundedCache(4096)
 _NUMBERS = {bool, int, float}
@@ -65,12 +63,12 @@ class Stored:
         return memory
 
 
-def call_of(name: str, key: Hashable, apply: Apply) -> Call:
+def call_of(name: str, key: Hashable, apply: Apply, kept: Kept | None = None) -> Call:
     """The `Call` of such a key."""
     key = (key, generation())
     known = _CALLS.get(key)
     if known is None:
-        known = _CALLS[key] = Call(name, key, apply)
+        known = _CALLS[key] = Call(name, key, apply, kept)
     return known
 
 
@@ -139,9 +137,10 @@ def note(call: Call, given: Sequence[Any], result: Stored) -> None:
         record(call, as_operands(given), (result,))
 
 
-def record(call: Call, operands: Sequence[Operand], results: Sequence[Stored]) -> None:
-    """Note that `call` gave `results`, which are given their sources."""
-    node = Node(call, operands, [Saved(result._array, result._own_memory()) for result in results])
+def record(call: Call, operands: Sequence[Operand], results: Sequence[Stored], kept: Sequence[Array] = ()) -> None:
+    """Note that `call` gave `results`, which are given their sources, and what it keeps besides."""
+    saved = [Saved(result._array, result._own_memory()) for result in results]
+    node = Node(call, operands, [*saved, *[Saved(array, Memory()) for array in kept]])
     for index, result in enumerate(results):
         array = result._array
         if is_differentiable(array.dtype):

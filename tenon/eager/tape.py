@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from itertools import count
 from types import CodeType, FrameType
 from typing import Any
@@ -169,18 +170,34 @@ Operand = tuple[Source | None, Saved | Number | Type]
 """What a recorded call was given: where that came from, if that matters, and its elements, or only their type."""
 
 
+Apply = Callable[[Sequence[Any]], tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a call keeps for its gradient: behind the results that it gives, its node has others, which nobody sees."""
+
+    given: int
+    """How many results are given."""
+    reads: tuple[int, ...]
+    """Which of all results the gradient reads."""
+    apply: Apply
+    """The results that are given, for the operands and what is read; their gradient needs no more than these."""
+
+
 class Call:
     """What was called, apart from its operands: `apply` gives the results (a tuple) for traced values.
 
     Calls of equal `key` on operands of equal types have the same gradient.
     """
 
-    __slots__ = ("apply", "key", "name", "needed")
+    __slots__ = ("apply", "kept", "key", "name", "needed")
 
-    def __init__(self, name: str, key: Hashable, apply: Callable[[Sequence[Any]], tuple[Any, ...]]) -> None:
+    def __init__(self, name: str, key: Hashable, apply: Apply, kept: Kept | None = None) -> None:
         self.name = name
         self.key = key
         self.apply = apply
+        self.kept = kept
         self.needed: dict[Hashable, tuple[Sequence[bool], Sequence[bool]]] = {}
         """For types met in a gradient, which operands and which results it needed."""
 

@@ -16,9 +16,9 @@ from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
-from tenon.eager.calls import inlined
 from tenon.eager.modes import TRACING
 from tenon.eager.recording import Stored, as_operands, record, wants_gradient
+from tenon.eager.residuals import inlined
 from tenon.eager.tape import Call, user_place
 from tenon.eager.tensor import Tensor
 from tenon.passes.named_shapes import declared_shapes
