@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from tenon.dialects.definition.operands import to_scalar
 from tenon.dialects.definition.scalar import convert, to_compute
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.along_axis import AlongAxis, KeepsType
-from tenon.dialects.families.linalg_builders import LoopIndex, empty, filled, generic, static_shape
+from tenon.dialects.families.linalg_builders import ASSOCIATIVE, LoopIndex, empty, filled, generic, static_shape
 from tenon.dialects.families.monoid import CombiningOp
 from tenon.dialects.families.structured_op import require_hooks
 from tenon.dialects.types.shapes import normalize_axis
@@ -31,6 +32,9 @@ class CumulativeOp(KeepsType, AlongAxis, CombiningOp):
     """
 
     AUTOCAST = "full"
+    ASSOCIATIVE: ClassVar[bool] = False
+    """Whether `scalar` (or `better`) is associative, but for rounding, so that parts of the axis may be combined. Of a
+    `COMBINE` that is known; of others a class says it."""
 
     @classmethod
     def check_family(cls) -> None:
@@ -87,7 +91,10 @@ class CumulativeOp(KeepsType, AlongAxis, CombiningOp):
             return [*after, *(before if exclusive else after)]
 
         # A reduction loop that also indexes results is run in order, one parallel element of the states at a time.
-        return generic(inputs, outputs, [i == axis for i in range(rank)], body)[len(states) :]
+        scanned = generic(inputs, outputs, [i == axis for i in range(rank)], body)
+        if self.ASSOCIATIVE and isinstance(op := scanned[0].owner, Operation):
+            op.attributes[ASSOCIATIVE] = UnitAttr()
+        return scanned[len(states) :]
 
 
 class ArgCumulativeOp(CumulativeOp):

@@ -210,6 +210,9 @@ def inside(value: Value, size: int) -> Value:
     return emit_scalar(lambda x, y: arith.CmpiOp(x, y, "ult"), value, index_constant(size))
 
 
+ASSOCIATIVE = "associative"
+"""The attribute of a `linalg.generic` that goes along one loop whose steps are associative: what an element makes of a
+state is what the state that other elements lead to would make of it, had it come in their place."""
 DISTINCT = "distinct"
 """The attribute of an `scf.for` whose iterations update different elements of what it carries, and read none."""
 

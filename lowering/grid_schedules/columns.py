@@ -18,6 +18,7 @@ from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
 from tenon.lowering.steps.unroll import Unroll
+from tenon.lowering.steps.validity import is_scanned
 from tenon.lowering.steps.vectorize import Vectorize
 
 WARPS = 16
@@ -51,6 +52,8 @@ def decide_columns(nest: Nest) -> Sequence[Step] | str:
         inner = f"{column}_"
     steps += [Split(inner, warp, (f"{column}g", f"{column}l")), BindLoop(f"{column}g", "grid")]
     warps = min(WARPS, 1 << (nest.extents[row] - 1).bit_length())
+    if any(is_scanned(statement) for statement in nest.statements):
+        warps = _warps_of_scan(nest, warps, nest.extents[row], blocks * -(-extent // (warp * width)))
     rows = max(1, min(ROWS, nest.extents[row] // warps))
     steps += [
         Split(row, warps, (f"{row}p", f"{row}w")),
@@ -60,6 +63,15 @@ def decide_columns(nest: Nest) -> Sequence[Step] | str:
         BindLoop(f"{column}l", "lane"),
     ]
     return [*steps, *inlined(nest, row), *pack_all(nest)]
+
+
+def _warps_of_scan(nest: Nest, most: int, rows: int, blocks: int) -> int:
+    """Warps of a block that scan rows: for each piece they exchange what they have, so only as many as the machine
+    needs to be busy."""
+    warps = most
+    while warps > 1 and (rows < 2 * ROWS * warps or blocks * warps > nest.machine.multiprocessors * WARPS):
+        warps //= 2
+    return warps
 
 
 def _column(nest: Nest, reduced: Sequence[str]) -> str | None:

@@ -20,6 +20,7 @@ from tenon.lowering.steps.reorder import Reorder
 from tenon.lowering.steps.split import Split
 from tenon.lowering.steps.step import Step
 from tenon.lowering.steps.unroll import Unroll
+from tenon.lowering.steps.validity import is_scanned
 from tenon.lowering.steps.vectorize import Vectorize
 
 VECTORS = 4
@@ -47,8 +48,9 @@ def reduced_axes(nest: Nest) -> list[str] | str:
     reduced = {statement.reduced for statement in nest.statements if statement.reduced}
     if len(reduced) != 1:
         return "no statement reduces" if not reduced else "statements reduce along different axes"
-    if any(kind is LoopKind.SEQUENTIAL for s in nest.statements for kind in s.statement.kinds):
-        return "a statement goes on from what it wrote"
+    for statement in nest.statements:
+        if LoopKind.SEQUENTIAL in statement.statement.kinds and not is_scanned(statement):
+            return "a statement goes on from what it wrote"
     return [axis for axis in nest.extents if axis in next(iter(reduced))]
 
 
@@ -59,7 +61,7 @@ def innermost(nest: Nest, axes: Sequence[str]) -> str | None:
         return axes[-1] if axes else None
     largest = max(inputs, key=lambda access: prod(access.access.shape))
     last = dict(largest.factors[-1])
-    return next((axis for axis in axes if last.get(axis) == 1), None)
+    return next((axis for axis in axes if abs(last.get(axis, 0)) == 1), None)
 
 
 @dataclass(frozen=True)

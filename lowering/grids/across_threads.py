@@ -57,7 +57,7 @@ def all_threads(code: ThreadCode, arrays: Sequence[Registers], across: Sequence[
         def exchange() -> None:
             values = _load(code, arrays)
             for distance in distances:
-                others = [_shuffled(code, value, distance) for value in values]
+                others = [shuffled(code, value, distance) for value in values]
                 values = combine(values, others)
             _store(code, arrays, values)
 
@@ -77,7 +77,8 @@ def _distances(code: ThreadCode, lanes: Sequence[Loop]) -> list[int]:
     return distances
 
 
-def _shuffled(code: ThreadCode, value: SSAValue, distance: int) -> SSAValue:
+def shuffled(code: ThreadCode, value: SSAValue, distance: int) -> SSAValue:
+    """What the lane has whose number differs by the bits of `distance`."""
     number = [code.constant(IntegerAttr(n, i32), i32) for n in (distance, code.nest.machine.warp)]
     return code.builder.add(ShuffleOp.xor(value, *number)).results[0]
 

@@ -10,38 +10,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from xdsl.dialects import arith, gpu, linalg, memref
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects import arith, gpu
+from xdsl.ir import SSAValue
 
 from tenon.dialects.families.monoid import Monoid, combining_monoid
-from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.grids.across_threads import combine_threads
+from tenon.lowering.grids.body_code import BodyCode, Held
 from tenon.lowering.grids.copies import copy_in, copy_out
 from tenon.lowering.grids.matrix_products import MatrixProducts
+from tenon.lowering.grids.scan_code import ScanCode
 from tenon.lowering.grids.selection_code import SelectionCode
 from tenon.lowering.grids.thread_code import Registers, ThreadCode
 from tenon.lowering.grids.tile_copies import TileCopies
 from tenon.lowering.grids.tiles import SharedTile
 from tenon.lowering.grids.vanishing import vanishes
-from tenon.lowering.kernels.selection import slice_of
-from tenon.lowering.kernels.statement import DIVISIONS, element_type
+from tenon.lowering.kernels.scans import Scan
+from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.steps.nest import THREADS, Loop, Nest, NestAccess, NestStatement, Space
-from tenon.lowering.steps.validity import bound_reductions, chosen_by, in_place, tiled
-
-Held = dict[tuple[object, ...], Registers]
-"""What registers hold, by the place of the access that reads or writes it."""
+from tenon.lowering.steps.scan_loops import ScanLoops, scanned_by
+from tenon.lowering.steps.validity import bound_reductions, chosen_by, in_place, is_scanned, tiled
 
 
-class StatementCode:
+class StatementCode(BodyCode):
     """Writes statements by `code`."""
 
     def __init__(self, nest: Nest, code: ThreadCode) -> None:
-        self.nest = nest
-        self.code = code
-        self.held: Held = {}
+        super().__init__(nest, code)
         self.copied: set[tuple[object, ...]] = set()
         """The places whose elements are 0 beyond extents, when they are held."""
-        self.tiles: dict[tuple[object, ...], SharedTile] = {}
         for access in tiled(nest):
             tile = nest.tiles[access.buffer]
             stages = nest.loop(tile.at).stages if tile.at is not None else 1
@@ -99,9 +95,6 @@ class StatementCode:
                 reads.append(access)
         return reads
 
-    def _producer(self, access: NestAccess) -> NestStatement:
-        return self.nest.statements[self.nest.writers(access.buffer)[0]]
-
     def _emit(self, statement: NestStatement) -> None:
         loops = self._open(statement.axes)
         outer = [loop for loop in loops if loop.in_order and loop.axis not in statement.reduced]
@@ -113,7 +106,9 @@ class StatementCode:
         def row() -> None:
             self.held = dict(before)
             self._hold_inputs(statement)
-            if statement.reduced:
+            if is_scanned(statement):
+                self._scan(statement, inner, lasting)
+            elif statement.reduced:
                 self._reduce(statement, inner, written_out, lasting)
             else:
                 self._map(statement, written_out, lasting)
@@ -140,7 +135,7 @@ class StatementCode:
             self.code.when(guard, compute)
 
         self.code.over(written_out, element)
-        self._finish(statement, arrays, lasting)
+        self._finish(statement.outputs, arrays, lasting)
 
     def _array(self, output: NestAccess) -> Registers | None:
         if self.nest.space(output.buffer) is not Space.REGISTERS:
@@ -183,7 +178,48 @@ class StatementCode:
             selection.finish(across, lambda value: self._value_at(statement, value))
         elif across:
             combine_threads(self.code, statement, arrays, across)
-        self._finish(statement, arrays, lasting)
+        self._finish(statement.outputs, arrays, lasting)
+
+    def _scan(self, statement: NestStatement, inner: Sequence[Loop], lasting: Held) -> None:
+        """A statement that keeps every step of what it combines: states in registers, and results as they come."""
+        scan, loops = scanned_by(statement), ScanLoops.of(self.nest, statement.reduced[0])
+        assert scan is not None
+        assert isinstance(loops, ScanLoops)
+        states = [statement.outputs[n] for n in scan.states]
+        carried = [self.code.registers(element_type(s.access.buffer), self.nest.loops_of(s.axes)) for s in states]
+        for number, array in zip(scan.states, carried, strict=True):
+            self.code.over(array.loops, partial(self._start, statement, number, array, None))
+        outputs = [statement.outputs[n] for n in scan.results]
+
+        def chunk() -> None:
+            self._hold_inputs(statement)
+            arrays = [self._array(output) for output in outputs]
+
+            def store(values: Sequence[SSAValue]) -> None:
+                for number, output, array in zip(scan.results, outputs, arrays, strict=True):
+                    if array is not None:
+                        self.code.store(values[number], array.memref, self.code.register(array))
+                    else:
+                        self._store(statement, output, values[number])
+
+            writer.chunk(store)
+            self._finish(outputs, arrays, {} if inner else lasting)
+
+        read = {a.buffer for s in self.nest.statements if s is not statement for a in s.inputs if a.access.is_used}
+        arguments = self.nest.kernel.function.body.block.args
+        ends = any(state.buffer in read or state.buffer in arguments for state in states)
+        values, step = partial(self._elements, statement, scan.elements), partial(self._step, statement, scan)
+        writer = ScanCode(self.code, statement, scan, loops, carried, values, step, self._needs_guard(statement), ends)
+        outside = self.held
+        self.copies.over(inner, chunk)
+        self.held = outside
+        self._finish(states, carried, lasting)
+
+    def _step(self, statement: NestStatement, scan: Scan, states: Sequence[SSAValue]) -> list[SSAValue]:
+        before = dict(zip(scan.states, states, strict=True))
+        outputs = enumerate(statement.outputs)
+        zeros = [before.get(n) or self.code.zero(element_type(output.access.buffer)) for n, output in outputs]
+        return self._body(statement, zeros)
 
     def _products_of(self, statement: NestStatement) -> MatrixProducts | None:
         contraction = self.nest.contraction
@@ -204,12 +240,6 @@ class StatementCode:
             self.code.when(self.code.inside(output.axes), lambda: put(self._before(output, number, statement)))
         else:
             put(self._before(output, number, statement))
-
-    def _goes_on(self, statement: NestStatement, number: int) -> bool:
-        """Whether a statement reads an output in memory."""
-        generic = statement.statement
-        is_kept = statement.outputs[number].place in self.held
-        return generic.initial[number] is None and generic.reads_output(number) and not is_kept
 
     def _accumulate(
         self, statement: NestStatement, arrays: Sequence[Registers], selection: SelectionCode | None
@@ -234,9 +264,9 @@ class StatementCode:
 
         self.code.when(inside if guarded else None, compute)
 
-    def _finish(self, statement: NestStatement, arrays: Sequence[Registers | None], lasting: Held) -> None:
+    def _finish(self, outputs: Sequence[NestAccess], arrays: Sequence[Registers | None], lasting: Held) -> None:
         """Store what is in registers, and keep it for statements that follow."""
-        for output, array in zip(statement.outputs, arrays, strict=True):
+        for output, array in zip(outputs, arrays, strict=True):
             if array is None:
                 continue
             self.held[output.place] = lasting[output.place] = array
@@ -252,85 +282,3 @@ class StatementCode:
         """Store an element at once."""
         condition = self.code.all_of((self._is_owner(output), self.code.inside(statement.axes)))
         self.code.when(condition, lambda: self.code.store(value, output.access.buffer, self.code.place(output)))
-
-    # What a body computes
-
-    def _before(self, output: NestAccess, number: int, statement: NestStatement) -> SSAValue:
-        """What an output holds before the statement, where that matters."""
-        initial = statement.statement.initial[number]
-        if initial is not None:
-            return initial
-        if not statement.statement.reads_output(number):
-            return self.code.zero(element_type(output.access.buffer))
-        array = self.held.get(output.place)
-        if array is not None:
-            return self.code.load(array.memref, self.code.register(array))
-        return self.code.load(output.access.buffer, self.code.place(output))
-
-    def _read(self, access: NestAccess) -> SSAValue:
-        """The element of an input that the thread is at."""
-        if self.nest.space(access.buffer) is Space.INLINE:
-            producer = self._producer(access)
-            zero = self.code.zero(element_type(access.buffer))
-            return self._body(producer, [zero])[0]
-        array = self.held.get(access.place)
-        if array is not None:
-            return self.code.load(array.memref, self.code.register(array))
-        tile = self.tiles.get(access.place)
-        if tile is not None:
-            return self.code.load(tile.memref, tile.place())
-        return self.code.load(access.access.buffer, self.code.place(access))
-
-    def _needs_guard(self, statement: NestStatement) -> bool:
-        """Whether the body may not be run beyond extents."""
-        if any(op.regions or isinstance(op, (memref.LoadOp, *DIVISIONS)) for op in statement.statement.body.ops):
-            return True
-        for access in statement.inputs:
-            if access.access.is_used and self.nest.space(access.buffer) is Space.INLINE:
-                if self._needs_guard(self._producer(access)):
-                    return True
-            elif access.access.is_used and access.place not in self.held and access.place not in self.tiles:
-                return True
-        return not statement.reduced and any(self._goes_on(statement, n) for n in range(len(statement.outputs)))
-
-    def _value_at(self, statement: NestStatement, value: SSAValue) -> SSAValue:
-        """A value of a body that depends on no operand, where the thread is."""
-        known: dict[SSAValue, SSAValue] = {}
-        self._compute(statement, known, only=slice_of([value]))
-        return known[value]
-
-    def _body(self, statement: NestStatement, before: Sequence[SSAValue]) -> list[SSAValue]:
-        """What the body yields where the thread is, `before` being what its outputs hold."""
-        generic = statement.statement
-        known: dict[SSAValue, SSAValue] = dict(zip(generic.accumulators, before, strict=True))
-        for argument, access in zip(generic.body.args, statement.inputs, strict=False):
-            if access.access.is_used:
-                known[argument] = self._read(access)
-        self._compute(statement, known)
-        assert generic.body.last_op is not None
-        return [known.get(value, value) for value in generic.body.last_op.operands]
-
-    def _compute(
-        self,
-        statement: NestStatement,
-        known: dict[SSAValue, SSAValue],
-        only: set[Operation] | None = None,
-    ) -> None:
-        """Append the ops of a body, or `only` some, with `known` for operands; results become known."""
-        for op in list(statement.statement.body.ops):
-            if isinstance(op, linalg.ops.YieldOp) or (only is not None and op not in only):
-                continue
-            if isinstance(op, linalg.ops.IndexOp):
-                known[op.result] = self._index(statement, op)
-                continue
-            copy = op.clone(known)
-            for inner in all_ops(copy)[1:]:
-                if isinstance(inner, linalg.ops.IndexOp):
-                    inner.result.replace_all_uses_with(self._index(statement, inner))
-                    assert isinstance(inner.parent, Block)
-                    inner.parent.erase_op(inner)
-            self.code.builder.add(copy)
-            known.update(zip(op.results, copy.results, strict=True))
-
-    def _index(self, statement: NestStatement, op: linalg.ops.IndexOp) -> SSAValue:
-        return self.code.builder.index(self.code.axis(statement.axes[op.dim.value.data]))

@@ -134,8 +134,12 @@ class ThreadCode:
         """Whether an index is below a number."""
         return self._compare(_LESS, value, number)
 
-    def _compare(self, predicate: int, value: SSAValue, number: int) -> SSAValue:
-        operands = (value, self.builder.index_constant(number))
+    def equal(self, value: SSAValue, other: SSAValue | int) -> SSAValue:
+        """Whether two indices are the same."""
+        return self._compare(_EQUAL, value, other)
+
+    def _compare(self, predicate: int, value: SSAValue, other: SSAValue | int) -> SSAValue:
+        operands = (value, other if isinstance(other, SSAValue) else self.builder.index_constant(other))
         return self.builder.pure(arith.CmpiOp, operands, i1, {"predicate": IntegerAttr(predicate, i64)})
 
     def all_of(self, conditions: Iterable[SSAValue | None]) -> SSAValue | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tenon.lowering.kernels.statement import LoopKind
 from tenon.lowering.steps.nest import THREADS, Bind, Nest, replaced
+from tenon.lowering.steps.scan_loops import scanned_by
 from tenon.lowering.steps.step import Step
 
 
@@ -37,7 +38,8 @@ class BindLoop(Step):
         for statement in nest.statements:
             if loop.axis not in statement.reduced:
                 continue
-            if statement.statement.kinds[statement.axes.index(loop.axis)] is LoopKind.SEQUENTIAL:
+            kind = statement.statement.kinds[statement.axes.index(loop.axis)]
+            if kind is LoopKind.SEQUENTIAL and scanned_by(statement) is None:
                 return f"iterations along axis {loop.axis} depend on one another"
             if bind is Bind.GRID:
                 return f"axis {loop.axis} is reduced, and blocks of a grid combine nothing"

@@ -14,6 +14,7 @@ from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.kernels.selection import Selection
 from tenon.lowering.kernels.statement import LoopKind, root_of
 from tenon.lowering.steps.nest import THREADS, Bind, Loop, Nest, NestAccess, NestStatement, Space
+from tenon.lowering.steps.scan_loops import ScanLoops, scanned_by
 from tenon.lowering.steps.tile_copies import tile_sizes
 
 
@@ -92,8 +93,13 @@ def exchanged_bytes(nest: Nest, statement: NestStatement) -> int:
     if len(lanes) == len(across):
         return 0
     threads = prod(loop.extent for loop in nest.bound(*THREADS) if loop not in lanes)
-    kept = [prod(loop.extent for loop in nest.loops_of(o.axes) if loop.written_out) for o in statement.outputs]
-    sizes = [output.access.element_bytes for output in statement.outputs]
+    outputs, parts = statement.outputs, 1
+    if is_scanned(statement) and (scan := scanned_by(statement)) is not None:
+        loops = ScanLoops.of(nest, statement.reduced[0])
+        outputs = [outputs[n] for n in scan.states]
+        parts = prod(loop.extent for loop in loops.parts) if isinstance(loops, ScanLoops) else 1
+    kept = [parts * prod(loop.extent for loop in nest.loops_of(o.axes) if loop.written_out) for o in outputs]
+    sizes = [output.access.element_bytes for output in outputs]
     return threads * sum(count * size for count, size in zip(kept, sizes, strict=True))
 
 
@@ -130,6 +136,13 @@ def _sharing_obstacles(nest: Nest) -> Iterator[str]:
 
 def _reduction_obstacles(nest: Nest, number: int, statement: NestStatement) -> Iterator[str]:
     generic, across = statement.statement, bound_reductions(nest, statement)
+    if is_scanned(statement):
+        loops = ScanLoops.of(nest, statement.reduced[0])
+        if isinstance(loops, str):
+            yield f"statement {number}: {loops}"
+        if any(loop.bind is Bind.GRID for loop in across):
+            yield f"statement {number} is scanned along the grid"
+        return
     for axis in statement.reduced:
         loops = [loop for loop in nest.loops_of([axis]) if loop.bind is None]
         strides = [loop.stride for loop in sorted(loops, key=lambda loop: loop.written_out)]
@@ -143,6 +156,11 @@ def _reduction_obstacles(nest: Nest, number: int, statement: NestStatement) -> I
         yield f"statement {number} goes on from what its outputs hold, and several threads have a part of them"
     if any(loop.bind is Bind.GRID for loop in across):
         yield f"statement {number} is reduced along the grid"
+
+
+def is_scanned(statement: NestStatement) -> bool:
+    """Whether a statement is written as a scan: it is one, and no reduction that needs no order."""
+    return scanned_by(statement) is not None and not _combines(statement) and chosen_by(statement) is None
 
 
 def _combines(statement: NestStatement) -> bool:
@@ -191,10 +209,11 @@ def _kept_obstacles(nest: Nest, statement: NestStatement, access: NestAccess) ->
     """What is against keeping an output in registers until it is stored."""
     plain = access.plain_axes()
     name = nest.name_of(access.buffer)
-    if any(axis is None and any(factors) for axis, factors in zip(plain, access.factors, strict=True)):
+    mirrored = is_scanned(statement) and all(len(factors) == 1 for factors in access.factors if any(factors))
+    if not mirrored and any(a is None and any(factors) for a, factors in zip(plain, access.factors, strict=True)):
         yield f"{name} is kept in registers, and its index is no loop"
     reduced_axes = set(access.axes) & set(statement.reduced)
-    if reduced_axes:
+    if reduced_axes and not is_scanned(statement):
         yield f"{name} is written again and again along axis {min(reduced_axes)}"
     count = prod(loop.extent for loop in nest.loops_of(access.axes) if loop.written_out)
     if count > nest.machine.thread_registers:

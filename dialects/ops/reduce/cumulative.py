@@ -95,6 +95,7 @@ class LogcumsumexpOp(RunningOp):
     """
 
     name = "tenon.logcumsumexp"
+    ASSOCIATIVE = True
     x = operand_def(FLOAT_TENSOR)
     result = result_def(FLOAT_TENSOR)
     initial = staticmethod(lambda element: -inf)
@@ -123,6 +124,7 @@ class LogcumsumexpOp(RunningOp):
 class CumulativeExtremumOp(ArgCumulativeOp):
     """The extreme elements so far, and their places."""
 
+    ASSOCIATIVE = True
     x = operand_def(NUMERIC_TENSOR)
     axis = setting(int, default=0)
     reverse = setting(bool, default=False)

@@ -1,0 +1,126 @@
+"""What the bodies of statements compute where a thread is: from registers, tiles and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import linalg, memref
+from xdsl.ir import Block, Operation, SSAValue
+
+from tenon.dialects.upstream.walking import all_ops
+from tenon.lowering.grids.thread_code import Registers, ThreadCode
+from tenon.lowering.grids.tiles import SharedTile
+from tenon.lowering.kernels.selection import slice_of
+from tenon.lowering.kernels.statement import DIVISIONS, element_type
+from tenon.lowering.steps.nest import Nest, NestAccess, NestStatement, Space
+
+Held = dict[tuple[object, ...], Registers]
+"""What registers hold, by the place of the access that reads or writes it."""
+
+
+class BodyCode:
+    """Writes bodies by `code`."""
+
+    def __init__(self, nest: Nest, code: ThreadCode) -> None:
+        self.nest = nest
+        self.code = code
+        self.held: Held = {}
+        self.tiles: dict[tuple[object, ...], SharedTile] = {}
+        """By the place whose elements they are of."""
+
+    def _producer(self, access: NestAccess) -> NestStatement:
+        return self.nest.statements[self.nest.writers(access.buffer)[0]]
+
+    def _goes_on(self, statement: NestStatement, number: int) -> bool:
+        """Whether a statement reads an output in memory."""
+        generic = statement.statement
+        is_kept = statement.outputs[number].place in self.held
+        return generic.initial[number] is None and generic.reads_output(number) and not is_kept
+
+    def _before(self, output: NestAccess, number: int, statement: NestStatement) -> SSAValue:
+        """What an output holds before the statement, where that matters."""
+        initial = statement.statement.initial[number]
+        if initial is not None:
+            return initial
+        if not statement.statement.reads_output(number):
+            return self.code.zero(element_type(output.access.buffer))
+        array = self.held.get(output.place)
+        if array is not None:
+            return self.code.load(array.memref, self.code.register(array))
+        return self.code.load(output.access.buffer, self.code.place(output))
+
+    def _read(self, access: NestAccess) -> SSAValue:
+        """The element of an input that the thread is at."""
+        if self.nest.space(access.buffer) is Space.INLINE:
+            producer = self._producer(access)
+            zero = self.code.zero(element_type(access.buffer))
+            return self._body(producer, [zero])[0]
+        array = self.held.get(access.place)
+        if array is not None:
+            return self.code.load(array.memref, self.code.register(array))
+        tile = self.tiles.get(access.place)
+        if tile is not None:
+            return self.code.load(tile.memref, tile.place())
+        return self.code.load(access.access.buffer, self.code.place(access))
+
+    def _needs_guard(self, statement: NestStatement) -> bool:
+        """Whether the body may not be run beyond extents."""
+        if any(op.regions or isinstance(op, (memref.LoadOp, *DIVISIONS)) for op in statement.statement.body.ops):
+            return True
+        for access in statement.inputs:
+            if access.access.is_used and self.nest.space(access.buffer) is Space.INLINE:
+                if self._needs_guard(self._producer(access)):
+                    return True
+            elif access.access.is_used and access.place not in self.held and access.place not in self.tiles:
+                return True
+        return not statement.reduced and any(self._goes_on(statement, n) for n in range(len(statement.outputs)))
+
+    def _value_at(self, statement: NestStatement, value: SSAValue) -> SSAValue:
+        """A value of a body that depends on no operand, where the thread is."""
+        known: dict[SSAValue, SSAValue] = {}
+        self._compute(statement, known, only=slice_of([value]))
+        return known[value]
+
+    def _elements(self, statement: NestStatement, wanted: Sequence[SSAValue]) -> list[SSAValue]:
+        """Values of a body that depend on inputs alone, where the thread is."""
+        known = self._operands(statement)
+        self._compute(statement, known, only=slice_of(wanted))
+        return [known.get(value, value) for value in wanted]
+
+    def _operands(self, statement: NestStatement) -> dict[SSAValue, SSAValue]:
+        inputs = zip(statement.statement.body.args, statement.inputs, strict=False)
+        return {argument: self._read(access) for argument, access in inputs if access.access.is_used}
+
+    def _body(self, statement: NestStatement, before: Sequence[SSAValue]) -> list[SSAValue]:
+        """What the body yields where the thread is, `before` being what its outputs hold."""
+        generic = statement.statement
+        known: dict[SSAValue, SSAValue] = dict(zip(generic.accumulators, before, strict=True))
+        known |= self._operands(statement)
+        self._compute(statement, known)
+        assert generic.body.last_op is not None
+        return [known.get(value, value) for value in generic.body.last_op.operands]
+
+    def _compute(
+        self,
+        statement: NestStatement,
+        known: dict[SSAValue, SSAValue],
+        only: set[Operation] | None = None,
+    ) -> None:
+        """Append the ops of a body, or `only` some, with `known` for operands; results become known."""
+        for op in list(statement.statement.body.ops):
+            if isinstance(op, linalg.ops.YieldOp) or (only is not None and op not in only):
+                continue
+            if isinstance(op, linalg.ops.IndexOp):
+                known[op.result] = self._index(statement, op)
+                continue
+            copy = op.clone(known)
+            for inner in all_ops(copy)[1:]:
+                if isinstance(inner, linalg.ops.IndexOp):
+                    inner.result.replace_all_uses_with(self._index(statement, inner))
+                    assert isinstance(inner.parent, Block)
+                    inner.parent.erase_op(inner)
+            self.code.builder.add(copy)
+            known.update(zip(op.results, copy.results, strict=True))
+
+    def _index(self, statement: NestStatement, op: linalg.ops.IndexOp) -> SSAValue:
+        return self.code.builder.index(self.code.axis(statement.axes[op.dim.value.data]))

@@ -1,0 +1,99 @@
+"""Programs for a GPU, what they are to give, and how they are lowered: for a GPU of one multiprocessor, where each
+block gets as much work as on a large device, and for one of many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from cuda_shim import SCHEDULES, ShimError, load_on_shim
+from random_numbers import generator
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.gpu import BarrierOp
+
+import tenon
+from tenon.dialects.upstream.gpu_shuffle import ShuffleOp
+from tenon.lowering.loop_ir.nests import constant_int
+from tenon.lowering.options import LoweringOptions
+from tenon.lowering.pipeline import lower
+from tenon.passes.machine import GPUS, Gpu
+from tenon.runtime.lower import new_context
+
+Array = np.ndarray[Any, Any]
+ONE = Gpu.of_option("test", "sm_90 multiprocessors=1")
+MACHINES = {"one": ONE, "many": GPUS["sm_90"]}
+RANDOM = generator(11)
+
+
+def floats(*shape: int, dtype: Any = np.float32) -> Array:
+    return RANDOM.standard_normal(shape).astype(dtype)
+
+
+def integers(*shape: int, dtype: Any) -> Array:
+    return RANDOM.integers(0, 2 if dtype == np.bool_ else 100, shape).astype(dtype)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, its arguments, and what NumPy says of these in f64; `is_scheduled`: all kernels have steps."""
+
+    function: Callable[..., Any]
+    arrays: Sequence[Array]
+    oracle: Callable[..., Any]
+    tolerance: float = 2e-5
+    is_scheduled: bool = True
+
+
+def load_all(cases: Mapping[str, Case], wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Any]:
+    """The executables on the host shim of cases, by their names and those of machines; compiled together."""
+    modules = [lowered(cases[name], MACHINES[machine]) for name, machine in wanted]
+    return dict(zip(wanted, load_on_shim(modules), strict=True))
+
+
+def check(executable: Any, case: Case) -> None:
+    """Raise `AssertionError` unless a program gives under each schedule of the shim what NumPy gives in f64."""
+    wide = [a.astype(np.float64) if a.dtype.kind not in "biu" else a for a in case.arrays]
+    expected = case.oracle(*wide)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for schedule in SCHEDULES:
+        for result, right in zip(executable(list(case.arrays), schedule), expected, strict=True):
+            np.testing.assert_allclose(
+                result.astype(np.float64), np.asarray(right, np.float64), rtol=case.tolerance, atol=case.tolerance
+            )
+
+
+def is_caught(executable: Any, case: Case) -> bool:
+    """Whether the shim names a fault of a program, or its results show one."""
+    try:
+        check(executable, case)
+    except (ShimError, AssertionError):
+        return True
+    return False
+
+
+def lowered(case: Case, machine: Gpu) -> ModuleOp:
+    module = tenon.jit(case.function).trace(*case.arrays).module.clone()
+    return lower(new_context(), module, LoweringOptions(gpu=machine))
+
+
+def planted(module: ModuleOp) -> dict[str, ModuleOp]:
+    """Copies of a program with one fault each: a barrier that is missing, an exchange with another lane."""
+    faults: dict[str, ModuleOp] = {}
+    for number, op in enumerate(module.walk()):
+        if not isinstance(op, BarrierOp | ShuffleOp):
+            continue
+        copy = module.clone()
+        twin = list(copy.walk())[number]
+        if isinstance(twin, BarrierOp):
+            twin.detach()
+            faults[f"no barrier {number}"] = copy
+        else:
+            assert isinstance(twin, ShuffleOp)
+            other = ConstantOp(IntegerAttr((constant_int(twin.offset) or 0) // 2 or 2, i32))
+            twin.parent.insert_op_before(other, twin)
+            twin.operands[1] = other.result
+            faults[f"another lane in exchange {number}"] = copy
+    return faults
