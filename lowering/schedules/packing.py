@@ -83,7 +83,7 @@ def with_panels(statement: Statement, schedule: Schedule, machine: Machine, *, h
     vector, jam = schedule.vector, schedule.jam
     if vector is None or statement.kinds[vector] is LoopKind.REDUCTION or not may_have_panels(statement):
         return schedule
-    if jam is None or schedule.rows is not None or schedule.dot is not None:
+    if jam is None or any(part is not None for part in (schedule.rows, schedule.taps, schedule.dot)):
         return schedule
     waits = hurries and not machine.halves
     columns = _only_operand(statement, vector, jam)

@@ -58,6 +58,8 @@ def in_row_blocks(statement: Statement, schedule: Schedule, machine: Machine, cu
     reductions = statement.loops(LoopKind.REDUCTION)
     if schedule.vector is None or schedule.blocked or len(reductions) != 1 or statement.loops(LoopKind.SEQUENTIAL):
         return schedule
+    if schedule.taps is not None:
+        return schedule  # windows that overlap share their rows in registers
     if reductions[0] in cut:
         return schedule
     vector, depth, columns = schedule.vector, statement.extents[reductions[0]], statement.extents[schedule.vector]

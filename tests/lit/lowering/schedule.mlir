@@ -503,6 +503,19 @@ func.func private @overlapping_windows(%x: memref<18x66xf32>, %w: memref<3x3xf32
 // CHECK-LABEL: @overlapping_windows
 // CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 8 : i64, taps = 2 : i64}
 
+// They go together with no blocks of rows, however large the image is.
+func.func private @overlapping_windows_of_columns(%x: memref<1084x1920xf32>, %w: memref<5xf32>, %o: memref<1080x1920xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0 + d2, d1)>, affine_map<(d0, d1, d2) -> (d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : memref<1084x1920xf32>, memref<5xf32>) outs(%o : memref<1080x1920xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @overlapping_windows_of_columns
+// CHECK: schedule = {vector = 1 : i64, width = 16 : i64, unroll = 1 : i64, jam = 0 : i64, jam_count = 8 : i64, taps = 2 : i64}
+
 // -----
 
 // Sums do not depend on the order of their loops: the rows of all batches are one reduction.
