@@ -8,7 +8,8 @@ the second, under the old name, reduces that, and does what followed.
                                                 out = sum over g < 512 of parts[g]
 
 Which part an element is in, and the order in which parts are combined, depend on sizes and the machine alone: results
-are the same from launch to launch. Axes of a length without a fitting divisor stay as they are.
+are the same from launch to launch. Of a length without a fitting divisor, and of selections (the index of the largest),
+the parts are ranges of an index, and what is left over is one more part, of a kernel `@k_rest`.
 """
 
 from __future__ import annotations
@@ -35,14 +36,16 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
-from tenon.dialects.families.linalg_builders import PARALLEL, REDUCTION
+from tenon.dialects.families.linalg_builders import PARALLEL
 from tenon.dialects.families.monoid import Monoid, combining_monoid
 from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.walking import all_ops, ops_of
 from tenon.lowering.buffers.memref_facts import row_major_strides
 from tenon.lowering.grid_schedules.contractions import large_product
+from tenon.lowering.grid_schedules.parts import Parts
+from tenon.lowering.grid_schedules.uneven_parts import UnevenReduction, combine_parts
 from tenon.lowering.kernels.collapse_loops import collapse_loops
-from tenon.lowering.kernels.selection import slice_of
+from tenon.lowering.kernels.selection import Selection, selection_of, slice_of
 from tenon.lowering.kernels.statement import (
     Access,
     Kernel,
@@ -91,21 +94,22 @@ class ReduceInPartsPass(ModulePass):
                 found.split(op)
 
 
-def _find(function: func.FuncOp, machine: Gpu) -> _Reduction | None:
+def _find(function: func.FuncOp, machine: Gpu) -> _Reduction | UnevenReduction | None:
     """How a kernel is to be split, if it is."""
     kernel = read_kernel(function)
     if not kernel.statements or len(kernel.statements) != len(kernel.items):
         return None
     first, *others = kernel.statements
     reductions = first.loops(LoopKind.REDUCTION)
-    if not reductions or first.loops(LoopKind.SEQUENTIAL) or not _is_plain(first):
+    selection = selection_of(first.body, first.accumulators)
+    if not reductions or first.loops(LoopKind.SEQUENTIAL) or not _is_plain(first, selection):
         return None
     if any(isinstance(extent, Size) for extent in first.extents):
         return None
     if (tiles := _tiles(kernel, machine)) is not None:
         parts = _parts_of_product(first.extents[reductions[0]], machine.multiprocessors // tiles)
         return _Reduction(function, first, reductions[0], parts) if parts > 1 else None
-    loop, *inner = reductions
+    loop, *inner = [known for known in reductions if first.extents[known] > 1] or reductions
     length = first.extents[loop]
     results = prod(extent for known, extent in enumerate(first.extents) if known not in reductions)
     if prod(first.extents) < LEAST_ELEMENTS or any(prod(other.extents) > results for other in others):
@@ -115,8 +119,11 @@ def _find(function: func.FuncOp, machine: Gpu) -> _Reduction | None:
     wanted = PARTS * machine.multiprocessors // max(blocks, 1)
     shortest = (SHORTEST_PART if is_row else machine.warp) // prod(first.extents[known] for known in inner)
     most = min(wanted, length // max(shortest, 1))
-    parts = next((parts for parts in range(most, max(most // 8, 1), -1) if length % parts == 0), 1)
-    return _Reduction(function, first, loop, parts) if parts > 1 else None
+    parts = next((parts for parts in range(most, max(most // 2, 1), -1) if length % parts == 0), 1)
+    if parts > 1 and selection is None:
+        return _Reduction(function, first, loop, parts)
+    uneven = Parts.of(length, most)
+    return UnevenReduction(function, first, loop, uneven, selection) if uneven.count > 1 else None
 
 
 def _tiles(kernel: Kernel, machine: Gpu) -> int | None:
@@ -140,15 +147,19 @@ def _parts_of_product(depth: int, most: int) -> int:
     return next((n for n in parts if depth // n % COPIED_TOGETHER == 0), 1)
 
 
-def _is_plain(statement: Statement) -> bool:
-    """Whether a statement combines, by monoids and from initial values, what depends on its operands alone."""
+def _is_plain(statement: Statement, selection: Selection | None) -> bool:
+    """Whether a statement combines, by monoids or as a selection, and from initial values, what depends on its operands
+    alone."""
     arguments = statement.op.parent_op()
     assert isinstance(arguments, func.FuncOp)
     if any(initial is None for initial in statement.initial):
         return False
-    if any(combining_monoid(statement.body, accumulator) is None for accumulator in statement.accumulators):
+    monoids = [combining_monoid(statement.body, accumulator) for accumulator in statement.accumulators]
+    if selection is None and None in monoids:
         return False
-    if any(op.regions or isinstance(op, memref.LoadOp | linalg.ops.IndexOp) for op in statement.body.ops):
+    if any(op.regions or isinstance(op, memref.LoadOp) for op in statement.body.ops):
+        return False
+    if selection is None and any(isinstance(op, linalg.ops.IndexOp) for op in statement.body.ops):
         return False
     for access in statement.accesses:
         type_, root = access.buffer.type, root_of(access.buffer)
@@ -188,7 +199,7 @@ class _Reduction:
         module.body.block.insert_op_before(self._partial(name, inputs, parts, monoids), self.function)
         arguments: list[SSAValue] = list(self.function.body.block.args)
         numbers = [arguments.index(root_of(access.buffer)) for access in self.first.inputs]
-        self._combine(parts, monoids)
+        combine_parts(self.function, self.first, parts, monoids)
         for call in ops_of(module, func.CallOp):
             if call.callee.string_value() == self.function.sym_name.data:
                 _call(call, name, numbers, inputs, parts)
@@ -238,35 +249,6 @@ class _Reduction:
         function = func.FuncOp(name, FunctionType.from_lists(body.arg_types, []), Region(body), StringAttr("private"))
         function.attributes |= {"kernel": UnitAttr()}
         return function
-
-    def _combine(self, parts: Sequence[MemRefType], monoids: Sequence[Monoid | None]) -> None:
-        """Have the function reduce parts in the place of its first statement."""
-        block, op = self.function.body.block, self.first.op
-        arguments = [block.insert_arg(type_, len(block.args)) for type_ in parts]
-        self.function.function_type = FunctionType.from_lists(block.arg_types, [])
-        kept = self.first.loops(LoopKind.PARALLEL)
-        places = {loop: AffineDimExpr(1 + number) for number, loop in enumerate(kept)}
-        body = Block(arg_types=[element_type(value) for value in (*arguments, *op.outputs)])
-        combined: list[SSAValue] = []
-        for number, monoid in enumerate(monoids):
-            assert monoid is not None
-            total = monoid.combine(body.args[len(parts) + number], body.args[number], reordered=True)
-            body.add_op(total)
-            combined.append(total.results[0])
-        body.add_op(linalg.ops.YieldOp(*combined))
-        results = [[places[loop] for loop in output.plain_loops() if loop is not None] for output in self.first.outputs]
-        maps = [AffineMap(1 + len(kept), 0, (AffineDimExpr(0), *result)) for result in results]
-        maps += [AffineMap(1 + len(kept), 0, tuple(result)) for result in results]
-        combining = linalg.ops.GenericOp(
-            arguments,
-            list(op.outputs),
-            Region(body),
-            ArrayAttr([AffineMapAttr(map_) for map_ in maps]),
-            ArrayAttr([REDUCTION, *[PARALLEL] * len(kept)]),
-        )
-        block.insert_op_before(combining, op)
-        op.detach()
-        op.erase()
 
 
 def _call(

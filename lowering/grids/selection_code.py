@@ -8,6 +8,7 @@ first; what the other outputs are is computed once, for the place that is left.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, i1, i32, i64
@@ -31,8 +32,8 @@ class SelectionCode:
         self.code, self.statement, self.selection, self.arrays = code, statement, selection, arrays
         self.values = arrays[selection.output]
         self._compared = slice_of([selection.condition], (selection.new, selection.accumulator))
-        (self.axis,) = statement.reduced
-        self._place = i32 if code.nest.covered(self.axis) <= 1 << 31 else i64
+        self.axes = statement.reduced
+        self._place = i32 if prod(map(code.nest.covered, self.axes)) <= 1 << 31 else i64
         self.places = code.registers(self._place, self.values.loops)
 
     def start(self) -> None:
@@ -50,7 +51,10 @@ class SelectionCode:
         better = code.all_of((chosen.owner.cond, inside))
         assert better is not None
         old = code.load(self.values.memref, code.register(self.values))
-        place = code.builder.pure(arith.IndexCastOp, (code.builder.index(code.axis(self.axis)),), self._place)
+        at = Position()
+        for axis in self.axes:
+            at = at.scaled(code.nest.extents[axis]) + code.axis(axis)
+        place = code.builder.pure(arith.IndexCastOp, (code.builder.index(at),), self._place)
         before = code.load(self.places.memref, code.register(self.places))
         code.store(self._select(better, chosen.owner.lhs, old), self.values.memref, code.register(self.values))
         code.store(self._select(better, place, before), self.places.memref, code.register(self.places))
@@ -63,11 +67,15 @@ class SelectionCode:
         def outputs() -> None:
             place = code.load(self.places.memref, code.register(self.places))
             found = self._compare(_NOT_LESS, place, self._number(0))
-            at = Position(((code.value(arith.IndexCastOp(place, INDEX)), 1),))
-            moved = {loop.name: Position() for loop in code.nest.loops_of([self.axis])}
-            unit = next(loop for loop in code.nest.loops_of([self.axis]) if loop.stride == 1)
+            places = [code.value(arith.IndexCastOp(place, INDEX))]
+            if len(self.axes) > 1:
+                places = code.digits(places[0], [code.nest.extents[axis] for axis in self.axes])
+            moved = {loop.name: Position() for loop in code.nest.loops_of(self.axes)}
+            for axis, at in zip(self.axes, places, strict=True):
+                unit = next(loop for loop in code.nest.loops_of([axis]) if loop.stride == 1)
+                moved[unit.name] = Position(((at, 1),))
             for number, result in self.selection.places.items():
-                with code.at({**moved, unit.name: at}):
+                with code.at(moved):
                     chosen = value_at(result)
                 array = self.arrays[number]
                 initial = code.load(array.memref, code.register(array))

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.upstream.walking import ops_of
-from tenon.lowering.kernels.selection import Selection
+from tenon.lowering.kernels.selection import Selection, selection_of
 from tenon.lowering.kernels.statement import LoopKind, root_of
 from tenon.lowering.steps.nest import THREADS, Bind, Loop, Nest, NestAccess, NestStatement, Space
 from tenon.lowering.steps.scan_loops import ScanLoops, scanned_by
@@ -24,10 +24,11 @@ def bound_reductions(nest: Nest, statement: NestStatement) -> list[Loop]:
 
 
 def chosen_by(statement: NestStatement) -> Selection | None:
-    """The selection that a statement is, if it reduces one axis."""
-    if len(statement.reduced) != 1:
+    """The selection that a statement is."""
+    generic = statement.statement
+    if not statement.reduced or LoopKind.SEQUENTIAL in generic.kinds:
         return None
-    return statement.statement.selection(statement.axes.index(statement.reduced[0]))
+    return selection_of(generic.body, generic.accumulators)
 
 
 def nest_obstacle(nest: Nest) -> str | None:
@@ -148,6 +149,9 @@ def _reduction_obstacles(nest: Nest, number: int, statement: NestStatement) -> I
         strides = [loop.stride for loop in sorted(loops, key=lambda loop: loop.written_out)]
         if strides != sorted(strides, reverse=True) and not _combines(statement):
             yield f"statement {number} meets the elements along axis {axis} in another order"
+    unbound = [loop.axis for loop in nest.loops_of(statement.reduced) if loop.bind is None and loop.extent > 1]
+    if chosen_by(statement) is not None and unbound != sorted(unbound, key=statement.reduced.index):
+        yield f"statement {number} meets its elements in another order than that of their places"
     if not across:
         return
     if not _combines(statement) and chosen_by(statement) is None:

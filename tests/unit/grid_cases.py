@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from cuda_shim import SCHEDULES, ShimError, load_on_shim
+from cuda_shim import SCHEDULES, Schedule, ShimError, load_on_shim
 from random_numbers import generator
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
@@ -53,12 +53,12 @@ def load_all(cases: Mapping[str, Case], wanted: Sequence[tuple[str, str]]) -> di
     return dict(zip(wanted, load_on_shim(modules), strict=True))
 
 
-def check(executable: Any, case: Case) -> None:
-    """Raise `AssertionError` unless a program gives under each schedule of the shim what NumPy gives in f64."""
+def check(executable: Any, case: Case, schedules: Sequence[Schedule] = SCHEDULES) -> None:
+    """Raise `AssertionError` unless a program gives under `schedules` of the shim what NumPy gives in f64."""
     wide = [a.astype(np.float64) if a.dtype.kind not in "biu" else a for a in case.arrays]
     expected = case.oracle(*wide)
     expected = expected if isinstance(expected, tuple) else (expected,)
-    for schedule in SCHEDULES:
+    for schedule in schedules:
         for result, right in zip(executable(list(case.arrays), schedule), expected, strict=True):
             np.testing.assert_allclose(
                 result.astype(np.float64), np.asarray(right, np.float64), rtol=case.tolerance, atol=case.tolerance

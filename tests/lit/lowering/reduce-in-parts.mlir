@@ -44,3 +44,72 @@ func.func private @rows(%x: memref<4096x1024xf32>, %o: memref<4096xf32>) attribu
 }
 // CHECK-NOT:   _parts
 // CHECK:       func.func private @rows(%x: memref<4096x1024xf32>, %o: memref<4096xf32>)
+
+// -----
+
+// No number of parts near 528 divides a length of 1000003: the parts are multiples of 16 from places that are told by an
+// index, and what is left is one more part.
+func.func @main(%x: memref<1000003xf32>, %o: memref<f32>) {
+  func.call @odd(%x, %o) : (memref<1000003xf32>, memref<f32>) -> ()
+  func.return
+}
+func.func private @odd(%x: memref<1000003xf32>, %o: memref<f32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%o : memref<f32>)
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>], iterator_types = ["reduction"]}
+      ins(%x : memref<1000003xf32>) outs(%o : memref<f32>) {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %b, %a : f32
+    linalg.yield %c : f32
+  }
+  func.return
+}
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[SUMS:.*]] = memref.alloc() : memref<[[#PARTS:]]xf32>
+// CHECK:         func.call @odd_parts(%x, %{{.*}})
+// CHECK:         func.call @odd_rest(%x, %{{.*}})
+// CHECK:         func.call @odd(%{{.*}}%[[SUMS]])
+// CHECK-LABEL: func.func private @odd_parts
+// CHECK:         affine_map<(d0, d1) -> (((d0 * {{.*}}) + d1))>
+// CHECK-LABEL: func.func private @odd_rest
+// CHECK:         affine_map<(d0) -> ((d0 + {{.*}}))>
+// CHECK-LABEL: func.func private @odd(
+
+// -----
+
+// The place of the largest of two million: each part has its largest and where that is. Of these the first of the largest
+// is taken, so that parts may be combined in order.
+func.func @main(%x: memref<2097152xi32>, %o: memref<i64>) {
+  func.call @largest(%x, %o) : (memref<2097152xi32>, memref<i64>) -> ()
+  func.return
+}
+func.func private @largest(%x: memref<2097152xi32>, %o: memref<i64>) attributes {kernel} {
+  %best = memref.alloc() : memref<i32>
+  %least = arith.constant -2147483648 : i32
+  linalg.fill ins(%least : i32) outs(%best : memref<i32>)
+  %zero = arith.constant 0 : i64
+  linalg.fill ins(%zero : i64) outs(%o : memref<i64>)
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>, affine_map<(i) -> ()>],
+                  iterator_types = ["reduction"]} ins(%x : memref<2097152xi32>) outs(%best, %o : memref<i32>, memref<i64>) {
+  ^bb0(%a: i32, %b: i32, %p: i64):
+    %better = arith.cmpi sgt, %a, %b : i32
+    %value = arith.select %better, %a, %b : i32
+    %i = linalg.index 0 : index
+    %j = arith.index_cast %i : index to i64
+    %place = arith.select %better, %j, %p : i64
+    linalg.yield %value, %place : i32, i64
+  }
+  func.return
+}
+// CHECK-LABEL: func.func private @largest_parts
+// CHECK-SAME:    memref<[[#PARTS:]]xi32>, %{{.*}}: memref<[[#PARTS]]xi64>)
+// CHECK:         linalg.index 1 : index
+// CHECK:         linalg.index 0 : index
+// CHECK:         arith.muli
+// CHECK:         arith.addi
+// CHECK-NOT:   @largest_rest
+// CHECK-LABEL: func.func private @largest(
+// CHECK:         attrs =  {associative}
+// CHECK:         %[[BETTER:.*]] = arith.cmpi sgt
+// CHECK-NEXT:    arith.select %[[BETTER]], {{.*}} : i32
+// CHECK-NEXT:    arith.select %[[BETTER]], {{.*}} : i64
