@@ -318,6 +318,12 @@ class Knobs:
         default=True,
         decides_code=True,
     )
+    tf32 = _flag(
+        "TENON_TF32",
+        "let a GPU multiply matrices of f32 by its matrix instructions, which read the first 11 significant bits of "
+        "each operand; sums stay f32",
+        decides_code=True,
+    )
     traceback = Knob(
         "TENON_TRACEBACK",
         _choice("user", "full"),

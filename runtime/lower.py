@@ -85,7 +85,7 @@ def options(device: str, architecture: str | None = None) -> LoweringOptions:
     on_gpu = device == "cuda"
     return LoweringOptions(
         machine=GENERIC if on_gpu else machine(),
-        gpu=(gpu() if architecture is None else gpu_of(architecture)) if on_gpu else None,
+        gpu=replace(gpu() if architecture is None else gpu_of(architecture), tf32=knobs.tf32) if on_gpu else None,
         tuning=tuning_options(device),
         exact_math=knobs.exact_math,
         filtering=knobs.minimal_filtering and not on_gpu,

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
     BoolAttr,
+    Float32Type,
     IndexType,
     IntegerAttr,
     IntegerType,
@@ -201,6 +202,9 @@ class MmaSyncOp(IRDLOperation):
             properties={"mmaShape": ArrayAttr([IntegerAttr(size, i64) for size in shape])},
             result_types=[c.type],
         )
+        assert isinstance(a.type, VectorType)
+        if isinstance(a.type.element_type, Float32Type):
+            self.properties["tf32Enabled"] = UnitAttr()
 
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (

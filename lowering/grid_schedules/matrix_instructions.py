@@ -49,7 +49,7 @@ def decide_matrix_instructions(nest: Nest) -> Sequence[Step] | str:
     if isinstance(product, str):
         return product
     contraction = only_reduction(nest)
-    instruction = contraction if isinstance(contraction, str) else matrix_instruction(contraction)
+    instruction = contraction if isinstance(contraction, str) else matrix_instruction(contraction, nest.machine)
     if isinstance(instruction, str):
         return instruction
     return _Steps(nest, product, instruction).all()

@@ -50,7 +50,7 @@ class Contract(Step):
         if statement is None:
             yield f"no statement reduces axis {loop.axis} alone"
             return
-        product, instruction = matrix_product(statement), matrix_instruction(statement)
+        product, instruction = matrix_product(statement), matrix_instruction(statement, nest.machine)
         if isinstance(product, str) or isinstance(instruction, str):
             yield product if isinstance(product, str) else str(instruction)
             return
@@ -71,7 +71,7 @@ class Contract(Step):
         nest.change(self.loop, depth)
         statement = _statement(nest, loop)
         assert statement is not None
-        product, instruction = matrix_product(statement), matrix_instruction(statement)
+        product, instruction = matrix_product(statement), matrix_instruction(statement, nest.machine)
         assert isinstance(product, MatrixProduct)
         assert isinstance(instruction, Instruction)
         nest.contraction = Contraction(statement, instruction, product.left, product.right, depth)

@@ -14,6 +14,9 @@ from tenon.lowering.instructions.instruction import Instruction
 from tenon.lowering.instructions.table import INSTRUCTIONS
 from tenon.lowering.kernels.statement import LoopKind, element_type
 from tenon.lowering.steps.nest import NestAccess, NestStatement
+from tenon.passes.machine import Gpu
+
+TF32 = "tf32"
 
 
 @dataclass(frozen=True)
@@ -76,20 +79,22 @@ FORMS = (
     _Form(BFloat16Type(), arith.ExtFOp, Float32Type(), "bf16"),
     _Form(i8, arith.ExtSIOp, i32, "s8"),
 )
+ROUNDED = _Form(Float32Type(), None, Float32Type(), TF32)
 
 
-def matrix_instruction(statement: NestStatement) -> Instruction | str:
+def matrix_instruction(statement: NestStatement, machine: Gpu) -> Instruction | str:
     """The instruction of a warp that multiplies and adds what a product of matrices does, with no other rounding of its
-    operands; a text that says why there is none."""
+    operands than the machine may do; a text that says why there is none."""
     product, (accumulator,) = _product(statement), statement.statement.accumulators
     elements = {element_type(access.access.buffer) for access in statement.inputs if access.access.is_used}
     shown = " and ".join(sorted(map(str, elements)))
     if product is None or len(elements) != 1:
         return f"no instruction multiplies {shown}"
-    for form in FORMS:
+    for form in (*FORMS, *([ROUNDED] if machine.tf32 else [])):
         if elements == {form.element} and accumulator.type == form.sums and _is_plain(statement, product, form):
             return next(row for row in INSTRUCTIONS.values() if _computes(row, form.name))
-    return f"no instruction adds products of {shown} to {accumulator.type}"
+    hint = f", and {TF32} is not allowed" if elements == {ROUNDED.element} else ""
+    return f"no instruction adds products of {shown} to {accumulator.type}{hint}"
 
 
 def _is_plain(statement: NestStatement, product: Operation, form: _Form) -> bool:

@@ -15,6 +15,7 @@ from tenon.lowering.schedules.tuning_record import TuningRecord
 from tenon.passes.machine import Machine
 from tenon.runtime import executables, lower
 from tenon.runtime.cpu.compile import host_target
+from tenon.runtime.cuda import device_cuda, nvrtc
 from tenon.runtime.knobs import Knobs, knobs
 
 MODULE = tenon.jit(lambda x: tenon.exp(x)).trace(np.zeros(8, np.float32)).module
@@ -83,6 +84,9 @@ OTHER_CODE: dict[str, Any] = {
 }
 """For each knob that changes what is compiled, a value that does."""
 
+OTHER_GPU_CODE: dict[str, Any] = {"tf32": True}
+"""The same of knobs that change what is compiled for a GPU alone."""
+
 SAME_CODE: dict[str, Any] = {
     "debug": 1,
     "log_compiles": True,
@@ -106,10 +110,10 @@ ASIDE = {"interpret", "dump_ir"}
 
 
 def test_every_knob_is_of_one_kind() -> None:
-    kinds = [set(OTHER_CODE), set(SAME_CODE), OTHER_IR, ASIDE]
+    kinds = [set(OTHER_CODE), set(OTHER_GPU_CODE), set(SAME_CODE), OTHER_IR, ASIDE]
     assert set().union(*kinds) == {knob.name for knob in Knobs.all()}
     assert sum(map(len, kinds)) == len(Knobs.all())
-    assert {knob.name for knob in Knobs.all() if knob.decides_code} >= set(OTHER_CODE)
+    assert {knob.name for knob in Knobs.all() if knob.decides_code} >= set(OTHER_CODE | OTHER_GPU_CODE)
 
 
 @pytest.mark.parametrize("name", OTHER_CODE)
@@ -125,6 +129,15 @@ def test_knobs_that_change_code_change_the_key(name: str, tmp_path: Path) -> Non
         changed = key()
     assert changed != before
     assert key() == before
+
+
+@pytest.mark.parametrize("name", OTHER_GPU_CODE)
+def test_knobs_that_change_code_for_a_gpu_change_its_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_cuda, "architecture", lambda: "sm_80")
+    monkeypatch.setattr(nvrtc, "version", lambda: (12, 9))
+    before = executables._target_key("cuda", lower.options("cuda", "sm_80"))
+    with knobs.override(**{name: OTHER_GPU_CODE[name]}):
+        assert executables._target_key("cuda", lower.options("cuda", "sm_80")) != before
 
 
 @pytest.mark.parametrize("name", sorted(OTHER_IR))

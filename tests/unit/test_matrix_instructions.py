@@ -30,6 +30,7 @@ from tenon.lowering.pipeline import lower
 from tenon.passes.machine import GPUS, Gpu
 from tenon.runtime.cuda import nvrtc
 from tenon.runtime.lower import new_context
+from tenon.runtime.lower import options as lower_options
 
 Array = np.ndarray[Any, Any]
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
@@ -95,6 +96,14 @@ CASES["wide_result"] = Case(
     1e-6,
 )
 for order in ("nn", "nt"):
+    shape = (48, 72) if order == "nn" else (72, 48)
+    CASES[f"tf32_{order}"] = Case(
+        lambda a, b, order=order: tenon.matmul(a, b if order == "nn" else b.T),
+        [numbers(66, 48, dtype=np.float32), numbers(*shape, dtype=np.float32)],
+        lambda a, b, order=order: a @ (b if order == "nn" else b.T),
+        2e-3,
+        Gpu.of_option("test", "sm_80 multiprocessors=1 tf32=true"),
+    )
     a, b = (RANDOM.integers(-128, 128, shape).astype(np.int8) for shape in ((70, 96), (96, 90)))
     CASES[f"i8_{order}"] = Case(
         lambda a, b, order=order: tenon.matmul(a.astype(np.int32), (b if order == "nn" else b.T).astype(np.int32)),
@@ -305,3 +314,13 @@ def test_steps_that_do_not_fit_are_named(old: str, new: str, message: str) -> No
 def apply(listed: Sequence[str]) -> None:
     text = KERNEL.format(", ".join(f'"{step}"' for step in listed))
     ApplyStepsPass().apply(new_context(), Parser(new_context(), text).parse_module())
+
+
+def test_f32_is_multiplied_exactly_unless_that_may_be_rounded() -> None:
+    exact = Case(tenon.matmul, CASES["tf32_nn"].arrays, np.matmul)
+    assert not any(step.startswith("contract") for step in steps(lowered(exact)))
+    for allowed in (False, True):
+        with tenon.knobs.override(tf32=allowed):
+            gpu = lower_options("cuda", "sm_80").gpu
+            assert gpu is not None
+            assert gpu.tf32 is allowed
