@@ -11,6 +11,7 @@ from tenon.runtime.arguments.interface import Interface
 from tenon.runtime.lower import lower_module, machine, map_to_grid, options
 
 if TYPE_CHECKING:
+    from tenon.passes.machine import Gpu
     from tenon.runtime.cuda.nvrtc import Compiled
 
 
@@ -51,37 +52,39 @@ def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
 
 def _for_cuda(module: ModuleOp, architecture: str) -> dict[str, bytes]:
     from tenon.lowering.cuda.emit_cuda import emit_cuda, kernels
+    from tenon.lowering.grid_schedules.explain import explain
+    from tenon.lowering.pipeline import lower_to_buffers
     from tenon.runtime.cuda import nvrtc
 
-    before = module.clone()
+    buffered = module.clone()
+    rest = lower_to_buffers(Context(), buffered, options("cuda", architecture))
+    before = buffered if rest[0].name == "buffered" else None
     lower_module(module, "cuda", architecture=architecture)
     map_to_grid(module)
+    gpu = options("cuda", architecture).gpu
+    assert gpu is not None
     source = emit_cuda(module, architecture)
     compiled = nvrtc.compile_kernels(source, architecture) if kernels(module) else nvrtc.Compiled(b"", {})
     return {
         "main.grid.mlir": f"{module!s}\n".encode(),
         f"main.{architecture}.cu": source.encode(),
         f"main.{architecture}.cubin": compiled.cubin,
-        f"main.{architecture}.txt": _report(before, module, compiled, architecture).encode(),
+        f"main.{architecture}.txt": _report(before, module, compiled, gpu).encode(),
+        f"main.{architecture}.schedules.txt": (explain(before, gpu) if before is not None else "").encode(),
         f"main.{architecture}.json": Interface.of(module).to_json().encode(),
     }
 
 
-def _report(before: ModuleOp, mapped: ModuleOp, compiled: Compiled, architecture: str) -> str:
+def _report(before: ModuleOp | None, mapped: ModuleOp, compiled: Compiled, gpu: Gpu) -> str:
     """The table of the kernels of a `mapped` module. What they move and compute is counted where kernels are not loops
-    yet, so `before`, which is the module as it was given, is lowered that far."""
+    yet, in the module `before`."""
     from tenon.lowering.kernels.bytes_moved import bytes_moved
     from tenon.lowering.kernels.operations import operations_of
-    from tenon.lowering.pipeline import lower_to_buffers
-    from tenon.passes.machine import gpu_of
     from tenon.runtime.cuda.disassembly import disassembler, instruction_counts
     from tenon.runtime.cuda.report import as_table, report
 
-    rest = lower_to_buffers(Context(), before, options("cuda", architecture))
-    is_countable = rest[0].name == "buffered"
-    moved = bytes_moved(before.clone()) if is_countable else ()
-    operations = operations_of(before) if is_countable else {}
+    moved = bytes_moved(before.clone()) if before is not None else ()
+    operations = operations_of(before) if before is not None else {}
     program = disassembler() if compiled.cubin else None
     instructions = instruction_counts(compiled.cubin, program) if program is not None else None
-    gpu = gpu_of(architecture)
     return as_table(report(mapped, compiled.kernels, moved, operations, instructions, gpu), gpu)

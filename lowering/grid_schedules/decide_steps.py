@@ -73,7 +73,7 @@ def decide(function: func.FuncOp, machine: Gpu) -> None:
     collapse_loops(function)
     reasons: dict[str, list[str]] = {}
     for name, decider in DECIDERS.items():
-        steps = _taken(function, machine, decider)
+        steps = steps_of(function, machine, decider)
         if not isinstance(steps, str):
             write_steps(function, steps)
             return
@@ -82,7 +82,7 @@ def decide(function: func.FuncOp, machine: Gpu) -> None:
     function.attributes[UNSCHEDULED] = StringAttr("; ".join(told if len(told) > 1 else reasons))
 
 
-def _taken(function: func.FuncOp, machine: Gpu, decider: Decider) -> Sequence[Step] | str:
+def steps_of(function: func.FuncOp, machine: Gpu, decider: Decider) -> Sequence[Step] | str:
     """The steps of a decider, if the kernel takes them all, or what is against it."""
     try:
         nest = Nest.of(read_kernel(function), machine)

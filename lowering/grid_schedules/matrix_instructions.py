@@ -95,9 +95,27 @@ def candidates(nest: Nest, product: MatrixProduct) -> Iterator[Candidate]:
             yield Candidate(tile_rows, tile_columns, tile.blocks, cycles)
 
 
+def told_candidates(nest: Nest) -> list[str]:
+    """A line for each tile of the product that a kernel is, those that take the fewest cycles first."""
+    product = large_product(nest)
+    if isinstance(product, str):
+        return []
+    rows = [["tile", "blocks", "cycles", "bound"]]
+    for tile in sorted(candidates(nest, product), key=_cost):
+        cycles = f"{tile.cycles[tile.bound]:.0f}"
+        rows.append([f"{tile.rows}x{tile.columns}", str(tile.blocks), cycles, tile.bound])
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _cost(tile: Candidate) -> tuple[float, int]:
+    """What is to be least: cycles, and of equally many, what is read again for smaller tiles."""
+    return tile.cycles[tile.bound], -tile.rows * tile.columns
+
+
 def best(tiles: Sequence[Candidate]) -> Candidate:
     """The tile that takes the fewest cycles; the largest of equal ones."""
-    return min(tiles, key=lambda tile: (tile.cycles[tile.bound], -tile.rows * tile.columns))
+    return min(tiles, key=_cost)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, VectorType
 
+from tenon.dialects.upstream.nvgpu import MmaSyncOp
+from tenon.dialects.upstream.walking import ops_of
+from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.cuda.emit_cuda import kernels, launch_shape
 from tenon.lowering.cuda.shared_memory import shared_memory
 from tenon.lowering.kernels.bytes_moved import Moved
@@ -55,8 +59,12 @@ def resident_blocks(resources: KernelResources, threads: int, gpu: Gpu) -> int:
     return min(gpu.blocks, gpu.threads // (warps * gpu.warp), by_registers, by_shared)
 
 
-def predict(gpu: Gpu, blocks: int, threads: int, resident: int, moved: int, operations: int) -> tuple[float, str]:
-    """Seconds that a launch takes at least, and by which limit: `resident` blocks of `threads` on a multiprocessor."""
+def predict(
+    gpu: Gpu, blocks: int, threads: int, resident: int, moved: int, operations: int, rate: int | None = None
+) -> tuple[float, str]:
+    """Seconds that a launch takes at least, and by which limit: `resident` blocks of `threads` on a multiprocessor,
+    which begins `rate` multiply-adds in a cycle by instructions that do not wait for one another; without a rate, each
+    thread waits for its own."""
     active = min(blocks, resident * gpu.multiprocessors) * threads
     if not active:
         return 0.0, "nothing to do"
@@ -64,11 +72,20 @@ def predict(gpu: Gpu, blocks: int, threads: int, resident: int, moved: int, oper
     limits = {
         "memory": moved / gpu.bandwidth,
         "memory latency": moved / (active * gpu.access) * gpu.latency,
-        "arithmetic": operations / (2 * gpu.lanes * busy * gpu.clock),
-        "arithmetic latency": operations / active * gpu.dependent / gpu.clock,
+        "arithmetic": operations / (2 * (rate or gpu.lanes) * busy * gpu.clock),
     }
+    if rate is None:
+        limits["arithmetic latency"] = operations / active * gpu.dependent / gpu.clock
     bound = max(limits, key=lambda name: limits[name])
     return limits[bound], bound
+
+
+def rate_of(function: func.FuncOp, gpu: Gpu) -> int | None:
+    """Multiply-adds that a multiprocessor begins in a cycle by the matrix instructions of a kernel, if it has some."""
+    for product in ops_of(function, MmaSyncOp):
+        assert isinstance(product.a.type, VectorType)
+        return 2 * gpu.products // element_bytes(product.a.type.element_type)
+    return None
 
 
 def report(
@@ -93,7 +110,8 @@ def report(
         bytes_, count = by_kernel.get(name), operations.get(name)
         seconds, bound = None, "not known"
         if bytes_ is not None and count is not None:
-            seconds, bound = predict(gpu, blocks, threads, resident, sum(bytes_), count)
+            rate = rate_of(function, gpu)
+            seconds, bound = predict(gpu, blocks, threads, resident, sum(bytes_), count, rate)
         occupancy = resident * threads / gpu.threads
         of_code = instructions.get(name) if instructions is not None else None
         entry = KernelReport(name, blocks, threads, uses, occupancy, bytes_, count, of_code, seconds, bound)

@@ -50,6 +50,15 @@ def test_predictions(blocks: int, moved: int, operations: int, seconds: float, b
     assert predict(H100, blocks, 256, 8, moved, operations) == (pytest.approx(seconds), bound)
 
 
+@needs_nvrtc
+def test_matrix_instructions_have_a_rate_of_their_own() -> None:
+    operations = 2 * H100.products * H100.multiprocessors * 1980
+    assert predict(H100, 4096, 128, 2, 1, operations, H100.products) == (pytest.approx(1e-6), "arithmetic")
+    x = np.zeros((2048, 512), np.float16)
+    (row,) = table(lambda x, y: x @ y.T, x, x)
+    assert row[-2:] != ["arithmetic", "latency"]
+
+
 def table(function: Callable[..., Any], *arrays: Any) -> list[list[str]]:
     """The cells of a program's table, a row for each kernel."""
     module = tenon.jit(function).trace(*arrays).module.clone()

@@ -13,6 +13,7 @@ func.func @main(%x: tensor<300xf32>) -> tensor<300xf32> {
 // FILES-NEXT: main.sm_90.cu
 // FILES-NEXT: main.sm_90.cubin
 // FILES-NEXT: main.sm_90.txt
+// FILES-NEXT: main.sm_90.schedules.txt
 // FILES-NEXT: main.sm_90.json
 
 // CHECK:      // sm_90

@@ -2,6 +2,7 @@
 // RUN: tenon compile %s --target cuda:sm_80 -o %t | filecheck %s --check-prefix FILES
 // RUN: filecheck %s --input-file %t/main.sm_80.cu
 // RUN: filecheck %s --input-file %t/main.sm_80.txt --check-prefix TABLE
+// RUN: filecheck %s --input-file %t/main.sm_80.schedules.txt --check-prefix WHY
 
 // A product of f16 in CUDA: asynchronous copies, matrices loaded by warps, products by their instructions.
 func.func @main(%x: tensor<2048x512xf16>, %y: tensor<2560x512xf16>) -> tensor<2048x2560xf16> {
@@ -23,3 +24,12 @@ func.func @main(%x: tensor<2048x512xf16>, %y: tensor<2560x512xf16>) -> tensor<20
 // CHECK-NEXT:   __syncthreads();
 
 // TABLE: kernel_0{{ +}}{{[0-9]+}}{{ +}}128
+
+// WHY:      kernel_0
+// WHY-NEXT:   transposes: {{.+}}
+// WHY-NEXT:   elementwise: {{.+}}
+// WHY-NEXT:   matrix instructions: chosen
+// WHY-NEXT:     tile     blocks  cycles   bound
+// WHY-NEXT:     128x128  320     {{[0-9]+ +}}products
+// WHY:          pack(a0, shared, at=ko, swizzle=4, copy=async)
+// WHY:          contract(kf, mma)

@@ -1,0 +1,42 @@
+"""Why kernels of the buffered stage have the steps that they have on a GPU, as text: what each decider says against a
+kernel, the one that has steps for it, and the tiles among which these were chosen."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tenon.lowering.grid_schedules.decide_steps import DECIDERS, steps_of
+from tenon.lowering.grid_schedules.matrix_instructions import told_candidates
+from tenon.lowering.kernels.collapse_loops import collapse_loops
+from tenon.lowering.kernels.statement import kernels_of, read_kernel
+from tenon.lowering.steps.nest import Nest, NestError
+from tenon.lowering.steps.table import ATTRIBUTE
+from tenon.passes.machine import Gpu
+
+
+def explain(module: ModuleOp, machine: Gpu) -> str:
+    """The text for all kernels of a module that nothing was decided for yet; it stays as it is."""
+    lines: list[str] = []
+    for function in kernels_of(module.clone()):
+        lines.append(f"{function.sym_name.data}")
+        if ATTRIBUTE in function.attributes:
+            lines.append("  its steps are given")
+            continue
+        collapse_loops(function)
+        for name, decider in DECIDERS.items():
+            steps = steps_of(function, machine, decider)
+            if isinstance(steps, str):
+                lines.append(f"  {name}: {steps}")
+                continue
+            lines.append(f"  {name}: chosen")
+            try:
+                nest = Nest.of(read_kernel(function), machine)
+            except NestError:
+                break
+            if name == "matrix instructions":
+                lines += [f"    {line}" for line in told_candidates(nest)]
+            lines += [f"    {step}" for step in steps]
+            break
+        else:
+            lines.append("  a thread or a block for each iteration of its outermost loop")
+    return "".join(f"{line}\n" for line in lines)
