@@ -313,17 +313,11 @@ class Knobs:
     )
     bf16_dots = _flag(
         "TENON_BF16_DOTS",
-        "add up products of bf16 in pairs where the processor has an instruction for that, which takes subnormals for "
-        "0; 0 computes in f32",
+        "add up products of bf16 in pairs by instructions that take subnormals for 0, if there are some; 0: in f32",
         default=True,
         decides_code=True,
     )
-    tf32 = _flag(
-        "TENON_TF32",
-        "let a GPU multiply matrices of f32 by its matrix instructions, which read the first 11 significant bits of "
-        "each operand; sums stay f32",
-        decides_code=True,
-    )
+    tf32 = _flag("TENON_TF32", "let a GPU multiply matrices of f32 by 11 significant bits (tf32)", decides_code=True)
     traceback = Knob(
         "TENON_TRACEBACK",
         _choice("user", "full"),
