@@ -188,12 +188,14 @@ class ArrayFunction(NativeCalls):
         functools.update_wrapper(self, function)
         self._function = function
         self.op: type[TensorOp] = function.op  # pyright: ignore[reportFunctionMemberAccess]
-        self._parameters = Parameters(function, tuple(self.op.SIGNATURE.settings))
+        settings = self.op.SIGNATURE.settings
+        self._parameters = Parameters(function, tuple(settings))
+        self._parameters.static |= {other for other, own in self.op.OTHER_NAMES.items() if own in settings}
 
     @shows_user_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run at once, on arrays; in a trace, join it. The result is written to `out`, where there is that argument."""
-        if "out" in kwargs and insertion_point() is None and "out" not in self.op.KEYWORDS:
+        if "out" in kwargs and insertion_point() is None and "out" not in self.op.OTHER_NAMES:
             return self._into(kwargs.pop("out"), args, kwargs)
         if insertion_point() is not None or (self.op.AUTOCAST is not None and autocast_element() is not None):
             return self._function(*args, **kwargs)

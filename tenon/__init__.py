@@ -41,6 +41,15 @@ _WHERE: dict[str, str] = {
     **dict.fromkeys(("SizeMismatchError",), "tenon.runtime.arguments.interface"),
     **dict.fromkeys(("knobs",), "tenon.runtime.knobs"),
     **dict.fromkeys(("Tensor", "tensor", "as_tensor"), "tenon.eager.tensor"),
+    **dict.fromkeys(("Parameter",), "tenon.eager.tensor"),
+    **dict.fromkeys(
+        (
+            *("bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randn", "randn_like", "randperm"),
+            *("device", "from_numpy", "is_tensor"),
+        ),
+        "tenon.eager.drawing",
+    ),
+    **dict.fromkeys(("manual_seed", "get_rng_state", "set_rng_state"), "tenon.eager.generator"),
     **dict.fromkeys(("GradManager",), "tenon.eager.grad_manager"),
     **dict.fromkeys(("trace", "TracedFunction"), "tenon.traces.function"),
     **dict.fromkeys(("load",), "tenon.traces.files"),
@@ -54,6 +63,7 @@ _WHERE: dict[str, str] = {
         ),
         "tenon.arrays.dtypes",
     ),
+    **dict.fromkeys(("bfloat16", "double", "float16", "half", "long", "short"), "tenon.arrays.dtypes"),
     **dict.fromkeys(
         (
             *(
@@ -131,8 +141,45 @@ _WHERE: dict[str, str] = {
     ),
 }
 # What Python has by the same name is meant inside of this file.
-_RENAMED = {"bool": ("tenon.arrays.dtypes", "bool_")}
-_MODULES = ("autograd", "data", "debug", "linalg", "nn", "onnx", "optim", "quantization", "saving", "testing")
+_RENAMED = {
+    "bool": ("tenon.arrays.dtypes", "bool_"),
+    "float": ("tenon.arrays.dtypes", "float32"),
+    "int": ("tenon.arrays.dtypes", "int32"),
+}
+# What PyTorch has by a name that is deliberately not here, and what to write.
+_INSTEAD = {
+    "save": "write tenon.saving.save(path, tree), which tenon.saving.load reads",
+    "compile": "write tenon.jit for a pure function, and tenon.trace for one that changes tensors",
+    "func": "write tenon.grad, tenon.vmap, tenon.vjp and tenon.jvp",
+    "utils": "data sets and loaders are in tenon.data",
+    "amp": "write tenon.autocast, and tenon.optim.GradScaler",
+    "backends": "there is one implementation of each op",
+    "distributed": "there is one device",
+    "inference_mode": "write tenon.no_grad",
+    "set_default_dtype": "name dtypes where tensors are made; Python's floats are f32",
+    "set_default_device": "tensors are in the memory of the CPU",
+    "complex64": "there are no complex dtypes",
+    "complex128": "there are no complex dtypes",
+    "fft": "write tenon.dft",
+    "stft": "write tenon.dft on tenon.sliding_windows",
+    "inverse": "there are no factorizations of matrices",
+    "svd": "there are no factorizations of matrices",
+    "qr": "there are no factorizations of matrices",
+    "cholesky": "there are no factorizations of matrices",
+    "sparse_coo_tensor": "there are no sparse tensors",
+    "scatter": "write tenon.scatter_elements(x, index, source, axis=dim)",
+    "scatter_reduce": "write tenon.scatter_elements(x, index, source, axis=dim, reduction=...)",
+    "take_along_dim": "write tenon.take_along_axis(x, index, axis=dim)",
+    "kthvalue": "write tenon.sort, or tenon.topk",
+    "mode": "write tenon.unique_counts",
+    "std_mean": "write tenon.std(x) and tenon.mean(x)",
+    "var_mean": "write tenon.var(x) and tenon.mean(x)",
+    "unique": "write tenon.unique_values, tenon.unique_counts or tenon.unique_inverse",
+    "numel": "write x.size",
+    "clone": "write x.clone(), or tenon.asarray(x, copy=True)",
+    "Generator": "write numpy.random.default_rng(seed), which is what generator= takes",
+}
+_MODULES = ("autograd", "cuda", "data", "debug", "linalg", "nn", "onnx", "optim", "quantization", "saving", "testing")
 # What finds an op by its name, once the runtime is there, and the names that were found.
 _FINDER: list[Any] = []
 _FOUND: list[str] = []
@@ -171,7 +218,8 @@ def _find(name: str) -> Any:
     if function is None:
         from tenon.dialects.support.suggestion import did_you_mean
 
-        raise AttributeError(f"module 'tenon' has no attribute and no op {name!r}{did_you_mean(name, __dir__())}")
+        hint = f": {_INSTEAD[name]}" if name in _INSTEAD else did_you_mean(name, __dir__())
+        raise AttributeError(f"module 'tenon' has no attribute and no op {name!r}{hint}")
     _FOUND.append(name)
     globals()[name] = function
     return function

@@ -22,6 +22,7 @@ from tenon.traces.loaded import LoadedFunction as LoadedFunction
 from tenon.runtime.stages import Lowered as Lowered
 from tenon.dialects.types.types import NUMERIC_TENSOR as NUMERIC_TENSOR
 from tenon.dialects.definition.traits import NoGradient as NoGradient
+from tenon.eager.tensor import Parameter as Parameter
 from tenon.dialects.types.types import STORED_TENSOR as STORED_TENSOR
 from tenon.runtime.arguments.arguments import ShapeDtype as ShapeDtype
 from tenon.runtime.arguments.interface import SizeMismatchError as SizeMismatchError
@@ -33,6 +34,8 @@ from tenon.dialects.types.size import UndecidedSizeError as UndecidedSizeError
 from tenon.dialects.definition.value import Value as Value
 from tenon.eager.tensor import as_tensor as as_tensor
 from tenon.dialects.definition.autocast import autocast as autocast
+from tenon.eager.drawing import bernoulli as bernoulli
+from tenon.arrays.dtypes import bfloat16 as bfloat16
 from tenon.arrays.rearranging import broadcast_arrays as broadcast_arrays
 from tenon.arrays.rearranging import broadcast_shapes as broadcast_shapes
 from tenon.arrays.dtypes import can_cast as can_cast
@@ -40,8 +43,10 @@ from tenon.control_flow import checkpoint as checkpoint
 from tenon.control_flow import cond as cond
 from tenon.arrays.rearranging import cumulative_prod as cumulative_prod
 from tenon.arrays.rearranging import cumulative_sum as cumulative_sum
+from tenon.eager.drawing import device as device
 from tenon.arrays.rearranging import diff as diff
 from tenon.runtime.arguments.arguments import dim as dim
+from tenon.arrays.dtypes import double as double
 from tenon.arrays.dtypes import e as e
 from tenon.dialects.types.types import element_of as element_of
 from tenon.dialects.types.types import element_type as element_type
@@ -49,11 +54,15 @@ from tenon.arrays.rearranging import empty as empty
 from tenon.arrays.rearranging import empty_like as empty_like
 from tenon.eager.modes import enable_grad as enable_grad
 from tenon.arrays.dtypes import finfo as finfo
+from tenon.arrays.dtypes import float16 as float16
 from tenon.arrays.dtypes import float32 as float32
 from tenon.arrays.dtypes import float64 as float64
 from tenon.arrays.dtypes import from_dlpack as from_dlpack
+from tenon.eager.drawing import from_numpy as from_numpy
 from tenon.runtime.cpu.threads import get_num_threads as get_num_threads
+from tenon.eager.generator import get_rng_state as get_rng_state
 from tenon.transform import grad as grad
+from tenon.arrays.dtypes import half as half
 from tenon.arrays.dtypes import iinfo as iinfo
 from tenon.arrays.dtypes import inf as inf
 from tenon.arrays.dtypes import int16 as int16
@@ -61,31 +70,44 @@ from tenon.arrays.dtypes import int32 as int32
 from tenon.arrays.dtypes import int64 as int64
 from tenon.arrays.dtypes import int8 as int8
 from tenon.eager.modes import is_grad_enabled as is_grad_enabled
+from tenon.eager.drawing import is_tensor as is_tensor
 from tenon.arrays.dtypes import isdtype as isdtype
 from tenon.arrays.sets import isin as isin
 from tenon.runtime.jit import jit as jit
 from tenon.transform import jvp as jvp
 from tenon.runtime.knobs import knobs as knobs
 from tenon.traces.files import load as load
+from tenon.arrays.dtypes import long as long
+from tenon.eager.generator import manual_seed as manual_seed
 from tenon.arrays.rearranging import matrix_transpose as matrix_transpose
 from tenon.arrays.rearranging import moveaxis as moveaxis
+from tenon.eager.drawing import multinomial as multinomial
 from tenon.arrays.dtypes import nan as nan
 from tenon.arrays.dtypes import newaxis as newaxis
 from tenon.eager.modes import no_grad as no_grad
+from tenon.eager.drawing import normal as normal
 from tenon.runtime.cpu.threads import num_threads as num_threads
 from xdsl.irdl import operand_def as operand_def
 from xdsl.irdl import opt_operand_def as opt_operand_def
 from xdsl.irdl import opt_result_def as opt_result_def
 from tenon.arrays.dtypes import pi as pi
 from tenon.arrays.rearranging import positive as positive
+from tenon.eager.drawing import rand as rand
+from tenon.eager.drawing import rand_like as rand_like
+from tenon.eager.drawing import randint as randint
+from tenon.eager.drawing import randn as randn
+from tenon.eager.drawing import randn_like as randn_like
+from tenon.eager.drawing import randperm as randperm
 from tenon.dialects.definition.registry import registry as registry
 from xdsl.irdl import result_def as result_def
 from tenon.arrays.dtypes import result_type as result_type
 from tenon.control_flow import scan as scan
 from tenon.eager.modes import set_grad_enabled as set_grad_enabled
 from tenon.runtime.cpu.threads import set_num_threads as set_num_threads
+from tenon.eager.generator import set_rng_state as set_rng_state
 from tenon.dialects.definition.settings import setting as setting
 from tenon.dialects.types.types import shape_of as shape_of
+from tenon.arrays.dtypes import short as short
 from tenon.arrays.rearranging import signbit as signbit
 from tenon.eager.tensor import tensor as tensor
 from tenon.dialects.definition.registry import tensor_function as tensor_function
@@ -110,8 +132,12 @@ from tenon.transform import vjp as vjp
 from tenon.batching import vmap as vmap
 from tenon.control_flow import while_loop as while_loop
 from tenon.arrays.dtypes import bool_ as _bool_
+from tenon.arrays.dtypes import float32 as _float32
+from tenon.arrays.dtypes import int32 as _int32
 import tenon.autograd as _autograd
 autograd = _autograd
+import tenon.cuda as _cuda
+cuda = _cuda
 import tenon.data as _data
 data = _data
 import tenon.debug as _debug
@@ -133,6 +159,8 @@ testing = _testing
 
 __version__: _b.str
 bool = _bool_
+float = _float32
+int = _int32
 class ArgReductionOp(_Any): ...
 class BinaryOp(_Any): ...
 class CombiningOp(_Any): ...
@@ -164,15 +192,25 @@ def adaptive_avg_pool(x: _Any, output_size: _b.int | _Sequence[_b.int], *, out: 
     as f32. The windows are those of `adaptive_max_pool`."""
 def adaptive_max_pool(x: _Any, output_size: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
     """The largest element of each of `output_size` windows that cover the last dimensions of `x` (..., *image)."""
-def add(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def add(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The sum of `x` and `y`. Integers wrap."""
-def all(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def addcdiv(x: _Any, tensor1: _Any, tensor2: _Any, *, value: _b.float = ...) -> _Any:
+    """x + value * tensor1 / tensor2."""
+def addcmul(x: _Any, tensor1: _Any, tensor2: _Any, *, value: _b.float = ...) -> _Any:
+    """x + value * tensor1 * tensor2."""
+def addmm(x: _Any, mat1: _Any, mat2: _Any, *, beta: _b.float = ..., alpha: _b.float = ...) -> _Any:
+    """`beta` times `x`, which is broadcast, and `alpha` times the product (m, n) of two matrices."""
+def addmv(x: _Any, mat: _Any, vec: _Any, *, beta: _b.float = ..., alpha: _b.float = ...) -> _Any:
+    """`beta` times `x`, which is broadcast, and `alpha` times the product of a matrix and a vector."""
+def all(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """Whether all elements of `x` along `axis` are true (not zero); NaN is. True of no elements."""
-def amax(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, out: _Any = ...) -> _Any:
+def allclose(x: _Any, y: _Any = ..., rtol: _b.float = ..., atol: _b.float = ..., equal_nan: _b.bool = ..., *, other: _Any = ...) -> _Any:
+    """Whether all elements are close, as `isclose` says: a truth value, and a traced one in a trace."""
+def amax(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient."""
-def amin(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, out: _Any = ...) -> _Any:
+def amin(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient."""
-def any(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def any(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """Whether any element of `x` along `axis` is true (not zero); NaN is. False of no elements."""
 def arange(start: _b.float, stop: _b.float | None = ..., step: _b.float = ..., dtype: _b.object = ..., *, device: _b.str | None = ...) -> _Any:
     """The numbers from `start` to before `stop` in steps of `step`; with one number, from 0 to before it."""
@@ -186,15 +224,15 @@ def arcsinh(x: _Any, *, out: _Any = ...) -> _Any:
     """The number whose hyperbolic sine is `x`."""
 def arctan(x: _Any, *, out: _Any = ...) -> _Any:
     """The angle in [-pi/2, pi/2] whose tangent is `x`."""
-def arctan2(y: _Any, x: _Any, *, out: _Any = ...) -> _Any:
+def arctan2(y: _Any = ..., x: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The angle in [-pi, pi] of the point with ordinate `y` and abscissa `x`. The gradient at (0, 0) is 0."""
 def arctanh(x: _Any, *, out: _Any = ...) -> _Any:
     """The number whose hyperbolic tangent is `x`; NaN outside of [-1, 1]."""
-def argmax(x: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def argmax(x: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The index (i64) of the first largest element of `x` along `axis`, or of the first NaN."""
-def argmin(x: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def argmin(x: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The index (i64) of the first smallest element of `x` along `axis`, or of the first NaN."""
-def argsort(x: _Any, axis: _b.int = ..., descending: _b.bool = ..., stable: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def argsort(x: _Any, axis: _b.int = ..., descending: _b.bool = ..., stable: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """The indices (i64) that sort `x` along `axis`, smallest element first, or largest first if `descending`."""
 def argsort_groups(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
     """The indices (i64) that sort each row of `x` (groups, rows, n). Equal elements keep their order. Elements have at
@@ -213,68 +251,88 @@ def astype(x: _Any, dtype: _Any, *, copy: _Any = ..., device: _Any = ..., out: _
     """`x` converted to `dtype`."""
 def atan(x: _Any, *, out: _Any = ...) -> _Any:
     """The angle in [-pi/2, pi/2] whose tangent is `x`."""
-def atan2(y: _Any, x: _Any, *, out: _Any = ...) -> _Any:
+def atan2(y: _Any = ..., x: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The angle in [-pi, pi] of the point with ordinate `y` and abscissa `x`. The gradient at (0, 0) is 0."""
 def atanh(x: _Any, *, out: _Any = ...) -> _Any:
     """The number whose hyperbolic tangent is `x`; NaN outside of [-1, 1]."""
-def avg_pool(x: _Any, window: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., count_include_pad: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def atleast_1d(x: _Any) -> _Any:
+    """`x`, and a number as a vector of one element."""
+def atleast_2d(x: _Any) -> _Any:
+    """`x`, with axes of size 1 in front up to two."""
+def avg_pool(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., count_include_pad: _b.bool = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The mean of each window of `x` (..., *image). Integers are taken as f32."""
-def avg_pool1d(x: _Any, window: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., count_include_pad: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def avg_pool1d(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., count_include_pad: _b.bool = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The mean of each window of `x` (..., length). Integers are taken as f32. The settings are those of `avg_pool`."""
-def avg_pool2d(x: _Any, window: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., count_include_pad: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def avg_pool2d(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., count_include_pad: _b.bool = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The mean of each window of `x` (..., height, width). Integers are taken as f32."""
-def avg_pool3d(x: _Any, window: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., count_include_pad: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def avg_pool3d(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., count_include_pad: _b.bool = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The mean of each window of `x` (..., depth, height, width). Integers are taken as f32. The settings are those of
     `avg_pool`."""
+def baddbmm(x: _Any, batch1: _Any, batch2: _Any, *, beta: _b.float = ..., alpha: _b.float = ...) -> _Any:
+    """`beta` times `x`, which is broadcast, and `alpha` times the products (b, m, n) of matrices."""
 def band(shape: _b.int | _Sequence[_b.int], lower: _b.int | None = ..., upper: _b.int | None = ..., *, out: _Any = ...) -> _Any:
     """Whether `lower <= column - row <= upper` at each place of the matrices in a tensor of `shape`."""
-def batch_norm(x: _Any, mean: _Any, variance: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int = ..., eps: _b.float = ..., *, out: _Any = ...) -> _Any:
+def batch_norm(x: _Any, mean: _Any, variance: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` normalized per channel by known statistics: (x - `mean`) / sqrt(`variance` + eps) * `weight` + `bias`."""
-def batch_norm_training(x: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int = ..., eps: _b.float = ..., *, out: _Any = ...) -> _Any:
+def batch_norm_training(x: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` normalized per channel by its own statistics; returns the result, the mean and the variance of each channel."""
-def batch_norm_update(x: _Any, running_mean: _Any, running_variance: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int = ..., eps: _b.float = ..., momentum: _b.float = ..., ddof: _b.int = ..., *, out: _Any = ...) -> _Any:
+def batch_norm_update(x: _Any, running_mean: _Any, running_variance: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int = ..., eps: _b.float = ..., momentum: _b.float = ..., ddof: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`batch_norm_training` with running statistics, which follow those of the batch; returns the result and both."""
 def binary_cross_entropy(x: _Any, target: _Any, weight: _Any = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
     """-(`target` log `x` + (1 - `target`) log(1 - `x`)) times `weight`, for a probability `x`: by default, its mean."""
-def binary_cross_entropy_with_logits(logits: _Any, target: _Any, weight: _Any = ..., positive_weight: _Any = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
+def binary_cross_entropy_with_logits(logits: _Any, target: _Any, weight: _Any = ..., positive_weight: _Any = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, pos_weight: _Any = ..., out: _Any = ...) -> _Any:
     """The mean of -(`target` log sigmoid(`logits`) + (1 - `target`) log sigmoid(-`logits`)), without overflow."""
+def bincount(x: _Any, weights: _Any = ..., minlength: _b.int = ...) -> _Any:
+    """How often each integer from 0 on is in the vector `x`, or the sums of the `weights` of each."""
 def bitcast(x: _Any, dtype: _Any, *, out: _Any = ...) -> _Any:
     """The bits of `x` taken as an element of `dtype`, which has the same width. Truth values have none."""
-def bitwise_and(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def bitwise_and(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The bits set in both `x` and `y`; on truth values, whether both are true."""
 def bitwise_count(x: _Any, *, out: _Any = ...) -> _Any:
     """How many bits of the magnitude of `x` are set, in the dtype of `x` (NumPy gives uint8)."""
 def bitwise_invert(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` with every bit flipped; the opposite of a truth value."""
-def bitwise_left_shift(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def bitwise_left_shift(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The bits of `x` moved to the left by `y`; zeros come in. By the width or more, or by less than 0, it is 0."""
 def bitwise_not(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` with every bit flipped; the opposite of a truth value."""
-def bitwise_or(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def bitwise_or(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The bits set in `x` or `y`; on truth values, whether one is true."""
-def bitwise_right_shift(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def bitwise_right_shift(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The bits of `x` moved to the right by `y`; copies of the sign come in, zeros for unsigned `x`."""
-def bitwise_xor(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def bitwise_xor(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The bits in which `x` and `y` differ; on truth values, whether they differ."""
+def bmm(x: _Any, y: _Any = ..., *, mat2: _Any = ...) -> _Any:
+    """The products (b, m, n) of the matrices of `x` (b, m, k) and `y` (b, k, n), one each."""
 def broadcast_to(x: _Any, shape: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
     """`x` repeated along its axes of size 1, and along new leading axes, up to `shape`; -1 keeps the size of `x`."""
 def cast(x: _Any, dtype: _Any, *, copy: _Any = ..., device: _Any = ..., out: _Any = ...) -> _Any:
     """`x` converted to `dtype`."""
+def cat(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
+    """The `tensors` one behind the other along `axis`. They have one rank and agree in all other sizes."""
 def cbrt(x: _Any, *, out: _Any = ...) -> _Any:
     """The cube root of `x`, of negative numbers, too. The gradient at 0 is infinite."""
+def cdist(x: _Any = ..., y: _Any = ..., p: _b.float = ..., *, x1: _Any = ..., x2: _Any = ...) -> _Any:
+    """The distances (..., m, n) in the norm `p` of the rows of `x` (..., m, k) to those of `y` (..., n, k)."""
 def ceil(x: _Any, *, out: _Any = ...) -> _Any:
     """The smallest whole number not below `x`. Integers stay as they are. The gradient is 0."""
 def celu(x: _Any, alpha: _b.float = ..., *, out: _Any = ...) -> _Any:
     """The positive entries of `x`, `alpha` times (exp(x / alpha) - 1) for the others (Barron, arXiv:1704.07483)."""
+def chunk(x: _Any, chunks: _b.int, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
+    """`x` cut along `axis` into at most `chunks` parts of one size, of which the last may be smaller."""
 def clamp(x: _Any, low: _Any = ..., high: _Any = ..., *, min: _Any = ..., max: _Any = ..., out: _Any = ...) -> _Any:
     """`x` limited to [`low`, `high`], either of which may be left out; `high` where `low` is above it. NaN stays."""
+def clamp_max(x: _Any, max: _Any) -> _Any:
+    """`x`, and `max` where it is greater."""
+def clamp_min(x: _Any, min: _Any) -> _Any:
+    """`x`, and `min` where it is less."""
 def clip(x: _Any, low: _Any = ..., high: _Any = ..., *, min: _Any = ..., max: _Any = ..., out: _Any = ...) -> _Any:
     """`x` limited to [`low`, `high`], either of which may be left out; `high` where `low` is above it. NaN stays."""
 def compress(condition: _Any, x: _Any, axis: _b.int | None = ...) -> _Any:
     """The elements of `x` along `axis` for which `condition` (n,) is true; without `axis`, of all in row-major order."""
-def concat(tensors: _Any, axis: _b.int = ..., *, out: _Any = ...) -> _Any:
+def concat(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """The `tensors` one behind the other along `axis`. They have one rank and agree in all other sizes."""
-def concatenate(tensors: _Any, axis: _b.int = ..., *, out: _Any = ...) -> _Any:
+def concatenate(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """The `tensors` one behind the other along `axis`. They have one rank and agree in all other sizes."""
 def constant(value: _Any, *, out: _Any = ...) -> _Any:
     """The array `value`, known when the program is compiled."""
@@ -303,30 +361,30 @@ def conv_transpose3d(x: _Any, weight: _Any, bias: _Any = ..., stride: _b.int | _
     plus `bias` (f,): see `conv_transpose`."""
 def convolution(x: _Any, weight: _Any, stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, out: _Any = ...) -> _Any:
     """Windows of `x` (n, groups, c, ...image) times `weight` (groups, f, c, ...window), added up within each window."""
-def copysign(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def copysign(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The magnitude of `x` with the sign of `y`, of zeros, too. The gradient at 0 is 0, and none goes to `y`."""
 def cos(x: _Any, *, out: _Any = ...) -> _Any:
     """The cosine of `x` (in radians)."""
 def cosh(x: _Any, *, out: _Any = ...) -> _Any:
     """The hyperbolic cosine of `x`."""
-def cosine_embedding_loss(x: _Any, y: _Any, target: _Any, margin: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
+def cosine_embedding_loss(x: _Any, y: _Any = ..., target: _Any = ..., margin: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """1 - cos(`x`, `y`) where `target` is 1, max(0, cos(`x`, `y`) - `margin`) where it is -1."""
-def cosine_similarity(x: _Any, y: _Any, axis: _b.int = ..., eps: _b.float = ..., *, out: _Any = ...) -> _Any:
+def cosine_similarity(x: _Any, y: _Any = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ..., other: _Any = ..., out: _Any = ...) -> _Any:
     """The cosine of the angle between `x` and `y`, which broadcast, along `axis`: x y / (|x| |y|)."""
-def count_nonzero(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def count_nonzero(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """How many elements (i64) of `x` along `axis` are not zero."""
-def cross_entropy(logits: _Any, labels: _Any, weight: _Any = ..., label_smoothing: _b.float = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
+def cross_entropy(logits: _Any, labels: _Any = ..., weight: _Any = ..., label_smoothing: _b.float = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, dim: _Any = ..., target: _Any = ..., out: _Any = ...) -> _Any:
     """The mean over all samples of -log softmax(`logits`) at the class in `labels`, times its weight."""
-def cummax(x: _Any, axis: _b.int = ..., reverse: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def cummax(x: _Any, axis: _b.int = ..., reverse: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """The largest elements of `x` up to each place along `axis`, and their indices (i64): the latest of equal ones, as
     in PyTorch. NaN counts as larger than everything."""
-def cummin(x: _Any, axis: _b.int = ..., reverse: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def cummin(x: _Any, axis: _b.int = ..., reverse: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """The smallest elements of `x` up to each place along `axis`, and their indices (i64): the latest of equal ones, as
     in PyTorch. NaN counts as smaller than everything."""
-def cumprod(x: _Any, axis: _b.int = ..., exclusive: _b.bool = ..., reverse: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def cumprod(x: _Any, axis: _b.int = ..., exclusive: _b.bool = ..., reverse: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """The products of the elements of `x` up to each place along `axis`. Integers keep their dtype and wrap. NumPy
     flattens by default; here `axis` is 0."""
-def cumsum(x: _Any, axis: _b.int = ..., exclusive: _b.bool = ..., reverse: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def cumsum(x: _Any, axis: _b.int = ..., exclusive: _b.bool = ..., reverse: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """The sums of the elements of `x` up to each place along `axis`. Integers keep their dtype and wrap; truth values
     are counted as i64. NumPy flattens by default; here `axis` is 0."""
 def deform_conv(x: _Any, weight: _Any, offset: _Any, mask: _Any = ..., bias: _Any = ..., stride: _b.int | _Sequence[_b.int] = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., groups: _b.int = ..., offset_groups: _b.int = ..., *, out: _Any = ...) -> _Any:
@@ -342,9 +400,9 @@ def det(x: _Any, *, out: _Any = ...) -> _Any:
     """The determinants (...,) of the square matrices `x` (..., n, n), by elimination with partial pivoting."""
 def detach(x: _Any, *, out: _Any = ...) -> _Any:
     """`x`, taken as a constant by differentiation."""
-def dft(x: _Any, axis: _b.int = ..., length: _b.int | None = ..., inverse: _b.bool = ..., onesided: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def dft(x: _Any, axis: _b.int = ..., length: _b.int | None = ..., inverse: _b.bool = ..., onesided: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """The discrete Fourier transform of `x` (..., 2), pairs of real and imaginary part, or (..., 1), real numbers."""
-def diag(x: _Any, k: _b.int = ..., *, out: _Any = ...) -> _Any:
+def diag(x: _Any, k: _b.int = ..., *, diagonal: _Any = ..., out: _Any = ...) -> _Any:
     """The matrix with `x` (n,) on its diagonal `k` and zeros elsewhere, or diagonal `k` of a matrix `x`."""
 def diagonal(x: _Any, offset: _b.int = ..., axis1: _b.int = ..., axis2: _b.int = ..., *, out: _Any = ...) -> _Any:
     """The elements of `x` whose index along `axis2` is `offset` more than that along `axis1`, along a new last axis."""
@@ -352,10 +410,12 @@ def digamma(x: _Any, *, out: _Any = ...) -> _Any:
     """The derivative of log Gamma at `x`; -inf at 0.0, inf at -0.0, NaN at negative whole numbers and -inf."""
 def dilate(x: _Any, steps: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
     """`x` with `steps[i]` - 1 zeros between neighbours along each axis i, so that those are `steps[i]` apart."""
-def div(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def div(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The quotient of `x` and `y`. Integers are taken as f32 (NumPy takes them as f64)."""
-def divide(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def divide(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The quotient of `x` and `y`. Integers are taken as f32 (NumPy takes them as f64)."""
+def dot(x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Any:
+    """The sum of products of the vectors `x` and `y` (k). As in PyTorch, matrices are refused: that is `matmul`."""
 def dropout(x: _Any, key: _Any, rate: _b.float = ..., *, out: _Any = ...) -> _Any:
     """`x` with each element set to 0 with probability `rate`, and the others scaled by 1 / (1 - `rate`)."""
 def dropout_with_mask(x: _Any, key: _Any, rate: _b.float = ..., *, out: _Any = ...) -> _Any:
@@ -368,11 +428,11 @@ def einsum(equation: _b.str, *operands: _Any, optimize: _Any = ...) -> _Any:
     """Sums of products in Einstein notation, as NumPy's: `einsum("bij,bjk->bik", x, y)`."""
 def elu(x: _Any, alpha: _b.float = ..., *, out: _Any = ...) -> _Any:
     """The positive entries of `x`, `alpha` times (exp(x) - 1) for the others. The gradient at 0 is `alpha`."""
-def embedding(weight: _Any, indices: _Any, *, out: _Any = ...) -> _Any:
+def embedding(weight: _Any, indices: _Any = ..., *, index: _Any = ..., out: _Any = ...) -> _Any:
     """The rows of `weight` (rows, ...) at `indices` (integers, of any shape)."""
-def eq(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def eq(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` and `y` are equal. NaN equals nothing."""
-def equal(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def equal(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` and `y` are equal. NaN equals nothing."""
 def erf(x: _Any, *, out: _Any = ...) -> _Any:
     """The error function of `x`: 2/sqrt(pi) times the integral of exp(-t^2) for t from 0 to `x`."""
@@ -388,7 +448,9 @@ def exp2(x: _Any, *, out: _Any = ...) -> _Any:
     """2 to the power `x`."""
 def expand(x: _Any, shape: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
     """`x` repeated along its axes of size 1, and along new leading axes, up to `shape`; -1 keeps the size of `x`."""
-def expand_dims(x: _Any, axis: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
+def expand_as(x: _Any, other: _Any) -> _Any:
+    """`x` broadcast to the shape of `other`."""
+def expand_dims(x: _Any, axis: _b.int | _Sequence[_b.int] = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with a new axis of size 1 at each position `axis` of the result."""
 def expit(x: _Any, *, out: _Any = ...) -> _Any:
     """The logistic function of `x`: 1 / (1 + exp(-x)), without overflow."""
@@ -396,33 +458,45 @@ def expm1(x: _Any, *, out: _Any = ...) -> _Any:
     """e to the power `x`, less one; accurate near 0."""
 def eye(n: _b.int, m: _b.int | None = ..., k: _b.int = ..., dtype: _b.object = ..., *, device: _b.str | None = ...) -> _Any:
     """A matrix (`n`, `m`) of zeros, square unless `m` is given, with ones on diagonal `k`."""
+def fix(x: _Any, *, out: _Any = ...) -> _Any:
+    """`x` rounded toward zero. Integers stay as they are. The gradient is 0."""
 def flatten(x: _Any, start_dim: _b.int = ..., end_dim: _b.int = ...) -> _Any:
     """`x` with its axes from `start_dim` to `end_dim`, both included, made one."""
-def flip(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., *, out: _Any = ...) -> _Any:
+def flip(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` in reverse order along `axis`; without it, along all axes."""
+def fliplr(x: _Any) -> _Any:
+    """`x` with its columns in reverse order."""
+def flipud(x: _Any) -> _Any:
+    """`x` with its rows in reverse order."""
 def floor(x: _Any, *, out: _Any = ...) -> _Any:
     """The largest whole number not above `x`. Integers stay as they are. The gradient is 0."""
-def floor_divide(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def floor_divide(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The quotient of `x` and `y` rounded down, as Python's `//`."""
-def fmod(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def fmax(x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Any:
+    """The greater of two elements; the other where one is NaN."""
+def fmin(x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Any:
+    """The lesser of two elements; the other where one is NaN."""
+def fmod(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """What remains of `x` after division by `y`, with the sign of `x`, as C's `fmod` and `%`. Integers modulo 0 give 0."""
-def fold(x: _Any, size: _b.int | _Sequence[_b.int], window: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, out: _Any = ...) -> _Any:
+def fold(x: _Any, size: _b.int | _Sequence[_b.int], window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The sum of windows `x` (n, c * elements, windows), each put back to where it lies in an image: (n, c, *size)."""
 def fold_in(key: _Any, number: _Any) -> _Any:
     """A new key (2 words, i32) for `key` and an i32 `number`: different numbers give unrelated keys."""
+def frac(x: _Any) -> _Any:
+    """What `x` has behind the point, with its sign."""
 def full(shape: _Any, value: _Any = ..., dtype: _b.object = ..., *, device: _b.str | None = ..., fill_value: _Any = ...) -> _Any:
     """A tensor of `shape` and `dtype` whose elements are all `value`, which may be named `fill_value`."""
 def full_like(x: _Any, value: _b.float = ..., *, dtype: _b.object = ..., device: _b.str | None = ..., fill_value: _Any = ...) -> _Any:
     """A tensor of `x`'s shape and dtype, or of another `dtype`, whose elements are all `value`."""
 def gammaln(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of the magnitude of the gamma function of `x`; inf at 0 and at negative whole numbers."""
-def gather(x: _Any, indices: _Any, axis: _b.int = ..., *, out: _Any = ...) -> _Any:
+def gather(x: _Any, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` at `indices` along `axis`: result[..., i, ...] = x[..., indices[i], ...]."""
-def gather_elements(x: _Any, indices: _Any, axis: _b.int = ..., *, out: _Any = ...) -> _Any:
+def gather_elements(x: _Any, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` at `indices` along `axis`, everything else being equal: result[i, j] = x[indices[i, j], j]."""
-def gather_nd(x: _Any, indices: _Any, batch_dims: _b.int = ..., *, out: _Any = ...) -> _Any:
+def gather_nd(x: _Any, indices: _Any = ..., batch_dims: _b.int = ..., *, index: _Any = ..., out: _Any = ...) -> _Any:
     """The parts of `x` at `indices`, whose last axis holds indices for the first axes of `x`: x[indices[i]] for each i."""
-def ge(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def ge(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` is `y` or above; false for NaN."""
 def gelu(x: _Any, approximate: _Literal['none', 'tanh'] = ..., *, out: _Any = ...) -> _Any:
     """`x` times the probability that a standard normal variable is below `x` (Hendrycks and Gimpel, arXiv:1606.08415)."""
@@ -433,23 +507,23 @@ def global_lp_pool(x: _Any, p: _b.float = ..., *, out: _Any = ...) -> _Any:
     taken as f32. The gradient at a channel of zeros is 0."""
 def global_max_pool(x: _Any, *, out: _Any = ...) -> _Any:
     """The largest element of each channel of `x` (n, c, ...image), as (n, c, 1, ...); NaN if there is any."""
-def glu(x: _Any, axis: _b.int = ..., *, out: _Any = ...) -> _Any:
+def glu(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """The first half of `x` along `axis` times the logistic function of the second."""
-def greater(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def greater(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` is above `y`; false for NaN, and True is above False."""
-def greater_equal(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def greater_equal(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` is `y` or above; false for NaN."""
 def grid_sample(x: _Any, grid: _Any, mode: _Literal['linear', 'nearest', 'cubic'] = ..., padding_mode: _Literal['zeros', 'border', 'reflection'] = ..., align_corners: _b.bool = ..., *, out: _Any = ...) -> _Any:
     """Images `x` (n, c, *image) interpolated at the places that `grid` (n, *out, rank) states: (n, c, *out)."""
 def group_norm(x: _Any, weight: _Any = ..., bias: _Any = ..., *, groups: _b.int, eps: _b.float = ..., out: _Any = ...) -> _Any:
     """`x` (n, channels, ...) brought to mean 0 and variance 1 in each of `groups` groups of channels of each sample."""
-def gt(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def gt(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` is above `y`; false for NaN, and True is above False."""
 def hard_sigmoid(x: _Any, alpha: _b.float = ..., beta: _b.float = ..., *, out: _Any = ...) -> _Any:
     """`alpha` `x` + `beta`, limited to [0, 1]; NaN stays. The gradient at the kinks is 0."""
 def hard_swish(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` times its hard sigmoid of slope 1/6: 0 up to -3, `x` from 3 on (Howard et al., arXiv:1905.02244)."""
-def hardmax(x: _Any, axis: _b.int = ..., *, out: _Any = ...) -> _Any:
+def hardmax(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """1 at the first largest element of `x` along `axis`, or at the first NaN, and 0 elsewhere."""
 def hardshrink(x: _Any, lambd: _b.float = ..., *, out: _Any = ...) -> _Any:
     """The entries of `x` outside of [-`lambd`, `lambd`], 0 for the others, where the gradient is 0; NaN stays."""
@@ -465,20 +539,30 @@ def hinge_embedding_loss(x: _Any, target: _Any, margin: _b.float = ..., reductio
     """`x` where `target` is 1, max(0, `margin` - `x`) where it is -1: by default, the mean."""
 def hinge_loss(x: _Any, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
     """max(0, 1 - `target` `x`) for a `target` of 1 or -1: by default, its mean."""
+def hstack(tensors: _Any) -> _Any:
+    """Tensors beside each other: along their second axis, vectors along their only one."""
 def huber_loss(x: _Any, target: _Any, delta: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
     """`d`^2 / 2 for a difference `d` of `x` and `target` up to `delta`, `delta` (|d| - `delta` / 2) above."""
-def hypot(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def hypot(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The distance of the point (`x`, `y`) from the origin, without overflow; inf if either is infinite."""
 def identity(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` itself, as a value of its own: differentiating with respect to it leaves other uses of `x` alone."""
+def index_add(x: _Any, axis: _b.int = ..., index: _Any = ..., source: _Any = ..., *, dim: _Any = ...) -> _Any:
+    """`x` with the parts of `source` added at the places `index`, a vector of integers, along `axis`."""
+def index_select(x: _Any, axis: _b.int = ..., index: _Any = ..., *, dim: _Any = ...) -> _Any:
+    """The elements of `x` at the places `index`, a vector of integers, along `axis`."""
+def inner(x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Any:
+    """The sums of products along the last axes of `x` (m..., k) and `y` (n..., k), as (m..., n...)."""
 def instance_norm(x: _Any, weight: _Any = ..., bias: _Any = ..., eps: _b.float = ..., *, out: _Any = ...) -> _Any:
     """`x` (n, channels, ...) brought to mean 0 and variance 1 in each channel of each sample."""
 def invert(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` with every bit flipped; the opposite of a truth value."""
 def invert_permutation(x: _Any, *, out: _Any = ...) -> _Any:
     """The permutation that undoes `x` (n,), which holds each of 0, ..., n - 1 once: result[x[i]] = i."""
-def iota(shape: _b.int | _Sequence[_b.int], axis: _b.int = ..., dtype: _Any = ..., *, out: _Any = ...) -> _Any:
+def iota(shape: _b.int | _Sequence[_b.int], axis: _b.int = ..., dtype: _Any = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """The index along `axis` of every element of a tensor of `shape` and `dtype`: 0, 1, 2, ..."""
+def isclose(x: _Any, y: _Any = ..., rtol: _b.float = ..., atol: _b.float = ..., equal_nan: _b.bool = ..., *, other: _Any = ...) -> _Any:
+    """Whether |x - y| ≤ atol + rtol * |y|, or both are the same infinity; with `equal_nan`, or both are NaN."""
 def isfinite(x: _Any, *, out: _Any = ...) -> _Any:
     """Whether `x` is neither infinite nor NaN."""
 def isinf(x: _Any, detect_negative: _b.bool = ..., detect_positive: _b.bool = ..., *, out: _Any = ...) -> _Any:
@@ -487,30 +571,34 @@ def isnan(x: _Any, *, out: _Any = ...) -> _Any:
     """Whether `x` is NaN."""
 def kl_div(x: _Any, target: _Any, log_target: _b.bool = ..., reduction: _Literal['mean', 'sum', 'none', 'batchmean'] = ..., *, out: _Any = ...) -> _Any:
     """The divergence of Kullback and Leibler: `target` (log(`target`) - `x`) for logarithms `x` of probabilities."""
+def kron(x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Any:
+    """The products of each element of the matrix `x` (m, n) with the matrix `y` (p, q), as blocks of (m * p, n * q)."""
 def l1_loss(x: _Any, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
     """The magnitude of the difference of `x` and `target`: by default, its mean. The gradient at 0 is 0."""
-def layer_norm(x: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, out: _Any = ...) -> _Any:
+def layer_norm(x: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` shifted and scaled to mean 0 and variance 1 along `axis`, times `weight`, plus `bias`, which broadcast
     against `x`."""
-def layer_norm_statistics(x: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., stash_dtype: _Any = ..., *, out: _Any = ...) -> _Any:
+def layer_norm_statistics(x: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., stash_dtype: _Any = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`layer_norm`, and its mean and reciprocal standard deviation 1 / sqrt(variance + `eps`) along `axis`."""
-def le(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def le(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` is `y` or below; false for NaN."""
-def leading_places(x: _Any, k: _b.int, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def leading_places(x: _Any, k: _b.int = ..., descending: _b.bool = ..., *, diagonal: _Any = ..., out: _Any = ...) -> _Any:
     """The indices (i64) of the first `k` elements of each row of `x` (rows, n) in sorted order, smallest element first,
     or largest first if `descending`. Equal elements keep their order, and NaN is larger than every number."""
 def leaky_relu(x: _Any, negative_slope: _b.float = ..., *, out: _Any = ...) -> _Any:
     """The positive entries of `x`, the others times `negative_slope`. The gradient at 0 is `negative_slope`."""
-def left_shift(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def left_shift(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The bits of `x` moved to the left by `y`; zeros come in. By the width or more, or by less than 0, it is 0."""
 def lerp(start: _Any, end: _Any, weight: _Any, *, out: _Any = ...) -> _Any:
     """`start` + `weight` (`end` - `start`): `start` for weight 0 and `end` for weight 1, both exactly."""
-def less(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def less(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` is below `y`; false for NaN, and False is below True."""
-def less_equal(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def less_equal(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` is `y` or below; false for NaN."""
 def lgamma(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of the magnitude of the gamma function of `x`; inf at 0 and at negative whole numbers."""
+def linear(x: _Any, weight: _Any, bias: _Any = ...) -> _Any:
+    """`x` (..., k) by the transposed `weight` (n, k), plus `bias` (n): what `nn.Linear` computes."""
 def linspace(start: _b.float, stop: _b.float, num: _b.int = ..., *, endpoint: _b.bool = ..., dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
     """`num` numbers at equal distances from `start` to `stop`, the last one left out unless `endpoint`."""
 def local_response_norm(x: _Any, size: _b.int, alpha: _b.float = ..., beta: _b.float = ..., bias: _b.float = ..., *, out: _Any = ...) -> _Any:
@@ -526,121 +614,138 @@ def log2(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of `x` to base 2: -inf at 0, NaN for negative numbers."""
 def log_sigmoid(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of the logistic function of `x`, without overflow."""
-def log_softmax(x: _Any, axis: _b.int = ..., *, out: _Any = ...) -> _Any:
+def log_softmax(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """The logarithm of `softmax(x)`, without underflow."""
-def log_sum(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def log_sum(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The logarithm of the sum of `x` along `axis`; -inf of no elements."""
-def logaddexp(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def logaddexp(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """log(exp(`x`) + exp(`y`)), without overflow."""
-def logaddexp2(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def logaddexp2(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """log2(2^`x` + 2^`y`), without overflow."""
-def logcumsumexp(x: _Any, axis: _b.int = ..., exclusive: _b.bool = ..., reverse: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def logcumsumexp(x: _Any, axis: _b.int = ..., exclusive: _b.bool = ..., reverse: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """The logarithms of the sums of exp(`x`) up to each place along `axis`, without overflow."""
-def logical_and(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def logical_and(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether both `x` and `y` are true (not zero)."""
 def logical_not(x: _Any, *, out: _Any = ...) -> _Any:
     """Whether `x` is false (zero)."""
-def logical_or(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def logical_or(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` or `y` is true (not zero)."""
-def logical_xor(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def logical_xor(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether one of `x` and `y` is true (not zero) and the other is not."""
 def logit(x: _Any, eps: _b.float | None = ..., *, out: _Any = ...) -> _Any:
     """The inverse of the logistic function: log(`x` / (1 - `x`)); NaN outside of [0, 1]."""
 def logsigmoid(x: _Any, *, out: _Any = ...) -> _Any:
     """The logarithm of the logistic function of `x`, without overflow."""
-def logsumexp(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def logsumexp(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The logarithm of the sum of exp(`x`) along `axis`, without overflow."""
-def lp_normalize(x: _Any, p: _b.float = ..., axis: _b.int = ..., eps: _b.float = ..., *, out: _Any = ...) -> _Any:
+def lp_normalize(x: _Any, p: _b.float = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` over its `p`-norm along `axis`, or over `eps` where the norm is below that."""
-def lp_pool(x: _Any, window: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., p: _b.float = ..., *, out: _Any = ...) -> _Any:
+def lp_pool(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., p: _b.float = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The p-norm of each window of `x` (..., *image): (sum of |x|**p)**(1 / p). Integers are taken as f32."""
 def lrn(x: _Any, size: _b.int, alpha: _b.float = ..., beta: _b.float = ..., bias: _b.float = ..., *, out: _Any = ...) -> _Any:
     """`x` (n, c, ...image) over (`bias` + `alpha` / `size` * s)**`beta`, where s is the sum of the squares of the
     `size` channels around each: (size - 1) // 2 before it and size // 2 behind it, as far as there are any."""
-def lt(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def lt(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` is below `y`; false for NaN, and False is below True."""
-def margin_ranking_loss(x: _Any, y: _Any, target: _Any, margin: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
+def margin_ranking_loss(x: _Any, y: _Any = ..., target: _Any = ..., margin: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """max(0, `margin` - `target` (`x` - `y`)): `x` is to be above `y` where `target` is 1, below it where it is -1."""
-def matmul(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def masked_fill(x: _Any, mask: _Any, value: _Any) -> _Any:
+    """`x` with `value` where `mask`, which is broadcast, is true; the dtype stays."""
+def masked_select(x: _Any, mask: _Any) -> _Any:
+    """The elements of `x` where `mask` is true, both broadcast, as a vector. Raises where it is traced: how many they
+    are depends on values."""
+def matmul(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The matrix product of `x` (..., m, k) and `y` (..., k, n); leading dimensions broadcast."""
-def max(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, out: _Any = ...) -> _Any:
+def max(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient."""
-def max_pool(x: _Any, window: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def max_pool(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The largest element of each window of `x` (..., *image); NaN if there is any."""
-def max_pool1d(x: _Any, window: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def max_pool1d(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The largest element of each window of `x` (..., length); NaN if there is any. The settings are those of
     `max_pool`."""
-def max_pool2d(x: _Any, window: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def max_pool2d(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The largest element of each window of `x` (..., height, width); NaN if there is any."""
-def max_pool3d(x: _Any, window: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def max_pool3d(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The largest element of each window of `x` (..., depth, height, width); NaN if there is any. The settings are
     those of `max_pool`."""
-def max_pool_with_indices(x: _Any, window: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., storage_order: _Literal[0, 1] = ..., within: _Literal['image', 'tensor'] = ..., *, out: _Any = ...) -> _Any:
+def max_pool_with_indices(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., storage_order: _Literal[0, 1] = ..., within: _Literal['image', 'tensor'] = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The largest element of each window of `x` (..., *image), and where in the image it is (i64); of equal ones the
     first, or the first NaN."""
-def max_unpool(x: _Any, indices: _Any, output_size: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
+def max_unpool(x: _Any, indices: _Any = ..., output_size: _b.int | _Sequence[_b.int] = ..., *, index: _Any = ..., out: _Any = ...) -> _Any:
     """Images (..., *`output_size`) of zeros with the elements of `x` (..., *counts) at `indices`, which count the
     elements of each image in row-major order: what undoes `max_pool_with_indices`."""
-def maximum(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def maximum(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The larger of `x` and `y`; NaN if either is. Where they are equal, each gets half the gradient."""
-def mean(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def mean(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The arithmetic mean of `x` along `axis`; NaN of no elements. Integers are taken as f32."""
-def mean_variance_normalization(x: _Any, axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, out: _Any = ...) -> _Any:
+def mean_variance_normalization(x: _Any, axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` less its mean along `axis`, over its standard deviation plus `eps`."""
+def median(x: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+    """The element in the middle of those along `axis`, or of all, when they are sorted: of an even number the lower
+    of the two, as in PyTorch (`quantile(x, 0.5)` is between them, as NumPy's median). Without places: PyTorch's
+    `median(x, dim)` gives these, too."""
 def merge_runs(values: _Any, places: _Any, length: _b.int, chunk: _b.int, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
     """Pairs of neighbouring sorted runs of `values` (rows, n), `length` long, merged, and their `places` with them."""
 def meshgrid(*xs: _Any, indexing: _b.str = ...) -> _Any:
     """Each of the vectors `xs` along an axis of its own, repeated along those of the others."""
-def min(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, out: _Any = ...) -> _Any:
+def min(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient."""
-def minimum(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def minimum(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The smaller of `x` and `y`; NaN if either is. Where they are equal, each gets half the gradient."""
 def mish(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` times the hyperbolic tangent of its softplus (Misra, arXiv:1908.08681). NaN for -inf, as in PyTorch."""
-def mod(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def mm(x: _Any, y: _Any = ..., *, mat2: _Any = ...) -> _Any:
+    """The product (m, n) of the matrices `x` (m, k) and `y` (k, n); others than matrices are refused."""
+def mod(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """What remains of `x` after division by `y`, with the sign of `y`, as Python's `%`. Integers modulo 0 give 0."""
+def movedim(x: _Any, source: _Any, destination: _Any, *, dim: _Any = ...) -> _Any:
+    """`x` with the axes `source` at the places `destination`, and all others in their order."""
 def mse_loss(x: _Any, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
     """The squared difference of `x` and `target`: by default, its mean."""
-def mul(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def mul(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The product of `x` and `y`. Integers wrap."""
 def multi_dot(matrices: _Any) -> _Any:
     """The product of two or more `matrices` (m, k), (k, n), …, multiplied in the order that takes the fewest products,
     as `numpy.linalg.multi_dot` does."""
-def multiply(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def multiply(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The product of `x` and `y`. Integers wrap."""
+def mv(x: _Any, y: _Any = ..., *, vec: _Any = ...) -> _Any:
+    """The product (m) of the matrix `x` (m, k) and the vector `y` (k)."""
 def nan_to_num(x: _Any, nan: _b.float = ..., posinf: _b.float | None = ..., neginf: _b.float | None = ..., *, out: _Any = ...) -> _Any:
     """`x` with `nan` for NaN and `posinf` and `neginf` for the infinities: by default the largest and least number."""
+def narrow(x: _Any, axis: _b.int = ..., start: _b.int = ..., length: _b.int = ..., *, dim: _Any = ...) -> _Any:
+    """The `length` elements of `x` along `axis` from `start` on, which counts from the end where it is negative."""
 def ndtr(x: _Any, *, out: _Any = ...) -> _Any:
     """The probability that a standard normal variable is below `x`, exact in the lower tail."""
-def ne(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def ne(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` and `y` differ. NaN differs from everything."""
 def neg(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` with its sign changed. Integers wrap: the least one stays as it is, unsigned ones become 2^width - `x`."""
 def negative(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` with its sign changed. Integers wrap: the least one stays as it is, unsigned ones become 2^width - `x`."""
-def nextafter(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def nextafter(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The float (f32 or f64) after `x` in the direction of `y`; `y` where they are equal."""
-def nll_loss(log_probabilities: _Any, labels: _Any, weight: _Any = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
+def nll_loss(log_probabilities: _Any, labels: _Any = ..., weight: _Any = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, dim: _Any = ..., target: _Any = ..., out: _Any = ...) -> _Any:
     """-`log_probabilities` at the class in `labels`, times its weight: by default, the mean over all samples."""
 def nonzero(x: _Any, size: _b.int | None = ..., fill_value: _b.int | _b.tuple[_b.int, ...] = ...) -> _Any:
     """For each axis of `x` the indices (`size`,) of the elements that are not zero: the columns of `argwhere`."""
-def norm(x: _Any, p: _b.float = ..., axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def norm(x: _Any, p: _b.float = ..., axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The `p`-norm of `x` along `axis`: (sum |x|^p)^(1/p); the largest or smallest magnitude for `p` inf or -inf."""
-def normalize(x: _Any, p: _b.float = ..., axis: _b.int = ..., eps: _b.float = ..., *, out: _Any = ...) -> _Any:
+def normalize(x: _Any, p: _b.float = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` over its `p`-norm along `axis`, or over `eps` where the norm is below that."""
-def not_equal(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def not_equal(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """Whether `x` and `y` differ. NaN differs from everything."""
-def one_hot(indices: _Any, num_classes: _b.int, axis: _b.int = ..., dtype: _Any = ..., on_value: _b.float = ..., off_value: _b.float = ..., *, out: _Any = ...) -> _Any:
+def one_hot(indices: _Any = ..., num_classes: _b.int = ..., axis: _b.int = ..., dtype: _Any = ..., on_value: _b.float = ..., off_value: _b.float = ..., *, dim: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
     """`on_value` at each of the `indices`, `off_value` elsewhere, along a new axis of size `num_classes` at position
     `axis` of the result."""
-def ones(shape: _Any, dtype: _b.object = ..., *, device: _b.str | None = ...) -> _Any:
-    """A tensor of ones."""
+def ones(*sizes: _Any, shape: _Any = ..., dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
+    """A tensor of ones, of a shape (sizes or one tuple of them, behind which a dtype may be)."""
 def ones_like(x: _Any, *, dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
     """Ones of `x`'s shape and dtype, or of another `dtype`."""
 def pad(x: _Any, low: _b.int | _Sequence[_b.int], high: _b.int | _Sequence[_b.int], value: _b.float = ..., mode: _Literal['constant', 'edge', 'reflect', 'symmetric', 'wrap'] = ..., *, out: _Any = ...) -> _Any:
     """`x` with `low[i]` elements before it and `high[i]` behind it along each axis i; negative numbers cut off first."""
-def permute(x: _Any, permutation: _b.int | _Sequence[_b.int] | None = ..., *, axes: _Any = ..., out: _Any = ...) -> _Any:
-    """`x` with its axes reordered: axis i of the result is axis `permutation[i]` of `x`, or reversed without it."""
+def permute(x: _Any, *axes: _Any) -> _Any:
+    """`x` with its axes in the order `axes`, integers or one tuple of them."""
 def permute_dims(x: _Any, permutation: _b.int | _Sequence[_b.int] | None = ..., *, axes: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with its axes reordered: axis i of the result is axis `permutation[i]` of `x`, or reversed without it."""
 def poisson_nll_loss(x: _Any, target: _Any, log_input: _b.bool = ..., full: _b.bool = ..., eps: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
@@ -649,19 +754,22 @@ def polygamma(x: _Any, order: _b.int = ..., *, out: _Any = ...) -> _Any:
     """The derivative of order `order` (1 to 20) of digamma at `x`."""
 def population_count(x: _Any, *, out: _Any = ...) -> _Any:
     """How many bits of `x` are set, in the dtype of `x`. A negative number has those of its two's complement."""
-def pow(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def pow(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """`x` to the power `y`. A negative float to a fractional power is NaN. Integers wrap; negative powers of them round
     toward zero, and those of 0 are 0."""
-def power(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def power(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """`x` to the power `y`. A negative float to a fractional power is NaN. Integers wrap; negative powers of them round
     toward zero, and those of 0 are 0."""
 def prelu(x: _Any, slope: _Any, *, out: _Any = ...) -> _Any:
     """The positive entries of `x`, the others times `slope`, which broadcasts against `x`."""
-def prod(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dtype: _Any = ..., out: _Any = ...) -> _Any:
+def prod(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
     """The product of `x` along `axis`; 1 of no elements. Integers keep their dtype and wrap (NumPy widens them)."""
-def put_along_axis(x: _Any, indices: _Any, updates: _Any, axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, out: _Any = ...) -> _Any:
+def put_along_axis(x: _Any, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, dim: _Any = ..., index: _Any = ..., src: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `updates` at `indices` along `axis`, where `updates` and the other axes of `indices` broadcast, as in
     NumPy; `reduction` as in `scatter_elements`."""
+def quantile(x: _Any, q: _b.float, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+    """What the share `q` of the elements along `axis`, or of all, is at most: between two of them, on the line through
+    both (method 7 of Hyndman and Fan, 1996). NaN counts as the largest."""
 def rad2deg(x: _Any, *, out: _Any = ...) -> _Any:
     """The angle of `x` radians in degrees."""
 def radians(x: _Any, *, out: _Any = ...) -> _Any:
@@ -686,50 +794,61 @@ def random_truncated_normal(key: _Any, shape: _Any, low: _b.float = ..., high: _
     """Standard normal numbers of `shape` and `dtype` given that they lie in [`low`, `high`], for `key` (2 words, i32)."""
 def random_uniform(key: _Any, shape: _Any, low: _Any = ..., high: _Any = ..., dtype: _b.object = ...) -> _Any:
     """Numbers of `shape` and `dtype`, uniform in [`low`, `high`), for `key` (2 words, i32)."""
+def ravel(x: _Any) -> _Any:
+    """`x` with all axes made one."""
 def reciprocal(x: _Any, *, out: _Any = ...) -> _Any:
     """One divided by `x`. Integers are taken as f32 (NumPy divides them as integers)."""
 def relu(x: _Any, *, out: _Any = ...) -> _Any:
     """The positive entries of `x`, zero for the others; NaN stays. The gradient at 0 is 0."""
 def relu6(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` limited to [0, 6]; NaN stays. The gradient on the bounds is 0."""
-def remainder(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def remainder(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """What remains of `x` after division by `y`, with the sign of `y`, as Python's `%`. Integers modulo 0 give 0."""
-def repeat(x: _Any, repeats: _b.int, axis: _b.int | None = ..., *, out: _Any = ...) -> _Any:
+def repeat(x: _Any, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with each element repeated `repeats` times along `axis`; without `axis`, of all elements in row-major order."""
-def repeat_interleave(x: _Any, repeats: _b.int, axis: _b.int | None = ..., *, out: _Any = ...) -> _Any:
+def repeat_interleave(x: _Any, repeats: _b.int, axis: _b.int | None = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with each element repeated `repeats` times along `axis`; without `axis`, of all elements in row-major order."""
 def reshape(x: _Any, shape: _b.int | _Sequence[_b.int], *, copy: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` in row-major order in a new `shape`, of which one size may be -1 and is then computed."""
-def right_shift(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def reshape_as(x: _Any, other: _Any) -> _Any:
+    """`x` in the shape of `other`."""
+def right_shift(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The bits of `x` moved to the right by `y`; copies of the sign come in, zeros for unsigned `x`."""
-def rms_norm(x: _Any, weight: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, out: _Any = ...) -> _Any:
+def rms_norm(x: _Any, weight: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` over its root mean square along `axis`, sqrt(mean(x^2) + `eps`), times `weight`."""
 def roi_align(x: _Any, rois: _Any, batch_indices: _Any, output_size: _b.int | _Sequence[_b.int], sampling_ratio: _b.int | _Sequence[_b.int] = ..., spatial_scale: _b.float = ..., aligned: _b.bool = ..., mode: _Literal['avg', 'max'] = ..., *, out: _Any = ...) -> _Any:
     """The parts `rois` (k, 4) of images `x` (n, c, height, width), each brought to `output_size`: (k, c, *output_size)."""
-def roll(x: _Any, shift: _b.int | _Sequence[_b.int], axis: _b.int | _Sequence[_b.int] | None = ..., *, out: _Any = ...) -> _Any:
+def roll(x: _Any, shift: _b.int | _Sequence[_b.int], axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` moved by `shift` places along `axis`, what leaves at one end coming in at the other."""
 def round(x: _Any, *, out: _Any = ...) -> _Any:
     """The whole number nearest to `x`, halves to the even one. Integers stay as they are. The gradient is 0."""
 def rsqrt(x: _Any, *, out: _Any = ...) -> _Any:
     """One divided by the square root of `x`; NaN for negative numbers."""
-def scatter_add(x: _Any, indices: _Any, updates: _Any, axis: _b.int = ..., *, out: _Any = ...) -> _Any:
+def rsub(x: _Any, y: _Any = ..., alpha: _b.float = ..., *, other: _Any = ...) -> _Any:
+    """y - alpha * x."""
+def scaled_dot_product_attention(query: _Any, key: _Any, value: _Any, attn_mask: _Any = ..., dropout_p: _b.float = ..., is_causal: _b.bool = ..., scale: _b.float | None = ..., enable_gqa: _b.bool = ...) -> _Any:
+    """`value` (..., s, v) weighted by the softmax of the products of `query` (..., l, e) and `key` (..., s, e), which
+    are multiplied by `scale` (1/√e unless given): (..., l, v), as Vaswani et al. (2017) define it."""
+def scatter_add(x: _Any, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ..., src: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `updates` added at `indices` along `axis`: result[..., indices[i], ...] += updates[..., i, ...]."""
-def scatter_elements(x: _Any, indices: _Any, updates: _Any, axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, out: _Any = ...) -> _Any:
+def scatter_elements(x: _Any, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, dim: _Any = ..., index: _Any = ..., src: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `updates` at `indices` along `axis`, everything else equal: result[indices[i, j], j] = updates[i, j]."""
-def scatter_nd(x: _Any, indices: _Any, updates: _Any, batch_dims: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, out: _Any = ...) -> _Any:
+def scatter_nd(x: _Any, indices: _Any = ..., updates: _Any = ..., batch_dims: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, index: _Any = ..., src: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `updates` at `indices`, whose last axis holds indices for the first axes of `x`: result[indices[i]] =
     updates[i]."""
 def searchsorted(x: _Any, values: _Any, side: _Literal['left', 'right'] = ..., *, sorter: _Any = ..., out: _Any = ...) -> _Any:
     """The index (i64) in `x`, which is sorted along its last axis, where each of `values` keeps it sorted."""
-def select(condition: _Any, x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def select(condition: _Any, x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """`x` where `condition` is true, else `y`. The branch that is not taken gets no gradient, whatever it is."""
 def selu(x: _Any, alpha: _b.float = ..., gamma: _b.float = ..., *, out: _Any = ...) -> _Any:
     """`gamma` times the positive entries of `x`, `gamma` `alpha` times (exp(x) - 1) for the others."""
-def shift_left(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def sgn(x: _Any, *, out: _Any = ...) -> _Any:
+    """-1, 0 or 1, as `x` is negative, zero or positive; NaN for NaN. The gradient is 0."""
+def shift_left(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The bits of `x` moved to the left by `y`; zeros come in. By the width or more, or by less than 0, it is 0."""
-def shift_right(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def shift_right(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The bits of `x` moved to the right by `y`; copies of the sign come in, zeros for unsigned `x`."""
-def shift_right_logical(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def shift_right_logical(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The bits of `x` moved to the right by `y`; zeros come in, whatever the sign."""
 def shrink(x: _Any, lambd: _b.float = ..., bias: _b.float = ..., *, out: _Any = ...) -> _Any:
     """`x` + `bias` below -`lambd`, `x` - `bias` above `lambd`, 0 between them, where the gradient is 0; NaN stays."""
@@ -751,15 +870,15 @@ def slice(x: _Any, starts: _b.int | _Sequence[_b.int], limits: _b.int | _Sequenc
     """The elements of `x` from `starts` to before `limits` in steps of `strides` (1 unless given), an entry per axis."""
 def slice_scatter(x: _Any, update: _Any, starts: _b.int | _Sequence[_b.int], limits: _b.int | _Sequence[_b.int], strides: _b.int | _Sequence[_b.int] | None = ..., *, out: _Any = ...) -> _Any:
     """`x` with `update` in the place of the elements that `slice` reads with the same settings."""
-def sliding_windows(x: _Any, window: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, out: _Any = ...) -> _Any:
+def sliding_windows(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The windows of `x` (..., *image): (..., *counts, *window)."""
 def smooth_l1_loss(x: _Any, target: _Any, beta: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
     """`d`^2 / (2 `beta`) for a difference `d` of `x` and `target` below `beta`, |d| - `beta` / 2 from there."""
 def soft_margin_loss(x: _Any, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
     """log(1 + exp(-`target` `x`)) for a `target` of 1 or -1, without overflow: by default, its mean."""
-def softmax(x: _Any, axis: _b.int = ..., *, out: _Any = ...) -> _Any:
+def softmax(x: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` scaled along `axis` to positive entries that add up to one: exp(x) over its sum."""
-def softmax_cross_entropy(logits: _Any, labels: _Any, weight: _Any = ..., label_smoothing: _b.float = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
+def softmax_cross_entropy(logits: _Any, labels: _Any = ..., weight: _Any = ..., label_smoothing: _b.float = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, dim: _Any = ..., target: _Any = ..., out: _Any = ...) -> _Any:
     """`cross_entropy`, and log softmax(`logits`), from which it is computed; returns both."""
 def softplus(x: _Any, beta: _b.float = ..., *, out: _Any = ...) -> _Any:
     """log(1 + exp(`beta` x)) / `beta`, without overflow and at full precision for all `x`."""
@@ -767,7 +886,7 @@ def softshrink(x: _Any, lambd: _b.float = ..., *, out: _Any = ...) -> _Any:
     """`x` moved towards 0 by `lambd`, 0 inside of [-`lambd`, `lambd`], where the gradient is 0; NaN stays."""
 def softsign(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` / (1 + |`x`|); NaN for an infinity, as in PyTorch."""
-def sort(x: _Any, axis: _b.int = ..., descending: _b.bool = ..., stable: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def sort(x: _Any, axis: _b.int = ..., descending: _b.bool = ..., stable: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` sorted along `axis`, smallest element first, or largest first if `descending`."""
 def sort_groups(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
     """The rows of `x` (groups, rows, n) each sorted, in the order of `sort_rows`."""
@@ -779,7 +898,7 @@ def sort_runs(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
 def space_to_depth(x: _Any, block: _b.int, mode: _Literal['DCR', 'CRD'] = ..., *, out: _Any = ...) -> _Any:
     """`x` (..., c, h, w) with squares of `block` times `block` pixels made channels: (..., c block², h / block, w /
     block). It undoes `depth_to_space` of the same `mode`."""
-def split(x: _Any, sections: _b.int | None = ..., axis: _b.int = ..., sizes: _b.int | _Sequence[_b.int] | None = ..., *, out: _Any = ...) -> _Any:
+def split(x: _Any, sections: _b.int | None = ..., axis: _b.int = ..., sizes: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` cut along `axis` into `sections` parts of equal size, or into parts of the given `sizes`."""
 def split_key(key: _Any, count: _b.int = ...) -> _Any:
     """`count` new keys (count, 2) for `key` (2 words, i32), unrelated to each other, to `key` and to folded ones."""
@@ -787,30 +906,34 @@ def sqrt(x: _Any, *, out: _Any = ...) -> _Any:
     """The square root of `x`; NaN for negative numbers."""
 def square(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` times itself."""
-def squeeze(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., *, out: _Any = ...) -> _Any:
+def squeeze(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` without its axes `axis`, which must have size 1; without `axis`, without all axes of size 1."""
-def stack(tensors: _Any, axis: _b.int = ..., *, out: _Any = ...) -> _Any:
+def stack(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """The `tensors`, all of one shape, along a new axis at position `axis` of the result."""
-def std(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., ddof: _b.int = ..., keepdims: _b.bool = ..., *, correction: _Any = ..., out: _Any = ...) -> _Any:
+def std(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., ddof: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., correction: _Any = ..., unbiased: _Any = ..., out: _Any = ...) -> _Any:
     """The standard deviation of `x` along `axis`: the square root of its variance. Integers are taken as f32."""
 def stop_gradient(x: _Any, *, out: _Any = ...) -> _Any:
     """`x`, taken as a constant by differentiation."""
-def sub(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def sub(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """`x` less `y`. Integers wrap."""
-def subtract(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def subtract(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """`x` less `y`. Integers wrap."""
-def sum(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dtype: _Any = ..., out: _Any = ...) -> _Any:
+def sum(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
     """The sum of `x` along `axis`; 0 of no elements. Integers keep their dtype and wrap (NumPy widens them); truth
     values are counted as i64."""
-def sum_square(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def sum_square(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The sum of the squares of `x` along `axis`; 0 of no elements. Integers keep their dtype and wrap."""
 def swapaxes(x: _Any, axis1: _b.int, axis2: _b.int) -> _Any:
     """`x` with its axes `axis1` and `axis2` exchanged."""
+def swapdims(x: _Any, axis1: _b.int, axis2: _b.int) -> _Any:
+    """`x` with its axes `axis1` and `axis2` exchanged."""
 def swish(x: _Any, alpha: _b.float = ..., *, out: _Any = ...) -> _Any:
     """`x` times the logistic function of `alpha` `x`, also called swish. NaN for -inf, as in PyTorch."""
-def take(x: _Any, indices: _Any, axis: _b.int = ..., *, out: _Any = ...) -> _Any:
+def t(x: _Any) -> _Any:
+    """The matrix `x` transposed; vectors and numbers as they are."""
+def take(x: _Any, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` at `indices` along `axis`: result[..., i, ...] = x[..., indices[i], ...]."""
-def take_along_axis(x: _Any, indices: _Any, axis: _b.int = ..., *, out: _Any = ...) -> _Any:
+def take_along_axis(x: _Any, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` at `indices` along `axis`, where the other axes of both broadcast, as in NumPy."""
 def tan(x: _Any, *, out: _Any = ...) -> _Any:
     """The tangent of `x` (in radians)."""
@@ -820,50 +943,62 @@ def tanhshrink(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` less its hyperbolic tangent, accurate near 0. An infinity stays."""
 def threefry(counter_low: _Any, counter_high: _Any, key_low: _Any, key_high: _Any, *, out: _Any = ...) -> _Any:
     """Two words of random bits per counter (`counter_low`, `counter_high`), under the key (`key_low`, `key_high`)."""
+def threshold(x: _Any, threshold: _b.float, value: _b.float) -> _Any:
+    """`x` where it is greater than `threshold`, `value` elsewhere."""
 def thresholded_relu(x: _Any, alpha: _b.float = ..., value: _b.float = ..., *, out: _Any = ...) -> _Any:
     """The entries of `x` above `alpha`, `value` for the others; NaN stays. The gradient at `alpha` is 0."""
 def tile(x: _Any, repeats: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
     """`x` repeated `repeats[i]` times along axis i, all of it after all of it. What is shorter, the shape of `x` or
     `repeats`, is continued by ones at the front."""
-def top_k(x: _Any, k: _b.int, axis: _b.int = ..., largest: _b.bool = ..., sorted: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def top_k(x: _Any, k: _b.int = ..., axis: _b.int = ..., largest: _b.bool = ..., sorted: _b.bool = ..., *, dim: _Any = ..., diagonal: _Any = ..., out: _Any = ...) -> _Any:
     """The `k` largest elements of `x` along `axis`, or the smallest ones unless `largest`, and their indices (i64)."""
-def topk(x: _Any, k: _b.int, axis: _b.int = ..., largest: _b.bool = ..., sorted: _b.bool = ..., *, out: _Any = ...) -> _Any:
+def topk(x: _Any, k: _b.int = ..., axis: _b.int = ..., largest: _b.bool = ..., sorted: _b.bool = ..., *, dim: _Any = ..., diagonal: _Any = ..., out: _Any = ...) -> _Any:
     """The `k` largest elements of `x` along `axis`, or the smallest ones unless `largest`, and their indices (i64)."""
 def transpose(x: _Any, permutation: _b.int | _Sequence[_b.int] | None = ..., *, axes: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with its axes reordered: axis i of the result is axis `permutation[i]` of `x`, or reversed without it."""
 def transposed_convolution(x: _Any, weight: _Any, size: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., low: _b.int | _Sequence[_b.int] = ..., *, out: _Any = ...) -> _Any:
     """Each element of `x` (n, groups, f, ...counts) times `weight` (groups, f, c, ...window), added up where its window
     lies."""
-def tril(x: _Any, k: _b.int = ..., *, out: _Any = ...) -> _Any:
+def tril(x: _Any, k: _b.int = ..., *, diagonal: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` (..., rows, columns) on diagonal `k` and below, zeros above."""
-def triu(x: _Any, k: _b.int = ..., *, out: _Any = ...) -> _Any:
+def triu(x: _Any, k: _b.int = ..., *, diagonal: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` (..., rows, columns) on diagonal `k` and above, zeros below."""
-def true_divide(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def true_divide(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The quotient of `x` and `y`. Integers are taken as f32 (NumPy takes them as f64)."""
 def trunc(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` rounded toward zero. Integers stay as they are. The gradient is 0."""
-def truncate_divide(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def truncate_divide(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The quotient of `x` and `y` rounded toward zero, as C's `/` on integers."""
-def unsqueeze(x: _Any, axis: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
+def unbind(x: _Any, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
+    """The parts of `x` at each index of `axis`, without that axis; of a `Tensor`, views."""
+def unflatten(x: _Any, axis: _b.int = ..., sizes: _Any = ..., *, dim: _Any = ...) -> _Any:
+    """`x` with one axis made several, of these sizes, of which one may be -1."""
+def unsqueeze(x: _Any, axis: _b.int | _Sequence[_b.int] = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with a new axis of size 1 at each position `axis` of the result."""
-def unstack(x: _Any, axis: _b.int = ...) -> _Any:
-    """The parts of `x` at each index of `axis`, without that axis."""
-def var(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., ddof: _b.int = ..., keepdims: _b.bool = ..., *, correction: _Any = ..., out: _Any = ...) -> _Any:
+def unstack(x: _Any, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
+    """The parts of `x` at each index of `axis`, without that axis; of a `Tensor`, views."""
+def var(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., ddof: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., correction: _Any = ..., unbiased: _Any = ..., out: _Any = ...) -> _Any:
     """The variance of `x` along `axis`: the mean square distance from the mean, with divisor count - `ddof`."""
-def where(condition: _Any, x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def view(x: _Any, *shape: _Any) -> _Any:
+    """`x` in another shape, of which one size may be -1; the same as `reshape`."""
+def view_as(x: _Any, other: _Any) -> _Any:
+    """`x` in the shape of `other`."""
+def vstack(tensors: _Any) -> _Any:
+    """Tensors below each other: along their first axis, vectors as rows."""
+def where(condition: _Any, x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """`x` where `condition` is true, else `y`. The branch that is not taken gets no gradient, whatever it is."""
-def window_argmax(x: _Any, window: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, out: _Any = ...) -> _Any:
+def window_argmax(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """Which element of each window of `x` (..., *image) is the largest, or the first NaN, counted in row-major order
     within the window (i64)."""
-def window_max(x: _Any, window: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, out: _Any = ...) -> _Any:
+def window_max(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The largest element of each window of `x` (..., *image); the gradient goes to the first such element."""
-def window_sum(x: _Any, window: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, out: _Any = ...) -> _Any:
+def window_sum(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The sum of each window of `x` (..., *image). The settings are those of `sliding_windows`."""
-def xlog1py(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def xlog1py(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """`x` log(1 + `y`), and 0 where `x` is 0 unless `y` is NaN. The gradient there is 0 where `y` is -1 or below."""
-def xlogy(x: _Any, y: _Any, *, out: _Any = ...) -> _Any:
+def xlogy(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """`x` log(`y`), and 0 where `x` is 0 unless `y` is NaN. The gradient there is 0 where log(`y`) is not finite."""
-def zeros(shape: _Any, dtype: _b.object = ..., *, device: _b.str | None = ...) -> _Any:
-    """A tensor of zeros."""
+def zeros(*sizes: _Any, shape: _Any = ..., dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
+    """A tensor of zeros, of a shape (sizes or one tuple of them, behind which a dtype may be)."""
 def zeros_like(x: _Any, *, dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
     """Zeros of `x`'s shape and dtype, or of another `dtype`."""

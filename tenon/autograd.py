@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tenon.dialects.support.suggestion import attribute_hints
 from tenon.eager.differentiation import differentiate
 from tenon.eager.tensor import Tensor
 
@@ -47,3 +48,6 @@ def grad(
 
 
 __all__ = ["grad"]
+
+if not TYPE_CHECKING:
+    __getattr__ = attribute_hints(__name__)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import string
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.ops.control.debug import CheckFiniteOp, PrintOp
 from tenon.dialects.support.location import shown_location
+from tenon.dialects.support.suggestion import attribute_hints
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.eager.tensor import Tensor
 from tenon.runtime.arguments.arguments import as_array, is_array
@@ -127,3 +128,6 @@ def detect_anomaly(*, infinities: bool = False) -> Generator[None]:
 
 
 __all__ = ["check_finite", "check_results", "detect_anomaly", "print"]
+
+if not TYPE_CHECKING:
+    __getattr__ = attribute_hints(__name__)

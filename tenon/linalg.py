@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import tenon
 from tenon.arrays.products import (
     cross,
@@ -15,6 +17,7 @@ from tenon.arrays.products import (
     vector_norm,
 )
 from tenon.arrays.rearranging import matrix_transpose
+from tenon.dialects.support.suggestion import attribute_hints
 
 det, matmul = tenon.det, tenon.matmul
 
@@ -32,3 +35,6 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = attribute_hints(__name__)

@@ -15,12 +15,13 @@ import struct
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import ml_dtypes
 import numpy as np
 
 from tenon.dialects.support.plain_arrays import plain_array
+from tenon.dialects.support.suggestion import attribute_hints
 
 Array = np.ndarray[Any, Any]
 
@@ -251,3 +252,6 @@ class Checkpoints:
 
 
 __all__ = ["Checkpoints", "load", "read_arrays", "save", "write_arrays"]
+
+if not TYPE_CHECKING:
+    __getattr__ = attribute_hints(__name__)

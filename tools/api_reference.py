@@ -45,6 +45,8 @@ _ARRAYS = (
 _TENSORS = (
     *("Tensor", "tensor", "as_tensor", "no_grad", "enable_grad", "set_grad_enabled", "is_grad_enabled"),
     *("GradManager", "autocast"),
+    *("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal", "bernoulli", "multinomial"),
+    *("manual_seed", "from_numpy", "is_tensor", "device"),
 )
 
 # Title, module, and the names to document; all public ones of the module where there are none.
@@ -60,6 +62,9 @@ _PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "saving": ("Files of arrays and checkpoints: tenon.saving", "tenon.saving", ()),
     "linalg": ("Linear algebra: tenon.linalg", "tenon.linalg", ()),
     "nn": ("Modules: tenon.nn", "tenon.nn", ()),
+    "functional": ("Modules as functions: tenon.nn.functional", "tenon.nn.functional", ()),
+    "utils": ("Gradients, parameters, sequences: tenon.nn.utils", "tenon.nn.utils", ()),
+    "lr_scheduler": ("Learning rates by PyTorch's names: tenon.optim.lr_scheduler", "tenon.optim.lr_scheduler", ()),
     "optim": ("Optimizers: tenon.optim", "tenon.optim", ()),
     "onnx": ("ONNX models: tenon.onnx", "tenon.onnx", ()),
     "debug": ("Looking at values: tenon.debug", "tenon.debug", ()),

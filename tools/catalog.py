@@ -61,7 +61,11 @@ def catalog() -> dict[str, Entry]:
     entries = [_op_entry(cls) for cls in registry().values() if cls.HAS_FUNCTION]
     entries += [_control_flow_entry(cls) for cls in ControlFlowOp.__subclasses__() if cls.HAS_FUNCTION]
     functions = {name: find_function(name) for name in function_names()}
-    entries += [_function_entry(name, f) for name, f in functions.items() if f is not None and not hasattr(f, "op")]
+    entries += [
+        _function_entry(name, f)
+        for name, f in functions.items()
+        if f is not None and not hasattr(f, "op") and f.__name__ == name
+    ]
     return {entry.name: entry for entry in entries}
 
 
@@ -98,6 +102,7 @@ def find_entry(name: str) -> Entry:
     entries = catalog()
     short = name.removeprefix("tenon.")
     op = getattr(find_function(short), "op", None) or registry().get(name)
+    short = getattr(find_function(short), "__name__", short)  # of another name, the function's own
     found = entries.get(short) if op is None else next((e for e in entries.values() if e.op is op), None)
     if found is None:
         known = [*entries, *function_names(), *registry()]
@@ -123,6 +128,8 @@ def _control_flow_entry(cls: type[ControlFlowOp]) -> Entry:
 
 def _function_entry(name: str, function: Callable[..., Any]) -> Entry:
     documentation = inspect.cleandoc(function.__doc__ or "")
+    if others := [other for other in function_names() if other != name and find_function(other) is function]:
+        documentation += f"\n\nAlso called {', '.join(f'`{other}`' for other in others)}."
     return Entry(name, function.__module__, _signature(inspect.signature(function)), documentation)
 
 

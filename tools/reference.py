@@ -33,19 +33,19 @@ _GROUPS = {"floats": FLOATS, "integers": INTEGERS, "i1": BOOLS, "narrow types": 
 _CHAPTERS: dict[str, tuple[str, ...]] = {
     "Element by element": (
         *("arithmetic", "rounding", "comparison", "elementary", "pairwise"),
-        *("special", "gamma", "piecewise", "activation"),
+        *("special", "gamma", "piecewise", "activation", "combined"),
     ),
     "Making and converting": ("creation", "constant", "random", "sampling"),
     "Moving elements": (
-        *("shape", "slicing", "joining", "rearranging", "diagonals", "padding"),
+        *("shape", "pieces", "slicing", "joining", "rearranging", "diagonals", "padding"),
         *("indexing", "band", "dynamic_slicing", "scatter", "grid_sampling"),
     ),
     "Reducing, scanning and sorting": (
         *("reduction", "statistics", "norms", "cumulative"),
-        *("sorting", "sorted_runs", "radix_sorting", "network_sorting", "row_selection", "searching"),
+        *("sorting", "sorted_runs", "radix_sorting", "network_sorting", "row_selection", "searching", "quantiles"),
     ),
     "Products and windows": (
-        *("contraction", "einsum", "convolution", "transposed_convolution"),
+        *("contraction", "products", "einsum", "convolution", "transposed_convolution"),
         *("sliding", "pooling", "global_pooling", "fourier", "determinant"),
     ),
     "Networks": ("normalization", "batch_normalization", "loss", "class_loss"),
@@ -165,7 +165,7 @@ def _derived(cls: type[TensorOp]) -> Iterator[str]:
         # Where the name alone says nothing, the array API standard says what it means.
         named = [f"`{own}` as `{name}`" for name, own in cls.KEYWORDS.items() if isinstance(own, str)]
         more = [f"`{name}`" for name, own in cls.KEYWORDS.items() if not isinstance(own, str)]
-        yield f"As in the [array API standard](../array-api.md), also takes {', '.join([*named, *more])}.\n"
+        yield f"As in the [array API standard](../array-api.md) or PyTorch, also takes {', '.join([*named, *more])}.\n"
     yield from _table(cls)
     own = formula(cls)
     yield from _meaning(cls, own)

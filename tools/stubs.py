@@ -46,8 +46,8 @@ _BUILTIN = re.compile(r"\b(int|float|bool|str|tuple|list|dict|object)\b")
 _BASES = ("tenon.dialects.families", "tenon.dialects.definition.tensor_op")
 _CHECKED = {"Kernel", "tensor_op"}
 _SIMPLE = re.compile(r"(?:int|float|bool|str|None|tuple\[int, \.\.\.\]|object|[| ])+")
-_TORCH = {"axis": "dim", "keepdims": "keepdim"}
-"""What methods of tensors call settings as well."""
+_UNTOLD = ("input", "x")
+"""Names of first operands: what is called so is given by position."""
 
 
 def package_stubs() -> dict[str, str]:
@@ -89,10 +89,10 @@ def _methods() -> str:
         "",
     ]
     for name in _functions(lambda name: _is_method(name) and name not in tensor):
-        if name in value or _in_torch(name):
-            lines += _method(name, also=_in_torch(name))
+        if name in value:
+            lines += _method(name)
         if f"{name}_" not in tensor and _has_one_result(name):
-            lines += _method(name, "_", also=_in_torch(name))
+            lines += _method(name, "_")
     return "\n".join(lines) + "\n"
 
 
@@ -124,19 +124,13 @@ def _has_one_result(name: str) -> bool:
     return op is not None and len(op.SIGNATURE.results) == 1 and not op.SIGNATURE.variadic_results
 
 
-def _in_torch(name: str) -> list[str]:
-    """What methods of tensors call settings of the function besides, as PyTorch does."""
-    op = _op(name)
-    return [] if op is None else [theirs for own, theirs in _TORCH.items() if own in op.SIGNATURE.settings]
-
-
 def _function(name: str) -> Iterator[str]:
     parameters = list(_parameters(name, ["out"] if _op(name) is not None else []))
     yield from _definition(name, name, parameters, "_Any", "")
 
 
-def _method(name: str, suffix: str = "", also: Sequence[str] = ()) -> Iterator[str]:
-    parameters = ["self", *list(_parameters(name, also))[1:]]
+def _method(name: str, suffix: str = "") -> Iterator[str]:
+    parameters = ["self", *list(_parameters(name))[1:]]
     yield from _definition(name, name + suffix, parameters, "_Self" if _has_one_result(name) else "_Any", "    ")
 
 
@@ -151,12 +145,13 @@ def _definition(name: str, called: str, parameters: Sequence[str], result: str, 
     yield f'{indent}    """{shown}"""'
 
 
-def _parameters(name: str, also: Sequence[str]) -> Iterator[str]:
+def _parameters(name: str, also: Sequence[str] = ()) -> Iterator[str]:
     """The parameters of the function as text, with those that are called otherwise, and `also` some."""
     function, op = _found(name), _op(name)
     given = list((op.PARAMETERS if op is not None else inspect.signature(function)).parameters.values())
     settings = op.SIGNATURE.settings if op is not None else {}
-    keywords: Mapping[str, Any] = op.KEYWORDS if op is not None else getattr(function, "other_names", {})
+    other: Mapping[str, Any] = op.OTHER_NAMES if op is not None else getattr(function, "other_names", {})
+    keywords = {theirs: own for theirs, own in other.items() if theirs not in _UNTOLD}
     # an argument that may be called otherwise need not be given under its own name
     renamed = {own for own in keywords.values() if isinstance(own, str)}
     is_open = is_optional = False

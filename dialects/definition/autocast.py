@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from xdsl.ir import Attribute
 
+from tenon.dialects.definition.both_faces import is_device
 from tenon.dialects.definition.operation import DeclaredOp
 from tenon.dialects.definition.promotion import is_literal, own_element
 from tenon.dialects.definition.signature import map_grouped
@@ -46,9 +47,17 @@ class autocast:
     Source: Micikevicius et al., "Mixed precision training", ICLR 2018; PyTorch's documentation of `torch.autocast`.
     """
 
-    def __init__(self, dtype: Any = "bf16", *, enabled: bool = True) -> None:
-        """Raises `ValueError` for a dtype that is neither f16 nor bf16."""
-        element = element_type(dtype)
+    def __init__(self, *target: Any, dtype: Any = None, device_type: str | None = None, enabled: bool = True) -> None:
+        """`target` is the dtype, bf16 unless given, or a device, as PyTorch has it, or both: what runs where is not
+        asked. Raises `ValueError` for a dtype that is neither f16 nor bf16.
+        """
+        for given in target:
+            if not is_device(given):
+                dtype = given
+        try:
+            element = bf16 if dtype is None else element_type(dtype)
+        except (TypeError, ValueError):
+            element = dtype
         if element not in (f16, bf16):
             raise ValueError(f"autocast: dtype is {element}, neither f16 nor bf16")
         self._element = element if enabled else None

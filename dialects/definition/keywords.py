@@ -2,18 +2,45 @@
 say of an operand.
 
 `TensorOp.KEYWORDS` has them by name: the name of another argument, or a function of operands, settings and the value.
+`TensorOp.OTHER_NAMES` has, besides, PyTorch's names of the arguments that the op has.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from tenon.dialects.definition.signature import Signature
 from tenon.dialects.definition.value import ops
 
 Meaning = Callable[[list[Any], dict[str, Any], Any], None]
 """What changes the operands or the settings of a call as a keyword's value says."""
+
+
+PYTORCH_NAMES: dict[str, str] = {
+    "dim": "axis",
+    "keepdim": "keepdims",
+    "kernel_size": "window",
+    "diagonal": "k",
+    "index": "indices",
+    "src": "updates",
+    "other": "y",
+    "target": "labels",
+    "pos_weight": "positive_weight",
+}
+"""What PyTorch calls arguments, with the name that ops have for them; and `input` is the first operand."""
+
+
+def other_names(signature: Signature, keywords: Mapping[str, str | Meaning]) -> dict[str, str | Meaning]:
+    """What a call of an op may name besides its own arguments: `keywords`, and PyTorch's names of what it has."""
+    own = signature.argument_names
+    found: dict[str, str | Meaning] = {
+        name: meant for name, meant in PYTORCH_NAMES.items() if meant in own and name not in own
+    }
+    if signature.operands and "input" not in own:
+        found["input"] = signature.operands[0].name
+    return {**found, **keywords}
 
 
 def cast_first(operands: list[Any], settings: dict[str, Any], value: Any) -> None:

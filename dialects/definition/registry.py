@@ -93,6 +93,12 @@ def tensor_function(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def also_function(function: Callable[..., Any], *names: str) -> None:
+    """Have a plain function of Tenon's own found under other names, too."""
+    for name in names:
+        _FUNCTIONS[name] = function
+
+
 def value_method(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a plain function of a value, and of what else it is given, something that `Value` does by its name."""
     _METHODS[function.__name__] = function

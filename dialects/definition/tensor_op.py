@@ -8,7 +8,7 @@ edited.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -22,7 +22,7 @@ from xdsl.traits import Pure
 
 from tenon.dialects.definition.assembly import parse_op, print_op
 from tenon.dialects.definition.autocast import as_autocast, autocast_element
-from tenon.dialects.definition.keywords import Meaning
+from tenon.dialects.definition.keywords import Meaning, other_names
 from tenon.dialects.definition.memo import KnownResults
 from tenon.dialects.definition.operands import lifted, operand_elements
 from tenon.dialects.definition.operation import DeclaredOp
@@ -61,6 +61,8 @@ class TensorOp(DeclaredOp):
     HAS_FUNCTION: ClassVar[bool] = True
     # What a call may name besides: another name of an argument, or what changes operands and settings; see `keywords`.
     KEYWORDS: ClassVar[dict[str, str | Meaning]] = {}
+    # These, and PyTorch's names of arguments; made by `tensor_op`.
+    OTHER_NAMES: ClassVar[Mapping[str, str | Meaning]] = {}
     # Whether a result is weak where all operands are (`weak_float`).
     KEEPS_WEAK: ClassVar[bool] = False
     # The orders of dimensions that the op asks to have in memory, by names of operands and results; see `laid_out`.
@@ -221,12 +223,12 @@ class TensorOp(DeclaredOp):
     @classmethod
     def _own_names(cls, kwargs: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[Meaning, Any]]]:
         """Keywords of a call by the names of the op's own arguments, and what else is to be done with which value."""
-        if not cls.KEYWORDS or cls.KEYWORDS.keys().isdisjoint(kwargs):
+        if not kwargs or cls.OTHER_NAMES.keys().isdisjoint(kwargs):
             return kwargs, []
         own: dict[str, Any] = {}
         meanings: list[tuple[Meaning, Any]] = []
         for name, value in kwargs.items():
-            meaning = cls.KEYWORDS.get(name, name)
+            meaning = cls.OTHER_NAMES.get(name, name)
             if callable(meaning):
                 meanings.append((meaning, value))
             elif meaning in own or (meaning != name and meaning in kwargs):
@@ -306,6 +308,7 @@ def tensor_op(cls: TensorOpT) -> TensorOpT:
     defined.traits.add_trait(_InfersByHook())
     defined.SIGNATURE = read_signature(defined)
     defined.PARAMETERS = defined.SIGNATURE.parameters()
+    defined.OTHER_NAMES = other_names(defined.SIGNATURE, defined.KEYWORDS)
     defined.KNOWN = KnownResults()
     defined.check_family()
     if defined.has_trait(NoGradient) and "vjp" in vars(defined):

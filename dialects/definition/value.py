@@ -18,6 +18,7 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tenon.dialects.definition.both_faces import BothFaces, absent
 from tenon.dialects.definition.methods import ValueMethods
 from tenon.dialects.definition.registry import find_function, find_method, function_names
 from tenon.dialects.support.forking import new_lock
@@ -162,7 +163,7 @@ def _reflected(name: str) -> Callable[[Value, Any], Value]:
     return operator
 
 
-class Value(ValueMethods):
+class Value(BothFaces, ValueMethods):
     """A tensor (or, inside a body, a scalar) whose elements are known when the program runs.
 
     Every op is a function of values and, when its first operand is a tensor, a method of them: `x.exp()`,
@@ -210,13 +211,8 @@ class Value(ValueMethods):
         return len(self.shape)
 
     @property
-    def size(self) -> int:
-        """The number of elements."""
-        return prod(self.shape)
-
-    @property
     def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
+        return prod(self.shape) * self.dtype.itemsize
 
     @property
     def T(self) -> Value:
@@ -232,6 +228,12 @@ class Value(ValueMethods):
         """The elements converted to `dtype`."""
         target = element_type(dtype)
         return self if target == self.element_type else ops.cast(self, dtype=target)
+
+    def clone(self) -> Value:
+        """The value itself, which does not change."""
+        return self
+
+    contiguous = clone
 
     def __repr__(self) -> str:
         return f"<traced {self.ssa.type}>"
@@ -311,6 +313,8 @@ class Value(ValueMethods):
             if function is None:
                 if name in ("item", "numpy", "tolist"):
                     self._no_number()
+                if (reason := absent(name, ops.find)) is not None:
+                    raise AttributeError(f"a traced value has no {name!r}: {reason}")
                 meant = did_you_mean(name, [*function_names(), *dir(self)])
                 raise AttributeError(f"a traced value has no attribute or op {name!r}{meant}")
             return lambda *args, **settings: function(self, *args, **settings)

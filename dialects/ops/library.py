@@ -4,7 +4,7 @@ from tenon.dialects.ops.elementwise import constant  # isort: split
 
 from tenon.dialects.ops.elementwise import arithmetic, comparison, elementary, gamma, pairwise, rounding, special  # isort: split
 
-from tenon.dialects.ops.elementwise import activation, piecewise  # isort: split
+from tenon.dialects.ops.elementwise import activation, combined, piecewise  # isort: split
 
 from tenon.dialects.ops.move import band, indexing, joining, shape, slicing  # isort: split
 
@@ -18,6 +18,7 @@ from tenon.dialects.ops.contract import (
     fourier,
     global_pooling,
     pooling,
+    products,
     sliding,
     transposed_convolution,
 )
@@ -29,11 +30,20 @@ from tenon.dialects.ops.move import (
     functional_update,
     grid_sampling,
     padding,
+    pieces,
     rearranging,
     scatter,
     subscript,
 )
-from tenon.dialects.ops.order import network_sorting, radix_sorting, row_selection, searching, sorted_runs, sorting
+from tenon.dialects.ops.order import (
+    network_sorting,
+    quantiles,
+    radix_sorting,
+    row_selection,
+    searching,
+    sorted_runs,
+    sorting,
+)
 from tenon.dialects.ops.random import random, sampling
 from tenon.dialects.ops.reduce import batch_normalization, class_loss, cumulative, loss, normalization, norms
 
@@ -44,6 +54,7 @@ __all__ = [
     "batch_normalization",
     "checkpoint",
     "class_loss",
+    "combined",
     "comparison",
     "constant",
     "contraction",
@@ -71,8 +82,11 @@ __all__ = [
     "norms",
     "padding",
     "pairwise",
+    "pieces",
     "piecewise",
     "pooling",
+    "products",
+    "quantiles",
     "radix_sorting",
     "random",
     "rearranging",

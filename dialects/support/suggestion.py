@@ -2,11 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`, did you mean 'softmax'`, to end a message with; nothing where no name in `known` is like `name`."""
     similar = get_close_matches(name, list(known), n=1)
     return f", did you mean {similar[0]!r}" if similar else ""
+
+
+def attribute_hints(module: str, instead: Mapping[str, str] | None = None) -> Callable[[str], Any]:
+    """A `__getattr__` for the Python module of this name: an error that says what a name was probably meant to be, or
+    what there is `instead` of one that others have.
+    """
+
+    def hint(name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        own = vars(sys.modules[module])
+        if instead is not None and name in instead:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}: {instead[name]}")
+        known = own.get("__all__") or [known for known in own if not known.startswith("_")]
+        raise AttributeError(f"module {module!r} has no attribute {name!r}{did_you_mean(name, known)}")
+
+    return hint
+
+
+def check_keywords(cls: type, given: Iterable[str]) -> None:
+    """Raise `TypeError` where an object of `cls` is made with arguments of names that it does not have."""
+    known = _keywords(cls)
+    for name in given:
+        if known is not None and name not in known:
+            arguments = ", ".join(known) or "none"
+            raise TypeError(
+                f"{cls.__name__}: there is no argument {name!r} (arguments: {arguments}){did_you_mean(name, known)}"
+            )
+
+
+@lru_cache(maxsize=1024)
+def _keywords(cls: type) -> tuple[str, ...] | None:
+    """What arguments are called that an object of `cls` is made with; `None` where that may be anything."""
+    try:
+        parameters = inspect.signature(cls.__init__).parameters.values()
+    except (TypeError, ValueError):  # of a class that is not written in Python
+        return None
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return tuple([p.name for p in [*parameters][1:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)])

@@ -21,6 +21,9 @@ bool_ = np.dtype(np.bool_)
 int8, int16, int32, int64 = (np.dtype(f"int{bits}") for bits in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64))
 float32, float64 = np.dtype(np.float32), np.dtype(np.float64)
+float16, bfloat16 = np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
+half, double, short, long = float16, float64, int16, int64
+"""PyTorch's names of dtypes."""
 
 e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
 newaxis = None

@@ -43,19 +43,6 @@ class Interchange(Operators):
         return self._array.ndim
 
     @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self._array.size
-
-    def numel(self) -> int:
-        """The number of elements."""
-        return self._array.size
-
-    def dim(self) -> int:
-        """The number of axes."""
-        return self._array.ndim
-
-    @property
     def strides(self) -> tuple[int, ...]:
         """The bytes between neighbours along each axis."""
         return self._array.strides
@@ -63,15 +50,6 @@ class Interchange(Operators):
     @property
     def nbytes(self) -> int:
         return self._array.nbytes
-
-    @property
-    def itemsize(self) -> int:
-        return self._array.itemsize
-
-    @property
-    def device(self) -> str:
-        """Where the memory is: `"cpu"`."""
-        return "cpu"
 
     def numpy(self) -> Array:
         """The elements as a NumPy array that shares the memory; raises `RuntimeError` for what requires a gradient."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from tenon.dialects.definition.both_faces import BothFaces
 from tenon.dialects.definition.methods import TensorMethods
 from tenon.dialects.definition.registry import function_names, watch_generation
 from tenon.dialects.definition.signature import flat
@@ -17,9 +18,6 @@ from tenon.eager.recording import Stored, as_operands, op_call, record, wants_gr
 from tenon.eager.tape import Call
 from tenon.runtime.call.callable_class import as_method
 from tenon.runtime.evaluate import ArrayFunction, find_function
-
-_TORCH_SETTINGS = {"dim": "axis", "keepdim": "keepdims"}
-
 
 # The functions of ops that operators call, until an op is defined again.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -53,7 +51,7 @@ def change_by(tensor: Stored, function: Callable[..., Any], args: tuple[Any, ...
     return tensor
 
 
-class Operators(Stored, TensorMethods):
+class Operators(Stored, BothFaces, TensorMethods):
     """Arithmetic and comparisons, and all functions as methods; those with a trailing `_` change the tensor."""
 
     __slots__ = ()
@@ -120,7 +118,7 @@ def _method(name: str) -> Callable[..., Any] | None:
         return None
 
     def in_place(self: Any, *args: Any, **settings: Any) -> Any:
-        return change_by(self, changing, args, _named(changing, settings))
+        return change_by(self, changing, args, settings)
 
     return in_place
 
@@ -129,11 +127,10 @@ def run(new: Callable[[Any], Any], function: Any, args: tuple[Any, ...], setting
     """The function of an op, called on tensors among others; `new` makes a tensor of an array."""
     arrays = [given._array if isinstance(given, Stored) else given for given in args]
     named = {name: v._array if isinstance(v, Stored) else v for name, v in settings.items()} if settings else settings
-    named = _named(function, named) if settings else named
     result = function(*arrays, **named)
     made = tuple(map(new, result)) if isinstance(result, tuple) else (new(result),)
     if wants_gradient(args) or (settings and wants_gradient(settings.values())):
-        record_op(function.op, args, _named(function, settings), made)
+        record_op(function.op, args, settings, made)
     return made if isinstance(result, tuple) else made[0]
 
 
@@ -145,7 +142,7 @@ _MOST = 4096
 def record_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any], made: tuple[Any, ...]) -> None:
     """Note the call of an op on the tape."""
     count = len(op.SIGNATURE.operands)
-    if op.SIGNATURE.is_plain and len(args) >= count and op.KEYWORDS.keys().isdisjoint(settings):
+    if op.SIGNATURE.is_plain and len(args) >= count and op.OTHER_NAMES.keys().isdisjoint(settings):
         key = op, args[count:], *settings.items()
         with suppress(TypeError):  # of settings that are no keys
             call = _SIMPLE.get(key)
@@ -157,15 +154,3 @@ def record_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any], made: tu
             return
     operands, known = op.bind(args, settings)
     record(op_call(op, operands, known), as_operands(flat(operands)), made)
-
-
-def _named(function: Callable[..., Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings under the names that the op has for them, where they have PyTorch's."""
-    op = getattr(function, "op", None)
-    if op is None or not settings:
-        return settings
-    known = op.SIGNATURE.settings
-    return {
-        own if name not in known and (own := _TORCH_SETTINGS.get(name)) in known else name: value
-        for name, value in settings.items()
-    }  # pyright: ignore[reportReturnType]

@@ -100,26 +100,23 @@ class Parts(Interchange):
         return self.reshape(-1)
 
     def transpose(self, *permutation: Any) -> Any:
-        """The axes in the order `permutation`, or in reverse order; a view."""
+        """The axes in the order of a tuple, or in reverse order, or two of them exchanged; a view."""
+        if len(permutation) == 2:
+            return self.swapaxes(*permutation)
         order = permutation[0] if len(permutation) == 1 and not hasattr(permutation[0], "__index__") else permutation
         order = tuple(range(self.ndim))[::-1] if order is None or not len(order) else order
         array = self._laid.transpose(order)
         return self._seen(array, axes_step, tuple([axis % self.ndim for axis in order]))
 
-    permute = transpose
+    def permute(self, *axes: Any) -> Any:
+        """The axes in the order `axes`, integers or one tuple of them; a view."""
+        return self.transpose(axes[0] if len(axes) == 1 and not hasattr(axes[0], "__index__") else axes)
 
     @property
     def T(self) -> Any:
         """The axes in reverse order; a view."""
         array = self._laid
         return self._seen(array.T, axes_step, tuple(range(array.ndim)[::-1]))
-
-    @property
-    def mT(self) -> Any:
-        """The last two axes exchanged; a view."""
-        if self.ndim < 2:
-            raise ValueError(f"a tensor of rank {self.ndim} has no matrices to transpose")
-        return self.swapaxes(-1, -2)
 
     def swapaxes(self, first: int, second: int) -> Any:
         """Two axes exchanged; a view."""

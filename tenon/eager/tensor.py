@@ -20,10 +20,10 @@ from tenon.eager.backward import is_differentiable
 from tenon.eager.calls import call_function
 from tenon.eager.changes import replace, share
 from tenon.eager.differentiation import differentiate
+from tenon.eager.familiar import Familiar
 from tenon.eager.known_tapes import backward_of_known
 from tenon.eager.modes import TRACING
 from tenon.eager.operators import run
-from tenon.eager.parts import Parts
 from tenon.eager.recording import Stored, as_operands, op_call, record, wants_gradient
 from tenon.eager.tape import LARGE, NUMBERS, Array, Leaf, Memory, Node, Result, forget, is_own
 from tenon.runtime.arguments.arguments import as_array
@@ -33,7 +33,7 @@ from tenon.runtime.evaluate import evaluate, find_function
 _HOOKS = count()
 
 
-class Tensor(Parts):
+class Tensor(Familiar):
     """An array in the memory of the CPU, whose operators and methods are the functions of the ops.
 
     Indexing by integers, slices, `None` and `...`, `reshape`, `transpose` and their like give views; what changes one
@@ -59,6 +59,11 @@ class Tensor(Parts):
         made = object.__new__(Tensor)
         made._hold(array)
         return TRACING.session.made(made) if isinstance(array, Value) else made
+
+    @classmethod
+    def __tenon_new__(cls, array: Any) -> Tensor:
+        """A tensor of an array that functions make to be like one."""
+        return Tensor._new(array)
 
     # --- gradients --------------------------------------------------------------------------------
 
@@ -106,12 +111,17 @@ class Tensor(Parts):
         if (gradient.shape, gradient.dtype) != (self.shape, self.dtype):
             raise ValueError(f"grad of {self.dtype}{list(self.shape)} is set to {gradient.dtype}{list(gradient.shape)}")
 
-    def backward(self, gradient: Any = None, *, retain_graph: bool | None = None, create_graph: bool = False) -> None:
-        """Add the gradients of this tensor (a number, unless its own `gradient` is given) to `grad` of the leaves.
+    def backward(
+        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+    ) -> None:
+        """Add the gradients of this tensor (a number, unless its own `gradient` is given) to `grad` of the leaves, or
+        of `inputs`, a tensor or several, alone.
 
         What was recorded is let go unless `retain_graph`; with `create_graph`, the gradients can be differentiated.
         Raises `RuntimeError` if a value that is needed was changed in place, naming both lines.
         """
+        if inputs is not None:
+            return self._backward_to(inputs, gradient, retain_graph, create_graph)
         root, gradients = self._source, None
         if gradient is None and not (create_graph or self._is_traced) and type(root) is Node and self._array.size == 1:
             gradients = backward_of_known(root, None, Tensor._new, None, retain=bool(retain_graph))
@@ -125,6 +135,17 @@ class Tensor(Parts):
                 known = tensor.grad
                 made.append((tensor, found if known is None else known + found))
         give_gradients(made)
+
+    def _backward_to(self, inputs: Any, gradient: Any, retain: bool | None, recorded: bool) -> None:
+        wanted: list[Tensor] = [inputs] if isinstance(inputs, Tensor) else [*inputs]
+        for position, tensor in enumerate(wanted):
+            if not isinstance(tensor, Tensor) or tensor._source is None:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise RuntimeError(f"backward: inputs[{position}] is no tensor that requires a gradient")
+        sources = {tensor._source for tensor in wanted if tensor._source is not None}
+        given = None if gradient is None else (gradient,)
+        found = differentiate((self,), given, sources, retain=retain, recorded=recorded)
+        made = [(t, found[t._source]) for t in wanted if t._source is not None and t._source in found]
+        give_gradients([(t, new if t.grad is None else t.grad + new) for t, new in made])
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Handle:
         """Have `hook` called with the gradient whenever one is found; what it returns, if anything, takes its place.
@@ -163,18 +184,6 @@ class Tensor(Parts):
         """The elements converted to `dtype`."""
         target = numpy_dtype(element_type(dtype))
         return self if target == self.dtype else self.cast(dtype=target)
-
-    def cpu(self) -> Tensor:
-        """The tensor itself, which is in the memory of the CPU."""
-        return self
-
-    def to(self, target: Any) -> Tensor:
-        """The elements converted to a dtype, or on a device; there is only `"cpu"`."""
-        if isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda"):
-            if target.partition(":")[0] == "cuda":
-                refuse_cuda()
-            return self
-        return self.astype(target)
 
     def convert_(self, dtype: Any) -> Self:
         """Convert the elements to `dtype` in place, and the gradient found so far; what was recorded of the tensor does
@@ -327,10 +336,6 @@ def _rebuilt(kind: type[Tensor], array: Array, requires_grad: bool, grad: Tensor
     return made
 
 
-def refuse_cuda() -> NoReturn:
-    raise NotImplementedError("tensors are in the memory of the CPU; functions run on a GPU by jit(device='cuda')")
-
-
 def tensor(data: Any, dtype: Any = None, *, requires_grad: bool = False) -> Tensor:
     """A tensor with a copy of `data`: a number, an array of any library, or nested lists of numbers.
 
@@ -353,28 +358,6 @@ def as_tensor(array: Any, dtype: Any = None) -> Tensor:
     return made
 
 
-_CASTS = {
-    "bfloat16": "bf16",
-    "bool": "i1",
-    "double": "f64",
-    "float": "f32",
-    "half": "f16",
-    "int": "i32",
-    "long": "i64",
-}
-"""Methods that convert to a dtype, by PyTorch's names."""
-
-
-def _cast(name: str) -> Callable[[Tensor], Tensor]:
-    def cast(self: Tensor) -> Tensor:
-        return self.astype(_CASTS[name])
-
-    cast.__name__, cast.__doc__ = name, f"The elements converted to {_CASTS[name]}."
-    return cast
-
-
-for _name in _CASTS:
-    setattr(Tensor, _name, _cast(_name))
 for _name in VIEWS:
     find_function(_name).is_view = True
 install_tensors(

@@ -6,77 +6,14 @@ Each takes `generator=`, a NumPy generator or a seed; without it, numbers are an
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tenon.dialects.support.suggestion import attribute_hints
+from tenon.eager.generator import Seed, generator_of
 from tenon.eager.modes import no_grad
-
-Seed = int | np.random.Generator | None
-
-
-class _Seeds:
-    """Where layers that are given no seed get one: each another one, in the order in which they are made."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.start(None)
-
-    def start(self, seed: int | None) -> None:
-        with self._lock:
-            self._sequence = np.random.SeedSequence(seed)
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """What seeds the next layers get."""
-        with self._lock:
-            return {"entropy": self._sequence.entropy, "spawned": self._sequence.n_children_spawned}
-
-    @state.setter
-    def state(self, state: dict[str, Any]) -> None:
-        with self._lock:
-            spawned = int(state["spawned"])
-            self._sequence = np.random.SeedSequence(int(state["entropy"]), n_children_spawned=spawned)
-
-    def next(self) -> np.random.SeedSequence:
-        with self._lock:
-            return self._sequence.spawn(1)[0]
-
-
-_SEEDS = _Seeds()
-
-
-def manual_seed(seed: Any) -> None:
-    """Make what the layers made from now on draw (weights, masks of dropout) a function of `seed` and of their order.
-
-    Without it, layers that are given no `seed` of their own differ from process to process. Raises `TypeError` for a
-    seed that is no integer, `ValueError` for a negative one.
-    """
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
-        raise TypeError(f"manual_seed: seed is {seed!r} where an integer is needed")
-    if seed < 0:
-        raise ValueError(f"manual_seed: seed is {seed}, which is negative")
-    _SEEDS.start(int(seed))
-
-
-def get_rng_state() -> dict[str, Any]:
-    """What the layers made from now on draw from, as integers. (Masks of dropout are drawn from buffers of their layer,
-    which are part of its `state_dict`.)"""
-    return _SEEDS.state
-
-
-def set_rng_state(state: dict[str, Any]) -> None:
-    """Go on drawing where `get_rng_state` was asked."""
-    _SEEDS.state = state
-
-
-def generator_of(seed: Seed) -> np.random.Generator:
-    """A generator as it is, or a new one from a seed; `None` is a seed that no other layer has (see `manual_seed`)."""
-    if isinstance(seed, np.random.Generator):
-        return seed
-    return np.random.default_rng(_SEEDS.next() if seed is None else seed)
 
 
 def uniform(generator: np.random.Generator, shape: Sequence[int], fan_in: int, dtype: Any) -> Any:
@@ -254,3 +191,6 @@ __all__ = [
     "xavier_uniform_",
     "zeros_",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = attribute_hints(__name__)

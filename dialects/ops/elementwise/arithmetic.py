@@ -259,6 +259,7 @@ class SignOp(NumericUnaryOp):
     """
 
     name = "tenon.sign"
+    ALIASES: ClassVar[tuple[str, ...]] = ("sgn",)
 
     @staticmethod
     def scalar(x: Value) -> Value:

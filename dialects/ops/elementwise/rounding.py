@@ -65,4 +65,5 @@ class TruncOp(WholeNumberOp):
     """
 
     name = "tenon.trunc"
+    ALIASES: ClassVar[tuple[str, ...]] = ("fix",)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.TruncOp)

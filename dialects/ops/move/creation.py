@@ -48,22 +48,33 @@ def full(shape: Sequence[int] | int, value: Any, dtype: object = "f32", *, devic
     return ops.constant(value=np.broadcast_to(number, size))
 
 
+def _sizes_and_dtype(function: str, given: tuple[Any, ...], dtype: object) -> tuple[Any, object]:
+    """The shape and the dtype that are given by position: `(2, 3)`, `2, 3`, `(2, 3), "f64"`."""
+    if not given:
+        raise TypeError(f"{function}: the shape is missing")
+    if len(given) == 2 and not isinstance(given[1], int | np.integer | Size | Value):
+        return given
+    return given[0] if len(given) == 1 else given, dtype
+
+
 @tensor_function
-def zeros(shape: Sequence[int] | int, dtype: object = "f32", *, device: str | None = None) -> Any:
-    """A tensor of zeros.
+def zeros(*sizes: Any, shape: Any = None, dtype: object = "f32", device: str | None = None) -> Any:
+    """A tensor of zeros, of a shape (sizes or one tuple of them, behind which a dtype may be).
 
     >>> tenon.zeros((2, 3))
     """
-    return full(shape, 0, dtype, device=device)
+    size, dtype = _sizes_and_dtype("zeros", sizes if shape is None else (shape, *sizes), dtype)
+    return full(size, 0, dtype, device=device)
 
 
 @tensor_function
-def ones(shape: Sequence[int] | int, dtype: object = "f32", *, device: str | None = None) -> Any:
-    """A tensor of ones.
+def ones(*sizes: Any, shape: Any = None, dtype: object = "f32", device: str | None = None) -> Any:
+    """A tensor of ones, of a shape (sizes or one tuple of them, behind which a dtype may be).
 
     >>> tenon.ones((2, 3), dtype="i1")
     """
-    return full(shape, 1, dtype, device=device)
+    size, dtype = _sizes_and_dtype("ones", sizes if shape is None else (shape, *sizes), dtype)
+    return full(size, 1, dtype, device=device)
 
 
 @tensor_function
@@ -80,7 +91,9 @@ def full_like(x: Any, value: float, *, dtype: object = None, device: str | None 
             return ops.select(False, ops.cast(x, dtype=element), full((), value, element))
         return full(x.shape, value, element)
     array = x if hasattr(x, "dtype") else np.asarray(x)
-    return full(tuple(array.shape), value, array.dtype if dtype is None else dtype)
+    made = full(tuple(array.shape), value, array.dtype if dtype is None else dtype)
+    face = getattr(type(x), "__tenon_new__", None)
+    return made if face is None or isinstance(made, Value) else face(made)
 
 
 @tensor_function

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar
 
+import numpy as np
 from xdsl.irdl import operand_def, result_def, var_operand_def, var_result_def
 
-from tenon.dialects.definition.registry import tensor_function
+from tenon.dialects.definition.keywords import also_called
+from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.registry import also_function, tensor_function
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
@@ -17,7 +20,6 @@ from tenon.dialects.families.along_axis import reordered_axes
 from tenon.dialects.families.batching import all_batched, shifted_axes
 from tenon.dialects.families.index_map_gather_scatter import SHORTEST_RUN, are_columns
 from tenon.dialects.families.linalg_builders import Reader, static_shape
-from tenon.dialects.support.plain_arrays import plain_array
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis, refine
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import STORED_TENSOR, element_of, shape_of, tensor_type
@@ -38,7 +40,7 @@ class ConcatenateOp(IndexingOp):
     tensors = var_operand_def(STORED_TENSOR)
     axis = setting(int, default=0)
     result = result_def(STORED_TENSOR)
-    ALIASES: ClassVar[tuple[str, ...]] = ("concat",)
+    ALIASES: ClassVar[tuple[str, ...]] = ("concat", "cat")
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
@@ -216,13 +218,20 @@ def part_sizes(size: int, axis: int, sections: int | None, sizes: tuple[int, ...
 
 
 @tensor_function
+@also_called(dim="axis", input="x")
 def unstack(x: Any, axis: int = 0) -> Any:
-    """The parts of `x` at each index of `axis`, without that axis.
+    """The parts of `x` at each index of `axis`, without that axis; of a `Tensor`, views.
 
     >>> tenon.unstack(np.array([[1, 2], [3, 4]]), axis=1)
     """
-    tensor = x if isinstance(x, Value) else plain_array(x, "unstack: x")
-    count = tensor.shape[normalize_axis(axis, tensor.ndim, "unstack: axis")]
+    tensor = shaped(x)
+    axis = normalize_axis(axis, tensor.ndim, "unstack: axis")
+    count = tensor.shape[axis]
+    if not isinstance(tensor, Value | np.ndarray):
+        return tuple([tensor[(*[slice(None)] * axis, i)] for i in range(count)])
     return tuple(
         [ops.squeeze(part, axis=axis) for part in ops.split(tensor, sections=count, axis=axis)] if count else []
     )
+
+
+also_function(unstack, "unbind")

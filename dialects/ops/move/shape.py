@@ -12,9 +12,9 @@ from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from tenon.dialects.definition.keywords import Meaning, always_new
+from tenon.dialects.definition.keywords import Meaning, also_called, always_new
 from tenon.dialects.definition.operands import shaped
-from tenon.dialects.definition.registry import tensor_function
+from tenon.dialects.definition.registry import also_function, tensor_function
 from tenon.dialects.definition.scalar import as_index
 from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
@@ -108,9 +108,19 @@ class SizeOp(IndexingOp):
         return as_index(prod(settings["value"]))
 
 
+def exchanged(rank: int, first: int, second: int) -> tuple[int, ...]:
+    """The order of `rank` axes in which two have changed places."""
+    order = [*range(rank)]
+    first, second = (normalize_axis(axis, rank, "an axis to transpose") for axis in (first, second))
+    order[first], order[second] = second, first
+    return tuple(order)
+
+
 @tensor_op
 class TransposeOp(IndexMapOp):
     """`x` with its axes reordered: axis i of the result is axis `permutation[i]` of `x`, or reversed without it.
+
+    Two integers, not in a tuple, are axes that change places, as in PyTorch.
 
     >>> tenon.transpose(np.array([[1, 2, 3], [4, 5, 6]]))
     >>> tenon.transpose(np.zeros((2, 3, 4)), (1, 2, 0)).shape
@@ -120,8 +130,17 @@ class TransposeOp(IndexMapOp):
     x = operand_def(STORED_TENSOR)
     permutation = setting(tuple, default=None)
     result = result_def(STORED_TENSOR)
-    ALIASES: ClassVar[tuple[str, ...]] = ("permute", "permute_dims")
+    ALIASES: ClassVar[tuple[str, ...]] = ("permute_dims",)
     KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"axes": "permutation"}
+
+    @classmethod
+    def bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        if "dim0" in kwargs and "dim1" in kwargs:
+            kwargs = {**kwargs}
+            args = (*args, kwargs.pop("dim0"), kwargs.pop("dim1"))
+        if len(args) == 3:
+            args = (args[0], exchanged(shaped(args[0]).ndim, *args[1:]))
+        return super().bind(args, kwargs)
 
     @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
@@ -300,14 +319,14 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
 
     >>> tenon.swapaxes(np.zeros((2, 3, 4)), 0, -1).shape
     """
-    rank = shaped(x).ndim
-    order = [*range(rank)]
-    first, second = (normalize_axis(axis, rank, "swapaxes: axis") for axis in (axis1, axis2))
-    order[first], order[second] = second, first
-    return ops.transpose(x, permutation=tuple(order))
+    return ops.transpose(x, permutation=exchanged(shaped(x).ndim, axis1, axis2))
+
+
+also_function(swapaxes, "swapdims")
 
 
 @tensor_function
+@also_called(input="x")
 def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """`x` with its axes from `start_dim` to `end_dim`, both included, made one.
 

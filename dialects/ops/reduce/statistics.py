@@ -66,10 +66,20 @@ def _whole_correction(operands: list[Any], settings: dict[str, Any], value: floa
     settings["ddof"] = int(value) if int(value) == value else value
 
 
+def _unbiased(operands: list[Any], settings: dict[str, Any], value: bool) -> None:
+    """`unbiased`: whether the divisor is count - 1."""
+    if "ddof" in settings:
+        raise TypeError("argument 'ddof' is given twice, as 'unbiased' too")
+    settings["ddof"] = int(value)
+
+
 class DeviationOp(StatisticOp):
     """What is said of the distances from the mean, with the divisor count - `ddof`."""
 
-    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"correction": _whole_correction}
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {
+        "correction": _whole_correction,
+        "unbiased": _unbiased,
+    }
     axis = setting(tuple, default=None)
     ddof = setting(int, default=0)
     keepdims = setting(bool, default=False)

@@ -1,0 +1,240 @@
+"""What traced values and tensors have alike besides the functions of ops, written with what both have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.types.types import element_type, is_float, numpy_dtype
+
+CASTS = {
+    "bfloat16": "bf16",
+    "bool": "i1",
+    "double": "f64",
+    "float": "f32",
+    "half": "f16",
+    "int": "i32",
+    "long": "i64",
+    "short": "i16",
+}
+"""Methods that convert to a dtype, by PyTorch's names."""
+
+
+ABSENT: dict[str, str] = {
+    **dict.fromkeys(
+        ("backward", "grad", "grad_fn", "is_leaf", "register_hook", "requires_grad", "requires_grad_", "retain_grad"),
+        "tenon.grad and tenon.value_and_grad differentiate functions, and tenon.trace makes programs of tensors",
+    ),
+    **dict.fromkeys(
+        ("is_contiguous", "stride", "strides"), "how it lies in memory is decided when the program is compiled"
+    ),
+    **dict.fromkeys(("unique",), "how many elements it has depends on values; call the function outside of jit"),
+    **dict.fromkeys(("data",), "write x.detach()"),
+    **dict.fromkeys(
+        ("bernoulli_", "exponential_", "normal_", "random_", "uniform_"),
+        "draw by tenon.random_uniform(key, shape) or its like, with the key as an argument",
+    ),
+    **dict.fromkeys(("convert_",), "write x = x.astype(dtype)"),
+    **dict.fromkeys(("item", "numpy", "tolist"), "the elements are not known while tracing"),
+    **dict.fromkeys(("copy_", "fill_", "zero_"), "a traced value does not change; write a new one"),
+}
+"""What tensors have and traced values have not, with what there is instead."""
+
+
+def absent(name: str, find: Callable[[str], Any]) -> str | None:
+    """Why a traced value lacks what a tensor has; `None` where no tensor has it. `find` finds functions by name."""
+    if name.endswith("_") and find(name[:-1]) is not None and name not in ABSENT:
+        return f"a traced value does not change; write x = x.{name[:-1]}(...)"
+    return ABSENT.get(name)
+
+
+class ElementCount(int):
+    """The number of elements, as NumPy has it; called, the shape or one size, as in PyTorch."""
+
+    _shape: tuple[int, ...]
+
+    def __call__(self, dim: int | None = None) -> Any:
+        return self._shape if dim is None else self._shape[dim]
+
+    def __reduce__(self) -> Any:
+        return int, (int(self),)
+
+
+def element_count(shape: tuple[int, ...]) -> Any:
+    """The number of elements of `shape`; an unknown one as it is."""
+    count = prod(shape)
+    if type(count) is not int:
+        return count
+    made = ElementCount(count)
+    made._shape = shape  # pyright: ignore[reportPrivateUsage]
+    return made
+
+
+def is_device(given: Any) -> bool:
+    """Whether what `to` is given names a device."""
+    return isinstance(given, str) and given.partition(":")[0] in ("cpu", "cuda")
+
+
+def check_cpu(given: Any) -> None:
+    """Raise unless a device is the CPU."""
+    name = str(given).partition(":")[0]
+    if name == "cuda":
+        raise NotImplementedError("tensors are in the memory of the CPU; functions run on a GPU by jit(device='cuda')")
+    if name != "cpu":
+        raise ValueError(f"device is {given!r} where 'cpu' is needed")
+
+
+def sizes_of(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Sizes that are given one by one, or as one sequence."""
+    return tuple(given[0]) if len(given) == 1 and not hasattr(given[0], "__index__") else given
+
+
+class BothFaces:
+    """What traced values and tensors have alike."""
+
+    __slots__ = ()
+
+    shape: Any
+    dtype: Any
+    ndim: Any
+    astype: Callable[[Any], Any]
+    swapaxes: Callable[[Any, Any], Any]
+    T: Any
+
+    # --- facts ------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> Any:
+        """The number of elements; `x.size()` and `x.size(0)` are the shape and one of its sizes."""
+        return element_count(tuple(self.shape))
+
+    def numel(self) -> Any:
+        """The number of elements."""
+        return prod(self.shape)
+
+    nelement = numel
+
+    def dim(self) -> int:
+        """The number of axes."""
+        return self.ndim
+
+    ndimension = dim
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element."""
+        return self.dtype.itemsize
+
+    def element_size(self) -> int:
+        """The bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def device(self) -> str:
+        """`"cpu"`, which is where functions that make tensors make them; a function runs where `jit` puts it."""
+        return "cpu"
+
+    @property
+    def is_cuda(self) -> bool:
+        """False: tensors are in the memory of the CPU."""
+        return False
+
+    def is_floating_point(self) -> Any:
+        """Whether the elements are floats."""
+        return is_float(element_type(self.dtype))
+
+    # --- other forms ------------------------------------------------------------------------------
+
+    @property
+    def mT(self) -> Any:
+        """The last two axes exchanged."""
+        if self.ndim < 2:
+            raise ValueError(f"what has rank {self.ndim} has no matrices to transpose")
+        return self.swapaxes(-1, -2)
+
+    @property
+    def H(self) -> Any:
+        """The matrix transposed."""
+        if self.ndim not in (0, 2):
+            raise ValueError(f"what has rank {self.ndim} is no matrix; mT transposes several")
+        return self.T
+
+    # --- conversions ------------------------------------------------------------------------------
+
+    def type_as(self, other: Any) -> Any:
+        """The elements converted to the dtype of another tensor."""
+        return self.astype(other.dtype)
+
+    def cpu(self) -> Any:
+        """The tensor itself, which is in the memory of the CPU."""
+        return self
+
+    def cuda(self, device: Any = None) -> Any:
+        """Raises `NotImplementedError`: tensors are in the memory of the CPU."""
+        check_cpu("cuda")
+
+    def to(
+        self, *target: Any, device: Any = None, dtype: Any = None, non_blocking: Any = False, copy: Any = False
+    ) -> Any:
+        """The elements converted to a dtype, or to that of another tensor, or on a device; there is only `"cpu"`.
+
+        Device and dtype are given by position or by name. What is there already is the tensor itself, unless a `copy`
+        is asked for.
+        """
+        for given in target:
+            if is_device(given):
+                device = given
+            elif given is not None:
+                dtype = given.dtype if hasattr(given, "dtype") and not isinstance(given, type) else given
+        if device is not None:
+            check_cpu(device)
+        found = self if dtype is None else self.astype(dtype)
+        return found.clone() if copy and found is self else found  # pyright: ignore[reportAttributeAccessIssue]
+
+    # --- new ones ---------------------------------------------------------------------------------
+
+    def _made_like(self, array: Any, device: Any, requires_grad: Any) -> Any:
+        """What `array` is on this face."""
+        if device is not None:
+            check_cpu(device)
+        face = getattr(type(self), "__tenon_new__", None)
+        made = array if face is None else face(array)
+        return made.requires_grad_() if requires_grad else made
+
+    def _dtype_or(self, given: Any) -> np.dtype[Any]:
+        return self.dtype if given is None else numpy_dtype(element_type(given))
+
+    def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Any:
+        """Zeros of this tensor's dtype, of a shape given by sizes or one tuple of them."""
+        return self.new_full(sizes_of(size), 0, dtype, device, requires_grad)
+
+    new_empty = new_zeros
+
+    def new_ones(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Any:
+        """Ones of this tensor's dtype, of a shape given by sizes or one tuple of them."""
+        return self.new_full(sizes_of(size), 1, dtype, device, requires_grad)
+
+    def new_full(
+        self, size: Any, fill_value: Any, dtype: Any = None, device: Any = None, requires_grad: Any = False
+    ) -> Any:
+        """One number everywhere, of this tensor's dtype."""
+        return self._made_like(np.full(tuple(size), fill_value, self._dtype_or(dtype)), device, requires_grad)
+
+    def new_tensor(self, data: Any, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Any:
+        """A copy of `data`, of this tensor's dtype."""
+        return self._made_like(np.array(data, self._dtype_or(dtype)), device, requires_grad)
+
+
+def _cast(name: str) -> Callable[[Any], Any]:
+    def cast(self: Any) -> Any:
+        return self.astype(CASTS[name])
+
+    cast.__name__, cast.__doc__ = name, f"The elements converted to {CASTS[name]}."
+    return cast
+
+
+for _name in CASTS:
+    setattr(BothFaces, _name, _cast(_name))

@@ -1,0 +1,268 @@
+"""Parts and forms of tensors by the names that PyTorch has for them, as compositions of indexing, `reshape` and
+`transpose`: of a `Tensor`, those that only look at it are views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.definition.keywords import also_called
+from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.registry import tensor_function
+from tenon.dialects.definition.value import ops
+from tenon.dialects.types.shapes import normalize_axis
+
+
+def _integers(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Integers that are given one by one, or as one sequence."""
+    return tuple(given[0]) if len(given) == 1 and isinstance(given[0], list | tuple) else given
+
+
+def _part(x: Any, axis: int, entry: Any) -> Any:
+    """`x[..., entry, ...]` at an axis; of an array, a copy."""
+    part = x[(*[slice(None)] * axis, entry)]
+    return np.array(part) if isinstance(x, np.ndarray) else part
+
+
+@tensor_function
+@also_called(dim="axis", input="x")
+def chunk(x: Any, chunks: int, axis: int = 0) -> tuple[Any, ...]:
+    """`x` cut along `axis` into at most `chunks` parts of one size, of which the last may be smaller.
+
+    >>> tenon.chunk(np.arange(5), 2)
+    """
+    x = shaped(x)
+    axis = normalize_axis(axis, x.ndim, "chunk: axis")
+    if chunks < 1:
+        raise ValueError(f"chunk: chunks is {chunks} where 1 or more is needed")
+    size = x.shape[axis]
+    step = max(1, -(-size // chunks))
+    return tuple([_part(x, axis, slice(at, min(at + step, size))) for at in range(0, max(size, 1), step)])
+
+
+@tensor_function
+@also_called(dim="axis", input="x")
+def narrow(x: Any, axis: int, start: int, length: int) -> Any:
+    """The `length` elements of `x` along `axis` from `start` on, which counts from the end where it is negative.
+
+    >>> tenon.narrow(np.arange(5), 0, 1, 3)
+    """
+    x = shaped(x)
+    axis = normalize_axis(axis, x.ndim, "narrow: axis")
+    size = x.shape[axis]
+    first = start + size if start < 0 else start
+    if length < 0 or not 0 <= first <= size - length:
+        raise IndexError(f"narrow: {length} elements from {start} on are not within the {size} of axis {axis}")
+    return _part(x, axis, slice(first, first + length))
+
+
+@tensor_function
+@also_called(dim="axis", input="x")
+def index_select(x: Any, axis: int, index: Any) -> Any:
+    """The elements of `x` at the places `index`, a vector of integers, along `axis`.
+
+    >>> tenon.index_select(np.array([[1, 2], [3, 4]]), 1, np.array([1, 1]))
+    """
+    return ops.gather(shaped(x), index, axis=axis)
+
+
+@tensor_function
+@also_called(dim="axis", input="x")
+def movedim(x: Any, source: Any, destination: Any) -> Any:
+    """`x` with the axes `source` at the places `destination`, and all others in their order.
+
+    >>> tenon.movedim(np.zeros((2, 3, 4)), 0, -1).shape
+    """
+    x = shaped(x)
+    taken, places = ((given,) if isinstance(given, int) else tuple(given) for given in (source, destination))
+    moved = [normalize_axis(axis, x.ndim, "movedim: source") for axis in taken]
+    to = [normalize_axis(axis, x.ndim, "movedim: destination") for axis in places]
+    if len(moved) != len(to) or len({*moved}) != len(moved) or len({*to}) != len(to):
+        raise ValueError(f"movedim: source is {source} and destination {destination}; both name axes, each once")
+    order = [axis for axis in range(x.ndim) if axis not in moved]
+    for place, axis in sorted(zip(to, moved, strict=True)):
+        order.insert(place, axis)
+    return ops.transpose(x, permutation=tuple(order)) if isinstance(x, np.ndarray) else x.permute(*order)
+
+
+@tensor_function
+def permute(x: Any, *axes: Any) -> Any:
+    """`x` with its axes in the order `axes`, integers or one tuple of them.
+
+    >>> tenon.permute(np.zeros((2, 3, 4)), 2, 0, 1).shape
+    """
+    return ops.transpose(x, permutation=_integers(axes))
+
+
+@tensor_function
+def t(x: Any) -> Any:
+    """The matrix `x` transposed; vectors and numbers as they are.
+
+    >>> tenon.t(np.array([[1, 2], [3, 4]]))
+    """
+    x = shaped(x)
+    if x.ndim > 2:
+        raise ValueError(f"t: x has rank {x.ndim} where at most 2 is needed; swapaxes(x, -1, -2) transposes matrices")
+    return x.T if x.ndim == 2 else x
+
+
+@tensor_function
+def view(x: Any, *shape: Any) -> Any:
+    """`x` in another shape, of which one size may be -1; the same as `reshape`.
+
+    >>> tenon.view(np.arange(6), 2, -1)
+    """
+    return _reshaped(shaped(x), _integers(shape))
+
+
+def _reshaped(x: Any, shape: tuple[Any, ...]) -> Any:
+    return ops.reshape(x, shape=shape) if isinstance(x, np.ndarray) else x.reshape(shape)
+
+
+@tensor_function
+@also_called(input="x")
+def ravel(x: Any) -> Any:
+    """`x` with all axes made one.
+
+    >>> tenon.ravel(np.array([[1, 2], [3, 4]]))
+    """
+    return _reshaped(shaped(x), (-1,))
+
+
+@tensor_function
+def reshape_as(x: Any, other: Any) -> Any:
+    """`x` in the shape of `other`.
+
+    >>> tenon.reshape_as(np.arange(4), np.zeros((2, 2)))
+    """
+    return _reshaped(shaped(x), tuple(shaped(other).shape))
+
+
+@tensor_function
+def view_as(x: Any, other: Any) -> Any:
+    """`x` in the shape of `other`.
+
+    >>> tenon.view_as(np.arange(4), np.zeros((2, 2)))
+    """
+    return reshape_as(x, other)
+
+
+@tensor_function
+def expand_as(x: Any, other: Any) -> Any:
+    """`x` broadcast to the shape of `other`.
+
+    >>> tenon.expand_as(np.array([1, 2]), np.zeros((2, 2)))
+    """
+    x, shape = shaped(x), tuple(shaped(other).shape)
+    return ops.broadcast_to(x, shape=shape) if isinstance(x, np.ndarray) else x.broadcast_to(shape)
+
+
+@tensor_function
+@also_called(dim="axis", input="x")
+def unflatten(x: Any, axis: int, sizes: Sequence[int]) -> Any:
+    """`x` with one axis made several, of these sizes, of which one may be -1.
+
+    >>> tenon.unflatten(np.zeros((4, 6)), 1, (2, -1)).shape
+    """
+    x = shaped(x)
+    axis = normalize_axis(axis, x.ndim, "unflatten: axis")
+    sizes = list(sizes)
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = x.shape[axis] // max(prod([size for size in sizes if size != -1]), 1)
+    return _reshaped(x, (*x.shape[:axis], *sizes, *x.shape[axis + 1 :]))
+
+
+@tensor_function
+def masked_fill(x: Any, mask: Any, value: Any) -> Any:
+    """`x` with `value` where `mask`, which is broadcast, is true; the dtype stays.
+
+    >>> tenon.masked_fill(np.array([1.0, 2.0, 3.0]), np.array([True, False, True]), 0)
+    """
+    x = shaped(x)
+    return ops.select(mask, value, x).astype(x.dtype)
+
+
+@tensor_function
+@also_called(input="x")
+def masked_select(x: Any, mask: Any) -> Any:
+    """The elements of `x` where `mask` is true, both broadcast, as a vector. Raises where it is traced: how many they
+    are depends on values.
+
+    >>> tenon.masked_select(np.array([1, 2, 3]), np.array([True, False, True]))
+    """
+    x, mask = shaped(x), shaped(mask)
+    shape = np.broadcast_shapes(tuple(x.shape), tuple(mask.shape))
+    return ops.broadcast_to(x, shape=shape)[ops.broadcast_to(mask, shape=shape)]
+
+
+def _at_least(x: Any, rank: int) -> Any:
+    x = shaped(x)
+    return x if x.ndim >= rank else _reshaped(x, (*(1,) * (rank - x.ndim), *x.shape))
+
+
+@tensor_function
+def atleast_1d(x: Any) -> Any:
+    """`x`, and a number as a vector of one element.
+
+    >>> tenon.atleast_1d(3.0)
+    """
+    return _at_least(x, 1)
+
+
+@tensor_function
+def atleast_2d(x: Any) -> Any:
+    """`x`, with axes of size 1 in front up to two.
+
+    >>> tenon.atleast_2d(np.array([1, 2]))
+    """
+    return _at_least(x, 2)
+
+
+@tensor_function
+def hstack(tensors: Sequence[Any]) -> Any:
+    """Tensors beside each other: along their second axis, vectors along their only one.
+
+    >>> tenon.hstack((np.array([1, 2]), np.array([3])))
+    """
+    given = [_at_least(x, 1) for x in tensors]
+    return ops.concatenate(given, axis=0 if given and given[0].ndim == 1 else 1)
+
+
+@tensor_function
+def vstack(tensors: Sequence[Any]) -> Any:
+    """Tensors below each other: along their first axis, vectors as rows.
+
+    >>> tenon.vstack((np.array([1, 2]), np.array([3, 4])))
+    """
+    return ops.concatenate([_at_least(x, 2) for x in tensors], axis=0)
+
+
+@tensor_function
+@also_called(dim="axis", input="x")
+def index_add(x: Any, axis: int, index: Any, source: Any) -> Any:
+    """`x` with the parts of `source` added at the places `index`, a vector of integers, along `axis`.
+
+    >>> tenon.index_add(np.zeros(3), 0, np.array([0, 2, 0]), np.array([1.0, 2.0, 3.0]))
+    """
+    return ops.scatter_add(x, index, source, axis=axis)
+
+
+@tensor_function
+def fliplr(x: Any) -> Any:
+    """`x` with its columns in reverse order.
+
+    >>> tenon.fliplr(np.array([[1, 2], [3, 4]]))
+    """
+    return ops.flip(x, axis=1)
+
+
+@tensor_function
+def flipud(x: Any) -> Any:
+    """`x` with its rows in reverse order.
+
+    >>> tenon.flipud(np.array([[1, 2], [3, 4]]))
+    """
+    return ops.flip(x, axis=0)

@@ -1,0 +1,171 @@
+"""Random tensors by PyTorch's names, whose numbers are another stream of `nn.manual_seed` at each call.
+
+They are drawn when they are asked for, so that a function that is traced would draw once for all its calls: there,
+these are errors, and `tenon.random_normal(key, shape)` and its like, functions of a key, are what to write.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.definition.both_faces import check_cpu
+from tenon.dialects.definition.value import TracedValueError, Value, insertion_point
+from tenon.eager.generator import Seed, generator_of
+from tenon.eager.modes import TRACING
+from tenon.eager.tensor import Tensor
+
+
+def _generator(function: str, given: Seed, instead: str = "random_uniform") -> np.random.Generator:
+    if given is None and (insertion_point() is not None or TRACING.session is not None):
+        raise TracedValueError(
+            f"tenon.{function} draws when it is called, and while a function is traced that is once for all its calls; "
+            f"write tenon.{instead}(key, ...), with the key as an argument"
+        )
+    return generator_of(given)
+
+
+def _check(device: Any) -> None:
+    if device is not None:
+        check_cpu(device)
+
+
+def _shape(function: str, sizes: tuple[Any, ...], size: Any) -> tuple[int, ...]:
+    """The sizes that are given one by one, or as one tuple, which may be named."""
+    given = sizes if size is None else (*sizes, size)
+    shape = given[0] if len(given) == 1 and not hasattr(given[0], "__index__") else given
+    try:
+        return tuple([int(extent.__index__()) for extent in shape])
+    except AttributeError:
+        raise TypeError(f"tenon.{function}: the shape is {shape!r} where integers are needed") from None
+
+
+def _made(numbers: Any, dtype: object, requires_grad: bool) -> Tensor:
+    return Tensor(np.asarray(numbers), dtype=dtype, requires_grad=requires_grad)
+
+
+def rand(
+    *sizes: Any,
+    size: Any = None,
+    dtype: object = "f32",
+    generator: Seed = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Numbers uniform in [0, 1), of a shape given by sizes or one tuple of them."""
+    _check(device)
+    shape = _shape("rand", sizes, size)
+    return _made(_generator("rand", generator).random(shape), dtype, requires_grad)
+
+
+def randn(
+    *sizes: Any,
+    size: Any = None,
+    dtype: object = "f32",
+    generator: Seed = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Numbers of the normal distribution of mean 0 and variance 1, of a shape given by sizes or one tuple of them."""
+    _check(device)
+    shape = _shape("randn", sizes, size)
+    drawn = _generator("randn", generator, "random_normal").standard_normal(shape)
+    return _made(drawn, dtype, requires_grad)
+
+
+def randint(
+    low: int, high: Any = None, size: Any = None, *, dtype: object = "i64", generator: Seed = None, device: Any = None
+) -> Tensor:
+    """Integers of [low, high), of shape `size`; with two arguments, of [0, low)."""
+    _check(device)
+    if size is None:
+        low, high, size = 0, low, high
+    if size is None:
+        raise TypeError("tenon.randint: the shape is missing; write randint(high, size) or randint(low, high, size)")
+    shape = _shape("randint", (), size)
+    return _made(_generator("randint", generator, "random_integers").integers(low, high, shape), dtype, False)
+
+
+def randperm(count: int, *, dtype: object = "i64", generator: Seed = None, device: Any = None) -> Tensor:
+    """The integers from 0 to before `count`, in any order."""
+    _check(device)
+    return _made(_generator("randperm", generator, "random_permutation").permutation(count), dtype, False)
+
+
+def rand_like(x: Any, *, dtype: object = None, generator: Seed = None, requires_grad: bool = False) -> Tensor:
+    """Numbers uniform in [0, 1), of the shape of `x`, and of its dtype by default."""
+    return rand(
+        tuple(x.shape),
+        dtype=x.dtype if dtype is None else dtype,
+        generator=_known("rand_like", x, generator),
+        requires_grad=requires_grad,
+    )
+
+
+def randn_like(x: Any, *, dtype: object = None, generator: Seed = None, requires_grad: bool = False) -> Tensor:
+    """Numbers of the normal distribution of mean 0 and variance 1, of the shape of `x`, and of its dtype by default."""
+    given = _known("randn_like", x, generator, "random_normal")
+    return randn(
+        tuple(x.shape), dtype=x.dtype if dtype is None else dtype, generator=given, requires_grad=requires_grad
+    )
+
+
+def _known(function: str, x: Any, generator: Seed, instead: str = "random_uniform") -> np.random.Generator:
+    if isinstance(x, Value):
+        generator = None  # whatever it is, it draws once
+    return _generator(function, generator, instead)
+
+
+def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Seed = None) -> Tensor:
+    """Numbers of normal distributions with these means and deviations, broadcast to `size`, if it is given."""
+    mean, std = np.asarray(mean), np.asarray(std)
+    shape = np.broadcast_shapes(mean.shape, std.shape) if size is None else _shape("normal", (), size)
+    drawn = _generator("normal", generator, "random_normal").normal(mean, std, shape)
+    return _made(drawn, "f64" if np.float64 in (mean.dtype, std.dtype) and size is None else "f32", False)
+
+
+def bernoulli(p: Any, *, generator: Seed = None) -> Tensor:
+    """1 with the probability that each element of `p` is, otherwise 0, of its shape and dtype."""
+    p = np.asarray(p)
+    if p.size and not ((p >= 0) & (p <= 1)).all():
+        raise ValueError("tenon.bernoulli: p has an element that is outside of [0, 1]")
+    drawn = _generator("bernoulli", generator, "random_bernoulli").random(p.shape)
+    return _made(drawn < p, p.dtype if p.dtype.kind == "f" else "f32", False)
+
+
+def multinomial(weights: Any, num_samples: int, replacement: bool = False, *, generator: Seed = None) -> Tensor:
+    """For each row of `weights` (..., n), which are no less than 0 and need not add up to 1, the places (..., k) of
+    `num_samples` elements, drawn in proportion to them; each at most once unless there is `replacement`.
+
+    Raises `ValueError` for weights that are negative, not finite or all 0, and for too few of them.
+    """
+    given = np.asarray(weights, np.float64)
+    if given.ndim not in (1, 2):
+        raise ValueError(f"tenon.multinomial: weights has rank {given.ndim} where 1 or 2 is needed")
+    if not np.isfinite(given).all() or (given < 0).any() or (given.sum(-1) <= 0).any():
+        raise ValueError("tenon.multinomial: each row of weights must be finite, not negative, and not all 0")
+    if not replacement and ((given > 0).sum(-1) < num_samples).any():
+        raise ValueError(f"tenon.multinomial: a row has fewer than {num_samples} weights that are not 0")
+    draws = _generator("multinomial", generator, "random_categorical")
+    rows = np.atleast_2d(given / given.sum(-1, keepdims=True))
+    found = np.stack([draws.choice(rows.shape[1], num_samples, replacement, row) for row in rows])
+    return _made(found[0] if given.ndim == 1 else found, "i64", False)
+
+
+def device(name: Any = "cpu", index: int | None = None) -> str:
+    """The name of a device, as tensors have it: `"cpu"`. Raises for others, which no tensor is on."""
+    check_cpu(name)
+    return "cpu"
+
+
+def from_numpy(array: Any) -> Tensor:
+    """A tensor that shares the memory of a NumPy array."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"tenon.from_numpy: a {type(array).__name__} is no NumPy array")
+    return Tensor._new(array)  # pyright: ignore[reportPrivateUsage]
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether `x` is a `Tensor`."""
+    return isinstance(x, Tensor)
