@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import weakref
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -14,12 +15,76 @@ from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from tenon.dialects.support.suggestion import attribute_hints
+from tenon.eager.generator import generator_of
 
-class ArrayDataset:
+
+class Dataset:
+    """Base of data sets: a length, and an example for each index. Any object that has both will do."""
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not define __getitem__")
+
+    def __len__(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__} does not define __len__")
+
+
+class Subset(Dataset):
+    """The examples of a data set at `indices`."""
+
+    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+        self.dataset, self.indices = dataset, indices
+
+    def __getitem__(self, index: int) -> Any:
+        return self.dataset[self.indices[index]]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class ConcatDataset(Dataset):
+    """Data sets one behind the other."""
+
+    def __init__(self, datasets: Sequence[Any]) -> None:
+        self.datasets = list(datasets)
+        self._ends = np.cumsum([len(dataset) for dataset in self.datasets]).tolist()
+
+    def __getitem__(self, index: int) -> Any:
+        index = range(len(self))[index]
+        number = bisect_right(self._ends, index)
+        return self.datasets[number][index - (self._ends[number - 1] if number else 0)]
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+
+def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset]:
+    """A data set in parts of these lengths, drawn without one twice; or of these shares, which add up to 1.
+
+    `generator` is a NumPy generator or a seed; without it, the parts are another stream of `nn.manual_seed`. Raises
+    `ValueError` for lengths that do not add up to that of the data set.
+    """
+    count = len(dataset)
+    if lengths and abs(sum(lengths) - 1) < 1e-9 and any(isinstance(length, float) for length in lengths):
+        sizes = [int(count * share) for share in lengths]
+        for extra in range(count - sum(sizes)):
+            sizes[extra % len(sizes)] += 1
+    else:
+        sizes = [int(length) for length in lengths]
+    if sum(sizes) != count:
+        raise ValueError(
+            f"random_split: the lengths {[*lengths]} add up to {sum(sizes)}, and there are {count} examples"
+        )
+    order = generator_of(generator).permutation(count).tolist()
+    ends = np.cumsum(sizes).tolist()
+    return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
+
+
+class ArrayDataset(Dataset):
     """Arrays of one length, whose rows of one number are an example."""
 
     def __init__(self, *arrays: Any) -> None:
@@ -34,10 +99,25 @@ class ArrayDataset:
         return tuple([array[index] for array in self.arrays])
 
 
+class TensorDataset(Dataset):
+    """Tensors of one length, whose rows of one number are an example; batches are tensors, too."""
+
+    def __init__(self, *tensors: Any) -> None:
+        self.tensors = tensors
+        if not tensors or len({len(tensor) for tensor in tensors}) > 1:
+            raise ValueError(f"TensorDataset: the lengths are {[len(tensor) for tensor in tensors]}; they must agree")
+
+    def __len__(self) -> int:
+        return len(self.tensors[0])
+
+    def __getitem__(self, index: Any) -> tuple[Any, ...]:
+        return tuple([tensor[index] for tensor in self.tensors])
+
+
 def stacked(examples: Sequence[Any]) -> Any:
     """A batch of examples, which are arrays and numbers, or tuples, lists and dicts of these: along a new first axis.
 
-    Texts are put in a list.
+    Of tensors it is a tensor. Texts are put in a list.
     """
     first = examples[0]
     if isinstance(first, dict):
@@ -47,7 +127,9 @@ def stacked(examples: Sequence[Any]) -> Any:
         return tuple(parts) if isinstance(first, tuple) else parts
     if isinstance(first, str | bytes):
         return list(examples)
-    return np.stack([np.asarray(example) for example in examples])
+    made = np.stack([np.asarray(example) for example in examples])
+    face = getattr(type(first), "__tenon_new__", None)
+    return made if face is None else face(made)
 
 
 @dataclass(frozen=True)
@@ -138,7 +220,7 @@ class DataLoader:
     draws what it does to an example from a generator of its own, so that nothing depends on workers. `num_workers`
     threads, or processes (`worker="process"`: for code that holds Python's lock; the data set is pickled to them, and
     scripts guard what they run by `if __name__ == "__main__":`), load `prefetch_factor` batches each ahead. `collate`
-    makes a batch of a list of examples.
+    makes a batch of a list of examples; `collate_fn` is another name for it. `pin_memory` changes nothing.
 
     `state_dict()` says how many batches were given out; the next loop after `load_state_dict` goes on behind them.
     """
@@ -156,7 +238,10 @@ class DataLoader:
         prefetch_factor: int = 2,
         transform: Callable[[Any, np.random.Generator], Any] | None = None,
         collate: Callable[[Sequence[Any]], Any] = stacked,
+        collate_fn: Callable[[Sequence[Any]], Any] | None = None,
+        pin_memory: bool = False,
     ) -> None:
+        collate = collate if collate_fn is None else collate_fn
         for name, value, least in (
             ("batch_size", batch_size, 1),
             ("seed", seed, 0),
@@ -275,4 +360,28 @@ class DataLoader:
         self._epoch, self._given, self._goes_on = int(state["epoch"]), int(state["given"]), True
 
 
-__all__ = ["ArrayDataset", "DataLoader", "stacked"]
+default_collate = stacked
+
+__all__ = [
+    "ArrayDataset",
+    "ConcatDataset",
+    "DataLoader",
+    "Dataset",
+    "Subset",
+    "TensorDataset",
+    "default_collate",
+    "random_split",
+    "stacked",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = attribute_hints(
+        __name__,
+        {
+            **dict.fromkeys(
+                ("Sampler", "RandomSampler", "SequentialSampler", "WeightedRandomSampler", "SubsetRandomSampler"),
+                "a Subset says which examples there are, and shuffle=True draws their order",
+            ),
+            "IterableDataset": "write a data set with a length; its examples may be read when they are asked for",
+        },
+    )

@@ -13,8 +13,12 @@ function returns the module:
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tenon.dialects.support.suggestion import attribute_hints
+from tenon.eager.generator import get_rng_state, manual_seed, set_rng_state
 from tenon.eager.tensor import Parameter
-from tenon.nn import init
+from tenon.nn import functional, init, utils
 from tenon.nn.activation import (
     CELU,
     ELU,
@@ -94,7 +98,6 @@ from tenon.nn.images import (
     ZeroPad2d,
     ZeroPad3d,
 )
-from tenon.nn.init import get_rng_state, manual_seed, set_rng_state
 from tenon.nn.linear import (
     Bilinear,
     Embedding,
@@ -328,9 +331,25 @@ __all__ = [
     "ZeroPad1d",
     "ZeroPad2d",
     "ZeroPad3d",
+    "functional",
     "get_rng_state",
     "init",
     "manual_seed",
     "module_of",
     "set_rng_state",
+    "utils",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = attribute_hints(
+        __name__,
+        {
+            **dict.fromkeys(
+                ("LazyLinear", "LazyConv1d", "LazyConv2d", "LazyConv3d", "LazyBatchNorm1d", "LazyBatchNorm2d"),
+                "give the sizes: parameters that a call makes are in no tree of arguments",
+            ),
+            **dict.fromkeys(("DataParallel", "SyncBatchNorm", "parallel"), "there is one device"),
+            "AdaptiveLogSoftmaxWithLoss": "write Linear and CrossEntropyLoss, which are compiled together",
+            "Buffer": "write register_buffer",
+        },
+    )

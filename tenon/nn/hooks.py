@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Literal, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 import tenon
 from tenon.dialects.definition.value import insertion_point
@@ -26,6 +27,17 @@ class Hook(NamedTuple):
     with_kwargs: bool
 
 
+_SUCCESSORS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""What has taken the place of modules, with their hooks."""
+
+
+def take_over_hooks(module: Any, successor: Any) -> None:
+    """Give the hooks of a module to what takes its place."""
+    successor.hooks = module.hooks
+    if module.hooks:
+        _SUCCESSORS[module] = successor
+
+
 class ModuleHandle:
     """A registered hook of a module; `remove()` takes it away."""
 
@@ -38,8 +50,11 @@ class ModuleHandle:
         module.hooks = (hook, *module.hooks) if prepend else (*module.hooks, hook)
 
     def remove(self) -> None:
-        """Have the hook called no more."""
-        self._module.hooks = tuple([hook for hook in self._module.hooks if hook.number != self._hook.number])
+        """Have the hook called no more, by what has taken the place of the module either."""
+        module = self._module
+        while module is not None:
+            module.hooks = tuple([hook for hook in module.hooks if hook.number != self._hook.number])
+            module = _SUCCESSORS.get(module)
 
     def __enter__(self) -> Self:
         return self

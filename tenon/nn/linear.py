@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 import tenon
+from tenon.dialects.definition.value import Value
 from tenon.nn.init import Seed, generator_of, uniform
 from tenon.nn.module import Array, Module
 
@@ -111,6 +112,18 @@ class _Table(Module):
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
 
 
+def check_places(where: str, places: Any, count: int) -> None:
+    """Raise `IndexError` where integers that are known are no places of `count` rows."""
+    known = getattr(places, "_array", places)  # of a tensor, what it holds
+    if isinstance(known, Value | list | tuple):
+        return
+    array = np.asarray(known)
+    if array.size and array.dtype.kind in "iu":
+        least, greatest = int(array.min()), int(array.max())
+        if least < 0 or greatest >= count:
+            raise IndexError(f"{where}: index {least if least < 0 else greatest} is none of 0 to {count - 1}")
+
+
 class Embedding(_Table):
     """Rows of a learned table (`num_embeddings`, `embedding_dim`), which starts standard normal.
 
@@ -129,6 +142,8 @@ class Embedding(_Table):
         super().__init__(num_embeddings, embedding_dim, padding_idx, dtype, seed)
 
     def forward(self, indices: Array) -> Array:
+        """(..., dim) for indices of any shape. Raises `IndexError` for one that is known and no row of the table."""
+        check_places("Embedding", indices, self.weight.shape[0])
         rows = tenon.embedding(self.weight, indices)
         if self.padding_idx is None:
             return rows

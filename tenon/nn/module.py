@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from tenon.dialects.definition.both_faces import check_cpu, is_device
+from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import plain_array
+from tenon.dialects.support.suggestion import check_keywords, did_you_mean
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.types import element_type, is_float, numpy_dtype
-from tenon.eager.modes import no_grad
-from tenon.eager.tensor import Parameter, Tensor, refuse_cuda
+from tenon.eager.modes import TRACING, no_grad
+from tenon.eager.tensor import Parameter, Tensor
 from tenon.nn.hooks import Hook, ModuleHandle, call_with_hooks
 from tenon.nn.traced import watch_buffers, watch_foreign
 from tenon.nn.tree import Array, ModuleTree, is_dynamic
@@ -46,8 +49,10 @@ class Module(ModuleTree):
     training: bool
     hooks: tuple[Hook, ...] = ()
 
-    def __new__(cls, *_: Any, **__: Any) -> Self:
+    def __new__(cls, *_: Any, **named: Any) -> Self:
         # Not in `__init__`, which subclasses forget to call.
+        if named:
+            check_keywords(cls, named)
         module = object.__new__(cls)
         tracing = watch()
         if tracing is not None:
@@ -62,7 +67,18 @@ class Module(ModuleTree):
                 value = value.detach()  # statistics are not learned
             if _CALLS.journal is not None:
                 _CALLS.journal.append((self, name, vars(self).get(name)))
+        elif isinstance(known := vars(self).get(name), Tensor) and known.requires_grad:
+            _check_is_learned(self, name, value)
         object.__setattr__(self, name, value)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            kind = type(self).__name__
+            if name.startswith("_"):
+                raise AttributeError(f"{kind} has no attribute {name!r}")
+            meant = did_you_mean(name, [*vars(self), *dir(type(self))])
+            raise AttributeError(f"{kind} has no attribute {name!r}{meant}")
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The module's result; to be defined by each module."""
@@ -101,32 +117,51 @@ class Module(ModuleTree):
         """Make tensors of all parameters, if they are none yet, which are learned by `backward()` and `step()`; or,
         with `False`, have no gradients found for them.
         """
-        made: dict[int, Tensor] = {}
+        self.make_learned()
         for slot in self.slots():
             if not slot.is_buffer:
-                value = slot.value
-                known = value if isinstance(value, Tensor) else made.setdefault(id(value), Parameter(value))
-                slot.assign(known.requires_grad_(requires_grad))
+                slot.value.requires_grad_(requires_grad)
         return self
 
-    def zero_grad(self) -> None:
+    def make_learned(self) -> None:
+        """Make tensors that require gradients of the parameters that are no tensors yet."""
+        made: dict[int, Tensor] = {}
+        for slot in self.slots():
+            if not slot.is_buffer and not isinstance(slot.value, Tensor):
+                slot.assign(made.setdefault(id(slot.value), Parameter(slot.value)))
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Take the gradients of all parameters that are tensors away."""
         for value in self.parameters():
             if isinstance(value, Tensor):
                 value.grad = None
 
-    def to(self, target: Any) -> Self:
-        """Convert floats, of parameters and buffers, to a dtype, or have all on a device; there is only `"cpu"`.
+    def to(self, *target: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False) -> Self:
+        """Convert floats, of parameters and buffers, to a dtype, or have all on a device; there is only `"cpu"`. Both
+        may be given, by position or by name.
 
         Tensors stay the objects that they are, so that optimizers go on to change them.
         """
-        if isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda"):
-            for slot in self.slots():
-                if isinstance(slot.value, Tensor):
-                    slot.value.to(target)
-            if target != "cpu":
-                refuse_cuda()
-            return self
+        for given in target:
+            device, dtype = (given, dtype) if is_device(given) else (device, given)
+        if device is not None:
+            check_cpu(device)
+        return self if dtype is None else self._converted(dtype)
+
+    def cpu(self) -> Self:
+        """The module itself, which is in the memory of the CPU."""
+        return self
+
+    def cuda(self, device: Any = None) -> Self:
+        """Raises `NotImplementedError`: tensors are in the memory of the CPU."""
+        check_cpu("cuda")
+        return self
+
+    def type(self, dtype: Any) -> Self:
+        """Convert floats to `dtype`."""
+        return self.to(dtype=dtype)
+
+    def _converted(self, target: Any) -> Self:
         dtype = numpy_dtype(element_type(target))
         if not is_float(element_type(dtype)):
             raise TypeError(f"{type(self).__name__}.to: parameters are floats, and cannot be {dtype}")
@@ -170,11 +205,13 @@ class Module(ModuleTree):
     # --- state ------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Array]:
-        """Parameters and buffers by path, without the buffers that are not persistent.
+        """Parameters and buffers by path, without the buffers that are not persistent, as NumPy arrays; where a
+        function is traced, as what stands for them.
 
-        The arrays are the module's own: copy them before a call that is given the module's memory (`donate`).
+        The arrays have the module's own memory: copy them to keep them, as a step changes what is in it, and before a
+        call that is given the module's memory (`donate`).
         """
-        return {slot.path: slot.value for slot in self.slots() if slot.is_saved}
+        return {slot.path: _as_array(slot.value) for slot in self.slots() if slot.is_saved}
 
     def load_state_dict(self, state: Mapping[str, Array], strict: bool = True) -> Loaded:
         """Set parameters and buffers to copies of `state`, of arrays of any library, such as a checkpoint of PyTorch;
@@ -286,6 +323,25 @@ def _fitting(path: str, own: Array, given: Array) -> np.ndarray[Any, Any]:
 def plain(array: Any) -> np.ndarray[Any, Any]:
     """The elements of an array or a tensor."""
     return plain_array(array.detach() if hasattr(array, "detach") else array)
+
+
+def _check_is_learned(module: Module, name: str, value: Any) -> None:
+    """Raise `TypeError` where what is assigned to a parameter that is learned would not be."""
+    is_known = value is None or isinstance(value, Value | Module) or not is_dynamic(value)
+    if is_known or (isinstance(value, Tensor) and value.requires_grad):
+        return
+    raise TypeError(
+        f"{name} of a {type(module).__name__} is a parameter that is learned, and a {type(value).__name__} would not "
+        f"be; write module.{name}.data = ... for other elements, or module.{name} = nn.Parameter(...) for another one"
+    )
+
+
+def _as_array(value: Array) -> Array:
+    """The NumPy array of a tensor."""
+    if not isinstance(value, Tensor):
+        return value
+    detached = value.detach()
+    return detached if TRACING.session is not None else detached.numpy()
 
 
 def _watch_if_foreign(module: Module) -> None:

@@ -196,6 +196,11 @@ class _BatchNorm(_StatisticsNorm):
         self._check(x, 1)
         if not self.training and self.track_running_stats:
             return self._by_running(x)
+        if self.training and all(size == 1 for axis, size in enumerate(x.shape) if axis != 1):
+            raise ValueError(
+                f"{type(self).__name__}: x has shape {tuple(x.shape)}, one number of each channel, which has no "
+                "variance; train on more, or switch to evaluation with eval()"
+            )
         result, mean, variance = tenon.batch_norm_training(x, self.weight, self.bias, eps=self.eps)
         if self.training and self.track_running_stats:
             self._follow(mean, variance, math.prod(size for axis, size in enumerate(x.shape) if axis != 1))

@@ -169,6 +169,11 @@ class _Recurrent(_Gates):
     def forward(self, x: Array, state: Any = None) -> tuple[Array, Any]:
         """(T, N, I) to (T, N, H·directions), with T and N exchanged if `batch_first`, or without N; and the last state,
         (layers·directions, N, H), of which there may be one to begin with: one array, or two of an LSTM."""
+        if hasattr(x, "batch_sizes"):
+            raise TypeError(
+                f"{type(self).__name__}: a PackedSequence is given where a tensor is needed, as the number of its rows "
+                "changes from step to step; call nn.utils.rnn.pad_packed_sequence before, and mask the results"
+            )
         if len(x.shape) not in (2, 3):
             raise ValueError(f"{type(self).__name__}: x has shape {tuple(x.shape)} where 2 or 3 dimensions are needed")
         self._check_input(x)

@@ -44,12 +44,24 @@ class Slot:
     is_optional: bool = False
 
 
+def _rank(module: ModuleTree, item: tuple[str, Any]) -> int:
+    """Where what is in an attribute comes: the module's own parameters, its buffers, and what modules in it have."""
+    name, value = item
+    return 1 if name in module.buffer_names else 2 * _holds_module(value)
+
+
+def _holds_module(value: Any) -> bool:
+    if isinstance(value, dict):
+        value = [*value.values()]
+    return any(map(_holds_module, value)) if isinstance(value, list | tuple) else isinstance(value, ModuleTree)
+
+
 def _slots(
     value: Any, path: str, is_buffer: bool, assign: Callable[[Any], None], module: ModuleTree, name: str
 ) -> Iterator[Slot]:
     """The places at and below `value`, which is at or below the attribute `name` of `module`."""
     if isinstance(value, ModuleTree):
-        for own, attribute in vars(value).items():
+        for own, attribute in sorted(vars(value).items(), key=partial(_rank, value)):  # which is stable
             inner = f"{path}.{own}" if path else own
             yield from _slots(attribute, inner, own in value.buffer_names, partial(setattr, value, own), value, own)
     elif isinstance(value, dict):
@@ -67,6 +79,25 @@ def _slots(
     elif is_dynamic(value) or (is_buffer and value is not None):
         is_saved, is_optional = name not in module.transient_names, name in module.OPTIONAL_STATE
         yield Slot(path, is_buffer, value, assign, is_saved, is_optional)
+
+
+class ParametersOf(Iterator[Array]):
+    """The parameters of a module, one after the other."""
+
+    def __init__(self, module: Any, recurse: bool) -> None:
+        self._module, self._recurse = module, recurse
+        self._rest: Iterator[Array] | None = None
+
+    def __next__(self) -> Array:
+        if self._rest is None:
+            self._rest = iter([value for _, value in self._module.named_parameters(recurse=self._recurse)])
+        return next(self._rest)
+
+    def learned(self) -> list[Array]:
+        """All of them, as tensors in the module that gradients are found for; those that are tensors already, as they
+        are."""
+        self._module.make_learned()
+        return [value for _, value in self._module.named_parameters(recurse=self._recurse)]
 
 
 class ModuleTree:
@@ -168,9 +199,11 @@ class ModuleTree:
                 seen.add(id(slot.value))
                 yield (f"{prefix}.{slot.path}" if prefix else slot.path), slot.value
 
-    def parameters(self, recurse: bool = True) -> Iterator[Array]:
-        """The trained arrays of this module and those below it; each once."""
-        yield from [value for _, value in self.named_parameters(recurse=recurse)]
+    def parameters(self, recurse: bool = True) -> ParametersOf:
+        """The trained arrays of this module and those below it; each once. An optimizer that is given these makes
+        tensors of what are none yet.
+        """
+        return ParametersOf(self, recurse)
 
     def buffers(self, recurse: bool = True) -> Iterator[Array]:
         """The arrays that are not trained, each once."""

@@ -1,6 +1,10 @@
 """Optimizers, as pure functions and for tensors in place; schedules of the learning rate; clipping and scaling of
 gradients."""
 
+from typing import TYPE_CHECKING
+
+from tenon.dialects.support.suggestion import attribute_hints
+from tenon.optim import lr_scheduler
 from tenon.optim.base import Optimizer, trainable, with_values
 from tenon.optim.clipping import clip_by_global_norm, clip_grad_norm_, clip_grad_value_
 from tenon.optim.rules import LAMB, SGD, Adagrad, Adam, AdamW, Lion, RMSprop
@@ -27,9 +31,20 @@ __all__ = [
     "clip_grad_value_",
     "cosine",
     "exponential",
+    "lr_scheduler",
     "one_cycle",
     "step_decay",
     "trainable",
     "warm_up",
     "with_values",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = attribute_hints(
+        __name__,
+        {
+            **dict.fromkeys(("NAdam", "RAdam", "Adamax", "Adadelta"), "write Adam or AdamW"),
+            "LBFGS": "a step there calls its closure many times; write Adam, or SGD with momentum",
+            "swa_utils": "write optim.Average",
+        },
+    )

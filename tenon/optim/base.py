@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tenon.dialects.definition.value import Value, insertion_point
+from tenon.dialects.support.suggestion import check_keywords
 from tenon.dialects.types.types import element_type, is_float
 from tenon.nn import Module
 from tenon.optim.stepping import Steps
@@ -58,10 +59,29 @@ def with_values(tree: Any, values: Arrays) -> Any:
     return unflatten(flatten(tree)[1], list((named | values).values()))
 
 
+def is_parameters(given: Any) -> bool:
+    """Whether an optimizer is given a module or several parameters, where a number is its learning rate."""
+    return hasattr(given, "parameters") or (isinstance(given, Iterable) and not hasattr(given, "dtype"))
+
+
 class Optimizer:
-    """Base of the optimizers: `state = init(params)`, then `params, state = update(params, gradients, state)`."""
+    """Base of the optimizers: `state = init(params)`, then `params, state = update(params, gradients, state)`.
+
+    `Adam(model.parameters(), lr=1e-3)` is `Adam(lr=1e-3).over(model.parameters())`.
+    """
 
     lr: float
+
+    if not TYPE_CHECKING:  # type checkers make the arguments of the fields
+
+        def __new__(cls, *args: Any, **settings: Any) -> Any:
+            """An optimizer, or, with parameters as the first argument, as in PyTorch, one over these (`over`)."""
+            given = "params" in settings
+            if given or (args and is_parameters(args[0])):
+                params = settings.pop("params") if given else args[0]
+                return cls(*args[0 if given else 1 :], **settings).over(params)
+            check_keywords(cls, settings)
+            return object.__new__(cls)
 
     def init(self, params: Any) -> dict[str, Any]:
         """The state before the first step.

@@ -62,13 +62,15 @@ def _like(number: Any, value: Any) -> Any:
 @dataclass(frozen=True)
 class Adam(Optimizer):
     """Steps scaled by running moments of the gradient: Kingma and Ba, "Adam: a method for stochastic optimization",
-    ICLR 2015.
+    ICLR 2015; with `amsgrad`, by the greatest mean square so far: Reddi, Kale and Kumar, "On the convergence of Adam
+    and beyond", ICLR 2018.
     """
 
     lr: float = static_field(1e-3)
     betas: tuple[float, float] = static_field((0.9, 0.999))
     eps: float = static_field(1e-8)
     weight_decay: float = static_field(0.0)
+    amsgrad: bool = static_field(False)
 
     def __post_init__(self) -> None:
         check_settings(self, "eps", "weight_decay")
@@ -78,7 +80,8 @@ class Adam(Optimizer):
     DECOUPLED = False
 
     def start(self, params: Any) -> dict[str, Any]:
-        return {"step": np.zeros((), np.int32), "mean": zeros(params), "square": zeros(params)}
+        moments = {"step": np.zeros((), np.int32), "mean": zeros(params), "square": zeros(params)}
+        return {**moments, "greatest": zeros(params)} if self.amsgrad else moments
 
     def moments(self, values: Arrays, slopes: Arrays, state: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
         """The new state, and the mean of each gradient over the root of its mean square, both without their bias."""
@@ -91,10 +94,14 @@ class Adam(Optimizer):
         # 1 - betaᵗ, written so that it keeps its digits where betaᵗ is close to 1
         rate = 1.0 / -tenon.expm1(time * math.log(first)) if first else 1.0
         root = tenon.rsqrt(-tenon.expm1(time * math.log(second))) if second else 1.0
+        found = {"step": count, "mean": mean, "square": square}
+        if self.amsgrad:
+            found["greatest"] = each(tenon.maximum, state["greatest"], square)
+        scale = found["greatest"] if self.amsgrad else square
         direction = each(
-            lambda p, m, s: m * _like(rate, p) / (tenon.sqrt(s) * _like(root, p) + self.eps), values, mean, square
+            lambda p, m, s: m * _like(rate, p) / (tenon.sqrt(s) * _like(root, p) + self.eps), values, mean, scale
         )
-        return {"step": count, "mean": mean, "square": square}, direction
+        return found, direction
 
     def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
         if not self.DECOUPLED:

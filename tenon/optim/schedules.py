@@ -100,6 +100,10 @@ class Scheduler:
         self.made += 1
         self._set()
 
+    def get_last_lr(self) -> list[float]:
+        """The learning rate of each group."""
+        return [group["lr"] for group in self.optimizer.param_groups]
+
     def state_dict(self) -> dict[str, Any]:
         """How many steps were counted."""
         return {"made": self.made}

@@ -11,34 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from tenon.eager.backward import is_differentiable
 from tenon.eager.changes import replace as replace_elements
 from tenon.eager.changes import restorer
 from tenon.eager.modes import TRACING, enable_grad, no_grad
 from tenon.eager.tensor import Tensor
+from tenon.nn.utils.gradients import tensors_in
 from tenon.runtime.jit import JitFunction, jit
-
-
-def tensors_in(parameters: Any) -> list[Tensor]:
-    """Parameters as a list: those of a module, or what is given one after the other.
-
-    Raises `TypeError` for what is no tensor, `ValueError` where there is none, and for a tensor that is there twice.
-    """
-    given = parameters.parameters() if hasattr(parameters, "parameters") else parameters
-    found: list[Any] = [given] if isinstance(given, Tensor) else list(given)
-    for position, tensor in enumerate(found):
-        if not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"parameter {position} is a {type(tensor).__name__} where a tensor is needed; module.requires_grad_() "
-                "makes tensors of a module's arrays"
-            )
-        if not is_differentiable(tensor.dtype):
-            raise TypeError(f"parameter {position} is {tensor.dtype}{list(tensor.shape)}, which cannot be trained")
-    if not found:
-        raise ValueError("there are no parameters")
-    if len({*map(id, found)}) < len(found):
-        raise ValueError("a parameter is given twice")
-    return found
 
 
 class Steps:
@@ -56,7 +34,7 @@ class Steps:
         self._names = [field.name for field in fields(rule)]
         self.param_groups: list[dict[str, Any]] = []
         self._states: list[dict[str, Any] | None] = []
-        is_one = isinstance(parameters, Tensor) or hasattr(parameters, "parameters")
+        is_one = isinstance(parameters, Tensor) or hasattr(parameters, "parameters") or hasattr(parameters, "learned")
         items = list(parameters) if isinstance(parameters, Iterable) and not is_one else None
         is_groups = items and all(isinstance(item, dict) for item in items)
         # The list, since an iterator gives its items once.
@@ -70,7 +48,10 @@ class Steps:
             known = ", ".join(self._names)
             raise ValueError(f"{type(self._rule).__name__} has no setting {', '.join(unknown)} (settings: {known})")
         made = {name: group.get(name, getattr(self._rule, name)) for name in self._names}
-        tensors = tensors_in(group["params"])
+        given = group["params"]
+        if hasattr(given, "learned"):
+            given = given.learned()
+        tensors = tensors_in(given)
         if {*map(id, tensors)} & {id(tensor) for known in self.param_groups for tensor in known["params"]}:
             raise ValueError("a parameter is in two groups")
         replace(self._rule, **made)  # raises for settings that do not fit
@@ -82,11 +63,11 @@ class Steps:
         """The learning rate of groups that have none of their own, as the optimizer was made."""
         return self._rule.lr
 
-    def zero_grad(self) -> None:
-        """Take the gradients of all parameters away."""
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Take the gradients of all parameters away; or, without `set_to_none`, make them zeros."""
         for group in self.param_groups:
             for tensor in group["params"]:
-                tensor.grad = None
+                tensor.grad = None if set_to_none or tensor.grad is None else Tensor._new(np.zeros_like(tensor._array))
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change all parameters that have gradients. `closure`, where there is one, computes these, and the loss that

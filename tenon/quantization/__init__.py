@@ -7,6 +7,9 @@ Source: Jacob et al., "Quantization and training of neural networks for efficien
 CVPR 2018.
 """
 
+from typing import TYPE_CHECKING
+
+from tenon.dialects.support.suggestion import attribute_hints
 from tenon.quantization.functions import (
     dequantize,
     fake_quantize,
@@ -37,3 +40,6 @@ __all__ = [
     "quantize",
     "requantize",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = attribute_hints(__name__)

@@ -9,6 +9,7 @@ import numpy as np
 
 import tenon
 from tenon.nn import Conv2d, Linear
+from tenon.nn.hooks import take_over_hooks
 from tenon.nn.module import Array, Module, plain
 from tenon.quantization.functions import (
     fake_quantize,
@@ -38,6 +39,7 @@ class _QAT(Module):
         made.weight, made.bias = layer.weight, layer.bias
         made.input = FakeQuantize(MovingAverageObserver(dtype="ui8"))
         made.training = layer.training
+        take_over_hooks(layer, made)
         made.take_settings(layer)
         return made
 
@@ -77,7 +79,17 @@ class QATConv2d(_QAT):
 
     def forward(self, x: Array) -> Array:
         x, weight = self.rounded(x)
-        return tenon.conv(x, weight, self.bias, **dict(zip(_SETTINGS, self.settings, strict=True)))
+        settings = dict(zip(_SETTINGS, self.settings, strict=True))
+        return on_images(lambda x: tenon.conv(x, weight, self.bias, **settings), x)
+
+
+def on_images(function: Callable[[Array], Array], x: Array) -> Array:
+    """`function` of images (n, c, h, w), of which `x` may be one."""
+    if len(x.shape) == 4:
+        return function(x)
+    if len(x.shape) != 3:
+        raise ValueError(f"x has shape {tuple(x.shape)} where (n, c, h, w), or (c, h, w) of one image, is needed")
+    return tenon.squeeze(function(tenon.expand_dims(x, axis=0)), axis=0)
 
 
 class _Quantized(Module):
@@ -106,6 +118,7 @@ class _Quantized(Module):
         }.items():
             made.register_buffer(name, None if value is None else np.asarray(plain(value)))
         made.settings = layer.settings
+        take_over_hooks(layer, made)
         return made.train(layer.training)
 
     def quantized(self, x: Array) -> Array:
@@ -133,7 +146,11 @@ class QuantizedConv2d(_Quantized):
 
     def forward(self, x: Array) -> Array:
         settings = dict(zip(_SETTINGS, self.settings, strict=True))
-        return self.scaled(integer_conv(self.quantized(x), self.weight, self.input_zero_point, **settings), 2)
+
+        def convolved(x: Array) -> Array:
+            return self.scaled(integer_conv(self.quantized(x), self.weight, self.input_zero_point, **settings), 2)
+
+        return on_images(convolved, x)
 
 
 def prepare(module: Any) -> Any:
@@ -157,7 +174,13 @@ def convert(module: Any) -> Any:
 def _replaced(name: str, module: Any, rules: Mapping[type, Callable[[Any], Any]]) -> Any:
     """`module` with others in the places of layers of these types, all of which are made before one is put there."""
     made: dict[int, Any] = {}
-    _visit(module, lambda value: made.setdefault(id(value), rules[type(value)](value)), rules, put=False)
+
+    def replacement(value: Any) -> Any:
+        if id(value) not in made:
+            made[id(value)] = rules[type(value)](value)
+        return made[id(value)]
+
+    _visit(module, replacement, rules, put=False)
     if not made:
         raise ValueError(f"{name}: {type(module).__name__} has no {' or '.join(kind.__name__ for kind in rules)}")
     return _visit(module, lambda value: made[id(value)], rules, put=True)

@@ -1,0 +1,194 @@
+"""`torch.nn.functional` by its names: functions of ops, and modules without parameters as functions.
+
+Nothing is defined again here: a function is that of an op where its arguments are PyTorch's, and otherwise `forward` of
+the module of the same meaning, whose settings are the arguments that follow the inputs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tenon
+from tenon.dialects.support.suggestion import attribute_hints
+from tenon.nn import activation, images, loss, pooling
+from tenon.nn.functional.adapted import (
+    batch_norm,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    embedding,
+    group_norm,
+    gumbel_softmax,
+    instance_norm,
+    layer_norm,
+    one_hot,
+    pad,
+    prelu,
+    rms_norm,
+)
+from tenon.nn.functional.of_modules import of_module
+
+relu, relu6, elu, selu, celu = tenon.relu, tenon.relu6, tenon.elu, tenon.selu, tenon.celu
+gelu, silu, mish, glu = tenon.gelu, tenon.silu, tenon.mish, tenon.glu
+leaky_relu, hardtanh, hardswish, hardshrink = tenon.leaky_relu, tenon.hardtanh, tenon.hardswish, tenon.hardshrink
+sigmoid, logsigmoid, tanh, tanhshrink = tenon.sigmoid, tenon.logsigmoid, tenon.tanh, tenon.tanhshrink
+softsign, softshrink, softmax, log_softmax = tenon.softsign, tenon.softshrink, tenon.softmax, tenon.log_softmax
+conv1d, conv2d, conv3d, linear = tenon.conv1d, tenon.conv2d, tenon.conv3d, tenon.linear
+cosine_similarity, normalize, threshold = tenon.cosine_similarity, tenon.normalize, tenon.threshold
+scaled_dot_product_attention = tenon.scaled_dot_product_attention
+
+hardsigmoid = of_module("hardsigmoid", activation.Hardsigmoid)
+softplus = of_module("softplus", activation.Softplus)
+softmin = of_module("softmin", activation.Softmin)
+
+max_pool1d = of_module("max_pool1d", pooling.MaxPool1d)
+max_pool2d = of_module("max_pool2d", pooling.MaxPool2d)
+max_pool3d = of_module("max_pool3d", pooling.MaxPool3d)
+avg_pool1d = of_module("avg_pool1d", pooling.AvgPool1d)
+avg_pool2d = of_module("avg_pool2d", pooling.AvgPool2d)
+avg_pool3d = of_module("avg_pool3d", pooling.AvgPool3d)
+adaptive_avg_pool1d = of_module("adaptive_avg_pool1d", pooling.AdaptiveAvgPool1d)
+adaptive_avg_pool2d = of_module("adaptive_avg_pool2d", pooling.AdaptiveAvgPool2d)
+adaptive_avg_pool3d = of_module("adaptive_avg_pool3d", pooling.AdaptiveAvgPool3d)
+adaptive_max_pool1d = of_module("adaptive_max_pool1d", pooling.AdaptiveMaxPool1d)
+adaptive_max_pool2d = of_module("adaptive_max_pool2d", pooling.AdaptiveMaxPool2d)
+adaptive_max_pool3d = of_module("adaptive_max_pool3d", pooling.AdaptiveMaxPool3d)
+
+interpolate = of_module("interpolate", images.Upsample)
+pixel_shuffle = of_module("pixel_shuffle", images.PixelShuffle)
+pixel_unshuffle = of_module("pixel_unshuffle", images.PixelUnshuffle)
+channel_shuffle = of_module("channel_shuffle", images.ChannelShuffle)
+fold = of_module("fold", images.Fold)
+unfold = of_module("unfold", images.Unfold)
+
+_PAIR = ("input", "target")
+l1_loss = of_module("l1_loss", loss.L1Loss, _PAIR)
+mse_loss = of_module("mse_loss", loss.MSELoss, _PAIR)
+smooth_l1_loss = of_module("smooth_l1_loss", loss.SmoothL1Loss, _PAIR)
+huber_loss = of_module("huber_loss", loss.HuberLoss, _PAIR)
+cross_entropy = of_module("cross_entropy", loss.CrossEntropyLoss, _PAIR)
+nll_loss = of_module("nll_loss", loss.NLLLoss, _PAIR)
+binary_cross_entropy = of_module("binary_cross_entropy", loss.BCELoss, _PAIR)
+binary_cross_entropy_with_logits = of_module("binary_cross_entropy_with_logits", loss.BCEWithLogitsLoss, _PAIR)
+kl_div = of_module("kl_div", loss.KLDivLoss, _PAIR)
+poisson_nll_loss = of_module("poisson_nll_loss", loss.PoissonNLLLoss, _PAIR)
+gaussian_nll_loss = of_module("gaussian_nll_loss", loss.GaussianNLLLoss, (*_PAIR, "var"))
+hinge_embedding_loss = of_module("hinge_embedding_loss", loss.HingeEmbeddingLoss, _PAIR)
+soft_margin_loss = of_module("soft_margin_loss", loss.SoftMarginLoss, _PAIR)
+multi_margin_loss = of_module("multi_margin_loss", loss.MultiMarginLoss, _PAIR)
+multilabel_margin_loss = of_module("multilabel_margin_loss", loss.MultiLabelMarginLoss, _PAIR)
+multilabel_soft_margin_loss = of_module("multilabel_soft_margin_loss", loss.MultiLabelSoftMarginLoss, _PAIR)
+_TWO = ("input1", "input2", "target")
+cosine_embedding_loss = of_module("cosine_embedding_loss", loss.CosineEmbeddingLoss, _TWO)
+margin_ranking_loss = of_module("margin_ranking_loss", loss.MarginRankingLoss, _TWO)
+triplet_margin_loss = of_module("triplet_margin_loss", loss.TripletMarginLoss, ("anchor", "positive", "negative"))
+ctc_loss = of_module("ctc_loss", loss.CTCLoss, ("log_probs", "targets", "input_lengths", "target_lengths"))
+pairwise_distance = of_module("pairwise_distance", loss.PairwiseDistance, ("x1", "x2"))
+
+if not TYPE_CHECKING:
+    __getattr__ = attribute_hints(
+        __name__,
+        {
+            "embedding_bag": "write nn.EmbeddingBag",
+            "multi_head_attention_forward": "write nn.MultiheadAttention",
+            "upsample": "write interpolate",
+            "grid_sample": "write tenon.grid_sample",
+            "affine_grid": "write the products of matrices, and tenon.grid_sample",
+            "alpha_dropout": "write nn.AlphaDropout",
+        },
+    )
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "batch_norm",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "celu",
+    "channel_shuffle",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "cross_entropy",
+    "ctc_loss",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "elu",
+    "embedding",
+    "fold",
+    "gaussian_nll_loss",
+    "gelu",
+    "glu",
+    "group_norm",
+    "gumbel_softmax",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "instance_norm",
+    "interpolate",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
+    "leaky_relu",
+    "linear",
+    "log_softmax",
+    "logsigmoid",
+    "margin_ranking_loss",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "mish",
+    "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+    "nll_loss",
+    "normalize",
+    "one_hot",
+    "pad",
+    "pairwise_distance",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "poisson_nll_loss",
+    "prelu",
+    "relu",
+    "relu6",
+    "rms_norm",
+    "scaled_dot_product_attention",
+    "selu",
+    "sigmoid",
+    "silu",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanh",
+    "tanhshrink",
+    "threshold",
+    "triplet_margin_loss",
+    "unfold",
+]
