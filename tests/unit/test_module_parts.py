@@ -60,7 +60,7 @@ def test_parts_that_are_registered() -> None:
     net.register_module("inner", nn.Linear(2, 2))
     net.register_buffer("seen", np.zeros(1))
     net.register_buffer("scratch", np.zeros(1), persistent=False)
-    assert list(net.state_dict()) == ["scale", "inner.weight", "inner.bias", "seen"]
+    assert list(net.state_dict()) == ["scale", "seen", "inner.weight", "inner.bias"]
     assert [name for name, _ in net.named_buffers()] == ["seen", "scratch"]
     net.register_buffer("scratch", np.zeros(1))
     assert "scratch" in net.state_dict()

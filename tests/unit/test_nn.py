@@ -207,8 +207,8 @@ class Network(nn.Module):
 
 
 PARAMETERS = [
-    "blocks.0.weight", "blocks.0.bias", "blocks.1.norm.weight", "blocks.1.norm.bias",
-    "heads.0.weight", "heads.0.bias", "heads.1.0", "table.bias",
+    "table.bias", "blocks.0.weight", "blocks.0.bias", "blocks.1.norm.weight", "blocks.1.norm.bias",
+    "heads.0.weight", "heads.0.bias", "heads.1.0",
 ]  # fmt: skip
 
 
