@@ -4,11 +4,14 @@ The front door: `tenon.jit`, `grad` and their like, a function for every op (`te
 ops that users define), and what an op definition needs (`tensor_op`, the families, `setting`). Everything is loaded
 when first used. Its rooms, each of which imports only those above it in this list, beside this file's names:
 
+`seeds`         of all that is drawn without one of its own
+`cuda`          whether tensors can be on a GPU
 `transform`     derivatives of functions
 `batching`      `vmap`
 `control_flow`  loops and branches
 `eager`         tensors: ops that run when they are called, and the tape
 `autograd`      derivatives of tensors
+`drawing`       random tensors
 `debug`         prints and checks in programs
 `arrays`        functions of the array API that are no ops
 `linalg`        those of linear algebra
@@ -47,9 +50,9 @@ _WHERE: dict[str, str] = {
             *("bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randn", "randn_like", "randperm"),
             *("device", "from_numpy", "is_tensor"),
         ),
-        "tenon.eager.drawing",
+        "tenon.drawing",
     ),
-    **dict.fromkeys(("manual_seed", "get_rng_state", "set_rng_state"), "tenon.eager.generator"),
+    **dict.fromkeys(("manual_seed", "get_rng_state", "set_rng_state"), "tenon.seeds"),
     **dict.fromkeys(("GradManager",), "tenon.eager.grad_manager"),
     **dict.fromkeys(("trace", "TracedFunction"), "tenon.traces.function"),
     **dict.fromkeys(("load",), "tenon.traces.files"),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tenon.dialects.support.suggestion import attribute_hints
-from tenon.eager.generator import generator_of
+from tenon.seeds import generator_of
 
 
 class Dataset:

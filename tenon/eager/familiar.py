@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from tenon.eager.generator import Seed, generator_of
 from tenon.eager.modes import no_grad
 from tenon.eager.parts import Parts
+from tenon.seeds import Seed, generator_of
 
 
 class Familiar(Parts):

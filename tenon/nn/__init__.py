@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tenon.dialects.support.suggestion import attribute_hints
-from tenon.eager.generator import get_rng_state, manual_seed, set_rng_state
 from tenon.eager.tensor import Parameter
 from tenon.nn import functional, init, utils
 from tenon.nn.activation import (
@@ -188,6 +187,7 @@ from tenon.nn.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from tenon.seeds import get_rng_state, manual_seed, set_rng_state
 
 __all__ = [
     "CELU",

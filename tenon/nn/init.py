@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tenon.dialects.support.suggestion import attribute_hints
-from tenon.eager.generator import Seed, generator_of
 from tenon.eager.modes import no_grad
+from tenon.seeds import Seed, generator_of
 
 
 def uniform(generator: np.random.Generator, shape: Sequence[int], fan_in: int, dtype: Any) -> Any:

@@ -9,10 +9,10 @@ import numpy as np
 
 import tenon
 from tenon.dialects.definition.value import TracedValueError, Value, insertion_point
-from tenon.eager.generator import generator_of
 from tenon.eager.modes import TRACING, no_grad
 from tenon.eager.tensor import Tensor
 from tenon.nn.linear import check_places
+from tenon.seeds import generator_of
 
 
 def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:

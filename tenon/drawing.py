@@ -12,9 +12,9 @@ import numpy as np
 
 from tenon.dialects.definition.both_faces import check_cpu
 from tenon.dialects.definition.value import TracedValueError, Value, insertion_point
-from tenon.eager.generator import Seed, generator_of
 from tenon.eager.modes import TRACING
 from tenon.eager.tensor import Tensor
+from tenon.seeds import Seed, generator_of
 
 
 def _generator(function: str, given: Seed, instead: str = "random_uniform") -> np.random.Generator:
