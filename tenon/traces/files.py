@@ -119,7 +119,7 @@ def load(path: str | Path) -> LoadedFunction:
         run_passes(context, module, ["name-sizes"])
     except (ParseError, VerifyException) as error:
         raise ValueError(f"{path}: {error}") from None
-    return LoadedFunction(module, content.function, {name: np.array(array) for name, array in arrays.items()})
+    return LoadedFunction(module, content.function, {name: np.array(array) for name, array in arrays.items()}, version)
 
 
 def _digest(texts: Mapping[str, str], arrays: Mapping[str, Any]) -> str:

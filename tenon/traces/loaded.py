@@ -15,7 +15,7 @@ from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import Size
-from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
+from tenon.dialects.types.types import element_of, element_type, numpy_dtype, shape_of
 from tenon.eager.modes import TRACING
 from tenon.eager.recording import Stored, as_operands, record, wants_gradient
 from tenon.eager.residuals import inlined
@@ -32,7 +32,9 @@ from tenon.traces.outcomes import change
 class LoadedFunction:
     """What `tenon.load` gives: called like the function that was saved, for arguments of the same shapes and dtypes."""
 
-    def __init__(self, module: ModuleOp, function: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+    def __init__(self, module: ModuleOp, function: Mapping[str, Any], state: Mapping[str, Any], version: int) -> None:
+        self.version = version
+        """That of the format of the file, before upgrades."""
         self.name = self.__name__ = str(function["name"])
         self.state: dict[str, Tensor] = {name: Tensor._new(array) for name, array in state.items()}
         """The tensors that the saved function had from around it, by name."""
@@ -48,8 +50,19 @@ class LoadedFunction:
     def _executable(self) -> Executable:
         return executable(self._module, "cpu", self.name)
 
-    def __str__(self) -> str:
+    @property
+    def ir(self) -> str:
+        """The program as text."""
         return str(self._module)
+
+    def __repr__(self) -> str:
+        types = dict[int, str]()
+        for source, (shape, dtype) in zip(self._function["inputs"], self._types, strict=True):
+            if "argument" in source:
+                types[source["argument"]] = f"{element_type(dtype)}[{', '.join(map(str, shape))}]"
+        positional, named = [next(iter(part.values())) for part in self._function["arguments"]["tuple"]]
+        given = [_said(part, types) for part in positional] + [f"{name}={_said(part, types)}" for name, part in named]
+        return f"<LoadedFunction {self.name}({', '.join(given)}), version {self.version}>"
 
     @shows_user_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -149,6 +162,21 @@ class LoadedFunction:
             case _:
                 items = [self._built(part, outputs, given) for part in content]
                 return items if kind == "list" else tuple(items)
+
+
+def _said(node: Any, types: Mapping[int, str]) -> str:
+    """An argument in words."""
+    ((kind, content),) = node.items()
+    match kind:
+        case "argument":
+            return types.get(content, "unused")
+        case "value":
+            return repr(content)
+        case "dict":
+            return f"{{{', '.join([f'{key!r}: {_said(part, types)}' for key, part in content])}}}"
+        case _:
+            items = [_said(part, types) for part in content]
+            return f"[{', '.join(items)}]" if kind == "list" else f"({', '.join(items)}{',' * (len(items) == 1)})"
 
 
 tell_by_identity(LoadedFunction)

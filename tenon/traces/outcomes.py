@@ -47,8 +47,11 @@ class Plan:
         self.values: list[Value] = []
         self.donors: list[int | None] = []
         """For each value the input that gives it its memory."""
-        self.tensors: list[tuple[int, Any]] = []
+        self._tensors: list[tuple[int, Any]] = []
         """Positions of the values of new tensors, and these as they were traced."""
+        self.tensors: list[tuple[int, bool, bool]] = []
+        """Positions of the values of new tensors, whether they require a gradient of their own, and whether one goes
+        through them."""
         self.contents: list[tuple[Input, int]] = []
         """Inputs whose elements are changed, and positions of these."""
         self.places: list[tuple[Any, Make]] = []
@@ -58,12 +61,15 @@ class Plan:
         self.used: list[Make] = []
         """Tensors whose gradients are not kept."""
         self.result: Make = lambda _: None
-        self._inputs = {id(given.symbol): given for given in session.inputs if isinstance(given.symbol, Stored)}
+        self.is_recorded = False
+        """Whether some result depends on what requires a gradient."""
+        self._inputs: dict[int, Input] = {}
         self._known: dict[int, int] = {}
 
     def collect(self, result: Any) -> None:
         """Plan what is left of a trace whose function gave `result`."""
         inputs = self._session.inputs
+        self._inputs = {id(given.symbol): given for given in inputs if isinstance(given.symbol, Stored)}
         for number, given in enumerate(inputs):
             if given.is_changed:
                 self.contents.append((given, self._add(given.symbol._array, number)))
@@ -82,6 +88,18 @@ class Plan:
             elif id(tensor) in self._session._entered:
                 self.gradients.append((self._existing(tensor), self._planned(gradient)))
         self.result = self._planned(result)
+        self.tensors = [
+            (n, t._source is not None and t._source.node is None, t._source is not None) for n, t in self._tensors
+        ]
+        self.is_recorded = any(
+            t._source is not None and t._source.node is not None and not t._source.node.is_released
+            for _, t in self._tensors
+        )
+
+    def settle(self) -> None:
+        """Let go of what was traced."""
+        self._tensors, self._inputs, self._known = [], {}, {}
+        del self._session
 
     def _add(self, value: Value, donor: int | None = None) -> int:
         self.values.append(value)
@@ -110,8 +128,8 @@ class Plan:
             parts = {key: self._planned(item) for key, item in value.items()}
             return lambda made: {key: part(made) for key, part in parts.items()}
         if type(value) in (list, tuple):
-            items = [self._planned(item) for item in value]
-            return lambda made: type(value)([item(made) for item in items])
+            items, kind = [self._planned(item) for item in value], type(value)
+            return lambda made: kind([item(made) for item in items])
         if is_node(type(value)) and id(value) not in self._session.reads.objects and has_traced(value):
             leaves, structure = flatten(value)
             makes = [self._planned(leaf) for leaf in leaves]
@@ -128,7 +146,7 @@ class Plan:
         number = self._known.get(id(tensor))
         if number is None:
             number = self._known[id(tensor)] = self._add(tensor._array)
-            self.tensors.append((number, tensor))
+            self._tensors.append((number, tensor))
         return lambda made: made.tensors[number]
 
 

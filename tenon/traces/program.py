@@ -56,11 +56,14 @@ class Program:
         self.plan = Plan(session, keep_grad)
         captures = Seen(_SMALL)
         self.module = self._traced(session, call, leaves, captures)
-        self._records = self._wants_record(session)
+        self._records = self._wants_record()
         self.guards = _guards(reads, self.inputs, session, captures.foreign)
         self._prune(captures.arrays)
         self._gather = self._gatherer()
         self._cross: Call | None = None
+        self.plan.settle()
+        for given in self.inputs:
+            given.let_go()
 
     # --- tracing --------------------------------------------------------------------------------------
 
@@ -84,20 +87,16 @@ class Program:
         with collection_paused():
             return trace(run, structure, given, types, names, captures=captures).module
 
-    def _wants_record(self, session: Session) -> bool:
-        """Whether gradients go through a call: some result depends on what requires one."""
-        new = [tensor for _, tensor in self.plan.tensors]
-        wants = any(
-            t._source is not None and t._source.node is not None and not t._source.node.is_released for t in new
-        )
-        if wants:
+    def _wants_record(self) -> bool:
+        """Whether gradients go through a call."""
+        if self.plan.is_recorded:
             for given, _ in self.plan.contents:
                 if given.tensor is not None and given.tensor.requires_grad:
                     raise TraceError(
                         f"{self.name} changes a tensor of shape {given.tensor.shape} that requires a gradient, and "
                         "gives results that gradients go through; detach() these, or change it in another function"
                     )
-        return wants
+        return self.plan.is_recorded
 
     def _prune(self, captured: Sequence[Any]) -> None:
         """Leave out inputs that the program does not read, and say which give their memory to results."""
@@ -156,17 +155,14 @@ class Program:
         operands = self._operands(arguments) if self._records else None
         plan = self.plan
         arrays = self._launch(*self._gather(arguments)) if plan.values else ()
-        tensors = {
-            number: new_tensor(arrays[number], t._source is not None and t._source.node is None)
-            for number, t in plan.tensors
-        }
+        tensors = {number: new_tensor(arrays[number], is_leaf) for number, is_leaf, _ in plan.tensors}
         made = Made(arguments, arrays, tensors)
         if plan.contents:
             line = user_place()
             for given, number in plan.contents:
                 change(_target(given, arguments), arrays[number], line)
         if operands is not None and MODE.records:
-            positions = [number for number, tensor in plan.tensors if tensor._source is not None]
+            positions = [number for number, _, has_source in plan.tensors if has_source]
             record(self._call(positions), operands, [tensors[number] for number in positions])
         for tensor, make in plan.gradients:
             tensor(made).grad = make(made)

@@ -58,6 +58,12 @@ class Input:
     value: Any = None
     """The value of its elements when the call begins."""
 
+    def let_go(self) -> None:
+        """Forget what was traced, and what the first call was given."""
+        self.leaf = self.symbol = self.value = None
+        if self.argument is not None:
+            self.tensor = None
+
     @property
     def is_changed(self) -> bool:
         """Whether the function changes the elements."""

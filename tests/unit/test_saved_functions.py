@@ -81,6 +81,8 @@ def test_a_training_step_goes_on_as_it_did(tmp_path: Path) -> None:
     before = model[0].weight.tolist()
     loaded = tenon.load(tmp_path / "step")
     assert loaded.state["model.0.weight"].tolist() == before, "to write runs nothing"
+    assert repr(loaded) == str(loaded) == f"<LoadedFunction step(f32[8, 3], f32[8, 1], f64[]), version {VERSION}>"
+    assert "func.func @main(" in loaded.ir
     losses = [loaded(POINTS, TARGET, scale)["loss"].item() for scale in (2.0, 1.0, 1.0)]
     assert losses == [step(POINTS, TARGET, scale)["loss"].item() for scale in (2.0, 1.0, 1.0)]
     np.testing.assert_array_equal(loaded.state["model.0.weight"].numpy(), model[0].weight.detach().numpy())
@@ -143,6 +145,7 @@ def test_functions_of_jit_keep_the_names_of_dimensions(tmp_path: Path) -> None:
     shapes = (tenon.ShapeDtype((tenon.dim("n"), 3), "f32"), tenon.ShapeDtype((3, 2), "f32"))
     tenon.trace(function).save(tmp_path / "function", *shapes)
     loaded = tenon.load(tmp_path / "function")
+    assert repr(loaded) == f"<LoadedFunction <lambda>(f32[n, 3], f32[3, 2]), version {VERSION}>"
     matrix = POINTS[:3, :2].copy()
     for rows in (POINTS, POINTS[:5]):
         expected = function(rows, matrix)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import sys
 import types
 import warnings
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -410,6 +412,37 @@ def test_arguments_that_are_one_tensor() -> None:
         b = a if pair[1] is None else tenon.tensor(pair[1])
         traced(a, b)
         assert (a.tolist(), b.tolist()) == (([2.0], [10.0]) if pair[1] else ([4.0], [4.0]))
+
+
+@pytest.mark.parametrize("grads", [False, True])
+def test_programs_do_not_keep_their_first_arguments(grads: bool) -> None:
+    weight = tenon.tensor([1.0, 2.0], requires_grad=grads)
+
+    @tenon.trace
+    def step(items: Any, array: Any, name: str) -> Any:
+        items[1][...] = items[0] * 2
+        return {name: (items[0] * weight, items[0][:1], array), "given": items[1]}
+
+    references: list[Any] = []
+    for number in range(3):
+        x, y = tenon.tensor([1.0, 2.0]), tenon.tensor([0.0, 0.0])
+        array = np.full(2, float(number))
+        found = step([x, y], array, "name")
+        assert found["given"] is y
+        assert y.tolist() == [2.0, 4.0]
+        references += [weakref.ref(held) for held in (x, y, array, x._array)]
+        del x, y, array, found
+    gc.collect()
+    assert [type(reference()) for reference in references] == [type(None)] * len(references)
+    assert programs(step) == 1
+
+
+def test_programs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tenon.traces.function, "_MOST", 4)
+    step = tenon.trace(lambda x, n: x * n)
+    for number in range(6):
+        assert step(tenon.tensor([1.0]), number).item() == number
+    assert programs(step) == 4
 
 
 def test_many_programs_are_warned_of() -> None:
