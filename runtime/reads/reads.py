@@ -77,7 +77,8 @@ class Reads:
         self._members: set[tuple[int, str]] = set()
         self._namespaces: list[tuple[types.ModuleType, str]] = []
         self._unasked: list[tuple[Holder | None, Any, str, str]] = []
-        """Attributes of plain objects for whose names no function has asked yet."""
+        """Attributes of plain objects for whose names no function has asked yet: where they are, the objects, names of
+        the attributes and of the objects."""
 
     @property
     def held(self) -> list[Holder]:
@@ -120,10 +121,23 @@ class Reads:
             unasked, self._unasked = self._unasked, []
             is_dynamic = not self._names.isdisjoint(_DYNAMIC)
             for holder, value, key, name in unasked:
-                if is_dynamic or key in self._names:
+                if is_dynamic or key in self._names or key in self._asked_by_own(type(value)):
                     self._read_attribute(holder, value, key, name)
                 else:
                     self._unasked.append((holder, value, key, name))
+
+    def _asked_by_own(self, kind: type) -> set[str]:
+        """What methods of a class of Tenon's own ask their object for, where something asks for these methods."""
+        found: set[str] = set()
+        before = -1
+        while before != len(found):
+            before = len(found)
+            for name, member in [(n, m) for base in kind.__mro__ if _is_own(base) for n, m in vars(base).items()]:
+                function = getattr(member, "fget", member)
+                is_asked = name in self._names or name in _CALLED or name in found
+                if is_asked and isinstance(function, types.FunctionType):
+                    found |= _asked_of_self(function.__code__)
+        return found
 
     def _look_at(self, kind: type, base: type, name: str, member: Any) -> None:
         """Read a member that objects of a class have from one of its bases, if it is asked for."""
@@ -241,7 +255,9 @@ class Reads:
         data = getattr(kind, "TRACED_NUMBERS", None)
         if _is_inner(kind) or (_is_library(kind.__module__) and kind not in _NAMESPACES and not _is_own(kind)):
             return
-        is_whole = data is not None or _is_own(kind) or is_node(kind)  # all of it is read, by whatever takes it apart
+        is_own = _is_own(kind)
+        # all of it is read, by whatever takes it apart, or is its state
+        is_whole = is_node(kind) or (is_own and self.has_inputs)
         data = data if self.has_inputs else None
         for slot in _slots(kind):
             if hasattr(value, slot):
@@ -256,7 +272,7 @@ class Reads:
         self.lengths.append((attributes, len(attributes)))
         for key, item in holder.before.items():
             if not is_whole:
-                self._unasked.append((holder, item, key, name))
+                self._unasked.append((holder, value, key, name))
             elif not self._is_input(value, holder.place(key), item, data):
                 self._visit(item, holder.place(key), named(name, key), data=data)
 
@@ -264,13 +280,13 @@ class Reads:
         """Whether what an object has in a place is given to the program at each call, and noted as such."""
         return False
 
-    def _read_attribute(self, holder: Holder | None, value: Any, key: str, name: str) -> None:
-        """Note an attribute of a plain object; without a holder, it lies in a slot of the object `value`."""
+    def _read_attribute(self, holder: Holder | None, owner: Any, key: str, name: str) -> None:
+        """Note an attribute of a plain object; without a holder, it lies in a slot."""
         if holder is not None:
-            self._visit(value, holder.place(key), named(name, key))
+            self._visit(holder.before[key], holder.place(key), named(name, key))
         else:
-            place = Place(value, key, named(name, key), is_attribute=True)
-            self._visit(getattr(value, key), place, named(name, key))
+            place = Place(owner, key, named(name, key), is_attribute=True)
+            self._visit(getattr(owner, key), place, named(name, key))
 
     def _read_code(self, function: types.FunctionType) -> None:
         if (id(function), "") in self._members:
@@ -360,6 +376,20 @@ def _asked(code: types.CodeType) -> tuple[tuple[str, str], ...]:
         if isinstance(constant, types.CodeType):
             found |= dict.fromkeys(_asked(constant))
     return tuple(found)
+
+
+@functools.lru_cache(maxsize=1024)
+def _asked_of_self(code: types.CodeType) -> frozenset[str]:
+    """The attributes of its object that a method asks for."""
+    found: set[str] = set()
+    loaded = None
+    for instruction in dis.get_instructions(code):
+        if loaded is not None and loaded == code.co_varnames[0] and _KINDS.get(instruction.opname) == "attribute":
+            found.add(instruction.argval)
+        is_load = instruction.opname.startswith("LOAD_FAST")
+        loaded = instruction.argval if is_load else None  # some load two variables
+        loaded = loaded[-1] if isinstance(loaded, tuple) else loaded
+    return frozenset(found)
 
 
 def found_in(reads: Reads, function: Callable[..., Any], arguments: list[tuple[Any, str]]) -> None:

@@ -327,7 +327,7 @@ def _note_needs(graph: Graph) -> None:
     """Find for each kind of call in `graph` which arrays its own gradient needs."""
     for node in graph.nodes:
         if node.signature not in node.call.needed and not node.is_released:
-            node.call.needed[node.signature] = _needs(node)
+            node.call.note_needed(node.signature, _needs(node))
 
 
 def _needs(node: Node) -> tuple[Sequence[bool], Sequence[bool]]:

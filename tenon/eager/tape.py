@@ -62,6 +62,10 @@ def shown(place: Place) -> str:
     return shown_location(location_of(place))
 
 
+_MOST_TYPES = 256
+"""Kinds of operands of a call for which it is known what a gradient needs of them."""
+
+
 class Memory:
     """Memory that tensors share, and how often it was changed."""
 
@@ -199,7 +203,13 @@ class Call:
         self.apply = apply
         self.kept = kept
         self.needed: dict[Hashable, tuple[Sequence[bool], Sequence[bool]]] = {}
-        """For types met in a gradient, which operands and which results it needed."""
+        """For types met in a gradient, which operands and which results it needed; of the last `_MOST_TYPES` kinds."""
+
+    def note_needed(self, types: Hashable, needed: tuple[Sequence[bool], Sequence[bool]]) -> None:
+        """Note which operands and results of such types a gradient needed."""
+        while len(self.needed) >= _MOST_TYPES:
+            self.needed.pop(next(iter(self.needed)), None)
+        self.needed[types] = needed
 
 
 class _OfNode(Source):

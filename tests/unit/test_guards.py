@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import tenon
-from tenon import nn
+from tenon import nn, optim
 
 X = np.array([1.0, 2.0, 3.0])
 FACTOR = 2.0
@@ -373,6 +373,18 @@ def test_what_nothing_asks_for_is_not_guarded() -> None:
         jitted(X)
     assert variants(jitted) == 1
     assert tenon.jit(lambda x: tenon.exp(np.pi * x)).trace(X).guards is None
+
+
+def test_of_objects_of_tenon_is_read_what_their_methods_ask_for() -> None:
+    scaler, rule = optim.GradScaler(8.0, growth_interval=2), optim.SGD(0.1)
+    jitted = tenon.jit(lambda p, g, state: scaler.updated(rule, p, g, rule.init(p), state)[0])
+    state = scaler.init()
+    np.testing.assert_allclose(jitted(X, 8 * X, state), 0.9 * X)
+    scaler.load_state_dict({"scale": 4.0, "count": 1})  # which `updated` does not read
+    np.testing.assert_allclose(jitted(X, 8 * X, state), 0.9 * X)
+    assert variants(jitted) == 1
+    scaler.enabled = False
+    np.testing.assert_allclose(jitted(X, 8 * X, state), 0.2 * X)
 
 
 def test_what_the_function_does_besides_happens_once() -> None:

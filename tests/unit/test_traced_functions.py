@@ -18,6 +18,7 @@ import pytest
 import tenon
 from tenon import nn, optim
 from tenon.dialects.definition.value import TracedValueError
+from tenon.eager import tape
 from tenon.traces.session import TraceError
 
 RNG = np.random.default_rng(0)
@@ -443,6 +444,13 @@ def test_programs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(6):
         assert step(tenon.tensor([1.0]), number).item() == number
     assert programs(step) == 4
+
+
+def test_kinds_of_a_call_are_bounded() -> None:
+    call = tape.Call("f", "f", lambda values: (values[0],))
+    for number in range(300):
+        call.note_needed(number, ((True,), (False,)))
+    assert [*call.needed] == [*range(44, 300)]
 
 
 def test_many_programs_are_warned_of() -> None:
