@@ -40,6 +40,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "convert-structured-to-loops": _loader("nests.convert_structured_to_loops", "ConvertStructuredToLoopsPass"),
     "separate-updates": _loader("grid_schedules.separate_updates", "SeparateUpdatesPass"),
     "reduce-in-parts": _loader("grid_schedules.reduce_in_parts", "ReduceInPartsPass"),
+    "scan-in-parts": _loader("grid_schedules.scan_in_parts", "ScanInPartsPass"),
     "decide-steps": _loader("grid_schedules.decide_steps", "DecideStepsPass"),
     "apply-steps": _loader("grids.apply_steps", "ApplyStepsPass"),
     "vectorize-updates": _loader("loop_passes.vectorize_updates", "VectorizeUpdatesPass"),
@@ -71,7 +72,8 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
     schedule = (_spec("schedule", _machine(machine), options.tuning),)
     parts: tuple[str, ...] = ()
     if options.gpu is not None:
-        parts = ("separate-updates", _spec("reduce-in-parts", _machine(options.gpu)))
+        in_parts = (_spec(name, _machine(options.gpu)) for name in ("reduce-in-parts", "scan-in-parts"))
+        parts = ("separate-updates", *in_parts)
         schedule = tuple(_spec(name, _machine(options.gpu)) for name in _STEPS)
     return (
         # The ops as they were traced.

@@ -33,8 +33,9 @@ class CumulativeOp(KeepsType, AlongAxis, CombiningOp):
 
     AUTOCAST = "full"
     ASSOCIATIVE: ClassVar[bool] = False
-    """Whether `scalar` (or `better`) is associative, but for rounding, so that parts of the axis may be combined. Of a
-    `COMBINE` that is known; of others a class says it."""
+    """Whether `scalar` (or the choice by `better`) is associative, but for rounding, and `initial` in front of elements
+    changes nothing, so that parts of the axis may be combined. Of a `COMBINE` that is known; of others a class says
+    it."""
 
     @classmethod
     def check_family(cls) -> None:

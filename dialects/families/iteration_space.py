@@ -66,6 +66,15 @@ class Subscript:
             return loop if factor == 1 else None
         return None
 
+    def is_mixed(self, extents: Sequence[Any]) -> bool:
+        """Whether it numbers the iterations of all its loops, as digits of several bases do."""
+        reach = 0
+        for loop, factor in sorted(self.factors.items(), key=lambda item: abs(item[1])):
+            if not isinstance(extents[loop], int) or extents[loop] < 0 or abs(factor) <= reach:
+                return False
+            reach += abs(factor) * max(extents[loop] - 1, 0)
+        return True
+
     def end(self, extents: Sequence[int]) -> int:
         """One more than the largest value; -1 where an extent is unknown (-1)."""
         if any(extents[loop] < 0 for loop in self.factors):

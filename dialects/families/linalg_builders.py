@@ -211,8 +211,9 @@ def inside(value: Value, size: int) -> Value:
 
 
 ASSOCIATIVE = "associative"
-"""The attribute of a `linalg.generic` that goes along one loop whose steps are associative: what an element makes of a
-state is what the state that other elements lead to would make of it, had it come in their place."""
+"""The attribute of a `linalg.generic` that goes along one loop whose steps are associative: an element may be replaced
+by the state that several elements lead to, the first of them from what the states are at first."""
+
 DISTINCT = "distinct"
 """The attribute of an `scf.for` whose iterations update different elements of what it carries, and read none."""
 

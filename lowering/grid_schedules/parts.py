@@ -90,6 +90,7 @@ class Part:
         element = element_type(outputs[0][0])
         extents = memref.AllocOp([], [], MemRefType(element, [self.length]))
         block.insert_arg(element, inputs)
+        _drop_unused(block)
         here = AffineMap(count, 0, (AffineDimExpr(self.loop + int(self.cut)),))
         maps = [*[self.map(places.data) for places in op.indexing_maps.data[:inputs]], here]
         kinds = list(op.iterator_types.data)
@@ -157,13 +158,17 @@ def add_arguments(function: func.FuncOp, types: Sequence[MemRefType]) -> list[SS
     return added
 
 
-def drop_unused(function: func.FuncOp) -> list[int]:
-    """Take from a kernel what nothing uses; the numbers of the arguments that are left."""
-    block = function.body.block
+def _drop_unused(block: Block) -> None:
     for op in reversed(list(block.ops)):
         if op.results and not any(result.first_use for result in op.results):
             op.detach()
             op.erase()
+
+
+def drop_unused(function: func.FuncOp) -> list[int]:
+    """Take from a kernel what nothing uses; the numbers of the arguments that are left."""
+    block = function.body.block
+    _drop_unused(block)
     used = [number for number, argument in enumerate(block.args) if argument.first_use is not None]
     for argument in [argument for argument in block.args if argument.first_use is None]:
         block.erase_arg(argument)

@@ -16,7 +16,7 @@ from xdsl.dialects import linalg, memref
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tenon.dialects.families.linalg_builders import ASSOCIATIVE
-from tenon.dialects.families.monoid import MONOIDS
+from tenon.dialects.families.monoid import MONOIDS, Monoid
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.selection import slice_of
 from tenon.lowering.kernels.statement import LoopKind, Statement
@@ -33,6 +33,8 @@ class Scan:
     states: tuple[int, ...]
     results: tuple[int, ...]
     elements: tuple[SSAValue, ...]
+    monoids: tuple[Monoid | None, ...]
+    """By which states are combined, where one is known."""
     combining: tuple[Operation, ...]
     """The ops of the body, in order, that make the next states of states and elements."""
 
@@ -46,7 +48,8 @@ def scan_of(statement: Statement) -> Scan | None:
     outputs = range(len(statement.outputs))
     states = tuple(n for n in outputs if loop not in statement.outputs[n].loops())
     results = tuple(n for n in outputs if n not in states)
-    if not states or any(not statement.outputs[n].advances(loop) for n in results):
+    written = [statement.outputs[n] for n in results]
+    if not states or not all(a.advances(loop) or a.tells_apart(loop, statement.extents) for a in written):
         return None
     if any(statement.accumulators[n].first_use is not None for n in results):
         return None
@@ -61,7 +64,10 @@ def scan_of(statement: Statement) -> Scan | None:
     ops = slice_of(after, known)
     if not _depends_on_nothing_else(ops, after, known):
         return None
-    return Scan(loop, states, results, elements, tuple(op for op in body.ops if op in ops))
+    monoids = tuple(MONOIDS.get(getattr(value.owner, "name", "")) for value in after)
+    if any(monoid is None for monoid in monoids):
+        monoids = (None,) * len(states)
+    return Scan(loop, states, results, elements, monoids, tuple(op for op in body.ops if op in ops))
 
 
 def _elements(

@@ -108,6 +108,11 @@ class Access:
             for subscript in self.subscripts
         )
 
+    def tells_apart(self, loop: int, extents: Sequence[int]) -> bool:
+        """Whether some index is another one for all iterations of the loops that it depends on, `loop` among them: what
+        is nearer to it moves by less than one iteration of what is further."""
+        return any(subscript.factors.get(loop) and subscript.is_mixed(extents) for subscript in self.subscripts)
+
     def plain_loops(self) -> tuple[int | None, ...]:
         """For each index the loop that it is, or None."""
         return tuple(subscript.plain_loop() for subscript in self.subscripts)
@@ -302,7 +307,10 @@ def read_statement(op: linalg.ops.GenericOp) -> Statement:
 
 def _kind(loop: int, space: IterationSpace, outputs: Sequence[Access]) -> LoopKind:
     single = [other for other, extent in enumerate(space.extents) if extent == 1]
-    if space.parallel[loop] and (loop in single or all(output.advances(loop, single) for output in outputs)):
+    if space.parallel[loop] and (
+        loop in single
+        or all(output.advances(loop, single) or output.tells_apart(loop, space.extents) for output in outputs)
+    ):
         return LoopKind.PARALLEL
     if any(loop in output.loops() for output in outputs):
         return LoopKind.SEQUENTIAL

@@ -213,8 +213,9 @@ def _kept_obstacles(nest: Nest, statement: NestStatement, access: NestAccess) ->
     """What is against keeping an output in registers until it is stored."""
     plain = access.plain_axes()
     name = nest.name_of(access.buffer)
-    mirrored = is_scanned(statement) and all(len(factors) == 1 for factors in access.factors if any(factors))
-    if not mirrored and any(a is None and any(factors) for a, factors in zip(plain, access.factors, strict=True)):
+    if not is_scanned(statement) and any(
+        a is None and any(factors) for a, factors in zip(plain, access.factors, strict=True)
+    ):
         yield f"{name} is kept in registers, and its index is no loop"
     reduced_axes = set(access.axes) & set(statement.reduced)
     if reduced_axes and not is_scanned(statement):

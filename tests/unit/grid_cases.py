@@ -12,6 +12,7 @@ from cuda_shim import SCHEDULES, Schedule, ShimError, load_on_shim
 from random_numbers import generator
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.func import CallOp
 from xdsl.dialects.gpu import BarrierOp
 
 import tenon
@@ -80,16 +81,16 @@ def lowered(case: Case, machine: Gpu) -> ModuleOp:
 
 
 def planted(module: ModuleOp) -> dict[str, ModuleOp]:
-    """Copies of a program with one fault each: a barrier that is missing, an exchange with another lane."""
+    """Copies of a program with one fault each: a barrier or a launch that is missing, an exchange with another lane."""
     faults: dict[str, ModuleOp] = {}
     for number, op in enumerate(module.walk()):
-        if not isinstance(op, BarrierOp | ShuffleOp):
+        if not isinstance(op, BarrierOp | ShuffleOp | CallOp):
             continue
         copy = module.clone()
         twin = list(copy.walk())[number]
-        if isinstance(twin, BarrierOp):
+        if isinstance(twin, BarrierOp | CallOp):
             twin.detach()
-            faults[f"no barrier {number}"] = copy
+            faults[f"no {twin.name} {number}"] = copy
         else:
             assert isinstance(twin, ShuffleOp)
             other = ConstantOp(IntegerAttr((constant_int(twin.offset) or 0) // 2 or 2, i32))

@@ -3,16 +3,17 @@ the host shim what NumPy gives in f64, from both ends, at odd sizes, for all dty
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from cuda_shim import COMPILER, load_on_shim
+from cuda_shim import COMPILER, SCHEDULES, load_on_shim
 from grid_cases import ONE, Array, Case, check, floats, integers, is_caught, load_all, lowered, planted
 
 import tenon
-from tenon.lowering.cuda.emit_cuda import kernels
+from tenon.lowering.cuda.emit_cuda import kernels, launch_shape
 from tenon.passes.machine import GPUS
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
@@ -88,6 +89,9 @@ for axis in (0, 1):
         lambda x, a=axis: along(np.logaddexp, x, a),
         1e-4,
     )
+long_ties = integers(2, 65601, dtype=np.int8).astype(np.float32)
+long_ties[0, 60000] = long_ties[1, 65600] = np.nan
+long_ties[1, :30000] = -np.inf
 ties = integers(4, 333, dtype=np.int8).astype(np.float32)
 ties[0, 300] = ties[1, 0] = ties[3, 332] = np.nan
 ties[2, :50] = -np.inf
@@ -113,8 +117,36 @@ CASES["gradient"] = Case(
     lambda x, w: along(np.add, w, 1, reverse=True),
     1e-4,
 )
+# Long enough for three phases.
+LONG = {
+    "long_row": Case(lambda x: tenon.cumsum(x, axis=0), [floats(140003)], lambda x: along(np.add, x, 0), 1e-3),
+    "long_rows": Case(
+        lambda x: tenon.cumsum(x, axis=1, reverse=True, exclusive=True),
+        [floats(3, 50021)],
+        lambda x: along(np.add, x, 1, reverse=True, exclusive=True),
+        1e-3,
+    ),
+    "long_even_row": Case(
+        lambda x: tenon.cumsum(x, axis=-1), [integers(1, 1 << 17, dtype=np.int32)], lambda x: along(np.add, x, 1)
+    ),
+    "long_f16": Case(
+        lambda x: tenon.cumprod(x, axis=1, exclusive=True),
+        [(1 + floats(2, 70000) / 3000).astype(np.float16)],
+        lambda x: along(np.multiply, x, 1, exclusive=True),
+        3e-2,
+    ),
+    "long_logarithms": Case(
+        lambda x: tenon.logcumsumexp(x, axis=1), [floats(1, 131077)], lambda x: along(np.logaddexp, x, 1), 1e-3
+    ),
+    "long_columns": Case(lambda x: tenon.cumsum(x, axis=0), [floats(8209, 17)], lambda x: along(np.add, x, 0), 1e-3),
+    "long_largest": Case(lambda x: tenon.cummax(x, axis=1), [long_ties], lambda x: extremes(x, 1)),
+    "long_smallest_from_the_end": Case(
+        lambda x: tenon.cummin(x, axis=1, reverse=True), [long_ties], lambda x: extremes(x, -1, reverse=True)
+    ),
+}
+CASES.update(LONG)
 FOR_MANY = ("sums_3x64", "sums_5x130", "sums_2x9001", "sums_from_the_end_70", "columns_700x40", "largest", "gradient")
-WANTED = [*[(name, "one") for name in CASES], *[(name, "many") for name in FOR_MANY]]
+WANTED = [*[(name, "one") for name in CASES if name not in LONG], *[(name, "many") for name in (*FOR_MANY, *LONG)]]
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +157,15 @@ def executables() -> dict[tuple[str, str], Any]:
 @needs_compiler
 @pytest.mark.parametrize(("name", "machine"), WANTED)
 def test_shim_agrees_with_numpy(name: str, machine: str, executables: dict[tuple[str, str], Any]) -> None:
-    check(executables[name, machine], CASES[name])
+    check(executables[name, machine], CASES[name], SCHEDULES[-1:] if name in LONG else SCHEDULES)
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_scans_use_many_blocks(name: str) -> None:
+    found = kernels(lowered(CASES[name], GPUS["sm_90"]))
+    assert max(prod(launch_shape(kernel, "grid")) for kernel in found) > 30
+    for kernel in found:
+        assert "schedule" in kernel.attributes, kernel.attributes.get("unscheduled")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -147,9 +187,18 @@ def test_memory_is_read_and_written_once(name: str, executables: dict[tuple[str,
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", ["sums_2x1000", "sums_2x9001", "largest_from_the_end", "columns_700x40"])
-def test_planted_faults_are_caught(name: str) -> None:
-    faults = planted(lowered(CASES[name], GPUS["sm_90"]))
-    assert any("barrier" in what for what in faults)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("sums_2x1000", ""),
+        ("sums_2x9001", ""),
+        ("largest_from_the_end", ""),
+        ("columns_700x40", "barrier"),
+        ("long_rows", "call"),
+    ],
+)
+def test_planted_faults_are_caught(name: str, kind: str) -> None:
+    faults = {what: m for what, m in planted(lowered(CASES[name], GPUS["sm_90"])).items() if kind in what}
+    assert any(kind or "barrier" in what for what in faults)
     for what, executable in zip(faults, load_on_shim(list(faults.values())), strict=True):
         assert is_caught(executable, CASES[name]), what
