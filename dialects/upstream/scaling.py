@@ -18,7 +18,7 @@ class ScaleOp(IRDLOperation):
     """`x` times 2^`exponent`, rounded once (scaleB of IEEE 754, with a float for the exponent): f32, f64 or vectors.
 
     `exponent` is a whole number from -190 to 128 in f32 and from -1150 to 1024 in f64, and `x` is between 2^-32 and
-    2^32 in magnitude, or 0, or NaN. All else gives some number.
+    2^32 in magnitude, or NaN. 0 times any power but infinity is 0. All else gives some number.
 
     It has no text form of its own, so that upstream's tools read the stage that it is in.
     """

@@ -183,7 +183,7 @@ class ArithmeticBuilder:
     def scale(self, x: SSAValue, exponent: SSAValue) -> SSAValue:
         """x * 2^exponent, both f32 or both f64, rounded once; see `ScaleOp` for the limits"""
         width = element_width(x)
-        if self.scaling and (not isinstance(x.type, VectorType) or x.type.element_count() * width in VECTOR_BITS):
+        if self._scales(x):
             return self.insert(ScaleOp.create(operands=[x, exponent], result_types=[x.type]))
         fraction, bias, extra = (23, 127, 64) if width == 32 else (52, 1023, 128)
         negative = self.compare("olt", exponent, 0.0)
@@ -194,6 +194,12 @@ class ArithmeticBuilder:
         rest = self.select(negative, self.constant(2.0**-extra, x.type), 2.0)
         factor = self.integer_add(shifted, self.select(negative, large, (bias - 1) << fraction))
         return self.mul(self.mul(x, self.from_bits(factor)), rest)
+
+    def _scales(self, x: SSAValue) -> bool:
+        """Whether one instruction scales x"""
+        bits = VECTOR_BITS if isinstance(x.type, VectorType) else (element_width(x),)
+        count = x.type.element_count() if isinstance(x.type, VectorType) else 1
+        return self.scaling and count * element_width(x) in bits
 
     def square_root(self, x: SSAValue) -> SSAValue:
         """The square root of x"""
@@ -316,6 +322,12 @@ class ArithmeticBuilder:
     def at_most(self, x: SSAValue, limit: float) -> SSAValue:
         """min(x, limit); NaN stays NaN"""
         return self.select(self.compare("ogt", x, limit), limit, x)
+
+    def vanishing(self, x: SSAValue, limit: float) -> tuple[SSAValue, SSAValue]:
+        """Whether x < `limit`, where 0 is to be scaled by 2^n, and x as small as n may be then: what becomes 0 only by
+        being scaled takes some processors a hundred times as long"""
+        is_zero = self.compare("olt", x, limit)
+        return is_zero, x if self._scales(x) else self.select(is_zero, limit, x)
 
     def at_least(self, x: SSAValue, limit: float) -> SSAValue:
         """max(x, limit); NaN stays NaN"""

@@ -35,15 +35,16 @@ def _expm1_reduced(b: ArithmeticBuilder, r: SSAValue) -> SSAValue:
 
 def exp(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """e^x"""
-    r, n, _ = _reduce(b, b.at_least(b.at_most(x, 710.0), -746.0))
-    return b.scale(b.polynomial(r, (*coefficients.EXP_F64, 1.0, 1.0)), n)
+    is_zero, bounded = b.vanishing(b.at_most(x, 710.0), -746.0)
+    r, n, _ = _reduce(b, bounded)
+    return b.scale(b.select(is_zero, 0.0, b.polynomial(r, (*coefficients.EXP_F64, 1.0, 1.0))), n)
 
 
 def exp2(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """2^x"""
-    bounded = b.at_least(b.at_most(x, 1025.0), -1076.0)
+    is_zero, bounded = b.vanishing(b.at_most(x, 1025.0), -1076.0)
     n, _ = nearest_integer(b, bounded, 1.0)
-    return b.scale(b.polynomial(b.sub(bounded, n), (*coefficients.EXP2_F64, 1.0)), n)
+    return b.scale(b.select(is_zero, 0.0, b.polynomial(b.sub(bounded, n), (*coefficients.EXP2_F64, 1.0))), n)
 
 
 def expm1(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:

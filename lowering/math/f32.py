@@ -129,15 +129,16 @@ def _times_power_of_two(b: ArithmeticBuilder, x: SSAValue, exponent: SSAValue) -
 
 def exp(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """e^x"""
-    r, n, _ = _reduce_exponent(b, b.at_least(b.at_most(x, 89.0), -104.0))
-    return b.scale(_exp_reduced(b, r), n)
+    is_zero, bounded = b.vanishing(b.at_most(x, 89.0), -104.0)
+    r, n, _ = _reduce_exponent(b, bounded)
+    return b.scale(b.select(is_zero, 0.0, _exp_reduced(b, r)), n)
 
 
 def exp2(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:
     """2^x"""
-    bounded = b.at_least(b.at_most(x, 129.0), -151.0)
+    is_zero, bounded = b.vanishing(b.at_most(x, 129.0), -151.0)
     n, _ = _round_to_integer(b, bounded, 1.0)
-    return b.scale(b.polynomial(b.sub(bounded, n), (*_EXP2, 1.0)), n)
+    return b.scale(b.select(is_zero, 0.0, b.polynomial(b.sub(bounded, n), (*_EXP2, 1.0))), n)
 
 
 def expm1(b: ArithmeticBuilder, x: SSAValue) -> SSAValue:

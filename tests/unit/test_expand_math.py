@@ -458,3 +458,21 @@ def test_rare_numbers_in_any_lane(dtype):
         found = power(base, exponent)
         np.testing.assert_allclose(found[lane], np.power(base[lane], exponent[lane]), rtol=1e-6)
         np.testing.assert_array_equal(np.delete(found, lane), np.delete(usual, lane))
+
+
+@pytest.mark.parametrize("bits", [None, 128, 256])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["exp", "exp2"])
+def test_far_below_the_least_number_powers_are_zero(name: str, dtype: type[np.floating], bits: int | None):
+    """Where zero is scaled, and around it; whether one instruction scales or several."""
+    least = {"exp": (-103.98, -745.2), "exp2": (-150.1, -1075.1)}[name][dtype is np.float64]
+    far = np.array([least - 1, least - 5, -1e9, np.finfo(dtype).min, -np.inf], dtype)
+    near = np.array([least + 1, least + 2, np.inf, np.nan, 0, -1], dtype)
+    with tenon.knobs.override(vector_bits=bits):
+        function = tenon.jit(getattr(tenon, name))
+        assert not function(np.tile(far, 13)).any()
+        result = function(np.tile(near, 13))
+    with np.errstate(all="ignore"):
+        exact = getattr(np, name)(np.tile(near, 13).astype(np.longdouble))
+    smallest = float(np.finfo(dtype).smallest_subnormal)
+    np.testing.assert_allclose(result, exact.astype(dtype), rtol=1e-6 if dtype is np.float32 else 1e-14, atol=smallest)

@@ -14,7 +14,10 @@ func.func @exp(%x: f32) -> f32 {
 // CHECK-NEXT:    %[[N:.*]] = arith.subf %[[SHIFTED]], %[[MAGIC]] : f32
 // CHECK:         math.fma %[[N]]
 // CHECK:         %y = arith.mulf
-// SCALING:       %y = "scalar.scaleb"(%{{.*}}, %{{.*}}) : (f32, f32) -> f32
+// Where the result is 0, 0 is scaled.
+// SCALING:       [[ZERO:%.*]] = arith.cmpf olt
+// SCALING:       [[P:%.*]] = arith.select [[ZERO]], %{{.*}}, %{{.*}} : f32
+// SCALING-NEXT:  %y = "scalar.scaleb"([[P]], %{{.*}}) : (f32, f32) -> f32
 // CHECK-NOT:     func.call
 // CHECK:         func.return %y
 
