@@ -52,6 +52,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "block-sums": _loader("loop_passes.block_sums", "BlockSumsPass"),
     "expand-math": _loader("math.expand_math", "ExpandMathPass"),
     "interleave-chains": _loader("loop_passes.interleave_chains", "InterleaveChainsPass"),
+    "hoist-loads": _loader("loop_passes.hoist_loads", "HoistLoadsPass"),
     "mark-final": _loader("loop_passes.mark_final", "MarkFinalPass"),
     "legalize-arith": _loader("math.legalize_arith", "LegalizeArithPass"),
     "map-to-grid": _loader("cuda.map_to_grid", "MapToGridPass"),
@@ -121,6 +122,7 @@ def _loop_passes(machine: Machine, exact_math: str) -> tuple[str, ...]:
             _differing("multiply-add", machine.multiply_add, GENERIC.multiply_add),
         ),
         _spec("interleave-chains", _differing("registers", machine.registers, GENERIC.registers)),
+        "hoist-loads",
         "mark-final",
         "legalize-arith",
     )

@@ -40,7 +40,7 @@ from tenon.lowering.llvm.memory import MEMORY_HANDLERS
 from tenon.lowering.llvm.threads import THREAD_HANDLERS
 from tenon.lowering.llvm.types import byte_string, initial_bytes, llvm_type
 from tenon.lowering.llvm.vector import VECTOR_HANDLERS
-from tenon.lowering.loop_passes.mark_final import FINAL
+from tenon.lowering.loop_passes.mark_final import FEW_PASSES, FINAL
 from tenon.passes.machine import ALIGNMENT
 
 HANDLERS: dict[str, Handler] = {
@@ -54,8 +54,8 @@ HANDLERS: dict[str, Handler] = {
 }
 
 ENTRY = "main"
-# What LLVM's passes may change, and what they shall leave as it is.
-_ATTRIBUTES = {"#0": "", "#1": ' "final"'}
+# What all of LLVM's passes may change, what they shall leave as it is, and what few of them are run on.
+_ATTRIBUTES = {"#0": "", "#1": ' "final"', "#2": ' "few-passes"'}
 _DECLARATION = re.compile(r"\s*declare\b.*?@([\w.$-]+|\"[^\"]*\")\s*\(")
 
 
@@ -76,7 +76,8 @@ class EmittedFunction:
 
     text: str
     parts: ModuleParts
-    is_final: bool
+    attributes: str
+    """Those of the function: which of LLVM's passes it is for (`llvm_parts`)."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -103,7 +104,7 @@ class ModuleEmitter:
         """The text of one function."""
         parts = replace(self._shared, declarations={}, given_declarations={}, functions=[])
         text = _entry(op, parts) if op in self._entries else _function(op, parts, self._facts)
-        return EmittedFunction(text, parts, FINAL in op.attributes)
+        return EmittedFunction(text, parts, _attributes(op))
 
     @staticmethod
     def declaration(op: FuncOp) -> str:
@@ -187,7 +188,7 @@ def _function(function: FuncOp, parts: ModuleParts, facts: dict[tuple[str, int],
 
 
 def _attributes(function: FuncOp) -> str:
-    return "#1" if FINAL in function.attributes else "#0"
+    return "#1" if FINAL in function.attributes else "#2" if FEW_PASSES in function.attributes else "#0"
 
 
 def _given_source(function: FuncOp, parts: ModuleParts) -> str:

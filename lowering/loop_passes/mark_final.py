@@ -1,26 +1,29 @@
-"""Marks the kernels whose code is as it shall be, so that LLVM only has to choose instructions for it.
+"""Marks the kernels whose code is as it shall be, so that LLVM only has to choose instructions for it, or almost.
 
 Before: a module at the loop stage. After: a function has the attribute `final` unless LLVM's own passes can do
 something for it: make vectors of an innermost loop over scalars, keep a small allocation in registers, or, in loops of
-few operations, where that counts, write out few iterations or load only once what is the same in all iterations. A
-function with a loop that carries a register tile is final all the same: LLVM would write that out, too, and run out of
-registers. Most of the time that LLVM takes for a function is spent in these passes.
+few operations, where that counts, write out few iterations or load only once what is the same in all iterations (which
+`hoist-loads` leaves where it is not sure). It has the attribute `few_passes` if the first and the last are not needed:
+that takes LLVM a third of the time. A function with a loop that carries a register tile is final all the same: LLVM
+would write that out, too, and run out of registers. Most of the time that LLVM takes for a function is spent in these
+passes.
 """
 
 from __future__ import annotations
 
-from xdsl.dialects import arith, func, memref, scf, vector
+from xdsl.dialects import func, memref, scf, vector
 from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tenon.dialects.types.size import Size
-from tenon.dialects.upstream.walking import all_ops, ops_of
+from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.buffers.memref_facts import buffer_bytes
 from tenon.lowering.function_pass import Change, FunctionPass
-from tenon.lowering.loop_ir.nests import Domain
+from tenon.lowering.loop_passes.innermost import innermost_loops, is_small, last_trips
 from tenon.passes.machine import GENERIC
 
 FINAL = "final"
+FEW_PASSES = "few_passes"
 
 _LARGEST_IN_REGISTERS = 256
 """Bytes of an allocation that LLVM may keep in registers."""
@@ -28,14 +31,9 @@ _LARGEST_IN_REGISTERS = 256
 _FEWEST_ITERATIONS = 5
 """LLVM writes out loops of fewer iterations."""
 
-_SMALL = 24
-"""Operations of a loop up to which one that is saved counts."""
-
 _TILE = GENERIC.registers * 3 // 8
 """Vectors that a loop carries from which on it has no registers left for two iterations at once: the tile of a machine
 that has few."""
-
-_LOOPS = (scf.ForOp, scf.ParallelOp, scf.WhileOp)
 
 
 class MarkFinalPass(FunctionPass):
@@ -49,30 +47,22 @@ class MarkFinalPass(FunctionPass):
 
 
 def _mark(function: func.FuncOp) -> None:
-    function.attributes.pop(FINAL, None)
-    if is_final(function):
-        function.attributes[FINAL] = UnitAttr()
+    for name in (FINAL, FEW_PASSES):
+        function.attributes.pop(name, None)
+    if (name := _needed(function)) is not None:
+        function.attributes[name] = UnitAttr()
 
 
-def is_final(function: func.FuncOp) -> bool:
-    """Whether there is nothing in `function` that LLVM's passes would do better."""
-    innermost: dict[Operation, None] = {}
-    has_small_memory = False
-    for op in all_ops(function):
-        has_small_memory = has_small_memory or (isinstance(op, memref.AllocaOp) and _fits_registers(op.memref.type))
-        if isinstance(op, _LOOPS):
-            innermost[op] = None
-            parent = op.parent_op()
-            while parent is not None:
-                innermost.pop(parent, None)
-                parent = parent.parent_op()
-    if any(map(_carries_tile, innermost)):
-        return True
-    if not all(map(_has_vectors, innermost)):
-        return False
-    return not has_small_memory and not any(
-        _is_small(loop) and (_is_short(loop) or _loads_again(loop)) for loop in innermost
-    )
+def _needed(function: func.FuncOp) -> str | None:
+    """The attribute that says which of LLVM's passes a function needs; None for all of them."""
+    loops = innermost_loops(function)
+    if any(map(_carries_tile, loops)):
+        return FINAL
+    small = [loop for loop in loops if is_small(loop)]
+    if not all(map(_has_vectors, loops)) or any(map(_loads_again, small)):
+        return None
+    has_small_memory = any(_fits_registers(op.memref.type) for op in ops_of(function, memref.AllocaOp))
+    return FEW_PASSES if has_small_memory or any(map(_is_short, small)) else FINAL
 
 
 def _carries_tile(loop: Operation) -> bool:
@@ -84,15 +74,9 @@ def _fits_registers(type_: MemRefType) -> bool:
     return not isinstance(size, Size) and size <= _LARGEST_IN_REGISTERS
 
 
-def _is_small(loop: Operation) -> bool:
-    return len(all_ops(loop)) - len(ops_of(loop, arith.ConstantOp)) <= _SMALL
-
-
 def _is_short(loop: Operation) -> bool:
-    if not isinstance(loop, scf.ForOp):
-        return False
-    domain = Domain.of([loop.lb], [loop.ub], [loop.step])
-    return domain is not None and domain.size < _FEWEST_ITERATIONS
+    trips = last_trips(loop) if isinstance(loop, scf.ForOp) else None
+    return trips is not None and trips < _FEWEST_ITERATIONS
 
 
 def _has_vectors(loop: Operation) -> bool:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from tenon.runtime.cpu.llvm_parts import split
+from tenon.runtime.cpu.llvm_parts import Passes, split
 from tenon.runtime.cpu.target_check import check_target
 from tenon.runtime.knobs import knobs
 
 if TYPE_CHECKING:
-    from llvmlite.binding import ContextRef, ModuleRef, PassBuilder, TargetMachine
+    from llvmlite.binding import ContextRef, ModulePassManager, ModuleRef, PassBuilder, TargetMachine
 
 _ARM = ("aarch64", "arm64")
 _F16_FEATURES = ("f16c", "zfh")
@@ -223,8 +223,27 @@ def pass_builder(machine: TargetMachine, optimization: int = 2) -> PassBuilder:
     return binding.create_pass_builder(machine, tuning)
 
 
+def pass_manager(passes: Passes, builder: PassBuilder) -> ModulePassManager:
+    """LLVM's passes for a part that some are run on.
+
+    The few write out short loops, keep in registers what these stored, and load once what is loaded again: that is what
+    kernels whose loops are vectors already have of all the others.
+    """
+    from llvmlite import binding
+
+    if passes is Passes.ALL:
+        return builder.getModulePassManager()
+    manager = binding.create_new_module_pass_manager()
+    manager.add_loop_unroll_pass()
+    manager.add_simplify_cfg_pass()
+    manager.add_sroa_pass()
+    manager.add_instruction_combine_pass()
+    manager.add_new_gvn_pass()
+    return manager
+
+
 def _optimized(llvm_ir: str, target: Target, optimization: int) -> tuple[ModuleRef, TargetMachine]:
-    """The IR after LLVM's passes, which are not run on the functions that are final."""
+    """The IR after LLVM's passes, as far as its functions are for them."""
     machine = target_machine(target, max(optimization, 1))
     return optimized(llvm_ir, target, machine, optimization), machine
 
@@ -232,16 +251,18 @@ def _optimized(llvm_ir: str, target: Target, optimization: int) -> tuple[ModuleR
 def optimized(
     llvm_ir: str, target: Target, machine: TargetMachine, optimization: int = 2, context: ContextRef | None = None
 ) -> ModuleRef:
-    """The IR in `context` (by default the one that all share) after LLVM's passes, which are not run on the functions
-    that are final. Raises `ValueError` with LLVM's message for text that it refuses."""
-    changeable, final = split(llvm_ir) if optimization > 0 else ("", llvm_ir)
-    modules = [parsed(text, target, machine, context) for text in (changeable, final) if text]
-    if changeable:
-        builder = pass_builder(machine, optimization)
-        builder.getModulePassManager().run(modules[0], builder)
-    for other in modules[1:]:
-        modules[0].link_in(other)
-    return modules[0]
+    """The IR in `context` (by default the one that all share) after LLVM's passes, as far as its functions are for them
+    (`llvm_parts`). Raises `ValueError` with LLVM's message for text that it refuses."""
+    parts = split(llvm_ir) if optimization > 0 else {Passes.NONE: llvm_ir}
+    modules = {passes: parsed(text, target, machine, context) for passes, text in parts.items()}
+    for passes, module in modules.items():
+        if passes is not Passes.NONE:
+            builder = pass_builder(machine, optimization)
+            pass_manager(passes, builder).run(module, builder)
+    first, *others = modules.values()
+    for other in others:
+        first.link_in(other)
+    return first
 
 
 def compile_object(llvm_ir: str, target: Target | None = None, *, optimization: int = 2) -> bytes:

@@ -1,7 +1,7 @@
 """Object code of a module whose functions come one by one, by several threads, which begin before the last one came.
 
-Functions are compiled in parts of some length: those that are final, and those that LLVM's passes are run on. What is
-in a part depends on the functions and their order alone, so that object code is the same at any number of threads. A
+Functions are compiled in parts of some length, those together that the same of LLVM's passes are run on. What is in a
+part depends on the functions and their order alone, so that object code is the same at any number of threads. A
 module that is shorter than a part is compiled as a whole.
 
 A thread has an LLVM context and a target machine of its own, as LLVM asks for. llvmlite lets one thread at a time into
@@ -23,9 +23,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from tenon.lowering.llvm.emit_llvm import EmittedFunction, ModuleEmitter, module_text
-from tenon.runtime.cpu.compile import Target, optimized, parsed, pass_builder, target_machine
+from tenon.runtime.cpu.compile import Target, optimized, parsed, pass_builder, pass_manager, target_machine
 from tenon.runtime.cpu.llvm_lock import beside_others
-from tenon.runtime.cpu.llvm_parts import hidden, references
+from tenon.runtime.cpu.llvm_parts import Passes, hidden, references
 from tenon.runtime.python_state import quick_switches
 
 if TYPE_CHECKING:
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 LINES_OF_A_PART = 500
 """About 25 ms of code generation."""
 
-OPTIMIZED = 3
-"""How many lines take as long as one that LLVM's passes are run on."""
+COST = {Passes.ALL: 3, Passes.FEW: 2, Passes.NONE: 1}
+"""How many lines take as long as one that these passes are run on."""
 
 
 @dataclass
 class _Part:
     """Functions that are compiled together, and how long that takes, in lines."""
 
-    is_final: bool
+    passes: Passes
     functions: dict[FuncOp, EmittedFunction] = field(default_factory=dict[FuncOp, EmittedFunction])
     length: int = 0
 
     def add(self, op: FuncOp, function: EmittedFunction) -> None:
         self.functions[op] = function
-        self.length += sum(text.count("\n") for text in function.texts) * (1 if self.is_final else OPTIMIZED)
+        self.length += sum(text.count("\n") for text in function.texts) * COST[self.passes]
 
 
 class ObjectCompiler:
@@ -64,7 +64,7 @@ class ObjectCompiler:
         self._lines = lines
         self._variables = emitter.variables()
         self._functions: dict[FuncOp, EmittedFunction] = {}
-        self._final, self._changeable = _Part(is_final=True), _Part(is_final=False)
+        self._parts = {passes: _Part(passes) for passes in Passes}
         self._readers: dict[FuncOp, EmittedFunction] = {}
         """The functions that read variables of the module: compiled where these are defined, at the end."""
         self._workers = workers
@@ -75,14 +75,11 @@ class ObjectCompiler:
         if self._variables and any(references(text) & self._variables.keys() for text in function.texts):
             self._readers[op] = function
             return
-        part = self._final if function.is_final else self._changeable
+        part = self._parts[Passes(function.attributes)]
         part.add(op, function)
         if part.length >= self._lines:
             self._begin(part, {})
-            if part.is_final:
-                self._final = _Part(is_final=True)
-            else:
-                self._changeable = _Part(is_final=False)
+            self._parts[part.passes] = _Part(part.passes)
 
     def finish(self) -> None:
         """Begin what is left, once all functions have been added."""
@@ -90,11 +87,10 @@ class ObjectCompiler:
             self._workers.begin(partial(_compiled, self.text(), self._target))
             return
         for op, function in self._readers.items():
-            self._changeable.add(op, function)
-        if self._changeable.functions:
-            self._begin(self._changeable, self._variables if self._readers else {})
-        if self._final.functions:
-            self._begin(self._final, {})
+            self._parts[Passes.ALL].add(op, function)
+        for passes, part in self._parts.items():
+            if part.functions:
+                self._begin(part, self._variables if self._readers and passes is Passes.ALL else {})
 
     def text(self) -> str:
         """The whole module as LLVM IR, once all functions have been added."""
@@ -103,7 +99,7 @@ class ObjectCompiler:
 
     def _begin(self, part: _Part, variables: dict[str, str]) -> None:
         text = self._part_text(part, variables)
-        self._workers.begin(partial(_compiled_part, text, self._target, is_final=part.is_final))
+        self._workers.begin(partial(_compiled_part, text, self._target, part.passes))
 
     def _part_text(self, part: _Part, variables: dict[str, str]) -> str:
         """The part as a module of its own; modules see each other's functions, nobody else does."""
@@ -202,14 +198,14 @@ def _compiled(text: str, target: Target) -> bytes:
     return _emit(machine, optimized(text, target, machine, context=binding.create_context()))
 
 
-def _compiled_part(text: str, target: Target, *, is_final: bool) -> bytes:
+def _compiled_part(text: str, target: Target, passes: Passes) -> bytes:
     from llvmlite import binding
 
     machine = target_machine(target)
     module = parsed(text, target, machine, binding.create_context())
-    if not is_final:
+    if passes is not Passes.NONE:
         builder = pass_builder(machine)
-        manager = builder.getModulePassManager()
+        manager = pass_manager(passes, builder)
         with beside_others():
             _library().LLVMPY_RunNewModulePassManager(manager, module, builder)
     return _emit(machine, module)

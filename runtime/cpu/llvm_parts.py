@@ -1,15 +1,24 @@
-"""LLVM IR text in parts: functions that LLVM's passes shall leave alone, of which there may be many, and the rest.
+"""LLVM IR text in parts, by which of LLVM's passes are run on its functions: all, few or none.
 
-A function is left alone if it has the attributes `#1`, which `emit_llvm` gives to kernels that are final. Each part is
-a module by itself that declares what it calls of the others; linked together they are the text again.
+The attributes that `emit_llvm` gives a function say which: `#1` if it shall be left alone, `#2` if few passes do. Each
+part is a module by itself that declares what it calls of the others; linked together they are the text again.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from enum import Enum
 
-_FINAL = " #1 {"
+
+class Passes(Enum):
+    """Which of LLVM's passes are run on a function, by its attributes."""
+
+    ALL = "#0"
+    FEW = "#2"
+    NONE = "#1"
+
+
 _REFERENCE = re.compile(r"@([\w.$-]+|\"[^\"]*\")")
 _LOCAL = re.compile(r"^define (?:internal|private) ", re.MULTILINE)
 
@@ -23,21 +32,28 @@ class _Text:
     common: list[str] = field(default_factory=list[str])
 
 
-def split(text: str) -> tuple[str, str]:
-    """The rest, and the functions that are left alone; one of both is empty if all functions are of one kind.
+def split(text: str) -> dict[Passes, str]:
+    """The functions in modules by the passes that are run on them; what has nothing in it is left out.
 
-    A function that reads a variable of the module stays with the rest, which defines the variables.
+    A function that reads a variable of the module is among those for which all passes are, which defines the variables.
     """
     lines = _read(text)
-    final = {
-        name
-        for name, body in lines.functions.items()
-        if body[0].endswith(_FINAL) and not _references(body) & lines.variables.keys()
+    names: dict[Passes, set[str]] = {passes: set() for passes in Passes}
+    for name, body in lines.functions.items():
+        passes = _passes(body[0])
+        names[Passes.ALL if _references(body) & lines.variables.keys() else passes].add(name)
+    taken = [passes for passes in Passes if names[passes]]
+    if len(taken) < 2:
+        return dict.fromkeys(taken or [Passes.ALL], text)
+    return {
+        passes: _module(lines, names[passes], [*lines.variables.values()] if passes is taken[0] else [])
+        for passes in taken
     }
-    rest = lines.functions.keys() - final
-    if not final or not rest:
-        return ("", text) if final else (text, "")
-    return _module(lines, rest, [*lines.variables.values()]), _module(lines, final, [])
+
+
+def _passes(header: str) -> Passes:
+    """Of a function whose definition starts with `header`."""
+    return next((passes for passes in Passes if header.endswith(f" {passes.value} {{")), Passes.ALL)
 
 
 def _read(text: str) -> _Text:

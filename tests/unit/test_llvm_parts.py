@@ -17,7 +17,7 @@ from tenon.lowering.llvm.emit_llvm import ModuleEmitter, emit_llvm
 from tenon.runtime.cpu import compile_parallel as parallel_code
 from tenon.runtime.cpu.compile import host_target, native_assembly
 from tenon.runtime.cpu.compile_parallel import ObjectCompiler, Workers
-from tenon.runtime.cpu.llvm_parts import split
+from tenon.runtime.cpu.llvm_parts import Passes, split
 from tenon.runtime.cpu.load import entry_point
 from tenon.runtime.cpu.program import load_program
 from tenon.runtime.lower import lower_by_function, options
@@ -34,7 +34,9 @@ def _text() -> str:
 
 
 def test_each_function_is_defined_in_one_part_and_declared_where_it_is_called():
-    changeable, final = split(_text())
+    parts = split(_text())
+    changeable, final = parts.pop(Passes.ALL), parts.pop(Passes.NONE)
+    assert not parts
     defined = [[line for line in part.splitlines() if line.startswith("define")] for part in (changeable, final)]
     assert [len(lines) for lines in defined] == [1, 2]
     assert all(line.endswith(" #0 {") for line in defined[0])
@@ -45,8 +47,9 @@ def test_each_function_is_defined_in_one_part_and_declared_where_it_is_called():
 
 def test_one_kind_is_one_part():
     text = _text()
-    assert split(text.replace(" #1 {", " #0 {"))[1] == ""
-    assert split(text.replace(" #0 {", " #1 {"))[0] == ""
+    for passes in Passes:
+        alike = text.replace(" #1 {", " #0 {").replace(" #0 {", f" {passes.value} {{")
+        assert split(alike) == {passes: alike}
 
 
 def test_functions_stay_with_the_variables_that_they_read():
@@ -67,7 +70,8 @@ define void @main(ptr %p) #0 {
 attributes #0 = { nounwind }
 attributes #1 = { nounwind }
 """
-    changeable, final = split(text)
+    parts = split(text)
+    changeable, final = parts[Passes.ALL], parts[Passes.NONE]
     assert "define hidden void @reads" in changeable
     assert "@table" not in final
     assert "@reads" not in final
@@ -252,7 +256,7 @@ threading.Thread(target=late).start()
 def test_after_an_interrupt_no_more_is_compiled(traced, monkeypatch):
     begun = []
 
-    def interrupted(text, target, *, is_final):
+    def interrupted(text, target, passes):
         begun.append(text)
         raise KeyboardInterrupt
 

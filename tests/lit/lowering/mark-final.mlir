@@ -50,8 +50,8 @@ func.func private @invariant(%x: memref<64xf32>, %y: memref<64xf32>) attributes 
   func.return
 }
 
-// It writes out a loop of two iterations.
-// CHECK: func.func private @short(%{{.*}}: memref<16xf32>) attributes {kernel} {
+// It writes out a loop of two iterations, by few of its passes.
+// CHECK: func.func private @short(%{{.*}}: memref<16xf32>) attributes {kernel, few_passes} {
 func.func private @short(%x: memref<16xf32>) attributes {kernel} {
   %start = arith.constant 0 : index
   %end = arith.constant 16 : index
@@ -86,7 +86,7 @@ func.func private @tile(%x: memref<16xf32>, %y: memref<64xf32>) attributes {kern
 }
 
 // And it keeps a small allocation in registers.
-// CHECK: func.func private @scratch(%{{.*}}: memref<8xf32>) attributes {kernel} {
+// CHECK: func.func private @scratch(%{{.*}}: memref<8xf32>) attributes {kernel, few_passes} {
 func.func private @scratch(%x: memref<8xf32>) attributes {kernel} {
   %start = arith.constant 0 : index
   %s = memref.alloca() : memref<8xf32>
