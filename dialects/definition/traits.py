@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import ClassVar
 
 from xdsl.ir import Block, Operation
@@ -10,7 +11,13 @@ from xdsl.traits import OpTrait
 
 def states(owner: Operation | Block, trait: type[OpTrait]) -> bool:
     """Whether what a value comes from is an op of a class that states `trait`."""
-    return isinstance(owner, Operation) and owner.has_trait(trait, value_if_unregistered=False)
+    return isinstance(owner, Operation) and _class_states(type(owner), trait)
+
+
+@lru_cache(maxsize=4096)
+def _class_states(kind: type[Operation], trait: type[OpTrait]) -> bool:
+    """The same for a class of ops, whose traits do not change."""
+    return kind.has_trait(trait, value_if_unregistered=False)
 
 
 class GradientError(TypeError):

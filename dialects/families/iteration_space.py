@@ -39,6 +39,8 @@ class Subscript:
     @staticmethod
     def of(expression: AffineExpr) -> Subscript:
         """The index that `expression` is. Raises `ValueError` if it is no sum of loops times constants."""
+        if isinstance(expression, AffineDimExpr):
+            return Subscript({expression.position: 1}, 0)
         factors: dict[int, int] = {}
 
         def add(part: AffineExpr, factor: int) -> int:

@@ -5,6 +5,7 @@
 - `op.operands[0]` and `op.results[0]` ask whether they are given a number only where they are not.
 - An op is made without generators, without successors where it has none; its defaults are found once for each class.
 - That an attribute is of a kind that may be is asked once for each class.
+- The shape of a type of tensors, memrefs or vectors is a tuple that is made once.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, cast
 
-from xdsl.dialects.builtin import UNKNOWN_LOC
+from xdsl.dialects.builtin import UNKNOWN_LOC, MemRefType, TensorType, VectorType
 from xdsl.ir import Attribute, Block, Data, Operation, OpResult, ParametrizedAttribute, Region, SSAValue, Use
 from xdsl.ir.core import OpOperands, SSAValues
 from xdsl.irdl import IRDLOperation, OptionalDef
@@ -23,11 +24,13 @@ from xdsl.irdl.operations import BeforeVariadicSingleAccessor, VarIRConstruct, g
 _IRNode = Operation.__bases__[0]
 _item_of_tuple = tuple.__getitem__
 _OPERAND = VarIRConstruct.OPERAND
+_SHAPE = "_shape_as_tuple"
+"""Where a type, which does not change, keeps its shape; what is no parameter is neither compared nor printed."""
 
 
 def _value_at(values: tuple[SSAValue, ...], index: Any) -> Any:
     found = _item_of_tuple(values, index)
-    return SSAValues(cast(Any, found)) if isinstance(index, slice) else found
+    return found if type(index) is int or not isinstance(index, slice) else SSAValues(cast(Any, found))
 
 
 def _operand_at(view: Any, index: Any) -> Any:
@@ -104,6 +107,14 @@ def _check_attribute(attribute: Attribute) -> None:
         raise TypeError("Attributes should only be Data or ParametrizedAttribute")
 
 
+def _shape(type_: Any) -> tuple[int, ...]:
+    known = vars(type_)
+    shape = known.get(_SHAPE)
+    if shape is None:
+        shape = known[_SHAPE] = tuple([size.data for size in type_.shape.data])
+    return shape
+
+
 def speed_up_xdsl() -> None:
     """Install these; doing so again changes nothing."""
     identity = {"__hash__": object.__hash__, "__eq__": object.__eq__}
@@ -116,6 +127,7 @@ def speed_up_xdsl() -> None:
         (Operation, {"__init__": _make_operation}),
         (IRDLOperation, {"__post_init__": _fill_in}),
         (Attribute, {"__post_init__": _check_attribute}),
+        *((kind, {"get_shape": _shape}) for kind in (TensorType, MemRefType, VectorType)),
     )
     for kind, methods in replaced:
         for name, method in methods.items():

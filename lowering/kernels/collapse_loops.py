@@ -11,9 +11,10 @@ separate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 from math import prod
 
 from xdsl.dialects import arith, func, linalg, memref
@@ -24,6 +25,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from tenon.dialects.families.monoid import combining_monoid
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.size_values import SizeValues, size_arguments
+from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.buffers.memref_facts import collapsed_type
 from tenon.lowering.kernels.statement import (
     Access,
@@ -59,17 +61,17 @@ def collapse_loops(function: func.FuncOp) -> None:
 
 def _collapsible_loops(statement: Statement) -> set[Pair]:
     """The neighbouring loops that each operand of `statement` alone would allow to collapse."""
-    counted = {op.dim.value.data for op in statement.body.walk() if isinstance(op, linalg.ops.IndexOp)}
-    loops = [loop for loop, extent in enumerate(statement.extents) if extent != 1]
+    counted = {op.dim.value.data for op in ops_of(statement.op, linalg.ops.IndexOp)}
+    loops = {loop for loop, extent in enumerate(statement.extents) if extent != 1} - counted
     iterators = statement.op.iterator_types.data
+    neighbours = [_neighbours(access, statement) for access in statement.accesses]
     return {
         (outer, inner)
-        for access in statement.accesses
-        for outer, inner in _neighbours(access, statement)
-        if outer in loops and inner in loops and not {outer, inner} & counted
+        for outer, inner in dict.fromkeys(chain.from_iterable(neighbours))
+        if outer in loops and inner in loops
         if outer != inner  # as they are in the index of a diagonal
         if iterators[outer] == iterators[inner] and _keeps_order(statement, outer, inner)
-        if all(_allows(a, (outer, inner), statement) for a in statement.accesses)
+        if all(map(partial(_allows, (outer, inner)), statement.accesses, neighbours))
     }
 
 
@@ -120,29 +122,30 @@ def _needs_its_unit_loops(statement: Statement) -> bool:
     )
 
 
-def _allows(access: Access, pair: Pair, statement: Statement) -> bool:
-    uses = [loop for subscript in access.subscripts for loop in subscript.factors if loop in pair]
-    return not uses or (len(uses) == 2 and pair in _neighbours(access, statement))
+def _allows(pair: Pair, access: Access, neighbours: Mapping[Pair, Pair]) -> bool:
+    uses = sum(loop in subscript.factors for subscript in access.subscripts for loop in pair)
+    return uses == 0 or (uses == 2 and pair in neighbours)
 
 
 def _agree(
     statements: Sequence[Statement], loops: Sequence[set[Pair]], fixed: set[SSAValue]
 ) -> dict[SSAValue, set[Pair]]:
     """Reduce `loops` until all statements collapse the same dimensions of each buffer; return those dimensions."""
+    known = [
+        (access.buffer, _neighbours(access, statement), pairs)
+        for statement, pairs in zip(statements, loops, strict=True)
+        for access in statement.accesses
+    ]
     while True:
         dims: dict[SSAValue, set[Pair]] = {}
-        for statement, pairs in zip(statements, loops, strict=True):
-            for access in statement.accesses:
-                here = {dim for pair, dim in _neighbours(access, statement).items() if pair in pairs}
-                if access.buffer in fixed or not isinstance(access.buffer.owner, Block | memref.AllocOp):
-                    here = set()
-                dims[access.buffer] = dims.get(access.buffer, here) & here
+        for buffer, neighbours, pairs in known:
+            here = {dim for pair, dim in neighbours.items() if pair in pairs}
+            if buffer in fixed or not isinstance(buffer.owner, Block | memref.AllocOp):
+                here = set()
+            dims[buffer] = dims.get(buffer, here) & here
         before = sum(map(len, loops))
-        for statement, pairs in zip(statements, loops, strict=True):
-            for access in statement.accesses:
-                for pair, dim in _neighbours(access, statement).items():
-                    if dim not in dims[access.buffer]:
-                        pairs.discard(pair)
+        for buffer, neighbours, pairs in known:
+            pairs.difference_update([pair for pair, dim in neighbours.items() if dim not in dims[buffer]])
         if sum(map(len, loops)) == before:
             return {buffer: merged for buffer, merged in dims.items() if merged or _ends_in_one(buffer, fixed)}
 

@@ -88,11 +88,10 @@ def schedule_kernel(
 ) -> None:
     """Decide for one kernel, as `tuned` says where it has its key."""
     pinned = any("schedule" in op.attributes for op in function.body.block.ops)
-    if collapse and not pinned:
-        prepare_kernel(function, machine)  # a pinned schedule names loops by number
+    # A pinned schedule names loops by number.
+    kernel = prepare_kernel(function, machine) if collapse and not pinned else read_kernel(function)
     if machine.vector_bits == 0:
         return
-    kernel = read_kernel(function)
     decision = tuned.get(kernel_key(function)) if tuned and not pinned else None
     schedules, strips = decide(kernel, machine) if decision is None else decision.of(kernel)
     if strips is not None and not pinned:
@@ -106,15 +105,14 @@ def schedule_kernel(
             statement.op.attributes["schedule"] = schedule.attribute()
 
 
-def prepare_kernel(function: func.FuncOp, machine: Machine) -> None:
+def prepare_kernel(function: func.FuncOp, machine: Machine) -> Kernel:
     """Give a kernel the loops that decisions are for: fewer where they collapse, and columns in place of short rows
-    where these are slower and each statement can have lanes along rows then."""
+    where these are slower and each statement can have lanes along rows then. What the kernel is now."""
     collapse_loops(function)
-    if machine.vector_bits == 0:
-        return
-    buffers = short_rows(read_kernel(function), machine)
+    before = read_kernel(function)
+    buffers = short_rows(before, machine) if machine.vector_bits != 0 else ()
     if not buffers:
-        return
+        return before
     values: dict[SSAValue, SSAValue] = {}
     trial = function.clone(values)
     turn_rows(read_kernel(trial), [values[buffer] for buffer in buffers])
@@ -123,6 +121,8 @@ def prepare_kernel(function: func.FuncOp, machine: Machine) -> None:
     if any(_decide_along(kernel, shared, loop, machine) for loop in shared):
         function.detach_region(function.body)
         function.add_region(trial.detach_region(trial.body))
+        return read_kernel(function)
+    return before
 
 
 def decide(kernel: Kernel, machine: Machine) -> tuple[list[Schedule | None], list[int] | None]:
