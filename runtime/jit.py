@@ -34,6 +34,7 @@ from tenon.runtime.call.entry import NativeCalls
 from tenon.runtime.dynamic import DynamicAxes, DynamicDimensions, say_why_specialized
 from tenon.runtime.epoch import EPOCH, expire
 from tenon.runtime.executables import DEVICES
+from tenon.runtime.kernel_schedules import checked_schedule, write_schedule
 from tenon.runtime.knobs import knobs
 from tenon.runtime.python_state import collection_paused
 from tenon.runtime.reads.programs import Programs
@@ -69,6 +70,7 @@ class JitFunction(NativeCalls):
         donated: Sequence[str] | str,
         device: str,
         dynamic: Mapping[str, DynamicAxes] | None = None,
+        schedule: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         if not callable(function):
             raise TypeError(f"jit: a {type(function).__name__} cannot be called")
@@ -79,7 +81,8 @@ class JitFunction(NativeCalls):
         # not what the function keeps for itself: that of an op has native calls of its own
         functools.update_wrapper(self, function, updated=())
         self.function = function
-        self._settings = (static, donated, device, dynamic)
+        self._settings = (static, donated, device, dynamic, schedule)
+        self._schedule = checked_schedule(schedule, device)
         self.device = device
         self.parameters = Parameters(function, static, donated)
         self.name = self.parameters.name
@@ -94,7 +97,7 @@ class JitFunction(NativeCalls):
     @property
     def is_plain(self) -> bool:
         """Whether it runs on the CPU, its arguments are arrays of known sizes, and it leaves them as they are."""
-        static, donated, device, dynamic = self._settings
+        static, donated, device, dynamic, _ = self._settings
         return device == "cpu" and not (static or donated or dynamic) and self._frozen is NONE
 
     def freeze(self, /, *args: Any, **kwargs: Any) -> JitFunction:
@@ -250,6 +253,8 @@ class JitFunction(NativeCalls):
         if flags:
             kept = [flag for flag, type_ in zip(flags, types_, strict=True) if type_ is not None]
             held = {i: array for i, (flag, array) in enumerate(zip(kept, arrays, strict=True)) if flag}
+        if self._schedule:
+            write_schedule(traced.module, self._schedule)
         return Traced(traced.module, traced.result, self.device, self.name, signature, held, reading.guards())
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
@@ -343,6 +348,7 @@ def jit(
     donate: Sequence[str] | str = (),
     device: str = "cpu",
     dynamic: Mapping[str, DynamicAxes] | None = None,
+    schedule: Mapping[str, Sequence[str]] | None = None,
 ) -> Any:
     """Compile `function` when it is called, once per signature (shapes, dtypes, and the values of what is no array).
 
@@ -357,6 +363,9 @@ def jit(
     A tree is named by its argument, which stands for all its leaves, or leaf by leaf (`params.weight`). What cannot be
     compiled for all sizes is compiled for those of each call; `TENON_LOG_COMPILES=1` says why.
 
+    `schedule` gives kernels for `"cuda"` the steps by which they run, by name: `{"kernel_0": ["bind(i, grid)"]}`. Of
+    the others Tenon decides; `tenon compile --target cuda:ARCH` writes the names and steps of all.
+
     Raises `TypeError` for a module, and for a bound method of a tree with arrays, which would be constants, or of an
     object that could change unnoticed. (A frozen dataclass of numbers cannot change, and is taken.)
 
@@ -369,8 +378,8 @@ def jit(
     modules).
     """
     if function is None:
-        return lambda f: JitFunction(f, static, donate, device, dynamic)
-    return JitFunction(function, static, donate, device, dynamic)
+        return lambda f: JitFunction(f, static, donate, device, dynamic, schedule)
+    return JitFunction(function, static, donate, device, dynamic, schedule)
 
 
 __all__ = ["JitFunction", "ShapeDtype", "jit"]

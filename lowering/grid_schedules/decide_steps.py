@@ -2,8 +2,9 @@
 
 Before: the buffered stage. After: the same, with fewer loops where operands are contiguous over several
 (`collapse_loops`), and with the attribute `schedule` (see `lowering.steps`) on each kernel that a decider has steps
-for, and `shared_arguments` on those that compute in place. A kernel that has the attribute keeps it. The others have
-`unscheduled`, which says why; `map-to-grid` deals with them.
+for, and `shared_arguments` on those that compute in place. A kernel that has the attribute keeps it, and one that the
+attribute `schedules` of another function names gets it from there. The others have `unscheduled`, which says why;
+`map-to-grid` deals with them.
 
 Each decider returns steps, or the reason why it has none; the first list that the nest takes is chosen.
 """
@@ -28,7 +29,7 @@ from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.statement import read_kernel
 from tenon.lowering.steps.nest import Nest, NestError
 from tenon.lowering.steps.step import Step
-from tenon.lowering.steps.table import ATTRIBUTE, apply_steps, write_steps
+from tenon.lowering.steps.table import ATTRIBUTE, apply_steps, given_steps, write_steps
 from tenon.lowering.steps.validity import nest_obstacle
 from tenon.passes.machine import Gpu
 
@@ -57,10 +58,14 @@ class DecideStepsPass(FunctionPass):
 
     def change(self, module: ModuleOp) -> Change:
         machine = Gpu.of_option(self.name, self.machine)
-        shared = shared_arguments(module)
+        shared, given = shared_arguments(module), given_steps(module)
 
         def change(function: func.FuncOp) -> None:
-            write_shared(function, shared.get(function.sym_name.data, frozenset()))
+            name = function.sym_name.data
+            write_shared(function, shared.get(name, frozenset()))
+            if name in given:
+                collapse_loops(function)
+                function.attributes[ATTRIBUTE] = given[name]
             decide(function, machine)
 
         return change

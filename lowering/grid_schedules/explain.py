@@ -10,16 +10,17 @@ from tenon.lowering.grid_schedules.matrix_instructions import told_candidates
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.statement import kernels_of, read_kernel
 from tenon.lowering.steps.nest import Nest, NestError
-from tenon.lowering.steps.table import ATTRIBUTE
+from tenon.lowering.steps.table import ATTRIBUTE, given_steps
 from tenon.passes.machine import Gpu
 
 
 def explain(module: ModuleOp, machine: Gpu) -> str:
     """The text for all kernels of a module that nothing was decided for yet; it stays as it is."""
     lines: list[str] = []
+    given = given_steps(module)
     for function in kernels_of(module.clone()):
         lines.append(f"{function.sym_name.data}")
-        if ATTRIBUTE in function.attributes:
+        if ATTRIBUTE in function.attributes or function.sym_name.data in given:
             lines.append("  its steps are given")
             continue
         collapse_loops(function)

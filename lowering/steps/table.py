@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeGuard
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Operation
 
 from tenon.lowering.steps.bind import BindLoop
 from tenon.lowering.steps.contract import Contract
@@ -24,6 +26,8 @@ STEPS: dict[str, type[Step]] = {
 }
 
 ATTRIBUTE = "schedule"
+GIVEN = "schedules"
+"""The attribute of a function that has the steps of kernels by name, for kernels that are not there yet."""
 
 
 def read_steps(function: func.FuncOp) -> list[Step] | None:
@@ -39,6 +43,33 @@ def read_steps(function: func.FuncOp) -> list[Step] | None:
 def write_steps(function: func.FuncOp, steps: Sequence[Step]) -> None:
     """Give a kernel the attribute."""
     function.attributes[ATTRIBUTE] = ArrayAttr([StringAttr(str(step)) for step in steps])
+
+
+def given_steps(module: ModuleOp) -> dict[str, ArrayAttr[Attribute]]:
+    """The lists of steps that a function's attribute `schedules` gives kernels, by their names. Raises `ValueError` for
+    a name that no kernel has."""
+    given: dict[str, ArrayAttr[Attribute]] = {}
+    for function in module.ops:
+        attribute = function.attributes.get(GIVEN)
+        if not isinstance(attribute, DictionaryAttr):
+            continue
+        kernels = [other.sym_name.data for other in module.ops if _is_kernel(other)]
+        for name, steps in attribute.data.items():
+            if name not in kernels:
+                raise ValueError(f"schedule is for kernel {name}, and there are {', '.join(kernels) or 'none'}")
+            assert isinstance(steps, ArrayAttr)
+            given[name] = steps
+    return given
+
+
+def write_given(function: func.FuncOp, schedules: Mapping[str, Sequence[str]]) -> None:
+    """Give a function, which may be at any stage, the steps of kernels that it will call."""
+    lists = {name: ArrayAttr[Attribute]([StringAttr(step) for step in steps]) for name, steps in schedules.items()}
+    function.attributes[GIVEN] = DictionaryAttr(lists)
+
+
+def _is_kernel(op: Operation) -> TypeGuard[func.FuncOp]:
+    return isinstance(op, func.FuncOp) and "kernel" in op.attributes
 
 
 def apply_steps(nest: Nest, steps: Sequence[Step], observe: Callable[[str, Nest], None] | None = None) -> None:

@@ -4,6 +4,7 @@ decided steps for a GPU of one multiprocessor, where each block gets as much wor
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -462,3 +463,43 @@ def test_obstacles(steps: str, message: str) -> None:
     module = Parser(new_context(), text).parse_module()
     with pytest.raises(ValueError, match=re.escape(f"apply-steps: kernel @f: {message}")):
         ApplyStepsPass().apply(Context(), module)
+
+
+GIVEN = ("split(i, 64) -> i0, i1", "bind(i0, grid)", "bind(i1, block)")
+
+
+@needs_compiler
+def test_steps_that_a_call_of_jit_gives() -> None:
+    function = tenon.jit(lambda x: x * 2 + 1, device="cuda", schedule={"kernel_0": GIVEN})
+    x = floats(1000)
+    module = lower(new_context(), function.trace(x).module.clone(), LoweringOptions(gpu=GPUS["sm_90"]))
+    (kernel,) = kernels(module)
+    assert (launch_shape(kernel, "grid")[0], launch_shape(kernel, "block")[0]) == (16, 64)
+    (executable,) = load_on_shim([module])
+    np.testing.assert_array_equal(executable([x])[0], x * 2 + 1)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        ({"kernel_9": GIVEN}, "schedule is for kernel kernel_9, and there are kernel_0"),
+        ({"kernel_0": ("bind(i, moon)",)}, "kernel @kernel_0: bind(i, moon)"),
+        ({"kernel_0": ("split(q, 2) -> a, b",)}, "kernel @kernel_0: split(q, 2) -> a, b: there is no loop q, only i"),
+    ],
+)
+def test_steps_of_a_call_that_cannot_be_done(schedule: dict[str, Sequence[str]], message: str) -> None:
+    module = tenon.jit(lambda x: x * 2 + 1, device="cuda", schedule=schedule).trace(floats(1000)).module
+    with pytest.raises(ValueError, match=re.escape(message)):
+        lower(new_context(), module.clone(), LoweringOptions(gpu=GPUS["sm_90"]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"schedule": {"kernel_0": GIVEN}}, ValueError, "jit: schedule is for kernels on cuda, and device is cpu"),
+        ({"device": "cuda", "schedule": {"kernel_0": "bind(i, grid)"}}, TypeError, "schedule of kernel_0 is 'bind(i,"),
+    ],
+)
+def test_schedules_that_are_none(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        tenon.jit(lambda x: x, **arguments)

@@ -1,0 +1,30 @@
+"""Steps of kernels that a call of `jit` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+
+def checked_schedule(schedule: Mapping[str, Any] | None, device: str) -> dict[str, tuple[str, ...]]:
+    """The steps of kernels by name, as they are now. Raises `ValueError` for a device whose kernels have no steps, and
+    `TypeError` for what is no list of texts."""
+    if schedule is None:
+        return {}
+    if device != "cuda":
+        raise ValueError(f"jit: schedule is for kernels on cuda, and device is {device}")
+    for name, steps in schedule.items():
+        if isinstance(steps, str) or not all(isinstance(step, str) for step in steps):
+            raise TypeError(f"jit: schedule of {name} is {steps!r}, not a list of steps such as 'bind(i, grid)'")
+    return {name: tuple(steps) for name, steps in schedule.items()}
+
+
+def write_schedule(module: ModuleOp, schedule: Mapping[str, Sequence[str]]) -> None:
+    """Have a traced program say by which steps its kernels run."""
+    from tenon.lowering.steps.table import write_given
+
+    main = next(op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == "main")
+    write_given(main, schedule)
