@@ -7,6 +7,7 @@ known sizes that disagree do, naming both and where they came from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from math import prod
 
 from xdsl.ir import Attribute
@@ -115,6 +116,15 @@ def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:
     if not -rank <= axis < rank:
         raise InferenceError(f"{what} is {axis} but the rank is {rank}")
     return axis % rank
+
+
+@lru_cache(maxsize=256)
+def exchanged(rank: int, first: int, second: int) -> tuple[int, ...]:
+    """The order of `rank` axes in which two have changed places."""
+    order = [*range(rank)]
+    first, second = (normalize_axis(axis, rank, "an axis to transpose") for axis in (first, second))
+    order[first], order[second] = second, first
+    return tuple(order)
 
 
 def flattened(shape: tuple[int, ...], start_dim: int, end_dim: int) -> tuple[int, ...]:

@@ -57,6 +57,8 @@ PYTHON = Struct(
     PyObject_RichCompareBool=function_type(I32, REF, REF, I32),
     PyObject_CallOneArg=function_type(REF, REF, REF),
     PyObject_Vectorcall=function_type(REF, REF, REFS, I64, REF),
+    PySequence_Concat=function_type(REF, REF, REF),
+    PyWeakref_NewRef=function_type(REF, REF, REF),
     PyType_GenericNew=function_type(REF, REF, REF, REF),
     PyType_GenericAlloc=function_type(REF, REF, I64),
     PyLong_FromLongLong=function_type(REF, I64),
@@ -195,6 +197,9 @@ CALL_SLOT = Struct(call=PTR, table=pointer(TABLE))
 TENSOR = slotted("_array", "_grad", "_keeps_grad", "_memory", "_source", "_view")
 """A tensor: its array, and, or `None`, where its value came from and the memory that it shares."""
 
+VIEW = slotted("base", "links")
+"""What a tensor shows of another one: that one, and what makes the steps to it."""
+
 MEMORY = slotted("changed_at", "is_exported", "tensors", "version")
 """Memory that tensors share; its version, a number, counts changes."""
 
@@ -213,6 +218,7 @@ TENSORS = Struct(
     memory=REF,
     node=REF,
     result=REF,
+    view=REF,
     forget=REF,
     is_own=REF,
     numbers=REF,

@@ -14,6 +14,7 @@ from tenon.runtime.call.layout import (
     RESULT_SOURCE,
     TENSOR,
     TENSORS,
+    VIEW,
 )
 from tenon.runtime.call.native_memory import bytes_of
 from tenon.runtime.cpu.ir_types import I1, I64, Struct, pointer
@@ -299,3 +300,73 @@ def tenon_record(called: Value, arguments: Value, count: Value, names: Value) ->
         code.return_(new_reference(python.none))
     code.return_unless(record(arguments[0], given, taken, made, 1, 1), None)
     return new_reference(python.true)
+
+
+_TENSORS_BETWEEN_CLEANINGS = 64
+"""How many tensors may share memory before Python looks for those that are no more."""
+
+
+@code.function(I1, memory=pointer(MEMORY), base=REF, made=REF)
+def join(memory: Value, base: Value, made: Value) -> Operand:
+    """Note that two tensors share memory; false where that is for Python, or with an exception."""
+    with code.if_(memory.tensors == python.none):
+        held, first = python.PyList_New(1), python.PyWeakref_NewRef(base, None)
+        with code.if_(held.is_null | first.is_null):
+            python.PyErr_Clear()
+            code.return_(False)
+        python.PyList_SetItem(held, 0, first)
+        python.Py_DecRef(memory.tensors)
+        memory.put(tensors=held)
+    code.return_if((python.PyList_Size(memory.tensors) & (_TENSORS_BETWEEN_CLEANINGS - 1)) == 0, False)
+    other = python.PyWeakref_NewRef(made, None)
+    with code.if_(other.is_null):
+        python.PyErr_Clear()
+        code.return_(False)
+    status = python.PyList_Append(memory.tensors, other)
+    python.Py_DecRef(other)
+    with code.if_(status != 0):
+        python.PyErr_Clear()
+        code.return_(False)
+    return True
+
+
+@code.function(REF, base=REF, links=REF)
+def new_view(base: Value, links: Value) -> Operand:
+    """What a tensor shows of `base`; takes the links, and is null with an exception."""
+    code.return_if(links.is_null, None)
+    made = python.PyType_GenericAlloc(tensors.view, 0)
+    with code.if_(made.is_null):
+        python.Py_DecRef(links)
+        code.return_(None)
+    made.to(pointer(VIEW)).put(base=new_reference(base), links=links)
+    return made
+
+
+@code.function(REF, called=REF, arguments=REFS, count=I64, names=REF)
+def tenon_look(called: Value, arguments: Value, count: Value, names: Value) -> Operand:
+    """A vector call with a tensor, an array that shows part of its memory, and a tuple of the step to it: a tensor that
+    is a view; `None` where that is for Python."""
+    given = arguments[0]
+    code.return_unless(is_tensor(given), new_reference(python.none))
+    before = given.to(pointer(TENSOR))._view
+    base, links = code.local(REF, given), code.local(REF, None)
+    with code.if_(before == python.none):
+        links.set(new_reference(arguments[2]))
+    with code.else_():
+        base.set(before.to(pointer(VIEW)).base)
+        links.set(python.PySequence_Concat(before.to(pointer(VIEW)).links, arguments[2]))
+    view = new_view(base, links)
+    code.return_if(view.is_null, None)
+    memory, made = memory_of(base), new_tensor(new_reference(arguments[1]))
+    with code.if_(memory.is_null | made.is_null):
+        python.Py_DecRef(view)
+        code.return_(None)
+    with code.if_(~join(memory.to(pointer(MEMORY)), base, made)):
+        python.Py_DecRef(view)
+        python.Py_DecRef(made)
+        code.return_(new_reference(python.none))
+    fields = made.to(pointer(TENSOR))
+    python.Py_DecRef(fields._memory)
+    python.Py_DecRef(fields._view)
+    fields.put(_memory=new_reference(memory), _view=view)
+    return made

@@ -12,7 +12,7 @@ import numpy as np
 
 from tenon.dialects.support.forking import new_lock
 from tenon.runtime.call.callable_class import is_supported
-from tenon.runtime.call.layout import MEMORY, NODE, RESULT_SOURCE, TENSOR, TENSORS
+from tenon.runtime.call.layout import MEMORY, NODE, RESULT_SOURCE, TENSOR, TENSORS, VIEW
 from tenon.runtime.cpu.ir_types import Struct
 
 _MOST_THREADS = 4096
@@ -27,6 +27,7 @@ class TensorClasses:
     memory: type
     node: type
     result: type
+    view: type
     forget: Callable[[Any], None]
     """Lets a node go of the large arrays that no gradient needs."""
     is_own: Callable[[Any], bool]
@@ -40,7 +41,10 @@ class TensorClasses:
 
     def agree(self) -> bool:
         """Whether instances lie in memory as native code reads them."""
-        kinds = ((self.tensor, TENSOR), (self.memory, MEMORY), (self.node, NODE), (self.result, RESULT_SOURCE))
+        kinds = (
+            *((self.tensor, TENSOR), (self.memory, MEMORY), (self.node, NODE)),
+            *((self.result, RESULT_SOURCE), (self.view, VIEW)),
+        )
         return is_supported() and all(_lies_like(kind, struct) for kind, struct in kinds)
 
 
@@ -131,7 +135,7 @@ def fill_tensors(table: int) -> None:
         _TABLES.append(table)
         return
     known = _INSTALLED[0]
-    names = ("tensor", "parameter", "memory", "node", "result", "forget", "is_own", "numbers")
+    names = ("tensor", "parameter", "memory", "node", "result", "view", "forget", "is_own", "numbers")
     words: Mapping[str, int] = {
         **{name: id(getattr(known, name)) for name in names},
         "least": known.least,

@@ -39,6 +39,10 @@ def replace(tensor: Stored, result: Stored, name: str) -> None:
         return
     if not is_alike:
         _checked_cast(array, target, name)
+    if tensor._memory is not None and tensor._memory.tensors is not None and can_write_at_once(tensor, result):
+        np.copyto(target, array, casting="same_kind")
+        tensor._memory.change()
+        return
     refuse_leaf(tensor, (tensor, result), name)
     operands = as_operands((result,)) if wants_gradient((tensor, result)) else None
     if isinstance(array, Value) or tensor._is_traced:
@@ -112,6 +116,25 @@ def _join(tensor: Stored) -> None:
     view: View | None = tensor._view
     if view is not None and tensor._source is None and wants_gradient((view.base,)):
         note(view.call(), (view.base,), tensor)
+
+
+def can_write_at_once(tensor: Stored, values: Any) -> bool:
+    """Whether values are put into memory, and all else there is to do is to count that: nothing that shares the memory,
+    nor the values, has to do with gradients or is traced."""
+    if tensor._source is not None or tensor._is_traced:
+        return False
+    if type(values) is not float and not (
+        isinstance(values, Stored) and values._source is None and not values._is_traced
+    ):
+        return False
+    memory = tensor._memory
+    if memory is None or memory.tensors is None:
+        return True
+    for r in memory.tensors:
+        held = r()
+        if held is not None and held._source is not None:
+            return False
+    return True
 
 
 def write(

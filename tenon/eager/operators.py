@@ -36,7 +36,18 @@ def _binary(name: str) -> tuple[Any, Any, Any]:
         return (_FUNCTIONS.get(name) or _found(name))(other, self)
 
     def in_place(self: Any, other: Any) -> Any:
-        return change_by(self, _FUNCTIONS.get(name) or _found(name), (other,), {})
+        function = _FUNCTIONS.get(name) or _found(name)
+        if self._source is not None or self._is_traced or getattr(other, "_source", None) is not None:
+            return change_by(self, function, (other,), {})
+        # Nothing is recorded: the result takes the tensor's place at once, where nobody else sees its memory.
+        result = function(self, other)
+        array, memory = self._array, self._memory
+        if type(result) is type(self) and memory is None and array.base is None and self._view is None:
+            made = result._array
+            if made.dtype is array.dtype and made.shape == array.shape:
+                self._array = made
+                return self
+        return changed_to(self, result, name)
 
     return find_function(name), reflected, in_place
 
@@ -44,7 +55,11 @@ def _binary(name: str) -> tuple[Any, Any, Any]:
 def change_by(tensor: Stored, function: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Give `tensor` the elements of `function(tensor, *args)`, in its place."""
     result = function(kept(tensor, (*args, *settings.values())), *args, **settings)
-    name = getattr(function, "__name__", "the function")
+    return changed_to(tensor, result, getattr(function, "__name__", "the function"))
+
+
+def changed_to(tensor: Stored, result: Any, name: str) -> Any:
+    """Give `tensor` the elements of what the function called `name` gave, in its place."""
     if not isinstance(result, Stored):
         raise TypeError(f"{name}_: the function gives a {type(result).__name__} where a tensor is needed")
     replace(tensor, result, f"{name}_")

@@ -5,21 +5,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
 
 from tenon.dialects.definition.value import Value, insertion_point, ops
-from tenon.dialects.types.shapes import flattened
-from tenon.eager.changes import share, write
+from tenon.dialects.types.shapes import exchanged, flattened
+from tenon.eager.changes import can_write_at_once, share, write
 from tenon.eager.interchange import Interchange
 from tenon.eager.modes import MODE
 from tenon.eager.recording import Stored, call_of, note, wants_gradient
 from tenon.eager.tape import Array, Call
-from tenon.eager.views import Step, View, axes_step, basic_key, index_step, read_key, shape_step, spread_step
+from tenon.eager.views import (
+    Step,
+    View,
+    axes_step,
+    basic_key,
+    call_of_link,
+    index_step,
+    read_key,
+    shape_step,
+    spread_step,
+)
 from tenon.runtime.arguments.arguments import as_array
 from tenon.runtime.call.loaded import tape_functions
 from tenon.runtime.evaluate import find_function
+
+_NATIVE: list[Callable[..., Any]] = []
+"""What makes views natively, once that is known to work."""
+
+
+def _native() -> list[Callable[..., Any]]:
+    native = tape_functions()
+    if native is not None:
+        _NATIVE.append(native.look)
+    return _NATIVE
+
+
+@lru_cache
+def _reverse(rank: int) -> tuple[int, ...]:
+    return tuple(range(rank))[::-1]
 
 
 class Parts(Interchange):
@@ -28,7 +54,7 @@ class Parts(Interchange):
     __slots__ = ()
 
     def __getitem__(self, key: Any) -> Any:
-        basic = basic_key(key)
+        basic = (key, ...) if type(key) is int else basic_key(key)
         if basic is not None:
             return self._seen(self._laid[basic], index_step, basic)
         if insertion_point() is not None and _has_value(key):
@@ -45,6 +71,13 @@ class Parts(Interchange):
         )
 
     def __setitem__(self, key: Any, values: Any) -> None:
+        if can_write_at_once(self, values):
+            basic = (key, ...) if type(key) is int else basic_key(key)
+            if basic is not None:
+                self._array[basic] = values if type(values) is float else values._array
+                if self._memory is not None:
+                    self._memory.change()
+                return
         array = values._array if isinstance(values, Stored) else as_array(values, "what is assigned")
         basic = basic_key(key)
         if basic is None and _is_truth_value(key):
@@ -71,22 +104,26 @@ class Parts(Interchange):
 
     def _seen(self, array: Array, make: Callable[..., Step], *given: Any) -> Any:
         """What a step, that `make` makes of what is given, shows of this tensor: `array`."""
-        native, link, view = tape_functions(), (make, given), self._view
-        made = self._new(array) if native is None else native.new(array)
-        base = self if view is None else view.base
-        made._view = View(base, (link,) if view is None else (*view.links, link))
-        share(made, base)
+        link = (make, given)
+        native = _NATIVE or _native()
+        made = native[0](self, array, (link,)) if native else None
+        if made is None:
+            made, view = self._new(array), self._view
+            base = self if view is None else view.base
+            made._view = View(base, (link,) if view is None else (*view.links, link))
+            share(made, base)
         if self._source is not None and MODE.records:
-            note(View(self, (link,)).call(), (self,), made)
+            note(call_of_link(self, link), (self,), made)
         return made
 
     def reshape(self, *shape: Any) -> Any:
         """The elements in another shape, of which one size may be -1; a view where the memory allows it."""
         sizes = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
-        array = self._laid.reshape(tuple(sizes))
-        if np.may_share_memory(array, self._laid):
-            return self._seen(array, shape_step, "reshape", array.shape, self.shape)
-        step = shape_step, ("reshape", array.shape, self.shape)
+        laid = self._laid
+        array = laid.reshape(sizes)
+        if laid.flags.c_contiguous or np.may_share_memory(array, laid):
+            return self._seen(array, shape_step, "reshape", array.shape, laid.shape)
+        step = shape_step, ("reshape", array.shape, laid.shape)
         return self._computed((self,), array, View(self, (step,)).call())
 
     view = reshape
@@ -116,13 +153,13 @@ class Parts(Interchange):
     def T(self) -> Any:
         """The axes in reverse order; a view."""
         array = self._laid
-        return self._seen(array.T, axes_step, tuple(range(array.ndim)[::-1]))
+        return self._seen(array.T, axes_step, _reverse(array.ndim))
 
     def swapaxes(self, first: int, second: int) -> Any:
         """Two axes exchanged; a view."""
-        order = [*range(self.ndim)]
-        order[first], order[second] = order[second], order[first]
-        return self.transpose(order)
+        laid = self._laid
+        order = exchanged(laid.ndim, first, second)
+        return self._seen(laid.transpose(order), axes_step, order)
 
     def squeeze(self, axis: Any = None) -> Any:
         """Without axes of size 1: all of them, or those named; a view."""

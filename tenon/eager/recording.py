@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,10 +46,8 @@ class Stored:
         self._array = array
         self._grad = self._keeps_grad = self._memory = self._source = self._view = None
 
-    @property
-    def _laid(self) -> Array:
-        """An array that lies in memory as that of the tensor does."""
-        return self._array
+    _laid: Array
+    """An array that lies in memory as that of the tensor does: that itself, but for traced ones."""
 
     @staticmethod
     def _new(array: Array) -> Any:
@@ -61,6 +59,9 @@ class Stored:
         if memory is None:
             memory = self._memory = Memory()
         return memory
+
+
+Stored._laid = vars(Stored)["_array"]
 
 
 def call_of(name: str, key: Hashable, apply: Apply, kept: Kept | None = None) -> Call:
@@ -131,10 +132,15 @@ def as_operands(operands: Sequence[Any]) -> list[Operand]:
 
 def note(call: Call, given: Sequence[Any], result: Stored) -> None:
     """Note that `call` gave `result` of what is given now."""
-    native = tape_functions()
-    can_be_native = native is not None and not result._is_traced and is_differentiable(result._array.dtype)
-    if native is None or not can_be_native or not native.record(call, result, *given):
+    if not _NATIVE and (native := tape_functions()) is not None:
+        _NATIVE.append(native.record)
+    can_be_native = _NATIVE and not result._is_traced and is_differentiable(result._array.dtype)
+    if not can_be_native or not _NATIVE[0](call, result, *given):
         record(call, as_operands(given), (result,))
+
+
+_NATIVE: list[Callable[..., Any]] = []
+"""What records calls natively, once that is known to work."""
 
 
 def record(call: Call, operands: Sequence[Operand], results: Sequence[Stored], kept: Sequence[Array] = ()) -> None:

@@ -36,10 +36,17 @@ def user_place() -> Place:
     """The innermost line that is not Tenon's own."""
     frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
-        if not is_own(frame):
-            return frame.f_code, frame.f_lasti
+        code = frame.f_code
+        if id(code) not in _OWN:
+            if not is_own(frame):
+                return code, frame.f_lasti
+            _OWN[id(code)] = code
         frame = frame.f_back
     return None
+
+
+_OWN: dict[int, CodeType] = {}
+"""What Tenon's own frames run, as far as it was met, by identity: to compare code would take longer than to ask."""
 
 
 def is_own(frame: FrameType) -> bool:

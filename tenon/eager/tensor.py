@@ -26,6 +26,7 @@ from tenon.eager.modes import TRACING
 from tenon.eager.operators import run
 from tenon.eager.recording import Stored, as_operands, op_call, record, wants_gradient
 from tenon.eager.tape import LARGE, NUMBERS, Array, Leaf, Memory, Node, Result, forget, is_own
+from tenon.eager.views import View
 from tenon.runtime.arguments.arguments import as_array
 from tenon.runtime.call.tensors import TensorClasses, install_tensors
 from tenon.runtime.evaluate import evaluate, find_function
@@ -367,6 +368,7 @@ install_tensors(
         memory=Memory,
         node=Node,
         result=Result,
+        view=View,
         forget=forget,
         is_own=is_own,
         call_of=op_call,

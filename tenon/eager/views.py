@@ -75,6 +75,23 @@ class View:
         return call_of("update", ("update", self._key), update)
 
 
+_OF_LINKS: dict[Any, Call] = {}
+watch_generation(_OF_LINKS.clear)
+
+
+def call_of_link(tensor: Stored, link: Link) -> Call:
+    """What gives the view of a tensor that one step shows."""
+    try:
+        known = _OF_LINKS.get(link)
+    except TypeError:  # of a slice, which is no key
+        return View(tensor, (link,)).call()
+    if known is None:
+        if len(_OF_LINKS) >= _MOST:
+            _OF_LINKS.clear()
+        known = _OF_LINKS[link] = View(tensor, (link,)).call()
+    return known
+
+
 def _fixed(value: Any) -> Hashable:
     """What a step is made of, as a key."""
     if type(value) is tuple:
@@ -155,7 +172,10 @@ _BOUND = frozenset([int, type(None)])
 def basic_key(key: Any) -> tuple[Any, ...] | None:
     """The key of a view, with a `...` in it, so that NumPy gives an array in any case; `None` for another key."""
     entries = key if type(key) is tuple else (key,)
-    has_rest = False
+    has_rest = key is Ellipsis
+    if type(key) is slice:
+        is_known = type(key.start) in _BOUND and type(key.stop) in _BOUND and type(key.step) in _BOUND
+        return (key, Ellipsis) if is_known else None
     for entry in entries:
         kind = type(entry)
         if kind is slice:

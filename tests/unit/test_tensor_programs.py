@@ -79,7 +79,8 @@ def copy_row(program: Program) -> None:
 
 
 def scale_columns(program: Program) -> None:
-    program.matrix()[:, 1:3] *= program.matrix()[:, 0:2]
+    # A copy, as PyTorch reads what it has just written where both are columns of one matrix.
+    program.matrix()[:, 1:3] *= program.matrix()[:, 0:2].clone()
 
 
 def set_masked(program: Program) -> None:

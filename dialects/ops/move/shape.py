@@ -24,7 +24,15 @@ from tenon.dialects.families import CompositeOp, IndexingOp, IndexMapOp, Structu
 from tenon.dialects.families.along_axis import KeepsElement
 from tenon.dialects.families.batching import aligned
 from tenon.dialects.families.linalg_builders import Reader, size_vector, static_shape
-from tenon.dialects.types.shapes import InferenceError, Shape, flattened, normalize_axes, normalize_axis, show
+from tenon.dialects.types.shapes import (
+    InferenceError,
+    Shape,
+    exchanged,
+    flattened,
+    normalize_axes,
+    normalize_axis,
+    show,
+)
 from tenon.dialects.types.size import Size, UndecidedSizeError
 from tenon.dialects.types.types import ANY_TENSOR, STORED_TENSOR, element_of, i64, shape_of, tensor_type
 
@@ -106,14 +114,6 @@ class SizeOp(IndexingOp):
     @staticmethod
     def element(index: tuple[Value, ...], *operands: Reader, **settings: Any) -> Any:
         return as_index(prod(settings["value"]))
-
-
-def exchanged(rank: int, first: int, second: int) -> tuple[int, ...]:
-    """The order of `rank` axes in which two have changed places."""
-    order = [*range(rank)]
-    first, second = (normalize_axis(axis, rank, "an axis to transpose") for axis in (first, second))
-    order[first], order[second] = second, first
-    return tuple(order)
 
 
 @tensor_op
