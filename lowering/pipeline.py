@@ -154,12 +154,14 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
     """
     filtering = "" if options.filtering and options.gpu is None else "filtering=false"
     machine = _machine(options.machine)
-    told = {
+    told: dict[str, tuple[str, ...]] = {
         "convolution-forms": (filtering, machine),
         "layout": (machine,),
         "common-loops": (machine,),
         "fuse": (machine,),
     }
+    if options.machine.packs:
+        told["decompose"] = (f"packs={','.join(options.machine.packs)}",)
     left_out: tuple[str, ...] = ()
     if options.gpu is not None:
         told |= {"fuse": ("strips=false", "ranges=false"), "decompose": ("serial-rows=false",)}

@@ -46,6 +46,8 @@ class Machine:
     """Whether instructions on a whole vector are carried out in two halves: loads then keep ahead of products."""
     dots: tuple[str, ...] = ()
     """The elements of whose groups there are dot products: bf16, i8."""
+    packs: tuple[str, ...] = ()
+    """The bits of lanes of which one instruction packs those that a mask selects: 16, 32, 64."""
 
     def __post_init__(self) -> None:
         bits = self.vector_bits
@@ -79,7 +81,8 @@ class Machine:
         """This machine, if all its vectors have `bits`; where these are not its own, with the registers of x86."""
         if bits == self.vector_bits:
             return self
-        return replace(self, vector_bits=bits, registers=_MOST_REGISTERS if bits >= GENERIC.vector_bits else 16)
+        registers = _MOST_REGISTERS if bits >= GENERIC.vector_bits else 16
+        return replace(self, vector_bits=bits, registers=registers, packs=())
 
     def text(self) -> str:
         """The facts in which this machine differs from `GENERIC`, as the option `machine` of passes takes them."""

@@ -20,8 +20,8 @@ def build(module: ModuleOp, target: str) -> dict[str, bytes]:
 
     `target` is `cpu` (LLVM IR, object code) or `cuda:ARCH` (CUDA source, cubin, and a table of what is known of its
     kernels). Object code with parallel loops calls what is in `threads.o`: one thread does all until
-    `void tenon_reset_threads(void)`, once, and then `void tenon_set_threads(int)` are called. Raises `ValueError` for
-    another target.
+    `void tenon_reset_threads(void)`, once, and then `void tenon_set_threads(int)` are called. Code that sorts calls
+    what is in `tenon_sort_BITS.o`. Raises `ValueError` for another target.
     """
     device, _, architecture = target.partition(":")
     if device == "cpu" and not architecture:
@@ -34,6 +34,7 @@ def build(module: ModuleOp, target: str) -> dict[str, bytes]:
 def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
     from tenon.lowering.llvm.emit_llvm import emit_llvm
     from tenon.runtime.cpu.compile import compile_object, host_target
+    from tenon.runtime.cpu.sorting.loaded import sorter_sources
     from tenon.runtime.cpu.thread_pool import PARALLEL_FOR, pool_source
 
     lower_module(module, "cpu")
@@ -45,7 +46,9 @@ def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
         "main.o": compile_object(source, target),
         "main.cpu.json": Interface.of(module).to_json().encode(),
     }
-    if PARALLEL_FOR in source:
+    sorters = sorter_sources(source)
+    products |= {f"{name}.o": compile_object(text(target.triple), target) for name, text in sorters.items()}
+    if PARALLEL_FOR in source or sorters:
         products["threads.o"] = compile_object(pool_source(target.triple), target)
     return products
 

@@ -67,6 +67,7 @@ def machine() -> Machine:
         scaling=target.native_scaling,
         multiply_add=target.multiply_add,
         halves=target.halves,
+        packs=target.packs,
         dots=tuple([name for name in target.dots if name != "bf16" or knobs.bf16_dots]),
         **known_sizes(),
     )

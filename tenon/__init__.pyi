@@ -744,6 +744,9 @@ def ones_like(x: _Any, *, dtype: _b.object = ..., device: _b.str | None = ...) -
     """Ones of `x`'s shape and dtype, or of another `dtype`."""
 def pad(x: _Any, low: _b.int | _Sequence[_b.int], high: _b.int | _Sequence[_b.int], value: _b.float = ..., mode: _Literal['constant', 'edge', 'reflect', 'symmetric', 'wrap'] = ..., *, out: _Any = ...) -> _Any:
     """`x` with `low[i]` elements before it and `high[i]` behind it along each axis i; negative numbers cut off first."""
+def partition_sort(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
+    """The rows of `x` (rows, n) each sorted, in the order of `sort_rows`, on a CPU that packs lanes. Elements have 16,
+    32 or 64 bits."""
 def permute(x: _Any, *axes: _Any) -> _Any:
     """`x` with its axes in the order `axes`, integers or one tuple of them."""
 def permute_dims(x: _Any, permutation: _b.int | _Sequence[_b.int] | None = ..., *, axes: _Any = ..., out: _Any = ...) -> _Any:

@@ -14,7 +14,11 @@ SECTION = "Order"
 TARGET = Target(best=1.0)
 
 
-def _sort(name: str, *shape: int, dtype: Any = np.float32) -> Workload:
+def _sort(name: str, *shape: int, dtype: Any = np.float32, scale: float = 1e6, in_order: bool = False) -> Workload:
+    def numbers() -> tuple[Array]:
+        x = (scale * normal(*shape)).astype(dtype)
+        return (np.sort(x) if in_order else x,)
+
     def ours(x: Any) -> Any:
         import tenon
 
@@ -23,7 +27,7 @@ def _sort(name: str, *shape: int, dtype: Any = np.float32) -> Workload:
     return Workload(
         name,
         SECTION,
-        lambda: ((1e6 * normal(*shape)).astype(dtype),),
+        numbers,
         {
             "tenon": peers.tenon(ours),
             "numpy": peers.numpy(np.sort),
@@ -98,6 +102,10 @@ WORKLOADS = (
     _sort("sort-1e6", 1_000_000),
     _sort("sort-f64-1e6", 1_000_000, dtype=np.float64),
     _sort("sort-i32-1e6", 1_000_000, dtype=np.int32),
+    _sort("sort-f16-1e6", 1_000_000, dtype=np.float16, scale=1e2),
+    _sort("sort-few-1e6", 1_000_000, dtype=np.int32, scale=3.0),
+    _sort("sort-sorted-1e6", 1_000_000, in_order=True),
+    _sort("sort-1000", 1000),
     _sort("sort-rows-1000", 1000, 1000),
     _sort("sort-rows-64", 10_000, 64),
     _sort("sort-rows-8", 100_000, 8),

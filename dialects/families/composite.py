@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 from xdsl.ir import Block
@@ -31,6 +32,12 @@ class CompositeOp(TensorOp):
     def decompose_in_pieces(cls, *operands: Any, **settings: Any) -> Any:
         """The same where no thread does a row from end to end, as on a GPU: by pieces that are independent of each
         other. An op for which that takes another algorithm defines it."""
+        return cls.decompose(*operands, **settings)
+
+    @classmethod
+    def decompose_by_packing(cls, *operands: Any, packs: Collection[int], **settings: Any) -> Any:
+        """The same where one instruction packs those lanes of a vector that a mask selects, of any of the bits in
+        `packs`. An op for which that takes another algorithm defines it."""
         return cls.decompose(*operands, **settings)
 
     @classmethod
@@ -73,10 +80,14 @@ class CompositeOp(TensorOp):
     def apply_to_scalars(cls, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
         return cls.decompose(*operands, **cls.python_settings(cls.setting_attributes(settings)))
 
-    def decomposed(self, operands: Sequence[Any], *, serial_rows: bool = True) -> tuple[Any, ...]:
+    def decomposed(
+        self, operands: Sequence[Any], *, serial_rows: bool = True, packs: Collection[int] = ()
+    ) -> tuple[Any, ...]:
         """The results as values, computed from grouped values by other ops at the insertion point. With `serial_rows`
-        one thread may do a row from end to end."""
-        hook = self.decompose if serial_rows else self.decompose_in_pieces
+        one thread may do a row from end to end; lanes of the bits in `packs` are packed by an instruction."""
+        hook: Callable[..., Any] = self.decompose if serial_rows else self.decompose_in_pieces
+        if serial_rows and packs:
+            hook = partial(self.decompose_by_packing, packs=packs)
         try:
             return as_tuple(hook(*operands, **self.settings))
         except (InferenceError, UndecidedSizeError, TracedValueError) as error:

@@ -37,6 +37,7 @@ from tenon.dialects.ops.move import (
 )
 from tenon.dialects.ops.order import (
     network_sorting,
+    partition_sorting,
     quantiles,
     radix_sorting,
     row_selection,
@@ -82,6 +83,7 @@ __all__ = [
     "norms",
     "padding",
     "pairwise",
+    "partition_sorting",
     "pieces",
     "piecewise",
     "pooling",

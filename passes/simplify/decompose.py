@@ -32,23 +32,27 @@ _DEEPEST = 64
 @dataclass(frozen=True)
 class DecomposePass(ModulePass):
     """Replace composite ops by what they are composed of; `only` restricts it to ops of these names. With `serial_rows`
-    one thread may do a row from end to end, as where it is sorted."""
+    one thread may do a row from end to end, as where it is sorted; `packs` has the bits of lanes that an instruction
+    packs."""
 
     name = "decompose"
     only: tuple[str, ...] = ()
     serial_rows: bool = True
+    packs: tuple[int, ...] = ()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = {name for full in registry() for name in (full, full.rpartition(".")[2])}
         for name in self.only:
             if name not in known:
                 raise PassFailedException(f"decompose: there is no op named {name!r}")
-        decompose(op, self.only, serial_rows=self.serial_rows)
+        decompose(op, self.only, serial_rows=self.serial_rows, packs=self.packs)
         if not self.only:
             drop_identities(op)
 
 
-def decompose(root: Operation, only: Collection[str] = (), *, serial_rows: bool = True) -> None:
+def decompose(
+    root: Operation, only: Collection[str] = (), *, serial_rows: bool = True, packs: Collection[int] = ()
+) -> None:
     """Decompose the composite ops inside of `root` until none is left."""
     pending = [(op, 0) for op in root.walk() if _is_wanted(op, only)]
     while pending:
@@ -56,7 +60,7 @@ def decompose(root: Operation, only: Collection[str] = (), *, serial_rows: bool 
         assert isinstance(op, CompositeOp)
         if depth == _DEEPEST:
             raise PassFailedException(f"{op.name}: still not decomposed after {depth} steps; it decomposes into itself")
-        pending += [(new, depth + 1) for new in _decompose_once(op, serial_rows) if _is_wanted(new, only)]
+        pending += [(new, depth + 1) for new in _decompose_once(op, serial_rows, packs) if _is_wanted(new, only)]
 
 
 def drop_identities(root: Operation) -> None:
@@ -81,14 +85,14 @@ def _is_wanted(op: Operation, only: Collection[str]) -> bool:
     return not only or op.name in only or op.name.rpartition(".")[2] in only
 
 
-def _decompose_once(op: CompositeOp, serial_rows: bool) -> list[Operation]:
+def _decompose_once(op: CompositeOp, serial_rows: bool, packs: Collection[int]) -> list[Operation]:
     """Replace `op` and return the ops that took its place, those inside of their regions included."""
     block = op.parent
     assert block is not None
     before = op.prev_op
     values = map_grouped(Value, op.grouped_operands())
     with inserting(InsertionPoint(block, op)):
-        results = [result.ssa for result in op.decomposed(values, serial_rows=serial_rows)]
+        results = [result.ssa for result in op.decomposed(values, serial_rows=serial_rows, packs=packs)]
     added: list[Operation] = []
     current = block.first_op if before is None else before.next_op
     while current is not op:

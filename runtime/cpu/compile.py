@@ -25,6 +25,7 @@ _F16_FEATURES = ("f16c", "zfh")
 _SCALING_FEATURES = ("avx512f", "avx512vl")
 _HALVED_BITS = 512
 """Zen 4 has units of half as much (AMD's Software Optimization Guide for it, section 2.1)."""
+_PACKING_FEATURES = {"16": "avx512vbmi2", "32": "avx512f", "64": "avx512f"}
 _DOT_FEATURES = {"bf16": "avx512bf16", "i8": "avx512vnni"}
 
 
@@ -56,6 +57,14 @@ class Target:
         """Whether the hardware converts between f16 and f32 (the argument of `emit_llvm`)."""
         enabled = _enabled(self.features)
         return self.triple.startswith(_ARM) or any(enabled.get(name) for name in _F16_FEATURES)
+
+    @property
+    def packs(self) -> tuple[str, ...]:
+        """The bits of lanes of which one instruction packs those that a mask selects, in the longest vectors."""
+        enabled = _enabled(self.features)
+        if self.vector_bits < 512:
+            return ()
+        return tuple([bits for bits, feature in _PACKING_FEATURES.items() if enabled.get(feature)])
 
     @property
     def native_scaling(self) -> bool:

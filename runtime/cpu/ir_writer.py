@@ -26,6 +26,11 @@ from tenon.dialects.support.forking import new_lock
 from tenon.runtime.cpu.ir_types import I1, I64, VOID, Signature, Struct, Type, pointer
 from tenon.runtime.cpu.ir_values import Body, Function, Local, Operand, Value, Writer, Writing
 
+FINAL = "#1"
+"""The attributes of functions that LLVM's passes shall leave as they are (`llvm_parts`), which have no variables."""
+
+_FINAL_ATTRIBUTES = 'attributes #1 = { nounwind noinline "final" }'
+
 
 @dataclass
 class Loop:
@@ -101,7 +106,8 @@ class Module(Writer):
             self.triple = triple
             self.declared = {}
             functions = [self._write(function) for function in self._functions]
-            return "\n".join([*self._variables.values(), *self.declared, *functions, ""])
+            final = [_FINAL_ATTRIBUTES] if any(f.attributes == FINAL for f in self._functions) else []
+            return "\n".join([*self._variables.values(), *self.declared, *functions, *final, ""])
 
     def _write(self, function: Function) -> str:
         assert function.body is not None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from tenon.runtime.cpu.compile import compile_object, host_target
 from tenon.runtime.cpu.ir_types import I1, I32, I64, PTR
 from tenon.runtime.cpu.ir_values import Function, Operand, Value
 from tenon.runtime.cpu.ir_writer import Module
-from tenon.runtime.cpu.load import LoadedCode, load_object
+from tenon.runtime.cpu.load import LoadedCode, load_objects
 from tenon.runtime.store import cache as disk
 
 _ADVICE = 14  # MADV_HUGEPAGE
@@ -36,12 +37,18 @@ def ask_for_huge_pages(code: Module, memory: Value, length: Value) -> None:
         code.external("madvise", I32, PTR, I64, I32)(memory, length, _ADVICE)
 
 
-def load_native(name: str, write: Callable[[str], str], exports: Sequence[str]) -> LoadedCode:
+def load_native(
+    name: str,
+    write: Callable[[str], str],
+    exports: Sequence[str],
+    symbols: Mapping[str, int] = MappingProxyType({}),
+) -> LoadedCode:
     """Native code in this process, with the names in `exports` to be looked up.
 
     `write` gives its LLVM IR for a target (`Module.text`). It is called where the disk cache has nothing under `name`:
-    the text must follow from the name, the target, the sources and the size of objects in Python. Raises `ValueError`
-    for text that LLVM refuses and `RuntimeError` for symbols that are missing.
+    the text must follow from the name, the target, the sources and the size of objects in Python. `symbols` has the
+    addresses of what is called and is not in the process. Raises `ValueError` for text that LLVM refuses and
+    `RuntimeError` for symbols that are missing.
     """
     target = host_target()
     key = disk.key(name, f"{target.triple} {target.cpu} {target.features} {object.__basicsize__}")
@@ -49,5 +56,5 @@ def load_native(name: str, write: Callable[[str], str], exports: Sequence[str]) 
     return disk.made(
         key,
         lambda: {"object": compile_object(write(target.triple), target, optimization=1)},
-        lambda files: load_object(files["object"], target, exports=exports),
+        lambda files: load_objects([files["object"]], target, exports=exports, symbols=symbols),
     )

@@ -19,6 +19,7 @@ from tenon.dialects.families.host import call_host, host_dtypes, raise_pending
 from tenon.runtime.cpu.compile import Target
 from tenon.runtime.cpu.load import ENTRY, LoadedCode, load_objects
 from tenon.runtime.cpu.scratch_memory import scratch_functions
+from tenon.runtime.cpu.sorting.loaded import sorters_of
 from tenon.runtime.cpu.thread_pool import PARALLEL_FOR
 from tenon.runtime.cpu.threads import pool_address
 
@@ -42,6 +43,7 @@ def load_program(
     symbols: dict[str, int] = {}
     if any(PARALLEL_FOR.encode() in code for code in codes):
         symbols[PARALLEL_FOR] = pool_address()
+    symbols.update(sorters_of(codes))
     if any(CALL_HOST.encode() in code for code in codes):
         symbols[CALL_HOST] = host_call_address()
     if any(b"aligned_alloc" in code for code in codes):

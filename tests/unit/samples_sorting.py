@@ -146,6 +146,13 @@ add("leading_places", [np.zeros((0, 3), F32)], lambda x: np.zeros((0, 2), np.int
 for _name in ("sort_rows", "argsort_rows"):
     add(_name, [np.zeros((2, 0), np.int64)], lambda x: x)
 
+for _dtype in (F32, F16, BF16, F64, np.int32, np.uint16, np.int64, np.uint64):
+    for _descending in (False, True):
+        _rows = integers("partition", (3, 40), np.int64, 0, 60).astype(_dtype)
+        add("partition_sort", [_rows], lambda x, d=_descending: in_order(x, -1, d), descending=_descending)
+for _x in (SPECIAL, SPECIAL.astype(F16), SPECIAL.astype(F64)):
+    add("partition_sort", [_x], in_order, "special")
+
 for _size, _dtype, _descending in [  # part of a step, one step, three runs, distances that take several steps
     (5, np.int16, True),
     (8, np.int32, False),

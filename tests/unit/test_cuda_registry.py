@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import tenon
 from tenon.dialects.definition.registry import registry
+from tenon.dialects.families.opaque import OpaqueOp
 from tenon.lowering.cuda.emit_cuda import emit_cuda
 from tenon.lowering.cuda.map_to_grid import MapToGridPass
 from tenon.lowering.math.legalize_arith import LegalizeArithPass
@@ -23,7 +24,14 @@ from tenon.passes.machine import GPU
 from tenon.runtime.cuda import nvrtc
 from tenon.runtime.lower import new_context
 
-OPS = [name for name in registry() if name.startswith("tenon.")]
+
+def _is_on_cuda(name: str) -> bool:
+    """Whether an op is computed there: one that brings code of its own says for which targets."""
+    op = registry()[name]
+    return not issubclass(op, OpaqueOp) or any(kernel.target == "cuda" for kernel in op.KERNELS)
+
+
+OPS = [name for name in registry() if name.startswith("tenon.") and _is_on_cuda(name)]
 
 
 MOST = 6

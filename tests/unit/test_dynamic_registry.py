@@ -62,6 +62,7 @@ FOR_EACH_SIZE = frozenset(
         "max_pool3d",
         "max_pool_with_indices",
         "merge_runs",
+        "partition_sort",
         "roi_align",
         "slice_scatter",
         "sliding_windows",

@@ -20,6 +20,7 @@ FACTS = [
     {"l1": 1 << 16, "l2": 1 << 19, "l3": 1 << 23},
     {"line": 128, "page": 1 << 14, "part_bits": 256},
     {"scaling": True, "multiply_add": False, "dots": ("bf16", "i8")},
+    {"packs": ("32", "64")},
 ]
 
 

@@ -21,6 +21,7 @@ from tenon.dialects.interpreter.interpreter import Interpreter
 from tenon.lowering import pipeline
 from tenon.lowering.loop_passes.parallelize import ParallelizePass
 from tenon.runtime.cpu import threads
+from tenon.runtime.cpu.compile import host_target
 from tenon.runtime.cpu.native_code import load_native
 from tenon.runtime.cpu.thread_pool import PARALLEL_FOR, pool_source
 from tenon.runtime.knobs import knobs
@@ -382,6 +383,17 @@ def test_object_code_comes_with_the_pool() -> None:
     products = build(tenon.jit(tenon.exp).trace(floats(300)).module, "cpu")
     assert PARALLEL_FOR.encode() in products["main.o"]
     assert b"tenon_set_threads" in products["threads.o"]
+
+
+def test_object_code_comes_with_sorters() -> None:
+    from tenon.runtime.build import build
+
+    products = build(tenon.jit(tenon.sort).trace(floats(300)).module, "cpu")
+    if "32" in host_target().packs:
+        assert b"tenon_sort_32" in products["main.o"]
+        assert {"tenon_sort_32.o", "threads.o"} < products.keys()
+    else:
+        assert not any("sort" in name for name in products)
 
 
 # --- settings -------------------------------------------------------------------------------------

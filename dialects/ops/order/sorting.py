@@ -1,7 +1,9 @@
 """Sorting: argsort, sort and top_k.
 
-Where one thread does a row, many short rows are sorted side by side (`network_sorting`), other rows of more than a few
-elements by their digits (`radix_sorting`), and the first few elements are selected (`row_selection`). Where a row is
+On a CPU whose vectors can be packed by a mask, rows are sorted by partition (`partition_sorting`). Elsewhere, where one
+thread does a row, many short rows are sorted side by side (`network_sorting`), as very short ones are everywhere, and
+other rows of more than a few elements by their digits (`radix_sorting`). The first few elements are selected
+(`row_selection`). Where a row is
 work for many threads, as on a GPU, it is cut into short runs, which are sorted by counting, for each element, those
 that go before it. Pairs of neighbouring runs are then merged until one is left. A merge cuts its result into chunks;
 where a chunk starts in the two runs is found by bisection (merge path: Green, McColl and Bader, ICS 2012), and within a
@@ -11,7 +13,7 @@ the order of equal elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from math import inf, nan, prod
 from typing import Any, ClassVar
@@ -28,6 +30,7 @@ from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families import CompositeOp
 from tenon.dialects.families.along_axis import AlongAxis
 from tenon.dialects.ops.order.network_sorting import KEY_BITS
+from tenon.dialects.ops.order.partition_sorting import PLACE_BITS, place_keys
 from tenon.dialects.ops.order.radix_sorting import DIGIT_BITS
 from tenon.dialects.ops.order.sorted_runs import LONGEST_RUN, RUN
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis
@@ -56,6 +59,9 @@ With twice as many, sorting took up to half as long again."""
 _LONGEST_SORTED, _LONGEST_ARGSORTED = 1024, 256
 """Up to these lengths rows are sorted in groups: in about half the time that digits take, or less, so that a group
 which is half empty is no loss. For indices, what is compared has 64 bits."""
+
+_LONGEST_ARGSORTED_IN_COLUMNS = 12
+"""As `_LONGEST_ARGSORTED`, where other rows are sorted by partition."""
 
 _MOST_ARGSORTED = 1 << 21
 """How many elements of an operand are sorted in groups for their indices: with more, writing their keys to memory takes
@@ -105,6 +111,20 @@ class ArgsortOp(AlongAxis, CompositeOp):
         return ArgsortOp.decompose_in_pieces(x, axis=axis, descending=descending)
 
     @classmethod
+    def decompose_by_packing(
+        cls, x: Value, *, packs: Collection[int], axis: int, descending: bool, stable: bool
+    ) -> Value:
+        fits_key = DIGIT_BITS < bit_width(x.element_type) <= PLACE_BITS
+        if not fits_key or 64 not in packs or not _is_partitioned(x, axis, _LONGEST_ARGSORTED_IN_COLUMNS):
+            return cls.decompose(x, axis=axis, descending=descending, stable=stable)
+
+        def places(rows: Value) -> Value:
+            keys = ops.partition_sort(place_keys(rows, descending))
+            return ops.bitwise_and(keys, (1 << PLACE_BITS) - 1)
+
+        return _along_rows(x, axis, places)
+
+    @classmethod
     def decompose_in_pieces(cls, x: Value, *, axis: int, descending: bool, **settings: Any) -> Value:
         if 0 in x.shape:
             return ops.zeros(x.shape, "i64")
@@ -137,6 +157,14 @@ def _is_sorted_in_groups(x: Value, axis: int, longest: int) -> bool:
         return False
     size = x.shape[axis]
     return 1 < size <= longest and 2 * (prod(x.shape) // size) >= _group(x)
+
+
+def _is_partitioned(x: Value, axis: int, longest: int) -> bool:
+    """Whether the rows of `x` along `axis` are sorted by partition, where that is so of longer ones than `longest`, and
+    of those that do not fill a group."""
+    if any(isinstance(size, Size) for size in x.shape) or 0 in x.shape or x.shape[axis] == 1:
+        return False
+    return not _is_sorted_in_groups(x, axis, longest)
 
 
 def _group(x: Value) -> int:
@@ -222,6 +250,14 @@ class SortOp(AlongAxis, CompositeOp):
         if 0 not in x.shape and x.shape[axis] > RUN:
             return _along_rows(x, axis, lambda rows: ops.sort_rows(rows, descending=descending))
         return SortOp.decompose_in_pieces(x, axis=axis, descending=descending, stable=stable)
+
+    @classmethod
+    def decompose_by_packing(
+        cls, x: Value, *, packs: Collection[int], axis: int, descending: bool, stable: bool
+    ) -> Value:
+        if bit_width(x.element_type) not in packs or not _is_partitioned(x, axis, _group(x) - 1):
+            return cls.decompose(x, axis=axis, descending=descending, stable=stable)
+        return _along_rows(x, axis, lambda rows: ops.partition_sort(rows, descending=descending))
 
     @classmethod
     def decompose_in_pieces(cls, x: Value, *, axis: int, descending: bool, stable: bool) -> Value:

@@ -1,5 +1,6 @@
 // RUN: tenon-opt %s --split-input-file -p decompose | filecheck %s
 // RUN: tenon-opt %s --split-input-file -p "decompose{only=softmax}" | filecheck %s --check-prefix ONLY
+// RUN: tenon-opt %s --split-input-file -p "decompose{packs=32,64}" | filecheck %s --check-prefix PACKS
 
 // A composite op becomes what it is composed of.
 func.func @composites_are_written_out(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
@@ -113,3 +114,51 @@ func.func @pooling(%x: tensor<1x9x8xf32>) -> tensor<1x4x5xf32> {
 // CHECK-LABEL: @pooling
 // CHECK-NEXT:    %[[PADDED:.*]] = tenon.pad %x {low = [0, 0, 1], high = [0, 0, 1], value = -inf}
 // CHECK-NEXT:    %y = tenon.window_max %[[PADDED]] {window = [3, 2], stride = [2, 2], dilation = [1, 1]}
+
+// -----
+
+// Rows are sorted by their digits, or by partition in vectors, where an instruction packs lanes of their bits.
+func.func @sorted(%x: tensor<3x900xf32>) -> tensor<3x900xf32> {
+  %y = tenon.sort %x : tensor<3x900xf32> -> tensor<3x900xf32>
+  func.return %y : tensor<3x900xf32>
+}
+// CHECK-LABEL: @sorted
+// CHECK:         tenon.sort_rows
+// PACKS-LABEL: @sorted
+// PACKS:         tenon.partition_sort
+
+// -----
+
+// Lanes of 16 bits are not packed here.
+func.func @sorted_halves(%x: tensor<3x900xf16>) -> tensor<3x900xf16> {
+  %y = tenon.sort %x : tensor<3x900xf16> -> tensor<3x900xf16>
+  func.return %y : tensor<3x900xf16>
+}
+// CHECK-LABEL: @sorted_halves
+// CHECK:         tenon.sort_rows
+// PACKS-LABEL: @sorted_halves
+// PACKS:         tenon.sort_rows
+
+// -----
+
+// Places are sorted below the elements, in keys of 64 bits.
+func.func @places(%x: tensor<3x900xf32>) -> tensor<3x900xi64> {
+  %y = tenon.argsort %x : tensor<3x900xf32> -> tensor<3x900xi64>
+  func.return %y : tensor<3x900xi64>
+}
+// CHECK-LABEL: @places
+// CHECK:         tenon.argsort_rows
+// PACKS-LABEL: @places
+// PACKS:         %[[KEYS:.*]] = tenon.bitwise_or
+// PACKS-NEXT:    tenon.partition_sort %[[KEYS]]
+// PACKS:         tenon.bitwise_and
+
+// -----
+
+// Rows shorter than a vector are sorted side by side.
+func.func @short_rows(%x: tensor<900x9xf32>) -> tensor<900x9xf32> {
+  %y = tenon.sort %x : tensor<900x9xf32> -> tensor<900x9xf32>
+  func.return %y : tensor<900x9xf32>
+}
+// PACKS-LABEL: @short_rows
+// PACKS:         tenon.sort_groups

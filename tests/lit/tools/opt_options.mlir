@@ -42,4 +42,4 @@ func.func @first() {
 // TIMING:      100.0%  total
 
 // NAME:   tenon-opt: error: there is no pass 'fues', did you mean 'fuse'
-// OPTION: tenon-opt: error: pass 'decompose': Provided arguments ["onyl"] not found in expected arguments ["only", "serial_rows"]
+// OPTION: tenon-opt: error: pass 'decompose': Provided arguments ["onyl"] not found in expected arguments ["only", "serial_rows", "packs"]
