@@ -16,6 +16,25 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f", did you mean {similar[0]!r}" if similar else ""
 
 
+class UnknownAttributeError(AttributeError):
+    """That an object has no such attribute; what was probably meant is looked for when somebody reads the message,
+    since to ask whether there is an attribute, as `hasattr` does, should cost little.
+    """
+
+    def __init__(self, message: str, name: str, known: Callable[[], Iterable[str]]) -> None:
+        super().__init__(message)
+        self._ask: tuple[str, Callable[[], Iterable[str]]] | None = name, known
+
+    def __str__(self) -> str:
+        if self._ask is not None:
+            name, known = self._ask
+            self._ask, self.args = None, (f"{self.args[0]}{did_you_mean(name, known())}",)
+        return self.args[0]
+
+    def __reduce__(self) -> Any:
+        return AttributeError, (str(self),)
+
+
 def attribute_hints(module: str, instead: Mapping[str, str] | None = None) -> Callable[[str], Any]:
     """A `__getattr__` for the Python module of this name: an error that says what a name was probably meant to be, or
     what there is `instead` of one that others have.
@@ -27,8 +46,11 @@ def attribute_hints(module: str, instead: Mapping[str, str] | None = None) -> Ca
         own = vars(sys.modules[module])
         if instead is not None and name in instead:
             raise AttributeError(f"module {module!r} has no attribute {name!r}: {instead[name]}")
-        known = own.get("__all__") or [known for known in own if not known.startswith("_")]
-        raise AttributeError(f"module {module!r} has no attribute {name!r}{did_you_mean(name, known)}")
+
+        def known() -> Iterable[str]:
+            return own.get("__all__") or [known for known in own if not known.startswith("_")]
+
+        raise UnknownAttributeError(f"module {module!r} has no attribute {name!r}", name, known)
 
     return hint
 

@@ -11,7 +11,7 @@ import numpy as np
 from tenon.dialects.definition.both_faces import check_cpu, is_device
 from tenon.dialects.definition.value import Value
 from tenon.dialects.support.plain_arrays import plain_array
-from tenon.dialects.support.suggestion import check_keywords, did_you_mean
+from tenon.dialects.support.suggestion import UnknownAttributeError, check_keywords
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.types import element_type, is_float, numpy_dtype
 from tenon.eager.modes import TRACING, no_grad
@@ -77,8 +77,8 @@ class Module(ModuleTree):
             kind = type(self).__name__
             if name.startswith("_"):
                 raise AttributeError(f"{kind} has no attribute {name!r}")
-            meant = did_you_mean(name, [*vars(self), *dir(type(self))])
-            raise AttributeError(f"{kind} has no attribute {name!r}{meant}")
+            message = f"{kind} has no attribute {name!r}"
+            raise UnknownAttributeError(message, name, lambda: [*vars(self), *dir(type(self))])
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The module's result; to be defined by each module."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -70,6 +70,11 @@ def _layer(cell: str, direction: str, x: Array, state: State, weights: dict[str,
 
     last, results = tenon.scan(step, state, of_inputs, reverse=direction == "reverse")
     return results, last
+
+
+def _stacked(states: Sequence[Array]) -> Array:
+    """The states of all layers and directions as one array; of a single one, that needs no copy."""
+    return tenon.stack(states) if len(states) > 1 else tenon.expand_dims(states[0], axis=0)
 
 
 class _Gates(Module):
@@ -183,7 +188,7 @@ class _Recurrent(_Gates):
         elif self.batch_first:
             x = tenon.transpose(x, permutation=(1, 0, 2))
         results, last = self._run(x, self._starts(x, state, is_single))
-        ended = tuple(map(tenon.stack, zip(*last, strict=True)))
+        ended = tuple(map(_stacked, zip(*last, strict=True)))
         if is_single:
             results = tenon.squeeze(results, axis=1)
             ended = tuple([tenon.squeeze(s, axis=1) for s in ended])

@@ -15,6 +15,7 @@ import pytest
 
 import tenon
 from tenon import nn
+from tenon.dialects.support import suggestion
 from tenon.runtime.knobs import knobs
 
 X = np.ones((3, 4), np.float32)
@@ -225,3 +226,17 @@ def test_traced_values_may_be_copied_and_asked_for_their_shape() -> None:
 def test_keys_may_be_unsigned() -> None:
     words = np.array([3_000_000_000, 7], np.uint32)
     np.testing.assert_array_equal(tenon.random_bits(words, (4,)), tenon.random_bits(words.view(np.int32), (4,)))
+
+
+@pytest.mark.parametrize("holder", [nn.Linear(2, 3), tenon.tensor(X), nn], ids=["module", "tensor", "package"])
+def test_to_ask_whether_there_is_an_attribute_costs_no_search(holder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(suggestion, "get_close_matches", lambda name, *_, **__: asked.append(name) or ["another"])
+    assert not hasattr(holder, "unheard")
+    assert not asked
+    with pytest.raises(AttributeError) as caught:
+        holder.unheard  # noqa: B018
+    for _ in range(2):
+        assert str(caught.value).endswith("'unheard', did you mean 'another'")
+    assert asked == ["unheard"]
+    assert str(copy.copy(caught.value)) == str(caught.value)
