@@ -1,13 +1,15 @@
-"""Recurrent layers over 128 steps: LSTM and GRU with 256 units, forward and with the gradient."""
+"""Recurrent layers over 128 steps: LSTM and GRU with 256 units, forward and with the gradient; and as tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.peers import Array
+from benchmarks import peers
+from benchmarks.peers import Array, Preparation, Runner
 from benchmarks.program import program
 from benchmarks.workload import Target, Workload, generator
 
@@ -98,6 +100,51 @@ def _workload(
     )
 
 
+def _layer_of(library: str, kind: str, x: Array, weights: Sequence[Array]) -> tuple[Any, Any]:
+    """A layer of `nn` with these weights, which want gradients, and its input, as tensors of a library."""
+    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+    if library == "torch":
+        import torch
+
+        torch.set_num_threads(peers.thread_count())
+        layer: Any = getattr(torch.nn, kind)(UNITS, UNITS)
+        layer.load_state_dict(dict(zip(names, map(peers.torch_tensor, weights), strict=True)))
+        return layer, peers.torch_tensor(x)
+    import tenon
+
+    layer = getattr(tenon.nn, kind)(UNITS, UNITS)
+    layer.load_state_dict(dict(zip(names, weights, strict=True)))
+    return layer.requires_grad_(), tenon.tensor(x)
+
+
+def _training(library: str, kind: str) -> Preparation:
+    """A recorded call of a layer, and the gradients of its weights, as tensors give them."""
+
+    def prepare(arrays: Sequence[Array]) -> Runner:
+        x, *weights, cotangent = arrays
+        layer, given = _layer_of(library, kind, x, weights)
+        seed = peers.torch_tensor(cotangent) if library == "torch" else type(given)(cotangent)
+        parameters = [*layer.parameters()]
+
+        def run() -> list[Any]:
+            for parameter in parameters:
+                parameter.grad = None
+            result = layer(given)[0]
+            result.backward(seed)
+            return [result, *[parameter.grad for parameter in parameters]]
+
+        return Runner(run, lambda results: [np.asarray(result.detach()) for result in results])
+
+    return prepare
+
+
+def _tensor_workload(kind: str, gates: int, batch: int) -> Workload:
+    contestants = {library: _training(library, kind) for library in ("tenon", "torch")}
+    name = f"tensor-{kind.lower()}-batch-{batch}-gradient"
+    inputs = partial(_inputs, gates, batch, is_gradient=True)
+    return Workload(name, SECTION, inputs, contestants, "torch", has_limit=False, target=TARGET, tolerance=1e-4)
+
+
 WORKLOADS = tuple(
     [
         _workload(name, layer, in_torch, gates, batch, is_gradient)
@@ -105,4 +152,4 @@ WORKLOADS = tuple(
         for is_gradient in (False, True)
         for batch in (1, 32)
     ]
-)
+) + tuple([_tensor_workload(kind, gates, batch) for kind, gates in (("LSTM", 4), ("GRU", 3)) for batch in (1, 32)])
