@@ -89,8 +89,8 @@ class _Contraction:
 
     def steps(self) -> list[Step]:
         nest, (row, column, reduced) = self.nest, (self.axes.row, self.axes.column, self.axes.reduced)
-        others = [axis for axis in nest.extents if axis not in (row, column, reduced)]
-        order = (*others, row, column, reduced)
+        others = [axis for axis in nest.extents if axis not in (row, column, reduced, *self.axes.around)]
+        order = (*others, row, column, *self.axes.around, reduced)
         steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
         steps += [BindLoop(axis, "grid") for axis in others]
         sizes = self.sizes()
@@ -99,7 +99,7 @@ class _Contraction:
         steps.append(Split(reduced, DEPTH, (f"{reduced}o", f"{reduced}i")))
         for access, axis in ((self.axes.left, row), (self.axes.right, column)):
             name = nest.name_of(access.buffer)
-            pad = VECTOR if access.plain_axes()[-1] != axis else 0
+            pad = VECTOR if access.leading[-1] != axis else 0
             steps.append(Pack(name, "shared", at=f"{reduced}o", inner=axis, pad=pad))
             steps.append(Pack(name, "registers"))
         steps += packed_results(nest, (self.axes.left.buffer, self.axes.right.buffer))
@@ -114,7 +114,7 @@ class _Contraction:
     def sizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """The largest tile that leaves no multiprocessor without one, or the smallest."""
         nest, (row, column) = self.nest, (self.axes.row, self.axes.column)
-        others = [axis for axis in nest.extents if axis not in (row, column, self.axes.reduced)]
+        others = [axis for axis in nest.extents if axis not in (row, column, self.axes.reduced, *self.axes.around)]
         batch = prod(nest.extents[axis] for axis in others)
 
         def blocks(rows: tuple[int, int], columns: tuple[int, int]) -> int:

@@ -80,7 +80,8 @@ def candidates(nest: Nest, product: MatrixProduct) -> Iterator[Candidate]:
     """The tiles that there are, with what they take."""
     machine, size = nest.machine, product.left.access.element_bytes
     rows, columns, depth = (nest.extents[axis] for axis in (product.row, product.column, product.reduced))
-    batch = prod(extent for axis, extent in nest.extents.items() if axis not in (product.row, product.column)) // depth
+    depth *= prod(nest.extents[axis] for axis in product.around)
+    batch = prod(nest.extents.values()) // (rows * columns * depth)
     for tile_rows in ROWS:
         for tile_columns in COLUMNS:
             tile = Candidate(tile_rows, tile_columns, batch * -(-rows // tile_rows) * -(-columns // tile_columns), {})
@@ -127,8 +128,8 @@ class _Steps:
     def all(self) -> list[Step]:
         nest, product = self.nest, self.product
         row, column, reduced = product.row, product.column, product.reduced
-        others = [axis for axis in nest.extents if axis not in (row, column, reduced)]
-        order = (*others, row, column, reduced)
+        others = [axis for axis in nest.extents if axis not in (row, column, reduced, *product.around)]
+        order = (*others, row, column, *product.around, reduced)
         steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
         steps += [BindLoop(axis, "grid") for axis in others]
         tile = best(list(candidates(nest, product)))
@@ -144,11 +145,12 @@ class _Steps:
             steps += self._packed(access, axis, outer, copies, size, piece)
         steps += [*packed_results(nest, [access.buffer for access, _, _ in operands]), Contract(whole, "mma")]
         pieces = -(-nest.extents[reduced] // piece)
-        stages = min(STAGES if copies else 2, pieces)
+        ahead = pieces * prod(nest.extents[axis] for axis in product.around)
+        stages = min(STAGES, ahead) if copies else min(2, pieces)
         return [*steps, Pipeline(outer, stages)] if stages > 1 else steps
 
     def _packed(self, access: NestAccess, axis: str, at: str, copies: str, size: int, piece: int) -> list[Step]:
-        name, along = self.nest.name_of(access.buffer), access.plain_axes()[-1]
+        name, along = self.nest.name_of(access.buffer), access.leading[-1]
         bytes_ = access.access.element_bytes
         inner = "" if along in (axis, self.product.reduced) else axis
         if not inner and along == axis and bytes_ != TRANSPOSABLE:
@@ -162,7 +164,7 @@ class _Steps:
 
     def _is_asynchronous(self, access: NestAccess, axis: str) -> bool:
         """Whether threads can go on while an operand is copied."""
-        along, bytes_ = access.plain_axes()[-1], access.access.element_bytes
+        along, bytes_ = access.leading[-1], access.access.element_bytes
         if along not in (axis, self.product.reduced) or (along == axis and bytes_ != TRANSPOSABLE):
             return False
         return widest(self.nest, access) * bytes_ >= LEAST_ASYNC

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
 
+import numpy as np
 from xdsl.dialects import arith, gpu
 from xdsl.ir import SSAValue
 
@@ -29,11 +32,15 @@ class TileCopies:
         if not loops:
             body()
             return
+        for number, loop in enumerate(loops):
+            tiles = self.at(loop.name)
+            if tiles and loop.stages > 1 and tiles[0].asynchronous and not any(self.at(o.name) for o in loops[:number]):
+                self._pipelined_ahead(loops[: number + 1], tiles, partial(self.over, loops[number + 1 :], body))
+                return
         first, *others = loops
         tiles = self.at(first.name)
         if tiles and first.stages > 1:
-            write = self._pipelined_ahead if tiles[0].asynchronous else self._pipelined
-            write(first, tiles, lambda: self.over(others, body))
+            self._pipelined(first, tiles, lambda: self.over(others, body))
             return
 
         def inside() -> None:
@@ -92,21 +99,32 @@ class TileCopies:
         builder.sequential(Steps(0, loop.extent), (), iteration)
         self._set_stage(tiles, Position())
 
-    def _pipelined_ahead(self, loop: Loop, tiles: Sequence[SharedTile], body: Callable[[], None]) -> None:
-        """The iterations of `loop`, each of which begins to copy what the last one of those under way reads. Each
-        makes a group, even of no copy, so that the number of those that may be left is always the same."""
-        code, builder = self.code, self.code.builder
-        ahead = loop.stages - 1
+    def _pipelined_ahead(self, loops: Sequence[Loop], tiles: Sequence[SharedTile], body: Callable[[], None]) -> None:
+        """The iterations of the last of `loops`, and of those around it, as one loop: each begins to copy what the last
+        one of those under way reads. Each makes a group, even of no copy, so that the number of those that may be left
+        is always the same."""
+        code, builder, loop = self.code, self.code.builder, loops[-1]
+        ahead, count = loop.stages - 1, prod(known.extent for known in loops)
+
+        def places(at: Position) -> dict[str, Position]:
+            if len(loops) == 1:
+                return {loop.name: at}
+            extents = [known.extent for known in loops]
+            if not at.terms:
+                found = [Position((), int(n)) for n in np.unravel_index(at.constant, extents)]
+            else:
+                found = [Position(((value, 1),)) for value in code.digits(builder.index(at), extents)]
+            return {known.name: place for known, place in zip(loops, found, strict=True)}
 
         def begin(at: Position) -> None:
             self._set_stage(tiles, self._stage(loop, at))
-            with code.at({loop.name: at}):
+            with code.at(places(at)):
                 for tile in tiles:
                     tile.begin()
 
         group: SSAValue | None = None
         for first in range(ahead):
-            if first < loop.extent:
+            if first < count:
                 begin(Position((), first))
             group = self._group()
         assert group is not None
@@ -114,17 +132,17 @@ class TileCopies:
         self._barrier()
 
         def iteration(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
-            now, more = self._stage(loop, at), code.less(builder.index(at), loop.extent - ahead)
+            now, more = self._stage(loop, at), code.less(builder.index(at), count - ahead)
             code.when(more, lambda: begin(at + ahead))
             next_group = self._group()
             self._set_stage(tiles, now)
-            with code.at({loop.name: at}):
+            with code.at(places(at)):
                 body()
             self._wait(next_group, ahead - 1)
             self._barrier()
             return ()
 
-        builder.sequential(Steps(0, loop.extent), (), iteration)
+        builder.sequential(Steps(0, count), (), iteration)
         self._set_stage(tiles, Position())
 
     def _stage(self, loop: Loop, at: Position) -> Position:

@@ -41,7 +41,7 @@ class SharedTile:
     def __init__(self, code: ThreadCode, access: NestAccess, tile: Tile, stages: int) -> None:
         self.code, self.access = code, access
         self.buffer, self.element = access.access.buffer, element_type(access.access.buffer)
-        self.dimensions = [self._dimension(tile, axis) for axis in access.plain_axes()]
+        self.dimensions = [self._dimension(tile, axis) for axis in access.leading]
         self.layout = tile_order(access, tile)
         self.at, self.pad, self.swizzle = tile.at, tile.pad, tile.swizzle
         self.asynchronous = tile.asynchronous
@@ -98,11 +98,11 @@ class SharedTile:
         code = self.code
         indices: list[SSAValue] = []
         conditions: list[SSAValue | None] = []
-        for dimension, place in zip(self.dimensions, places, strict=True):
-            index = code.builder.index(self._base(dimension) + place)
-            indices.append(index)
+        for number, (dimension, place) in enumerate(zip(self.dimensions, places, strict=True)):
+            at = self._base(dimension) + place
+            indices.append(self._index(number, at))
             if dimension.axis is not None and code.nest.covered(dimension.axis) > code.nest.extents[dimension.axis]:
-                conditions.append(code.less(index, code.nest.extents[dimension.axis]))
+                conditions.append(code.less(code.builder.index(at), code.nest.extents[dimension.axis]))
         return indices, code.all_of(conditions)
 
     def _target(self, places: list[Position]) -> list[SSAValue]:
@@ -172,6 +172,13 @@ class SharedTile:
 
         code.builder.sequential(Steps(0, self.chunks), (), step)
         code.mark_unrolled(self.chunks)
+
+    def _index(self, number: int, at: Position) -> SSAValue:
+        """The index of an element that is at a place along the axis of a dimension: of a window, where this is now."""
+        index = Position((), self.access.constants[number])
+        for axis, factor in self.access.factors[number]:
+            index += (at if axis == self.dimensions[number].axis else self.code.axis(axis)).scaled(factor)
+        return self.code.builder.index(index)
 
     def _base(self, dimension: _Dimension) -> Position:
         """Where the tile begins."""

@@ -48,11 +48,14 @@ class Contract(Step):
     def _obstacles(self, nest: Nest, loop: Loop) -> Iterator[str]:
         statement = _statement(nest, loop)
         if statement is None:
-            yield f"no statement reduces axis {loop.axis} alone"
+            yield f"no statement reduces axis {loop.axis}"
             return
         product, instruction = matrix_product(statement), matrix_instruction(statement, nest.machine)
         if isinstance(product, str) or isinstance(instruction, str):
             yield product if isinstance(product, str) else str(instruction)
+            return
+        if loop.axis != product.reduced:
+            yield f"operands are copied along {product.reduced}, not {loop.axis}"
             return
         refused = instruction.obstacle(nest.machine.architecture)
         if refused is not None:
@@ -78,7 +81,7 @@ class Contract(Step):
 
 
 def _statement(nest: Nest, loop: Loop) -> NestStatement | None:
-    return next((s for s in nest.statements if s.reduced == (loop.axis,)), None)
+    return next((s for s in nest.statements if loop.axis in s.reduced), None)
 
 
 def _fragment_obstacles(nest: Nest, product: MatrixProduct, rows: int, columns: int) -> Iterator[str]:
@@ -107,7 +110,7 @@ def _operand_obstacles(nest: Nest, access: NestAccess, axis: str, reduced: str) 
     if nest.space(access.buffer) is not Space.FRAGMENTS or tile is None:
         yield f"{name} is not packed to {Space.FRAGMENTS.value}"
         return
-    inner = tile.inner or access.plain_axes()[-1]
+    inner = tile.inner or access.leading[-1]
     if inner not in (axis, reduced):
         yield f"neighbours of {name} in shared memory are along {inner}, neither {axis} nor {reduced}"
     elif inner == axis and access.access.element_bytes != TRANSPOSABLE:

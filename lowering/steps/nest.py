@@ -102,6 +102,8 @@ class NestAccess:
     factors: tuple[tuple[tuple[str, int], ...], ...]
     """For each subscript, axes and what they are multiplied by."""
     constants: tuple[int, ...]
+    leading: tuple[str | None, ...] = ()
+    """For each subscript the axis that moves within a tile: the only one, or that of a window which is not reduced."""
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -288,12 +290,20 @@ class Nest:
 
 
 def _nested(statement: Statement, axes: tuple[str, ...]) -> NestStatement:
+    parallel = {axis for axis, kind in zip(axes, statement.kinds, strict=True) if kind is LoopKind.PARALLEL}
+
     def nested(access: Access) -> NestAccess:
         subscripts = access.subscripts
         factors = tuple(tuple((axes[loop], c) for loop, c in sorted(s.factors.items()) if c) for s in subscripts)
-        return NestAccess(access, root_of(access.buffer), factors, tuple(s.constant for s in subscripts))
+        leading = tuple(_leading([axis for axis, _ in of_one], parallel) for of_one in factors)
+        return NestAccess(access, root_of(access.buffer), factors, tuple(s.constant for s in subscripts), leading)
 
     return NestStatement(statement, axes, tuple(map(nested, statement.inputs)), tuple(map(nested, statement.outputs)))
+
+
+def _leading(axes: list[str], parallel: set[str]) -> str | None:
+    chosen = axes if len(axes) == 1 else [axis for axis in axes if axis in parallel]
+    return chosen[0] if len(chosen) == 1 else None
 
 
 LoopOf = tuple[int, int]
@@ -304,7 +314,8 @@ def _axes(statements: Sequence[Statement]) -> tuple[list[tuple[str, ...]], dict[
     """For each statement the axes that its loops are, and the extents of the axes.
 
     Loops of different statements are one axis where they index a buffer alike that one of them writes, then where they
-    index another one alike, then where they have the same extent at the same place.
+    index another one alike, then so along dimensions of one element, then where they have the same extent at the same
+    place.
     """
     groups: dict[LoopOf, set[LoopOf]] = {}
     for number, statement in enumerate(statements):
@@ -324,14 +335,14 @@ def _axes(statements: Sequence[Statement]) -> tuple[list[tuple[str, ...]], dict[
         return True
 
     written = {root_of(output.buffer) for statement in statements for output in statement.outputs}
-    for among_written in (True, False):
+    for among_written, of_one in ((True, False), (False, False), (True, True)):
         known: dict[tuple[SSAValue, int], LoopOf] = {}
         for number, statement in enumerate(statements):
             for access in statement.accesses:
                 if (root_of(access.buffer) in written) is not among_written:
                     continue
                 for dim, loop in enumerate(access.plain_loops()):
-                    if loop is None or buffer_shape(access.buffer)[dim] == 1:
+                    if loop is None or (buffer_shape(access.buffer)[dim] == 1) is not of_one:
                         continue
                     first = known.setdefault((access.buffer, dim), (number, loop))
                     join(first, (number, loop))

@@ -72,12 +72,14 @@ class Pack(Step):
         accesses = [a for s in nest.statements for a in s.inputs if a.buffer is buffer and a.access.is_used]
         if len({access.place for access in accesses}) != 1:
             return f"buffer {self.buffer} is read at {len({a.place for a in accesses})} places"
-        axes = accesses[0].plain_axes()
-        for axis, factors in zip(axes, accesses[0].factors, strict=True):
-            if axis is None and factors:
-                return f"an index of buffer {self.buffer} is no axis"
-        if len(set(accesses[0].axes)) != len([axis for axis in axes if axis is not None]):
+        axes = accesses[0].leading
+        led = [axis for axis in axes if axis is not None]
+        if len(set(led)) != len(led):
             return f"buffer {self.buffer} is read along a diagonal"
+        at = nest.loops.index(nest.loop(self.at)) if self.at else -1
+        for axis in set(accesses[0].axes) - set(led):
+            if any(not loop.in_order or nest.loops.index(loop) > at for loop in nest.loops_of([axis])):
+                return f"windows of buffer {self.buffer} move along {axis} inside of what is copied"
         if self.inner and self.inner not in axes:
             return f"{self.inner} is no axis of buffer {self.buffer}"
         return self._copy_obstacle(nest, accesses[0])
@@ -94,7 +96,7 @@ class Pack(Step):
         if self.copy not in ("", ASYNC):
             return f"copies are {ASYNC} or nothing, not {self.copy}"
         if self.copy == ASYNC:
-            if tile.inner not in (None, access.plain_axes()[-1]):
+            if tile.inner not in (None, access.leading[-1]):
                 return f"an asynchronous copy leaves elements in their order, and neighbours are along {self.inner}"
             width = copy_width(nest, access, tile) * size
             if width < LEAST_ASYNC or self.pad * size % width:

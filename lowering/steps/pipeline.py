@@ -1,8 +1,9 @@
 """`pipeline(k0, 2)`: what the next iteration of a loop copies to shared memory is loaded while this one computes; with
 `pipeline(k0, 4)`, what the next three copy.
 
-Each stage has its own place in shared memory, so that one barrier for each iteration is enough. Copies by way of
-registers, which a thread waits for, have two stages.
+Loops of the same sum around a loop whose copies are asynchronous are one loop with it: the first pieces of one of their
+iterations are copied during the last ones of the one before. Each stage has its own place in shared memory, so that one
+barrier for each iteration is enough. Copies by way of registers, which a thread waits for, have two stages.
 """
 
 from __future__ import annotations

@@ -22,35 +22,51 @@ TF32 = "tf32"
 @dataclass(frozen=True)
 class MatrixProduct:
     """A sum of products along the axis `reduced`, of an operand that has the rows of the result and one that has its
-    columns; the rows come first in the result."""
+    columns; the rows come first in the result. Sums along the axes `around`, such as those of a window, are of such
+    products."""
 
     row: str
     column: str
     reduced: str
     left: NestAccess
     right: NestAccess
+    around: tuple[str, ...] = ()
 
 
 def matrix_product(statement: NestStatement) -> MatrixProduct | str:
     """The product of matrices that a statement is; a text that says why it is none."""
     generic = statement.statement
-    if len(statement.reduced) != 1 or LoopKind.SEQUENTIAL in generic.kinds or len(statement.outputs) != 1:
-        return "nothing is contracted along one axis"
+    if not statement.reduced or LoopKind.SEQUENTIAL in generic.kinds or len(statement.outputs) != 1:
+        return "nothing is contracted"
     inputs = [access for access in statement.inputs if access.access.is_used]
     if _product(statement) is None or len(inputs) != 2:
         return "the reduction is no sum of products of two operands"
     output = statement.outputs[0]
-    if any(None in access.plain_axes() and access.axes for access in (*inputs, output)):
-        return "an index of an operand is no axis"
-    (reduced,) = statement.reduced
+    indices = [*zip(output.plain_axes(), output.factors, strict=True)]
+    indices += [pair for access in inputs for pair in zip(access.leading, access.factors, strict=True)]
+    led = [axis for axis, _ in indices]
+    for axis, factors in indices:
+        if axis is None and not {known for known, _ in factors} <= set(statement.reduced) - set(led):
+            return "an index of an operand is no axis"
+    common = [axis for axis in statement.reduced if all(_leads(axis, access) for access in inputs)]
+    if not common:
+        return "no axis that is reduced moves along both operands"
+    extents = dict(zip(statement.axes, map(int, generic.extents), strict=True))
+    reduced = max(common, key=lambda axis: extents[axis])
     own = [[a for a in output.axes if a in one.axes and a not in other.axes] for one, other in (inputs, inputs[::-1])]
-    if not all(own) or not all(reduced in access.axes for access in inputs):
+    if not all(own) or not all(_leads(axes[-1], access) for axes, access in zip(own, inputs, strict=True)):
         return "no axis of the result belongs to one operand alone"
     left, right = inputs
     rows, columns = own
     if output.axes.index(rows[-1]) > output.axes.index(columns[-1]):
         left, right, rows, columns = right, left, columns, rows
-    return MatrixProduct(rows[-1], columns[-1], reduced, left, right)
+    around = tuple(axis for axis in statement.reduced if axis != reduced)
+    return MatrixProduct(rows[-1], columns[-1], reduced, left, right, around)
+
+
+def _leads(axis: str, access: NestAccess) -> bool:
+    """Whether an axis is in one subscript of an access alone, as what moves within a tile."""
+    return axis in access.leading and sum(axis == known for of_one in access.factors for known, _ in of_one) == 1
 
 
 def _product(statement: NestStatement) -> Operation | None:

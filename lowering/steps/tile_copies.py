@@ -19,13 +19,13 @@ SWIZZLES = (2, 4, 8)
 def tile_order(access: NestAccess, tile: Tile) -> list[int]:
     """The subscripts of an access from the outermost dimension of its tile on."""
     numbers = list(range(len(access.factors)))
-    inner = access.plain_axes().index(tile.inner) if tile.inner is not None else numbers[-1]
+    inner = access.leading.index(tile.inner) if tile.inner is not None else numbers[-1]
     return [n for n in numbers if n != inner] + [inner]
 
 
 def tile_sizes(nest: Nest, access: NestAccess, tile: Tile) -> list[int]:
     """The sizes of the dimensions of a tile in one stage, from the outermost on, with unused elements."""
-    axes = access.plain_axes()
+    axes = access.leading
     sizes: list[int] = []
     for axis in (axes[n] for n in tile_order(access, tile)):
         loops = nest.tile_loops(tile, axis) if axis is not None else []
@@ -36,7 +36,7 @@ def tile_sizes(nest: Nest, access: NestAccess, tile: Tile) -> list[int]:
 
 def copy_width(nest: Nest, access: NestAccess, tile: Tile) -> int:
     """How many neighbours one load of a tile takes."""
-    axis = access.plain_axes()[-1]
+    axis = access.leading[-1]
     loops = nest.tile_loops(tile, axis) if axis is not None else []
     size = 1 + sum((loop.extent - 1) * loop.stride for loop in loops)
     around = [loop.stride for loop in nest.loops_of([axis] if axis is not None else []) if loop not in loops]
@@ -46,7 +46,7 @@ def copy_width(nest: Nest, access: NestAccess, tile: Tile) -> int:
 def widest(nest: Nest, access: NestAccess, multiples: Sequence[int] = ()) -> int:
     """How many neighbours one access to memory takes: a number that `multiples` are multiples of, and that is whole
     along the last dimension."""
-    axis, type_ = access.plain_axes()[-1], access.access.buffer.type
+    axis, type_ = access.leading[-1], access.access.buffer.type
     assert isinstance(type_, MemRefType)
     if axis is None or type_.layout != NoneAttr():
         return 1

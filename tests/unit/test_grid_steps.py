@@ -11,6 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+import torch
 from cuda_shim import COMPILER, SCHEDULES, load_on_shim
 from grid_cases import ONE, RANDOM, Array, Case, check, floats, integers, load_all, lowered
 from xdsl.context import Context
@@ -125,6 +126,13 @@ CASES["products"] = Case(tenon.matmul, [floats(3, 40, 20), floats(3, 20, 36)], l
 CASES["product_f64"] = Case(
     tenon.matmul, [floats(50, 30, dtype=np.float64), floats(30, 40, dtype=np.float64)], lambda a, b: a @ b, 1e-12
 )
+for width in (14, 40):  # rows one behind the other, and each by itself
+    CASES[f"convolution_{width}"] = Case(
+        lambda x, w: tenon.conv2d(x, w),
+        [floats(2, 9, 6, width), floats(17, 9, 3, 3)],
+        lambda x, w: torch.nn.functional.conv2d(torch.tensor(x), torch.tensor(w)).numpy(),
+        1e-4,
+    )
 CASES["product_bf16"] = Case(
     tenon.matmul,
     [floats(40, 24, dtype=ml_dtypes.bfloat16), floats(24, 48, dtype=ml_dtypes.bfloat16)],
