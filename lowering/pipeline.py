@@ -150,7 +150,7 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
 
     On a GPU a contraction is not cut into strips: its tiles are in registers, where what is done to each element finds
     them, and a row is work for many threads. Programs for GPUs are launched with all of their arguments. What minimal
-    filtering saves, its passes over memory cost there many times over.
+    filtering saves, its passes over memory cost there many times over; matrix instructions multiply halves.
     """
     filtering = "" if options.filtering and options.gpu is None else "filtering=false"
     machine = _machine(options.machine)
@@ -165,6 +165,7 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
     left_out: tuple[str, ...] = ()
     if options.gpu is not None:
         told |= {"fuse": ("strips=false", "ranges=false"), "decompose": ("serial-rows=false",)}
+        told["convolution-forms"] = (filtering, machine, "matrices=true")
         left_out = ("recompute", "split-frozen", "common-loops", "sum-in-steps")
     return tuple([_spec(name, *told.get(name, ())) for name in TENSOR_PIPELINE if name not in left_out])
 

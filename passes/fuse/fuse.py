@@ -119,7 +119,7 @@ class _Outliner:
         terminator = block.last_op
         assert terminator is not None
         assert terminator.has_trait(IsTerminator)
-        self._widened |= take_narrow_operands(block)
+        self._widened |= take_narrow_operands(block, halves=not self._strips)
         grouping = Grouping(
             block,
             self._effects.is_pure,

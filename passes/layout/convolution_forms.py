@@ -27,6 +27,7 @@ from tenon.dialects.ops.contract.convolution import ConvolutionOp
 from tenon.dialects.ops.contract.transposed_phases import LITTLE_WORK, MOST_PHASES
 from tenon.dialects.ops.contract.windows import Sizes, Windows, moved, places, scaled, stepped
 from tenon.dialects.types.types import is_static
+from tenon.passes.layout.channels_last import channels_last
 from tenon.passes.layout.minimal_filtering import minimal_filtering
 from tenon.passes.layout.weight_gradient import weight_gradient_by_channels
 from tenon.passes.machine import Machine
@@ -40,14 +41,16 @@ MOST_PADDING = 4
 @dataclass(frozen=True)
 class ConvolutionFormsPass(ModulePass):
     """Give convolutions the forms that are faster on the `machine` (text, see `Machine`). With `filtering`, they may
-    become ones by minimal filtering, where an infinity or a NaN reaches a few rows more."""
+    become ones by minimal filtering, where an infinity or a NaN reaches a few rows more. With `matrices`, those of f16
+    and bf16 become products of matrices with channels last."""
 
     name = "convolution-forms"
     filtering: bool = True
     machine: str = ""
+    matrices: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = Target(Machine.of_option(self.name, self.machine), self.filtering)
+        target = Target(Machine.of_option(self.name, self.machine), self.filtering, self.matrices)
         pending = [inner for inner in op.walk() if type(inner) in _FORMS]
         while pending:
             pending += _give_form(pending.pop(), target)
@@ -55,10 +58,12 @@ class ConvolutionFormsPass(ModulePass):
 
 @dataclass(frozen=True)
 class Target:
-    """What the forms are for: a machine, and whether there may be minimal filtering."""
+    """What the forms are for: a machine, whether there may be minimal filtering, and whether halves are multiplied as
+    matrices."""
 
     machine: Machine
     filtering: bool = True
+    matrices: bool = False
 
     @property
     def narrow(self) -> int:
@@ -111,6 +116,8 @@ def faster_form(x: Value, weight: Value, windows: Windows, target: Target) -> Va
     counts = windows.counts(x.shape[3:])
     if not counts or prod((x.shape[0], *weight.shape, *counts)) < LITTLE_WORK:
         return None
+    if target.matrices and (product_form := channels_last(x, weight, windows, counts)) is not None:
+        return product_form
     if target.filtering and (filtered := minimal_filtering(x, weight, windows, counts, target.machine)) is not None:
         return filtered
     blocks = _blocks(windows)

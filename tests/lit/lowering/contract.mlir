@@ -72,3 +72,31 @@ func.func private @odd(%a: memref<64x63xf16>, %b: memref<63x64xf16>, %o: memref<
 }
 // STEPS-LABEL: func.func private @odd
 // STEPS-SAME:    "pack(a0, shared, at=ko, swizzle=4)", "pack(a0, fragments)", "pack(a1, shared, at=ko, swizzle=2)", "pack(a1, fragments)", "pack(a2, registers)", "contract(kf, mma)", "pipeline(ko, 2)"]
+
+// Places of a window are loops around the pieces of channels: a copy begins where the window is.
+func.func private @windows(%x: memref<1x64x64x32xbf16>, %w: memref<3x3x64x32xbf16>, %o: memref<1x64x62x62xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%o : memref<1x64x62x62xf32>)
+  linalg.generic {indexing_maps = [affine_map<(n, f, i, j, c, h, w) -> (n, i + h, j + w, c)>, affine_map<(n, f, i, j, c, h, w) -> (h, w, f, c)>, affine_map<(n, f, i, j, c, h, w) -> (n, f, i, j)>],
+                  iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%x, %w : memref<1x64x64x32xbf16>, memref<3x3x64x32xbf16>) outs(%o : memref<1x64x62x62xf32>) {
+  ^bb0(%x0: bf16, %y: bf16, %z: f32):
+    %v = arith.extf %x0 : bf16 to f32
+    %u = arith.extf %y : bf16 to f32
+    %p = arith.mulf %v, %u : f32
+    %s = arith.addf %z, %p : f32
+    linalg.yield %s : f32
+  }
+  func.return
+}
+// STEPS-LABEL: func.func private @windows
+// STEPS-SAME:    "reorder(i, k, j, l, n, o, m)"
+// STEPS-SAME:    "pack(a1, shared, at=mo, swizzle=4, copy=async)", "pack(a1, fragments)", "pack(a0, shared, at=mo, swizzle=4, copy=async)", "pack(a0, fragments)", "pack(a2, registers)", "contract(mf, mma)", "pipeline(mo, 4)"]
+// CHECK-LABEL: func.func private @windows
+// CHECK-COUNT-3: nvgpu.device_async_create_group
+// CHECK:         scf.for %[[PIECE:.*]] = {{.*}} {
+// CHECK:           %[[NEXT:.*]] = arith.addi %[[PIECE]], %{{.*}} : index
+// CHECK:           %[[ROW:.*]] = arith.divui %[[NEXT]]
+// CHECK:           %[[COLUMN:.*]] = arith.remui %[[NEXT]]
+// CHECK:           "nvgpu.device_async_copy"
+// CHECK:           nvgpu.mma.sync

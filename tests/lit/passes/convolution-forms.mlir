@@ -1,6 +1,7 @@
 // RUN: tenon-opt %s --split-input-file -p convolution-forms | filecheck %s
 // RUN: tenon-opt %s --split-input-file -p 'convolution-forms{machine=avx2 filtering=false}' | filecheck %s --check-prefix AVX2
 // RUN: tenon-opt %s --split-input-file -p 'convolution-forms{machine="l2=32768"}' | filecheck %s --check-prefix SMALL
+// RUN: tenon-opt %s --split-input-file -p convolution-forms{matrices=true} | filecheck %s --check-prefix MATRICES
 
 // Where windows step along a row, columns of one kind are put side by side first.
 func.func @strided_convolution(%x: tensor<1x1x8x32x65xf32>, %w: tensor<1x8x8x3x3xf32>) -> tensor<1x1x8x15x32xf32> {
@@ -124,3 +125,22 @@ func.func @batched_weight_gradient(%g: tensor<5x2x1x64x16x16xf32>, %x: tensor<2x
 // CHECK-LABEL: @batched_weight_gradient
 // CHECK:         tenon.transpose {{.*}} -> tensor<5x2x1x1x16x16x64xf32>
 // CHECK:         tenon.contract {{.*}} extents = [5, 1, 1, 1, 3, 3, 3, 64, 2, 16, 16]
+
+// -----
+
+// Halves that a processor multiplies as matrices: channels last, all rows one behind the other, the places of a window
+// one dimension of the weight. What was widened is read as it was.
+func.func @halves(%x: tensor<2x32x14x14xbf16>, %w: tensor<1x64x32x3x3xbf16>) -> tensor<2x1x64x14x14xf32> {
+  %a = tenon.cast %x {dtype = f32} : tensor<2x32x14x14xbf16> -> tensor<2x32x14x14xf32>
+  %b = tenon.reshape %a {shape = [2, 1, 32, 14, 14]} : tensor<2x32x14x14xf32> -> tensor<2x1x32x14x14xf32>
+  %p = tenon.pad %b {low = [0, 0, 0, 1, 1], high = [0, 0, 0, 1, 1]} : tensor<2x1x32x14x14xf32> -> tensor<2x1x32x16x16xf32>
+  %v = tenon.cast %w {dtype = f32} : tensor<1x64x32x3x3xbf16> -> tensor<1x64x32x3x3xf32>
+  %y = tenon.convolution %p, %v : tensor<2x1x32x16x16xf32>, tensor<1x64x32x3x3xf32> -> tensor<2x1x64x14x14xf32>
+  func.return %y : tensor<2x1x64x14x14xf32>
+}
+// MATRICES-LABEL: @halves
+// MATRICES:         tenon.pad {{.*}} -> tensor<2x1x32x16x16xbf16>
+// MATRICES:         tenon.transpose {{.*}} -> tensor<2x1x16x16x32xbf16>
+// MATRICES:         tenon.transpose {{.*}} -> tensor<3x3x1x64x32xbf16>
+// MATRICES:         tenon.contract {{.*}}(d0, ((d2 + (d4 * 16)) + d5), d3)>{{.*}}(((d4 * 3) + d5), d1, d3)>{{.*}} extents = [2, 64, 222, 32, 3, 3]
+// MATRICES:         tenon.sliding_windows
