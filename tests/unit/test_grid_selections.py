@@ -14,7 +14,10 @@ from grid_cases import RANDOM, Array, Case, check, floats, integers, is_caught, 
 
 import tenon
 from tenon.lowering.cuda.emit_cuda import kernels, launch_shape
+from tenon.lowering.options import LoweringOptions
+from tenon.lowering.pipeline import lower_to_buffers
 from tenon.passes.machine import GPUS
+from tenon.runtime.lower import new_context
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 
@@ -89,3 +92,43 @@ def test_planted_faults_are_caught(name: str, kind: str) -> None:
     assert faults
     for what, executable in zip(faults, load_on_shim(list(faults.values())), strict=True):
         assert is_caught(executable, CASES[name]), what
+
+
+def first_places(x: Array, k: int, *, largest: bool) -> tuple[Array, Array]:
+    """The places of the `k` best of each row, NaN before all numbers if the largest are; of equal ones the first."""
+    keys = np.where(np.isnan(x), np.inf, x)
+    ranks = np.isnan(x) * 1
+    order = [np.lexsort((np.arange(x.shape[1]), -key, -rank)) for key, rank in zip(keys, ranks, strict=True)]
+    if not largest:
+        order = [np.lexsort((np.arange(x.shape[1]), key, rank)) for key, rank in zip(keys, ranks, strict=True)]
+    places = np.stack(order)[:, :k]
+    return np.take_along_axis(x, places, 1), places
+
+
+@needs_compiler
+def test_the_best_few_of_long_rows() -> None:
+    cases = [
+        Case(
+            lambda x, k=k, largest=largest: tenon.top_k(x, k, largest=largest),
+            [x],
+            lambda x, k=k, largest=largest: first_places(x, k, largest=largest),
+        )
+        for x, k, largest in [
+            (with_ties(3, 1000), 5, True),
+            (with_nan(2, 1057), 33, False),
+            (with_nan(1, 4097), 70, True),
+            (with_ties(2, 65), 40, True),
+            (with_ties(4, 50), 50, False),
+            (np.full((1, 333), np.nan, np.float32), 9, True),
+        ]
+    ]
+    modules = [lowered(case, GPUS["sm_90"]) for case in cases]
+    for case, executable in zip(cases, load_on_shim(modules), strict=True):
+        check(executable, case, SCHEDULES[-1:])
+
+
+def test_runs_of_which_the_best_few_are_kept_become_shorter() -> None:
+    module = tenon.jit(lambda x: tenon.top_k(x, 5)).trace(floats(1, 1 << 16)).module.clone()
+    lower_to_buffers(new_context(), module, LoweringOptions(gpu=GPUS["sm_90"]))
+    for size in (32768, 16384, 64):
+        assert f"memref<1x{size}xf32>" in str(module)

@@ -187,24 +187,36 @@ def _is_selected(k: int, size: int) -> bool:
     return k <= _MOST_SELECTED and 4 * k <= size
 
 
-def _sorted_places(x: Value, descending: bool) -> Value:
-    """The indices (i32) that sort each row of `x` (rows, n)."""
+def _sorted_places(x: Value, descending: bool, k: int | None = None) -> Value:
+    """The indices (i32) that sort each row of `x` (rows, n), or the first `k` of these."""
     rows, size = x.shape
     if size <= LONGEST_RUN:
         _, places = ops.sort_runs(ops.expand_dims(x, axis=1), descending=descending)
-        return ops.reshape(places, shape=x.shape)
-    whole = -(-size // RUN) * RUN
+        return ops.reshape(places, shape=x.shape)[:, :k]
+    kept = RUN  # of a run: what is behind is behind in the whole row, too
+    while kept < (size if k is None else k):
+        kept *= 2
+    unit = kept if kept < size else RUN
+    whole, last = -(-size // unit) * unit, _last_element(x.element_type, descending)
     if whole > size:
         # What is behind the row is last, and stays there.
-        last = ops.full((rows, whole - size), _last_element(x.element_type, descending), x.element_type)
-        x = ops.concatenate([x, last], axis=1)
+        x = ops.concatenate([x, ops.full((rows, whole - size), last, x.element_type)], axis=1)
     values, places = ops.sort_runs(ops.reshape(x, shape=(rows, whole // RUN, RUN)), descending=descending)
     length = RUN
     while length < whole:
         values, places = [ops.reshape(v, shape=(rows, whole)) for v in (values, places)]
+        if length == kept and whole // length % 2:
+            values = ops.concatenate([values, ops.full((rows, length), last, x.element_type)], axis=1)
+            places = ops.concatenate([places, ops.zeros((rows, length), "i32")], axis=1)
+            whole += length
         values, places = ops.merge_runs(values, places, length=length, chunk=RUN, descending=descending)
-        length *= 2
-    return ops.reshape(places, shape=(rows, whole))[:, :size]
+        if length < kept:
+            length *= 2
+            continue
+        pairs = [ops.reshape(v, shape=(rows, whole // (2 * length), 2 * length)) for v in (values, places)]
+        values, places = [pair[:, :, :length] for pair in pairs]
+        whole //= 2
+    return ops.reshape(places, shape=(rows, whole))[:, : size if k is None else k]
 
 
 def _last_element(element: Attribute, descending: bool) -> float:
@@ -312,16 +324,16 @@ class TopKOp(AlongAxis, CompositeOp):
     @staticmethod
     def decompose(x: Value, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Value, Value]:
         if 0 in (k, *x.shape) or not _is_selected(k, x.shape[axis]):
-            return TopKOp.decompose_in_pieces(x, k=k, axis=axis, largest=largest)
+            return _first_of_sorted(x, k, axis, largest)
         first = _along_rows(x, axis, lambda rows: ops.leading_places(rows, k=k, descending=largest))
         return ops.gather_elements(x, first, axis=axis), first
 
     @classmethod
     def decompose_in_pieces(cls, x: Value, *, k: int, axis: int, largest: bool, **settings: Any) -> tuple[Value, Value]:
-        axis = normalize_axis(axis, x.ndim)
-        limits = tuple([k if i == axis else size for i, size in enumerate(x.shape)])
-        places = ops.argsort(x, axis=axis, descending=largest)
-        first = ops.slice(places, starts=(0,) * x.ndim, limits=limits)
+        if 0 in (k, *x.shape):
+            return _first_of_sorted(x, k, axis, largest)
+        places = _along_rows(x, axis, lambda rows: _sorted_places(rows, largest, k))
+        first = ops.cast(places, dtype=i64)
         return ops.gather_elements(x, first, axis=axis), first
 
     @staticmethod
@@ -330,3 +342,12 @@ class TopKOp(AlongAxis, CompositeOp):
     ) -> tuple[Any, ...]:
         """To the elements at the places."""
         return (ops.scatter_elements(ops.zeros_like(x), out[1], g[0], axis=axis, reduction="add"),)
+
+
+def _first_of_sorted(x: Value, k: int, axis: int, descending: bool) -> tuple[Value, Value]:
+    """The first `k` elements of what is sorted as a whole, and their indices."""
+    axis = normalize_axis(axis, x.ndim)
+    limits = tuple([k if i == axis else size for i, size in enumerate(x.shape)])
+    places = ops.argsort(x, axis=axis, descending=descending)
+    first = ops.slice(places, starts=(0,) * x.ndim, limits=limits)
+    return ops.gather_elements(x, first, axis=axis), first
