@@ -5,23 +5,28 @@
 - `op.operands[0]` and `op.results[0]` ask whether they are given a number only where they are not.
 - An op is made without generators, without successors where it has none; its defaults are found once for each class.
 - That an attribute is of a kind that may be is asked once for each class.
+- The ops of a block are given by a generator and counted in one loop; those inside an op without an iterator, a
+  generator and two calls for each. The next op is asked for before one is given, as in xDSL.
+- Whether an op contains the block that it is put into is asked of those with regions.
 - The shape of a type of tensors, memrefs or vectors is a tuple that is made once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any, cast
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, MemRefType, TensorType, VectorType
 from xdsl.ir import Attribute, Block, Data, Operation, OpResult, ParametrizedAttribute, Region, SSAValue, Use
-from xdsl.ir.core import OpOperands, SSAValues
+from xdsl.ir.core import BlockOps, OpOperands, SSAValues
 from xdsl.irdl import IRDLOperation, OptionalDef
 from xdsl.irdl.operations import BeforeVariadicSingleAccessor, VarIRConstruct, get_op_constructs
 
 _IRNode = Operation.__bases__[0]
+_attach_in_xdsl = Block._attach_op  # pyright: ignore[reportPrivateUsage]
+_walk_otherwise = Operation.walk
 _item_of_tuple = tuple.__getitem__
 _OPERAND = VarIRConstruct.OPERAND
 _SHAPE = "_shape_as_tuple"
@@ -96,6 +101,54 @@ def _fill_in(op: IRDLOperation) -> None:
     super(IRDLOperation, op).__post_init__()
 
 
+def _following(op: Any) -> Generator[Operation]:
+    while op is not None:
+        following = op._next_op
+        yield op
+        op = following
+
+
+def _iterate(ops: BlockOps) -> Generator[Operation]:
+    return _following(ops.block.first_op)
+
+
+def _count(ops: BlockOps) -> int:
+    count, op = 0, ops.block.first_op
+    while op is not None:
+        count += 1
+        op = op.next_op
+    return count
+
+
+def _walk(root: Operation, *, reverse: bool = False, region_first: bool = False) -> Iterator[Operation]:
+    if reverse or region_first:
+        return _walk_otherwise(root, reverse=reverse, region_first=region_first)
+    return _walk_forward(root)
+
+
+def _walk_forward(root: Operation) -> Generator[Operation]:
+    yield root
+    for region in root.regions:
+        block = region.first_block
+        while block is not None:
+            next_block, op = block.next_block, block.first_op
+            while op is not None:
+                following = op.next_op
+                if op.regions:
+                    yield from op.walk()
+                else:
+                    yield op
+                op = following
+            block = next_block
+
+
+def _attach(block: Block, op: Operation) -> None:
+    if op.regions or op.parent is not None:
+        _attach_in_xdsl(block, op)
+    else:
+        op.parent = block
+
+
 @cache
 def _may_be(kind: type[Attribute]) -> bool:
     return issubclass(kind, Data | ParametrizedAttribute)
@@ -125,6 +178,9 @@ def speed_up_xdsl() -> None:
         (OpOperands, {"__getitem__": _operand_at}),
         (BeforeVariadicSingleAccessor, {"__get__": _named}),
         (Operation, {"__init__": _make_operation}),
+        (Operation, {"walk": _walk}),
+        (BlockOps, {"__iter__": _iterate, "__len__": _count}),
+        (Block, {"_attach_op": _attach}),
         (IRDLOperation, {"__post_init__": _fill_in}),
         (Attribute, {"__post_init__": _check_attribute}),
         *((kind, {"get_shape": _shape}) for kind in (TensorType, MemRefType, VectorType)),

@@ -22,7 +22,7 @@ from xdsl.ir.affine import (
 from tenon.dialects.families.iteration_space import ACROSS, IterationSpace, Subscript
 from tenon.dialects.families.linalg_builders import generic_op
 from tenon.dialects.types.size import Size
-from tenon.dialects.upstream.walking import all_ops
+from tenon.dialects.upstream.walking import all_ops, ops_of
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.kernels.selection import Selection, selection_of
 
@@ -156,7 +156,7 @@ class Statement:
 
     def body_loads(self) -> list[memref.LoadOp]:
         """The reads at computed indices."""
-        return [op for op in self.body.walk() if isinstance(op, memref.LoadOp)]
+        return ops_of(self.op, memref.LoadOp)
 
     def selection(self, loop: int) -> Selection | None:
         """The selection of the best iteration of `loop`, if that is the only reduction and all that the body does."""

@@ -69,19 +69,19 @@ def _block_cost(block: Block, outer: Loop) -> Number:
 
 
 def _op_cost(op: Operation, outer: Loop) -> Number:
+    if not op.regions:
+        return _simple_cost(op)
     if isinstance(op, scf.ForOp | scf.ParallelOp):
         cost = total(_block_cost(op.body.block, outer), _LOOP)
         for bounds in loop_bounds(op):
             is_seen = not any(_is_inside(bound, outer) for bound in bounds if constant_int(bound) is None)
             cost = product(cost, trips(*map(known, bounds)) if is_seen else _most_trips(*bounds))
         return cost
-    if op.regions:
-        cost = 0
-        for region in op.regions:
-            for block in region.blocks:
-                cost = total(cost, _block_cost(block, outer))
-        return product(cost, UNKNOWN_TRIPS) if isinstance(op, scf.WhileOp) else cost
-    return _simple_cost(op)
+    cost = 0
+    for region in op.regions:
+        for block in region.blocks:
+            cost = total(cost, _block_cost(block, outer))
+    return product(cost, UNKNOWN_TRIPS) if isinstance(op, scf.WhileOp) else cost
 
 
 def _most_trips(lower: SSAValue, upper: SSAValue, step: SSAValue) -> int:

@@ -78,13 +78,12 @@ def test_a_new_op_has_its_regions_successors_and_defaults():
 
 
 def test_clones_have_operands_of_their_own():
-    bound = arith.ConstantOp(IntegerAttr(4, builtin.IndexType()))
-    loop = scf.ForOp(bound, bound, bound, [], [Block([scf.YieldOp()], arg_types=[builtin.IndexType()])])
-    copy = loop.clone()
-    assert copy.lb is bound.result
+    loop = _loop()
+    copy, bound = loop.clone(), loop.lb
+    assert copy.lb is bound
     assert copy.body.block is not loop.body.block
     loop.erase()
-    assert {use.operation for use in bound.result.uses} == {copy}
+    assert {use.operation for use in bound.uses} == {copy}
 
 
 def test_an_attribute_of_no_kind_is_refused():
@@ -94,3 +93,55 @@ def test_an_attribute_of_no_kind_is_refused():
 
     with pytest.raises(TypeError, match="should only be Data or ParametrizedAttribute"):
         Odd()
+
+
+def _loop(*ops: Operation) -> scf.ForOp:
+    bound = arith.ConstantOp(IntegerAttr(4, builtin.IndexType()))
+    return scf.ForOp(bound, bound, bound, [], [Block([*ops, scf.YieldOp()], arg_types=[builtin.IndexType()])])
+
+
+def _nested() -> scf.ForOp:
+    return _loop(_number(2), _loop(_number(1)))
+
+
+def test_ops_are_walked_in_the_order_in_which_they_are_written():
+    loop = _nested()
+    names = ["scf.for", "arith.constant", "scf.for", "arith.constant", "scf.yield", "scf.yield"]
+    assert [op.name for op in loop.walk()] == names
+    assert [op.name for op in loop.walk(reverse=True, region_first=True)] == names[::-1]
+    assert [op.name for op in loop.body.walk()] == names[1:]
+    assert [op.name for op in loop.body.block.ops] == ["arith.constant", "scf.for", "scf.yield"]
+    assert len(loop.body.block.ops) == 3
+    assert len(Block().ops) == 0
+
+
+def test_what_was_given_may_be_erased_and_more_be_written_meanwhile():
+    loop = _nested()
+    seen: list[str] = []
+    for op in loop.walk():
+        seen.append(op.name)
+        if isinstance(op, arith.ConstantOp):
+            assert op.parent is not None
+            op.parent.insert_op_before(_number(3), op)
+            op.detach()
+            op.erase()
+    assert seen.count("arith.constant") == 2
+    assert len(seen) == 6
+
+
+def test_an_op_is_put_into_one_block_and_into_none_of_its_own():
+    loop, number = _nested(), _number(1)
+    Block([number])
+    with pytest.raises(ValueError, match="already attached"):
+        Block([number])
+    with pytest.raises(ValueError, match="contained in the operation"):
+        loop.body.block.add_op(loop)
+
+
+def test_shapes_are_those_of_the_types():
+    for kind in (builtin.TensorType, builtin.MemRefType, builtin.VectorType):
+        type_ = kind(i32, [2, 3])
+        assert type_.get_shape() == type_.get_shape() == (2, 3)
+        assert type_ == kind(i32, [2, 3])
+        assert hash(type_) == hash(kind(i32, [2, 3]))
+        assert kind(i32, []).get_shape() == ()
