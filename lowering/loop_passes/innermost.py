@@ -33,10 +33,19 @@ def is_small(loop: Operation) -> bool:
 
 def last_trips(loop: Operation) -> int | None:
     """How often the body of a loop runs in a row, along its last dimension; None where bounds are not constant."""
+    return _trips(loop, slice(-1, None))
+
+
+def all_trips(loop: Operation) -> int | None:
+    """How often the body of a loop runs, along all of its dimensions; None where bounds are not constant."""
+    return _trips(loop, slice(None))
+
+
+def _trips(loop: Operation, dimensions: slice) -> int | None:
     if isinstance(loop, scf.ForOp):
         domain = Domain.of([loop.lb], [loop.ub], [loop.step])
     elif isinstance(loop, scf.ParallelOp):
-        domain = Domain.of(loop.lowerBound[-1:], loop.upperBound[-1:], loop.step[-1:])
+        domain = Domain.of(loop.lowerBound[dimensions], loop.upperBound[dimensions], loop.step[dimensions])
     else:
         return None
     return None if domain is None else domain.size

@@ -1,7 +1,7 @@
 """Marks the kernels whose code is as it shall be, so that LLVM only has to choose instructions for it, or almost.
 
 Before: a module at the loop stage. After: a function has the attribute `final` unless LLVM's own passes can do
-something for it: make vectors of an innermost loop over scalars, keep a small allocation in registers, or, in loops of
+something for it: make vectors of a loop over many scalars, keep a small allocation in registers, or, in loops of
 few operations, where that counts, write out few iterations or load only once what is the same in all iterations (which
 `hoist-loads` leaves where it is not sure). It has the attribute `few_passes` if the first and the last are not needed:
 that takes LLVM a third of the time. A function with a loop that carries a register tile is final all the same: LLVM
@@ -19,7 +19,7 @@ from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.buffers.memref_facts import buffer_bytes
 from tenon.lowering.function_pass import Change, FunctionPass
-from tenon.lowering.loop_passes.innermost import innermost_loops, is_small, last_trips
+from tenon.lowering.loop_passes.innermost import LOOPS, all_trips, innermost_loops, is_small, last_trips
 from tenon.passes.machine import GENERIC
 
 FINAL = "final"
@@ -30,6 +30,9 @@ _LARGEST_IN_REGISTERS = 256
 
 _FEWEST_ITERATIONS = 5
 """LLVM writes out loops of fewer iterations."""
+
+_FEW_SCALARS = 16
+"""Iterations over scalars that are a vector at most."""
 
 _TILE = GENERIC.registers * 3 // 8
 """Vectors that a loop carries from which on it has no registers left for two iterations at once: the tile of a machine
@@ -59,10 +62,11 @@ def _needed(function: func.FuncOp) -> str | None:
     if any(map(_carries_tile, loops)):
         return FINAL
     small = [loop for loop in loops if is_small(loop)]
-    if not all(map(_has_vectors, loops)) or any(map(_loads_again, small)):
+    if any(map(_is_for_vectors, loops)) or any(map(_loads_again, small)):
         return None
     has_small_memory = any(_fits_registers(op.memref.type) for op in ops_of(function, memref.AllocaOp))
-    return FEW_PASSES if has_small_memory or any(map(_is_short, small)) else FINAL
+    is_tidy = all(map(_has_vectors, loops)) and not has_small_memory and not any(map(_is_short, small))
+    return FINAL if is_tidy else FEW_PASSES
 
 
 def _carries_tile(loop: Operation) -> bool:
@@ -77,6 +81,16 @@ def _fits_registers(type_: MemRefType) -> bool:
 def _is_short(loop: Operation) -> bool:
     trips = last_trips(loop) if isinstance(loop, scf.ForOp) else None
     return trips is not None and trips < _FEWEST_ITERATIONS
+
+
+def _is_for_vectors(loop: Operation) -> bool:
+    """Whether LLVM may make vectors of a loop over scalars, or of the one around it, that count."""
+    if _has_vectors(loop):
+        return False
+    trips, around = all_trips(loop), loop.parent_op()
+    while around is not None and not isinstance(around, LOOPS):
+        around = around.parent_op()
+    return trips is None or trips > _FEW_SCALARS or (around is not None and not _has_vectors(around))
 
 
 def _has_vectors(loop: Operation) -> bool:

@@ -35,6 +35,42 @@ func.func private @scalars(%x: memref<64xf32>) attributes {kernel, final} {
   func.return
 }
 
+// Not where there are no more of them than lanes, beside vectors: then few passes are enough.
+// CHECK: func.func private @few_scalars(%{{.*}}: memref<64xf32>) attributes {kernel, few_passes} {
+func.func private @few_scalars(%x: memref<64xf32>) attributes {kernel} {
+  %start = arith.constant 0 : index
+  %few = arith.constant 16 : index
+  %end = arith.constant 64 : index
+  %one = arith.constant 1 : index
+  %step = arith.constant 8 : index
+  %f = arith.constant 0.0 : f32
+  scf.for %i = %start to %few step %one {
+    memref.store %f, %x[%i] : memref<64xf32>
+  }
+  scf.for %i = %few to %end step %step {
+    %v = vector.load %x[%i] : memref<64xf32>, vector<8xf32>
+    %w = arith.addf %v, %v : vector<8xf32>
+    vector.store %w, %x[%i] : memref<64xf32>, vector<8xf32>
+  }
+  func.return
+}
+
+// But where a loop around them has no vectors either: it has many scalars.
+// CHECK: func.func private @triples(%{{.*}}: memref<64x3xf32>) attributes {kernel} {
+func.func private @triples(%x: memref<64x3xf32>) attributes {kernel} {
+  %start = arith.constant 0 : index
+  %few = arith.constant 3 : index
+  %end = arith.constant 64 : index
+  %one = arith.constant 1 : index
+  %f = arith.constant 0.0 : f32
+  scf.for %i = %start to %end step %one {
+    scf.for %j = %start to %few step %one {
+      memref.store %f, %x[%i, %j] : memref<64x3xf32>
+    }
+  }
+  func.return
+}
+
 // It moves the load of %y out of the inner loop.
 // CHECK: func.func private @invariant(%{{.*}}: memref<64xf32>, %{{.*}}: memref<64xf32>) attributes {kernel} {
 func.func private @invariant(%x: memref<64xf32>, %y: memref<64xf32>) attributes {kernel} {
