@@ -8,7 +8,8 @@
 - The ops of a block are given by a generator and counted in one loop; those inside an op without an iterator, a
   generator and two calls for each. The next op is asked for before one is given, as in xDSL.
 - Whether an op contains the block that it is put into is asked of those with regions.
-- The shape of a type of tensors, memrefs or vectors is a tuple that is made once.
+- The shape of a type of tensors, memrefs or vectors is a tuple that is made once, and so are the numbers of an array:
+  ops with several lists of operands ask one for their lengths whenever one of these is named.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, cast
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, MemRefType, TensorType, VectorType
+from xdsl.dialects.builtin import UNKNOWN_LOC, DenseArrayBase, MemRefType, TensorType, VectorType
 from xdsl.ir import Attribute, Block, Data, Operation, OpResult, ParametrizedAttribute, Region, SSAValue, Use
 from xdsl.ir.core import BlockOps, OpOperands, SSAValues
 from xdsl.irdl import IRDLOperation, OptionalDef
@@ -28,9 +29,13 @@ _IRNode = Operation.__bases__[0]
 _attach_in_xdsl = Block._attach_op  # pyright: ignore[reportPrivateUsage]
 _walk_otherwise = Operation.walk
 _item_of_tuple = tuple.__getitem__
+_new_view = OpOperands.__new__
 _OPERAND = VarIRConstruct.OPERAND
 _SHAPE = "_shape_as_tuple"
 """Where a type, which does not change, keeps its shape; what is no parameter is neither compared nor printed."""
+_VALUES = "_values_as_tuple"
+"""The same of the numbers of an array."""
+_values_in_xdsl: Any = vars(DenseArrayBase)["get_values"]
 
 
 def _value_at(values: tuple[SSAValue, ...], index: Any) -> Any:
@@ -39,7 +44,14 @@ def _value_at(values: tuple[SSAValue, ...], index: Any) -> Any:
 
 
 def _operand_at(view: Any, index: Any) -> Any:
-    return _value_at(view._op._operands, index)
+    found = _item_of_tuple(view._op._operands, index)
+    return found if type(index) is int or not isinstance(index, slice) else SSAValues(cast(Any, found))
+
+
+def _operands(op: Operation) -> OpOperands:
+    view: Any = _new_view(OpOperands)
+    view._op = op
+    return view
 
 
 def _named(accessor: Any, op: Any, kind: type[Operation] | None = None) -> Any:
@@ -168,6 +180,14 @@ def _shape(type_: Any) -> tuple[int, ...]:
     return shape
 
 
+def _values(array: Any) -> tuple[Any, ...]:
+    known = vars(array)
+    values = known.get(_VALUES)
+    if values is None:
+        values = known[_VALUES] = _values_in_xdsl(array)
+    return values
+
+
 def speed_up_xdsl() -> None:
     """Install these; doing so again changes nothing."""
     identity = {"__hash__": object.__hash__, "__eq__": object.__eq__}
@@ -176,6 +196,8 @@ def speed_up_xdsl() -> None:
         (SSAValues, {"__getitem__": _value_at}),
         (SSAValue, {"type": property(attrgetter("_type"))}),
         (OpOperands, {"__getitem__": _operand_at}),
+        (Operation, {"operands": Operation.operands.getter(_operands)}),
+        (DenseArrayBase, {"get_values": _values}),
         (BeforeVariadicSingleAccessor, {"__get__": _named}),
         (Operation, {"__init__": _make_operation}),
         (Operation, {"walk": _walk}),

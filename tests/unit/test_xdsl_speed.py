@@ -145,3 +145,11 @@ def test_shapes_are_those_of_the_types():
         assert type_ == kind(i32, [2, 3])
         assert hash(type_) == hash(kind(i32, [2, 3]))
         assert kind(i32, []).get_shape() == ()
+
+
+def test_numbers_of_arrays_are_those_that_were_given():
+    array = builtin.DenseArrayBase.from_list(builtin.i64, [3, -1, 5])
+    assert array.get_values() == array.get_values() == (3, -1, 5)
+    assert array == builtin.DenseArrayBase.from_list(builtin.i64, [3, -1, 5])
+    assert array != builtin.DenseArrayBase.from_list(builtin.i64, [3, -1])
+    assert builtin.DenseArrayBase.from_list(builtin.i64, []).get_values() == ()
