@@ -48,6 +48,15 @@ def test_the_order_takes_the_fewest_products() -> None:
     assert steps(lambda *xs: tenon.einsum(NETWORK, *xs), *[cube] * 5) == [6**5] * 4
 
 
+def test_pairs_that_sum_go_first() -> None:
+    """Of as many steps: x of (4, 10), w of (5, 10, 10), y of (4, 10). What sums nothing is multiplied at once."""
+    x, w = np.ones((4, 10), np.float32), np.ones((5, 10, 10), np.float32)
+    text = str(tenon.jit(lambda x, w, y: tenon.einsum("bi,oij,bj->bo", x, w, y)).trace(x, w, x))
+    assert text.count("tenon.contract") == 2
+    text = str(tenon.jit(lambda x, y, z: tenon.einsum("bi,bi,bi->", x, y, z)).trace(x, x, x))
+    assert text.count("tenon.contract") == 1
+
+
 def test_a_path_is_followed() -> None:
     chain = np.ones((100, 10)), np.ones((10, 100)), np.ones((100, 10))
     left_first = [(0, 1), (0, 1)]

@@ -36,7 +36,7 @@ def einsum(equation: str, *operands: Any, optimize: str | Sequence[Sequence[int]
     Three operands and more are multiplied two at a time, in the order in which opt_einsum counts the fewest products:
     `optimize` is how it looks for one, "auto" (all orders of few operands), "optimal" (all orders), "dp" (all that
     multiply no two operands without a common letter) or "greedy". Sizes that are open when a program is compiled count
-    as 1024. Where pairs take no fewer products than all operands at once, all are multiplied at
+    as 1024. Where pairs take no fewer steps than all operands at once, and sum nothing, all are multiplied at
     once. Or `optimize` is the order itself, as opt_einsum's and NumPy's paths: a list of positions of operands, which
     are multiplied and whose product goes to the end, and so on; those left at the end are multiplied at once.
 
@@ -117,11 +117,14 @@ def _found_path(terms: Sequence[str], output: str, sizes: Mapping[str, Any], sea
     left, taken = list(terms), list[tuple[int, ...]]()
     for positions in path:
         chosen = [left[position] for position in positions]
-        if _steps(chosen, extents) >= _steps(left, extents):
+        others = [term for position, term in enumerate(left) if position not in positions]
+        product = _order_of_product(chosen, set(output).union(*others))
+        steps, least = _steps(chosen, extents), _steps(left, extents)
+        # Of as many steps those that sum products of two are faster, in tiles; without a sum they would store more.
+        if steps > least or (steps == least and len(product) == len(set("".join(chosen)))):
             break
         taken.append(tuple(positions))
-        left = [term for position, term in enumerate(left) if position not in positions]
-        left.append(_order_of_product(chosen, set(output).union(*left)))
+        left = [*others, product]
     return taken
 
 
