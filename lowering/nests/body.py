@@ -64,9 +64,9 @@ class Panel:
     """A copy of what a block of iterations reads of an input: `memref` is indexed by how far each of `loops` is from
     its entry in `origins`; the last of them is padded to whole vectors.
 
-    With `groups`, (loop, depth), an index is that of a group along that loop, and a last one counts inside of it. The
-    elements may be `flipped`, and there may be the `corrections` of the accumulators along the last of `loops` (see
-    `dot_products`).
+    It holds the `value` of the body that the input is widened to, if there is one. With `groups`, (loop, depth), an
+    index is that of a group along that loop, and a last one counts inside of it. The elements may be `flipped`, and
+    there may be the `corrections` of the accumulators along the last of `loops` (see `dot_products`).
     """
 
     memref: SSAValue
@@ -75,6 +75,7 @@ class Panel:
     groups: tuple[int, int] | None = None
     flipped: bool = False
     corrections: SSAValue | None = None
+    value: SSAValue | None = None
 
     def place(self, builder: LoopBuilder, point: Point) -> list[SSAValue]:
         """The index of each of `loops` at `point`, in the memref."""
@@ -277,16 +278,16 @@ class BodyEmitter:
             if argument.first_use is None:
                 continue
             panel = self._panels.get(number)
-            values[argument] = (
-                self.load(access, point, lanes, reads)
-                if panel is None
-                else self._load_packed(panel, point, lanes, reads)
-            )
+            if panel is None:
+                values[argument] = self.load(access, point, lanes, reads)
+            else:
+                values[panel.value or argument] = self._load_packed(panel, point, lanes, reads)
         for argument, accumulator in zip(statement.accumulators, accumulators, strict=True):
             if accumulator is not None:
                 values[argument] = accumulator
         for op in self._ops:
-            self._emit(op, values, point, lanes, reads)
+            if values.keys().isdisjoint(op.results):
+                self._emit(op, values, point, lanes, reads)
         assert statement.body.last_op is not None
         yielded: Sequence[SSAValue] = statement.body.last_op.operands
         return [values.get(operand, operand) for operand in yielded]

@@ -11,6 +11,8 @@ panel is filled depends on what is contiguous in the input:
 - neighbours along another one: squares of `width` vectors are transposed in registers;
 - neither: elements are copied one by one.
 
+What the body widens, such as f16, is copied as what it is widened to (`widened_inputs`).
+
 Lanes that pad the last vector hold anything: what is computed with them is not stored.
 """
 
@@ -23,7 +25,8 @@ from xdsl.dialects.builtin import DenseArrayBase, MemRefType, VectorType, i32
 from xdsl.ir import SSAValue
 
 from tenon.lowering.kernels.footprint import batch_bytes
-from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride, element_type
+from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride
+from tenon.lowering.kernels.widened_inputs import widened_input
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps
 from tenon.lowering.nests.body import ONE_LANE, BodyEmitter, Buffer, Lanes, Panel, Point
 from tenon.lowering.nests.transposed_tiles import transposed
@@ -54,6 +57,7 @@ class PanelLoops:
         self.body = BodyEmitter(builder, statement, dict(buffers), fuse_products=False)
         self.statement = statement
         self.access: Access = statement.inputs[number]
+        self.argument, self.widened = statement.body.args[number], widened_input(statement, number)
         self.width = width
         self.is_row = is_row
         self.spans = spans
@@ -66,13 +70,14 @@ class PanelLoops:
 
     def emit(self) -> Panel:
         """Allocate the panel and fill it."""
-        padded = self.padded(self.spans[self.last].extent, self.access.element_bytes)
+        padded = self.padded(self.spans[self.last].extent, self.widened.element_bytes)
         shape = [*(self.spans[loop].extent for loop in self.outer), padded]
         alloc = memref.AllocOp.create(
-            result_types=(MemRefType(element_type(self.access.buffer), shape),),
+            result_types=(MemRefType(self.widened.value.type, shape),),
             properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])},
         )
-        self.panel = Panel(self.builder.value(alloc), self.loops, tuple(self.spans[loop].start for loop in self.loops))
+        origins = tuple(self.spans[loop].start for loop in self.loops)
+        self.panel = Panel(self.builder.value(alloc), self.loops, origins, value=self.widened.value)
         contiguous = next((loop for loop in self.outer if self.access.stride(loop) is Stride.UNIT), None)
         if self.access.stride(self.last) is not Stride.OTHER:
             self.copy_rows()
@@ -96,6 +101,13 @@ class PanelLoops:
             span = self.spans[loop]
             point = point.at(loop, span.start + distance, span.local + distance)
         return point
+
+    def load(self, point: Point, lanes: Lanes) -> SSAValue:
+        """What goes to the panel of the element, or elements, at `point`."""
+        values: dict[SSAValue, SSAValue] = {self.argument: self.body.load(self.access, point, lanes, {})}
+        if self.widened.op is not None:
+            self.body.compute([self.widened.op], values, point, lanes, {})
+        return values[self.widened.value]
 
     def store(self, value: SSAValue, distances: Mapping[int, Position]) -> None:
         """Write an element, or a vector along the panel's last loop."""
@@ -135,7 +147,7 @@ class PanelLoops:
     def copy_vector(self, distances: Mapping[int, Position], start: Position, active: int) -> None:
         lanes = Lanes(self.last, self.width, None if active == self.width else active)
         where = {**distances, self.last: start}
-        self.store(self.body.load(self.access, self.at(where), lanes, {}), where)
+        self.store(self.load(self.at(where), lanes), where)
 
     # Neighbours along another loop
 
@@ -157,7 +169,7 @@ class PanelLoops:
         points = [self.at({**start, self.last: start[self.last] + column}) for column in range(columns)]
         for point in points if self.is_far else ():
             self.body.prefetch(self.access, [point.moved(self.last, self.width)], lanes)
-        loaded = [self.body.load(self.access, point, lanes, {}) for point in points]
+        loaded = [self.load(point, lanes) for point in points]
         loaded += loaded[-1:] * (self.width - columns)
         for row, value in enumerate(transposed(self.builder, loaded)[:rows]):
             self.store(value, {**start, contiguous: start[contiguous] + row})
@@ -167,6 +179,6 @@ class PanelLoops:
     def copy_elements(self) -> None:
         def element(positions: list[Position]) -> None:
             distances = dict(zip(self.panel.loops, positions, strict=True))
-            self.store(self.body.load(self.access, self.at(distances), ONE_LANE, {}), distances)
+            self.store(self.load(self.at(distances), ONE_LANE), distances)
 
         self.builder.parallel(self.over(self.panel.loops), element)

@@ -25,6 +25,9 @@ Rows that are read where they are, and that do not stay near, are fetched a tile
 Without a copy, tiles go down the rows, whose operand is streamed past the same columns. Where the result is the larger
 one they go along its rows, a block of one tile at a time, so that it is written in the order of memory.
 
+Rows that are widened, such as f16, are copied as what they are widened to, and so are columns from `WIDENING_ROWS` rows
+on: a tile would widen each of its rows at each step.
+
 Where the target has dot products of what is multiplied (`dot_products`), lanes take groups of the reduction: twice or
 four times the products per step are worth the copy of the columns that this takes from `LEAST_ROWS` rows on. Rows are
 copied only where their groups are not in memory as they are taken.
@@ -42,6 +45,7 @@ from tenon.lowering.kernels.dot_products import dot_product, groups_obstacle, ha
 from tenon.lowering.kernels.footprint import batch_bytes, sharing_rows
 from tenon.lowering.kernels.obstacles import next_rows_obstacle
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
+from tenon.lowering.kernels.widened_inputs import widened_input
 from tenon.lowering.schedules.rows import MANY_ROWS
 from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.passes.machine import VECTOR_BITS, Machine
@@ -49,6 +53,8 @@ from tenon.passes.machine import VECTOR_BITS, Machine
 LEAST_ROWS = 8
 SHARING_ROWS = 512
 """Rows that share columns, from which on a copy pays that does no more than put them side by side."""
+WIDENING_ROWS = 32
+"""Rows from which on columns are copied that are widened."""
 LEAST_COLUMN_TILES = 4
 """Tiles along the columns that a copy of rows has to serve."""
 
@@ -89,6 +95,10 @@ def with_panels(statement: Statement, schedule: Schedule, machine: Machine, *, h
     columns = _only_operand(statement, vector, jam)
     rows = _only_operand(statement, jam, vector)
     tile = schedule.width * schedule.unroll
+    if rows is not None and widens_rows(statement, schedule):
+        if columns is not None and sharing_rows(statement, statement.inputs[columns], vector) >= WIDENING_ROWS:
+            schedule = _with_cut_panel(statement, replace(schedule, pack=columns), machine.l2 // 2)
+        return _with_packed_rows(statement, schedule, jam, rows, machine.l2 * 3 // 8)
     if rows is not None and statement.extents[vector] >= LEAST_COLUMN_TILES * tile:
         access = statement.inputs[rows]
         along = any(access.stride(loop) is Stride.UNIT for loop in statement.loops(LoopKind.REDUCTION))
@@ -109,6 +119,16 @@ def with_panels(statement: Statement, schedule: Schedule, machine: Machine, *, h
         if size > near and sharing_rows(statement, access, vector) >= least:
             schedule = replace(schedule, pack=columns)
     return _with_cut_panel(statement, schedule, machine.l2 // 2)
+
+
+def widens_rows(statement: Statement, schedule: Schedule) -> bool:
+    """Whether rows are widened, which takes half as long as the products of each tile of columns unless a copy is."""
+    if schedule.vector is None or schedule.jam is None:
+        return False
+    rows = _only_operand(statement, schedule.jam, schedule.vector)
+    if rows is None or widened_input(statement, rows).op is None:
+        return False
+    return statement.extents[schedule.vector] >= schedule.width * schedule.unroll
 
 
 def with_columns(statement: Statement, schedule: Schedule, columns: int | None, machine: Machine) -> Schedule:
@@ -203,4 +223,4 @@ def _only_operand(statement: Statement, loop: int, other: int) -> int | None:
 def _panel_bytes(statement: Statement, number: int, loop: int, columns: int) -> int:
     access = statement.inputs[number]
     depth = prod(statement.extents[r] for r in statement.loops(LoopKind.REDUCTION) if r in access.loops())
-    return depth * min(columns, statement.extents[loop]) * access.element_bytes
+    return depth * min(columns, statement.extents[loop]) * widened_input(statement, number).element_bytes

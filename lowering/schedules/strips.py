@@ -29,7 +29,7 @@ from tenon.lowering.kernels.intermediates import intermediate_bytes
 from tenon.lowering.kernels.masked_columns import columns_of, masks
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction
 from tenon.lowering.kernels.statement import Kernel, Statement
-from tenon.lowering.schedules.packing import with_next_rows, with_panels
+from tenon.lowering.schedules.packing import widens_rows, with_next_rows, with_panels
 from tenon.lowering.schedules.rows import in_row_blocks
 from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.lowering.schedules.tile import decide_tile
@@ -94,9 +94,13 @@ def decide_strips(
 
 
 def _with_copied_columns(statement: Statement, schedule: Schedule, machine: Machine, *, hurries: bool) -> Schedule:
-    """`schedule` with a copy of the columns, where it would have one alone and that is all it would have."""
+    """`schedule` with a copy of the columns, where it would have one alone and that is all it would have; and of
+    rows that are widened."""
     copied = with_panels(statement, schedule, machine, hurries=hurries)
-    return copied if copied == replace(schedule, pack=copied.pack) else schedule
+    allowed = replace(schedule, pack=copied.pack)
+    if widens_rows(statement, schedule):
+        allowed = replace(allowed, pack_jam=copied.pack_jam, jam_block=copied.jam_block)
+    return copied if copied == allowed else schedule
 
 
 def _whole_tiles(tiles: Sequence[int], schedules: Sequence[Schedule | None]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from loop_kernels import Array, interpret, parse, to_loops
 
 import tenon
+from tenon import Value
 
 LAYOUTS = {"A·B": ("mk", "kn"), "A·Bᵀ": ("mk", "nk"), "Aᵀ·B": ("km", "kn"), "Aᵀ·Bᵀ": ("km", "nk")}
 SIZES = st.sampled_from([0, 1, 2, 3, 5, 7, 8, 13, 16, 19])
@@ -261,3 +263,26 @@ func.func private @k(%x: memref<4x8xf32>, %o: memref<4x8xf32>) attributes {kerne
 }"""
         with pytest.raises(ValueError, match="ahead needs a reduction loop, or inputs that are read in pieces"):
             to_loops(parse(text), None)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8"])
+@pytest.mark.parametrize("sizes", [(33, 64, 17), (211, 300, 130)])
+def test_widened_operands(sizes: tuple[int, int, int], dtype: str) -> None:
+    """Of any order of axes; whole numbers, whose products and sums are exact."""
+    m, k, n = sizes
+    random = np.random.default_rng(0)
+    x, y = (
+        random.integers(-2, 3, shape).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+        for shape in ((m, k), (k, n))
+    )
+    exact = x.astype(np.float64) @ y.astype(np.float64)
+
+    def product(x: Value, y: Value) -> Value:
+        return tenon.cast(x, dtype="f32") @ tenon.cast(y, dtype="f32")
+
+    with tenon.knobs.override(bf16_dots=False):
+        np.testing.assert_array_equal(tenon.jit(product)(x, y), exact)
+        np.testing.assert_array_equal(tenon.jit(lambda x, y: product(x.T, y))(x.T.copy(), y), exact)
+        np.testing.assert_array_equal(tenon.jit(lambda x, y: product(x, y.T))(x, y.T.copy()), exact)
+        if dtype != "int8" and np.abs(exact).max() <= 256:
+            np.testing.assert_array_equal(np.asarray(tenon.jit(lambda x, y: x @ y)(x, y), np.float64), exact)

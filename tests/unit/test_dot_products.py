@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -265,7 +265,23 @@ def assembly(x: Any, y: Any, wide: str) -> str:
     return native_assembly(source, target)
 
 
-@pytest.mark.skipif(host_target().dots != ("bf16", "i8"), reason="this processor has no dot products")
+@pytest.fixture
+def without_tiles() -> Iterator[None]:
+    """Processors that have tiles for them have slow dot products of bf16, which are not used otherwise."""
+    with tenon.knobs.override(target_features="-amx-bf16" if "+amx-bf16" in host_target().features else None):
+        if host_target().dots != ("bf16", "i8"):
+            pytest.skip("this processor has no dot products")
+        yield
+
+
+def test_slow_dot_products_are_not_used() -> None:
+    if "+amx-bf16" not in host_target().features:
+        pytest.skip("this processor has no tiles")
+    assert "bf16" not in host_target().dots
+    assert "vdpbf16ps" not in assembly(normal(16, 32), normal(32, 64), "f32")
+
+
+@pytest.mark.usefixtures("without_tiles")
 class TestInstructions:
     def test_are_used(self) -> None:
         assert "vdpbf16ps" in assembly(normal(16, 32), normal(32, 64), "f32")

@@ -25,6 +25,32 @@ func.func private @matmul_transposed(%a: memref<6x8xf32>, %b: memref<8x8xf32>, %
 
 // -----
 
+// What is widened is copied as what it is widened to: rows and columns, each once.
+func.func private @widened(%a: memref<6x8xf16>, %b: memref<8x4xf16>, %o: memref<6x4xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : memref<6x8xf16>, memref<8x4xf16>) outs(%o : memref<6x4xf32>) attrs = {schedule = {vector = 1, width = 4, unroll = 1, jam = 0, jam_count = 3, pack = 1, pack_jam = 0, jam_block = 6}} {
+  ^bb0(%x: f16, %y: f16, %acc: f32):
+    %v = arith.extf %x : f16 to f32
+    %w = arith.extf %y : f16 to f32
+    %p = arith.mulf %v, %w : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @widened
+// CHECK: %[[ROWS:.*]] = memref.alloc() : memref<6x8xf32>
+// CHECK: %[[ROW:.*]] = arith.extf %{{.*}} : vector<4xf16> to vector<4xf32>
+// CHECK-NEXT: vector.store %[[ROW]], %[[ROWS]]
+// CHECK: %[[COLUMNS:.*]] = memref.alloc() : memref<8x4xf32>
+// CHECK: %[[COLUMN:.*]] = arith.extf %{{.*}} : vector<4xf16> to vector<4xf32>
+// CHECK-NEXT: vector.store %[[COLUMN]], %[[COLUMNS]]
+// CHECK-NOT: arith.extf
+// CHECK: vector.fma
+// CHECK-NOT: arith.extf
+// CHECK: func.return
+
+// -----
+
 // Between blocks of the reduction the output holds partial sums; rows are copied block by block, in squares of 4 by 4,
 // so that each is contiguous along the reduction.
 func.func private @blocks(%a: memref<8x6xf32>, %b: memref<8x4xf32>, %o: memref<6x4xf32>) attributes {kernel} {
