@@ -356,7 +356,8 @@ def jit(
     and returns it; they must be contiguous and share no memory with anything else in the call.
 
     `static` names arguments that are taken as Python values; `donate` names arguments whose memory the results may take
-    over (do not use them after the call). `device` is `"cpu"` or `"cuda"`.
+    over: do not use them after the call, which is an error (`RuntimeError`) where Tenon is given their arrays. `device`
+    is `"cpu"` or `"cuda"`.
 
     `dynamic` names dimensions that may have any size, so that one program serves all: `{"x": ("n", None)}`, with
     `None` for a dimension that is compiled for, or `{"x": {0: "n"}}`. Dimensions of one name must be equal in a call.

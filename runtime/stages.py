@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Self
 
 from xdsl.dialects.builtin import ModuleOp
 
+from tenon.dialects.support.user_place import user_place
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.runtime.arguments.arguments import WIDE_FLOAT
@@ -18,6 +19,7 @@ from tenon.runtime.arguments.orders import Orders
 from tenon.runtime.arguments.outputs import given_outputs
 from tenon.runtime.arguments.signature import Signature
 from tenon.runtime.arguments.tree import Structure, flatten, unflatten
+from tenon.runtime.call.donation import Donated
 from tenon.runtime.call.entry import Entry, NativeCalls, entry
 from tenon.runtime.call.steps import NUMBERS, WIDE_NUMBERS, IndescribableError, Numbers
 from tenon.runtime.epoch import EPOCH
@@ -99,6 +101,14 @@ class Compiled(NativeCalls):
         """The shapes and dtypes that are taken and given."""
         return self.executable.interface
 
+    @property
+    def _donated(self) -> Donated | None:
+        """What is said of arguments that are donated, if there are any."""
+        signature = self.signature
+        if signature is None or not signature.parameters.donated:
+            return None
+        return Donated(self.name, signature.names)
+
     def memory(self) -> Memory:
         """The memory that it needs, buffer by buffer, and what it moves, kernel by kernel; prints as a table.
 
@@ -175,6 +185,7 @@ class Compiled(NativeCalls):
                 call=on_tensors,
                 most=most,
                 guards=() if self.guards is None else self.guards.native,
+                donated=self._donated,
             )
         except IndescribableError:
             return None
@@ -183,7 +194,10 @@ class Compiled(NativeCalls):
         """The result for the data of a call that fits the signature; errors about sizes name its arguments."""
         try:
             if out is None:
-                return unflatten(self.result, self.executable.run(arrays, None, self.prepared))
+                results = self.executable.run(arrays, None, self.prepared)
+                if (donated := self._donated) is not None:
+                    results = donated.given_away(results, arrays, user_place())
+                return unflatten(self.result, results)
             outputs = given_outputs(self.name, out, self.result, self.interface, arrays)
             self.executable.run(arrays, outputs, self.prepared)
             return out

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.support.dlpack import from_dlpack
+from tenon.dialects.support.donation import refuse_donated
 
 _NUMBERS = (bool, int, float, np.generic)
 # What instances of a class met so far are; classes are asked since looking attributes up takes long.
@@ -47,10 +48,11 @@ def plain_array(value: Any, where: str = "value") -> np.ndarray[Any, Any]:
     """A number, an array of any library, what gives an array, or nested lists of these, as a NumPy array.
 
     Memory is shared where it can be. Raises `TypeError`, which begins with `where`, for what is none of these, for an
-    array of another device, and for one that means more than its elements.
+    array of another device, and for one that means more than its elements; `RuntimeError` for one that was donated.
     """
     kind = _kind(type(value))
     if kind == "plain":
+        refuse_donated(value, where)
         return value
     if kind == "subclass":
         return value.view(np.ndarray)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.value import TracedValueError, Value, insertion_point, origin
+from tenon.dialects.support.donation import is_donated, refuse_donated
 from tenon.dialects.support.forking import cached_property
 from tenon.dialects.support.plain_arrays import is_like_array, plain_array
 from tenon.dialects.support.user_traceback import call_user, user_stacklevel
@@ -90,6 +91,7 @@ def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
         )
         raise TracedValueError(f"{name}: a traced value ({leaf.type}){origin(leaf)} {problem}")
     if type(leaf) is np.ndarray:
+        refuse_donated(leaf, name)
         array = leaf
     elif isinstance(leaf, float) and not isinstance(leaf, np.generic):
         array = np.asarray(leaf, np.float64 if isinstance(leaf, WideFloat) else np.float32)
@@ -259,7 +261,7 @@ class Parameters:
         arrays: list[Any] = []
         key: list[Any] = [structure]
         for position, leaf in enumerate(leaves):
-            if type(leaf) is np.ndarray and leaf.dtype in _STORED:
+            if type(leaf) is np.ndarray and leaf.dtype in _STORED and not is_donated(leaf):
                 array = leaf
             elif type(leaf) is not Static and is_array(leaf):
                 array = leaf if keep is not None and keep(leaf) else self._as_array(leaf, structure, position)
@@ -280,7 +282,7 @@ class Parameters:
     def _as_array(self, leaf: Any, structure: Structure, position: int) -> np.ndarray[Any, Any]:
         try:
             return as_array(leaf)
-        except (TypeError, OverflowError, BufferError):
+        except (TypeError, OverflowError, BufferError, RuntimeError):
             return as_array(leaf, self._where(structure, position))
 
     def _static_signature(self, leaf: Any, structure: Structure, position: int) -> Any:

@@ -18,6 +18,7 @@ from tenon.dialects.types.types import element_type, is_float
 from tenon.runtime.arguments.orders import Orders
 from tenon.runtime.arguments.tree import Structure
 from tenon.runtime.call.callable_class import native_class, set_vector_call
+from tenon.runtime.call.donation import Donated
 from tenon.runtime.call.entry_words import Place, Words
 from tenon.runtime.call.guards import Guard, guard_words
 from tenon.runtime.call.launch import Launch
@@ -64,13 +65,14 @@ def entry(
     call: Any = None,
     most: int = -1,
     guards: Sequence[Guard] = (),
+    donated: Donated | None = None,
 ) -> Entry:
     """The entry for calls like `(args, kwargs)`, whose structure is given, as is that of the result.
 
     Inputs with `orders` must lie like that. With `out`, the keyword argument of this name has arrays that the
     results are written to. Python's `numbers` are read by these steps. With `call`, what the tape calls them, tensors
-    are taken for arrays. It serves `most` calls until it is renewed (-1: any number), as long as all `guards`
-    hold. Raises `IndescribableError` where native code could not tell such calls from others.
+    are taken for arrays. Arrays whose memory results take over are these, if not `donated`. It serves `most` calls
+    until it is renewed (-1: any), as long as `guards` hold. Raises `IndescribableError` for calls like all others.
     """
     words = Words()
     guarded: dict[str, int | Place] = {"guard_count": len(guards), "guards": guard_words(words, guards)}
@@ -86,11 +88,10 @@ def entry(
         sizes.compare()
         for size in launch.positive:
             sizes.require_positive(size)
-        program = _description(words, launch, taken, sizes)
+        program = _description(words, launch, taken, sizes, donated if out is None else None)
     except UnboundSizeError as error:
         raise IndescribableError from error
-    target = None if out is None else (len(args) + list(kwargs).index(out), kwargs[out])
-    building = _building(arguments, result, target)
+    building = _building(arguments, result, None if out is None else (len(args) + [*kwargs].index(out), kwargs[out]))
     description: dict[str, int | Place] = {
         "epoch": -1,
         "calls_left": most,
@@ -155,10 +156,12 @@ def _memory_of_results(launch: Launch, given: Sequence[int], *, has_out: bool) -
     return [leaf_of.get(donor, -1) for donor, _, _ in launch.results]
 
 
-def _description(words: Words, launch: Launch, taken: Sequence[int], sizes: SizeSteps) -> dict[str, int | Place]:
+def _description(
+    words: Words, launch: Launch, taken: Sequence[int], sizes: SizeSteps, donated: Donated | None
+) -> dict[str, int | Place]:
     """What is run."""
     results: list[int | Place] = []
-    for leaf, (_, dtype, shape) in zip(taken, launch.results, strict=True):
+    for leaf, (donor, dtype, shape) in zip(taken, launch.results, strict=True):
         results += RESULT.words(
             {
                 "leaf": leaf,
@@ -166,6 +169,7 @@ def _description(words: Words, launch: Launch, taken: Sequence[int], sizes: Size
                 "rank": len(shape),
                 "shape": words.add([sizes.word(size) for size in shape]),
                 "item_size": dtype.itemsize,
+                "argument": words.keep(donated.names[donor]) if donated and donor >= 0 else 0,
             }
         )
     starts = [0 if held is None else held.ctypes.data for held in launch.inputs]
@@ -182,6 +186,7 @@ def _description(words: Words, launch: Launch, taken: Sequence[int], sizes: Size
         "held_ends": words.add(ends),
         "result_count": len(launch.results),
         "results": words.add(results),
+        "function": words.keep(donated.function) if donated else 0,
         "main": launch.main,
         "number_count": len(launch.sizes),
         "numbers": words.add([sizes.slot(Size.named(name)) for name in launch.sizes]),

@@ -71,6 +71,7 @@ PYTHON = Struct(
     memcmp=function_type(I32, PTR, PTR, I64),
     PyArray_CopyInto=function_type(I32, REF, REF),
     PyArray_Empty=function_type(REF, I32, pointer(I64), REF, I32),
+    PyArray_NewFromDescr=function_type(REF, REF, REF, I32, pointer(I64), pointer(I64), PTR, I32, REF),
     PyDataMem_SetHandler=function_type(REF, REF),
     # objects
     ndarray=REF,
@@ -82,6 +83,8 @@ PYTHON = Struct(
     none=REF,
     no_arguments=REF,
     result_memory=REF,
+    is_own=REF,
+    donation=REF,
     # where two numbers lie: that of traces in progress, and what entries must have been made after
     traces=pointer(I64),
     epoch=pointer(I64),
@@ -128,8 +131,12 @@ INSTRUCTION = Struct(operation=I64, taken=I64, object=REF, type=REF)
 """An instruction takes so many objects off the stack and pushes one, which is made of them. `object` may be that of the
 keys, or the number of a register."""
 
-RESULT = Struct(leaf=I64, dtype=REF, rank=I64, shape=pointer(I64), item_size=I64)
-"""A result takes over the memory of a leaf, or is new (-1)."""
+RESULT = Struct(leaf=I64, dtype=REF, rank=I64, shape=pointer(I64), item_size=I64, argument=REF)
+"""A result takes over the memory of a leaf, or is new (-1). With the name of an argument, the array of the leaf must
+not be used after the call; without one, it is the result."""
+
+DONATION = slotted("argument", "code", "function", "held", "instruction")
+"""What is said of an array that must not be used."""
 
 Load = IntEnum("Load", "constant key item cell attribute mapping")
 """Where a guard finds what it compares: its container itself, a key of a dict, an item of a list, what is in a cell, an
@@ -167,6 +174,7 @@ ENTRY = Struct(
     numbers=pointer(I64),
     result_count=I64,
     results=pointer(RESULT),
+    function=REF,
     building_count=I64,
     building=pointer(INSTRUCTION),
     stack=I64,
@@ -183,7 +191,7 @@ ENTRY = Struct(
 )
 """One way to call: what the arguments must look like, what is run, and what the result is. The program takes sizes from
 the slots that `numbers` has; where one says how large the arena is, there is a new one at each call (-1: none does).
-It serves calls as long as its guards hold.
+It serves calls as long as its guards hold. `function` is its name, for arguments that must not be used after the call.
 `byte` is a dtype. Where it takes tensors, their arrays are leaves, and results are tensors if any leaf is; `call` is
 what the tape calls that, or null, and `gradients` has a bit for each result whose elements change continuously. It
 serves so many calls as are left (-1: any number)."""
@@ -220,11 +228,10 @@ TENSORS = Struct(
     result=REF,
     view=REF,
     forget=REF,
-    is_own=REF,
     numbers=REF,
     least=I64,
     unrecorded=pointer(I64),
 )
 """What native code uses of tensors, all null until there are any: classes; the functions that let a node forget what no
-gradient needs (called where an array has at least so many bytes), and that say whether a frame is Tenon's own; what
-numbers the nodes; and the threads that do not record, behind their number (-1: too many)."""
+gradient needs (called where an array has at least so many bytes); what numbers the nodes; and the threads that do not
+record, behind their number (-1: too many)."""

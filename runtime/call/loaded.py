@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tenon.dialects.definition.value import TRACES_IN_PROGRESS
+from tenon.dialects.support.donation import Donation
+from tenon.dialects.support.user_place import is_own
 from tenon.runtime.call.callable_class import is_supported, native_class, set_vector_call
 from tenon.runtime.call.entry_words import Words
 from tenon.runtime.call.guards import Guard, guard_words
@@ -113,6 +115,8 @@ def _fill(table: int) -> None:
         "none": None,
         "no_arguments": (),
         "result_memory": getattr(pool(), "capsule", None),
+        "is_own": is_own,
+        "donation": Donation,
     }
     _KEPT.append(objects)
     found = {name: 0 if name == "result_memory" and value is None else id(value) for name, value in objects.items()}

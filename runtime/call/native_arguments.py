@@ -8,6 +8,7 @@ from math import inf
 from tenon.runtime.arguments.orders import LEAST
 from tenon.runtime.call.entry_code import code, python
 from tenon.runtime.call.layout import ENTRY, ITEM, REF, REFS, SIZE, STEP, TENSOR, Step
+from tenon.runtime.call.native_donation import is_given_away
 from tenon.runtime.call.native_memory import bytes_of, copied
 from tenon.runtime.call.native_tensors import HAS_SOURCE, HAS_TENSOR, is_tensor
 from tenon.runtime.cpu.addresses import ALIGNED
@@ -269,6 +270,7 @@ def open_array(
         has_source = (tensor._source != python.none).to(I64)
         state.store(state.load() | (has_source * HAS_SOURCE) | HAS_TENSOR)
     code.return_unless(fits(used, step, slots), None)
+    code.return_if(is_given_away(used), None)
     with code.if_(~is_usable(used, step)):
         array = used.to(pointer(ARRAY))
         size = bytes_of(array.shape, step.array.rank, step.array.item_size)

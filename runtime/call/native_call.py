@@ -5,6 +5,7 @@ from __future__ import annotations
 from tenon.runtime.call.entry_code import code, python, release
 from tenon.runtime.call.layout import CALL_SLOT, ENTRY, REF, REFS
 from tenon.runtime.call.native_arguments import same, take_apart
+from tenon.runtime.call.native_donation import give_away
 from tenon.runtime.call.native_guards import all_hold
 from tenon.runtime.call.native_memory import scratch
 from tenon.runtime.call.native_results import allocate, alone, put_together
@@ -77,6 +78,7 @@ def results_of(
         python.PyErr_Clear()
         code.return_(None)
     run(entry, data, arrays, slots, arena)
+    give_away(entry, objects)
     with code.if_(as_tensors(entry, given, arrays, state)):
         result.set(put_together(entry, arrays, registers))
     with code.if_(result.is_null):

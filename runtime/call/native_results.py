@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tenon.runtime.call.entry_code import code, python, release
 from tenon.runtime.call.layout import ENTRY, MAKE, REF, REFS, RESULT, SET_ITEM, SET_KEY, Build
+from tenon.runtime.call.native_donation import same_memory
 from tenon.runtime.call.native_memory import empty
 from tenon.runtime.cpu.ir_types import I1, I64, U64, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
@@ -55,8 +56,14 @@ def allocate(entry: Value, objects: Value, slots: Value, arrays: Value) -> Opera
         result = results[i]
         leaf = result.leaf
         with code.if_(leaf >= 0):
-            taken = objects[leaf]
-            python.Py_IncRef(taken)
+            taken = code.local(REF, objects[leaf])
+            with code.if_(result.argument.is_null):
+                python.Py_IncRef(taken)
+            with code.else_():
+                taken.set(same_memory(taken))
+                with code.if_(taken.is_null):
+                    release(arrays, 0, i)
+                    code.return_(False)
             arrays[i] = taken
         with code.else_():
             made = new_array(result, slots)

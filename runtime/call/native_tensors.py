@@ -173,7 +173,7 @@ def is_own(frame: Value, code_: Value) -> Operand:
     address = code_.to(I64)
     known = _known_codes.at(((address >> 4) ^ (address >> 13)) & (_CODES - 1))
     code.return_if(known.ran == code_, known.is_own != 0)
-    answer = python.PyObject_CallOneArg(tensors.is_own, frame)
+    answer = python.PyObject_CallOneArg(python.is_own, frame)
     with code.if_(answer.is_null):
         python.PyErr_Clear()
         code.return_(False)
@@ -185,9 +185,9 @@ def is_own(frame: Value, code_: Value) -> Operand:
     return answer == python.true
 
 
-@code.function(node=pointer(NODE))
-def note_place(node: Value) -> None:
-    """Tell a node the innermost line that is not Tenon's own."""
+@code.function(code_=REFS, instruction=REFS)
+def note_place(code_: Value, instruction: Value) -> None:
+    """Store the innermost line that is not Tenon's own: code, and the instruction in it."""
     frame, found = code.local(REF, python.PyEval_GetFrame()), code.local(REF, None)
     with code.if_(frame.is_not_null):
         python.Py_IncRef(frame)
@@ -201,9 +201,11 @@ def note_place(node: Value) -> None:
         python.Py_DecRef(frame)
         frame.set(back)
     with code.if_(found.is_null):
-        node.put(code=_none(), instruction=_none())
+        code_.store(_none())
+        instruction.store(_none())
     with code.else_():
-        node.put(code=found, instruction=python.PyLong_FromLongLong(python.PyFrame_GetLasti(frame).to(I64)))
+        code_.store(found)
+        instruction.store(python.PyLong_FromLongLong(python.PyFrame_GetLasti(frame).to(I64)))
         python.Py_DecRef(frame)
 
 
@@ -218,7 +220,7 @@ def new_node(call: Value, operands: Value, results: Value) -> Operand:
     node = made.to(pointer(NODE))
     node.put(call=new_reference(call), operands=operands, results=results, hooks_of=_none(), is_released=_none())
     node.put(number=python.PyIter_Next(tensors.numbers))
-    note_place(node)
+    note_place(node.place("code"), node.place("instruction"))
     return made
 
 

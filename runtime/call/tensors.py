@@ -30,8 +30,6 @@ class TensorClasses:
     view: type
     forget: Callable[[Any], None]
     """Lets a node go of the large arrays that no gradient needs."""
-    is_own: Callable[[Any], bool]
-    """Whether a frame is Tenon's own."""
     call_of: Callable[..., Any]
     """What the tape calls an op with such operands and settings."""
     numbers: Iterator[int]
@@ -135,7 +133,7 @@ def fill_tensors(table: int) -> None:
         _TABLES.append(table)
         return
     known = _INSTALLED[0]
-    names = ("tensor", "parameter", "memory", "node", "result", "view", "forget", "is_own", "numbers")
+    names = ("tensor", "parameter", "memory", "node", "result", "view", "forget", "numbers")
     words: Mapping[str, int] = {
         **{name: id(getattr(known, name)) for name in names},
         "least": known.least,

@@ -19,7 +19,7 @@ from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.ir_writer import Module
 from tenon.runtime.cpu.python_objects import ARRAY
 
-C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
+C_CONTIGUOUS, OWNS_DATA, ALIGNED, WRITEABLE = 0x1, 0x4, 0x100, 0x400
 USABLE = C_CONTIGUOUS | ALIGNED
 
 code = Module()

@@ -49,7 +49,12 @@ ARRAY = Struct(
 SCALAR = Struct(references=_REFERENCES, type=pointer(CLASS), number=I8)
 """One of NumPy's numbers (`PyInt32ScalarObject` and its like): its bytes follow the head of the object."""
 
-_PLACES_IN_NUMPY = {"PyArray_CopyInto": 50, "PyArray_Empty": 184, "PyDataMem_SetHandler": 304}
+_PLACES_IN_NUMPY = {
+    "PyArray_CopyInto": 50,
+    "PyArray_NewFromDescr": 94,
+    "PyArray_Empty": 184,
+    "PyDataMem_SetHandler": 304,
+}
 """Places in NumPy's table of functions, whose order is part of its stable binary interface."""
 
 

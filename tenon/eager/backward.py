@@ -25,8 +25,9 @@ from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.families.control_flow import erase_effects
 from tenon.dialects.ops.control.debug import checks_gradients
 from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.dialects.support.user_place import location_of, shown
 from tenon.dialects.types.types import array_type, element_type, is_float
-from tenon.eager.tape import Array, Node, Operand, Saved, Source, Type, location_of, shown, type_of
+from tenon.eager.tape import Array, Node, Operand, Saved, Source, Type, type_of
 from tenon.lowering.pipeline import run_passes
 from tenon.passes.transform.differentiate import gradients
 from tenon.runtime.arguments.orders import Order, inverse, order_of

@@ -17,6 +17,7 @@ from tenon.dialects.definition.registry import generation
 from tenon.dialects.definition.value import Value
 from tenon.dialects.ops.control.debug import checks_gradients
 from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.dialects.support.donation import is_donated
 from tenon.dialects.support.forking import new_lock
 from tenon.eager.backward import array_type_of, trace_types
 from tenon.eager.recording import Stored, as_operands, call_of, record, wants_gradient
@@ -47,6 +48,9 @@ def call_function(kind: type[Any], function: Callable[..., Any], args: tuple[Any
             return keeping.run(keeping.program, kind, noted)
     given, named = unflatten(structure, arrays)
     result = function(*given, **named)
+    for leaf in leaves:
+        if isinstance(leaf, Stored) and is_donated(leaf._array):
+            leaf._own_memory().change()
     found, shape = flatten(result)
     own = {id(leaf._array): leaf for leaf in leaves if isinstance(leaf, Stored)}
     made = [_tensor(kind, array, own) for array in found]

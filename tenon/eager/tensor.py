@@ -25,7 +25,7 @@ from tenon.eager.known_tapes import backward_of_known
 from tenon.eager.modes import TRACING
 from tenon.eager.operators import run
 from tenon.eager.recording import Stored, as_operands, op_call, record, wants_gradient
-from tenon.eager.tape import LARGE, NUMBERS, Array, Leaf, Memory, Node, Result, forget, is_own
+from tenon.eager.tape import LARGE, NUMBERS, Array, Leaf, Memory, Node, Result, forget
 from tenon.eager.views import View
 from tenon.runtime.arguments.arguments import as_array
 from tenon.runtime.call.tensors import TensorClasses, install_tensors
@@ -370,7 +370,6 @@ install_tensors(
         result=Result,
         view=View,
         forget=forget,
-        is_own=is_own,
         call_of=op_call,
         numbers=NUMBERS,
         least=LARGE,

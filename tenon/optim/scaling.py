@@ -11,10 +11,10 @@ import numpy as np
 
 import tenon
 from tenon.eager.changes import replace
-from tenon.eager.modes import no_grad
+from tenon.eager.modes import TRACING, no_grad
+from tenon.eager.tensor import Tensor
 from tenon.optim.base import Optimizer, trainable, with_values
-from tenon.optim.stepping import Steps
-from tenon.runtime.arguments.tree import flatten, unflatten
+from tenon.optim.stepping import Steps, chosen_of
 
 
 def unscaled(gradients: Any, scale: Any) -> tuple[Any, Any]:
@@ -37,6 +37,9 @@ class GradScaler:
     Source: Micikevicius et al., "Mixed precision training", ICLR 2018; PyTorch's documentation of `GradScaler`.
     """
 
+    TRACED_NUMBERS = ("scale", "count")
+    """What `tenon.trace` takes as inputs."""
+
     def __init__(
         self,
         init_scale: float = 65536.0,
@@ -58,9 +61,9 @@ class GradScaler:
         self.backoff_factor, self.growth_interval = backoff_factor, growth_interval
         self.enabled = enabled
         self._state = self.init()
-        self._found: dict[int, bool] = {}
+        self._found: dict[int, Any] = {}
         """Whether the gradients of the steps that were unscaled since the last update are finite."""
-        self._stepped: set[int] = set()
+        self._stepped: dict[int, bool] = {}
         """The steps that were made, or left out, since then."""
 
     # --- as functions -----------------------------------------------------------------------------
@@ -88,7 +91,7 @@ class GradScaler:
             return *optimizer.update(params, gradients, optimizer_state, lr), state
         gradients, finite = unscaled(gradients, state["scale"])
         stepped = optimizer.update(params, gradients, optimizer_state, lr)
-        params, optimizer_state = _chosen(finite, stepped, (params, optimizer_state))
+        params, optimizer_state = chosen_of(finite, stepped, (params, optimizer_state))
         return params, optimizer_state, self._after(finite, state)
 
     def _after(self, finite: Any, state: dict[str, Any]) -> dict[str, Any]:
@@ -127,18 +130,23 @@ class GradScaler:
             made, finite = _UNSCALED(slopes, self._state["scale"])
             for tensor, gradient in zip(tensors, made.values(), strict=True):
                 replace(tensor.grad, gradient, "unscale_")
-        self._found[id(steps)] = bool(finite.numpy())
+        self._found[id(steps)] = bool(finite.numpy()) if TRACING.session is None else finite
 
-    def step(self, steps: Steps) -> bool:
+    def step(self, steps: Steps) -> Any:
         """`steps.step()`, unless gradients are not finite; whether it was made. Raises `RuntimeError` for a second step
-        before `update()`, whose gradients would be taken as they are, with their scale."""
+        before `update()`, whose gradients would be taken as they are, with their scale.
+
+        In a function of `tenon.trace` the program decides, and whether the step was made is a tensor.
+        """
         if self.enabled and id(steps) in self._stepped:
             raise RuntimeError("GradScaler: step() was called for these parameters since the last update()")
         if self.enabled and id(steps) not in self._found:
             self.unscale_(steps)
-        self._stepped.add(id(steps))
+        self._stepped[id(steps)] = True
         is_made = self._found.get(id(steps), True)
-        if is_made:
+        if isinstance(is_made, Tensor):
+            steps.step_if(is_made)
+        elif is_made:
             steps.step()
         return is_made
 
@@ -148,9 +156,13 @@ class GradScaler:
             return
         if not self._found:
             raise RuntimeError("GradScaler: update() is called before step()")
-        finite = np.array(all(self._found.values()))
-        self._state = {name: np.asarray(value) for name, value in self._after(finite, self._state).items()}
-        self._found, self._stepped = {}, set()
+        found = [value if isinstance(value, Tensor) else np.asarray(value) for value in self._found.values()]
+        after = self._after(reduce(tenon.logical_and, found), self._state)
+        if TRACING.session is None:
+            after = {name: np.asarray(value) for name, value in after.items()}
+        self._state.update({n: value._array if isinstance(value, Tensor) else value for n, value in after.items()})
+        self._found.clear()
+        self._stepped.clear()
 
     def state_dict(self) -> dict[str, Any]:
         """The scale, and how many finite steps it has stood for."""
@@ -158,18 +170,9 @@ class GradScaler:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where `state_dict` was asked for."""
-        self._state = {
-            "scale": np.asarray(state["scale"], np.float32).copy(),
-            "count": np.asarray(state["count"], np.int32).copy(),
-        }
-
-
-def _chosen(condition: Any, one: Any, other: Any) -> Any:
-    """The leaves of one tree or the other's, which has the same structure."""
-    first, structure = flatten(one)
-    second, _ = flatten(other)
-    leaves = [a if a is b else tenon.select(condition, a, b) for a, b in zip(first, second, strict=True)]
-    return unflatten(structure, leaves)
+        self._state.update(
+            scale=np.asarray(state["scale"], np.float32).copy(), count=np.asarray(state["count"], np.int32).copy()
+        )
 
 
 _UNSCALED = tenon.jit(unscaled)

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+import tenon
 from tenon.eager.changes import replace as replace_elements
 from tenon.eager.changes import restorer
 from tenon.eager.modes import TRACING, enable_grad, no_grad
 from tenon.eager.tensor import Tensor
 from tenon.nn.utils.gradients import tensors_in
+from tenon.runtime.arguments.tree import flatten, unflatten
 from tenon.runtime.jit import JitFunction, jit
 
 
@@ -89,6 +91,22 @@ class Steps:
             self._take_over(dict(zip(asked, after, strict=True)))
         return loss
 
+    def step_if(self, condition: Any) -> None:
+        """`step()` in a trace, whose program leaves parameters and state as they are where a truth value is false."""
+        for position, group in enumerate(self.param_groups):
+            if self._states[position] is None:
+                own = {str(number): tensor._array for number, tensor in enumerate(group["params"])}
+                self._states[position] = self._rule.init(own)
+        tensors = [tensor for group in self.param_groups for tensor in group["params"]]
+        arrays, states = [tensor._array for tensor in tensors], [*self._states]
+        self.step()
+        with no_grad():
+            for tensor, before in zip(tensors, arrays, strict=True):
+                if tensor._array is not before:
+                    chosen = chosen_of(condition._array, tensor._array, before)
+                    replace_elements(tensor, Tensor._new(chosen), "step")
+        self._states = chosen_of(condition._array, self._states, states)
+
     def _take_over(self, made: Mapping[int, tuple[dict[str, Any], dict[str, Any]]]) -> None:
         """Give parameters and states of groups what a step made of them: all, or, if that is interrupted, none."""
         undo: list[Callable[[], None]] = []
@@ -150,6 +168,14 @@ class Steps:
 
     def __repr__(self) -> str:
         return f"{self._rule!r}.over({sum(len(group['params']) for group in self.param_groups)} parameters)"
+
+
+def chosen_of(condition: Any, one: Any, other: Any) -> Any:
+    """The leaves of one tree or the other's, which has the same structure."""
+    first, structure = flatten(one)
+    second, _ = flatten(other)
+    leaves = [a if a is b else tenon.select(condition, a, b) for a, b in zip(first, second, strict=True)]
+    return unflatten(structure, leaves)
 
 
 @lru_cache(maxsize=64)

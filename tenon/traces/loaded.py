@@ -13,13 +13,14 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import insertion_point
+from tenon.dialects.support.user_place import user_place
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import element_of, element_type, numpy_dtype, shape_of
 from tenon.eager.modes import TRACING
 from tenon.eager.recording import Stored, as_operands, record, wants_gradient
 from tenon.eager.residuals import inlined
-from tenon.eager.tape import Call, user_place
+from tenon.eager.tape import Call
 from tenon.eager.tensor import Tensor
 from tenon.passes.named_shapes import declared_shapes
 from tenon.runtime.arguments.arguments import as_array

@@ -15,11 +15,12 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 from xdsl.ir import SSAValue
 
+from tenon.dialects.support.user_place import user_place
 from tenon.dialects.types.types import array_type
 from tenon.eager.modes import MODE
 from tenon.eager.recording import Stored, as_operands, record
 from tenon.eager.residuals import inlined
-from tenon.eager.tape import Call, user_place
+from tenon.eager.tape import Call
 from tenon.eager.tensor import UsedGradient
 from tenon.runtime.arguments.arguments import WideFloat
 from tenon.runtime.arguments.tree import flatten, paths

@@ -229,6 +229,70 @@ def test_scale_and_steps_are_those_of_torch() -> None:
     assert optim.GradScaler(enabled=False).scale(q) is q
 
 
+@pytest.mark.parametrize("unscales", [False, True])
+@pytest.mark.parametrize("where", ["inside", "outside"])
+def test_a_traced_step_decides_in_its_program(where: str, unscales: bool) -> None:
+    settings: Any = {"init_scale": 8.0, "growth_interval": 2}
+    theirs, own = torch.amp.GradScaler("cpu", **settings), optim.GradScaler(**settings)
+    p, q = torch.tensor([1.0, 2.0], requires_grad=True), tenon.tensor([1.0, 2.0], requires_grad=True)
+    their_steps, steps = torch.optim.Adam([p], 0.1), optim.Adam(0.1).over([q])
+
+    @tenon.trace
+    def step(factor: Any) -> Any:
+        steps.zero_grad()
+        own.scale((q * q).sum() * factor).backward()
+        if unscales:
+            own.unscale_(steps)
+            optim.clip_grad_norm_([q], 1.0)
+        made = own.step(steps)
+        if where == "inside":
+            own.update()
+        return made
+
+    for factor in (float("inf"), 1.0, 1.0, float("inf"), 2.0, float("nan"), 3.0, 1.0, 1.0, 2.0):
+        their_steps.zero_grad()
+        theirs.scale((p * p).sum() * factor).backward()
+        if unscales:
+            theirs.unscale_(their_steps)
+            torch.nn.utils.clip_grad_norm_([p], 1.0)
+        before = p.tolist()
+        theirs.step(their_steps)
+        theirs.update()
+        made = step(tenon.tensor(factor))
+        if where == "outside":
+            own.update()
+        assert bool(made) == (p.tolist() != before)
+        assert own.value == theirs.get_scale()
+        np.testing.assert_allclose(q.detach().numpy(), p.detach().numpy(), rtol=1e-5)
+    assert len(step._programs) == 2, "one for the first step, which makes the state, and one for all others"
+
+
+def test_a_network_in_f16_is_trained_by_one_program() -> None:
+    def training(wrap: Any) -> tuple[list[float], float]:
+        nn.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)).requires_grad_()
+        steps, scaler = optim.SGD(lr=0.1, momentum=0.9).over(model), optim.GradScaler(2.0**24, growth_interval=3)
+        x = np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32)
+        y = np.sin(x.sum(1, keepdims=True))
+
+        def step() -> Any:
+            steps.zero_grad()
+            with tenon.autocast("f16"):
+                loss = ((model(x) - y) ** 2).mean()
+            scaler.scale(loss).backward()
+            scaler.step(steps)
+            scaler.update()
+            return loss
+
+        run = wrap(step)
+        return [run().item() for _ in range(12)], scaler.value
+
+    (plain, scale), (traced, traced_scale) = training(lambda f: f), training(tenon.trace)
+    assert scale == traced_scale < 2.0**24
+    np.testing.assert_allclose(traced, plain, rtol=2e-3)
+    assert plain[-1] < plain[0]
+
+
 def test_a_second_step_before_the_update_is_refused() -> None:
     p = tenon.tensor([1.0], requires_grad=True)
     steps, scaler = optim.SGD(lr=0.1).over([p]), optim.GradScaler(1024.0)

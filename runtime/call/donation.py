@@ -1,0 +1,41 @@
+"""Arguments that are donated: results take their memory over, and their arrays must not be used any more."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tenon.dialects.support.donation import Donation
+from tenon.dialects.support.user_place import Place
+from tenon.runtime.call.loaded import native_call
+from tenon.runtime.cpu.python_objects import ARRAY
+
+
+class Donated(NamedTuple):
+    """The name of a function of which arguments are donated, and those of its inputs."""
+
+    function: str
+    names: Sequence[str]
+
+    def given_away(self, results: Sequence[Any], arrays: Sequence[Any], place: Place) -> list[Any]:
+        """The results, other arrays in the places of those that are inputs, which are marked."""
+        names = {id(a): name for a, name in zip(arrays, self.names, strict=True) if type(a) is np.ndarray}
+        return [self._taken(r, names[id(r)], place) if id(r) in names else r for r in results]
+
+    def _taken(self, array: np.ndarray[Any, Any], argument: str, place: Place) -> np.ndarray[Any, Any]:
+        if native_call() is None:  # it is not known how arrays lie in memory
+            return array
+        made = array.view()
+        donation = Donation()
+        donation.function, donation.argument, donation.held = self.function, argument, array.base
+        donation.code, donation.instruction = (None, None) if place is None else place
+        array.flags.writeable = False
+        base = ctypes.c_size_t.from_address(id(array) + ARRAY.offsets["base"])
+        before, base.value = base.value, id(donation)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(donation))
+        if before:
+            ctypes.pythonapi.Py_DecRef(ctypes.c_void_p(before))
+        return made
