@@ -19,8 +19,7 @@ from tenon.runtime.arguments.orders import Orders
 from tenon.runtime.arguments.tree import Structure
 from tenon.runtime.call.callable_class import native_class, set_vector_call
 from tenon.runtime.call.donation import Donated
-from tenon.runtime.call.entry_words import Place, Words
-from tenon.runtime.call.guards import Guard, guard_words
+from tenon.runtime.call.entry_words import Guard, Place, Words, guard_words
 from tenon.runtime.call.launch import Launch
 from tenon.runtime.call.layout import ENTRY, RESULT, TABLE
 from tenon.runtime.call.loaded import native_call

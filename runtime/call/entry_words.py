@@ -1,4 +1,4 @@
-"""The memory of entries: numbers, addresses of objects and of other words, 64 bits each."""
+"""The memory of entries: numbers, addresses of objects and of other words, 64 bits each; and guards in such words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from tenon.runtime.call.layout import GUARD, Load, Test
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +50,32 @@ class Words:
         address: int = memory.ctypes.data
         memory[self._relative] += address
         return memory, address
+
+
+@dataclass(frozen=True, eq=False)
+class Guard:
+    """What is loaded from a container, and compared with what was there; see `layout` for both."""
+
+    where: Load
+    test: Test
+    container: Any
+    key: Any = None
+    index: int = 0
+    expected: Any = None
+
+
+def guard_words(words: Words, guards: Sequence[Guard]) -> Place:
+    """Append guards; the place of the first."""
+    made: list[int | Place] = []
+    for guard in guards:
+        made += GUARD.words(
+            {
+                "where": guard.where,
+                "test": guard.test,
+                "container": words.keep(guard.container),
+                "key": words.keep(guard.key),
+                "index": guard.index,
+                "expected": words.keep(guard.expected),
+            }
+        )
+    return words.add(made)

@@ -16,8 +16,7 @@ from tenon.dialects.definition.value import TRACES_IN_PROGRESS
 from tenon.dialects.support.donation import Donation
 from tenon.dialects.support.user_place import is_own
 from tenon.runtime.call.callable_class import is_supported, native_class, set_vector_call
-from tenon.runtime.call.entry_words import Words
-from tenon.runtime.call.guards import Guard, guard_words
+from tenon.runtime.call.entry_words import Guard, Words, guard_words
 from tenon.runtime.call.layout import GUARDS, PYTHON
 from tenon.runtime.call.native_call import code
 from tenon.runtime.call.native_guards import tenon_hold

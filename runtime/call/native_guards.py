@@ -1,4 +1,4 @@
-"""How native calls check that what a program read when it was traced is what is there; see `guards`."""
+"""How native calls check that what a program read when it was traced is what is there; see `entry_words`."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tenon.runtime.call.guards import Guard
+from tenon.runtime.call.entry_words import Guard
 from tenon.runtime.call.layout import Load, Test
 from tenon.runtime.reads.places import Place
 from tenon.runtime.reads.reads import Reads

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tenon.eager.recording import Stored
-from tenon.runtime.call.guards import Guard
+from tenon.runtime.call.entry_words import Guard
 from tenon.runtime.call.layout import Load, Test
 from tenon.runtime.call.loaded import holding
 from tenon.runtime.reads.guards import Guards, guard_at
