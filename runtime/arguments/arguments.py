@@ -209,11 +209,16 @@ class Parameters:
             kwargs = {k: Static(v) if k in self.static else v for k, v in kwargs.items()}
         return args, kwargs
 
-    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The function's result, static arguments taken out of their wrapping."""
+    def unmarked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with static ones taken out of their wrapping."""
         if self.static:
             args = tuple([a.value if isinstance(a, Static) else a for a in args])
             kwargs = {k: v.value if isinstance(v, Static) else v for k, v in kwargs.items()}
+        return args, kwargs
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The function's result, static arguments taken out of their wrapping."""
+        args, kwargs = self.unmarked(args, kwargs)
         return call_user(self.function, *args, **kwargs)
 
     def _parameter(self, position: int) -> str | None:

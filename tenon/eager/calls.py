@@ -23,7 +23,7 @@ from tenon.eager.backward import array_type_of, trace_types
 from tenon.eager.recording import Stored, as_operands, call_of, record, wants_gradient
 from tenon.eager.residuals import Program, inlined, program_of
 from tenon.eager.tape import Call, Operand, Saved, Type, type_of
-from tenon.runtime.arguments.arguments import is_array
+from tenon.runtime.arguments.arguments import Static, is_array
 from tenon.runtime.arguments.tree import Structure, flatten, static_key, unflatten
 from tenon.runtime.jit import JitFunction
 from tenon.runtime.knobs import knobs
@@ -37,7 +37,9 @@ _MODULES: BoundedCache[tuple[Call, Guards | None]] = BoundedCache(1024)
 
 def call_function(kind: type[Any], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`function`, which runs on arrays and in traces, of arguments of which some are tensors; so are its results."""
-    leaves, structure = flatten((args, kwargs))
+    leaves, structure = flatten(
+        function.parameters.marked(args, kwargs) if isinstance(function, JitFunction) else (args, kwargs)
+    )
     arrays = [leaf._array if isinstance(leaf, Stored) else leaf for leaf in leaves]
     noted = None
     if wants_gradient(leaves):
@@ -46,7 +48,11 @@ def call_function(kind: type[Any], function: Callable[..., Any], args: tuple[Any
         keeping = None if "out" in kwargs else _keeping(function, arrays, structure, noted)
         if keeping is not None and keeping.program is not None:
             return keeping.run(keeping.program, kind, noted)
-    given, named = unflatten(structure, arrays)
+        if isinstance(function, JitFunction) and function.parameters.donated:
+            # The memory of what a gradient may need is not given away.
+            flags = function.parameters.donations(structure)
+            arrays = [np.array(a) if flag and is_array(a) else a for a, flag in zip(arrays, flags, strict=True)]
+    given, named = _arguments(function, structure, arrays)
     result = function(*given, **named)
     for leaf in leaves:
         if isinstance(leaf, Stored) and is_donated(leaf._array):
@@ -61,6 +67,19 @@ def call_function(kind: type[Any], function: Callable[..., Any], args: tuple[Any
         call = _call(function, arrays, structure, data, [array_type_of(type_of(saved)) for _, saved in operands])
         record(call, operands, new)
     return unflatten(shape, made)
+
+
+def _arguments(
+    function: Callable[..., Any], structure: Structure, leaves: Sequence[Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call that these leaves make up."""
+    args, kwargs = unflatten(structure, leaves)
+    return function.parameters.unmarked(args, kwargs) if isinstance(function, JitFunction) else (args, kwargs)
+
+
+def _key_of(leaf: Any) -> Hashable:
+    """What tells a leaf that is no data from others."""
+    return static_key(leaf.value, is_trusted=True) if isinstance(leaf, Static) else static_key(leaf)
 
 
 def _float(wide: bool) -> Any:
@@ -119,11 +138,11 @@ def _keeping(
     kinds = {type(arrays[i]) for i in data}
     if float in kinds and any(dtype == np.float64 for _, (dtype, _) in types):
         return None
-    others = tuple([static_key(leaf) for i, leaf in enumerate(arrays) if i not in data])
+    others = tuple([_key_of(leaf) for i, leaf in enumerate(arrays) if i not in data])
     key = (function, structure, others, *types, autocast_element(), generation(), knobs.code_settings)
     found = _KEEPING.get(key)
     if found is None:
-        function.parameters.signature(*function.parameters.take_apart(*unflatten(structure, arrays)))
+        function.parameters.signature(*function.parameters.take_apart(*_arguments(function, structure, arrays)))
         with _LOCK:
             _KEEPING.say_why(function.name, key)
             made, result, guards = _traced(function, arrays, structure, data, [type_ for _, type_ in types])
@@ -142,7 +161,7 @@ def _call(
     """What was called, as it was traced now: what the function reads besides its arguments counts as it is."""
     key: Hashable = None
     if isinstance(function, JitFunction):
-        others = tuple([static_key(leaf) for i, leaf in enumerate(arrays) if i not in data])
+        others = tuple([_key_of(leaf) for i, leaf in enumerate(arrays) if i not in data])
         kinds = tuple([type(arrays[i]) for i in data])
         key = (function, structure, others, tuple(types), kinds, autocast_element(), generation())
         known, guards = _MODULES.get(key) or (None, None)
@@ -172,7 +191,7 @@ def _traced(
         for position, value in zip(data, values, strict=True):
             is_weak = type(arrays[position]) is float and value.dtype == np.float64
             leaves[position] = weak_float(value) if is_weak else value
-        args, kwargs = unflatten(structure, leaves)
+        args, kwargs = _arguments(function, structure, leaves)
         return function(*args, **kwargs)
 
     made = trace_types(on_values, types, None if reading is None else reading.captures)

@@ -257,9 +257,7 @@ def test_recurrent_layers_keep_what_their_steps_computed(kind: str, monkeypatch:
     programs = programs_of(monkeypatch)
     model: Any = getattr(nn, kind)(5, 7, bidirectional=True).requires_grad_()
     peer: Any = getattr(torch.nn, kind)(5, 7, bidirectional=True)
-    peer.load_state_dict(
-        {name: torch.from_numpy(value.detach().numpy().copy()) for name, value in model.state_dict().items()}
-    )
+    peer.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in model.state_dict().items()})
     x = array(9, 3, 5)
     for _ in range(2):
         (model(tenon.tensor(x))[0] ** 2).sum().backward()
@@ -278,6 +276,36 @@ def test_a_function_without_a_gradient_says_so_in_backward() -> None:
     y = halved(x)
     with pytest.raises(TypeError, match="while_loop: has no reverse-mode gradient"):
         y.sum().backward()
+
+
+@pytest.mark.parametrize("donated", [(), ("x",)])
+def test_static_numbers_stay_numbers(donated: tuple[str, ...]) -> None:
+    def power(x: Any, n: int, scale: float) -> Any:
+        for _ in range(n):
+            x = x * x
+        return x * scale
+
+    compiled = tenon.jit(power, static=("n", "scale"), donate=donated)
+    for n, scale in ((1, 0.5), (2, 0.5), (1, 0.25)):
+        x: Any = tenon.tensor(array(3), requires_grad=True)
+        leaf = torch.from_numpy(array(3)).requires_grad_()
+        compiled((given := x * 1.0), n, scale=scale).sum().backward()
+        np.testing.assert_array_equal(given.detach().numpy(), array(3))
+        power(leaf, n, scale).sum().backward()
+        assert_same_gradients([x], [leaf])
+
+
+def test_no_memory_is_given_away_where_the_function_is_computed_again() -> None:
+    @tenon.jit(donate="x")
+    def multiplied(x: Any, n: int) -> Any:
+        return x * x * n
+
+    x: Any = tenon.tensor(array(3), requires_grad=True)
+    given = x * 1.0
+    # integers have rules of their own
+    multiplied(given, 3).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 6 * array(3), rtol=1e-6)
+    np.testing.assert_array_equal(given.detach().numpy(), array(3))
 
 
 def test_what_a_function_reads_is_guarded() -> None:
