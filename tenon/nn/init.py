@@ -39,8 +39,9 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def _written(array: Any, values: Any) -> Any:
+    target = np.asarray(array) if isinstance(array, memoryview) else array  # `data` of an array is one
     with no_grad():
-        array[...] = np.asarray(values).astype(array.dtype)
+        target[...] = np.asarray(values).astype(target.dtype)
     return array
 
 
