@@ -149,39 +149,6 @@ _RENAMED = {
     "float": ("tenon.arrays.dtypes", "float32"),
     "int": ("tenon.arrays.dtypes", "int32"),
 }
-# What PyTorch has by a name that is deliberately not here, and what to write.
-_INSTEAD = {
-    "save": "write tenon.saving.save(path, tree), which tenon.saving.load reads",
-    "compile": "write tenon.jit for a pure function, and tenon.trace for one that changes tensors",
-    "func": "write tenon.grad, tenon.vmap, tenon.vjp and tenon.jvp",
-    "utils": "data sets and loaders are in tenon.data",
-    "amp": "write tenon.autocast, and tenon.optim.GradScaler",
-    "backends": "there is one implementation of each op",
-    "distributed": "there is one device",
-    "inference_mode": "write tenon.no_grad",
-    "set_default_dtype": "name dtypes where tensors are made; Python's floats are f32",
-    "set_default_device": "tensors are in the memory of the CPU",
-    "complex64": "there are no complex dtypes",
-    "complex128": "there are no complex dtypes",
-    "fft": "write tenon.dft",
-    "stft": "write tenon.dft on tenon.sliding_windows",
-    "inverse": "there are no factorizations of matrices",
-    "svd": "there are no factorizations of matrices",
-    "qr": "there are no factorizations of matrices",
-    "cholesky": "there are no factorizations of matrices",
-    "sparse_coo_tensor": "there are no sparse tensors",
-    "scatter": "write tenon.scatter_elements(x, index, source, axis=dim)",
-    "scatter_reduce": "write tenon.scatter_elements(x, index, source, axis=dim, reduction=...)",
-    "take_along_dim": "write tenon.take_along_axis(x, index, axis=dim)",
-    "kthvalue": "write tenon.sort, or tenon.topk",
-    "mode": "write tenon.unique_counts",
-    "std_mean": "write tenon.std(x) and tenon.mean(x)",
-    "var_mean": "write tenon.var(x) and tenon.mean(x)",
-    "unique": "write tenon.unique_values, tenon.unique_counts or tenon.unique_inverse",
-    "numel": "write x.size",
-    "clone": "write x.clone(), or tenon.asarray(x, copy=True)",
-    "Generator": "write numpy.random.default_rng(seed), which is what generator= takes",
-}
 _MODULES = ("autograd", "cuda", "data", "debug", "linalg", "nn", "onnx", "optim", "quantization", "saving", "testing")
 # What finds an op by its name, once the runtime is there, and the names that were found.
 _FINDER: list[Any] = []
@@ -219,9 +186,9 @@ def _find(name: str) -> Any:
         _FINDER.append(import_module("tenon.runtime.evaluate").find_function)
     function = _FINDER[0](name)
     if function is None:
-        from tenon.dialects.support.suggestion import did_you_mean
+        from tenon.dialects.support.suggestion import instead_or_meant
 
-        hint = f": {_INSTEAD[name]}" if name in _INSTEAD else did_you_mean(name, __dir__())
+        hint = instead_or_meant(name, __dir__())
         raise AttributeError(f"module 'tenon' has no attribute and no op {name!r}{hint}")
     _FOUND.append(name)
     globals()[name] = function

@@ -23,7 +23,7 @@ from tenon.dialects.definition.methods import ValueMethods
 from tenon.dialects.definition.registry import find_function, find_method, function_names
 from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.location import at_line
-from tenon.dialects.support.suggestion import did_you_mean
+from tenon.dialects.support.suggestion import did_you_mean, instead_or_meant
 from tenon.dialects.types.shapes import InferenceError
 from tenon.dialects.types.size import UNKNOWN_DIMENSION
 from tenon.dialects.types.types import element_type, is_float, numpy_dtype, shape_of
@@ -315,7 +315,7 @@ class Value(BothFaces, ValueMethods):
                     self._no_number()
                 if (reason := absent(name, ops.find)) is not None:
                     raise AttributeError(f"a traced value has no {name!r}: {reason}")
-                meant = did_you_mean(name, [*function_names(), *dir(self)])
+                meant = instead_or_meant(name, [*function_names(), *dir(self)])
                 raise AttributeError(f"a traced value has no attribute or op {name!r}{meant}")
             return lambda *args, **settings: function(self, *args, **settings)
 

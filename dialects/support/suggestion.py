@@ -16,19 +16,67 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f", did you mean {similar[0]!r}" if similar else ""
 
 
+INSTEAD: dict[str, str] = {
+    "save": "write tenon.saving.save(path, tree), which tenon.saving.load reads",
+    "compile": "write tenon.jit for a pure function, and tenon.trace for one that changes tensors",
+    "func": "write tenon.grad, tenon.vmap, tenon.vjp and tenon.jvp",
+    "utils": "data sets and loaders are in tenon.data",
+    "amp": "write tenon.autocast, and tenon.optim.GradScaler",
+    "backends": "there is one implementation of each op",
+    "distributed": "there is one device",
+    "inference_mode": "write tenon.no_grad",
+    "set_default_dtype": "name dtypes where tensors are made; Python's floats are f32",
+    "set_default_device": "tensors are in the memory of the CPU",
+    "complex64": "there are no complex dtypes",
+    "complex128": "there are no complex dtypes",
+    "fft": "write tenon.dft",
+    "stft": "write tenon.dft on tenon.sliding_windows",
+    "inverse": "there are no factorizations of matrices",
+    "svd": "there are no factorizations of matrices",
+    "qr": "there are no factorizations of matrices",
+    "cholesky": "there are no factorizations of matrices",
+    "sparse_coo_tensor": "there are no sparse tensors",
+    "scatter": "write tenon.scatter_elements(x, index, source, axis=dim)",
+    "scatter_reduce": "write tenon.scatter_elements(x, index, source, axis=dim, reduction=...)",
+    "take_along_dim": "write tenon.take_along_axis(x, index, axis=dim)",
+    "kthvalue": "write tenon.sort, or tenon.topk",
+    "mode": "write tenon.unique_counts",
+    "std_mean": "write tenon.std(x) and tenon.mean(x)",
+    "var_mean": "write tenon.var(x) and tenon.mean(x)",
+    "unique": "write tenon.unique_values, tenon.unique_counts or tenon.unique_inverse",
+    "numel": "write x.size",
+    "clone": "write x.clone(), or tenon.asarray(x, copy=True)",
+    "Generator": "write numpy.random.default_rng(seed), which is what generator= takes",
+}
+"""What to write for functions and methods that PyTorch has, and that are deliberately not here."""
+
+
+def instead_or_meant(name: str, known: Iterable[str]) -> str:
+    """What a message on a function or method that is not there ends with."""
+    instead = INSTEAD.get(name.rstrip("_"))
+    return did_you_mean(name, known) if instead is None else f": {instead}"
+
+
 class UnknownAttributeError(AttributeError):
     """That an object has no such attribute; what was probably meant is looked for when somebody reads the message,
     since to ask whether there is an attribute, as `hasattr` does, should cost little.
     """
 
-    def __init__(self, message: str, name: str, known: Callable[[], Iterable[str]]) -> None:
+    def __init__(
+        self,
+        message: str,
+        name: str,
+        known: Callable[[], Iterable[str]],
+        hint: Callable[[str, Iterable[str]], str] = did_you_mean,
+    ) -> None:
         super().__init__(message)
+        self._hint = hint
         self._ask: tuple[str, Callable[[], Iterable[str]]] | None = name, known
 
     def __str__(self) -> str:
         if self._ask is not None:
             name, known = self._ask
-            self._ask, self.args = None, (f"{self.args[0]}{did_you_mean(name, known())}",)
+            self._ask, self.args = None, (f"{self.args[0]}{self._hint(name, known())}",)
         return self.args[0]
 
     def __reduce__(self) -> Any:

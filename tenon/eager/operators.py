@@ -12,7 +12,7 @@ from tenon.dialects.definition.both_faces import BothFaces
 from tenon.dialects.definition.methods import TensorMethods
 from tenon.dialects.definition.registry import function_names, watch_generation
 from tenon.dialects.definition.signature import flat
-from tenon.dialects.support.suggestion import UnknownAttributeError
+from tenon.dialects.support.suggestion import UnknownAttributeError, instead_or_meant
 from tenon.eager.changes import kept, replace
 from tenon.eager.recording import Stored, as_operands, op_call, record, wants_gradient
 from tenon.eager.tape import Call
@@ -100,7 +100,7 @@ class Operators(Stored, BothFaces, TensorMethods):
             method = _method(name)
             if method is None:
                 message = f"a tensor has no attribute or op {name!r}"
-                raise UnknownAttributeError(message, name, lambda: [*function_names(), *dir(self)])
+                raise UnknownAttributeError(message, name, lambda: [*function_names(), *dir(self)], instead_or_meant)
             setattr(Operators, name, method)
             _METHODS.append(name)
             return getattr(self, name)

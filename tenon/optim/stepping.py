@@ -150,18 +150,28 @@ class Steps:
         """Take over what `state_dict` gave; raises `ValueError`, changing nothing, where it does not fit."""
         groups, states = state["param_groups"], state["state"]
         if len(groups) != len(self.param_groups) or len(states) != len(groups):
+            own = [len(group["params"]) for group in self.param_groups]
             raise ValueError(
-                f"the state has {len(groups)} groups of parameters, and there are {len(self.param_groups)}"
+                f"{type(self._rule).__name__}: the state is of {len(groups)} groups of parameters, and there are "
+                f"{len(own)}, of {', '.join(map(str, own))} parameters; make the groups as they were when it was saved"
             )
-        for own, group, given in zip(self.param_groups, groups, states, strict=True):
+        for number, (own, group, given) in enumerate(zip(self.param_groups, groups, states, strict=True)):
+            if lacking := [name for name in self._names if name not in group]:
+                raise ValueError(
+                    f"{type(self._rule).__name__}: group {number} of the state lacks {', '.join(lacking)}; it has "
+                    f"{', '.join(sorted(group)) or 'nothing'}, which is of another optimizer"
+                )
             rule = replace(self._rule, **{name: group[name] for name in self._names})
             if given is not None:
                 like = {str(i): tensor.detach().numpy() for i, tensor in enumerate(own["params"])}
                 expected = {path: np.shape(leaf) for path, leaf in _flat(rule.start(like)).items()}
                 found = {path: np.shape(leaf) for path, leaf in _flat(given).items()}
                 if found != expected:
-                    differing = sorted({*found.items()} ^ {*expected.items()})
-                    raise ValueError(f"the state does not fit the parameters: {differing[0][0]}")
+                    path = sorted({*found.items()} ^ {*expected.items()})[0][0]
+                    raise ValueError(
+                        f"the state does not fit the parameters: {path} of group {number} has shape "
+                        f"{found.get(path, 'none')} in the state and {expected.get(path, 'none')} here"
+                    )
         for own, group in zip(self.param_groups, groups, strict=True):
             own.update({name: group[name] for name in self._names})
         self._states = [_copied(given) for given in states]

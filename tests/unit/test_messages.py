@@ -20,6 +20,20 @@ from tenon.runtime.knobs import knobs
 
 X = np.ones((3, 4), np.float32)
 
+
+def sgd_of(*sizes: int) -> Any:
+    """An optimizer with a group of one parameter of each size."""
+    groups = [{"params": [tenon.tensor(np.ones(size), requires_grad=True)]} for size in sizes]
+    return tenon.optim.SGD(0.1, 0.9).over(groups)
+
+
+def stepped(steps: Any) -> Any:
+    (x,) = steps.param_groups[0]["params"]
+    x.sum().backward()
+    steps.step()
+    return steps
+
+
 MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: tenon.sofmax(X), AttributeError, "no op 'sofmax', did you mean 'softmax'"),
     (lambda: tenon.jit(lambda x: x.sofmax())(X), AttributeError, "op 'sofmax', did you mean 'softmax'"),
@@ -35,6 +49,15 @@ MESSAGES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: nn.Liner, AttributeError, "module 'tenon.nn' has no attribute 'Liner', did you mean 'Linear'"),
     (lambda: tenon.optim.Adm, AttributeError, "module 'tenon.optim' has no attribute 'Adm', did you mean 'Adam'"),
     (lambda: tenon.data.DataLoadr, AttributeError, "did you mean 'DataLoader'"),
+    (lambda: sgd_of(2).load_state_dict(sgd_of(2, 3).state_dict()), ValueError, "SGD: the state is of 2 groups of "
+     "parameters, and there are 1, of 1 parameters"),
+    (lambda: sgd_of(2).load_state_dict({"param_groups": [{"lr": 1.0}], "state": [None]}), ValueError, "SGD: group 0 of "
+     "the state lacks momentum, weight_decay, nesterov; it has lr"),
+    (lambda: sgd_of(2).load_state_dict(stepped(sgd_of(3)).state_dict()), ValueError, "velocity.0 of group 0 has shape "
+     "(3,) in the state and (2,) here"),
+    (lambda: tenon.tensor(X).gather(1, tenon.tensor([[1]])), TypeError, "write gather_elements(x, index, axis=dim)"),
+    (lambda: tenon.scatter_add(X, 1, np.array([1]), X), TypeError, "write scatter_elements(x, index, src, axis=dim, "),
+    (lambda: tenon.tensor(X).scatter_(1, X, X), AttributeError, "write tenon.scatter_elements(x, index, source"),
     (lambda: nn.LazyLinear, AttributeError, "give the sizes: parameters that a call makes"),
     (lambda: tenon.save, AttributeError, "write tenon.saving.save(path, tree)"),
     (lambda: nn.Linear(2, 3).wieght, AttributeError, "Linear has no attribute 'wieght', did you mean 'weight'"),

@@ -102,6 +102,14 @@ class GatherOp(IndexingOp):
     ALIASES: ClassVar[tuple[str, ...]] = ("take",)
 
     @classmethod
+    def bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        if len(args) == 3 and type(args[1]) is int and type(args[2]) is not int:
+            raise TypeError(
+                f"{cls.name}: gather(x, dim, index) is PyTorch's; write gather_elements(x, index, axis=dim)"
+            )
+        return super().bind(args, kwargs)
+
+    @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
         x, indices = operands
         return tensor_type(_gathered(shape_of(x), shape_of(indices), settings["axis"]), element_of(x))

@@ -68,6 +68,15 @@ class ScatterAddOp(ScatterOp):
     PROMOTED: ClassVar[tuple[str, ...] | None] = ("x", "updates")
 
     @classmethod
+    def bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        if len(args) == 4 and type(args[1]) is int and type(args[3]) is not int:
+            raise TypeError(
+                f"{cls.name}: scatter_add(x, dim, index, src) is PyTorch's; write scatter_elements(x, index, src, "
+                "axis=dim, reduction='add')"
+            )
+        return super().bind(args, kwargs)
+
+    @classmethod
     def infer(cls, *operands: Any, **settings: Any) -> Any:
         x, indices, updates = operands
         shape, places = shape_of(x), shape_of(indices)
