@@ -7,8 +7,10 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+import xdsl
 
 from tenon.runtime.knobs import knobs
 from tenon.runtime.store import cache
@@ -237,3 +239,19 @@ def test_files_are_replaced_at_once_and_keep_their_permissions(tmp_path):
     assert target.stat().st_mode & 0o777 == 0o640
     write_file(Path(os.devnull), "lost")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.txt", "target.txt"]
+
+
+def test_versions_of_packages_are_told_by_what_installers_left_beside_them(tmp_path, monkeypatch):
+    package = ModuleType("odd")
+    monkeypatch.setattr(package, "__file__", str(tmp_path / "odd" / "__init__.py"), raising=False)
+    monkeypatch.setattr(package, "__version__", "of its own", raising=False)
+    assert cache._installed_version(package) == "of its own"
+    (tmp_path / "odd-1.2.3.dist-info").mkdir()
+    (tmp_path / "oddity-5.dist-info").mkdir()
+    assert cache._installed_version(package) == "1.2.3"
+    (tmp_path / "odd-1.2.4.dist-info").mkdir()
+    assert cache._installed_version(package) == "of its own"
+
+
+def test_the_version_of_xdsl_is_the_one_that_it_says():
+    assert cache._installed_version(xdsl) == str(xdsl.__version__)
