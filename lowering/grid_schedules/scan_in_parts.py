@@ -90,8 +90,9 @@ def _find(function: func.FuncOp, machine: Gpu) -> _LongScan | None:
         type_ = access.buffer.type
         if not isinstance(type_, MemRefType) or type_.layout != NoneAttr():
             return None
-    if any(None in last.outputs[n].plain_loops() for n in scan.states):
-        return None
+    for state in (last.outputs[n] for n in scan.states):
+        if any(loop is None and size != 1 for loop, size in zip(state.plain_loops(), state.shape, strict=True)):
+            return None
     length, total = last.extents[scan.loop], prod(last.extents)
     is_row = any(abs(access.step(scan.loop)) == 1 for access in last.inputs if access.is_used)
     rows = total // max(length, 1)

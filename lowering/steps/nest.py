@@ -119,8 +119,10 @@ class NestAccess:
 
     @property
     def place(self) -> tuple[object, ...]:
-        """What tells accesses to the same elements."""
-        return (self.access.buffer, self.factors, self.constants)
+        """What tells accesses to the same elements; a dimension of one has one index, however it is written."""
+        whole = [size != 1 for size in self.access.shape]
+        factors = tuple(known if tells else () for known, tells in zip(self.factors, whole, strict=True))
+        return (self.access.buffer, factors, tuple(c if t else 0 for c, t in zip(self.constants, whole, strict=True)))
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ CASES["truth"] = Case(
 CASES["products"] = Case(
     lambda x: tenon.cumprod(x, axis=1), [1 + floats(4, 300) / 50], lambda x: along(np.multiply, x, 1), 1e-4
 )
-for axis, shape in [(0, (33, 5)), (0, (700, 40)), (1, (3, 150, 70)), (0, (2, 130)), (1, (2, 65, 3))]:
+for axis, shape in [(0, (1000, 1)), (0, (33, 5)), (0, (700, 40)), (1, (3, 150, 70)), (0, (2, 130)), (1, (2, 65, 3))]:
     CASES[f"columns_{'x'.join(map(str, shape))}"] = Case(
         lambda x, a=axis: tenon.cumsum(x, axis=a), [floats(*shape)], lambda x, a=axis: along(np.add, x, a), 1e-4
     )
@@ -143,6 +143,9 @@ LONG = {
         lambda x: tenon.logcumsumexp(x, axis=1), [floats(1, 131077)], lambda x: along(np.logaddexp, x, 1), 1e-3
     ),
     "long_columns": Case(lambda x: tenon.cumsum(x, axis=0), [floats(8209, 17)], lambda x: along(np.add, x, 0), 1e-3),
+    "long_column": Case(
+        lambda x: tenon.cumsum(x, axis=0), [integers(140001, 1, dtype=np.int32)], lambda x: along(np.add, x, 0)
+    ),
     "long_largest": Case(lambda x: tenon.cummax(x, axis=1), [long_ties], lambda x: extremes(x, 1)),
     "long_smallest_from_the_end": Case(
         lambda x: tenon.cummin(x, axis=1, reverse=True), [long_ties], lambda x: extremes(x, -1, reverse=True)

@@ -86,7 +86,7 @@ def test_long_reductions_use_many_blocks(name: str) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize(("name", "kind"), [("argmax_of_many", ""), ("argmin_rows", "barrier"), ("sum", "")])
+@pytest.mark.parametrize(("name", "kind"), [("argmax_of_many", ""), ("argmin_rows", "barrier"), ("sum", "call")])
 def test_planted_faults_are_caught(name: str, kind: str) -> None:
     faults = {what: m for what, m in planted(lowered(CASES[name], GPUS["sm_90"])).items() if kind in what}
     assert faults
