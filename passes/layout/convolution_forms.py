@@ -3,7 +3,8 @@
 Before: tensor ops, decomposed. After: the same, where each `tenon.convolution`, and each contraction that is the
 gradient of a convolution's weight, has the form that is fastest on the machine: by minimal filtering
 (`minimal_filtering`), blocks as channels where windows are whole blocks, a convolution for each place between two
-windows, all rows of an image one behind the other, or vectors along channels (`weight_gradient`). Vectors run along the
+windows, all rows of an image one behind the other, vectors along channels (`weight_gradient`), or, with `matrices`,
+products of matrices along channels that come last (`channels_last`). Vectors run along the
 last spatial dimension otherwise, where neighbours must be neighbours in memory, and many."""
 
 from __future__ import annotations
