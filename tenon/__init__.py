@@ -83,7 +83,7 @@ _WHERE: dict[str, str] = {
         "tenon.arrays.rearranging",
     ),
     **dict.fromkeys(("isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"), "tenon.arrays.sets"),
-    **dict.fromkeys(("tensordot", "vecdot"), "tenon.arrays.products"),
+    **dict.fromkeys(("outer", "tensordot", "vecdot"), "tenon.arrays.products"),
     **dict.fromkeys(("get_num_threads", "set_num_threads", "num_threads"), "tenon.runtime.cpu.threads"),
     **dict.fromkeys(
         (

@@ -90,6 +90,7 @@ from tenon.runtime.cpu.threads import num_threads as num_threads
 from xdsl.irdl import operand_def as operand_def
 from xdsl.irdl import opt_operand_def as opt_operand_def
 from xdsl.irdl import opt_result_def as opt_result_def
+from tenon.arrays.products import outer as outer
 from tenon.arrays.dtypes import pi as pi
 from tenon.arrays.rearranging import positive as positive
 from tenon.drawing import rand as rand

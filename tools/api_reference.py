@@ -31,6 +31,7 @@ _ARRAYS = (
     *("broadcast_arrays", "broadcast_shapes", "can_cast", "cumulative_prod", "cumulative_sum", "diff", "empty"),
     *("empty_like", "finfo", "from_dlpack", "iinfo", "isdtype", "isin", "matrix_transpose", "moveaxis", "positive"),
     *(
+        "outer",
         "result_type",
         "signbit",
         "tensordot",
