@@ -1,23 +1,27 @@
 """Programs without the ops of users, so that they mean the same where the definitions of these are not there.
 
 An op of a user is written out by Tenon's own: a composite one by what it is composed of, an element-by-element one by
-its function of tensors. Where one states a gradient of its own, the whole program brings its gradient along.
+its function of tensors, contractions, index maps and reductions by the general op of their family. Where one states a
+gradient of its own, the whole program brings its gradient along.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from tenon.dialects.definition.registry import registry
 from tenon.dialects.definition.signature import map_grouped
 from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserting, ops
-from tenon.dialects.families import CompositeOp, ElementwiseOp
+from tenon.dialects.families import CompositeOp, ContractionOp, ElementwiseOp, IndexMapOp, ReductionOp
 from tenon.dialects.families.control_flow import YieldOp
+from tenon.dialects.families.host import HostOp
 from tenon.dialects.ops.control.with_gradient import WithGradientOp
 from tenon.dialects.types.types import compute_type, element_of, is_float
 from tenon.passes.transform.differentiate import gradients
@@ -42,7 +46,12 @@ def portable(module: ModuleOp) -> ModuleOp:
 
 def is_foreign(op: Operation) -> bool:
     """Whether an op is a user's."""
-    return not type(op).__module__.startswith(("tenon.", "xdsl."))
+    return is_user_class(type(op))
+
+
+def is_user_class(kind: type) -> bool:
+    """Whether a class is a user's."""
+    return not kind.__module__.startswith(("tenon.", "xdsl."))
 
 
 def _states_gradient(op: Operation) -> bool:
@@ -100,14 +109,16 @@ def _write_out(root: Operation, is_wanted: Callable[[Operation], bool]) -> None:
 def _write_out_one(op: Operation) -> None:
     block = op.parent
     assert block is not None
-    if not isinstance(op, CompositeOp | ElementwiseOp):
+    if isinstance(op, HostOp):
+        raise TypeError(f"{op.name}: calls Python, which is in no file")
+    families = [family for family in _WRITTEN if isinstance(op, family) and _means_its_family(op, family)]
+    if not families:
         raise TypeError(
-            f"{op.name}: of users' ops, only composite ones and those element by element can be written to a file; "
-            "define it as a CompositeOp"
+            f"{op.name}: of users' ops, composite ones, those element by element, contractions, index maps, and "
+            "reductions with COMBINE can be written to a file; define it as a CompositeOp"
         )
     with inserting(InsertionPoint(block, op, folds_literals=True)):
-        operands = map_grouped(Value, op.grouped_operands())
-        results = op.decomposed(operands) if isinstance(op, CompositeOp) else _elementwise(op, operands)
+        results = _WRITTEN[families[0]](op, map_grouped(Value, cast(Any, op).grouped_operands()))
     for result, value in zip(op.results, results, strict=True):
         result.replace_all_uses_with(value.ssa)
     Rewriter.erase_op(op)
@@ -127,5 +138,67 @@ def _elementwise(op: ElementwiseOp, operands: Any) -> list[Value]:
         found.append(given if given.shape == like.shape else ops.broadcast_to(given, shape=like.shape))
     return found
 
+
+def _means_its_family(op: Any, family: type[Any]) -> bool:
+    """Whether what an op means follows from the hooks of its family alone."""
+    return family is CompositeOp or type(op).structured is family.structured
+
+
+def _contraction(op: ContractionOp, operands: Any) -> list[Value]:
+    """The general contraction of the same loops."""
+    factors = [Value(v) for v in op.operands]
+    structure = type(op).loops([v.shape for v in factors], op.settings)
+    like = Value(op.results[0])
+    found = ops.contract(
+        tuple([v.astype(like.dtype) for v in factors]),
+        maps=(*structure.operands, structure.result_map),
+        extents=structure.extents,
+        shape=structure.result_shape,
+    )
+    return [found]
+
+
+def _index_map(op: IndexMapOp, operands: Any) -> list[Value]:
+    """The elements at the places that the op reads, which are written down."""
+    x, like = Value(op.operands[0]), Value(op.results[0])
+    source = type(op).source_map(x.shape, like.ndim, op.settings)
+    index = [*np.indices(like.shape)]
+    parts = [np.broadcast_to(np.asarray(e.eval(index, []), np.int64), like.shape) for e in source.results]
+    places = np.ravel_multi_index(tuple(parts), x.shape) if parts else np.zeros(like.shape, np.int64)
+    return [ops.take(x.reshape(-1), np.ascontiguousarray(places), axis=0)]
+
+
+def _reduction(op: ReductionOp, operands: Any) -> list[Value]:
+    """Tenon's own reduction that combines elements in the same way."""
+    cls = type(op)
+    own = next(
+        (
+            known
+            for known in registry().values()
+            if issubclass(known, ReductionOp)
+            and known.COMBINE is not None
+            and known.COMBINE == cls.COMBINE
+            and not is_user_class(known)
+            and [*known.SIGNATURE.settings][:2] == ["axis", "keepdims"]
+        ),
+        None,
+    )
+    is_plain = all(hook.__module__.startswith("tenon.") for hook in (cls.initial, cls.scalar, cls.finish))
+    if own is not None and is_plain:
+        x, like = Value(op.operands[0]), Value(op.results[0])
+        made = own.apply(x.astype(like.dtype), **{name: op.settings[name] for name in ("axis", "keepdims")})
+        if made.dtype == like.dtype:
+            return [made]
+    raise TypeError(f"{op.name}: of reductions, those with COMBINE alone can be written to a file")
+
+
+_WRITTEN: dict[type[Any], Callable[[Any, Any], Any]] = {
+    CompositeOp: lambda op, operands: op.decomposed(operands),
+    ElementwiseOp: _elementwise,
+    ContractionOp: _contraction,
+    IndexMapOp: _index_map,
+    ReductionOp: _reduction,
+}
+"""How ops of a family are written by Tenon's own."""
 
 __all__ = ["is_foreign", "portable"]

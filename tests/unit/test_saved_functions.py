@@ -58,6 +58,119 @@ class BothOp(CompositeOp):
         return StraightOp.apply(SmoothedOp.apply(x))
 
 
+@tensor_op
+class CorrelatedOp(tenon.ContractionOp):
+    """Sums over windows of `x`, weighted by `w`."""
+
+    name = "saved.correlated"
+    x = tenon.operand_def(tenon.FLOAT_TENSOR)
+    w = tenon.operand_def(tenon.FLOAT_TENSOR)
+    result = tenon.result_def(tenon.FLOAT_TENSOR)
+
+    @staticmethod
+    def indexing(i: Any, k: Any) -> Any:
+        return (i + k,), (k,), (i,)
+
+
+@tensor_op
+class FlippedOp(tenon.IndexMapOp):
+    """The rows of `x` from the last to the first."""
+
+    name = "saved.flipped"
+    x = tenon.operand_def(tenon.FLOAT_TENSOR)
+    result = tenon.result_def(tenon.FLOAT_TENSOR)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        return operands[0]
+
+    @staticmethod
+    def source(index: Any, shape: Any, /, **settings: Any) -> Any:
+        return (index[0] * -1 + (shape[0] - 1), *index[1:])
+
+
+@tensor_op
+class LargestOp(tenon.ReductionOp):
+    """The largest element."""
+
+    name = "saved.largest"
+    x = tenon.operand_def(tenon.FLOAT_TENSOR)
+    axis = tenon.setting(tuple, default=None)
+    keepdims = tenon.setting(bool, default=False)
+    result = tenon.result_def(tenon.FLOAT_TENSOR)
+    COMBINE = "maximum"
+    HAS_IDENTITY = False
+
+
+@tensor_op
+class TotalOp(tenon.ReductionOp):
+    """The sum, combined in a way of its own."""
+
+    name = "saved.total"
+    x = tenon.operand_def(tenon.FLOAT_TENSOR)
+    axis = tenon.setting(tuple, default=None)
+    keepdims = tenon.setting(bool, default=False)
+    result = tenon.result_def(tenon.FLOAT_TENSOR)
+    initial = staticmethod(lambda element: 0.0)
+    scalar = staticmethod(lambda accumulator, x: accumulator + x * 1.0)
+
+
+@tensor_op
+class CalledOp(tenon.HostOp):
+    """What Python makes of `x`."""
+
+    name = "saved.called"
+    x = tenon.operand_def(tenon.FLOAT_TENSOR)
+    result = tenon.result_def(tenon.FLOAT_TENSOR)
+
+    @classmethod
+    def infer(cls, *operands: Any, **settings: Any) -> Any:
+        return operands[0]
+
+    @staticmethod
+    def reference(x: Any) -> Any:
+        return x + 1
+
+
+FAMILIES: dict[str, tuple[Any, Any]] = {
+    "contraction": (
+        lambda x: CorrelatedOp.apply(x, np.array([1.0, 2.0, 3.0], np.float32)),
+        lambda x: np.correlate(x, [1.0, 2.0, 3.0]),
+    ),
+    "index map": (lambda x: FlippedOp.apply(x.reshape((3, 2))), lambda x: x.reshape(3, 2)[::-1]),
+    "reduction": (lambda x: LargestOp.apply(x.reshape((3, 2)), axis=(0,)), lambda x: x.reshape(3, 2).max(0)),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ops_of_all_families_are_written_out(family: str, tmp_path: Path) -> None:
+    function, oracle = FAMILIES[family]
+    x = np.array([1.0, -2.0, 3.5, 0.5, 4.0, -1.0], np.float32)
+    tenon.trace(tenon.jit(function)).save(tmp_path / "function", x)
+    loaded = tenon.load(tmp_path / "function")
+    assert "saved." not in loaded.ir
+    np.testing.assert_allclose(loaded(x), oracle(x), rtol=1e-6)
+    seed = np.arange(1.0, 1 + np.size(oracle(x))).reshape(np.shape(oracle(x)))
+    slope = tenon.grad(lambda x: tenon.sum(loaded(x) * seed.astype(np.float32)))(x)
+    steps = np.eye(6) * 1e-3
+    expected = [((oracle(x + d) - oracle(x - d)) * seed).sum() / 2e-3 for d in steps]
+    np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda x: TotalOp.apply(x), r"saved\.total: of reductions, those with COMBINE alone"),
+        (lambda x: CalledOp.apply(x), r"saved\.called: calls Python, which is in no file"),
+    ],
+    ids=["scalar", "host"],
+)
+def test_ops_that_cannot_be_written_out(function: Any, words: str, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=words):
+        tenon.trace(tenon.jit(function)).save(tmp_path / "function", np.ones(3, np.float32))
+    assert not (tmp_path / "function").exists()
+
+
 def make_step() -> tuple[Any, Any]:
     nn.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).requires_grad_()
