@@ -87,8 +87,8 @@ class Guards:
             self.add_array(place, array, kept[id(array)])
 
     def add_array(self, place: Place | None, array: Any, kept: np.ndarray[Any, Any]) -> None:
-        """Have an array with the elements that it has in `kept`; one that is read-only and has its own memory counts
-        as one that stays as it is."""
+        """Have an array with the elements that it has in `kept`; one that nobody writes to counts as one that stays as
+        it is."""
         of = self._names.of
         found, name = (of(array), "an array") if place is None else (self._names.read(place), place.name)
         if is_fixed(array):
@@ -140,8 +140,13 @@ def guard_at(place: Place | None, test: Test, expected: Any, itself: Any = None,
 
 
 def is_fixed(array: np.ndarray[Any, Any]) -> bool:
-    """Whether an array counts as one that nobody writes to."""
-    return type(array) is np.ndarray and not array.flags.writeable and array.base is None
+    """Whether an array counts as one that nobody writes to: it is read-only, and its memory its own or of bytes."""
+    if type(array) is not np.ndarray or array.flags.writeable:
+        return False
+    base = array.base
+    while type(base) is np.ndarray and base.base is not None:
+        base = base.base
+    return base is None or type(base) is bytes
 
 
 def same(now: Any, before: Any) -> bool:

@@ -27,7 +27,7 @@ class Case:
     def name(self) -> str:
         """Its first function; where that is `@main`, what the comment says."""
         comments = [line.removeprefix("//").strip() for line in self.lines.values() if line.startswith("//")]
-        named = [name for name in self.functions if name != "@main"]
+        named = [name for name in self.functions if not re.fullmatch("@main(_[a-z]+)?", name)]
         return next(iter([*named[:1], *comments, *self.functions]), "")
 
 

@@ -18,6 +18,7 @@ import pytest
 
 import tenon
 from tenon import nn, optim
+from tenon.runtime.reads.guards import is_fixed
 
 X = np.array([1.0, 2.0, 3.0])
 FACTOR = 2.0
@@ -441,6 +442,17 @@ def test_read_only_arrays_are_taken_to_stay() -> None:
     fixed[0] = 5.0
     for _ in range(3):
         assert jitted(X).tolist() == [6, 3, 4]
+
+
+def test_what_counts_as_read_only() -> None:
+    """A view that cannot write says nothing of the array that it is a view of; bytes never change."""
+    mine = np.ones(4)
+    view = mine[:]
+    view.flags.writeable = False
+    assert not is_fixed(mine)
+    assert not is_fixed(view)
+    assert is_fixed(np.frombuffer(mine.tobytes()).reshape(2, 2))
+    assert not is_fixed(np.frombuffer(bytearray(mine.tobytes())))
 
 
 def test_methods_and_data_of_trees() -> None:
