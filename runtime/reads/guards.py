@@ -143,7 +143,7 @@ def is_fixed(array: np.ndarray[Any, Any]) -> bool:
     """Whether an array counts as one that nobody writes to: it is read-only, and its memory its own or of bytes."""
     if type(array) is not np.ndarray or array.flags.writeable:
         return False
-    base = array.base
+    base: Any = array.base
     while type(base) is np.ndarray and base.base is not None:
         base = base.base
     return base is None or type(base) is bytes

@@ -59,7 +59,7 @@ class Symbol(_Base):
         return made
 
     @property
-    def _laid(self) -> Array:
+    def _laid(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
         return TRACING.session.laid(self)
 
     @property
@@ -223,7 +223,7 @@ class Symbol(_Base):
         return unflatten(shape, found)
 
 
-class TracedTensor(Symbol, Tensor):
+class TracedTensor(Symbol, Tensor):  # pyright: ignore[reportIncompatibleVariableOverride]
     """A tensor that is made in a trace."""
 
     __slots__ = ()
