@@ -93,6 +93,8 @@ class JitFunction(NativeCalls):
         self._generation = 0
         self._dynamic = DynamicDimensions(self.name, dynamic) if dynamic else None
         self._frozen = NONE
+        self.recorded: Any = None
+        """What the tape keeps of calls on tensors; it goes when the function does."""
 
     @property
     def is_plain(self) -> bool:
@@ -112,7 +114,7 @@ class JitFunction(NativeCalls):
         args, kwargs = self._frozen.joined(self.name, args, kwargs)
         made = copy.copy(self)
         made._frozen = FrozenArguments.of(self.parameters, args, kwargs, self._keep)
-        made._compiled, made._lock, made._described = Programs(), new_lock(), {}
+        made._compiled, made._lock, made._described, made.recorded = Programs(), new_lock(), {}, None
         return made
 
     @shows_user_frames

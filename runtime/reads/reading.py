@@ -44,7 +44,7 @@ class Reading:
             if place is None:
                 return True
             try:
-                return id(place.container) not in moved and is_as_before(place.get())
+                return is_as_before(place.get())
             except GONE:
                 return False
 

@@ -184,6 +184,9 @@ class Reads:
                 self._enter(value, name, data)
 
     def _enter(self, value: Any, name: str, data: Any) -> None:
+        is_collection = isinstance(value, dict | list | tuple | set | frozenset | deque)
+        if is_collection and not _is_library(type(value).__module__):
+            self._add_object(value, name)  # besides its items, what the user's class says
         match value:
             case types.FunctionType():
                 self._read_code(value)

@@ -31,9 +31,6 @@ from tenon.runtime.reads.guards import Guards
 from tenon.runtime.reads.programs import Programs
 from tenon.runtime.reads.reading import Reading
 
-_MODULES: BoundedCache[tuple[Call, Guards | None]] = BoundedCache(1024)
-"""Calls of functions of `jit`, with what must be there for them to hold."""
-
 
 def call_function(kind: type[Any], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`function`, which runs on arrays and in traces, of arguments of which some are tensors; so are its results."""
@@ -44,8 +41,13 @@ def call_function(kind: type[Any], function: Callable[..., Any], args: tuple[Any
     noted = None
     if wants_gradient(leaves):
         wide = any(getattr(array, "dtype", None) == np.float64 for array in arrays)
+        if isinstance(function, JitFunction) and "out" in kwargs and function.parameters.take_out:
+            raise TypeError(
+                f"{function.name}: results that are written to out= are not recorded, and an argument requires a "
+                "gradient; call it without out, or in tenon.no_grad()"
+            )
         noted = as_operands([np.asarray(v, _float(wide)) if type(v) is float else v for v in leaves])
-        keeping = None if "out" in kwargs else _keeping(function, arrays, structure, noted)
+        keeping = _keeping(function, arrays, structure, noted)
         if keeping is not None and keeping.program is not None:
             return keeping.run(keeping.program, kind, noted)
         if isinstance(function, JitFunction) and function.parameters.donated:
@@ -74,7 +76,9 @@ def _arguments(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a call that these leaves make up."""
     args, kwargs = unflatten(structure, leaves)
-    return function.parameters.unmarked(args, kwargs) if isinstance(function, JitFunction) else (args, kwargs)
+    if not isinstance(function, JitFunction):
+        return args, kwargs
+    return function._frozen.removed(*function.parameters.unmarked(args, kwargs))
 
 
 def _key_of(leaf: Any) -> Hashable:
@@ -115,8 +119,22 @@ class _Keeping:
         return unflatten(self.result, made)
 
 
-_KEEPING = Programs[_Keeping](1024)
 _LOCK = new_lock()
+
+
+class _Recorded:
+    """What is kept of the calls of one function on tensors."""
+
+    def __init__(self) -> None:
+        self.keeping = Programs[_Keeping](64)
+        self.calls: BoundedCache[tuple[Call, Guards | None]] = BoundedCache(64)
+        """Calls, with what must be there for them to hold."""
+
+
+def _recorded(function: JitFunction) -> _Recorded:
+    if function.recorded is None:
+        function.recorded = _Recorded()
+    return function.recorded
 
 
 def _keeping(
@@ -139,15 +157,16 @@ def _keeping(
     if float in kinds and any(dtype == np.float64 for _, (dtype, _) in types):
         return None
     others = tuple([_key_of(leaf) for i, leaf in enumerate(arrays) if i not in data])
-    key = (function, structure, others, *types, autocast_element(), generation(), knobs.code_settings)
-    found = _KEEPING.get(key)
+    key = (structure, others, *types, autocast_element(), generation(), knobs.code_settings)
+    kept = _recorded(function).keeping
+    found = kept.get(key)
     if found is None:
         function.parameters.signature(*function.parameters.take_apart(*_arguments(function, structure, arrays)))
         with _LOCK:
-            _KEEPING.say_why(function.name, key)
+            kept.say_why(function.name, key)
             made, result, guards = _traced(function, arrays, structure, data, [type_ for _, type_ in types])
             program = program_of(function.name, made, [has_source for has_source, _ in types])
-            found = _KEEPING.add(key, _Keeping(program, result, tuple(data), guards))
+            found = kept.add(key, _Keeping(program, result, tuple(data), guards))
     return found
 
 
@@ -163,15 +182,15 @@ def _call(
     if isinstance(function, JitFunction):
         others = tuple([_key_of(leaf) for i, leaf in enumerate(arrays) if i not in data])
         kinds = tuple([type(arrays[i]) for i in data])
-        key = (function, structure, others, tuple(types), kinds, autocast_element(), generation())
-        known, guards = _MODULES.get(key) or (None, None)
+        key = (structure, others, tuple(types), kinds, autocast_element(), generation())
+        known, guards = _recorded(function).calls.get(key) or (None, None)
         if known is not None and (guards is None or guards.hold()):
             return known
 
     module, _, guards = _traced(function, arrays, structure, data, types)
     call = call_of(getattr(function, "__name__", "function"), ("inlined", str(module)), inlined(module))
-    if key is not None:
-        _MODULES[key] = call, guards
+    if isinstance(function, JitFunction):
+        _recorded(function).calls[key] = call, guards
     return call
 
 

@@ -78,6 +78,10 @@ class Parts(Interchange):
                 if self._memory is not None:
                     self._memory.change()
                 return
+        if type(values) is int and self._array.dtype.kind in "iu":
+            most = np.iinfo(self._array.dtype).max
+            if not -most - 1 <= values <= most:
+                raise OverflowError(f"x[key] = {values}: {self._array.dtype} has no such number")
         array = values._array if isinstance(values, Stored) else as_array(values, "what is assigned")
         basic = basic_key(key)
         if basic is None and _is_truth_value(key):

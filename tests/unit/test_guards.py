@@ -11,7 +11,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -569,3 +569,54 @@ def test_programs_go_with_their_functions() -> None:
     del jitted
     gc.collect()
     assert reference() is None
+
+
+SCALE = [2.0]
+
+
+class Row(NamedTuple):
+    k: float
+
+    def scaled(self, x: Any) -> Any:
+        return x * SCALE[0] * self.k
+
+
+class Settings(dict[str, float]):
+    k = 1.0
+
+    def scaled(self, x: Any) -> Any:
+        return x * SCALE[0] * self.k
+
+
+class Numbers(list[float]):
+    k = 1.0
+
+    def scaled(self, x: Any) -> Any:
+        return x * SCALE[0] * self.k
+
+
+@pytest.mark.parametrize("held", [Row(1.0), Settings(a=1.0), Numbers([1.0])], ids=lambda held: type(held).__name__)
+def test_classes_that_are_collections(held: Any) -> None:
+    SCALE[0] = 2.0
+    jitted = tenon.jit(lambda x: held.scaled(x))
+    for _ in range(2):
+        assert jitted(X).tolist() == [2, 4, 6]
+    SCALE[0] = 3.0
+    assert jitted(X).tolist() == [3, 6, 9]
+    if not isinstance(held, Row):
+        held.k = 2.0
+        assert jitted(X).tolist() == [6, 12, 18]
+
+
+def test_items_of_a_list_that_the_function_appends_to() -> None:
+    history: list[Any] = [2.0]
+
+    def function(x: Any) -> Any:
+        history.append("called")
+        return x * history[0]
+
+    jitted = tenon.jit(function)
+    for _ in range(2):
+        assert jitted(X).tolist() == [2, 4, 6]
+    history[0] = 3.0
+    assert jitted(X).tolist() == [3, 6, 9]

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -331,3 +332,38 @@ def test_wrong_arguments_are_refused_as_in_other_calls() -> None:
         two_layers(x, tenon.tensor(array(4, 4)), x)
     with pytest.raises(TypeError, match="object"):
         two_layers(x, x, object())
+
+
+def test_frozen_arguments() -> None:
+    weights = np.array([1.0, 2.0, 3.0], np.float32)
+    frozen = tenon.jit(lambda w, x: tenon.exp(x * w)).freeze(weights)
+    for x in (tenon.tensor([0.1, 0.2, 0.3]), tenon.tensor([0.1, 0.2, 0.3], requires_grad=True)):
+        for result in (frozen(x), frozen(x=x)):
+            np.testing.assert_allclose(result.detach().numpy(), np.exp(x.detach().numpy() * weights), rtol=1e-6)
+    frozen(x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), weights * np.exp(x.detach().numpy() * weights), rtol=1e-6)
+
+
+def test_out_is_not_written_where_it_would_not_be_recorded() -> None:
+    function, out = tenon.jit(lambda x: tenon.exp(x)), tenon.tensor([0.0, 0.0])
+    x = tenon.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(TypeError, match="out= are not recorded"):
+        function(x, out=out)
+    assert out.tolist() == [0, 0]
+    with tenon.no_grad():
+        assert function(x, out=out) is out
+    np.testing.assert_allclose(out.numpy(), np.exp([1.0, 2.0]), rtol=1e-6)
+
+
+def test_what_a_function_captured_goes_with_it() -> None:
+    def made() -> tuple[Callable[[Any], Any], weakref.ref[Any]]:
+        captured = np.full(3, 2.0, np.float32)
+        return tenon.jit(lambda x: tenon.sum(x * captured)), weakref.ref(captured)
+
+    function, held = made()
+    x = tenon.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    function(x).backward()
+    assert x.grad.tolist() == [2, 2, 2]
+    del function
+    gc.collect()
+    assert held() is None

@@ -650,3 +650,11 @@ def test_notebooks_show_a_table() -> None:
     assert shown.count("<td>") == 11 * 11
     assert "&lt;" not in tenon.tensor(1.0)._repr_html_()
     assert "requires a gradient" in tenon.tensor(array(2), requires_grad=True)._repr_html_()
+
+
+@pytest.mark.parametrize(("dtype", "number"), [("int32", 2**40), ("int8", -200), ("uint8", 300)])
+def test_numbers_that_the_dtype_has_not_are_not_assigned(dtype: str, number: int) -> None:
+    x = tenon.tensor(np.arange(3, dtype=dtype))
+    with pytest.raises(OverflowError, match=f"{dtype} has no such number"):
+        x[1] = number
+    assert x.tolist() == [0, 1, 2]
