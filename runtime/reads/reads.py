@@ -164,11 +164,8 @@ class Reads:
     def _visit(self, value: Any, place: Place | None, name: str, *, data: Any = None) -> None:
         """Note what is in a place; `data` is the names of numbers that are inputs, in the state of Tenon's objects."""
         kind = type(value)
-        is_data = (
-            kind is np.ndarray
-            or isinstance(value, np.generic)
-            or (kind is float and place and place.key in (data or ()))
-        )
+        is_number = kind is float and place is not None and place.key in (data or ())
+        is_data = is_number or kind is np.ndarray or isinstance(value, np.generic)
         if data is not None and place is not None and is_data:
             self.data.append((place, value, bool(data)))
         elif isinstance(value, _CONSTANTS):
