@@ -187,6 +187,11 @@ def _function(function: FuncOp, parts: ModuleParts, facts: dict[tuple[str, int],
     return braces(header, function_body(writer, function.body.block))
 
 
+def brings_text(function: FuncOp) -> bool:
+    """Whether a function without a body has text all the same: LLVM IR of its own, or a call of the host."""
+    return not {"llvm_source", "llvm_refused"}.isdisjoint(function.attributes) or is_host_call(function)
+
+
 def _attributes(function: FuncOp) -> str:
     return "#1" if FINAL in function.attributes else "#2" if FEW_PASSES in function.attributes else "#0"
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Self
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from tenon.lowering.llvm.emit_llvm import EmittedFunction, ModuleEmitter, module_text
+from tenon.lowering.llvm.emit_llvm import EmittedFunction, ModuleEmitter, brings_text, module_text
 from tenon.runtime.cpu.compile import Target, optimized, parsed, pass_builder, pass_manager, target_machine
 from tenon.runtime.cpu.llvm_lock import beside_others
 from tenon.runtime.cpu.llvm_parts import Passes, hidden, references
@@ -86,6 +86,9 @@ class ObjectCompiler:
         if not self._workers.begun:
             self._workers.begin(partial(_compiled, self.text(), self._target))
             return
+        for op in self._module.ops:
+            if isinstance(op, FuncOp) and op not in self._functions and brings_text(op):
+                self.add(op)
         for op, function in self._readers.items():
             self._parts[Passes.ALL].add(op, function)
         for passes, part in self._parts.items():

@@ -238,3 +238,19 @@ def test_target_text_that_is_wrong() -> None:
 
     with pytest.raises(ValueError, match=r"LLVM refused the IR: (.|\n)*rett void"):
         tenon.broken(X)
+
+
+def test_programs_that_are_compiled_in_parts_have_them(capfd: pytest.CaptureFixture[str]) -> None:
+    def long(x: Any, xp: Any) -> Any:
+        for _ in range(6):
+            x = xp.cumsum(x.T @ x, axis=0) / 1e4
+        return x
+
+    def function(x: Any) -> Any:
+        x = long(x, tenon)
+        tenon.debug.print("rows {}", tenon.sum(x * 0 + 1, axis=1)[0])
+        return tenon.length(x, x)
+
+    x = np.random.default_rng(0).standard_normal((65, 65))
+    np.testing.assert_allclose(tenon.jit(function)(x), np.abs(long(x, np)) * 2**0.5, rtol=1e-6)
+    assert capfd.readouterr().out.startswith("rows 65")
