@@ -15,8 +15,8 @@ from tenon.lowering.kernels.statement import Kernel, LoopKind, Statement, buffer
 
 LARGEST_STACK_BUFFER = 64 * 1024
 """Bytes of an intermediate that may live on the stack of a thread for one iteration of the shared loops."""
-LARGEST_STRIP_BUFFER = 512 * 1024
-"""Bytes of one that a strip of several iterations needs."""
+LARGEST_STRIP_BUFFER = 128 * 1024
+"""Bytes of one that a strip of several iterations needs. A kernel has several, for whole strips and for the last."""
 
 Strips = Mapping[SharedLoop, int]
 """For each shared loop how many of its iterations one iteration of the outer loop does; 1 drops the dimension."""

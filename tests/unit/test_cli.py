@@ -285,7 +285,7 @@ def test_compile_for_the_cpu(module: Path, tmp_path: Path) -> None:
 def test_compile_for_a_gpu_without_one(module: Path, tmp_path: Path) -> None:
     result = tenon_cli("compile", module, "--target", "cuda:sm_90", "-o", tmp_path / "out")
     assert result.exit_code == 0, result.output
-    names = {"main.grid.mlir", *(f"main.sm_90.{kind}" for kind in ("cu", "cubin", "json", "txt"))}
+    names = {"main.grid.mlir", *(f"main.sm_90.{kind}" for kind in ("cu", "cubin", "json", "schedules.txt", "txt"))}
     assert set(os.listdir(tmp_path / "out")) == names
     assert "__global__" in (tmp_path / "out/main.sm_90.cu").read_text()
     assert (tmp_path / "out/main.sm_90.cubin").stat().st_size > 1000

