@@ -25,11 +25,9 @@ import numpy as np
 
 from tenon.runtime.arguments.tree import Structure, is_node
 from tenon.runtime.call.entry import NativeCalls
+from tenon.runtime.reads.libraries import is_library
 from tenon.runtime.reads.places import Holder, Place, named
 
-_LIBRARIES = frozenset(sys.stdlib_module_names) | {
-    *("numpy", "tenon", "xdsl", "torch", "jax", "ml_dtypes", "llvmlite", "scipy", "pandas", "matplotlib", "pytest"),
-}
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, enum.Enum, slice, range)
 _NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
 _DYNAMIC = frozenset(("getattr", "vars", "__dict__", "attrgetter", "hasattr"))
@@ -44,10 +42,6 @@ def _is_own(kind: type) -> bool:
 def _is_inner(kind: type) -> bool:
     """Whether a class is one of the machinery, whose objects users do not change."""
     return _is_own(kind) and kind.__module__.split(".")[1] in ("dialects", "runtime", "traces")
-
-
-def _is_library(module: str | None) -> bool:
-    return (module or "").partition(".")[0] in _LIBRARIES - {"__main__"}
 
 
 class Reads:
@@ -115,7 +109,7 @@ class Reads:
                 self._look_into(module, name)
             for kind in [*self._classes]:
                 for base in kind.__mro__:
-                    if not _is_library(base.__module__):
+                    if not is_library(base.__module__):
                         for name, member in [*vars(base).items()]:
                             self._look_at(kind, base, name, member)
             unasked, self._unasked = self._unasked, []
@@ -174,7 +168,7 @@ class Reads:
         elif isinstance(value, np.ndarray):
             self.arrays.append((place, value))
         else:
-            if place is not None and not (isinstance(value, types.ModuleType) and _is_library(value.__name__)):
+            if place is not None and not (isinstance(value, types.ModuleType) and is_library(value.__name__)):
                 self.identities.append((place, value))
             if id(value) not in self.objects:
                 self.objects[id(value)] = value
@@ -182,7 +176,7 @@ class Reads:
 
     def _enter(self, value: Any, name: str, data: Any) -> None:
         is_collection = isinstance(value, dict | list | tuple | set | frozenset | deque)
-        if is_collection and not _is_library(type(value).__module__):
+        if is_collection and not is_library(type(value).__module__):
             self._add_object(value, name)  # besides its items, what the user's class says
         match value:
             case types.FunctionType():
@@ -222,11 +216,11 @@ class Reads:
 
     def _add_class(self, kind: type) -> None:
         for base in kind.__mro__:
-            if base not in self._classes and not _is_library(base.__module__):
+            if base not in self._classes and not is_library(base.__module__):
                 self._classes.append(base)
 
     def _add_module(self, module: types.ModuleType, name: str) -> None:
-        if not _is_library(module.__name__):
+        if not is_library(module.__name__):
             self._namespaces.append((module, name))
 
     def _look_into(self, module: types.ModuleType, name: str) -> None:
@@ -253,7 +247,7 @@ class Reads:
             self._visit(attributes["__wrapped__"], None, name)
         self._add_class(kind)
         data = getattr(kind, "TRACED_NUMBERS", None)
-        if _is_inner(kind) or (_is_library(kind.__module__) and kind not in _NAMESPACES and not _is_own(kind)):
+        if _is_inner(kind) or (is_library(kind.__module__) and kind not in _NAMESPACES and not _is_own(kind)):
             return
         is_own = _is_own(kind)
         # all of it is read, by whatever takes it apart, or is its state
@@ -294,7 +288,7 @@ class Reads:
         self._members.add((id(function), ""))
         self.objects[id(function)] = function
         found = function.__globals__
-        if _is_library(found.get("__name__")):
+        if is_library(found.get("__name__")):
             # what it does with what it was made for, as `grad` and decorators do
             for cell in function.__closure__ or ():
                 with suppress(ValueError):
