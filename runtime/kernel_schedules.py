@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
+
+from tenon.runtime.arguments.interface import main_function
 
 
 def checked_schedule(schedule: Mapping[str, Any] | None, device: str) -> dict[str, tuple[str, ...]]:
@@ -26,5 +27,4 @@ def write_schedule(module: ModuleOp, schedule: Mapping[str, Sequence[str]]) -> N
     """Have a traced program say by which steps its kernels run."""
     from tenon.lowering.steps.table import write_given
 
-    main = next(op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == "main")
-    write_given(main, schedule)
+    write_given(main_function(module), schedule)

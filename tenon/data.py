@@ -84,34 +84,36 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
     return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
 
 
-class ArrayDataset(Dataset):
+class _Rows(Dataset):
+    """Columns of one length, whose rows of one number are an example."""
+
+    def __init__(self, columns: tuple[Any, ...]) -> None:
+        self._columns = columns
+        lengths = [len(column) for column in columns]
+        if not lengths or len({*lengths}) > 1:
+            raise ValueError(f"{type(self).__name__}: the lengths are {lengths}; they must agree")
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def __getitem__(self, index: Any) -> tuple[Any, ...]:
+        return tuple([column[index] for column in self._columns])
+
+
+class ArrayDataset(_Rows):
     """Arrays of one length, whose rows of one number are an example."""
 
     def __init__(self, *arrays: Any) -> None:
         self.arrays = tuple(map(np.asarray, arrays))
-        if not arrays or len({len(array) for array in self.arrays}) > 1:
-            raise ValueError(f"ArrayDataset: the lengths are {[len(array) for array in self.arrays]}; they must agree")
-
-    def __len__(self) -> int:
-        return len(self.arrays[0])
-
-    def __getitem__(self, index: int) -> tuple[Any, ...]:
-        return tuple([array[index] for array in self.arrays])
+        super().__init__(self.arrays)
 
 
-class TensorDataset(Dataset):
+class TensorDataset(_Rows):
     """Tensors of one length, whose rows of one number are an example; batches are tensors, too."""
 
     def __init__(self, *tensors: Any) -> None:
         self.tensors = tensors
-        if not tensors or len({len(tensor) for tensor in tensors}) > 1:
-            raise ValueError(f"TensorDataset: the lengths are {[len(tensor) for tensor in tensors]}; they must agree")
-
-    def __len__(self) -> int:
-        return len(self.tensors[0])
-
-    def __getitem__(self, index: Any) -> tuple[Any, ...]:
-        return tuple([tensor[index] for tensor in self.tensors])
+        super().__init__(tensors)
 
 
 def stacked(examples: Sequence[Any]) -> Any:

@@ -20,7 +20,7 @@ from tenon.runtime.call.entry_words import Guard, Words, guard_words
 from tenon.runtime.call.layout import GUARDS, PYTHON
 from tenon.runtime.call.native_call import code
 from tenon.runtime.call.native_guards import tenon_hold
-from tenon.runtime.call.native_tensors import tenon_look, tenon_new, tenon_record
+from tenon.runtime.call.native_tensors import tenon_look, tenon_record
 from tenon.runtime.call.native_walk import tenon_gather, tenon_walk
 from tenon.runtime.call.steps import Arguments
 from tenon.runtime.call.tensors import fill_tensors, has_tensors
@@ -43,7 +43,6 @@ class TapeFunctions(NamedTuple):
 
     walk: Callable[..., Any]
     gather: Callable[..., Any]
-    new: Callable[..., Any]
     record: Callable[..., Any]
     look: Callable[..., Any]
 
@@ -72,7 +71,7 @@ def _made_tape_functions() -> TapeFunctions | None:
     if native_call() is None:
         return None
     functions: list[Callable[..., Any]] = []
-    for function in (tenon_walk, tenon_gather, tenon_new, tenon_record, tenon_look):
+    for function in (tenon_walk, tenon_gather, tenon_record, tenon_look):
         made: Any = native_class(NativeFunction)()
         if not set_vector_call(made, _LOADED[0].entry(function.name), 0):
             return None

@@ -284,12 +284,6 @@ def as_tensors(entry: Value, given: Value, arrays: Value, state: Value) -> Opera
 
 
 @code.function(REF, called=REF, arguments=REFS, count=I64, names=REF)
-def tenon_new(called: Value, arguments: Value, count: Value, names: Value) -> Operand:
-    """A vector call with an array: a tensor with its memory."""
-    return new_tensor(new_reference(arguments[0]))
-
-
-@code.function(REF, called=REF, arguments=REFS, count=I64, names=REF)
 def tenon_record(called: Value, arguments: Value, count: Value, names: Value) -> Operand:
     """A vector call with what was called, its result, and operands: true if it is noted here; if not, Python must.
 

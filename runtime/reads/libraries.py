@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-_LIBRARIES = frozenset(sys.stdlib_module_names) | {
+_LIBRARIES = sys.stdlib_module_names - {"__main__"} | {
     *("numpy", "tenon", "xdsl", "torch", "jax", "ml_dtypes", "llvmlite", "scipy", "pandas", "matplotlib", "pytest"),
 }
 _FOLDERS = ("site-packages", "dist-packages")
@@ -14,7 +14,7 @@ _KNOWN: dict[str, bool] = {}
 def is_library(module: str | None) -> bool:
     """Whether a module is one of a library, by its name."""
     name = (module or "").partition(".")[0]
-    return name in _LIBRARIES - {"__main__"} or _is_installed(name)
+    return name in _LIBRARIES or _is_installed(name)
 
 
 def _is_installed(name: str) -> bool:

@@ -80,14 +80,13 @@ class Reads:
         return [*self.holders.values(), *self._variables.values()]
 
     def add_function(self, function: Any) -> None:
-        """Find what `function` reads, and what it is bound to."""
+        """Find what `function` reads, what it is bound to, and what it asks of all that was added before."""
         self._visit(function, None, getattr(function, "__name__", type(function).__name__))
         self._settle()
 
     def add_argument(self, value: Any, name: str) -> None:
         """Find what can be reached from an argument that is no array."""
         self._visit(value, None, name)
-        self._settle()
 
     def add_structure(self, structure: Structure) -> None:
         """Find what methods of the nodes of an argument read, and what they hold that is no array."""
@@ -98,7 +97,6 @@ class Reads:
             self._visit(value, None, "")
         for child in structure.children:
             self.add_structure(child)
-        self._settle()
 
     def _settle(self) -> None:
         """Read the methods of classes met, and the attributes of objects, which functions that are found ask for."""

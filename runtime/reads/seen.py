@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.runtime.reads.guards import is_fixed
 from tenon.runtime.tracing.trace import Captures
 
 
@@ -21,7 +22,7 @@ class Seen(Captures):
 
     def value_of(self, array: np.ndarray[Any, Any]) -> Any:
         if array.base is not None or sys.getrefcount(array) > _FRESH:
-            self._seen[id(array)] = (array, array.copy())
+            self._seen[id(array)] = (array, array if is_fixed(array) else array.copy())
         is_small = self._small is None or array.size <= self._small
         return None if is_small else super().value_of(array)
 

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from tenon.dialects.definition.both_faces import sizes_of
 from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.types.shapes import exchanged, flattened
 from tenon.eager.changes import can_write_at_once, share, write
@@ -122,9 +123,8 @@ class Parts(Interchange):
 
     def reshape(self, *shape: Any) -> Any:
         """The elements in another shape, of which one size may be -1; a view where the memory allows it."""
-        sizes = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
         laid = self._laid
-        array = laid.reshape(sizes)
+        array = laid.reshape(sizes_of(shape))
         if laid.flags.c_contiguous or np.may_share_memory(array, laid):
             return self._seen(array, shape_step, "reshape", array.shape, laid.shape)
         step = shape_step, ("reshape", array.shape, laid.shape)
@@ -145,7 +145,7 @@ class Parts(Interchange):
         if len(permutation) == 2:
             return self.swapaxes(*permutation)
         order = permutation[0] if len(permutation) == 1 and not hasattr(permutation[0], "__index__") else permutation
-        order = tuple(range(self.ndim))[::-1] if order is None or not len(order) else order
+        order = _reverse(self.ndim) if order is None or not len(order) else order
         array = self._laid.transpose(order)
         return self._seen(array, axes_step, tuple([axis % self.ndim for axis in order]))
 
@@ -179,8 +179,7 @@ class Parts(Interchange):
 
     def broadcast_to(self, *shape: Any) -> Any:
         """Repeated to a shape that it broadcasts to; a view that cannot be changed."""
-        sizes = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
-        array = np.broadcast_to(self._laid, tuple(sizes))
+        array = np.broadcast_to(self._laid, sizes_of(shape))
         return self._seen(array, spread_step, array.shape)
 
     def clone(self) -> Any:

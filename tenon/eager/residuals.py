@@ -31,6 +31,7 @@ from tenon.lowering.pipeline import run_passes
 from tenon.passes.simplify.dce import Effects
 from tenon.passes.transform.differentiate import differentiate
 from tenon.passes.transform.split_gradient import Halves, split_gradient
+from tenon.runtime.arguments.interface import main_function
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.lower import new_context
 from tenon.runtime.python_state import collection_paused
@@ -67,7 +68,7 @@ class Program:
 def program_of(name: str, module: ModuleOp, wanted: Sequence[bool]) -> Program | None:
     """The program for `@main` of a traced module, with gradients of those arguments that are `wanted`; `None` where
     there are none."""
-    main = _main(module)
+    main = main_function(module)
     inputs, given = len(main.body.block.args), len(main.function_type.outputs)
     sources = [i for i in range(inputs) if wanted[i] and is_float(element_of(main.body.block.args[i].type))]
     with collection_paused(), autocast(enabled=False):
@@ -76,8 +77,8 @@ def program_of(name: str, module: ModuleOp, wanted: Sequence[bool]) -> Program |
         except (GradientError, UndecidedSizeError, TracedValueError):
             return None
         forward = _as_main(halves.forward)
-        backward = _main(_as_main(halves.backward))
-        of_results = backward.body.block.args[inputs : inputs + len(_main(forward).function_type.outputs)]
+        backward = main_function(_as_main(halves.backward))
+        of_results = backward.body.block.args[inputs : inputs + len(main_function(forward).function_type.outputs)]
         reads = tuple([i for i, argument in enumerate(of_results) if argument.first_use is not None])
         gradient = _Gradient(main, backward, sources, [of_results[i] for i in reads])
         key = ("kept", str(module), tuple(sources), str(backward))
@@ -99,10 +100,6 @@ def _halves(main: func.FuncOp, sources: Sequence[int]) -> Halves:
 def _as_main(function: func.FuncOp) -> ModuleOp:
     function.properties["sym_name"] = type(function.sym_name)("main")
     return ModuleOp([function])
-
-
-def _main(module: ModuleOp) -> func.FuncOp:
-    return next(op for op in module.ops if isinstance(op, func.FuncOp))
 
 
 @dataclass(frozen=True)
@@ -157,7 +154,7 @@ def _copied(function: func.FuncOp, block: Block, known: dict[SSAValue, SSAValue]
 
 def inlined(module: ModuleOp) -> Apply:
     """What the function `@main` of a module computes, built where it is called."""
-    main = _main(module)
+    main = main_function(module)
 
     def apply(values: Sequence[Any]) -> tuple[Any, ...]:
         block = main.body.block

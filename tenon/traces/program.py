@@ -57,7 +57,7 @@ class Program:
         self.plan = Plan(session, keep_grad)
         captures = Seen(_SMALL)
         self.module = self._traced(session, call, leaves, captures)
-        self._records = self._wants_record()
+        self._check_record()
         self.guards = _guards(reads, self.inputs, session, captures.foreign)
         self._prune(captures.arrays)
         self._gather = self._gatherer()
@@ -88,8 +88,8 @@ class Program:
         with collection_paused():
             return trace(run, structure, given, types, names, captures=captures).module
 
-    def _wants_record(self) -> bool:
-        """Whether gradients go through a call."""
+    def _check_record(self) -> None:
+        """Raise where gradients go through a call that changes what requires one."""
         if self.plan.is_recorded:
             for given, _ in self.plan.contents:
                 if given.tensor is not None and given.tensor.requires_grad:
@@ -97,7 +97,6 @@ class Program:
                         f"{self.name} changes a tensor of shape {given.tensor.shape} that requires a gradient, and "
                         "gives results that gradients go through; detach() these, or change it in another function"
                     )
-        return self.plan.is_recorded
 
     def _prune(self, captured: Sequence[Any]) -> None:
         """Leave out inputs that the program does not read, and say which give their memory to results."""
@@ -116,7 +115,7 @@ class Program:
         self.captured = list(captured)
         main.update_function_type()
         types = [value.type for value in _returned(main)]
-        if not self._records:
+        if not self.plan.is_recorded:
             donors = [-1 if donor is None else numbers.get(donor, -1) for donor in self.plan.donors]
             fitting = [
                 donor if donor >= 0 and block.args[donor].type == type_ else -1
@@ -153,7 +152,7 @@ class Program:
 
     def run(self, arguments: Sequence[Any]) -> Any:
         """What the function gives for arguments like those traced for."""
-        operands = self._operands(arguments) if self._records else None
+        operands = self._operands(arguments) if self.plan.is_recorded else None
         plan = self.plan
         arrays = self._launch(*self._gather(arguments)) if plan.values else ()
         tensors = {number: new_tensor(arrays[number], is_leaf) for number, is_leaf, _ in plan.tensors}

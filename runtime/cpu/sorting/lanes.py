@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tenon.runtime.cpu.ir_types import I64, VOID, Type, pointer
-from tenon.runtime.cpu.ir_values import Local, Value
+from tenon.runtime.cpu.ir_values import Value
 from tenon.runtime.cpu.ir_writer import Module
 
 
@@ -53,12 +53,6 @@ class Lanes:
     @property
     def _mask_bits(self) -> Type:
         return Type(f"i{self.count}", max(self.count // 8, 1), False)
-
-    def local(self, value: Value) -> Local:
-        """A variable that holds a vector."""
-        made = Local(self.code, self.kind, self.code.array(self.kind, 1, self.kind.size).name)
-        made.set(value)
-        return made
 
     # --- memory
 
