@@ -25,11 +25,16 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.families.linalg_builders import PARALLEL
-from tenon.lowering.kernels.statement import element_type
+from tenon.lowering.kernels.statement import element_type, kernels_of
 from tenon.lowering.loop_ir.nests import index_constant
 
 WHOLE = 16
 """Elements whose multiple a part is: each begins where vectors do."""
+
+
+def unscheduled_kernels(module: ModuleOp) -> list[func.FuncOp]:
+    """The kernels of whose loops nothing is said yet, which may be split."""
+    return [kernel for kernel in kernels_of(module) if {"grid", "schedule"}.isdisjoint(kernel.attributes)]
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.walking import all_ops, ops_of
 from tenon.lowering.buffers.memref_facts import row_major_strides
 from tenon.lowering.grid_schedules.contractions import large_product
-from tenon.lowering.grid_schedules.parts import Parts
+from tenon.lowering.grid_schedules.parts import Parts, unscheduled_kernels
 from tenon.lowering.grid_schedules.uneven_parts import UnevenReduction, combine_parts
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.selection import Selection, selection_of, slice_of
@@ -53,7 +53,6 @@ from tenon.lowering.kernels.statement import (
     Statement,
     buffer_shape,
     element_type,
-    kernels_of,
     read_kernel,
     root_of,
 )
@@ -85,9 +84,7 @@ class ReduceInPartsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = Gpu.of_option(self.name, self.machine)
-        for function in kernels_of(op):
-            if "grid" in function.attributes or "schedule" in function.attributes:
-                continue
+        for function in unscheduled_kernels(op):
             collapse_loops(function)
             found = _find(function, machine)
             if found is not None:

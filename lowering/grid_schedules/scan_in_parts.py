@@ -36,14 +36,20 @@ from xdsl.rewriter import InsertPoint
 from tenon.dialects.families.linalg_builders import PARALLEL, REDUCTION
 from tenon.dialects.types.size import Size
 from tenon.dialects.upstream.walking import ops_of
-from tenon.lowering.grid_schedules.parts import Part, Parts, add_arguments, copied_kernel, drop_unused
+from tenon.lowering.grid_schedules.parts import (
+    Part,
+    Parts,
+    add_arguments,
+    copied_kernel,
+    drop_unused,
+    unscheduled_kernels,
+)
 from tenon.lowering.kernels.scans import Scan, scan_of
 from tenon.lowering.kernels.statement import (
     LoopKind,
     Statement,
     buffer_shape,
     element_type,
-    kernels_of,
     read_kernel,
 )
 from tenon.passes.machine import Gpu
@@ -66,9 +72,7 @@ class ScanInPartsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = Gpu.of_option(self.name, self.machine)
-        for function in kernels_of(op):
-            if "grid" in function.attributes or "schedule" in function.attributes:
-                continue
+        for function in unscheduled_kernels(op):
             found = _find(function, machine)
             if found is not None:
                 found.split(op)
