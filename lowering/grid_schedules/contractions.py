@@ -89,7 +89,7 @@ class _Contraction:
 
     def steps(self) -> list[Step]:
         nest, (row, column, reduced) = self.nest, (self.axes.row, self.axes.column, self.axes.reduced)
-        others = [axis for axis in nest.extents if axis not in (row, column, reduced, *self.axes.around)]
+        others = self.axes.others(nest)
         order = (*others, row, column, *self.axes.around, reduced)
         steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
         steps += [BindLoop(axis, "grid") for axis in others]
@@ -114,7 +114,7 @@ class _Contraction:
     def sizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """The largest tile that leaves no multiprocessor without one, or the smallest."""
         nest, (row, column) = self.nest, (self.axes.row, self.axes.column)
-        others = [axis for axis in nest.extents if axis not in (row, column, self.axes.reduced, *self.axes.around)]
+        others = self.axes.others(nest)
         batch = prod(nest.extents[axis] for axis in others)
 
         def blocks(rows: tuple[int, int], columns: tuple[int, int]) -> int:

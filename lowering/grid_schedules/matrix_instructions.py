@@ -88,12 +88,14 @@ def candidates(nest: Nest, product: MatrixProduct) -> Iterator[Candidate]:
             down, across = tile.warps
             each = -(-tile.blocks // machine.multiprocessors) * depth
             read = down * across * (tile_rows // down + tile_columns // across)
-            cycles = {
-                "products": each * tile_rows * tile_columns * size / (2 * machine.products),
-                "L2": each * (tile_rows + tile_columns) * size / machine.l2_access,
-                "shared memory": each * read * size / machine.shared_access,
-            }
-            yield Candidate(tile_rows, tile_columns, tile.blocks, cycles)
+            tile.cycles.update(
+                {
+                    "products": each * tile_rows * tile_columns * size / (2 * machine.products),
+                    "L2": each * (tile_rows + tile_columns) * size / machine.l2_access,
+                    "shared memory": each * read * size / machine.shared_access,
+                }
+            )
+            yield tile
 
 
 def told_candidates(nest: Nest) -> list[str]:
@@ -114,11 +116,6 @@ def _cost(tile: Candidate) -> tuple[float, int]:
     return tile.cycles[tile.bound], -tile.rows * tile.columns
 
 
-def best(tiles: Sequence[Candidate]) -> Candidate:
-    """The tile that takes the fewest cycles; the largest of equal ones."""
-    return min(tiles, key=_cost)
-
-
 @dataclass(frozen=True)
 class _Steps:
     nest: Nest
@@ -128,11 +125,11 @@ class _Steps:
     def all(self) -> list[Step]:
         nest, product = self.nest, self.product
         row, column, reduced = product.row, product.column, product.reduced
-        others = [axis for axis in nest.extents if axis not in (row, column, reduced, *product.around)]
+        others = product.others(nest)
         order = (*others, row, column, *product.around, reduced)
         steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
         steps += [BindLoop(axis, "grid") for axis in others]
-        tile = best(list(candidates(nest, product)))
+        tile = min(candidates(nest, product), key=_cost)
         down, across = tile.warps
         steps += _rows(row, tile.rows, tile.rows // down) + _columns(column, tile.columns, tile.columns // across)
         depth = self.instruction.fragments["a"].shape[1]
@@ -172,29 +169,22 @@ class _Steps:
 
 def _rows(axis: str, size: int, of_warp: int) -> list[Step]:
     """Steps that cut the rows: blocks, warps, matrices of 16 rows, their halves, lanes."""
-    return [
-        Split(axis, size, (f"{axis}g", f"{axis}b")),
-        Split(f"{axis}b", of_warp, (f"{axis}w", f"{axis}r")),
-        Split(f"{axis}r", 16, (f"{axis}u", f"{axis}s")),
-        Split(f"{axis}s", 8, (f"{axis}h", f"{axis}l")),
-        BindLoop(f"{axis}g", "grid"),
-        BindLoop(f"{axis}w", "warp"),
-        Unroll(f"{axis}u"),
-        Unroll(f"{axis}h"),
-        BindLoop(f"{axis}l", "lane"),
-    ]
+    return [*_cut(axis, size, of_warp, (16, 8), "hl"), Unroll(f"{axis}h"), BindLoop(f"{axis}l", "lane")]
 
 
 def _columns(axis: str, size: int, of_warp: int) -> list[Step]:
     """Steps that cut the columns: blocks, warps, matrices of 8 columns, lanes, the two numbers of each."""
+    return [*_cut(axis, size, of_warp, (8, 2), "lv"), BindLoop(f"{axis}l", "lane"), Vectorize(f"{axis}v")]
+
+
+def _cut(axis: str, size: int, of_warp: int, matrix: tuple[int, int], names: str) -> list[Step]:
+    """Steps that cut an axis into blocks, warps and matrices, and these into two loops of the `names`."""
     return [
         Split(axis, size, (f"{axis}g", f"{axis}b")),
         Split(f"{axis}b", of_warp, (f"{axis}w", f"{axis}r")),
-        Split(f"{axis}r", 8, (f"{axis}u", f"{axis}s")),
-        Split(f"{axis}s", 2, (f"{axis}l", f"{axis}v")),
+        Split(f"{axis}r", matrix[0], (f"{axis}u", f"{axis}s")),
+        Split(f"{axis}s", matrix[1], (f"{axis}{names[0]}", f"{axis}{names[1]}")),
         BindLoop(f"{axis}g", "grid"),
         BindLoop(f"{axis}w", "warp"),
         Unroll(f"{axis}u"),
-        BindLoop(f"{axis}l", "lane"),
-        Vectorize(f"{axis}v"),
     ]

@@ -25,6 +25,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.families.linalg_builders import PARALLEL
+from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.kernels.statement import element_type, kernels_of
 from tenon.lowering.loop_ir.nests import index_constant
 
@@ -35,6 +36,11 @@ WHOLE = 16
 def unscheduled_kernels(module: ModuleOp) -> list[func.FuncOp]:
     """The kernels of whose loops nothing is said yet, which may be split."""
     return [kernel for kernel in kernels_of(module) if {"grid", "schedule"}.isdisjoint(kernel.attributes)]
+
+
+def calls_of(module: ModuleOp, name: str) -> list[func.CallOp]:
+    """What calls a kernel, before anything of it is changed."""
+    return [call for call in ops_of(module, func.CallOp) if call.callee.string_value() == name]
 
 
 @dataclass(frozen=True)

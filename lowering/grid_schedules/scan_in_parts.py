@@ -35,11 +35,11 @@ from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.families.linalg_builders import PARALLEL, REDUCTION
 from tenon.dialects.types.size import Size
-from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.grid_schedules.parts import (
     Part,
     Parts,
     add_arguments,
+    calls_of,
     copied_kernel,
     drop_unused,
     unscheduled_kernels,
@@ -140,7 +140,7 @@ class _LongScan:
         calls = [self._reduce(module, f"{name}_parts", each), self._scan_parts(module, f"{name}_starts", each, ends)]
         rest = self._rest(module, f"{name}_rest", ends) if self.parts.rest else None
         self._scan_each(each)
-        for call in [call for call in ops_of(module, func.CallOp) if call.callee.string_value() == name]:
+        for call in calls_of(module, name):
             builder = Builder(InsertPoint.before(call))
             operands = list(call.operands)
             made = [[builder.insert(memref.AllocOp([], [], t)).memref for t in types] for types in (each, each, ends)]

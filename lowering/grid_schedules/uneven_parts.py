@@ -20,9 +20,15 @@ from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.families.linalg_builders import ASSOCIATIVE, PARALLEL, REDUCTION
 from tenon.dialects.families.monoid import Monoid, combining_monoid
-from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.buffers.memref_facts import row_major_strides
-from tenon.lowering.grid_schedules.parts import Part, Parts, add_arguments, copied_kernel, drop_unused
+from tenon.lowering.grid_schedules.parts import (
+    Part,
+    Parts,
+    add_arguments,
+    calls_of,
+    copied_kernel,
+    drop_unused,
+)
 from tenon.lowering.kernels.selection import Selection, slice_of
 from tenon.lowering.kernels.statement import LoopKind, Statement, buffer_shape, element_type
 
@@ -49,11 +55,8 @@ class UnevenReduction:
             start = self.parts.count * self.parts.length
             kernels.append(self._kernel(module, f"{name}_rest", Part(self.loop, self.parts.rest, start)))
         types = [MemRefType(element, [total, *shape]) for element, shape in zip(elements, shapes, strict=True)]
-        if self.selection is None:
-            combine_parts(self.function, self.first, types, self._monoids())
-        else:
-            combine_parts(self.function, self.first, types, self.selection)
-        for call in [call for call in ops_of(module, func.CallOp) if call.callee.string_value() == name]:
+        combine_parts(self.function, self.first, types, self.selection or self._monoids())
+        for call in calls_of(module, name):
             builder = Builder(InsertPoint.before(call))
             made = [builder.insert(memref.AllocOp([], [], type_)).memref for type_ in types]
             operands = list(call.operands)

@@ -55,11 +55,11 @@ def all_threads(code: ThreadCode, arrays: Sequence[Registers], across: Sequence[
     if distances := _distances(code, lanes):
 
         def exchange() -> None:
-            values = _load(code, arrays)
+            values = load(code, arrays)
             for distance in distances:
                 others = [shuffled(code, value, distance) for value in values]
                 values = combine(values, others)
-            _store(code, arrays, values)
+            store(code, arrays, values)
 
         code.over(arrays[0].loops, exchange)
     if any(loop.bind is not Bind.LANE and loop.extent > 1 for loop in across):
@@ -90,14 +90,14 @@ def _through_shared(code: ThreadCode, arrays: Sequence[Registers], across: Seque
     count, kept = prod(loop.extent for loop in reduced), prod(loop.extent for loop in others)
     shape = [loop.extent for loop in arrays[0].loops]
     slots = [code.allocate(element_type(array.memref), [count, *shape, kept], SHARED) for array in arrays]
-    own, other = code.builder.index(_number(code, reduced)), code.builder.index(_number(code, others))
+    own, other = code.builder.index(number_of(code, reduced)), code.builder.index(number_of(code, others))
     leader = code.is_first([loop for loop in across if loop.bind is Bind.LANE])
     if any(loop.in_order and loop.name in code.positions for loop in nest.loops):  # the slots may still be read
         code.builder.add(gpu.BarrierOp())
 
     def write() -> None:
         at = [own, *code.register(arrays[0]), other]
-        for slot, value in zip(slots, _load(code, arrays), strict=True):
+        for slot, value in zip(slots, load(code, arrays), strict=True):
             code.store(value, slot, at)
 
     code.when(leader, lambda: code.over(arrays[0].loops, write))
@@ -112,12 +112,12 @@ def _through_shared(code: ThreadCode, arrays: Sequence[Registers], across: Seque
             return combine(carried, slot_values(at))
 
         values = code.builder.sequential(Steps(1, count - 1), slot_values(Position()), step)
-        _store(code, arrays, values)
+        store(code, arrays, values)
 
     code.over(arrays[0].loops, read)
 
 
-def _number(code: ThreadCode, loops: Sequence[Loop]) -> Position:
+def number_of(code: ThreadCode, loops: Sequence[Loop]) -> Position:
     """The number of the thread's iteration of `loops`, the last of them fastest."""
     number = Position()
     for loop in loops:
@@ -125,10 +125,12 @@ def _number(code: ThreadCode, loops: Sequence[Loop]) -> Position:
     return number
 
 
-def _load(code: ThreadCode, arrays: Sequence[Registers]) -> Values:
+def load(code: ThreadCode, arrays: Sequence[Registers]) -> Values:
+    """What arrays have in the registers that the thread is at."""
     return [code.load(array.memref, code.register(array)) for array in arrays]
 
 
-def _store(code: ThreadCode, arrays: Sequence[Registers], values: Values) -> None:
+def store(code: ThreadCode, arrays: Sequence[Registers], values: Values) -> None:
+    """Write to these registers."""
     for array, value in zip(arrays, values, strict=True):
         code.store(value, array.memref, code.register(array))

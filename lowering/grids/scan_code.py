@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects import arith, gpu
 from xdsl.ir import SSAValue
 
-from tenon.lowering.grids.across_threads import Values, shuffled
+from tenon.lowering.grids.across_threads import Values, load, number_of, shuffled, store
 from tenon.lowering.grids.thread_code import SHARED, Registers, ThreadCode
 from tenon.lowering.kernels.scans import Scan
 from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.loop_ir.builder import INDEX, Position, Steps
-from tenon.lowering.steps.nest import THREADS, Bind, Loop, NestStatement
+from tenon.lowering.steps.nest import THREADS, Loop, NestStatement
 from tenon.lowering.steps.scan_loops import ScanLoops
 
 Body = Callable[[Sequence[SSAValue]], list[SSAValue]]
@@ -50,11 +51,11 @@ class ScanCode:
         self.others = self.carried[0].loops
         """The loops written out that tell states apart."""
 
-    def chunk(self, store: Callable[[Values], None]) -> None:
-        """All elements that the threads are at together: `store(what the body yields)` for each."""
+    def chunk(self, write: Callable[[Values], None]) -> None:
+        """All elements that the threads are at together: `write(what the body yields)` for each."""
         if not self.loops.across:
             parts = [*self.others, *self.loops.parts, *self.loops.within]
-            self.code.over(parts, lambda: self._steps(self.carried, store))
+            self.code.over(parts, lambda: self._steps(self.carried, write))
             return
         loops = [*self.loops.parts, *self.others]
         totals, before = (
@@ -65,17 +66,17 @@ class ScanCode:
         self._start(totals, before)
 
         def part() -> None:
-            self.code.over(self.loops.within, lambda: self._steps(before, store))
+            self.code.over(self.loops.within, lambda: self._steps(before, write))
 
         self.code.over(loops, part)
 
-    def _steps(self, arrays: Sequence[Registers], store: Callable[[Values], None]) -> None:
+    def _steps(self, arrays: Sequence[Registers], write: Callable[[Values], None]) -> None:
         """The program's step at the element that the thread is at, from and to the states `arrays`."""
 
         def compute() -> None:
-            values = self.step(self._load(arrays))
-            self._store(arrays, [values[n] for n in self.scan.states])
-            store(values)
+            values = self.step(load(self.code, arrays))
+            store(self.code, arrays, [values[n] for n in self.scan.states])
+            write(values)
 
         needed = self.guarded or (self.ends and not self.loops.across)
         self.code.when(self.code.inside(self._guards()) if needed else None, compute)
@@ -91,7 +92,7 @@ class ScanCode:
         needed = self.guarded or self.ends
 
         def first() -> None:
-            self._store(totals, self.elements())
+            store(self.code, totals, self.elements())
 
         def others(at: Position, _: Values) -> Values:
             (loop,) = within
@@ -101,7 +102,7 @@ class ScanCode:
             return []
 
         def add() -> None:
-            self._store(totals, self.combine(self._load(totals), self.elements()))
+            store(self.code, totals, self.combine(load(self.code, totals), self.elements()))
 
         with self.code.at({loop.name: Position() for loop in within}):
             if self.guarded:
@@ -134,7 +135,7 @@ class ScanCode:
         if lanes is None:
             return
         code, distance = self.code, 1
-        all_, earlier = self._load(totals), self._load(totals)
+        all_, earlier = load(self.code, totals), load(self.code, totals)
         lane = code.builder.index(code.positions[lanes.name])
         while distance < lanes.extent:
             others = [shuffled(code, value, distance * self.loops.lane_stride) for value in all_]
@@ -147,8 +148,8 @@ class ScanCode:
             first, second = self._select(is_later, others, all_), self._select(is_later, all_, others)
             all_ = self._unless_beyond(self._first_lane(lanes, lane, distance), first, self.combine(first, second))
             distance *= 2
-        self._store(totals, all_)
-        self._store(before, earlier)
+        store(self.code, totals, all_)
+        store(self.code, before, earlier)
 
     def _first_lane(self, lanes: Loop, lane: SSAValue, distance: int) -> dict[str, Position]:
         """Where the later one of two groups of `distance` lanes begins."""
@@ -174,17 +175,19 @@ class ScanCode:
         parts, others = self.loops.parts, self.others
 
         def part() -> None:
-            start = running = self._load(self.carried)
+            start = running = load(self.code, self.carried)
             if read is None or warps is None:
-                running = self._unless_beyond(self._first_of(None), running, self.combine(running, self._load(totals)))
+                running = self._unless_beyond(
+                    self._first_of(None), running, self.combine(running, load(self.code, totals))
+                )
             else:
                 start, running = self._over_warps(read, warps, running)
-            self._store(self.carried, running)
+            store(self.code, self.carried, running)
             lanes = self.loops.lanes
             if lanes is not None:
                 is_first = code.equal(code.builder.index(code.positions[lanes.name]), 0)
-                start = self._select(is_first, start, self.combine(start, self._load(before)))
-            self._store(before, start)
+                start = self._select(is_first, start, self.combine(start, load(self.code, before)))
+            store(self.code, before, start)
 
         code.over([*others, *parts], part)
 
@@ -211,20 +214,17 @@ class ScanCode:
         code, nest, warps = self.code, self.code.nest, self.loops.warps
         assert warps is not None
         others = [loop for loop in nest.bound(*THREADS) if loop.axis != self.axis]
-        number, count = Position(), 1
-        for loop in others:
-            number = number.scaled(loop.extent) + code.positions[loop.name]
-            count *= loop.extent
+        count = prod(loop.extent for loop in others)
         shape = [loop.extent for loop in totals[0].loops]
         slots = [code.allocate(element_type(a.memref), [warps.extent, *shape, count], SHARED) for a in totals]
-        place = code.builder.index(number)
+        place = code.builder.index(number_of(code, others))
         if any(loop.in_order and loop.name in code.positions for loop in nest.loops):  # the slots may still be read
             code.builder.add(gpu.BarrierOp())
-        lanes = [loop for loop in nest.bound(Bind.LANE) if loop is self.loops.lanes]
+        lanes = [] if self.loops.lanes is None else [self.loops.lanes]
         own = code.builder.index(code.positions[warps.name])
 
         def write() -> None:
-            for slot, array, value in zip(slots, totals, self._load(totals), strict=True):
+            for slot, array, value in zip(slots, totals, load(self.code, totals), strict=True):
                 code.store(value, slot, [own, *code.register(array), place])
 
         code.when(code.is_first(lanes), lambda: code.over(totals[0].loops, write))
@@ -249,10 +249,3 @@ class ScanCode:
         return [
             self.code.value(arith.SelectOp(condition, one, other)) for one, other in zip(chosen, otherwise, strict=True)
         ]
-
-    def _load(self, arrays: Sequence[Registers]) -> Values:
-        return [self.code.load(array.memref, self.code.register(array)) for array in arrays]
-
-    def _store(self, arrays: Sequence[Registers], values: Values) -> None:
-        for array, value in zip(arrays, values, strict=True):
-            self.code.store(value, array.memref, self.code.register(array))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tenon.dialects.upstream.nvgpu import COPIED_BYTES
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.steps.nest import Nest, NestAccess, Space, Tile
@@ -26,7 +27,7 @@ from tenon.lowering.steps.tile_copies import RUN, SWIZZLES, copy_width, tile_siz
 
 SHARED = "shared"
 ASYNC = "async"
-LEAST_ASYNC = 4
+LEAST_ASYNC = min(COPIED_BYTES)
 """Bytes that one asynchronous copy moves, at least."""
 
 
@@ -100,9 +101,8 @@ class Pack(Step):
                 return f"an asynchronous copy leaves elements in their order, and neighbours are along {self.inner}"
             width = copy_width(nest, access, tile) * size
             if width < LEAST_ASYNC or self.pad * size % width:
-                return (
-                    f"rows of buffer {self.buffer} begin at multiples of {width} bytes, and asynchronous copies move 4"
-                )
+                begins = f"rows of buffer {self.buffer} begin at multiples of {width} bytes"
+                return f"{begins}, and asynchronous copies move {LEAST_ASYNC}"
         return None
 
     def _tile(self) -> Tile:

@@ -13,7 +13,7 @@ from tenon.dialects.families.monoid import combining_op
 from tenon.lowering.instructions.instruction import Instruction
 from tenon.lowering.instructions.table import INSTRUCTIONS
 from tenon.lowering.kernels.statement import LoopKind, element_type
-from tenon.lowering.steps.nest import NestAccess, NestStatement
+from tenon.lowering.steps.nest import Nest, NestAccess, NestStatement
 from tenon.passes.machine import Gpu
 
 TF32 = "tf32"
@@ -31,6 +31,10 @@ class MatrixProduct:
     left: NestAccess
     right: NestAccess
     around: tuple[str, ...] = ()
+
+    def others(self, nest: Nest) -> list[str]:
+        """The axes of which each iteration is a product of its own."""
+        return [axis for axis in nest.extents if axis not in (self.row, self.column, self.reduced, *self.around)]
 
 
 def matrix_product(statement: NestStatement) -> MatrixProduct | str:

@@ -301,7 +301,7 @@ class Planner:
         elements = prod([self.classes.extents[loop] for loop in loops if loop not in shared])
         if isinstance(elements, Size):
             return MOST_ROW_BYTES + 1  # a row that may have any length
-        return elements * numpy_dtype(element_of(value.type)).itemsize
+        return elements * _itemsize(value)
 
     def _bytes_of_settled(self, edges: Sequence[Edge], shared: frozenset[int], left: Group, right: Group) -> int:
         """The bytes of the values whose last uses outside of their group are these edges."""

@@ -11,14 +11,14 @@ from tenon.dialects.definition.value import ops
 from tenon.dialects.types.shapes import normalize_axis
 
 
-def _rows(x: Any, axis: int | None) -> tuple[Any, int]:
-    """`x` with the axis, or all elements, as the last one, and where that was."""
+def _rows(x: Any, axis: int | None) -> Any:
+    """`x` with the axis, or all elements, as the last one."""
     x = shaped(x)
     if axis is None:
-        return ops.reshape(x, shape=(-1,)), 0
+        return ops.reshape(x, shape=(-1,))
     axis = normalize_axis(axis, x.ndim, "axis")
     order = [i for i in range(x.ndim) if i != axis]
-    return ops.transpose(x, permutation=(*order, axis)), axis
+    return ops.transpose(x, permutation=(*order, axis))
 
 
 def _kept(found: Any, x: Any, axis: int | None, keepdims: bool) -> Any:
@@ -38,7 +38,7 @@ def quantile(x: Any, q: float, axis: int | None = None, keepdims: bool = False) 
     """
     if not 0 <= q <= 1:
         raise ValueError(f"quantile: q is {q!r} where a number from 0 to 1 is needed")
-    rows, _ = _rows(x, axis)
+    rows = _rows(x, axis)
     place = q * (rows.shape[-1] - 1)
     below = int(place)
     ordered = ops.sort(rows, axis=-1)
@@ -55,7 +55,7 @@ def median(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
 
     >>> tenon.median(np.array([[1, 5, 2], [4, 0, 9]]), axis=1)
     """
-    rows, _ = _rows(x, axis)
+    rows = _rows(x, axis)
     return _kept(ops.sort(rows, axis=-1)[..., (rows.shape[-1] - 1) // 2], x, axis, keepdims)
 
 
