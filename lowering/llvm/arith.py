@@ -16,8 +16,8 @@ from xdsl.dialects.arith import (
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
-from tenon.lowering.llvm.float16 import extend_to_float, truncate_from_float
 from tenon.lowering.llvm.function import FunctionWriter, Handlers
+from tenon.lowering.llvm.half_floats import extend_to_float, truncate_from_float
 from tenon.lowering.llvm.tables import CONVERSIONS, INSTRUCTIONS
 from tenon.lowering.llvm.types import literal
 

@@ -23,7 +23,7 @@ from tenon.dialects.ops.elementwise.constant import ConstantOp
 from tenon.dialects.ops.move.shape import ReshapeOp, TransposeOp
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
-from tenon.passes.layout.contraction_orders import (
+from tenon.passes.layout.contraction_axes import (
     Order,
     has_known_shapes,
     inverse,

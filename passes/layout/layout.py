@@ -38,7 +38,7 @@ from tenon.dialects.ops.contract.contraction import ContractOp
 from tenon.dialects.ops.move.shape import ReshapeOp, TransposeOp
 from tenon.dialects.types.types import is_known, shape_of
 from tenon.passes.layout.axis_orders import reorder_regions, transposed_bytes
-from tenon.passes.layout.contraction_orders import (
+from tenon.passes.layout.contraction_axes import (
     Order,
     has_known_shapes,
     inverse,

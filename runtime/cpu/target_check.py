@@ -6,13 +6,13 @@ it leaves out, with a line on stderr. So another process tries first. What it fo
 
 from __future__ import annotations
 
-import difflib
 import re
 import subprocess
 import sys
 from collections.abc import Iterable
 from functools import cache
 
+from tenon.dialects.support.suggestion import did_you_mean
 from tenon.runtime.store import cache as disk
 
 _PROBE = """
@@ -66,9 +66,9 @@ def check_target(triple: str, cpu: str, before: str, changes: str | None, known:
     if unknown["what"] == "processor":
         raise ValueError(f"TENON_TARGET_CPU is {cpu!r}, which is no processor of {triple} that LLVM knows")
     name = unknown["name"][1:]
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f"; did you mean {unknown['name'][0]}{near[0]}" if near else ""
-    raise ValueError(f"TENON_TARGET_FEATURES: {name!r} is no feature of {triple} that LLVM knows{hint}")
+    raise ValueError(
+        f"TENON_TARGET_FEATURES: {name!r} is no feature of {triple} that LLVM knows{did_you_mean(name, known)}"
+    )
 
 
 def _tried(triple: str, cpu: str, features: str) -> str:
