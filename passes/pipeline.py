@@ -37,6 +37,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "split-frozen": _loader("transform.split_frozen", "SplitFrozenPass"),
     "hoist-invariants": _loader("loops.hoist_invariants", "HoistInvariantsPass"),
     "distribute-scans": _loader("loops.distribute_scans", "DistributeScansPass"),
+    "pack-invariants": _loader("loops.pack_invariants", "PackInvariantsPass"),
     "keep-products": _loader("loops.keep_products", "KeepProductsPass"),
     "recompute": _loader("fuse.recompute", "RecomputePass"),
     "common-loops": _loader("fuse.common_loops", "CommonLoopsPass"),
@@ -69,6 +70,8 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     "distribute-scans",
     # The transposes in what was written out cancel or become part of other ops,
     "layout",
+    # and matrices that loops read in each step are put into the order in which they do,
+    "pack-invariants",
     # which leaves something to simplify
     "canonicalize",
     # and to merge.
