@@ -231,7 +231,8 @@ TENSORS = Struct(
     numbers=REF,
     least=I64,
     unrecorded=pointer(I64),
+    waiting=pointer(I64),
 )
 """What native code uses of tensors, all null until there are any: classes; the functions that let a node forget what no
 gradient needs (called where an array has at least so many bytes); what numbers the nodes; and the threads that do not
-record, behind their number (-1: too many)."""
+record, behind their number (-1: too many); and how many threads have calls wait, so that all go through Python."""

@@ -32,9 +32,10 @@ _known_codes = code.variable("known_codes", _KNOWN_CODE, count=_CODES)
 
 @code.function(I1, given=REF)
 def is_tensor(given: Value) -> Operand:
-    """Whether an object is a tensor, of the class itself or a parameter."""
+    """Whether an object is a tensor, of the class itself or a parameter, that native code may take."""
     kind = given.type.to(REF)
-    return (kind == tensors.tensor) | (kind == tensors.parameter)
+    code.return_unless((kind == tensors.tensor) | (kind == tensors.parameter), False)
+    return tensors.waiting[0] == 0
 
 
 @code.function(REF, given=REF)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,6 +111,22 @@ class RecordingMode(threading.local):
             UNRECORDED.set(self._thread.number, wanted)
 
 
+_WAITING = np.zeros(1, np.int64)
+_WAITING_LOCK = new_lock()
+
+
+@contextmanager
+def through_python(change: int = 1) -> Generator[None]:
+    """Have all calls on tensors go through Python, which knows that some are to wait; with -1, not for a while."""
+    with _WAITING_LOCK:
+        _WAITING[0] += change
+    try:
+        yield
+    finally:
+        with _WAITING_LOCK:
+            _WAITING[0] -= change
+
+
 _INSTALLED: list[TensorClasses] = []
 _TABLES: list[int] = []
 
@@ -138,6 +155,7 @@ def fill_tensors(table: int) -> None:
         **{name: id(getattr(known, name)) for name in names},
         "least": known.least,
         "unrecorded": UNRECORDED.words.ctypes.data,
+        "waiting": _WAITING.ctypes.data,
     }
     (ctypes.c_size_t * len(words)).from_address(table)[:] = TENSORS.words(words)
 

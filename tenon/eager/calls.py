@@ -20,6 +20,7 @@ from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.support.donation import is_donated
 from tenon.dialects.support.forking import new_lock
 from tenon.eager.backward import array_type_of, trace_types
+from tenon.eager.modes import run_waiting
 from tenon.eager.recording import Stored, as_operands, call_of, record, wants_gradient
 from tenon.eager.residuals import Program, inlined, program_of
 from tenon.eager.tape import Call, Operand, Saved, Type, type_of
@@ -34,6 +35,7 @@ from tenon.runtime.reads.reading import Reading
 
 def call_function(kind: type[Any], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`function`, which runs on arrays and in traces, of arguments of which some are tensors; so are its results."""
+    run_waiting()
     leaves, structure = flatten(
         function.parameters.marked(args, kwargs) if isinstance(function, JitFunction) else (args, kwargs)
     )

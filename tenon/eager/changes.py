@@ -15,7 +15,7 @@ from weakref import ref
 import numpy as np
 
 from tenon.dialects.definition.value import Value, ops
-from tenon.eager.modes import TRACING
+from tenon.eager.modes import TRACING, run_waiting
 from tenon.eager.recording import Stored, as_operands, call_of, note, record, wants_gradient
 from tenon.eager.tape import Array, Call, Leaf, Operand
 from tenon.eager.views import View
@@ -39,6 +39,7 @@ def replace(tensor: Stored, result: Stored, name: str) -> None:
         return
     if not is_alike:
         _checked_cast(array, target, name)
+    run_waiting()
     if tensor._memory is not None and tensor._memory.tensors is not None and can_write_at_once(tensor, result):
         np.copyto(target, array, casting="same_kind")
         tensor._memory.change()
@@ -62,6 +63,7 @@ def restorer(tensor: Stored) -> Callable[[], None]:
     """What gives `tensor` back the elements that it has now, and its place on the tape. A trace undoes its own."""
     if TRACING.session is not None:
         return lambda: None
+    run_waiting()
     array, memory, source = tensor._array, tensor._memory, tensor._source
     elements = None if is_private(tensor) else array.copy()
 
@@ -146,6 +148,7 @@ def write(
     if tensor._is_traced or any(isinstance(given, Stored) and given._is_traced for given in operands):
         TRACING.session.write(tensor, call(), operands)
     else:
+        run_waiting()
         store()
     tensor._own_memory().change()
     settle(tensor, call, noted)

@@ -12,6 +12,7 @@ import numpy as np
 
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import UFUNC_OPS, TracedValueError, Value
+from tenon.eager.modes import run_waiting
 from tenon.eager.operators import Operators
 from tenon.eager.recording import Stored
 from tenon.eager.tape import Array
@@ -56,6 +57,7 @@ class Interchange(Operators):
         if self._source is not None:
             raise RuntimeError("a tensor that requires a gradient would lose it as an array; write x.detach().numpy()")
         self._check_is_read_again()
+        run_waiting()
         self._own_memory().is_exported = True
         return self._array
 
@@ -136,6 +138,7 @@ class Interchange(Operators):
         if "out" not in options:
             return result
         (target,) = options["out"]
+        run_waiting()
         np.copyto(target, _array_of(result), casting="same_kind")
         return target
 

@@ -24,6 +24,20 @@ TRACING = _Tracing()
 """What stands for tensors while `tenon.trace` runs a function; `None` otherwise."""
 
 
+class _Waiting(threading.local):
+    piece: Any = None
+
+
+WAITING = _Waiting()
+"""The calls that wait to be run together, while `tenon.trace` runs a function in pieces; `None` otherwise."""
+
+
+def run_waiting() -> None:
+    """Have calls that wait run now: memory that they may read is about to be written to, or to be seen by others."""
+    if WAITING.piece is not None:
+        WAITING.piece.run()
+
+
 class set_grad_enabled:
     """Record calls on tensors from here on, or do not; as a context manager, until its block ends."""
 

@@ -15,7 +15,7 @@ from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.types.shapes import exchanged, flattened
 from tenon.eager.changes import can_write_at_once, share, write
 from tenon.eager.interchange import Interchange
-from tenon.eager.modes import MODE
+from tenon.eager.modes import MODE, run_waiting
 from tenon.eager.recording import Stored, call_of, note, wants_gradient
 from tenon.eager.tape import Array, Call
 from tenon.eager.views import (
@@ -75,6 +75,7 @@ class Parts(Interchange):
         if can_write_at_once(self, values):
             basic = (key, ...) if type(key) is int else basic_key(key)
             if basic is not None:
+                run_waiting()
                 self._array[basic] = values if type(values) is float else values._array
                 if self._memory is not None:
                     self._memory.change()

@@ -14,7 +14,7 @@ import numpy as np
 
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
-from tenon.dialects.definition.value import Value
+from tenon.dialects.definition.value import Value, insertion_point
 from tenon.dialects.types.types import element_type, numpy_dtype
 from tenon.eager.backward import is_differentiable
 from tenon.eager.calls import call_function
@@ -22,7 +22,7 @@ from tenon.eager.changes import replace, share
 from tenon.eager.differentiation import differentiate
 from tenon.eager.familiar import Familiar
 from tenon.eager.known_tapes import backward_of_known
-from tenon.eager.modes import TRACING
+from tenon.eager.modes import TRACING, WAITING
 from tenon.eager.operators import run
 from tenon.eager.recording import Stored, as_operands, op_call, record, wants_gradient
 from tenon.eager.tape import LARGE, NUMBERS, Array, Leaf, Memory, Node, Result, forget
@@ -207,6 +207,10 @@ class Tensor(Familiar):
     @classmethod
     def __tenon_op__(cls, op: type[TensorOp], operands: Sequence[Any], settings: dict[str, Any]) -> Any:
         """The result of an op, of whose operands some are tensors."""
+        if WAITING.piece is not None and insertion_point() is None:
+            made = WAITING.piece.add(op, operands, settings)
+            if made is not NotImplemented:
+                return made
         result = evaluate(op, map_grouped(lambda v: v._array if isinstance(v, Stored) else v, operands), settings)
         made = tuple([Tensor._new(array) for array in (result if isinstance(result, tuple) else (result,))])
         given = flat(operands)
@@ -221,6 +225,10 @@ class Tensor(Familiar):
         if looks is not None:
             (seen,), known = function.op.bind(args, settings)
             return looks(seen, **known)
+        if WAITING.piece is not None:
+            made = WAITING.piece.call(function, args, settings)
+            if made is not NotImplemented:
+                return made
         return run(cls._new, function, args, settings)
 
     def __tenon_out__(self, function: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Self:

@@ -15,9 +15,10 @@ import numpy as np
 from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.registry import generation
 from tenon.dialects.definition.value import insertion_point
+from tenon.dialects.ops.control.debug import checks_gradients
 from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.user_traceback import shows_user_frames
-from tenon.eager.modes import MODE, TRACING
+from tenon.eager.modes import MODE, TRACING, WAITING
 from tenon.eager.recording import Stored
 from tenon.runtime.arguments.tree import tell_by_identity
 from tenon.runtime.evaluate import find_function
@@ -25,6 +26,7 @@ from tenon.runtime.jit import JitFunction
 from tenon.runtime.knobs import knobs
 from tenon.runtime.reads.places import Holder
 from tenon.runtime.reads.programs import Programs
+from tenon.traces.pieces import Pieces, in_pieces
 from tenon.traces.program import Program
 from tenon.traces.reads import reads_of
 from tenon.traces.session import TraceError
@@ -45,13 +47,20 @@ class TracedFunction:
         self.keep_grad = keep_grad
         self.name: str = getattr(function, "__name__", type(function).__name__)
         self._programs = Programs[Program](_MOST)
+        self._pieces = Pieces()
         self._lock = new_lock()
 
     @shows_user_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on tensors, arrays and numbers, tracing first what is new."""
-        if not self.symbolic or TRACING.session is not None or insertion_point() is not None or knobs.interpret:
+        if TRACING.session is not None or insertion_point() is not None or knobs.interpret:
             return self.function(*args, **kwargs)
+        if not self.symbolic:
+            is_checked = checks_gradients() or knobs.check_results
+            if WAITING.piece is not None or is_checked or not self._pieces.are_worth_it(args):
+                return self.function(*args, **kwargs)
+            with in_pieces(self._pieces):
+                return self.function(*args, **kwargs)
         leaves: list[Any] = []
         structure = _take_apart((args, kwargs), leaves)
         key = self._key(structure, leaves)
@@ -190,7 +199,8 @@ def trace(function: Any = None, *args: Any, symbolic: bool = True, keep_grad: bo
     that an optimizer uses there, are not kept in `grad` unless `keep_grad`: to ask for one is an error.
 
     Raises `TracedValueError` where the function asks for elements (`if x > 0`, `item()`): use `cond`, `scan` and
-    `while_loop`, or `symbolic=False`, with which it runs call by call as if it were not traced. Raises `TypeError` for
+    `while_loop`, or `symbolic=False`, with which the function itself runs at every call, and what it computes between
+    the places where it asks for elements is compiled in pieces. Raises `TypeError` for
     what a program cannot do again at each call, such as counting in an attribute or drawing numbers of NumPy's.
 
     Usable as `@tenon.trace` and as `@tenon.trace(symbolic=False)`. Of an array or a tensor, this is the op of the name:

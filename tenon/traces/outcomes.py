@@ -16,6 +16,7 @@ import numpy as np
 
 from tenon.dialects.definition.value import Value
 from tenon.eager.changes import is_private, sharing
+from tenon.eager.modes import run_waiting
 from tenon.eager.recording import Stored
 from tenon.eager.tape import Leaf
 from tenon.eager.tape import Place as Line
@@ -172,6 +173,7 @@ def new_tensor(array: Any, requires_grad: bool) -> Tensor:
 
 def change(target: Any, array: Any, line: Line) -> None:
     """Give a tensor, or an array of NumPy, the elements that a program has computed for it."""
+    run_waiting()
     if not isinstance(target, Stored):
         if array is not target:
             np.copyto(target, array)

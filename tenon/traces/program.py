@@ -145,8 +145,8 @@ class Program:
         return gather
 
     @cached_property
-    def _launch(self) -> _Launch:
-        return _Launch(executable(self.module, "cpu", self.name), self.name)
+    def _launch(self) -> Launch:
+        return Launch(executable(self.module, "cpu", self.name), self.name)
 
     # --- calls ----------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class Program:
         return self._cross
 
 
-class _Launch(NativeCalls):
+class Launch(NativeCalls):
     """A program of arrays, called natively."""
 
     def __init__(self, made: Executable, name: str) -> None:

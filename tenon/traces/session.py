@@ -286,7 +286,7 @@ class Session:
         elif not _is_same(old, new):
             raise TraceError(
                 f"{self.name} changes {place.name} from {_said(old)} to {_said(new)}, which a program cannot do at "
-                "each call; make it a tensor, do that outside, or run it call by call with "
+                "each call; make it a tensor, do that outside, or run it in pieces with "
                 "tenon.trace(f, symbolic=False)"
             )
 

@@ -129,14 +129,14 @@ class Symbol(_Base):
         self._refuse(
             "the truth",
             "write tenon.cond(x > 0, then, otherwise, x), tenon.select, tenon.while_loop(condition, step, x) or "
-            "tenon.scan(step, start, xs), or run it call by call with tenon.trace(f, symbolic=False)",
+            "tenon.scan(step, start, xs), or run it in pieces with tenon.trace(f, symbolic=False)",
         )
 
     def _number(self, *_: Any, **__: Any) -> Any:
         self._refuse(
             "a number",
             "return the tensor and ask what comes back, compute with tenon's functions (tenon.cond, tenon.scan), or "
-            "run it call by call with tenon.trace(f, symbolic=False)",
+            "run it in pieces with tenon.trace(f, symbolic=False)",
         )
 
     item = tolist = __float__ = __int__ = __complex__ = __index__ = __contains__ = _number
@@ -151,10 +151,10 @@ class Symbol(_Base):
         self._number()
 
     def nonzero(self) -> Any:
-        self._refuse("the number of nonzero elements", "run it call by call with tenon.trace(f, symbolic=False)")
+        self._refuse("the number of nonzero elements", "run it in pieces with tenon.trace(f, symbolic=False)")
 
     def unique(self) -> Any:
-        self._refuse("the number of distinct elements", "run it call by call with tenon.trace(f, symbolic=False)")
+        self._refuse("the number of distinct elements", "run it in pieces with tenon.trace(f, symbolic=False)")
 
     def __repr__(self) -> str:
         return f"<traced tensor {self._array.type}>"
@@ -261,7 +261,7 @@ def _refuse_mask(key: Any) -> None:
         if isinstance(part, Symbol) and part.dtype == bool:
             part._refuse(
                 "the number of true elements",
-                "write tenon.select(mask, x, 0.0), or run it call by call with tenon.trace(f, symbolic=False)",
+                "write tenon.select(mask, x, 0.0), or run it in pieces with tenon.trace(f, symbolic=False)",
             )
 
 
