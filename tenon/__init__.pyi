@@ -193,7 +193,7 @@ def adaptive_avg_pool(x: _Any, output_size: _b.int | _Sequence[_b.int], *, out: 
     as f32. The windows are those of `adaptive_max_pool`."""
 def adaptive_max_pool(x: _Any, output_size: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
     """The largest element of each of `output_size` windows that cover the last dimensions of `x` (..., *image)."""
-def add(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
+def add(x: _Any, y: _Any = ..., *, other: _Any = ..., alpha: _Any = ..., out: _Any = ...) -> _Any:
     """The sum of `x` and `y`. Integers wrap."""
 def addcdiv(x: _Any, tensor1: _Any, tensor2: _Any, *, value: _b.float = ...) -> _Any:
     """x + value * tensor1 / tensor2."""
@@ -411,8 +411,8 @@ def digamma(x: _Any, *, out: _Any = ...) -> _Any:
     """The derivative of log Gamma at `x`; -inf at 0.0, inf at -0.0, NaN at negative whole numbers and -inf."""
 def dilate(x: _Any, steps: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
     """`x` with `steps[i]` - 1 zeros between neighbours along each axis i, so that those are `steps[i]` apart."""
-def div(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
-    """The quotient of `x` and `y`. Integers are taken as f32 (NumPy takes them as f64)."""
+def div(x: _Any, y: _Any = ..., *, rounding_mode: _b.str | None = ..., other: _Any = ...) -> _Any:
+    """x / y, or that rounded down (`rounding_mode="floor"`) or toward zero (`"trunc"`), in the dtype of both then."""
 def divide(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The quotient of `x` and `y`. Integers are taken as f32 (NumPy takes them as f64)."""
 def dot(x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Any:
@@ -748,8 +748,8 @@ def pad(x: _Any, low: _b.int | _Sequence[_b.int], high: _b.int | _Sequence[_b.in
 def partition_sort(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
     """The rows of `x` (rows, n) each sorted, in the order of `sort_rows`, on a CPU that packs lanes. Elements have 16,
     32 or 64 bits."""
-def permute(x: _Any, *axes: _Any) -> _Any:
-    """`x` with its axes in the order `axes`, integers or one tuple of them."""
+def permute(x: _Any, *axes: _Any, dims: _Any = ...) -> _Any:
+    """`x` with its axes in the order `axes`, integers or one tuple of them, which may be named `dims`."""
 def permute_dims(x: _Any, permutation: _b.int | _Sequence[_b.int] | None = ..., *, axes: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with its axes reordered: axis i of the result is axis `permutation[i]` of `x`, or reversed without it."""
 def poisson_nll_loss(x: _Any, target: _Any, log_input: _b.bool = ..., full: _b.bool = ..., eps: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
@@ -918,9 +918,9 @@ def std(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., ddof: _b.int = .
     """The standard deviation of `x` along `axis`: the square root of its variance. Integers are taken as f32."""
 def stop_gradient(x: _Any, *, out: _Any = ...) -> _Any:
     """`x`, taken as a constant by differentiation."""
-def sub(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
+def sub(x: _Any, y: _Any = ..., *, other: _Any = ..., alpha: _Any = ..., out: _Any = ...) -> _Any:
     """`x` less `y`. Integers wrap."""
-def subtract(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
+def subtract(x: _Any, y: _Any = ..., *, other: _Any = ..., alpha: _Any = ..., out: _Any = ...) -> _Any:
     """`x` less `y`. Integers wrap."""
 def sum(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., dtype: _Any = ..., out: _Any = ...) -> _Any:
     """The sum of `x` along `axis`; 0 of no elements. Integers keep their dtype and wrap (NumPy widens them); truth

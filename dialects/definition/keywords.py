@@ -49,6 +49,12 @@ def cast_first(operands: list[Any], settings: dict[str, Any], value: Any) -> Non
         operands[0] = ops.cast(operands[0], dtype=value)
 
 
+def times_second(operands: list[Any], settings: dict[str, Any], value: Any) -> None:
+    """`alpha`: what the second operand is multiplied by before the op."""
+    if value != 1:
+        operands[1] = ops.multiply(operands[1], value)
+
+
 def one_of(name: str, *values: Any) -> Meaning:
     """A keyword `name` that has an effect in other libraries alone, where each of `values` is what happens anyway."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,9 +46,10 @@ def matrix_transpose(x: Any, /) -> Any:
     return ops.transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
 
 
-def empty(shape: Sequence[int] | int, *, dtype: object = None, device: str | None = None) -> Any:
-    """A tensor of `shape` for contents to come, f32 by default. Its elements are 0: nothing depends on chance."""
-    return ops.zeros(shape, dtype, device=device)
+def empty(*sizes: Any, shape: Any = None, dtype: object = None, device: str | None = None) -> Any:
+    """A tensor of a shape (sizes or one tuple of them) for contents to come, f32 by default. Its elements are 0:
+    nothing depends on chance."""
+    return ops.zeros(*sizes, shape=shape, dtype="f32" if dtype is None else dtype, device=device)
 
 
 def empty_like(x: Any, /, *, dtype: object = None, device: str | None = None) -> Any:

@@ -150,8 +150,9 @@ class Parts(Interchange):
         array = self._laid.transpose(order)
         return self._seen(array, axes_step, tuple([axis % self.ndim for axis in order]))
 
-    def permute(self, *axes: Any) -> Any:
+    def permute(self, *axes: Any, dims: Any = None) -> Any:
         """The axes in the order `axes`, integers or one tuple of them; a view."""
+        axes = axes if dims is None else (tuple(dims),)
         return self.transpose(axes[0] if len(axes) == 1 and not hasattr(axes[0], "__index__") else axes)
 
     @property
@@ -166,21 +167,25 @@ class Parts(Interchange):
         order = exchanged(laid.ndim, first, second)
         return self._seen(laid.transpose(order), axes_step, order)
 
-    def squeeze(self, axis: Any = None) -> Any:
+    def squeeze(self, axis: Any = None, *, dim: Any = None) -> Any:
         """Without axes of size 1: all of them, or those named; a view."""
-        array = self._laid.squeeze(axis)
+        array = self._laid.squeeze(axis if dim is None else dim)
         return self._seen(array, shape_step, "squeeze", array.shape, self.shape)
 
-    def expand_dims(self, axis: Any) -> Any:
+    def expand_dims(self, axis: Any = None, *, dim: Any = None) -> Any:
         """With an axis of size 1 before `axis`; a view."""
+        axis = dim if axis is None else axis
+        if axis is None:
+            raise TypeError("expand_dims: axis is missing")
         array = np.expand_dims(self._laid, axis)
         return self._seen(array, shape_step, "expand_dims", array.shape, self.shape)
 
     unsqueeze = expand_dims
 
     def broadcast_to(self, *shape: Any) -> Any:
-        """Repeated to a shape that it broadcasts to; a view that cannot be changed."""
-        array = np.broadcast_to(self._laid, sizes_of(shape))
+        """Repeated to a shape that it broadcasts to, of which -1 keeps a size; a view that cannot be changed."""
+        sizes = sizes_of(shape)
+        array = np.broadcast_to(self._laid, kept_sizes(sizes, self._laid.shape) if -1 in sizes else sizes)
         return self._seen(array, spread_step, array.shape)
 
     def clone(self) -> Any:
@@ -212,9 +217,10 @@ class Parts(Interchange):
         """A tensor of the same dtype with `value` where `mask`, which is broadcast, is true."""
         return find_function("select")(mask, value, self).astype(self.dtype)
 
-    def nonzero(self) -> tuple[Any, ...]:
-        """For each axis, the places of the elements that are not zero."""
-        return tuple([self._new(places) for places in np.atleast_1d(self._array).nonzero()])
+    def nonzero(self, *, as_tuple: bool = True) -> Any:
+        """For each axis, the places of the elements that are not zero; without `as_tuple`, as a row for each."""
+        places = np.atleast_1d(self._array).nonzero()
+        return tuple(map(self._new, places)) if as_tuple else self._new(np.stack(places, axis=-1))
 
     def unique(self) -> Any:
         """The distinct elements, in order."""
@@ -225,6 +231,14 @@ class Parts(Interchange):
         if wants_gradient(operands):
             note(call, operands, made)
         return made
+
+
+def kept_sizes(sizes: tuple[int, ...], own: tuple[int, ...]) -> tuple[int, ...]:
+    """`sizes` to broadcast to, with those of a shape where they are -1."""
+    new = len(sizes) - len(own)
+    if new < 0 or -1 in sizes[:new]:
+        raise ValueError(f"broadcast_to: the shape is {sizes}, and -1 has to stand for a size of {own}")
+    return tuple([own[axis - new] if size == -1 else size for axis, size in enumerate(sizes)])
 
 
 def _is_truth_value(key: Any) -> bool:

@@ -71,13 +71,15 @@ def derive(
     shown: Shown = "all",
     inplace: bool = False,
     module: str = "",
+    base: type[OpModule] = OpModule,
     **defaults: Any,
 ) -> type[OpModule]:
     """The module called `name` of the op of `function`, whose settings are its arguments, with the op's defaults.
 
     `arguments` says which settings, if not all, in which order; `renamed` what they are called; `defaults` which
     defaults are others; settings that are `fixed` or stay as they are (`without`) are no arguments. An argument
-    `inplace` is taken, and changes nothing. `module` is where the class is a global name, the caller's unless given.
+    `inplace` is taken, and changes nothing. `module` is where the class is a global name, the caller's unless given;
+    `base` is what it is a subclass of.
     """
     known = function.op.SIGNATURE.settings
     other, constant = {**_TORCH_NAMES, **(renamed or {})}, fixed or {}
@@ -97,7 +99,7 @@ def derive(
         "__doc__": f"`tenon.{function.__name__}` as a module: {_summary(function.op)}",
         "__module__": module or _caller(),  # where pickle looks for it
     }
-    return type(name, (OpModule,), attributes)
+    return type(name, (base,), attributes)
 
 
 def _caller() -> str:

@@ -6,18 +6,35 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import tenon
-from tenon.nn.derived import derive
+from tenon.dialects.support.user_traceback import user_stacklevel
+from tenon.nn.derived import OpModule, derive
 from tenon.nn.module import Array, Module
 from tenon.nn.sequence_loss import ctc_losses
 
-MSELoss = derive("MSELoss", tenon.mse_loss, shown="changed")
-L1Loss = derive("L1Loss", tenon.l1_loss, shown="changed")
-SmoothL1Loss = derive("SmoothL1Loss", tenon.smooth_l1_loss, shown="changed")
-HuberLoss = derive("HuberLoss", tenon.huber_loss, shown="changed")
+
+class _Distance(OpModule):
+    """A loss of the difference of two of one shape; others broadcast, of which a warning tells."""
+
+    def forward(self, *operands: Array) -> Array:
+        x, target = [tuple(getattr(operand, "shape", ())) for operand in operands]
+        if x != target and x and target:  # a number is meant to
+            warnings.warn(
+                f"{type(self).__name__}: the target has shape {target} and what was computed {x}; they broadcast, "
+                "which is rarely meant: reshape one of them",
+                stacklevel=user_stacklevel(),
+            )
+        return super().forward(*operands)
+
+
+MSELoss = derive("MSELoss", tenon.mse_loss, shown="changed", base=_Distance)
+L1Loss = derive("L1Loss", tenon.l1_loss, shown="changed", base=_Distance)
+SmoothL1Loss = derive("SmoothL1Loss", tenon.smooth_l1_loss, shown="changed", base=_Distance)
+HuberLoss = derive("HuberLoss", tenon.huber_loss, shown="changed", base=_Distance)
 KLDivLoss = derive("KLDivLoss", tenon.kl_div, "reduction", "log_target", shown="changed")
 SoftMarginLoss = derive("SoftMarginLoss", tenon.soft_margin_loss, shown="changed")
 HingeEmbeddingLoss = derive("HingeEmbeddingLoss", tenon.hinge_embedding_loss, "margin", "reduction", shown="changed")
@@ -105,6 +122,17 @@ class CrossEntropyLoss(NLLLoss):
         return self.reduced(tenon.sum(terms, axis=axis))
 
 
+def _check_alike(loss: Module, x: Array, target: Array) -> None:
+    """Raise `ValueError` unless there is a target for each element."""
+    if isinstance(target, int | float):
+        return
+    if tuple(x.shape) != tuple(target.shape):
+        raise ValueError(
+            f"{type(loss).__name__}: the target has shape {tuple(target.shape)} where that of what was computed, "
+            f"{tuple(x.shape)}, is needed"
+        )
+
+
 class BCELoss(_Loss):
     """`tenon.binary_cross_entropy` of probabilities and targets, with a weight if there is one."""
 
@@ -112,6 +140,7 @@ class BCELoss(_Loss):
         super().__init__(reduction, weight=weight)
 
     def forward(self, x: Array, target: Array) -> Array:
+        _check_alike(self, x, target)
         return tenon.binary_cross_entropy(x, target, self.weight, reduction=self.reduction)
 
 
@@ -123,6 +152,7 @@ class BCEWithLogitsLoss(_Loss):
         self.pos_weight: Array
 
     def forward(self, x: Array, target: Array) -> Array:
+        _check_alike(self, x, target)
         return tenon.binary_cross_entropy_with_logits(x, target, self.weight, self.pos_weight, reduction=self.reduction)
 
 

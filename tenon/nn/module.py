@@ -233,7 +233,14 @@ class Module(ModuleTree):
             for path, slot in slots.items():
                 if isinstance(slot.value, Tensor):
                     slot.value[...] = loaded[path]
-                else:
+            # An array at several places stays one; it is in the list, so that its identity is not another's meanwhile.
+            arrays = [(path, slot) for path, slot in slots.items() if not isinstance(slot.value, Tensor)]
+            made = {id(slot.value): loaded[path] for path, slot in arrays if isinstance(slot.value, np.ndarray)}
+            for slot in [*self.slots()]:
+                if (copy := made.get(id(slot.value))) is not None:
+                    slot.assign(copy)
+            for path, slot in arrays:
+                if id(slot.value) not in made:
                     slot.assign(loaded[path])
         return Loaded(missing, unknown)
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from tenon.dialects.support.suggestion import attribute_hints
 from tenon.optim import lr_scheduler
+from tenon.optim.adaptive import Adadelta, Adamax, NAdam, RAdam
 from tenon.optim.base import Optimizer, trainable, with_values
 from tenon.optim.clipping import clip_by_global_norm, clip_grad_norm_, clip_grad_value_
 from tenon.optim.rules import LAMB, SGD, Adagrad, Adam, AdamW, Lion, RMSprop
@@ -15,14 +16,18 @@ from tenon.optim.stepping import Average, Steps
 __all__ = [
     "LAMB",
     "SGD",
+    "Adadelta",
     "Adagrad",
     "Adam",
     "AdamW",
+    "Adamax",
     "Average",
     "GradScaler",
     "Lion",
+    "NAdam",
     "Optimizer",
     "Plateau",
+    "RAdam",
     "RMSprop",
     "Scheduler",
     "Steps",
@@ -43,7 +48,8 @@ if not TYPE_CHECKING:
     __getattr__ = attribute_hints(
         __name__,
         {
-            **dict.fromkeys(("NAdam", "RAdam", "Adamax", "Adadelta"), "write Adam or AdamW"),
+            **dict.fromkeys(("ASGD", "Rprop"), "write SGD or Adam"),
+            "SparseAdam": "gradients are never sparse",
             "LBFGS": "a step there calls its closure many times; write Adam, or SGD with momentum",
             "swa_utils": "write optim.Average",
         },

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -71,6 +72,8 @@ class Optimizer:
     """
 
     lr: float
+    CHANGING: ClassVar[tuple[str, ...]] = ()
+    """The settings, besides the learning rate, that schedules change from step to step."""
 
     if not TYPE_CHECKING:  # type checkers make the arguments of the fields
 
@@ -108,16 +111,23 @@ class Optimizer:
         """The state before the first step; what optimizers define."""
         raise NotImplementedError(f"{type(self).__name__} does not define start")
 
-    def update(self, params: Any, gradients: Any, state: dict[str, Any], lr: Any = None) -> tuple[Any, dict[str, Any]]:
+    def update(
+        self, params: Any, gradients: Any, state: dict[str, Any], lr: Any = None, settings: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Parameters and state after a step along `gradients` (a tree like `params`).
 
-        `lr` (a number, or a traced one that changes from step to step) takes the place of the optimizer's own. Raises
-        `ValueError` or `TypeError` naming the leaf for gradients and states that do not belong to the parameters.
+        `lr` (a number, or a traced one that changes from step to step) takes the place of the optimizer's own, and so
+        do `settings` by name (`momentum`, `betas`). Raises `ValueError` or `TypeError` naming the leaf for gradients
+        and states that do not belong to the parameters.
         """
         if lr is not None:
             self.check_rate(lr)
+        if settings and (unknown := [name for name in settings if name not in self.CHANGING]):
+            raise ValueError(f"{type(self).__name__}: {', '.join(unknown)} cannot change from step to step")
         if insertion_point() is None:
-            return _compiled(self)(params, gradients, state, lr)
+            return _compiled(self)(params, gradients, state, lr, settings)
+        if settings:
+            return replace(self, **settings).update(params, gradients, state, lr)  # pyright: ignore
         self._check_params(params)
         values, slopes = trainable(params), trainable(gradients)
         self._check_like("gradients", slopes, values)
@@ -167,8 +177,15 @@ def _shown(leaf: Any) -> str:
     return f"a {type(leaf).__name__}" if kind is None else f"{element_type(kind)}{list(leaf.shape)}"
 
 
+def is_on(setting: Any) -> bool:
+    """Whether a number is not 0; a traced one is taken not to be."""
+    return isinstance(setting, Value) or bool(setting)
+
+
 def check_number(where: str, value: Any, below: float = math.inf) -> None:
-    """Raise unless `value` is a number that is at least 0 and less than `below`."""
+    """Raise unless `value` is a number that is at least 0 and less than `below`, or a traced one."""
+    if isinstance(value, Value) and not tuple(value.shape):
+        return
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
         raise TypeError(f"{where} is {value!r} where a number is needed")
     if not 0 <= value < below:
@@ -191,9 +208,6 @@ def each(function: Callable[..., Any], *groups: Arrays) -> Arrays:
 
 def check_settings(optimizer: Optimizer, *names: str) -> None:
     name = type(optimizer).__name__
-    if isinstance(optimizer.lr, Value):
-        optimizer.check_rate(optimizer.lr)
-    else:
-        check_number(f"{name}: lr", optimizer.lr)
+    check_number(f"{name}: lr", optimizer.lr)
     for setting in names:
         check_number(f"{name}: {setting}", getattr(optimizer, setting))

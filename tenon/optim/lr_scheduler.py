@@ -1,85 +1,298 @@
-"""`torch.optim.lr_scheduler` by its names: schedules of the learning rate of an optimizer over tensors, as
-`optim.Scheduler` of the function that says the rate.
+"""`torch.optim.lr_scheduler` by its names: schedules of the learning rate of an optimizer over tensors.
+
+Each group goes on from the rate that it had when its first scheduler was made, its `initial_lr`.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tenon.dialects.support.suggestion import attribute_hints
-from tenon.optim.schedules import Plateau, Scheduler, cosine, exponential, one_cycle, step_decay
+from tenon.optim.schedules import Plateau, Scheduler
 
 ReduceLROnPlateau = Plateau
+Rate = Callable[[float, float], float]
+"""The rate of a group, of its `initial_lr` and the number of steps."""
 
 
-def LambdaLR(optimizer: Any, lr_lambda: Callable[[int], float]) -> Scheduler:
-    """The optimizer's rate times `lr_lambda(t)` after t steps."""
-    if not callable(lr_lambda):
-        raise TypeError("LambdaLR: lr_lambda is no function; groups keep the proportion of their rates")
-    return Scheduler(optimizer, lambda step: optimizer.lr * lr_lambda(step))
+class LRScheduler(Scheduler):
+    """Sets the rate of each group to `rate(initial_lr, t)` before the first and after each `step()`; what the functions
+    of this module give.
+
+    `rate` may be one function for each group. `momentum(t)`, where it is given, becomes the momentum, or the first of
+    the betas, of each group.
+    """
+
+    def __init__(
+        self, optimizer: Any, rate: Rate | Sequence[Rate], momentum: Callable[[float], float] | None = None
+    ) -> None:
+        groups = optimizer.param_groups
+        self.rates = [rate] * len(groups) if callable(rate) else [*rate]
+        if len(self.rates) != len(groups):
+            raise ValueError(f"there are rates of {len(self.rates)} groups, and the optimizer has {len(groups)}")
+        self.momentum = momentum
+        if momentum is not None and not groups[0].keys() & {"betas", "momentum"}:
+            raise ValueError(f"{optimizer!r} has no momentum; write cycle_momentum=False")
+        self.base_lrs = [group.setdefault("initial_lr", group["lr"]) for group in groups]
+        super().__init__(optimizer, lambda step: self.rates[0](self.base_lrs[0], step))
+
+    def _set(self) -> None:
+        for group, base, rate in zip(self.optimizer.param_groups, self.base_lrs, self.rates, strict=True):
+            group["lr"] = float(rate(base, self.made))
+            if self.momentum is not None and "betas" in group:
+                group["betas"] = (self.momentum(self.made), *group["betas"][1:])
+            elif self.momentum is not None:
+                group["momentum"] = self.momentum(self.made)
+
+    @property
+    def last_epoch(self) -> float:
+        """How many steps were counted."""
+        return self.made
 
 
-def StepLR(optimizer: Any, step_size: int, gamma: float = 0.1) -> Scheduler:
-    """The optimizer's rate times gammaᵏ after k times `step_size` steps."""
-    return Scheduler(optimizer, step_decay(optimizer.lr, step_size, gamma))
+def _check_function(name: str, functions: Any) -> None:
+    if not all(map(callable, functions if isinstance(functions, list | tuple) else [functions])):
+        raise TypeError(f"{name}: lr_lambda is neither a function nor a list of one for each group")
 
 
-def MultiStepLR(optimizer: Any, milestones: Sequence[int], gamma: float = 0.1) -> Scheduler:
-    """The optimizer's rate times `gamma` for each of the `milestones` that is reached."""
+def LambdaLR(optimizer: Any, lr_lambda: Any) -> LRScheduler:
+    """The group's rate times `lr_lambda(t)` after t steps; `lr_lambda` is a function, or a list of one for each
+    group."""
+    _check_function("LambdaLR", lr_lambda)
+
+    def rate_of(function: Any) -> Rate:
+        return lambda base, step: base * function(step)
+
+    return LRScheduler(optimizer, rate_of(lr_lambda) if callable(lr_lambda) else [*map(rate_of, lr_lambda)])
+
+
+def MultiplicativeLR(optimizer: Any, lr_lambda: Any) -> LRScheduler:
+    """The group's rate times lr_lambda(1), lr_lambda(2), ..., lr_lambda(t) after t steps; `lr_lambda` is a function, or
+    a list of one for each group."""
+    _check_function("MultiplicativeLR", lr_lambda)
+
+    def rate_of(function: Any) -> Rate:
+        return lambda base, step: base * math.prod([function(number) for number in range(1, int(step) + 1)])
+
+    return LRScheduler(optimizer, rate_of(lr_lambda) if callable(lr_lambda) else [*map(rate_of, lr_lambda)])
+
+
+def StepLR(optimizer: Any, step_size: int, gamma: float = 0.1) -> LRScheduler:
+    """The group's rate times gammaᵏ after k times `step_size` steps."""
+    return LRScheduler(optimizer, lambda base, step: base * gamma ** (step // step_size))
+
+
+def MultiStepLR(optimizer: Any, milestones: Sequence[int], gamma: float = 0.1) -> LRScheduler:
+    """The group's rate times `gamma` for each of the `milestones` that is reached."""
     ordered = sorted(milestones)
-    return Scheduler(optimizer, lambda step: optimizer.lr * gamma ** bisect_right(ordered, step))
+    return LRScheduler(optimizer, lambda base, step: base * gamma ** bisect_right(ordered, step))
 
 
-def ExponentialLR(optimizer: Any, gamma: float) -> Scheduler:
-    """The optimizer's rate times gammaᵗ after t steps."""
-    return Scheduler(optimizer, exponential(optimizer.lr, gamma))
+def ExponentialLR(optimizer: Any, gamma: float) -> LRScheduler:
+    """The group's rate times gammaᵗ after t steps."""
+    return LRScheduler(optimizer, lambda base, step: base * gamma**step)
 
 
-def CosineAnnealingLR(optimizer: Any, T_max: int, eta_min: float = 0.0) -> Scheduler:
-    """From the optimizer's rate to `eta_min` in `T_max` steps along half a cosine, and `eta_min` from then on."""
-    return Scheduler(optimizer, cosine(optimizer.lr, T_max, eta_min))
+def ConstantLR(optimizer: Any, factor: float = 1 / 3, total_iters: int = 5) -> LRScheduler:
+    """`factor` times the group's rate for `total_iters` steps, and that rate from then on."""
+    return LRScheduler(optimizer, lambda base, step: base * (factor if step < total_iters else 1.0))
 
 
-def LinearLR(optimizer: Any, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5) -> Scheduler:
-    """From `start_factor` times the optimizer's rate to `end_factor` times it in `total_iters` steps along a line."""
+def LinearLR(optimizer: Any, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5) -> LRScheduler:
+    """From `start_factor` times the group's rate to `end_factor` times it in `total_iters` steps along a line."""
 
-    def schedule(step: int) -> float:
-        done = min(step, total_iters) / total_iters
-        return optimizer.lr * (start_factor + (end_factor - start_factor) * done)
+    def rate(base: float, step: float) -> float:
+        return base * (start_factor + (end_factor - start_factor) * min(step, total_iters) / total_iters)
 
-    return Scheduler(optimizer, schedule)
+    return LRScheduler(optimizer, rate)
+
+
+def PolynomialLR(optimizer: Any, total_iters: int = 5, power: float = 1.0) -> LRScheduler:
+    """The group's rate times (1 - t / `total_iters`) to the power `power` after t steps, and 0 in the end."""
+    return LRScheduler(optimizer, lambda base, step: base * max(0.0, 1 - step / total_iters) ** power)
+
+
+def _on_cosine(start: float, end: float, done: float) -> float:
+    return end + (start - end) * (1 + math.cos(math.pi * done)) / 2
+
+
+def _on_line(start: float, end: float, done: float) -> float:
+    return start + (end - start) * done
+
+
+def CosineAnnealingLR(optimizer: Any, T_max: int, eta_min: float = 0.0) -> LRScheduler:
+    """From the group's rate to `eta_min` in `T_max` steps along half a cosine, and then on along it: up again.
+
+    `optim.cosine` stays at the end.
+    """
+    return LRScheduler(optimizer, lambda base, step: _on_cosine(base, eta_min, step / T_max))
+
+
+def CosineAnnealingWarmRestarts(optimizer: Any, T_0: int, T_mult: int = 1, eta_min: float = 0.0) -> LRScheduler:
+    """From the group's rate to `eta_min` along half a cosine, again and again: in `T_0` steps, and then in `T_mult`
+    times as many as the time before (Loshchilov and Hutter, "SGDR", ICLR 2017).
+
+    `step(epoch)` takes parts of an epoch, such as `epoch + batch / batches`.
+    """
+    if T_0 < 1 or T_mult < 1:
+        raise ValueError(f"CosineAnnealingWarmRestarts: T_0 is {T_0} and T_mult {T_mult} where 1 or more is needed")
+
+    def rate(base: float, step: float) -> float:
+        length = T_0
+        while step >= length and T_mult > 1:
+            step, length = step - length, length * T_mult
+        return _on_cosine(base, eta_min, step % length / length)
+
+    return LRScheduler(optimizer, rate)
+
+
+def _of_each(name: str, optimizer: Any, value: Any) -> list[float]:
+    """A number for each group."""
+    values = [*value] if isinstance(value, list | tuple) else [value] * len(optimizer.param_groups)
+    if len(values) != len(optimizer.param_groups):
+        raise ValueError(f"{name} has {len(values)} numbers, and the optimizer {len(optimizer.param_groups)} groups")
+    return values
 
 
 def OneCycleLR(
     optimizer: Any,
-    max_lr: float,
+    max_lr: Any,
     total_steps: int | None = None,
     epochs: int | None = None,
     steps_per_epoch: int | None = None,
     pct_start: float = 0.3,
+    anneal_strategy: str = "cos",
+    cycle_momentum: bool = True,
+    base_momentum: float = 0.85,
+    max_momentum: float = 0.95,
     div_factor: float = 25.0,
     final_div_factor: float = 1e4,
-) -> Scheduler:
-    """`optim.one_cycle` over `total_steps`, or over `epochs` of `steps_per_epoch`."""
+    three_phase: bool = False,
+) -> LRScheduler:
+    """From `max_lr`/`div_factor` up to `max_lr`, a number or one for each group, in the share `pct_start` of
+    `total_steps` (or of `epochs` of `steps_per_epoch`), and down to the first over `final_div_factor`; with
+    `three_phase`, as slowly down to the first in between.
+
+    Along cosines, or, with `anneal_strategy="linear"`, lines. Unless `cycle_momentum` is false, the momentum, or the
+    first of the betas, goes from `max_momentum` to `base_momentum` and back meanwhile (Smith and Topin,
+    arXiv:1708.07120).
+    """
     if total_steps is None:
         if epochs is None or steps_per_epoch is None:
             raise ValueError("OneCycleLR: total_steps, or epochs and steps_per_epoch, are needed")
         total_steps = epochs * steps_per_epoch
-    return Scheduler(optimizer, one_cycle(max_lr, total_steps, pct_start, div_factor, final_div_factor))
+    if anneal_strategy not in ("cos", "linear"):
+        raise ValueError(f"OneCycleLR: anneal_strategy is {anneal_strategy!r}, neither 'cos' nor 'linear'")
+    between = _on_cosine if anneal_strategy == "cos" else _on_line
+    peak = pct_start * total_steps - 1
+    ends = [peak, 2 * pct_start * total_steps - 2, total_steps - 1] if three_phase else [peak, total_steps - 1]
+
+    def at(step: float, values: Sequence[float]) -> float:
+        if step > ends[-1] + 1:
+            raise ValueError(f"OneCycleLR: there are {total_steps} steps, and this is number {step}")
+        phase = min([number for number, end in enumerate(ends) if step <= end], default=len(ends) - 1)
+        start = 0.0 if phase == 0 else ends[phase - 1]
+        return between(values[phase], values[phase + 1], (step - start) / (ends[phase] - start))
+
+    def rate_of(greatest: float) -> Rate:
+        first = greatest / div_factor
+        middle = [first] if three_phase else []
+        return lambda base, step: at(step, [first, greatest, *middle, first / final_div_factor])
+
+    momenta = [max_momentum, base_momentum, max_momentum, max_momentum]
+    return LRScheduler(
+        optimizer,
+        [rate_of(greatest) for greatest in _of_each("OneCycleLR: max_lr", optimizer, max_lr)],
+        (lambda step: at(step, momenta)) if cycle_momentum else None,
+    )
+
+
+def CyclicLR(
+    optimizer: Any,
+    base_lr: Any,
+    max_lr: Any,
+    step_size_up: int = 2000,
+    step_size_down: int | None = None,
+    mode: str = "triangular",
+    gamma: float = 1.0,
+    cycle_momentum: bool = True,
+    base_momentum: float = 0.8,
+    max_momentum: float = 0.9,
+) -> LRScheduler:
+    """From `base_lr` to `max_lr`, numbers or one for each group, in `step_size_up` steps along a line, and back in
+    `step_size_down`, again and again; the peaks are halved from cycle to cycle by `mode="triangular2"`, and multiplied
+    by `gamma`ᵗ by `"exp_range"` (Smith, arXiv:1506.01186).
+
+    The momentum, or the first of the betas, goes the other way, unless `cycle_momentum` is false.
+    """
+    if mode not in ("triangular", "triangular2", "exp_range"):
+        raise ValueError(f"CyclicLR: mode is {mode!r}, none of 'triangular', 'triangular2' and 'exp_range'")
+    total = step_size_up + (step_size_up if step_size_down is None else step_size_down)
+
+    def height(step: float) -> float:
+        cycle, within = divmod(step, total)
+        share = within / step_size_up if within <= step_size_up else (total - within) / (total - step_size_up)
+        return share * {"triangular": 1.0, "triangular2": 0.5**cycle, "exp_range": gamma**step}[mode]
+
+    def rate_of(least: float, greatest: float) -> Rate:
+        return lambda base, step: least + (greatest - least) * height(step)
+
+    bounds = zip(
+        _of_each("CyclicLR: base_lr", optimizer, base_lr), _of_each("CyclicLR: max_lr", optimizer, max_lr), strict=True
+    )
+    return LRScheduler(
+        optimizer,
+        [rate_of(*bound) for bound in bounds],
+        (lambda step: max_momentum - (max_momentum - base_momentum) * height(step)) if cycle_momentum else None,
+    )
+
+
+def SequentialLR(optimizer: Any, schedulers: Sequence[LRScheduler], milestones: Sequence[int]) -> LRScheduler:
+    """One schedule after the other: each starts anew when the next of the `milestones` is reached.
+
+    Raises `ValueError` unless there is one milestone less than there are schedulers, all of this optimizer.
+    """
+    if len(milestones) != len(schedulers) - 1 or [*milestones] != sorted(milestones):
+        raise ValueError(
+            f"SequentialLR: milestones are {[*milestones]} where {len(schedulers) - 1}, in order, are needed, one "
+            "between every two schedulers"
+        )
+    if any(scheduler.optimizer is not optimizer for scheduler in schedulers):
+        raise ValueError("SequentialLR: a scheduler is of another optimizer")
+    if any(scheduler.momentum is not None for scheduler in schedulers):
+        raise ValueError("SequentialLR: a scheduler changes the momentum; write cycle_momentum=False")
+    starts = [0, *milestones]
+
+    def rate_of(group: int) -> Rate:
+        def rate(base: float, step: float) -> float:
+            part = bisect_right(milestones, step)
+            return schedulers[part].rates[group](base, step - starts[part])
+
+        return rate
+
+    return LRScheduler(optimizer, [rate_of(group) for group in range(len(optimizer.param_groups))])
 
 
 __all__ = [
+    "ConstantLR",
     "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "CyclicLR",
     "ExponentialLR",
+    "LRScheduler",
     "LambdaLR",
     "LinearLR",
     "MultiStepLR",
+    "MultiplicativeLR",
     "OneCycleLR",
+    "PolynomialLR",
     "ReduceLROnPlateau",
+    "SequentialLR",
     "StepLR",
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = attribute_hints(__name__)
+    __getattr__ = attribute_hints(__name__, {"ChainedScheduler": "write LambdaLR of the product of the factors"})

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import tenon
-from tenon.optim.base import Arrays, Optimizer, check_number, check_settings, each, zeros
+from tenon.optim.base import Arrays, Optimizer, check_settings, each, is_on, zeros
+from tenon.optim.moments import check_betas, decayed, like, moved, running, running_square, time_of, without_bias
 from tenon.runtime.arguments.tree import static_field
 
 
@@ -26,37 +25,27 @@ class SGD(Optimizer):
     momentum: float = static_field(0.0)
     weight_decay: float = static_field(0.0)
     nesterov: bool = static_field(False)
+    CHANGING = ("momentum",)
 
     def __post_init__(self) -> None:
         check_settings(self, "momentum", "weight_decay")
-        if self.nesterov and not self.momentum:
+        if self.nesterov and not is_on(self.momentum):
             raise ValueError("SGD: nesterov needs a momentum, which is 0")
 
     def start(self, params: Any) -> dict[str, Any]:
-        return {"velocity": zeros(params) if self.momentum else {}}
+        return {"velocity": zeros(params) if is_on(self.momentum) else {}}
 
     def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
-        slopes = _decayed(slopes, values, self.weight_decay)
-        if not self.momentum:
-            return each(lambda p, g: _moved(p, g, lr), values, slopes), state
-        velocity = each(lambda v, g: v * self.momentum + g, state["velocity"], slopes)
-        direction = each(lambda g, v: g + v * self.momentum, slopes, velocity) if self.nesterov else velocity
-        return each(lambda p, d: _moved(p, d, lr), values, direction), {"velocity": velocity}
+        slopes = decayed(slopes, values, self.weight_decay)
+        if not is_on(self.momentum):
+            return each(lambda p, g: moved(p, g, lr), values, slopes), state
 
+        def ahead(g: Any, v: Any) -> Any:
+            return g + v * like(self.momentum, v)
 
-def _moved(value: Any, direction: Any, rate: Any) -> Any:
-    """`value - rate * direction` in the dtype of `value`."""
-    return _of_dtype(value - direction * _like(rate, value), value)
-
-
-def _of_dtype(number: Any, value: Any) -> Any:
-    """`number` in the dtype of `value`, which most often it has."""
-    return number if number.dtype == value.dtype else tenon.cast(number, dtype=value.dtype)
-
-
-def _like(number: Any, value: Any) -> Any:
-    """A traced `number` in the dtype of `value`; a Python number takes it anyway."""
-    return number if isinstance(number, int | float) else _of_dtype(number, value)
+        velocity = each(ahead, slopes, state["velocity"])
+        direction = each(ahead, slopes, velocity) if self.nesterov else velocity
+        return each(lambda p, d: moved(p, d, lr), values, direction), {"velocity": velocity}
 
 
 @dataclass(frozen=True)
@@ -71,10 +60,11 @@ class Adam(Optimizer):
     eps: float = static_field(1e-8)
     weight_decay: float = static_field(0.0)
     amsgrad: bool = static_field(False)
+    CHANGING = ("betas",)
 
     def __post_init__(self) -> None:
         check_settings(self, "eps", "weight_decay")
-        _check_betas(self)
+        check_betas(self)
 
     # Whether the decay acts on the parameters themselves instead of being added to the gradient.
     DECOUPLED = False
@@ -87,32 +77,29 @@ class Adam(Optimizer):
         """The new state, and the mean of each gradient over the root of its mean square, both without their bias."""
         first, second = self.betas
         count = state["step"] + 1
-        in_double = any(np.dtype(p.dtype) == np.float64 for p in values.values())
-        time = tenon.cast(count, dtype="f64" if in_double else "f32")
-        mean = each(lambda m, g: m * first + g * (1 - first), state["mean"], slopes)
-        square = each(lambda s, g: s * second + g * g * (1 - second), state["square"], slopes)
-        # 1 - betaᵗ, written so that it keeps its digits where betaᵗ is close to 1
-        rate = 1.0 / -tenon.expm1(time * math.log(first)) if first else 1.0
-        root = tenon.rsqrt(-tenon.expm1(time * math.log(second))) if second else 1.0
+        time = time_of(count, values)
+        mean, square = running(first, state["mean"], slopes), running_square(second, state["square"], slopes)
+        rate = 1.0 / without_bias(first, time)
+        root = tenon.rsqrt(without_bias(second, time)) if is_on(second) else 1.0
         found = {"step": count, "mean": mean, "square": square}
         if self.amsgrad:
             found["greatest"] = each(tenon.maximum, state["greatest"], square)
         scale = found["greatest"] if self.amsgrad else square
         direction = each(
-            lambda p, m, s: m * _like(rate, p) / (tenon.sqrt(s) * _like(root, p) + self.eps), values, mean, scale
+            lambda p, m, s: m * like(rate, p) / (tenon.sqrt(s) * like(root, p) + self.eps), values, mean, scale
         )
         return found, direction
 
     def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
         if not self.DECOUPLED:
-            slopes = _decayed(slopes, values, self.weight_decay)
+            slopes = decayed(slopes, values, self.weight_decay)
         state, direction = self.moments(values, slopes, state)
 
-        def moved(p: Any, d: Any) -> Any:
-            decayed = p - p * _like(lr, p) * self.weight_decay if self.weight_decay and self.DECOUPLED else p
-            return _moved(decayed, d, lr)
+        def stepped(p: Any, d: Any) -> Any:
+            shrunk = p - p * like(lr, p) * self.weight_decay if self.weight_decay and self.DECOUPLED else p
+            return moved(shrunk, d, lr)
 
-        return each(moved, values, direction), state
+        return each(stepped, values, direction), state
 
 
 @dataclass(frozen=True)
@@ -124,20 +111,6 @@ class AdamW(Adam):
     weight_decay: float = static_field(1e-2)
 
     DECOUPLED = True
-
-
-def _check_betas(optimizer: Any) -> None:
-    name, betas = type(optimizer).__name__, optimizer.betas
-    if not isinstance(betas, Sequence) or len(betas) != 2:
-        raise TypeError(f"{name}: betas is {betas!r} where two numbers are needed")
-    object.__setattr__(optimizer, "betas", tuple(betas))
-    for position, beta in enumerate(betas):
-        check_number(f"{name}: betas[{position}]", beta, 1.0)
-
-
-def _decayed(slopes: Arrays, values: Arrays, weight_decay: float) -> Arrays:
-    """The gradients with those of `weight_decay`·p²/2."""
-    return each(lambda g, p: g + p * weight_decay, slopes, values) if weight_decay else slopes
 
 
 @dataclass(frozen=True)
@@ -154,6 +127,7 @@ class RMSprop(Optimizer):
     weight_decay: float = static_field(0.0)
     momentum: float = static_field(0.0)
     centered: bool = static_field(False)
+    CHANGING = ("momentum",)
 
     def __post_init__(self) -> None:
         check_settings(self, "alpha", "eps", "weight_decay", "momentum")
@@ -162,11 +136,11 @@ class RMSprop(Optimizer):
         return {
             "square": zeros(params),
             "mean": zeros(params) if self.centered else {},
-            "velocity": zeros(params) if self.momentum else {},
+            "velocity": zeros(params) if is_on(self.momentum) else {},
         }
 
     def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
-        slopes = _decayed(slopes, values, self.weight_decay)
+        slopes = decayed(slopes, values, self.weight_decay)
         square = each(lambda s, g: s * self.alpha + g * g * (1 - self.alpha), state["square"], slopes)
         mean, scale = state["mean"], square
         if self.centered:
@@ -174,9 +148,9 @@ class RMSprop(Optimizer):
             scale = each(lambda s, m: s - m * m, square, mean)
         direction = each(lambda g, s: g / (tenon.sqrt(s) + self.eps), slopes, scale)
         velocity = state["velocity"]
-        if self.momentum:
-            direction = velocity = each(lambda v, d: v * self.momentum + d, velocity, direction)
-        changed = each(lambda p, d: _moved(p, d, lr), values, direction)
+        if is_on(self.momentum):
+            direction = velocity = each(lambda v, d: v * like(self.momentum, v) + d, velocity, direction)
+        changed = each(lambda p, d: moved(p, d, lr), values, direction)
         return changed, {"square": square, "mean": mean, "velocity": velocity}
 
 
@@ -198,10 +172,10 @@ class Adagrad(Optimizer):
         return {"square": each(lambda z: z + z.dtype.type(self.initial_accumulator_value), zeros(params))}
 
     def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
-        slopes = _decayed(slopes, values, self.weight_decay)
+        slopes = decayed(slopes, values, self.weight_decay)
         square = each(lambda s, g: s + g * g, state["square"], slopes)
         direction = each(lambda g, s: g / (tenon.sqrt(s) + self.eps), slopes, square)
-        return each(lambda p, d: _moved(p, d, lr), values, direction), {"square": square}
+        return each(lambda p, d: moved(p, d, lr), values, direction), {"square": square}
 
 
 @dataclass(frozen=True)
@@ -216,7 +190,7 @@ class Lion(Optimizer):
 
     def __post_init__(self) -> None:
         check_settings(self, "weight_decay")
-        _check_betas(self)
+        check_betas(self)
 
     def start(self, params: Any) -> dict[str, Any]:
         return {"mean": zeros(params)}
@@ -230,7 +204,7 @@ class Lion(Optimizer):
             slopes,
         )
         mean = each(lambda m, g: m * second + g * (1 - second), state["mean"], slopes)
-        return each(lambda p, d: _moved(p, d, lr), values, direction), {"mean": mean}
+        return each(lambda p, d: moved(p, d, lr), values, direction), {"mean": mean}
 
 
 @dataclass(frozen=True)
@@ -245,11 +219,11 @@ class LAMB(Adam):
     def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
         state, direction = self.moments(values, slopes, state)
 
-        def moved(p: Any, d: Any) -> Any:
+        def stepped(p: Any, d: Any) -> Any:
             d = d + p * self.weight_decay
             of_values, of_step = tenon.sqrt(tenon.sum(p * p)), tenon.sqrt(tenon.sum(d * d))
             is_zero = tenon.bitwise_or(of_values == 0, of_step == 0)
             trust = tenon.select(is_zero, tenon.ones_like(of_step), of_values / tenon.select(is_zero, 1.0, of_step))
-            return _moved(p, d * trust, lr)
+            return moved(p, d * trust, lr)
 
-        return each(moved, values, direction), state
+        return each(stepped, values, direction), state

@@ -87,7 +87,7 @@ class Scheduler:
 
     def __init__(self, optimizer: Any, schedule: Schedule) -> None:
         self.optimizer, self.schedule = optimizer, schedule
-        self.made = 0
+        self.made: float = 0
         self._shares = [group["lr"] / optimizer.lr if optimizer.lr else 1.0 for group in optimizer.param_groups]
         self._set()
 
@@ -95,9 +95,9 @@ class Scheduler:
         for group, share in zip(self.optimizer.param_groups, self._shares, strict=True):
             group["lr"] = float(self.schedule(self.made)) * share
 
-    def step(self) -> None:
-        """Count a step."""
-        self.made += 1
+    def step(self, epoch: float | None = None) -> None:
+        """Count a step; or, with `epoch`, which need be no whole number, go on as if so many were made."""
+        self.made = self.made + 1 if epoch is None else epoch
         self._set()
 
     def get_last_lr(self) -> list[float]:
@@ -110,14 +110,15 @@ class Scheduler:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where `state_dict` was asked for."""
-        self.made = int(state["made"])
+        self.made = state["made"]
         self._set()
 
 
 class Plateau:
     """Multiplies the learning rate by `factor` once a measure has not become better for more than `patience` steps.
 
-    Better is less (`mode="min"`) or more (`"max"`) by a share of `threshold`.
+    Better is less (`mode="min"`) or more (`"max"`) by a share of `threshold`, or, with `threshold_mode="abs"`, by
+    `threshold`. For `cooldown` steps after that, no step counts as waited.
     """
 
     def __init__(
@@ -127,35 +128,43 @@ class Plateau:
         factor: float = 0.1,
         patience: int = 10,
         threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
         min_lr: float = 0.0,
     ) -> None:
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"Plateau: threshold_mode is {threshold_mode!r}, neither 'rel' nor 'abs'")
         if mode not in ("min", "max"):
             raise ValueError(f"Plateau: mode is {mode!r}, neither 'min' nor 'max'")
         if not 0 < factor < 1:
             raise ValueError(f"Plateau: factor is {factor}, outside of (0, 1)")
         self.optimizer, self.factor, self.patience, self.min_lr = optimizer, factor, patience, min_lr
         self._sign = 1 if mode == "min" else -1
-        self._threshold = threshold
+        self._threshold, self._is_relative, self.cooldown = threshold, threshold_mode == "rel", cooldown
         self.best = math.inf * self._sign
-        self.waited = 0
+        self.waited = self.cooling = 0
 
     def step(self, measure: Any) -> None:
         """Take note of the measure after a step."""
         value = float(measure)
-        is_better = math.isinf(self.best) or self._sign * (self.best - value) > self._threshold * abs(self.best)
+        margin = self._threshold * abs(self.best) if self._is_relative else self._threshold
+        is_better = math.isinf(self.best) or self._sign * (self.best - value) > margin
         self.best, self.waited = (value, 0) if is_better else (self.best, self.waited + 1)
+        if self.cooling > 0:
+            self.cooling, self.waited = self.cooling - 1, 0
         if self.waited > self.patience:
-            self.waited = 0
+            self.waited, self.cooling = 0, self.cooldown
             for group in self.optimizer.param_groups:
                 group["lr"] = max(group["lr"] * self.factor, self.min_lr)
 
     def state_dict(self) -> dict[str, Any]:
         """What was seen."""
-        return {"best": self.best, "waited": self.waited}
+        return {"best": self.best, "waited": self.waited, "cooling": self.cooling}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where `state_dict` was asked for."""
         self.best, self.waited = float(state["best"]), int(state["waited"])
+        self.cooling = int(state.get("cooling", 0))
 
 
 __all__ = ["Plateau", "Schedule", "Scheduler", "cosine", "exponential", "one_cycle", "step_decay", "warm_up"]

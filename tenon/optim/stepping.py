@@ -54,6 +54,11 @@ class Steps:
         if hasattr(given, "learned"):
             given = given.learned()
         tensors = tensors_in(given)
+        if computed := [number for number, tensor in enumerate(tensors) if not tensor.is_leaf]:
+            raise ValueError(
+                f"{type(self._rule).__name__}: parameter {computed[0]} was computed of others, and has no gradient of "
+                "its own; give the optimizer what it was computed of, or its detach()"
+            )
         if {*map(id, tensors)} & {id(tensor) for known in self.param_groups for tensor in known["params"]}:
             raise ValueError("a parameter is in two groups")
         replace(self._rule, **made)  # raises for settings that do not fit
@@ -134,12 +139,20 @@ class Steps:
         slopes = {name: tensor.grad._array for name, tensor in own.items() if tensor.grad is not None}
         if not slopes:
             return None
-        rule = replace(self._rule, **{name: group[name] for name in self._names if name != "lr"})
+        changing = self._changing(group)
+        rule = replace(self._rule, **{name: group[name] for name in self._names if name not in ("lr", *changing)})
+        replace(rule, **changing)  # raises for settings that do not fit
         rule.check_rate(group["lr"])
         state = self._states[position]
         if state is None:
             state = rule.init({name: tensor._array for name, tensor in own.items()})
-        return rule, state, ({name: own[name]._array for name in slopes}, slopes, _part(state, slopes), group["lr"])
+        values = {name: own[name]._array for name in slopes}
+        return rule, state, (values, slopes, _part(state, slopes), group["lr"], changing)
+
+    def _changing(self, group: dict[str, Any]) -> dict[str, Any]:
+        """The settings that a schedule has changed, which are given to the program instead of being in it."""
+        made = {name: (group[name], getattr(self._rule, name)) for name in self._rule.CHANGING}
+        return {name: now for name, (now, first) in made.items() if now != first and now and first}
 
     def state_dict(self) -> dict[str, Any]:
         """Settings of the groups and the state, as dicts, lists, numbers and arrays."""

@@ -70,6 +70,11 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "addmv": (lambda t, x, y, z: t.addmv(z, x, y), (X, V, floats(3))),
     "addcmul": (lambda t, x, y: t.addcmul(x, x, y, value=0.5), (X, Y)),
     "addcdiv": (lambda t, x, y: t.addcdiv(x, x, y, value=0.5), (X, Y)),
+    "add, alpha": (lambda t, x, y: t.add(x, y, alpha=2), (X, Y)),
+    "sub, alpha": (lambda t, x, y: t.sub(x, y, alpha=0.5), (X, Y)),
+    "div, down": (lambda t, x, y: t.div(x, y, rounding_mode="floor"), (X, Y)),
+    "div, toward zero": (lambda t, x, y: t.div(x, y, rounding_mode="trunc"), (X, Y)),
+    "div": (lambda t, x, y: t.div(x, y), (X, Y)),
     "rsub": (lambda t, x, y: t.rsub(x, y, alpha=3), (X, Y)),
     "cdist": (lambda t, x, y: t.cdist(x, y), (X, Y)),
     "chunk": (lambda t, x: t.chunk(x, 3, dim=1), (X,)),
@@ -123,6 +128,42 @@ def test_functions_are_those_of_torch(name: str) -> None:
     expected = program(torch, *map(torch.tensor, given))
     close(program(tenon, *map(tenon.tensor, given)), expected)
     close(traced(lambda *values: program(tenon, *values), given), expected)
+
+
+METHODS: dict[str, Callable[[Any], Any]] = {
+    "expand": lambda x: x.expand(5, -1, -1, 4),
+    "expand, new axes": lambda x: x.expand(2, 3, -1, 3, -1),
+    "expand, tuple": lambda x: x.expand((2, -1, -1)),
+    "squeeze": lambda x: x.unsqueeze(dim=1).squeeze(dim=1),
+    "permute": lambda x: x.permute(dims=(2, 0, 1)),
+    "add": lambda x: x.add(x, alpha=3).sub(x, alpha=2).div(2.0),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_are_those_of_torch(name: str) -> None:
+    """The methods that tensors have of their own, and not of an op, take what the op takes."""
+    given, expected = (library.tensor(B, requires_grad=True) for library in (tenon, torch))
+    own, theirs = METHODS[name](given), METHODS[name](expected)
+    close(own, theirs)
+    close(traced(METHODS[name], [B]), theirs)
+    (own * own).sum().backward()
+    (theirs * theirs).sum().backward()
+    close(given.grad, expected.grad)
+
+
+def test_places_and_moving_averages() -> None:
+    x: Any = tenon.tensor(B)
+    theirs = torch.tensor(B)
+    close((x > 0).nonzero(as_tuple=False), (theirs > 0).nonzero(as_tuple=False))
+    close((x > 0).nonzero(as_tuple=True), (theirs > 0).nonzero(as_tuple=True))
+    close(x.clone().mul_(0.9).add_(x, alpha=0.1), theirs.clone().mul_(0.9).add_(theirs, alpha=0.1))
+    library: Any = tenon
+    assert library.empty(2, 3).shape == library.empty((2, 3)).shape == (2, 3)
+    with pytest.raises(ValueError, match=r"-1 has to stand for a size of \(2, 3, 4\)"):
+        x.expand(-1, 2, 3, 4)
+    with pytest.raises(TypeError, match=r"write condition.nonzero\(\)"):
+        library.where(x > 0)
 
 
 def test_what_looks_at_a_tensor_is_a_view() -> None:

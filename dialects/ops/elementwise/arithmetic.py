@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from xdsl.dialects import arith, math
 from xdsl.irdl import operand_def, opt_operand_def, result_def
 
-from tenon.dialects.definition.keywords import Meaning
+from tenon.dialects.definition.keywords import Meaning, times_second
 from tenon.dialects.definition.scalar import ScalarForms, emit_scalar, scalar_constant
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
@@ -27,6 +27,7 @@ class AddOp(NumericBinaryOp, PrimitiveOp):
 
     name = "tenon.add"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.AddfOp, arith.AddiOp)
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"alpha": times_second}
     vjp = staticmethod(lambda g, out, x, y: (g, g))
 
 
@@ -41,6 +42,7 @@ class SubtractOp(NumericBinaryOp, PrimitiveOp):
     name = "tenon.subtract"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.SubfOp, arith.SubiOp)
     ALIASES: ClassVar[tuple[str, ...]] = ("sub",)
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"alpha": times_second}
     vjp = staticmethod(lambda g, out, x, y: (g, -g))
 
 
@@ -68,7 +70,7 @@ class DivideOp(BinaryOp, PrimitiveOp):
 
     name = "tenon.divide"
     SCALAR: ClassVar[ScalarForms] = ScalarForms(arith.DivfOp)
-    ALIASES: ClassVar[tuple[str, ...]] = ("div", "true_divide")
+    ALIASES: ClassVar[tuple[str, ...]] = ("true_divide",)
     vjp = staticmethod(lambda g, out, x, y: (g / y, -g * out / y))
 
 

@@ -32,6 +32,25 @@ def addcdiv(x: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
 
 @tensor_function
 @also_called(input="x", other="y")
+def div(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
+    """x / y, or that rounded down (`rounding_mode="floor"`) or toward zero (`"trunc"`), in the dtype of both then.
+
+    >>> tenon.div(np.array([7.0, -7.0]), 2.0)
+    >>> tenon.div(np.array([7, -7]), 2, rounding_mode="trunc")
+    """
+    match rounding_mode:
+        case None:
+            return ops.divide(x, y)
+        case "floor":
+            return ops.floor_divide(x, y)
+        case "trunc":
+            return ops.truncate_divide(x, y)
+        case _:
+            raise ValueError(f"div: rounding_mode is {rounding_mode!r}, none of None, 'floor' and 'trunc'")
+
+
+@tensor_function
+@also_called(input="x", other="y")
 def rsub(x: Any, y: Any, alpha: float = 1) -> Any:
     """y - alpha * x.
 

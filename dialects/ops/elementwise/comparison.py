@@ -370,3 +370,9 @@ class SelectOp(PrimitiveOp):
     PROMOTED: ClassVar[tuple[str, ...] | None] = ("x", "y")
     ALIASES: ClassVar[tuple[str, ...]] = ("where",)
     vjp = staticmethod(lambda g, out, c, x, y: (None, ops.select(c, g, 0.0), ops.select(c, 0.0, g)))
+
+    @classmethod
+    def bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        if len(args) == 1 and not kwargs:
+            raise TypeError(f"{cls.name}: there is a condition alone; write condition.nonzero() for where it is true")
+        return super().bind(args, kwargs)

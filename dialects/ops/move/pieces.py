@@ -89,12 +89,12 @@ def movedim(x: Any, source: Any, destination: Any) -> Any:
 
 
 @tensor_function
-def permute(x: Any, *axes: Any) -> Any:
-    """`x` with its axes in the order `axes`, integers or one tuple of them.
+def permute(x: Any, *axes: Any, dims: Any = None) -> Any:
+    """`x` with its axes in the order `axes`, integers or one tuple of them, which may be named `dims`.
 
     >>> tenon.permute(np.zeros((2, 3, 4)), 2, 0, 1).shape
     """
-    return ops.transpose(x, permutation=_integers(axes))
+    return ops.transpose(x, permutation=_integers(axes) if dims is None else tuple(dims))
 
 
 @tensor_function

@@ -1,0 +1,190 @@
+"""Schedules and optimizers by PyTorch's names have its numbers, of several groups and beyond the end as well."""
+
+# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tenon
+from tenon import nn, optim
+
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.standard_normal((4, 3)).astype(np.float32)
+
+
+def _restarts(schedule: Any, steps: int) -> None:
+    schedule.step(steps * 0.75)
+
+
+SCHEDULES: dict[str, tuple[Callable[[Any, Any], Any], bool]] = {
+    "constant": (lambda s, o: s.ConstantLR(o, 0.5, 3), False),
+    "polynomial": (lambda s, o: s.PolynomialLR(o, 8, 2.0), False),
+    "multiplicative": (lambda s, o: s.MultiplicativeLR(o, lambda t: 0.9 + 0.01 * t), False),
+    "lambdas": (lambda s, o: s.LambdaLR(o, [lambda t: 1 / (1 + t), lambda t: 0.5**t]), False),
+    "exponential": (lambda s, o: s.ExponentialLR(o, 0.9), False),
+    "linear": (lambda s, o: s.LinearLR(o, 0.1, total_iters=4), False),
+    "steps": (lambda s, o: s.MultiStepLR(o, [3, 7]), False),
+    "cosine, beyond its end": (lambda s, o: s.CosineAnnealingLR(o, T_max=5, eta_min=0.01), False),
+    "restarts": (lambda s, o: s.CosineAnnealingWarmRestarts(o, T_0=2, T_mult=2, eta_min=0.01), False),
+    "restarts, all alike": (lambda s, o: s.CosineAnnealingWarmRestarts(o, T_0=3), False),
+    "warm up, then cosine": (
+        lambda s, o: s.SequentialLR(o, [s.LinearLR(o, 0.1, total_iters=4), s.CosineAnnealingLR(o, 8)], milestones=[4]),
+        False,
+    ),
+    "one cycle": (lambda s, o: s.OneCycleLR(o, [0.5, 0.1], total_steps=14), True),
+    "one cycle, lines": (lambda s, o: s.OneCycleLR(o, 0.5, total_steps=14, anneal_strategy="linear"), True),
+    "one cycle, three phases": (lambda s, o: s.OneCycleLR(o, 0.5, total_steps=14, three_phase=True), True),
+    "one cycle, no momentum": (lambda s, o: s.OneCycleLR(o, 0.5, total_steps=14, cycle_momentum=False), False),
+    "cycles": (lambda s, o: s.CyclicLR(o, 0.01, 0.1, step_size_up=3), True),
+    "cycles, halved": (lambda s, o: s.CyclicLR(o, 0.01, 0.1, 3, 2, mode="triangular2"), True),
+    "cycles, fading": (lambda s, o: s.CyclicLR(o, 0.01, 0.1, 3, mode="exp_range", gamma=0.9), True),
+}
+
+
+def _of_two_groups(library: Any, rules: Any, name: str, **settings: Any) -> tuple[Any, list[Any]]:
+    tensors = [library.tensor(X[row], requires_grad=True) for row in range(2)]
+    groups = [{"params": tensors[0]}, {"params": tensors[1], "lr": 0.02}]
+    return getattr(rules, name)(groups, lr=0.2, **settings), tensors
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_rates_of_two_groups_are_those_of_torch(name: str) -> None:
+    make, moves = SCHEDULES[name]
+    rates: list[list[list[Any]]] = []
+    for library, rules in ((tenon, optim), (torch, torch.optim)):
+        steps, tensors = _of_two_groups(library, rules, "SGD", momentum=0.9)
+        schedule = make(rules.lr_scheduler, steps)
+        rates.append([])
+        for _ in range(12):
+            for tensor in tensors:
+                tensor.grad = library.tensor(np.ones(3, np.float32))
+            steps.step()
+            schedule.step()
+            rates[-1].append([*schedule.get_last_lr(), *[group["momentum"] for group in steps.param_groups]])
+    np.testing.assert_allclose(*rates, rtol=1e-6)
+    assert (np.array(rates[0])[:, 2:] != 0.9).any() == moves
+
+
+def test_fractions_of_an_epoch() -> None:
+    rates: list[list[float]] = []
+    for library, rules in ((tenon, optim), (torch, torch.optim)):
+        steps, _ = _of_two_groups(library, rules, "SGD")
+        schedule = rules.lr_scheduler.CosineAnnealingWarmRestarts(steps, 3)
+        rates.append([])
+        for batch in range(20):
+            schedule.step(batch * 0.25)
+            rates[-1] += schedule.get_last_lr()
+    np.testing.assert_allclose(*rates, rtol=1e-6)
+
+
+RULES: list[tuple[str, dict[str, Any]]] = [
+    ("Adadelta", {"weight_decay": 0.1}),
+    ("Adamax", {"weight_decay": 0.1}),
+    ("NAdam", {"weight_decay": 0.1}),
+    ("NAdam", {"decoupled_weight_decay": True, "weight_decay": 0.1}),
+    ("RAdam", {"weight_decay": 0.1}),
+    ("RAdam", {"decoupled_weight_decay": True, "betas": (0.8, 0.9)}),
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), RULES)
+def test_steps_are_those_of_torch(name: str, settings: dict[str, Any]) -> None:
+    made: list[Any] = []
+    for library, rules in ((tenon, optim), (torch, torch.optim)):
+        x = library.tensor(X, requires_grad=True)
+        steps = getattr(rules, name)([x], lr=0.1, **settings)
+        for number in range(10):
+            steps.zero_grad()
+            ((x + number % 3) ** 2 * library.tensor(X)).sum().backward()
+            steps.step()
+        made.append(x.detach().numpy())
+    np.testing.assert_allclose(*made, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("SGD", {"momentum": 0.9}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("AdamW", {}), ("RAdam", {})],
+)
+def test_momentum_that_a_schedule_changes(name: str, settings: dict[str, Any]) -> None:
+    """It is an input of the program of a step, which is compiled once."""
+    made: list[Any] = []
+    for library, rules in ((tenon, optim), (torch, torch.optim)):
+        x = library.tensor(X.astype(np.float64), requires_grad=True)
+        steps = getattr(rules, name)([x], lr=0.01, **settings)
+        schedule = rules.lr_scheduler.OneCycleLR(steps, 0.1, total_steps=12)
+        for _ in range(12):
+            steps.zero_grad()
+            (x**2 * library.tensor(X.astype(np.float64))).sum().backward()
+            steps.step()
+            if _ < 11:
+                schedule.step()
+        made.append(x.detach().numpy())
+    np.testing.assert_allclose(*made, rtol=1e-6, atol=1e-8)
+
+
+def test_what_schedules_and_optimizers_refuse() -> None:
+    x = tenon.tensor(X, requires_grad=True)
+    with pytest.raises(ValueError, match="has no momentum; write cycle_momentum=False"):
+        optim.lr_scheduler.OneCycleLR(optim.Adagrad(lr=0.1).over([x]), 0.1, total_steps=3)
+    steps = optim.SGD(lr=0.1).over([x])
+    with pytest.raises(ValueError, match="max_lr has 2 numbers, and the optimizer 1 groups"):
+        optim.lr_scheduler.OneCycleLR(steps, [0.1, 0.2], total_steps=3)
+    with pytest.raises(ValueError, match=r"milestones are \[2, 1\] where 2"):
+        optim.lr_scheduler.SequentialLR(steps, [optim.lr_scheduler.ConstantLR(steps)] * 3, [2, 1])
+    with pytest.raises(ValueError, match="there are 3 steps"):
+        optim.lr_scheduler.OneCycleLR(steps, 0.1, total_steps=3, cycle_momentum=False).step(5)
+    with pytest.raises(ValueError, match="SGD: parameter 0 was computed of others"):
+        optim.SGD(lr=0.1).over([x * 2])
+    with pytest.raises(ValueError, match="SGD: nesterov cannot change from step to step"):
+        optim.SGD(lr=0.1).update({"x": X}, {"x": X}, {"velocity": {}}, settings={"nesterov": True})
+
+
+class Tied(nn.Module):
+    """A language model that scores words by their vectors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.scores = nn.Embedding(5, 3), nn.Linear(3, 5)
+        self.scores.weight = self.words.weight
+
+    def forward(self, x: Any) -> Any:
+        return self.scores(self.words(x))
+
+
+@pytest.mark.parametrize("names", [["words.weight", "scores.bias", "scores.weight"], ["words.weight"]])
+@pytest.mark.parametrize("is_learned", [True, False])
+def test_arrays_at_two_places_stay_one_when_a_state_is_loaded(names: list[str], is_learned: bool) -> None:
+    model = Tied()
+    if is_learned:
+        model.requires_grad_()
+    state = {name: np.full(model.state_dict()[name].shape, 2.0, np.float32) for name in names}
+    model.load_state_dict(state, strict=False)
+    assert model.scores.weight is model.words.weight
+    assert (model.state_dict()["scores.weight"] == 2.0).all()
+    assert len(list(model.parameters())) == 2
+    steps = optim.SGD(lr=1.0).over(model.parameters())
+    model(np.array([1, 2])).sum().backward()
+    steps.step()
+    assert model.scores.weight is model.words.weight
+
+
+def test_losses_of_other_shapes() -> None:
+    """A column of predictions and a vector of targets broadcast to a matrix, which is a warning or an error."""
+    column, vector = tenon.tensor(X[:, :1]), tenon.tensor(X[:, 0])
+    for loss in (nn.MSELoss(), nn.L1Loss(), nn.SmoothL1Loss(), nn.HuberLoss()):
+        with pytest.warns(UserWarning, match=rf"{type(loss).__name__}: the target has shape \(4,\)") as caught:
+            loss(column, vector)
+        assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="rarely meant"):
+        nn.functional.mse_loss(column, vector)
+    for loss in (nn.BCELoss(), nn.BCEWithLogitsLoss()):
+        with pytest.raises(ValueError, match=rf"{type(loss).__name__}: the target has shape \(4,\)"):
+            loss(column, vector)
