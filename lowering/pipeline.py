@@ -157,6 +157,7 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
     told: dict[str, tuple[str, ...]] = {
         "convolution-forms": (filtering, machine),
         "layout": (machine,),
+        "block-scans": (machine,),
         "pack-invariants": (machine,),
         "common-loops": (machine,),
         "fuse": (machine,),
@@ -167,7 +168,7 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
     if options.gpu is not None:
         told |= {"fuse": ("strips=false", "ranges=false"), "decompose": ("serial-rows=false",)}
         told["convolution-forms"] = (filtering, machine, "matrices=true")
-        left_out = ("pack-invariants", "recompute", "split-frozen", "common-loops", "sum-in-steps")
+        left_out = ("block-scans", "pack-invariants", "recompute", "split-frozen", "common-loops", "sum-in-steps")
     return tuple([_spec(name, *told.get(name, ())) for name in TENSOR_PIPELINE if name not in left_out])
 
 

@@ -37,6 +37,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "split-frozen": _loader("transform.split_frozen", "SplitFrozenPass"),
     "hoist-invariants": _loader("loops.hoist_invariants", "HoistInvariantsPass"),
     "distribute-scans": _loader("loops.distribute_scans", "DistributeScansPass"),
+    "block-scans": _loader("loops.block_scans", "BlockScansPass"),
     "pack-invariants": _loader("loops.pack_invariants", "PackInvariantsPass"),
     "keep-products": _loader("loops.keep_products", "KeepProductsPass"),
     "recompute": _loader("fuse.recompute", "RecomputePass"),
@@ -70,6 +71,8 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     "distribute-scans",
     # The transposes in what was written out cancel or become part of other ops,
     "layout",
+    # what scans read of products is computed for as many steps as a cache holds,
+    "block-scans",
     # and matrices that loops read in each step are put into the order in which they do,
     "pack-invariants",
     # which leaves something to simplify

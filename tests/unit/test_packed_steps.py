@@ -68,3 +68,17 @@ def test_a_cell_with_a_norm_reads_blocks() -> None:
     np.testing.assert_allclose(tenon.jit(layer)(x, w, u), np.stack(steps), rtol=1e-5, atol=1e-4)
     (scan,) = scans(layer, x, w, u)
     assert [shape_of(v.type) for v in captured_values(scan.body)] == [(8, UNITS, 32)]
+
+
+def test_products_of_inputs_come_in_blocks() -> None:
+    """6 MiB of products of all steps, which no cache of a core holds."""
+    ours = tenon.nn.LSTM(UNITS, UNITS, bidirectional=True)
+    theirs = torch.nn.LSTM(UNITS, UNITS, bidirectional=True, dtype=torch.float64)
+    ours.load_state_dict({name: v.detach().numpy().astype(np.float32) for name, v in theirs.state_dict().items()})
+    (x,) = arrays((96, 4 * ROWS, UNITS))
+    wanted, (h, c) = theirs(torch.from_numpy(x).double())
+    result, (last_h, last_c) = tenon.jit(lambda layer, x: layer(x))(ours, x)
+    for mine, other in ((result, wanted), (last_h, h), (last_c, c)):
+        np.testing.assert_allclose(mine, other.detach().numpy(), atol=2e-6)
+    loops = scans(lambda layer, x: layer(x), ours, x)
+    assert [(op.steps, op.reverse is not None) for op in loops] == [(12, False), (8, False), (12, True), (8, True)]
