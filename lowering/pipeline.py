@@ -183,8 +183,9 @@ def stage_of(module: ModuleOp) -> str:
     has_tensor = has_tensor or any(isinstance(t, TensorType) for f in functions for t in f.function_type.inputs)
     if has_tenon:
         return "fused" if any("kernel" in f.attributes for f in functions) else "tensor"
-    if has_tensor:
-        # A function of upstream ops alone may not have been fused; kernels are what later stages lower.
+    if has_tensor or not (has_linalg or any(f.function_type.inputs.data for f in functions)):
+        # A function of upstream ops alone may not have been fused; kernels are what later stages lower. One that takes
+        # nothing, not even scratch memory, is yet to be given that.
         return "structured"
     return "buffered" if has_linalg else "loops"
 

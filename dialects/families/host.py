@@ -28,9 +28,10 @@ HOST = "host"
 
 
 class HostOp(OpaqueOp):
-    """An op that Python computes, by `reference(*arrays, **settings)`; the arrays are not to be changed or kept.
+    """An op that Python computes, by `reference(*arrays, **settings)`; the arrays are read-only, and not to be kept.
 
-    What `reference` raises leaves the call of the program once that is through; no host op runs in between.
+    Results that differ in number or shape from what `infer` says are an error, and so are floats for integers. What
+    `reference` raises leaves the call of the program once that is through; no host op runs in between.
     """
 
     @classmethod
@@ -79,15 +80,16 @@ def call_host(declaration: func.FuncOp, arrays: Sequence[np.ndarray[Any, Any]]) 
     arrays. What it raises is kept for `raise_pending`, and nothing more is called until then."""
     # zeros where the function did not run
     empty: tuple[Any, ...] = ()
+    dtypes = host_dtypes(declaration)
+    given_dtypes, result_dtypes = dtypes[: len(arrays)], dtypes[len(arrays) :]
     if "num_inputs" not in declaration.attributes:
         results = declaration.function_type.outputs.data
-        dtypes = host_dtypes(declaration)[len(arrays) :]
-        empty = tuple([np.zeros(t.get_shape(), d) for t, d in zip(results, dtypes, strict=True)])  # pyright: ignore
+        empty = tuple([np.zeros(t.get_shape(), d) for t, d in zip(results, result_dtypes, strict=True)])  # pyright: ignore
     if _RAISED.error is not None:
         return empty
     try:
-        given = [array.view(dtype) for array, dtype in zip(arrays, host_dtypes(declaration), strict=False)]
-        return evaluate_reference(declaration, given)
+        given = [array.view(dtype) for array, dtype in zip(arrays, given_dtypes, strict=True)]
+        return evaluate_reference(declaration, given, result_dtypes)
     except BaseException as error:
         _RAISED.error = error
         return empty

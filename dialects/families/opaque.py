@@ -20,13 +20,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.builtin import DictionaryAttr, IntegerType, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tenon.dialects.definition.registry import registry
 from tenon.dialects.definition.signature import flat
 from tenon.dialects.definition.value import emit, insertion_point
 from tenon.dialects.families import StructuredOp, as_tuple, require_hooks
+from tenon.dialects.types.types import element_of, element_type, is_bool, numpy_dtype
 
 Target = Literal["llvm", "cuda"]
 TARGETS: tuple[Target, ...] = ("llvm", "cuda")
@@ -110,11 +111,14 @@ class OpaqueOp(StructuredOp):
         return attributes
 
 
-def evaluate_reference(declaration: func.FuncOp, arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """The results of the kernel that `declaration` stands for, by the op's `reference`.
+def evaluate_reference(
+    declaration: func.FuncOp, arguments: Sequence[Any], dtypes: Sequence[np.dtype[Any]] | None = None
+) -> tuple[Any, ...]:
+    """The results of the kernel that `declaration` stands for, by the op's `reference`, which cannot change operands.
 
-    Where results are arguments, too (after bufferization), they are written and nothing is returned. Raises
-    `ValueError` when the declaration names no op.
+    Where results are arguments, too (after bufferization), they are written and nothing is returned. `dtypes` are those
+    of the results where the declaration's types, which have no signs, do not say them. Raises `ValueError` when the
+    declaration names no op, and `TypeError` or `ValueError` for results that are not what `infer` said.
     """
     name: Any = declaration.attributes.get("reference")
     op = registry().get(name.data) if isinstance(name, StringAttr) else None
@@ -122,14 +126,55 @@ def evaluate_reference(declaration: func.FuncOp, arguments: Sequence[Any]) -> tu
         raise ValueError(f"function @{declaration.sym_name.data} has no body and no reference among the registered ops")
     settings: Any = declaration.attributes["settings"]
     count: Any = declaration.attributes.get("num_inputs")
-    inputs = list(arguments) if count is None else list(arguments[: count.value.data])
+    targets: Sequence[Any] = () if count is None else arguments[count.value.data :]
+    inputs = [_read_only(array) for array in arguments[: len(arguments) - len(targets)]]
     properties: dict[str, Attribute] = dict(settings.data)
     results = as_tuple(op.reference(*op.group(inputs, properties), **op.python_settings(properties)))
     if count is None:
-        return results
-    for target, result in zip(arguments[len(inputs) :], results, strict=True):
+        types: Sequence[Any] = declaration.function_type.outputs.data
+        dtypes = dtypes or [numpy_dtype(element_of(type_)) for type_ in types]
+        wanted = [(tuple(type_.get_shape()), dtype) for type_, dtype in zip(types, dtypes, strict=True)]
+        return tuple([result.astype(result_dtype) for result, result_dtype in _checked(op, results, wanted)])
+    wanted = [(target.shape, target.dtype) for target in targets]
+    for target, (result, _) in zip(targets, _checked(op, results, wanted), strict=True):
         target[...] = result
     return ()
+
+
+def _read_only(array: Any) -> np.ndarray[Any, Any]:
+    """The memory of the program, or of its caller, as it must not be changed."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def _checked(
+    op: type[OpaqueOp], results: Sequence[Any], wanted: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
+) -> list[tuple[np.ndarray[Any, Any], np.dtype[Any]]]:
+    """What `reference` returned as arrays, with the dtypes that they are stored in."""
+    if len(results) != len(wanted):
+        raise TypeError(f"{op.name}: reference returns {len(results)} results where {len(wanted)} are inferred")
+    names = op.SIGNATURE.results if not op.SIGNATURE.variadic_results else [f"result {i}" for i in range(len(wanted))]
+    checked: list[tuple[np.ndarray[Any, Any], np.dtype[Any]]] = []
+    for name, result, (shape, dtype) in zip(names, results, wanted, strict=True):
+        if result is None:
+            raise TypeError(f"{op.name}: reference returns None where {name}, an array of shape {shape}, is needed")
+        array = np.asarray(result)
+        if array.shape != shape:
+            raise ValueError(f"{op.name}: reference gives {name} the shape {array.shape} where {shape} is inferred")
+        if _rank(array.dtype) > _rank(dtype):
+            raise TypeError(f"{op.name}: reference gives {name} the dtype {array.dtype} where {dtype} is inferred")
+        checked.append((array, dtype))
+    return checked
+
+
+def _rank(dtype: np.dtype[Any]) -> int:
+    """Truth values, integers, floats: each can be converted to those behind it, but not to those before it."""
+    try:
+        element = element_type(dtype)
+    except TypeError:
+        return 3
+    return 0 if is_bool(element) else 1 if isinstance(element, IntegerType) else 2
 
 
 def _module() -> ModuleOp:

@@ -23,6 +23,7 @@ from tenon.runtime.cpu.addresses import ALIGNED, C_CONTIGUOUS, addresses
 from tenon.runtime.executable_cpu import CpuExecutable
 from tenon.runtime.executable_interpreted import InterpretedExecutable
 from tenon.runtime.jit import JitFunction
+from tenon.runtime.knobs import knobs
 from tenon.runtime.lower import structured
 
 
@@ -440,3 +441,12 @@ def test_unknown_device_and_names() -> None:
         tenon.jit(lambda *rest: rest, static=("rest",))
     with pytest.raises(TypeError, match="jit: a int cannot be called"):
         tenon.jit(3)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("interpret", [False, True], ids=["compiled", "interpreted"])
+def test_a_function_of_nothing_that_gives_nothing(interpret: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its module has no tensor in it that would tell at which stage it stands."""
+    with knobs.override(interpret=interpret):
+        assert tenon.jit(lambda state: state)({"arrays": [], "mode": None}) == {"arrays": [], "mode": None}
+        assert tenon.jit(lambda: tenon.debug.print("called"))() is None
+    assert capsys.readouterr().out == "called\n"

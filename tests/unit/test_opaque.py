@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import re
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from xdsl.parser import Parser
 
 import tenon
 from tenon.runtime.executables import executable
+from tenon.runtime.knobs import knobs
 from tenon.runtime.lower import lower_module, new_context
 
 
@@ -216,6 +218,60 @@ def test_mistakes_in_the_definition() -> None:
 
     with pytest.raises(Exception, match=r"kernel 'mine' for llvm: its source does not define opaque_misnamed_0"):
         tenon.misnamed(X)
+
+
+@tenon.tensor_op
+class CalledOp(tenon.HostOp):
+    """What the function that is set gives for `x`, which is inferred to be of type `i64`."""
+
+    name = "opaque.called"
+    x = tenon.operand_def(tenon.FLOAT_TENSOR)
+    result = tenon.result_def(tenon.INTEGER_TENSOR)
+    FUNCTION: ClassVar[Any] = None
+
+    @classmethod
+    def infer(cls, x: Any) -> Any:
+        return tenon.tensor_type(tenon.shape_of(x), tenon.element_type(np.int64))
+
+    @staticmethod
+    def reference(x: Any) -> Any:
+        return CalledOp.FUNCTION(x)
+
+
+@pytest.mark.parametrize("interpret", [False, True], ids=["compiled", "interpreted"])
+@pytest.mark.parametrize(
+    ("function", "error", "message"),
+    [
+        (lambda x: None, TypeError, "reference returns None where result, an array of shape (3, 5), is needed"),
+        (lambda x: (x, x), TypeError, "reference returns 2 results where 1 are inferred"),
+        (lambda x: 7, ValueError, "reference gives result the shape () where (3, 5) is inferred"),
+        (
+            lambda x: np.ones((1, 5), int),
+            ValueError,
+            "reference gives result the shape (1, 5) where (3, 5) is inferred",
+        ),
+        (lambda x: x, TypeError, "reference gives result the dtype float64 where int64 is inferred"),
+        (lambda x: x + 1j, TypeError, "reference gives result the dtype complex128 where int64 is inferred"),
+        (lambda x: np.add(x, 1, out=x), ValueError, "output array is read-only"),
+    ],
+    ids=["none", "two", "number", "row", "floats", "complex", "operand changed"],
+)
+def test_what_a_reference_gives_is_checked(function: Any, error: Any, message: str, interpret: bool) -> None:
+    """It would be repeated, cut off or misread otherwise, and the operand is memory of the caller."""
+    CalledOp.FUNCTION, given = function, X.copy()
+    with knobs.override(interpret=interpret), pytest.raises(error, match=re.escape(message)):
+        tenon.called(given)
+    np.testing.assert_array_equal(given, X)
+
+
+@pytest.mark.parametrize("interpret", [False, True], ids=["compiled", "interpreted"])
+def test_a_reference_may_give_a_narrower_dtype_(interpret: bool) -> None:
+    with knobs.override(interpret=interpret):
+        for function in (lambda x: x > 0, lambda x: (x > 0).astype(np.int8)):
+            CalledOp.FUNCTION = function
+            found = tenon.called(X)
+            assert found.dtype == np.int64
+            np.testing.assert_array_equal(found, X > 0)
 
 
 def test_target_text_that_is_wrong() -> None:

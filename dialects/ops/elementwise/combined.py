@@ -7,7 +7,7 @@ from typing import Any
 from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.registry import tensor_function
-from tenon.dialects.definition.value import ops
+from tenon.dialects.definition.value import Value, ops
 
 
 @tensor_function
@@ -130,7 +130,7 @@ def allclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: 
     >>> tenon.allclose(np.array([1.0]), np.array([1.0 + 1e-9]))
     """
     found = ops.all(isclose(x, y, rtol, atol, equal_nan))
-    return bool(found) if hasattr(found, "tolist") else found
+    return found if isinstance(found, Value) else bool(found)
 
 
 @tensor_function

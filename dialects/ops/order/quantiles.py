@@ -7,8 +7,9 @@ from typing import Any
 from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.registry import tensor_function
-from tenon.dialects.definition.value import ops
+from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.types.shapes import normalize_axis
+from tenon.dialects.types.types import i64
 
 
 def _rows(x: Any, axis: int | None) -> Any:
@@ -65,7 +66,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each integer from 0 on is in the vector `x`, or the sums of the `weights` of each.
 
     There are `minlength` counts, and outside of traces as many more as `x` has larger integers; in a trace these are
-    left out, as their number depends on values.
+    left out, as their number depends on values, and so are negative ones, which are an error outside.
 
     >>> tenon.bincount(np.array([0, 2, 2]), minlength=2)
     """
@@ -73,7 +74,11 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     if x.ndim != 1:
         raise ValueError(f"bincount: x has rank {x.ndim} where a vector is needed")
     count = minlength
-    if hasattr(x, "tolist") and x.size:
+    if isinstance(x, Value):
+        # As an index a negative one would count from the end. The type must hold the number of counts.
+        x = ops.cast(x, dtype=i64)
+        x = ops.select(x < 0, count, x)
+    elif x.size:
         count = max(count, int(x.max()) + 1)
         if int(x.min()) < 0:
             raise ValueError("bincount: x has negative integers")
