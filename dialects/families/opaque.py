@@ -27,7 +27,7 @@ from tenon.dialects.definition.registry import registry
 from tenon.dialects.definition.signature import flat
 from tenon.dialects.definition.value import emit, insertion_point
 from tenon.dialects.families import StructuredOp, as_tuple, require_hooks
-from tenon.dialects.types.types import element_of, element_type, is_bool, numpy_dtype
+from tenon.dialects.types.types import element_of, element_type, is_bool, numpy_dtype, shape_of
 
 Target = Literal["llvm", "cuda"]
 TARGETS: tuple[Target, ...] = ("llvm", "cuda")
@@ -131,9 +131,9 @@ def evaluate_reference(
     properties: dict[str, Attribute] = dict(settings.data)
     results = as_tuple(op.reference(*op.group(inputs, properties), **op.python_settings(properties)))
     if count is None:
-        types: Sequence[Any] = declaration.function_type.outputs.data
+        types = declaration.function_type.outputs.data
         dtypes = dtypes or [numpy_dtype(element_of(type_)) for type_ in types]
-        wanted = [(tuple(type_.get_shape()), dtype) for type_, dtype in zip(types, dtypes, strict=True)]
+        wanted = [(shape_of(type_) or (), dtype) for type_, dtype in zip(types, dtypes, strict=True)]
         return tuple([result.astype(result_dtype) for result, result_dtype in _checked(op, results, wanted)])
     wanted = [(target.shape, target.dtype) for target in targets]
     for target, (result, _) in zip(targets, _checked(op, results, wanted), strict=True):

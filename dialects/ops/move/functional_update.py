@@ -9,8 +9,9 @@ from typing import Any
 from tenon.dialects.definition.registry import value_method
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.ops.move.scatter import COMBINING
-from tenon.dialects.ops.move.subscript import SliceKey, indices_of, places_of, slice_of, subscript
+from tenon.dialects.ops.move.subscript import SliceKey, entries_of, indices_of, places_of, slice_of, subscript
 from tenon.dialects.types.shapes import InferenceError
+from tenon.dialects.types.types import is_bool
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class PartUpdates:
     """The part `key` of `x`. Each method returns `x` with `values`, which broadcast, in that part.
 
     Where the part names an element several times, it is set to the last of its values, and combined with all of them.
-    Updates at traced indices outside of `x` are left out, while `get` takes the nearest element, as `x[key]` does.
+    Updates at traced indices outside of `x` are left out, while `get` takes the nearest element, as `x[key]` does. A
+    traced mask of the first axes of `x` names the elements where it is true, which all get the same values.
     """
 
     x: Value
@@ -66,7 +68,9 @@ class PartUpdates:
 
     def _updated(self, values: Any, reduction: str) -> Value:
         x = self.x
-        written = self.key if isinstance(self.key, tuple) else (self.key,)
+        written = entries_of(x.shape, self.key)
+        if len(written) == 1 and isinstance(written[0], Value) and is_bool(written[0].element_type):
+            return self._where(written[0], values, reduction)
         basic = slice_of(x, written)
         if basic is not None:
             return self._with_slice(basic, values, reduction)
@@ -75,7 +79,7 @@ class PartUpdates:
             axis, indices = indexed
             shape = (*x.shape[:axis], *indices.shape[axis:-1], *x.shape[axis + indices.shape[-1] :])
             return ops.scatter_nd(x, indices, self._fitted(values, shape), reduction=reduction, batch_dims=axis)
-        places = places_of(x.shape, self.key)
+        places = places_of(x.shape, written)
         flat = ops.scatter_elements(
             ops.reshape(x, shape=(prod(x.shape),)),
             ops.reshape(places, shape=(prod(places.shape),)),
@@ -84,21 +88,32 @@ class PartUpdates:
         )
         return ops.reshape(flat, shape=x.shape)
 
+    def _where(self, mask: Value, values: Any, reduction: str) -> Value:
+        """What is computed for all elements, where `mask` is true."""
+        x, rank = self.x, mask.ndim
+        if mask.shape != x.shape[:rank]:
+            raise IndexError(f"x.at[mask]: the mask has shape {mask.shape}, and the first axes of x {x.shape[:rank]}")
+        given = self._fitted(values, x.shape[rank:], "that of what the mask chooses at each place")
+        chosen = ops.expand_dims(mask, axis=tuple(range(rank, x.ndim))) if x.ndim > rank else mask
+        return ops.select(chosen, self._combined(x, given, reduction), x)
+
+    def _combined(self, part: Value, given: Value, reduction: str) -> Value:
+        combining = COMBINING.get(reduction)
+        return given if combining is None else ops.cast(getattr(ops, combining)(part, given), dtype=part.element_type)
+
     def _with_slice(self, basic: SliceKey, values: Any, reduction: str) -> Value:
         """No element is named twice, so what is there is combined with `values` and put back."""
         settings: Any = {"starts": basic.starts, "limits": basic.limits, "strides": basic.strides}
         part = ops.slice(self.x, **settings)
         given = ops.reshape(self._fitted(values, basic.shape), shape=part.shape)
-        combining = COMBINING.get(reduction)
-        new = given if combining is None else ops.cast(getattr(ops, combining)(part, given), dtype=part.element_type)
-        return ops.slice_scatter(self.x, new, **settings)
+        return ops.slice_scatter(self.x, self._combined(part, given, reduction), **settings)
 
-    def _fitted(self, values: Any, shape: tuple[int, ...]) -> Value:
+    def _fitted(self, values: Any, shape: tuple[int, ...], whose: str = "that of x[key]") -> Value:
         given = ops.asarray(values, self.x.element_type)
         try:
             return ops.broadcast_to(given, shape=shape)
         except InferenceError as error:
             raise InferenceError(
-                f"x.at[key]: values have shape {given.shape}, which does not broadcast to {shape}, that of x[key]",
+                f"x.at[key]: values have shape {given.shape}, which does not broadcast to {shape}, {whose}",
                 error.sizes,
             ) from None

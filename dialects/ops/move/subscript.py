@@ -1,4 +1,4 @@
-"""`x[key]`: NumPy's indexing by integers, slices, `None` and `...`, and by arrays of integers."""
+"""`x[key]`: NumPy's indexing by integers, slices, `None` and `...`, by arrays of integers, and by known masks."""
 
 from __future__ import annotations
 
@@ -22,16 +22,50 @@ def subscript(x: Value, key: Any) -> Value:
     """The part of `x` that NumPy's `x[key]` selects.
 
     Arrays of integers broadcast against each other, and their dimensions take the place of the first one, or come first
-    where a slice, `None` or `...` lies between them. Raises `IndexError` for a known index outside of `x` (others are
-    moved to the nearest element) and `TypeError` for arrays of truth values, whose result has no known shape.
+    where a slice, `None` or `...` lies between them. An array of truth values stands for the places of the true ones.
+    Raises `IndexError` for a known index outside of `x` (others are moved to the nearest element) and `TypeError` for
+    traced truth values, whose result has no known shape.
     """
-    written = key if isinstance(key, tuple) else (key,)
+    written = entries_of(x.shape, key)
     for entry in written:
         _check_entry(entry)
     selection = _Selection(x)
     for entry in _with_ellipsis(written, x.ndim):
         selection.add(entry)
     return selection.moved(selection.taken(selection.part()), _are_apart(written))
+
+
+def entries_of(shape: tuple[int, ...], key: Any) -> tuple[Any, ...]:
+    """The entries of a key for a tensor of `shape`, with the indices of its true elements for each known mask.
+
+    Raises `IndexError` for a mask of another shape than the axes that it is for.
+    """
+    written = key if isinstance(key, tuple) else (key,)
+    masks = [_known_mask(entry) for entry in written]
+    if all(mask is None for mask in masks):
+        return written
+    entries: list[Any] = []
+    taken = [
+        0 if e is None or e is Ellipsis else 1 if m is None else m.ndim for e, m in zip(written, masks, strict=True)
+    ]
+    for position, (entry, mask) in enumerate(zip(written, masks, strict=True)):
+        if mask is None:
+            entries.append(entry)
+            continue
+        behind = any(e is Ellipsis for e in written[:position])
+        axis = len(shape) - sum(taken[position:]) if behind else sum(taken[:position])
+        if mask.shape != (sizes := tuple(shape[axis : axis + mask.ndim])):
+            raise IndexError(f"a mask of shape {mask.shape} for axes of shape {sizes}")
+        entries.extend(np.nonzero(mask))
+    return tuple(entries)
+
+
+def _known_mask(entry: Any) -> np.ndarray[Any, Any] | None:
+    """An entry that is a NumPy array, or a list, of truth values."""
+    if not isinstance(entry, np.ndarray | list):
+        return None
+    array = plain_array(entry, "an index")
+    return array if array.dtype == np.bool_ and array.ndim > 0 else None
 
 
 @dataclass(frozen=True)
@@ -81,11 +115,10 @@ def indices_of(x: Value, written: tuple[Any, ...]) -> tuple[int, Value] | None:
     return axes[0], ops.broadcast_to(indices, shape=(*x.shape[: axes[0]], *common, len(arrays)))
 
 
-def places_of(shape: tuple[int, ...], key: Any) -> Value:
-    """For each element that `x[key]` selects of a tensor of `shape`, its place in row-major order; for traced indices
+def places_of(shape: tuple[int, ...], written: tuple[Any, ...]) -> Value:
+    """For each element that a key selects of a tensor of `shape`, its place in row-major order; for traced indices
     outside of it one that no element has.
     """
-    written = key if isinstance(key, tuple) else (key,)
     count = prod(shape)
     places = ops.reshape(ops.iota(shape=(count,)), shape=shape)
     entries: list[Any] = []
@@ -224,7 +257,7 @@ def _is_array(entry: Any) -> bool:
 
 
 def _check_entry(entry: Any) -> None:
-    """Raise `TypeError` for truth values and for arrays that are not of integers."""
+    """Raise `TypeError` for truth values that are not known, and for arrays that are not of integers."""
     if isinstance(entry, bool | np.bool_):
         raise TypeError("an index is a truth value; use tenon.select to choose by truth values")
     if not _is_array(entry):
@@ -236,8 +269,9 @@ def _check_entry(entry: Any) -> None:
         integral = array.dtype.kind in "iu" or (array.size == 0 and isinstance(entry, list))
     if not integral:
         raise TypeError(
-            "an index is an array of truth values or floats; only integer arrays can index. Choose by truth values "
-            "with tenon.select(mask, x, y), or find their places with tenon.nonzero(mask, size=...)"
+            "an index is an array of traced truth values or of floats; only integer arrays can index. Choose by truth "
+            "values with tenon.select(mask, x, y) or x.at[mask].set(number), or find their places with "
+            "tenon.nonzero(mask, size=...)"
         )
 
 
