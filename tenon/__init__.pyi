@@ -550,6 +550,10 @@ def identity(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` itself, as a value of its own: differentiating with respect to it leaves other uses of `x` alone."""
 def index_add(x: _Any, axis: _b.int = ..., index: _Any = ..., source: _Any = ..., *, dim: _Any = ...) -> _Any:
     """`x` with the parts of `source` added at the places `index`, a vector of integers, along `axis`."""
+def index_copy(x: _Any, axis: _b.int = ..., index: _Any = ..., source: _Any = ..., *, dim: _Any = ...) -> _Any:
+    """`x` with the parts of `source` at the places `index`, a vector of integers, along `axis`."""
+def index_fill(x: _Any, axis: _b.int = ..., index: _Any = ..., value: _b.float = ..., *, dim: _Any = ...) -> _Any:
+    """`x` with a number at the places `index`, a vector of integers, along `axis`."""
 def index_select(x: _Any, axis: _b.int = ..., index: _Any = ..., *, dim: _Any = ...) -> _Any:
     """The elements of `x` at the places `index`, a vector of integers, along `axis`."""
 def inner(x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Any:
@@ -833,6 +837,9 @@ def rsub(x: _Any, y: _Any = ..., alpha: _b.float = ..., *, other: _Any = ...) ->
 def scaled_dot_product_attention(query: _Any, key: _Any, value: _Any, attn_mask: _Any = ..., dropout_p: _b.float = ..., is_causal: _b.bool = ..., scale: _b.float | None = ..., enable_gqa: _b.bool = ...) -> _Any:
     """`value` (..., s, v) weighted by the softmax of the products of `query` (..., l, e) and `key` (..., s, e), which
     are multiplied by `scale` (1/√e unless given): (..., l, v), as Vaswani et al. (2017) define it."""
+def scatter(x: _Any, axis: _b.int = ..., index: _Any = ..., source: _Any = ..., *, value: _Any = ..., reduce: _b.str | None = ..., dim: _Any = ..., src: _Any = ...) -> _Any:
+    """`x` with the elements of `source`, or a number, at the places `index` along `axis`, everything else equal:
+    result[index[i, j], j] = source[i, j]; with `reduce` ("add", "multiply") they are added or multiplied."""
 def scatter_add(x: _Any, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ..., src: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `updates` added at `indices` along `axis`: result[..., indices[i], ...] += updates[..., i, ...]."""
 def scatter_elements(x: _Any, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, dim: _Any = ..., index: _Any = ..., src: _Any = ..., out: _Any = ...) -> _Any:
@@ -840,6 +847,9 @@ def scatter_elements(x: _Any, indices: _Any = ..., updates: _Any = ..., axis: _b
 def scatter_nd(x: _Any, indices: _Any = ..., updates: _Any = ..., batch_dims: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, index: _Any = ..., src: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `updates` at `indices`, whose last axis holds indices for the first axes of `x`: result[indices[i]] =
     updates[i]."""
+def scatter_reduce(x: _Any, axis: _b.int = ..., index: _Any = ..., source: _Any = ..., reduce: _b.str = ..., *, include_self: _b.bool = ..., dim: _Any = ..., src: _Any = ...) -> _Any:
+    """`x` reduced with the elements of `source` at the places `index` along `axis`, everything else equal, by `reduce`
+    ("sum", "prod", "mean", "amax", "amin"); without `include_self`, what `x` has at these places does not count."""
 def searchsorted(x: _Any, values: _Any, side: _Literal['left', 'right'] = ..., *, sorter: _Any = ..., out: _Any = ...) -> _Any:
     """The index (i64) in `x`, which is sorted along its last axis, where each of `values` keeps it sorted."""
 def select(condition: _Any, x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
@@ -939,12 +949,18 @@ def take(x: _Any, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., i
     """The elements of `x` at `indices` along `axis`: result[..., i, ...] = x[..., indices[i], ...]."""
 def take_along_axis(x: _Any, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` at `indices` along `axis`, where the other axes of both broadcast, as in NumPy."""
+def take_along_dim(x: _Any, index: _Any = ..., axis: _b.int | None = ..., *, dim: _Any = ..., indices: _Any = ...) -> _Any:
+    """The elements of `x` at the places `index` along `axis`, where all other axes broadcast; without `axis`, of all
+    elements in a row."""
 def tan(x: _Any, *, out: _Any = ...) -> _Any:
     """The tangent of `x` (in radians)."""
 def tanh(x: _Any, *, out: _Any = ...) -> _Any:
     """The hyperbolic tangent of `x`."""
 def tanhshrink(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` less its hyperbolic tangent, accurate near 0. An infinity stays."""
+def tensor_split(x: _Any, indices_or_sections: _Any, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
+    """`x` cut along `axis` before each of the places of a sequence, or into a number of parts, of which the first ones
+    are larger by one where they cannot be equal."""
 def threefry(counter_low: _Any, counter_high: _Any, key_low: _Any, key_high: _Any, *, out: _Any = ...) -> _Any:
     """Two words of random bits per counter (`counter_low`, `counter_high`), under the key (`key_low`, `key_high`)."""
 def threshold(x: _Any, threshold: _b.float, value: _b.float) -> _Any:

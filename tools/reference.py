@@ -37,7 +37,7 @@ _CHAPTERS: dict[str, tuple[str, ...]] = {
     ),
     "Making and converting": ("creation", "constant", "random", "sampling"),
     "Moving elements": (
-        *("shape", "pieces", "slicing", "joining", "rearranging", "diagonals", "padding"),
+        *("shape", "pieces", "places", "slicing", "joining", "rearranging", "diagonals", "padding"),
         *("indexing", "band", "dynamic_slicing", "scatter", "grid_sampling"),
     ),
     "Reducing, scanning and sorting": (

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.registry import find_function
 from tenon.dialects.types.types import element_type, is_float, numpy_dtype
 
 CASTS = {
@@ -92,6 +93,14 @@ def sizes_of(given: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(given[0]) if len(given) == 1 and not hasattr(given[0], "__index__") else given
 
 
+def _by_element(args: tuple[Any, ...], settings: dict[str, Any], names: tuple[str, ...]) -> list[Any] | None:
+    """The axis and the tensors of a call with PyTorch's arguments: first an integer, or `dim`. `None` for others."""
+    if args and type(args[0]) is not int:
+        return None
+    given = [*args, *[settings[name] for name in ("dim", *names)[len(args) :] if name in settings]]
+    return given if len(given) == len(names) + 1 and hasattr(given[1], "shape") else None
+
+
 class BothFaces:
     """What traced values and tensors have alike."""
 
@@ -103,6 +112,8 @@ class BothFaces:
     astype: Callable[[Any], Any]
     swapaxes: Callable[[Any, Any], Any]
     T: Any
+    _op: Callable[[str], Any] = staticmethod(find_function)
+    """The function of an op by its name."""
 
     # --- facts ------------------------------------------------------------------------------------
 
@@ -161,6 +172,27 @@ class BothFaces:
         if self.ndim not in (0, 2):
             raise ValueError(f"what has rank {self.ndim} is no matrix; mT transposes several")
         return self.T
+
+    # --- at indices -------------------------------------------------------------------------------
+
+    def gather(self, *args: Any, **settings: Any) -> Any:
+        """`x.gather(dim, index)`, as in PyTorch, is `tenon.gather_elements(x, index, axis=dim)`; `x.gather(indices,
+        axis)` is `tenon.gather`."""
+        places = _by_element(args, settings, ("index",))
+        if places is None:
+            return self._op("gather")(self, *args, **settings)
+        return self._op("gather_elements")(self, places[1], axis=places[0])
+
+    def scatter_add(self, *args: Any, **settings: Any) -> Any:
+        """`x.scatter_add(dim, index, src)`, as in PyTorch, is `tenon.scatter_elements(x, index, src, axis=dim,
+        reduction="add")`; `x.scatter_add(indices, updates, axis)` is `tenon.scatter_add`."""
+        places = _by_element(args, settings, ("index", "src"))
+        if places is None:
+            return self._op("scatter_add")(self, *args, **settings)
+        axis, index, source = places
+        if tuple(source.shape) != tuple(index.shape):
+            source = source[tuple([slice(size) for size in index.shape])]
+        return self._op("scatter_elements")(self, index, source, axis=axis, reduction="add")
 
     # --- conversions ------------------------------------------------------------------------------
 

@@ -286,8 +286,6 @@ class Methods:
         """A tensor of `x`'s shape and dtype, or of another `dtype`, whose elements are all `value`."""
     def gammaln(self) -> _Self:
         """The logarithm of the magnitude of the gamma function of `x`; inf at 0 and at negative whole numbers."""
-    def gather(self, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ...) -> _Self:
-        """The elements of `x` at `indices` along `axis`: result[..., i, ...] = x[..., indices[i], ...]."""
     def gather_elements(self, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ...) -> _Self:
         """The elements of `x` at `indices` along `axis`, everything else being equal: result[i, j] = x[indices[i, j], j]."""
     def gather_nd(self, indices: _Any = ..., batch_dims: _b.int = ..., *, index: _Any = ...) -> _Self:
@@ -343,6 +341,10 @@ class Methods:
         """`x` itself, as a value of its own: differentiating with respect to it leaves other uses of `x` alone."""
     def index_add(self, axis: _b.int = ..., index: _Any = ..., source: _Any = ..., *, dim: _Any = ...) -> _Any:
         """`x` with the parts of `source` added at the places `index`, a vector of integers, along `axis`."""
+    def index_copy(self, axis: _b.int = ..., index: _Any = ..., source: _Any = ..., *, dim: _Any = ...) -> _Any:
+        """`x` with the parts of `source` at the places `index`, a vector of integers, along `axis`."""
+    def index_fill(self, axis: _b.int = ..., index: _Any = ..., value: _b.float = ..., *, dim: _Any = ...) -> _Any:
+        """`x` with a number at the places `index`, a vector of integers, along `axis`."""
     def index_select(self, axis: _b.int = ..., index: _Any = ..., *, dim: _Any = ...) -> _Any:
         """The elements of `x` at the places `index`, a vector of integers, along `axis`."""
     def inner(self, y: _Any = ..., *, other: _Any = ...) -> _Any:
@@ -582,13 +584,17 @@ class Methods:
         """One divided by the square root of `x`; NaN for negative numbers."""
     def rsub(self, y: _Any = ..., alpha: _b.float = ..., *, other: _Any = ...) -> _Any:
         """y - alpha * x."""
-    def scatter_add(self, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ..., src: _Any = ...) -> _Self:
-        """`x` with `updates` added at `indices` along `axis`: result[..., indices[i], ...] += updates[..., i, ...]."""
+    def scatter(self, axis: _b.int = ..., index: _Any = ..., source: _Any = ..., *, value: _Any = ..., reduce: _b.str | None = ..., dim: _Any = ..., src: _Any = ...) -> _Any:
+        """`x` with the elements of `source`, or a number, at the places `index` along `axis`, everything else equal:
+        result[index[i, j], j] = source[i, j]; with `reduce` ("add", "multiply") they are added or multiplied."""
     def scatter_elements(self, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, dim: _Any = ..., index: _Any = ..., src: _Any = ...) -> _Self:
         """`x` with `updates` at `indices` along `axis`, everything else equal: result[indices[i, j], j] = updates[i, j]."""
     def scatter_nd(self, indices: _Any = ..., updates: _Any = ..., batch_dims: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, index: _Any = ..., src: _Any = ...) -> _Self:
         """`x` with `updates` at `indices`, whose last axis holds indices for the first axes of `x`: result[indices[i]] =
         updates[i]."""
+    def scatter_reduce(self, axis: _b.int = ..., index: _Any = ..., source: _Any = ..., reduce: _b.str = ..., *, include_self: _b.bool = ..., dim: _Any = ..., src: _Any = ...) -> _Any:
+        """`x` reduced with the elements of `source` at the places `index` along `axis`, everything else equal, by `reduce`
+        ("sum", "prod", "mean", "amax", "amin"); without `include_self`, what `x` has at these places does not count."""
     def searchsorted(self, values: _Any, side: _Literal['left', 'right'] = ..., *, sorter: _Any = ...) -> _Self:
         """The index (i64) in `x`, which is sorted along its last axis, where each of `values` keeps it sorted."""
     def select(self, x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Self:
@@ -678,12 +684,18 @@ class Methods:
         """The elements of `x` at `indices` along `axis`: result[..., i, ...] = x[..., indices[i], ...]."""
     def take_along_axis(self, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ...) -> _Self:
         """The elements of `x` at `indices` along `axis`, where the other axes of both broadcast, as in NumPy."""
+    def take_along_dim(self, index: _Any = ..., axis: _b.int | None = ..., *, dim: _Any = ..., indices: _Any = ...) -> _Any:
+        """The elements of `x` at the places `index` along `axis`, where all other axes broadcast; without `axis`, of all
+        elements in a row."""
     def tan(self) -> _Self:
         """The tangent of `x` (in radians)."""
     def tanh(self) -> _Self:
         """The hyperbolic tangent of `x`."""
     def tanhshrink(self) -> _Self:
         """`x` less its hyperbolic tangent, accurate near 0. An infinity stays."""
+    def tensor_split(self, indices_or_sections: _Any, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
+        """`x` cut along `axis` before each of the places of a sequence, or into a number of parts, of which the first ones
+        are larger by one where they cannot be equal."""
     def threefry(self, counter_high: _Any, key_low: _Any, key_high: _Any) -> _Any:
         """Two words of random bits per counter (`counter_low`, `counter_high`), under the key (`key_low`, `key_high`)."""
     def threshold(self, threshold: _b.float, value: _b.float) -> _Any:
@@ -748,6 +760,8 @@ class ValueMethods(Methods):
         """`x` with a new axis of size 1 at each position `axis` of the result."""
     def flatten(self, start_dim: _b.int = ..., end_dim: _b.int = ...) -> _Any:
         """`x` with its axes from `start_dim` to `end_dim`, both included, made one."""
+    def gather(self, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ...) -> _Self:
+        """The elements of `x` at `indices` along `axis`: result[..., i, ...] = x[..., indices[i], ...]."""
     def masked_fill(self, mask: _Any, value: _Any) -> _Any:
         """`x` with `value` where `mask`, which is broadcast, is true; the dtype stays."""
     def nonzero(self, size: _b.int | None = ..., fill_value: _b.int | _b.tuple[_b.int, ...] = ...) -> _Any:
@@ -758,6 +772,8 @@ class ValueMethods(Methods):
         """`x` with all axes made one."""
     def reshape(self, shape: _b.int | _Sequence[_b.int], *, copy: _Any = ...) -> _Self:
         """The elements of `x` in row-major order in a new `shape`, of which one size may be -1 and is then computed."""
+    def scatter_add(self, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ..., src: _Any = ...) -> _Self:
+        """`x` with `updates` added at `indices` along `axis`: result[..., indices[i], ...] += updates[..., i, ...]."""
     def squeeze(self, axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ...) -> _Self:
         """`x` without its axes `axis`, which must have size 1; without `axis`, without all axes of size 1."""
     def swapaxes(self, axis1: _b.int, axis2: _b.int) -> _Any:
@@ -874,7 +890,6 @@ class TensorMethods(Methods):
     def fmod_(self, y: _Any = ..., *, other: _Any = ...) -> _Self: ...
     def fold_(self, size: _b.int | _Sequence[_b.int], window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, kernel_size: _Any = ...) -> _Self: ...
     def gammaln_(self) -> _Self: ...
-    def gather_(self, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ...) -> _Self: ...
     def gather_elements_(self, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ...) -> _Self: ...
     def gather_nd_(self, indices: _Any = ..., batch_dims: _b.int = ..., *, index: _Any = ...) -> _Self: ...
     def ge_(self, y: _Any = ..., *, other: _Any = ...) -> _Self: ...
@@ -994,7 +1009,6 @@ class TensorMethods(Methods):
     def roll_(self, shift: _b.int | _Sequence[_b.int], axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ...) -> _Self: ...
     def round_(self) -> _Self: ...
     def rsqrt_(self) -> _Self: ...
-    def scatter_add_(self, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ..., src: _Any = ...) -> _Self: ...
     def scatter_elements_(self, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, dim: _Any = ..., index: _Any = ..., src: _Any = ...) -> _Self: ...
     def scatter_nd_(self, indices: _Any = ..., updates: _Any = ..., batch_dims: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, index: _Any = ..., src: _Any = ...) -> _Self: ...
     def searchsorted_(self, values: _Any, side: _Literal['left', 'right'] = ..., *, sorter: _Any = ...) -> _Self: ...

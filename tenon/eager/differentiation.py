@@ -30,7 +30,10 @@ def differentiate(
     roots: list[Source] = []
     for output in outputs:
         if output._source is None:
-            raise RuntimeError("backward is asked of a tensor that was not computed of one that requires a gradient")
+            raise RuntimeError(
+                "backward is asked of a tensor that was not computed of one that requires a gradient (parameters of a "
+                "module do after module.requires_grad_(), or once an optimizer has them)"
+            )
         roots.append(output._source)
     kind = type(outputs[0])
     given = [

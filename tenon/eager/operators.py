@@ -71,6 +71,7 @@ class Operators(Stored, BothFaces, TensorMethods):
 
     __slots__ = ()
 
+    _op = staticmethod(find_function)
     __add__, __radd__, __iadd__ = _binary("add")
     __sub__, __rsub__, __isub__ = _binary("subtract")
     __mul__, __rmul__, __imul__ = _binary("multiply")
@@ -128,7 +129,8 @@ def _method(name: str) -> Callable[..., Any] | None:
         return as_method(function)
     if function is not None:
         return lambda self, *args, **settings: function(self, *args, **settings)
-    changing = find_function(name[:-1]) if name.endswith("_") else None
+    # A method of both faces comes before the op of its name.
+    changing = vars(BothFaces).get(name[:-1]) or find_function(name[:-1]) if name.endswith("_") else None
     if changing is None:
         return None
 

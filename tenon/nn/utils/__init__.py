@@ -1,23 +1,28 @@
-"""`torch.nn.utils` by its names: limits on gradients, parameters as one vector, and sequences of several lengths."""
+"""`torch.nn.utils` by its names: limits on gradients, parameters as one vector, sequences of several lengths, and
+parameters that are computed of others."""
 
 from typing import TYPE_CHECKING
 
 from tenon.dialects.support.suggestion import attribute_hints
-from tenon.nn.utils import rnn
+from tenon.nn.utils import parametrizations, parametrize, rnn
+from tenon.nn.utils.former_norms import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 from tenon.nn.utils.gradients import clip_grad_norm_, clip_grad_value_, get_total_norm
 from tenon.nn.utils.vectors import parameters_to_vector, vector_to_parameters
 
 if not TYPE_CHECKING:
-    _NORMS = "compute the weight in forward: g * tenon.normalize(v, axis=-1), with parameters g and v"
-    __getattr__ = attribute_hints(
-        __name__, {"weight_norm": _NORMS, "spectral_norm": _NORMS, "parametrizations": _NORMS, "parametrize": _NORMS}
-    )
+    __getattr__ = attribute_hints(__name__)
 
 __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
     "get_total_norm",
     "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "remove_spectral_norm",
+    "remove_weight_norm",
     "rnn",
+    "spectral_norm",
     "vector_to_parameters",
+    "weight_norm",
 ]

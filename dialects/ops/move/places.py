@@ -1,0 +1,138 @@
+"""Reading and writing at indices by the names and arguments that PyTorch has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from tenon.dialects.definition.keywords import also_called
+from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.registry import tensor_function
+from tenon.dialects.definition.value import ops
+from tenon.dialects.types.shapes import normalize_axis
+
+_REDUCTIONS = {None: "none", "add": "add", "multiply": "mul", "sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+_NEUTRAL: dict[str, float] = {"sum": 0, "mean": 0, "prod": 1}
+
+
+def _updates(function: str, x: Any, index: Any, source: Any) -> Any:
+    """The part of `source` that there are indices for; a number everywhere."""
+    sizes = tuple(index.shape)
+    if isinstance(source, int | float):
+        return ops.full(sizes, source, dtype=x.dtype)
+    source = shaped(source)
+    if source.ndim != len(sizes) or any(have < want for have, want in zip(source.shape, sizes, strict=True)):
+        raise ValueError(f"{function}: the source has shape {tuple(source.shape)}, and the index {sizes}")
+    return source if tuple(source.shape) == sizes else source[tuple([slice(size) for size in sizes])]
+
+
+@tensor_function
+@also_called(dim="axis", input="x", src="source")
+def scatter(x: Any, axis: int, index: Any, source: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
+    """`x` with the elements of `source`, or a number, at the places `index` along `axis`, everything else equal:
+    result[index[i, j], j] = source[i, j]; with `reduce` ("add", "multiply") they are added or multiplied.
+
+    What is at one place is taken in order. `scatter_elements` is the same with other arguments.
+
+    >>> tenon.scatter(np.zeros((2, 3)), 1, np.array([[2], [0]]), 1.0)
+    """
+    if reduce not in (None, "add", "multiply"):
+        raise ValueError(f"scatter: reduce is {reduce!r}, none of None, 'add' and 'multiply'")
+    x, index = shaped(x), shaped(index)
+    updates = _updates("scatter", x, index, value if source is None else source)
+    return ops.scatter_elements(x, index, updates, axis=axis, reduction=_REDUCTIONS[reduce])
+
+
+@tensor_function
+@also_called(dim="axis", input="x", src="source")
+def scatter_reduce(x: Any, axis: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """`x` reduced with the elements of `source` at the places `index` along `axis`, everything else equal, by `reduce`
+    ("sum", "prod", "mean", "amax", "amin"); without `include_self`, what `x` has at these places does not count.
+
+    >>> x, index = np.array([1.0, 2.0]), np.array([0, 0, 1])
+    >>> tenon.scatter_reduce(x, 0, index, np.array([4.0, 7.0, 3.0]), "mean")
+    """
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise ValueError(f"scatter_reduce: reduce is {reduce!r}, none of 'sum', 'prod', 'mean', 'amax' and 'amin'")
+    x, index = shaped(x), shaped(index)
+    updates = _updates("scatter_reduce", x, index, source)
+    counts = None
+    if reduce == "mean" or not include_self:
+        ones = ops.full(tuple(index.shape), 1, dtype=x.dtype)
+        counts = ops.scatter_elements(ops.zeros_like(x), index, ones, axis=axis, reduction="add")
+    if not include_self:
+        # What is replaced by one of the updates first counts no less than that alone.
+        first = ops.scatter_elements(x, index, updates, axis=axis)
+        start = first if reduce in ("amax", "amin") else ops.full_like(x, _NEUTRAL[reduce])
+        x = ops.select(ops.greater(counts, 0), start, x)
+    reduction = "add" if reduce == "mean" else _REDUCTIONS[reduce]
+    found = ops.scatter_elements(x, index, updates, axis=axis, reduction=reduction)
+    if reduce != "mean":
+        return found
+    counted = ops.add(counts, 1) if include_self else ops.maximum(counts, ops.ones_like(counts))
+    return ops.divide(found, counted) if found.dtype.kind in "fV" else ops.floor_divide(found, counted)
+
+
+@tensor_function
+@also_called(dim="axis", input="x")
+def index_copy(x: Any, axis: int, index: Any, source: Any) -> Any:
+    """`x` with the parts of `source` at the places `index`, a vector of integers, along `axis`.
+
+    >>> tenon.index_copy(np.zeros(3), 0, np.array([2, 0]), np.array([1.0, 2.0]))
+    """
+    x, index, source = shaped(x), shaped(index), shaped(source)
+    axis = normalize_axis(axis, x.ndim, "index_copy: axis")
+    places = ops.reshape(index, shape=tuple([-1 if i == axis else 1 for i in range(x.ndim)]))
+    return ops.scatter_elements(x, ops.broadcast_to(places, shape=tuple(source.shape)), source, axis=axis)
+
+
+@tensor_function
+@also_called(dim="axis", input="x")
+def index_fill(x: Any, axis: int, index: Any, value: float) -> Any:
+    """`x` with a number at the places `index`, a vector of integers, along `axis`.
+
+    >>> tenon.index_fill(np.zeros((2, 3)), 1, np.array([2, 0]), 7)
+    """
+    x, index = shaped(x), shaped(index)
+    axis = normalize_axis(axis, x.ndim, "index_fill: axis")
+    sizes = tuple([index.shape[0] if i == axis else size for i, size in enumerate(x.shape)])
+    return index_copy(x, axis, index, ops.full(sizes, value, dtype=x.dtype))
+
+
+@tensor_function
+@also_called(dim="axis", input="x", indices="index")
+def take_along_dim(x: Any, index: Any, axis: int | None = None) -> Any:
+    """The elements of `x` at the places `index` along `axis`, where all other axes broadcast; without `axis`, of all
+    elements in a row.
+
+    >>> x = np.array([[3, 1, 2], [6, 5, 4]])
+    >>> tenon.take_along_dim(x, tenon.argsort(x, axis=1), 1)
+    """
+    x, index = shaped(x), shaped(index)
+    if axis is None:
+        return ops.take_along_axis(ops.reshape(x, shape=(-1,)), ops.reshape(index, shape=(-1,)), axis=0)
+    return ops.take_along_axis(x, index, axis=axis)
+
+
+@tensor_function
+@also_called(dim="axis", input="x")
+def tensor_split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Any, ...]:
+    """`x` cut along `axis` before each of the places of a sequence, or into a number of parts, of which the first ones
+    are larger by one where they cannot be equal.
+
+    >>> tenon.tensor_split(np.arange(5), 2)
+    >>> tenon.tensor_split(np.arange(5), (1, 3))
+    """
+    x = shaped(x)
+    axis = normalize_axis(axis, x.ndim, "tensor_split: axis")
+    size = x.shape[axis]
+    if isinstance(indices_or_sections, int):
+        if indices_or_sections < 1:
+            raise ValueError(f"tensor_split: there are {indices_or_sections} parts where 1 or more is needed")
+        each, more = divmod(size, indices_or_sections)
+        cuts: Sequence[int] = [number * each + min(number, more) for number in range(1, indices_or_sections)]
+    else:
+        cuts = [*indices_or_sections]
+    ranges = [slice(low, high).indices(size) for low, high in pairwise([None, *cuts, None])]
+    return tuple([ops.narrow(x, axis, low, max(0, high - low)) for low, high, _ in ranges])
