@@ -1,4 +1,4 @@
-"""Norms of weights by the names that PyTorch had before `parametrizations`, and checkpoints have: `weight_g`."""
+"""Norms of weights as PyTorch had them before `parametrizations`: with the names that former checkpoints have."""
 
 from __future__ import annotations
 
