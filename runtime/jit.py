@@ -204,7 +204,9 @@ class JitFunction(NativeCalls):
                     settings |= {} if (low := autocast_element()) is None else {"autocast": str(low)}
                     self._say_why(self.parameters.described(leaves, structure, sizes, orders) | settings)
                 with collection_paused():
-                    compiled = self._compiled.add(key, self._trace(leaves, structure, sizes, orders).compile())
+                    compiled = self._compiled.add(
+                        self.name, key, self._trace(leaves, structure, sizes, orders).compile()
+                    )
             return compiled
 
     def _say_why(self, described: dict[str, str]) -> None:

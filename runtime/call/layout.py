@@ -36,6 +36,7 @@ PYTHON = Struct(
     PyList_New=MAKE,
     PyList_SetItem=SET_ITEM,
     PyDict_Size=SIZE,
+    PyObject_Size=SIZE,
     PyDict_Next=function_type(I32, REF, pointer(I64), REFS, REFS),
     PyDict_New=function_type(REF),
     PyDict_SetItem=SET_KEY,
@@ -142,14 +143,16 @@ Load = IntEnum("Load", "constant key item cell attribute mapping")
 """Where a guard finds what it compares: its container itself, a key of a dict, an item of a list, what is in a cell, an
 attribute, or an item of anything else."""
 
-Test = IntEnum("Test", "identity same kind dict_length list_length bits fixed like true")
-"""How a guard compares: with an object; with an equal constant; the class; how many items a dict or list has; an array
-with one that must have the same bits, or with itself, which nobody may write to; the type of an array or tensor with
-that of an array; or what a function of Python gives with `True`."""
+Test = IntEnum("Test", "identity same kind dict_length list_length length keys parts absent bits fixed like true")
+"""How a guard compares: with an object; with an equal constant; the class; how many items a dict, a list, or anything
+has; the keys of a dict in their order, with a tuple; what a function is made of, with a tuple; whether there is nothing;
+an array with one that must have the same bits, or with itself, which nobody may write to; the type of an array or of a
+tensor with that of an array; or what a function of Python gives with `True`."""
 
 GUARD = Struct(where=I64, test=I64, container=REF, key=REF, index=I64, expected=REF)
-"""A check of what a program read when it was traced. `index` is that of an item, the length, the
-bytes of an element, or what there must be of the source of a tensor: anything (0), nothing (1), something (2)."""
+"""A check of what a program read when it was traced. `index` is that of an item, or of the byte where it is, the
+length, the bytes of an element, or what there must be of the source of a tensor: anything (0), nothing (1), something
+(2)."""
 
 GUARDS = Struct(count=I64, first=pointer(GUARD))
 """Guards that are asked by themselves."""

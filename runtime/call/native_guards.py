@@ -74,6 +74,30 @@ def is_tensor_like(given: Value, expected: Value, source: Value) -> Operand:
     return is_like(array, expected)
 
 
+@code.function(I1, given=REF, expected=REF)
+def has_keys(given: Value, expected: Value) -> Operand:
+    """Whether a dict has the keys in a tuple, in this order."""
+    count = python.PyTuple_Size(expected)
+    code.return_if(python.PyDict_Size(given) != count, False)
+    position, key, value = code.local(I64, 0), code.local(REF), code.local(REF)
+    with code.each(count) as i:
+        found = python.PyDict_Next(given, position.address, key.address, value.address)
+        code.return_if(found == 0, False)
+        code.return_unless(same(key, python.PyTuple_GetItem(expected, i)), False)
+    return True
+
+
+@code.function(I1, given=REF, expected=REF, first=I64)
+def has_parts(given: Value, expected: Value, first: Value) -> Operand:
+    """Whether an object refers, from a byte on, to what is in a tuple; null counts as `None`."""
+    fields = given.to(pointer(I8)).at(first).to(REFS)
+    with code.each(python.PyTuple_Size(expected)) as i:
+        wanted, held = python.PyTuple_GetItem(expected, i), fields[i]
+        is_nothing = held.is_null & (wanted == python.none)
+        code.return_unless((held == wanted) | is_nothing, False)
+    return True
+
+
 @code.function(I1, guard=pointer(GUARD), found=REF)
 def passes(guard: Value, found: Value) -> Operand:
     """Whether what was loaded is what it was."""
@@ -89,6 +113,17 @@ def passes(guard: Value, found: Value) -> Operand:
             code.return_(python.PyDict_Size(found) == index)
         with case(Test.list_length):
             code.return_(python.PyList_Size(found) == index)
+        with case(Test.length):
+            size = python.PyObject_Size(found)
+            with code.if_(size < 0):
+                python.PyErr_Clear()
+            code.return_(size == index)
+        with case(Test.keys):
+            code.return_(has_keys(found, expected))
+        with case(Test.parts):
+            code.return_(has_parts(found, expected, index))
+        with case(Test.absent):
+            code.return_(False)
         with case(Test.bits):
             code.return_(has_bits_of(found, expected, index))
         with case(Test.fixed):
@@ -113,10 +148,12 @@ def all_hold(guards: Value, count: Value) -> Operand:
     with code.each(count) as i:
         guard = guards[i]
         found = loaded(guard)
-        code.return_if(found.is_null, False)
-        holds = passes(guard, found)
-        python.Py_DecRef(found)
-        code.return_unless(holds, False)
+        with code.if_(found.is_null):
+            code.return_unless(guard.test == Test.absent, False)
+        with code.else_():
+            holds = passes(guard, found)
+            python.Py_DecRef(found)
+            code.return_unless(holds, False)
     return True
 
 

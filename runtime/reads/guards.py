@@ -4,6 +4,9 @@ them.
 
 from __future__ import annotations
 
+import ctypes
+import operator
+import types
 from collections.abc import Callable, Mapping
 from copy import copy
 from types import CellType
@@ -13,7 +16,7 @@ import numpy as np
 
 from tenon.runtime.call.entry_words import Guard
 from tenon.runtime.call.layout import Load, Test
-from tenon.runtime.reads.places import Place
+from tenon.runtime.reads.places import Place, made_of
 from tenon.runtime.reads.reads import Reads
 
 GONE = (KeyError, IndexError, AttributeError, ValueError, TypeError)
@@ -80,9 +83,18 @@ class Guards:
         for collection in reads.collections:
             self.add("what is held", f"{of(collection)} == {of(copy(collection))}", None)
         for container, length in reads.lengths:
-            test = {dict: Test.dict_length, list: Test.list_length}.get(type(container))
-            guard = None if test is None else Guard(Load.constant, test, container, index=length)
+            guard = Guard(Load.constant, _LENGTHS.get(type(container), Test.length), container, index=length)
             self.add("the number of items", f"len({of(container)}) == {length}", guard)
+        for held, keys in reads.keys:
+            guard = Guard(Load.constant, Test.keys, held, expected=keys) if type(held) is dict else None
+            self.add("the keys of a dict", f"tuple({of(held)}) == {of(keys)}", guard)
+        for function, parts in reads.functions:
+            guard = None if _FIELD is None else Guard(Load.constant, Test.parts, function, index=_FIELD, expected=parts)
+            name = f"the code or the defaults of {function.__name__}"
+            self.add(name, f"{of(is_made_of)}({of(function)}, {of(parts)})", guard)
+        for place in reads.absent:
+            guard = guard_at(place, Test.absent, None)
+            self.add(place.name, f"{place.key!r} not in {of(place.container)}", guard)
         for place, array in reads.arrays:
             self.add_array(place, array, kept[id(array)])
 
@@ -121,6 +133,29 @@ class Guards:
             except GONE:
                 return name
         return None
+
+
+_LENGTHS = {dict: Test.dict_length, list: Test.list_length}
+
+
+def is_made_of(function: types.FunctionType, parts: tuple[Any, ...]) -> bool:
+    """Whether a function has that very code, and those defaults."""
+    return all(map(operator.is_, made_of(function), parts))
+
+
+def _probe(given: Any = (1,), *, other: Any = (2,)) -> Any:
+    return given, other
+
+
+def _field_of_parts() -> int | None:
+    """At which byte of a function the first of its parts is, as it is found in memory, if the others are behind it."""
+    words = (ctypes.c_size_t * (types.FunctionType.__basicsize__ // 8)).from_address(id(_probe))
+    expected = [*map(id, made_of(_probe))]
+    found = [at for at in range(len(words) - 2) if [*words[at : at + 3]] == expected]
+    return 8 * found[0] if len(found) == 1 else None
+
+
+_FIELD = _field_of_parts()
 
 
 def guard_at(place: Place | None, test: Test, expected: Any, itself: Any = None, *, index: int = 0) -> Guard | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping, MutableSequence
 from dataclasses import dataclass
-from types import CellType
+from types import CellType, FunctionType
 from typing import Any
 
 
@@ -88,6 +88,11 @@ class Holder:
 
 MISSING = object()
 """What is in a place that is not there."""
+
+
+def made_of(function: FunctionType) -> tuple[Any, ...]:
+    """What of a function may be replaced: its code, and the defaults of its parameters."""
+    return function.__code__, function.__defaults__, function.__kwdefaults__
 
 
 def named(name: str, key: Any) -> str:

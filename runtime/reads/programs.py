@@ -13,6 +13,8 @@ from tenon.runtime.reads.guards import Guards
 
 MANY = 8
 """Programs of one kind of call from which on a warning says what keeps changing."""
+HEAVY = 10_000
+"""Values compared at each call from which on a warning says so."""
 MOST = 16
 """Programs of one kind of call that are kept: those that were used last."""
 
@@ -46,8 +48,14 @@ class Programs(Generic[T]):
                 return program
         return None
 
-    def add(self, kind: Hashable, program: T) -> T:
-        """Keep a program, and give it back."""
+    def add(self, name: str, kind: Hashable, program: T) -> T:
+        """Keep a program of a function of this name, and give it back; a warning says where calls compare very much."""
+        if (count := len(program.guards or ())) >= HEAVY:
+            warnings.warn(
+                f"each call of {name} compares {count} values that it reads from around it, which takes about "
+                f"{count / 100_000:.1f} ms; pass what holds them as an argument, or make it smaller",
+                stacklevel=user_stacklevel(),
+            )
         kept = self._by_kind.pop(kind, [])
         self._by_kind[kind] = [program, *kept[: MOST - 1]]
         self._traced[kind] = self._traced.get(kind, 0) + 1

@@ -10,13 +10,12 @@ taken not to read; of attributes of plain objects, numbers and texts count only 
 from __future__ import annotations
 
 import argparse
-import dis
 import enum
 import functools
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import accumulate
 from typing import Any
@@ -25,11 +24,14 @@ import numpy as np
 
 from tenon.runtime.arguments.tree import Structure, is_node
 from tenon.runtime.call.entry import NativeCalls
+from tenon.runtime.reads.code import asked_of, asked_of_self, slots_of, texts_of
 from tenon.runtime.reads.libraries import is_library
-from tenon.runtime.reads.places import Holder, Place, named
+from tenon.runtime.reads.places import Holder, Place, made_of, named
 
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, enum.Enum, slice, range)
 _NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
+_DEEPEST = 40
+"""How many objects may hold one another before what they hold is looked into later, as Python's stack is finite."""
 _DYNAMIC = frozenset(("getattr", "vars", "__dict__", "attrgetter", "hasattr"))
 _CALLED = frozenset(("forward", "__call__"))
 
@@ -58,6 +60,12 @@ class Reads:
         self.arrays: list[tuple[Place | None, np.ndarray[Any, Any]]] = []
         """Arrays of NumPy whose elements count as they were, in places or in what cannot be another."""
         self.lengths: list[tuple[Any, int]] = []
+        self.keys: list[tuple[dict[Any, Any], tuple[Any, ...]]] = []
+        """Dicts, and their keys in order."""
+        self.functions: list[tuple[types.FunctionType, tuple[Any, ...]]] = []
+        """Functions, and what each is made of."""
+        self.absent: list[Place] = []
+        """Places in which there was nothing."""
         self.collections: list[Any] = []
         """Sets and bytes that may change: what is in them counts as it was."""
         self.data: list[tuple[Place, Any, bool]] = []
@@ -70,6 +78,11 @@ class Reads:
         self._classes: list[type] = []
         self._members: set[tuple[int, str]] = set()
         self._namespaces: list[tuple[types.ModuleType, str]] = []
+        self._bare: list[types.FunctionType] = []
+        """Functions without attributes."""
+        self._depth = 0
+        self._deep: list[tuple[Any, str, Any]] = []
+        """What was found too deep to be looked into at once."""
         self._unasked: list[tuple[Holder | None, Any, str, str]] = []
         """Attributes of plain objects for whose names no function has asked yet: where they are, the objects, names of
         the attributes and of the objects."""
@@ -117,6 +130,9 @@ class Reads:
                     self._read_attribute(holder, value, key, name)
                 else:
                     self._unasked.append((holder, value, key, name))
+            if is_dynamic:
+                self.lengths += [(vars(function), 0) for function in self._bare]
+                self._bare.clear()
 
     def _asked_by_own(self, kind: type) -> set[str]:
         """What methods of a class of Tenon's own ask their object for, where something asks for these methods."""
@@ -128,7 +144,7 @@ class Reads:
                 function = getattr(member, "fget", member)
                 is_asked = name in self._names or name in _CALLED or name in found
                 if is_asked and isinstance(function, types.FunctionType):
-                    found |= _asked_of_self(function.__code__)
+                    found |= asked_of_self(function.__code__)
         return found
 
     def _look_at(self, kind: type, base: type, name: str, member: Any) -> None:
@@ -170,7 +186,16 @@ class Reads:
                 self.identities.append((place, value))
             if id(value) not in self.objects:
                 self.objects[id(value)] = value
+                if self._depth >= _DEEPEST:
+                    self._deep.append((value, name, data))
+                    return
+                self._depth += 1
                 self._enter(value, name, data)
+                self._depth -= 1
+                while not self._depth and self._deep:
+                    self._depth += 1
+                    self._enter(*self._deep.pop(0))
+                    self._depth -= 1
 
     def _enter(self, value: Any, name: str, data: Any) -> None:
         is_collection = isinstance(value, dict | list | tuple | set | frozenset | deque)
@@ -179,12 +204,14 @@ class Reads:
         match value:
             case types.FunctionType():
                 self._read_code(value)
+                self._read_attributes_of(value)
             case types.MethodType():
                 self._visit(value.__func__, None, name)
                 self._visit(value.__self__, None, "")
             case functools.partial():
-                for number, part in enumerate((value.func, *value.args, *value.keywords.values())):
+                for number, part in enumerate((value.func, *value.args)):
                     self._visit(part, None, named(name, number))
+                self._visit(value.keywords, None, name)
             case NativeCalls():
                 self._visit(getattr(value, "__wrapped__", None), None, name)
             case np.random.Generator():
@@ -216,6 +243,7 @@ class Reads:
         for base in kind.__mro__:
             if base not in self._classes and not is_library(base.__module__):
                 self._classes.append(base)
+                self.lengths.append((vars(base), len(vars(base))))
 
     def _add_module(self, module: types.ModuleType, name: str) -> None:
         if not is_library(module.__name__):
@@ -229,11 +257,16 @@ class Reads:
     def _add_variable(self, variables: dict[str, Any], key: str, name: str) -> None:
         if (id(variables), key) not in self._variables:
             self._variables[id(variables), key] = _Variable(variables, key)
-            self._visit(variables[key], Place(variables, key, name), name)
+            if key in variables:
+                self._visit(variables[key], Place(variables, key, name), name)
+            else:
+                self.absent.append(Place(variables, key, name))
 
     def _add_container(self, value: Any, name: str, data: Any) -> None:
         holder = self.holders[id(value)] = Holder(value, name)
-        if not isinstance(value, types.CellType):
+        if isinstance(value, dict):
+            self.keys.append((value, tuple(value)))
+        elif not isinstance(value, types.CellType):
             self.lengths.append((value, len(value)))
         for key, item in holder.before.items():
             self._visit(item, holder.place(key), named(name, key), data=data)
@@ -251,7 +284,7 @@ class Reads:
         # all of it is read, by whatever takes it apart, or is its state
         is_whole = is_node(kind) or (is_own and self.has_inputs)
         data = data if self.has_inputs else None
-        for slot in _slots(kind):
+        for slot in slots_of(kind):
             if hasattr(value, slot):
                 if is_whole:
                     place = Place(value, slot, named(name, slot), is_attribute=True)
@@ -300,9 +333,12 @@ class Reads:
                 if holder.before:
                     self._visit(holder.before[None], holder.place(None), variable)
         self._read_defaults(function)
-        asked = [*_asked(function.__code__)]
+        asked = [*asked_of(function.__code__)]
         self._names |= {name for name, _ in asked}
-        for name in dict.fromkeys(name for name, kind in asked if kind == "global" and name in found):
+        variables = [name for name, kind in asked if kind == "global"]
+        if "globals" in variables:
+            variables += sorted(texts_of(function.__code__))
+        for name in dict.fromkeys(variables):
             self._add_variable(found, name, name)
         parents = [*accumulate((found.get("__package__") or "").split("."), "{}.{}".format)]
         for name in [name for name, kind in asked if kind == "module"]:
@@ -312,16 +348,25 @@ class Reads:
                     self._add_module(sys.modules[full], name)
 
     def _read_defaults(self, function: types.FunctionType) -> None:
-        """Read the defaults of parameters, which may be replaced as attributes of the function."""
-        name = function.__name__
-        if function.__defaults__:
-            place = Place(function, "__defaults__", f"the defaults of {name}", is_attribute=True)
-            self.identities.append((place, function.__defaults__))
-            for default in function.__defaults__:
-                self._visit(default, None, name)
-        if function.__kwdefaults__:
-            for key, default in function.__kwdefaults__.items():
-                self._visit(default, Place(function.__kwdefaults__, key, f"the default {key} of {name}"), name)
+        """Read the defaults of parameters, which may be replaced as attributes of the function, as its code may."""
+        self.functions.append((function, made_of(function)))
+        for default in function.__defaults__ or ():
+            self._visit(default, None, function.__name__)
+        for key, default in (function.__kwdefaults__ or {}).items():
+            place = Place(function.__kwdefaults__, key, f"the default {key} of {function.__name__}")
+            self._visit(default, place, function.__name__)
+
+    def _read_attributes_of(self, function: types.FunctionType) -> None:
+        """Note the attributes of a function of the user's."""
+        attributes = vars(function)
+        if is_library(function.__module__) or id(attributes) in self.holders:
+            return
+        if not attributes:
+            self._bare.append(function)
+            return
+        holder = self.holders[id(attributes)] = Holder(attributes, function.__name__)
+        self.lengths.append((attributes, len(attributes)))
+        self._unasked += [(holder, function, key, function.__name__) for key in attributes if key != "__wrapped__"]
 
 
 class _Variable(Holder):
@@ -340,48 +385,6 @@ class _Variable(Holder):
 
 def _item(value: Any, number: int, name: str) -> Place | None:
     return Place(value, number, named(name, number)) if isinstance(value, tuple) else None
-
-
-def _slots(kind: type) -> Iterator[str]:
-    for base in kind.__mro__:
-        slots: Any = vars(base).get("__slots__", ())
-        for slot in (slots,) if isinstance(slots, str) else slots:
-            if slot not in ("__dict__", "__weakref__"):
-                yield f"_{base.__name__.lstrip('_')}{slot}" if slot[:2] == "__" and slot[-2:] != "__" else slot
-
-
-_KINDS = {
-    **dict.fromkeys(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL"), "global"),
-    **dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "LOAD_SUPER_ATTR", "IMPORT_FROM"), "attribute"),
-    "IMPORT_NAME": "module",
-}
-
-
-@functools.lru_cache(maxsize=1024)
-def _asked(code: types.CodeType) -> tuple[tuple[str, str], ...]:
-    """The names that code asks for, each with what it is the name of: a global variable, an attribute or a module."""
-    found: dict[tuple[str, str], None] = {}
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in _KINDS:
-            found[instruction.argval, _KINDS[instruction.opname]] = None
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found |= dict.fromkeys(_asked(constant))
-    return tuple(found)
-
-
-@functools.lru_cache(maxsize=1024)
-def _asked_of_self(code: types.CodeType) -> frozenset[str]:
-    """The attributes of its object that a method asks for."""
-    found: set[str] = set()
-    loaded = None
-    for instruction in dis.get_instructions(code):
-        if loaded is not None and loaded == code.co_varnames[0] and _KINDS.get(instruction.opname) == "attribute":
-            found.add(instruction.argval)
-        is_load = instruction.opname.startswith("LOAD_FAST")
-        loaded = instruction.argval if is_load else None  # some load two variables
-        loaded = loaded[-1] if isinstance(loaded, tuple) else loaded
-    return frozenset(found)
 
 
 def found_in(reads: Reads, function: Callable[..., Any], arguments: list[tuple[Any, str]]) -> None:

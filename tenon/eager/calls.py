@@ -168,7 +168,7 @@ def _keeping(
             kept.say_why(function.name, key)
             made, result, guards = _traced(function, arrays, structure, data, [type_ for _, type_ in types])
             program = program_of(function.name, made, [has_source for has_source, _ in types])
-            found = kept.add(key, _Keeping(program, result, tuple(data), guards))
+            found = kept.add(function.name, key, _Keeping(program, result, tuple(data), guards))
     return found
 
 

@@ -116,7 +116,8 @@ class TracedFunction:
                     )
                 return result
 
-            return self._programs.add(key, Program(self.name, reads, leaves, call, keep_grad=self.keep_grad))
+            program = Program(self.name, reads, leaves, call, keep_grad=self.keep_grad)
+            return self._programs.add(self.name, key, program)
 
 
 tell_by_identity(TracedFunction)

@@ -8,7 +8,7 @@ import threading
 import types
 import warnings
 import weakref
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -330,6 +330,123 @@ def _recursion(patch: pytest.MonkeyPatch) -> Any:
     return power, lambda: base.__setitem__(0, 2.0)
 
 
+@changes
+def _code(patch: pytest.MonkeyPatch) -> Any:
+    def inner(x: Any) -> Any:
+        return x * 2.0
+
+    return lambda x: inner(x), lambda: setattr(inner, "__code__", (lambda x: x * 5.0).__code__)
+
+
+@changes
+def _defaults_that_are_new(patch: pytest.MonkeyPatch) -> Any:
+    def inner(x: Any, *others: Any) -> Any:
+        return x * len(inner.__defaults__ or (1,))
+
+    return lambda x: inner(x), lambda: setattr(inner, "__defaults__", (1, 2))
+
+
+@changes
+def _keyword_defaults(patch: pytest.MonkeyPatch) -> Any:
+    def inner(x: Any, *, factor: float = 2.0) -> Any:
+        return x * factor
+
+    return lambda x: inner(x), lambda: setattr(inner, "__kwdefaults__", {"factor": 4.0})
+
+
+@changes
+def _attribute_of_function(patch: pytest.MonkeyPatch) -> Any:
+    def inner(x: Any) -> Any:
+        return x * inner.factor  # pyright: ignore[reportFunctionMemberAccess]
+
+    inner.factor = 2.0  # pyright: ignore[reportFunctionMemberAccess]
+    return lambda x: inner(x), lambda: setattr(inner, "factor", 3.0)
+
+
+@changes
+def _new_attribute_of_function(patch: pytest.MonkeyPatch) -> Any:
+    def inner(x: Any) -> Any:
+        return x * getattr(inner, "factor", 2.0)
+
+    return lambda x: inner(x), lambda: setattr(inner, "factor", 3.0)
+
+
+@changes
+def _keywords_of_partial(patch: pytest.MonkeyPatch) -> Any:
+    inner = functools.partial(lambda x, factor: x * factor, factor=2.0)
+    return lambda x: inner(x), lambda: inner.keywords.__setitem__("factor", 3.0)
+
+
+@changes
+def _order_of_dict(patch: pytest.MonkeyPatch) -> Any:
+    powers = {"twice": 2.0, "more": 3.0}
+
+    def function(x: Any) -> Any:
+        for power in powers.values():
+            x = x * power + 1.0
+        return x
+
+    return function, lambda: powers.__setitem__("twice", powers.pop("twice"))
+
+
+@changes
+def _order_of_ordered_dict(patch: pytest.MonkeyPatch) -> Any:
+    powers = OrderedDict(twice=2.0, more=3.0)
+
+    def function(x: Any) -> Any:
+        for power in powers.values():
+            x = x * power + 1.0
+        return x
+
+    return function, lambda: powers.move_to_end("twice")
+
+
+@changes
+def _globals(patch: pytest.MonkeyPatch) -> Any:
+    return lambda x: x * globals()["FACTOR"], lambda: patch.setitem(globals(), "FACTOR", 7.0)
+
+
+@changes
+def _global_that_was_missing(patch: pytest.MonkeyPatch) -> Any:
+    def function(x: Any) -> Any:
+        try:
+            return x * MISSING_BEFORE  # pyright: ignore
+        except NameError:
+            return x
+
+    return function, lambda: patch.setitem(globals(), "MISSING_BEFORE", 7.0)
+
+
+@changes
+def _builtin_that_is_hidden(patch: pytest.MonkeyPatch) -> Any:
+    return lambda x: x * max(2.0, 3.0), lambda: patch.setitem(globals(), "max", min)
+
+
+@changes
+def _member_that_was_missing(patch: pytest.MonkeyPatch) -> Any:
+    class Bare:
+        pass
+
+    bare = Bare()
+    return lambda x: x * getattr(bare, "factor", 2.0), lambda: setattr(Bare, "factor", 3.0)
+
+
+@changes
+def _deep(patch: pytest.MonkeyPatch) -> Any:
+    held: Any = [2.0]
+    last = held
+    for _ in range(3000):
+        held = [held]
+
+    def function(x: Any) -> Any:
+        found = held
+        while isinstance(found[0], list):
+            found = found[0]
+        return x * found[0]
+
+    return function, lambda: last.__setitem__(0, 3.0)
+
+
 @pytest.mark.parametrize("what", CHANGES, ids=lambda what: what.__name__.strip("_"))
 def test_what_is_read_is_guarded(what: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     function, change = what(monkeypatch)
@@ -347,7 +464,13 @@ def test_what_is_read_is_guarded(what: Callable[..., Any], monkeypatch: pytest.M
         assert variants(jitted) == 2
 
 
-@pytest.mark.parametrize("what", [_global, _cell, _attribute, _list, _dict, _array_in_place, _module, _method, _set])
+NATIVE = [
+    *(_global, _cell, _attribute, _list, _dict, _array_in_place, _module, _method, _set),
+    *(_code, _order_of_dict, _builtin_that_is_hidden),
+]
+
+
+@pytest.mark.parametrize("what", NATIVE)
 def test_guarded_calls_are_native(what: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     function, change = what(monkeypatch)
     jitted = tenon.jit(function)
@@ -374,7 +497,9 @@ def test_what_nothing_asks_for_is_not_guarded() -> None:
         thing.history.append(step + other)
         jitted(X)
     assert variants(jitted) == 1
-    assert tenon.jit(lambda x: tenon.exp(np.pi * x)).trace(X).guards is None
+    guards = tenon.jit(lambda x: tenon.exp(np.pi * x)).trace(X).guards
+    assert guards is not None
+    assert len(guards) == 1, "the code of the function itself"
 
 
 def test_of_objects_of_tenon_is_read_what_their_methods_ask_for() -> None:
@@ -633,3 +758,13 @@ def test_what_packages_hold_is_not_read() -> None:
     reads = Reads()
     found_in(reads, function, [])
     assert len(reads.identities) + len(reads.constants) < 100
+
+
+def test_what_takes_long_to_compare_is_warned_of() -> None:
+    many = [float(i) for i in range(10_000)]
+    jitted = tenon.jit(lambda x: x * many[1])
+    with pytest.warns(UserWarning, match=r"each call of <lambda> compares 1\d{4} values .* about 0.1 ms"):
+        jitted(X)
+    many[1] = 5.0
+    with pytest.warns(UserWarning, match="each call of"):
+        np.testing.assert_array_equal(jitted(X), X * 5)
