@@ -30,7 +30,7 @@ class Donation:
 def is_donated(array: np.ndarray[Any, Any]) -> bool:
     """Whether the memory of an array is a result's by now."""
     base: Any = array.base
-    return type(base) is Donation and not array.flags.writeable
+    return type(base) is Donation
 
 
 def refuse_donated(array: np.ndarray[Any, Any], where: str) -> None:

@@ -145,9 +145,9 @@ attribute, or an item of anything else."""
 
 Test = IntEnum("Test", "identity same kind dict_length list_length length keys parts absent bits fixed like true")
 """How a guard compares: with an object; with an equal constant; the class; how many items a dict, a list, or anything
-has; the keys of a dict in their order, with a tuple; what a function is made of, with a tuple; whether there is nothing;
-an array with one that must have the same bits, or with itself, which nobody may write to; the type of an array or of a
-tensor with that of an array; or what a function of Python gives with `True`."""
+has; the keys of a dict in their order, with a tuple; what a function is made of, with a tuple; whether there is
+nothing; an array with one that must have the same bits, or with itself, which nobody may write to; the type of an array
+or of a tensor with that of an array; or what a function of Python gives with `True`."""
 
 GUARD = Struct(where=I64, test=I64, container=REF, key=REF, index=I64, expected=REF)
 """A check of what a program read when it was traced. `index` is that of an item, or of the byte where it is, the

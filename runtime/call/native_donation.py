@@ -14,9 +14,7 @@ from tenon.runtime.cpu.python_objects import ARRAY
 @code.function(I1, given=REF)
 def is_given_away(given: Value) -> Operand:
     """Whether the memory of an array is a result's by now."""
-    array = given.to(pointer(ARRAY))
-    code.return_if((array.flags.to(I64) & WRITEABLE) != 0, False)
-    base = array.base.to(REF)
+    base = given.to(pointer(ARRAY)).base.to(REF)
     code.return_if(base.is_null, False)
     return base.type.to(REF) == python.donation
 

@@ -61,8 +61,13 @@ class Programs(Generic[T]):
         self._traced[kind] = self._traced.get(kind, 0) + 1
         while self._most is not None and len(self) > self._most and len(self._by_kind) > 1:
             oldest = next(iter(self._by_kind))
-            del self._by_kind[oldest], self._traced[oldest]
+            self.forget(oldest)
         return program
+
+    def forget(self, kind: Hashable) -> None:
+        """Let go of the programs for calls of a kind."""
+        self._by_kind.pop(kind, None)
+        self._traced.pop(kind, None)
 
     def say_why(self, name: str, kind: Hashable) -> str | None:
         """What has changed since the last call of this kind was traced, if any was; a warning says what changes again

@@ -9,6 +9,7 @@ settings, types, and who used whose results.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,6 +22,7 @@ from tenon.dialects.definition.autocast import autocast
 from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.promotion import AdoptingFloat, weak_float
 from tenon.dialects.definition.registry import generation
+from tenon.dialects.definition.traits import GradientError
 from tenon.dialects.definition.value import Value, insertion_point, ops
 from tenon.dialects.families.control_flow import erase_effects
 from tenon.dialects.ops.control.debug import checks_gradients
@@ -328,7 +330,8 @@ def _note_needs(graph: Graph) -> None:
     """Find for each kind of call in `graph` which arrays its own gradient needs."""
     for node in graph.nodes:
         if node.signature not in node.call.needed and not node.is_released:
-            node.call.note_needed(node.signature, _needs(node))
+            with suppress(GradientError):  # of a result whose gradient nobody asks for: all arrays are kept
+                node.call.note_needed(node.signature, _needs(node))
 
 
 def _needs(node: Node) -> tuple[Sequence[bool], Sequence[bool]]:

@@ -33,6 +33,8 @@ def _checked_cast(array: Array, target: Array, name: str) -> None:
 def replace(tensor: Stored, result: Stored, name: str) -> None:
     """Give `tensor` the elements of `result`, a tensor of its own shape."""
     array, target = result._array, tensor._array
+    if tensor._memory is not None and tensor._memory.tensors is not None:
+        tensor._memory.forget_dead()
     is_alike = array.dtype is target.dtype and array.shape == target.shape
     if is_alike and _is_plain(tensor) and _is_plain(result) and is_private(tensor):
         tensor._array, tensor._memory = array, None

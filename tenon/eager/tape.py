@@ -48,6 +48,12 @@ class Memory:
         self.version += 1
         self.changed_at = user_place()
 
+    def forget_dead(self) -> None:
+        """Forget tensors that are no more: what only one has left is its own."""
+        if self.tensors is not None:
+            alive = [r for r in self.tensors if r() is not None]
+            self.tensors = alive if len(alive) > 1 else None
+
 
 class Saved:
     """An array as it was when a call read or computed it."""

@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -117,10 +118,29 @@ class TracedFunction:
                 return result
 
             program = Program(self.name, reads, leaves, call, keep_grad=self.keep_grad)
+            program.held = [self._held(leaf, key) for leaf in leaves if not _is_data(leaf)]
             return self._programs.add(self.name, key, program)
+
+    def _held(self, leaf: Any, key: Hashable) -> Any:
+        """What keeps the identity of an argument from being another one's: programs for an object go when it does, if
+        it says when that is."""
+        if isinstance(leaf, _BY_VALUE):
+            return None
+        programs = ref(self._programs)
+
+        def forget(_: Any) -> None:
+            found = programs()
+            if found is not None:
+                found.forget(key)
+
+        try:
+            return ref(leaf, forget)
+        except TypeError:
+            return leaf
 
 
 tell_by_identity(TracedFunction)
+_BY_VALUE = (np.generic, bool, int, str, bytes, complex, type(None))
 
 
 def _is_data(leaf: Any) -> bool:
@@ -143,7 +163,7 @@ def _take_apart(tree: Any, leaves: list[Any]) -> Hashable:
         return kind
     if isinstance(tree, np.generic):
         return kind, tree.dtype, tree.tobytes()
-    if isinstance(tree, bool | int | str | bytes | complex | type(None)):
+    if isinstance(tree, _BY_VALUE):
         return kind, tree
     return kind, id(tree)
 

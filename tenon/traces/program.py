@@ -51,6 +51,8 @@ class Program:
     ) -> None:
         """`call(symbols)` calls the function with stand-ins in the places of those of the `leaves` that are data."""
         self.name = name
+        self.held: list[Any] = []
+        """What keeps the identities of arguments."""
         self._used = UsedGradient(name)
         self.inputs = _inputs(reads, leaves)
         session = Session(name, reads, self.inputs)

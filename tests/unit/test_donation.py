@@ -164,3 +164,15 @@ def test_nothing_leaks() -> None:
         del p
         gc.collect()
         assert [reference() is None for reference in references] == [True] * 5
+
+
+def test_a_donated_array_that_is_made_writeable_is_still_donated() -> None:
+    update = tenon.jit(lambda w: w - 1.0, donate="w")
+    for _ in range(4):  # natively, too
+        old = np.ones(4)
+        new = update(old)
+        old.flags.writeable = True
+        for use in (tenon.exp, update):
+            with pytest.raises(RuntimeError, match="the array was donated as w of <lambda>"):
+                use(old)
+        np.testing.assert_array_equal(new, np.zeros(4))

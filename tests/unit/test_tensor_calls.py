@@ -16,6 +16,7 @@ import torch
 
 import tenon
 from tenon import nn
+from tenon.dialects.definition.traits import GradientError
 from tenon.eager import known_tapes
 from tenon.eager import tensor as tensors
 from tenon.eager.tape import Node
@@ -329,3 +330,34 @@ def test_gradients_with_respect_to_some_leaves() -> None:
         np.testing.assert_allclose(both[0].numpy(), array(3, seed=5) * (np.exp(array(3, seed=1)) + 1), rtol=1e-5)
         z.backward(seed)
         np.testing.assert_allclose(x.grad.numpy(), both[0].numpy())
+
+
+def test_a_result_without_a_gradient_that_nobody_asks_for() -> None:
+    def doubled(x: Any) -> Any:
+        return x * 2.0, tenon.while_loop(lambda s: tenon.sum(s) < 30.0, lambda s: s * 2.0, x)
+
+    function = tenon.jit(doubled)
+    for _ in range(2):
+        x = tenon.tensor([1.0, 2.0], requires_grad=True)
+        twice, grown = function(x)
+        twice.sum().backward()
+        assert x.grad is not None
+        assert (x.grad.tolist(), grown.tolist()) == ([2.0, 2.0], [16.0, 32.0])
+        with pytest.raises(GradientError, match=r"while_loop: has no reverse-mode gradient"):
+            function(x)[1].sum().backward()
+
+
+def test_views_that_are_no_more_leave_memory_to_its_tensor() -> None:
+    x, y = tenon.tensor(np.zeros(16)), tenon.tensor(np.ones(16))
+    kept = x[3:5]
+    for index in range(16):
+        x[index]
+    x += y
+    assert kept.tolist() == [1.0, 1.0]
+    assert x._memory is not None
+    assert x._memory.tensors is not None
+    assert len(x._memory.tensors) == 2
+    del kept
+    x += y
+    assert x._memory is None
+    assert x.tolist() == [2.0] * 16

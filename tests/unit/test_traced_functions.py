@@ -596,3 +596,17 @@ def test_jitted_functions_and_control_flow_inside() -> None:
         assert x.grad is not None
         assert x.grad.tolist() == ([6.0, 6.0] if positive else [2.0, 2.0])
     assert math.isfinite(total.item())
+
+
+def test_an_object_that_has_the_identity_of_one_that_went_is_another() -> None:
+    traced = tenon.trace(lambda x, holder: x * holder.count)
+    x, kept = tenon.tensor([1.0]), list[weakref.ref[Holder]]()
+    for count in range(5):
+        holder = Holder()
+        holder.count = count
+        kept.append(weakref.ref(holder))
+        assert traced(x, holder).item() == count
+        del holder
+    gc.collect()
+    assert not any(held() for held in kept)
+    assert programs(traced) == 0
