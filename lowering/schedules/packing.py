@@ -10,7 +10,8 @@ what a few rows of products do, so it pays
   their own, and where a power of two separates them they compete for the same lines of the cache. So does one that
   outgrows the nearest cache: vectors that lie across two lines, as those of arrays from elsewhere may, take two loads,
   and products as fast as loads wait for them. Where products take two halves of a vector each, they do not: then it is
-  an operand that takes more than half of the core's cache, and `SHARING_ROWS` rows to be worth a copy;
+  an operand that takes more than half of the core's cache, and `SHARING_ROWS` rows to be worth a copy. Columns that
+  lie as a panel would (`pack-invariants`) need none;
 - for the rows where the reduction does not run along memory (A transposed times B) and the operand outgrows
   that cache: each step would touch another page for a few elements. Columns that outgrow the cache as well are
   copied too, once per block of rows, and a block has as many rows as `far` holds: tiles read them in streams, as
@@ -44,7 +45,7 @@ from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.dot_products import dot_product, groups_obstacle, has_groups
 from tenon.lowering.kernels.footprint import batch_bytes, sharing_rows
 from tenon.lowering.kernels.obstacles import next_rows_obstacle
-from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
+from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride
 from tenon.lowering.kernels.widened_inputs import widened_input
 from tenon.lowering.schedules.rows import MANY_ROWS
 from tenon.lowering.schedules.schedule_attribute import Schedule
@@ -116,7 +117,8 @@ def with_panels(statement: Statement, schedule: Schedule, machine: Machine, *, h
         size = batch_bytes(statement, access)
         least = MANY_ROWS if waits or size > machine.l2 else SHARING_ROWS
         near = machine.l1 if waits else machine.l2 // 2
-        if size > near and sharing_rows(statement, access, vector) >= least:
+        is_panel = _is_panel(statement, access, vector, tile)
+        if size > near and not is_panel and sharing_rows(statement, access, vector) >= least:
             schedule = replace(schedule, pack=columns)
     return _with_cut_panel(statement, schedule, machine.l2 // 2)
 
@@ -195,6 +197,14 @@ def _with_packed_rows(statement: Statement, schedule: Schedule, jam: int, rows: 
     fitting = -(-room // max(size, 1)) * count
     blocks = max(-(-extent // fitting), 1)
     return replace(schedule, pack_jam=rows, jam_block=max(-(-extent // (blocks * count)), 1) * count)
+
+
+def _is_panel(statement: Statement, access: Access, vector: int, tile: int) -> bool:
+    """Whether the columns of a tile are one piece of memory already, in the order in which it reads them."""
+    *others, last = access.plain_loops()
+    summed = statement.loops(LoopKind.REDUCTION)
+    is_whole = last == vector and access.shape[-1] == statement.extents[vector] <= tile
+    return is_whole and others[len(others) - len(summed) :] == summed
 
 
 def _writes_more_than_it_reads(statement: Statement, columns: int, kept: int, machine: Machine) -> bool:

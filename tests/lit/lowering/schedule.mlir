@@ -693,3 +693,33 @@ func.func private @sums_of_elements(%a: memref<512x384xf32>, %b: memref<384x256x
 // CHECK:         schedule = {vector = 1 : i64, width = 16 : i64
 // CHECK:         math.exp
 // CHECK:         schedule = {vector = 1 : i64, width = 16 : i64, unroll = 4 : i64, jam = 0 : i64, jam_count = 6 : i64
+
+// -----
+
+// Columns that lie in blocks, as a panel would, are not copied; where a block has more columns than a tile they are.
+func.func private @blocks_of_columns(%a: memref<256x256xf32>, %b: memref<8x256x32xf32>, %o: memref<256x8x32xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%o : memref<256x8x32xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d3)>, affine_map<(d0, d1, d2, d3) -> (d1, d3, d2)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%a, %b : memref<256x256xf32>, memref<8x256x32xf32>) outs(%o : memref<256x8x32xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %m = arith.mulf %x, %y : f32
+    %t = arith.addf %acc, %m : f32
+    linalg.yield %t : f32
+  }
+  func.return
+}
+func.func private @blocks_of_several_tiles(%a: memref<256x256xf32>, %b: memref<8x256x128xf32>, %o: memref<256x8x128xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%o : memref<256x8x128xf32>)
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d3)>, affine_map<(d0, d1, d2, d3) -> (d1, d3, d2)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%a, %b : memref<256x256xf32>, memref<8x256x128xf32>) outs(%o : memref<256x8x128xf32>) {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %m = arith.mulf %x, %y : f32
+    %t = arith.addf %acc, %m : f32
+    linalg.yield %t : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @blocks_of_columns
+// CHECK:         schedule = {vector = 2 : i64, width = 16 : i64, unroll = 2 : i64, jam = 0 : i64, jam_count = 8 : i64, fetch_jam = 0 : i64}
+// CHECK-LABEL: @blocks_of_several_tiles
+// CHECK:         pack = 1
