@@ -168,7 +168,15 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
     if options.gpu is not None:
         told |= {"fuse": ("strips=false", "ranges=false"), "decompose": ("serial-rows=false",)}
         told["convolution-forms"] = (filtering, machine, "matrices=true")
-        left_out = ("block-scans", "pack-invariants", "recompute", "split-frozen", "common-loops", "sum-in-steps")
+        left_out = (
+            "block-scans",
+            "pack-invariants",
+            "split-products",
+            "recompute",
+            "split-frozen",
+            "common-loops",
+            "sum-in-steps",
+        )
     return tuple([_spec(name, *told.get(name, ())) for name in TENSOR_PIPELINE if name not in left_out])
 
 

@@ -39,6 +39,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "distribute-scans": _loader("loops.distribute_scans", "DistributeScansPass"),
     "block-scans": _loader("loops.block_scans", "BlockScansPass"),
     "pack-invariants": _loader("loops.pack_invariants", "PackInvariantsPass"),
+    "split-products": _loader("loops.split_products", "SplitProductsPass"),
     "keep-products": _loader("loops.keep_products", "KeepProductsPass"),
     "recompute": _loader("fuse.recompute", "RecomputePass"),
     "common-loops": _loader("fuse.common_loops", "CommonLoopsPass"),
@@ -75,6 +76,8 @@ TENSOR_PIPELINE: tuple[str, ...] = (
     "block-scans",
     # and matrices that loops read in each step are put into the order in which they do,
     "pack-invariants",
+    # with products of their own for what a step takes apart,
+    "split-products",
     # which leaves something to simplify
     "canonicalize",
     # and to merge.

@@ -147,7 +147,7 @@ def _matrix_to_pack(product: ContractionOp, machine: Machine) -> _Matrix | None:
         return None
     (index,) = with_columns
     places, extents = structure.operands[index], structure.extents
-    loop = _outermost_loop(product, product.operands[index])
+    loop = outermost_loop(product, product.operands[index])
     if loop is None or not all(isinstance(expr, AffineDimExpr) for expr in places.results):
         return None
     rows = prod([extent for number, extent in enumerate(extents) if number not in _loops(places)])
@@ -167,7 +167,7 @@ def _loops(places: AffineMap) -> set[int]:
     return {loop for expr in places.results for loop in expr.used_dims()}
 
 
-def _outermost_loop(op: Operation, value: SSAValue) -> Operation | None:
+def outermost_loop(op: Operation, value: SSAValue) -> Operation | None:
     """The outermost loop around `op`, of enough steps, in front of which `value` is known."""
     found = None
     around = op.parent_op()

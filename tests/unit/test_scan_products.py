@@ -33,8 +33,10 @@ def multiply_adds(workload: str) -> int:
     for op in module.walk():
         if isinstance(op, ContractOp):
             extents = op.loops([shape_of(operand.type) for operand in op.operands], op.settings).extents
-            loop = op.parent_op()
-            total += prod(extents) * (loop.steps if isinstance(loop, ScanOp) else 1)
+            count, around = prod(extents), op.parent_op()
+            while isinstance(around, ScanOp):
+                count, around = count * around.steps, around.parent_op()
+            total += count
     return total
 
 
