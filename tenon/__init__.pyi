@@ -319,6 +319,10 @@ def ceil(x: _Any, *, out: _Any = ...) -> _Any:
     """The smallest whole number not below `x`. Integers stay as they are. The gradient is 0."""
 def celu(x: _Any, alpha: _b.float = ..., *, out: _Any = ...) -> _Any:
     """The positive entries of `x`, `alpha` times (exp(x / alpha) - 1) for the others (Barron, arXiv:1704.07483)."""
+def cholesky(x: _Any, upper: _b.bool = ..., *, out: _Any = ...) -> _Any:
+    """The lower triangular matrices l with l l^T = `x`, of symmetric positive definite matrices (..., n, n); with
+    `upper` the upper ones u with u^T u = x. Of others the symmetric part counts. Raises `LinAlgError` where
+    there are none."""
 def chunk(x: _Any, chunks: _b.int, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
     """`x` cut along `axis` into at most `chunks` parts of one size, of which the last may be smaller."""
 def clamp(x: _Any, low: _Any = ..., high: _Any = ..., *, min: _Any = ..., max: _Any = ..., out: _Any = ...) -> _Any:
@@ -425,6 +429,12 @@ def dynamic_slice(x: _Any, starts: _Any, sizes: _b.int | _Sequence[_b.int], *, o
     """The slice of `x`, of the given `sizes`, that begins at `starts` (rank,)."""
 def dynamic_update_slice(x: _Any, update: _Any, starts: _Any, *, out: _Any = ...) -> _Any:
     """`x` with `update` in the place of the slice that begins at `starts` (rank,) and has its shape."""
+def eigh(x: _Any, *, out: _Any = ...) -> _Any:
+    """The eigenvalues (..., n) of the symmetric matrices `x` (..., n, n), in ascending order, and as columns (..., n,
+    n) eigenvectors of length 1. Of other matrices the symmetric part counts."""
+def eigvalsh(x: _Any, *, out: _Any = ...) -> _Any:
+    """The eigenvalues (..., n) of the symmetric matrices `x` (..., n, n), in ascending order. Of others the symmetric
+    part counts."""
 def einsum(equation: _b.str, *operands: _Any, optimize: _Any = ...) -> _Any:
     """Sums of products in Einstein notation, as NumPy's: `einsum("bij,bjk->bik", x, y)`."""
 def elu(x: _Any, alpha: _b.float = ..., *, out: _Any = ...) -> _Any:
@@ -560,6 +570,12 @@ def inner(x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Any:
     """The sums of products along the last axes of `x` (m..., k) and `y` (n..., k), as (m..., n...)."""
 def instance_norm(x: _Any, weight: _Any = ..., bias: _Any = ..., eps: _b.float = ..., *, out: _Any = ...) -> _Any:
     """`x` (n, channels, ...) brought to mean 0 and variance 1 in each channel of each sample."""
+def inv(x: _Any, *, out: _Any = ...) -> _Any:
+    """The inverses of the square matrices `x` (..., n, n). Raises `LinAlgError` for one that is singular. To multiply
+    by an inverse, `solve` is faster and more exact."""
+def inverse(x: _Any, *, out: _Any = ...) -> _Any:
+    """The inverses of the square matrices `x` (..., n, n). Raises `LinAlgError` for one that is singular. To multiply
+    by an inverse, `solve` is faster and more exact."""
 def invert(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` with every bit flipped; the opposite of a truth value."""
 def invert_permutation(x: _Any, *, out: _Any = ...) -> _Any:
@@ -661,6 +677,9 @@ def masked_select(x: _Any, mask: _Any) -> _Any:
     are depends on values."""
 def matmul(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The matrix product of `x` (..., m, k) and `y` (..., k, n); leading dimensions broadcast."""
+def matrix_rank(x: _Any, *, rtol: _b.float | None = ...) -> _Any:
+    """How many singular values of the matrices `x` (..., m, n) are larger than `rtol` times the largest, as i64 (...,);
+    `rtol` is the larger of m and n times the machine epsilon by default."""
 def max(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient."""
 def max_pool(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
@@ -756,6 +775,10 @@ def permute(x: _Any, *axes: _Any, dims: _Any = ...) -> _Any:
     """`x` with its axes in the order `axes`, integers or one tuple of them, which may be named `dims`."""
 def permute_dims(x: _Any, permutation: _b.int | _Sequence[_b.int] | None = ..., *, axes: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with its axes reordered: axis i of the result is axis `permutation[i]` of `x`, or reversed without it."""
+def pinv(x: _Any, rtol: _b.float = ..., *, out: _Any = ...) -> _Any:
+    """The pseudoinverses (..., n, m) of the matrices `x` (..., m, n). Singular values of at most `rtol` times the
+    largest count as 0; `rtol` is the larger of m and n times the machine epsilon where it is negative, as it is by
+    default."""
 def poisson_nll_loss(x: _Any, target: _Any, log_input: _b.bool = ..., full: _b.bool = ..., eps: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
     """exp(`x`) - `target` `x`, the negative log likelihood of a Poisson variable whose rate has the logarithm `x`."""
 def polygamma(x: _Any, order: _b.int = ..., *, out: _Any = ...) -> _Any:
@@ -775,6 +798,9 @@ def prod(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bo
 def put_along_axis(x: _Any, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, dim: _Any = ..., index: _Any = ..., src: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `updates` at `indices` along `axis`, where `updates` and the other axes of `indices` broadcast, as in
     NumPy; `reduction` as in `scatter_elements`."""
+def qr(x: _Any, mode: _b.str = ..., *, out: _Any = ...) -> _Any:
+    """Matrices q (..., m, k) with orthonormal columns and upper triangular ones r (..., k, n) with q r = `x` (..., m,
+    n); k is the smaller of m and n in the mode "reduced", and m in the mode "complete"."""
 def quantile(x: _Any, q: _b.float, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
     """What the share `q` of the elements along `axis`, or of all, is at most: between two of them, on the line through
     both (method 7 of Hyndman and Fan, 1996). NaN counts as the largest."""
@@ -886,6 +912,9 @@ def slice_scatter(x: _Any, update: _Any, starts: _b.int | _Sequence[_b.int], lim
     """`x` with `update` in the place of the elements that `slice` reads with the same settings."""
 def sliding_windows(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The windows of `x` (..., *image): (..., *counts, *window)."""
+def slogdet(x: _Any, *, out: _Any = ...) -> _Any:
+    """The signs (...,) of the determinants of the square matrices `x` (..., n, n), and the logarithms (...,) of their
+    magnitudes, which do not overflow; 0 and -inf for a singular one."""
 def smooth_l1_loss(x: _Any, target: _Any, beta: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
     """`d`^2 / (2 `beta`) for a difference `d` of `x` and `target` below `beta`, |d| - `beta` / 2 from there."""
 def soft_margin_loss(x: _Any, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
@@ -900,6 +929,12 @@ def softshrink(x: _Any, lambd: _b.float = ..., *, out: _Any = ...) -> _Any:
     """`x` moved towards 0 by `lambd`, 0 inside of [-`lambd`, `lambd`], where the gradient is 0; NaN stays."""
 def softsign(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` / (1 + |`x`|); NaN for an infinity, as in PyTorch."""
+def solve(a: _Any = ..., b: _Any = ..., *, A: _Any = ..., B: _Any = ...) -> _Any:
+    """The solution x of a x = b: of matrices `a` (..., n, n) and `b` (..., n, k), whose stacks broadcast, or a vector
+    `b` (n,). Raises `LinAlgError` for a singular `a`."""
+def solve_triangular(a: _Any = ..., b: _Any = ..., *, upper: _b.bool = ..., left: _b.bool = ..., unitriangular: _b.bool = ..., A: _Any = ..., B: _Any = ...) -> _Any:
+    """The solution x of a x = b (of x a = b without `left`), where only the lower or `upper` triangle of `a` (..., n,
+    n) counts, with ones on its diagonal if `unitriangular`. `b` is (..., n, k), or a vector (n,)."""
 def sort(x: _Any, axis: _b.int = ..., descending: _b.bool = ..., stable: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` sorted along `axis`, smallest element first, or largest first if `descending`."""
 def sort_groups(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
@@ -937,6 +972,12 @@ def sum(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.boo
     values are counted as i64."""
 def sum_square(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The sum of the squares of `x` along `axis`; 0 of no elements. Integers keep their dtype and wrap."""
+def svd(x: _Any, full_matrices: _b.bool = ..., *, out: _Any = ...) -> _Any:
+    """Matrices u (..., m, m) and vh (..., n, n) with orthonormal columns and rows, and singular values s (..., k) in
+    descending order, k the smaller of m and n, with u diag(s) vh = `x` (..., m, n). Without `full_matrices` u has k
+    columns and vh k rows."""
+def svdvals(x: _Any, *, out: _Any = ...) -> _Any:
+    """The singular values (..., k) of the matrices `x` (..., m, n), in descending order, k the smaller of m and n."""
 def swapaxes(x: _Any, axis1: _b.int, axis2: _b.int) -> _Any:
     """`x` with its axes `axis1` and `axis2` exchanged."""
 def swapdims(x: _Any, axis1: _b.int, axis2: _b.int) -> _Any:

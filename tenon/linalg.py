@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import tenon
+from tenon.arrays.factorizations import cond, eigh, lstsq, pinv, qr, slogdet, svd
 from tenon.arrays.products import (
     cross,
     diagonal,
@@ -20,16 +21,32 @@ from tenon.arrays.rearranging import matrix_transpose
 from tenon.dialects.support.suggestion import attribute_hints
 
 det, matmul = tenon.det, tenon.matmul
+cholesky, inv, eigvalsh, svdvals = tenon.cholesky, tenon.inv, tenon.eigvalsh, tenon.svdvals
+solve, solve_triangular, matrix_rank = tenon.solve, tenon.solve_triangular, tenon.matrix_rank
 
 __all__ = [
+    "cholesky",
+    "cond",
     "cross",
     "det",
     "diagonal",
+    "eigh",
+    "eigvalsh",
+    "inv",
+    "lstsq",
     "matmul",
     "matrix_norm",
     "matrix_power",
+    "matrix_rank",
     "matrix_transpose",
     "outer",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_triangular",
+    "svd",
+    "svdvals",
     "tensordot",
     "trace",
     "vecdot",

@@ -138,6 +138,10 @@ class Methods:
         """The smallest whole number not below `x`. Integers stay as they are. The gradient is 0."""
     def celu(self, alpha: _b.float = ...) -> _Self:
         """The positive entries of `x`, `alpha` times (exp(x / alpha) - 1) for the others (Barron, arXiv:1704.07483)."""
+    def cholesky(self, upper: _b.bool = ...) -> _Self:
+        """The lower triangular matrices l with l l^T = `x`, of symmetric positive definite matrices (..., n, n); with
+        `upper` the upper ones u with u^T u = x. Of others the symmetric part counts. Raises `LinAlgError` where
+        there are none."""
     def chunk(self, chunks: _b.int, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
         """`x` cut along `axis` into at most `chunks` parts of one size, of which the last may be smaller."""
     def clamp(self, low: _Any = ..., high: _Any = ..., *, min: _Any = ..., max: _Any = ...) -> _Self:
@@ -232,6 +236,12 @@ class Methods:
         """The slice of `x`, of the given `sizes`, that begins at `starts` (rank,)."""
     def dynamic_update_slice(self, update: _Any, starts: _Any) -> _Self:
         """`x` with `update` in the place of the slice that begins at `starts` (rank,) and has its shape."""
+    def eigh(self) -> _Any:
+        """The eigenvalues (..., n) of the symmetric matrices `x` (..., n, n), in ascending order, and as columns (..., n,
+        n) eigenvectors of length 1. Of other matrices the symmetric part counts."""
+    def eigvalsh(self) -> _Self:
+        """The eigenvalues (..., n) of the symmetric matrices `x` (..., n, n), in ascending order. Of others the symmetric
+        part counts."""
     def elu(self, alpha: _b.float = ...) -> _Self:
         """The positive entries of `x`, `alpha` times (exp(x) - 1) for the others. The gradient at 0 is `alpha`."""
     def embedding(self, indices: _Any = ..., *, index: _Any = ...) -> _Self:
@@ -351,6 +361,12 @@ class Methods:
         """The sums of products along the last axes of `x` (m..., k) and `y` (n..., k), as (m..., n...)."""
     def instance_norm(self, weight: _Any = ..., bias: _Any = ..., eps: _b.float = ...) -> _Self:
         """`x` (n, channels, ...) brought to mean 0 and variance 1 in each channel of each sample."""
+    def inv(self) -> _Self:
+        """The inverses of the square matrices `x` (..., n, n). Raises `LinAlgError` for one that is singular. To multiply
+        by an inverse, `solve` is faster and more exact."""
+    def inverse(self) -> _Self:
+        """The inverses of the square matrices `x` (..., n, n). Raises `LinAlgError` for one that is singular. To multiply
+        by an inverse, `solve` is faster and more exact."""
     def invert(self) -> _Self:
         """`x` with every bit flipped; the opposite of a truth value."""
     def invert_permutation(self) -> _Self:
@@ -446,6 +462,9 @@ class Methods:
         are depends on values."""
     def matmul(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
         """The matrix product of `x` (..., m, k) and `y` (..., k, n); leading dimensions broadcast."""
+    def matrix_rank(self, *, rtol: _b.float | None = ...) -> _Any:
+        """How many singular values of the matrices `x` (..., m, n) are larger than `rtol` times the largest, as i64 (...,);
+        `rtol` is the larger of m and n times the machine epsilon by default."""
     def max(self, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Self:
         """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient."""
     def max_pool(self, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., *, kernel_size: _Any = ...) -> _Self:
@@ -530,6 +549,10 @@ class Methods:
         32 or 64 bits."""
     def permute_dims(self, permutation: _b.int | _Sequence[_b.int] | None = ..., *, axes: _Any = ...) -> _Self:
         """`x` with its axes reordered: axis i of the result is axis `permutation[i]` of `x`, or reversed without it."""
+    def pinv(self, rtol: _b.float = ...) -> _Self:
+        """The pseudoinverses (..., n, m) of the matrices `x` (..., m, n). Singular values of at most `rtol` times the
+        largest count as 0; `rtol` is the larger of m and n times the machine epsilon where it is negative, as it is by
+        default."""
     def poisson_nll_loss(self, target: _Any, log_input: _b.bool = ..., full: _b.bool = ..., eps: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ...) -> _Self:
         """exp(`x`) - `target` `x`, the negative log likelihood of a Poisson variable whose rate has the logarithm `x`."""
     def polygamma(self, order: _b.int = ...) -> _Self:
@@ -549,6 +572,9 @@ class Methods:
     def put_along_axis(self, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, dim: _Any = ..., index: _Any = ..., src: _Any = ...) -> _Self:
         """`x` with `updates` at `indices` along `axis`, where `updates` and the other axes of `indices` broadcast, as in
         NumPy; `reduction` as in `scatter_elements`."""
+    def qr(self, mode: _b.str = ...) -> _Any:
+        """Matrices q (..., m, k) with orthonormal columns and upper triangular ones r (..., k, n) with q r = `x` (..., m,
+        n); k is the smaller of m and n in the mode "reduced", and m in the mode "complete"."""
     def quantile(self, q: _b.float, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
         """What the share `q` of the elements along `axis`, or of all, is at most: between two of them, on the line through
         both (method 7 of Hyndman and Fan, 1996). NaN counts as the largest."""
@@ -629,6 +655,9 @@ class Methods:
         """`x` with `update` in the place of the elements that `slice` reads with the same settings."""
     def sliding_windows(self, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, kernel_size: _Any = ...) -> _Self:
         """The windows of `x` (..., *image): (..., *counts, *window)."""
+    def slogdet(self) -> _Any:
+        """The signs (...,) of the determinants of the square matrices `x` (..., n, n), and the logarithms (...,) of their
+        magnitudes, which do not overflow; 0 and -inf for a singular one."""
     def smooth_l1_loss(self, target: _Any, beta: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ...) -> _Self:
         """`d`^2 / (2 `beta`) for a difference `d` of `x` and `target` below `beta`, |d| - `beta` / 2 from there."""
     def soft_margin_loss(self, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ...) -> _Self:
@@ -674,6 +703,12 @@ class Methods:
         values are counted as i64."""
     def sum_square(self, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Self:
         """The sum of the squares of `x` along `axis`; 0 of no elements. Integers keep their dtype and wrap."""
+    def svd(self, full_matrices: _b.bool = ...) -> _Any:
+        """Matrices u (..., m, m) and vh (..., n, n) with orthonormal columns and rows, and singular values s (..., k) in
+        descending order, k the smaller of m and n, with u diag(s) vh = `x` (..., m, n). Without `full_matrices` u has k
+        columns and vh k rows."""
+    def svdvals(self) -> _Self:
+        """The singular values (..., k) of the matrices `x` (..., m, n), in descending order, k the smaller of m and n."""
     def swapdims(self, axis1: _b.int, axis2: _b.int) -> _Any:
         """`x` with its axes `axis1` and `axis2` exchanged."""
     def swish(self, alpha: _b.float = ...) -> _Self:
@@ -836,6 +871,7 @@ class TensorMethods(Methods):
     def cbrt_(self) -> _Self: ...
     def ceil_(self) -> _Self: ...
     def celu_(self, alpha: _b.float = ...) -> _Self: ...
+    def cholesky_(self, upper: _b.bool = ...) -> _Self: ...
     def clamp_(self, low: _Any = ..., high: _Any = ..., *, min: _Any = ..., max: _Any = ...) -> _Self: ...
     def clip_(self, low: _Any = ..., high: _Any = ..., *, min: _Any = ..., max: _Any = ...) -> _Self: ...
     def conv_(self, weight: _Any, bias: _Any = ..., stride: _b.int | _Sequence[_b.int] = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., groups: _b.int = ...) -> _Self: ...
@@ -870,6 +906,7 @@ class TensorMethods(Methods):
     def dropout_(self, key: _Any, rate: _b.float = ...) -> _Self: ...
     def dynamic_slice_(self, starts: _Any, sizes: _b.int | _Sequence[_b.int]) -> _Self: ...
     def dynamic_update_slice_(self, update: _Any, starts: _Any) -> _Self: ...
+    def eigvalsh_(self) -> _Self: ...
     def elu_(self, alpha: _b.float = ...) -> _Self: ...
     def embedding_(self, indices: _Any = ..., *, index: _Any = ...) -> _Self: ...
     def eq_(self, y: _Any = ..., *, other: _Any = ...) -> _Self: ...
@@ -917,6 +954,8 @@ class TensorMethods(Methods):
     def hypot_(self, y: _Any = ..., *, other: _Any = ...) -> _Self: ...
     def identity_(self) -> _Self: ...
     def instance_norm_(self, weight: _Any = ..., bias: _Any = ..., eps: _b.float = ...) -> _Self: ...
+    def inv_(self) -> _Self: ...
+    def inverse_(self) -> _Self: ...
     def invert_(self) -> _Self: ...
     def invert_permutation_(self) -> _Self: ...
     def isfinite_(self) -> _Self: ...
@@ -987,6 +1026,7 @@ class TensorMethods(Methods):
     def pad_(self, low: _b.int | _Sequence[_b.int], high: _b.int | _Sequence[_b.int], value: _b.float = ..., mode: _Literal['constant', 'edge', 'reflect', 'symmetric', 'wrap'] = ...) -> _Self: ...
     def partition_sort_(self, descending: _b.bool = ...) -> _Self: ...
     def permute_dims_(self, permutation: _b.int | _Sequence[_b.int] | None = ..., *, axes: _Any = ...) -> _Self: ...
+    def pinv_(self, rtol: _b.float = ...) -> _Self: ...
     def poisson_nll_loss_(self, target: _Any, log_input: _b.bool = ..., full: _b.bool = ..., eps: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ...) -> _Self: ...
     def polygamma_(self, order: _b.int = ...) -> _Self: ...
     def population_count_(self) -> _Self: ...
@@ -1046,6 +1086,7 @@ class TensorMethods(Methods):
     def subtract_(self, y: _Any = ..., *, other: _Any = ..., alpha: _Any = ...) -> _Self: ...
     def sum_(self, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., dtype: _Any = ...) -> _Self: ...
     def sum_square_(self, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Self: ...
+    def svdvals_(self) -> _Self: ...
     def swish_(self, alpha: _b.float = ...) -> _Self: ...
     def take_(self, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ...) -> _Self: ...
     def take_along_axis_(self, indices: _Any = ..., axis: _b.int = ..., *, dim: _Any = ..., index: _Any = ...) -> _Self: ...

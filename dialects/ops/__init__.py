@@ -5,6 +5,7 @@
 `reduce`       elements along axes combined: reductions, norms, losses
 `contract`     sums of products: products of matrices, convolutions, windows
 `move`         elements put elsewhere: shapes, slices, indices
+`factor`       factorizations of matrices
 `order`        sorting and searching
 `random`       random numbers
 """

@@ -23,6 +23,7 @@ from tenon.dialects.ops.contract import (
     transposed_convolution,
 )
 from tenon.dialects.ops.control import checkpoint, control_flow, debug, identity, scan
+from tenon.dialects.ops.factor import cholesky, orthogonal, singular, solving, spectral
 from tenon.dialects.ops.move import (
     creation,
     diagonals,
@@ -55,6 +56,7 @@ __all__ = [
     "band",
     "batch_normalization",
     "checkpoint",
+    "cholesky",
     "class_loss",
     "combined",
     "comparison",
@@ -82,6 +84,7 @@ __all__ = [
     "network_sorting",
     "normalization",
     "norms",
+    "orthogonal",
     "padding",
     "pairwise",
     "partition_sorting",
@@ -102,11 +105,14 @@ __all__ = [
     "scatter",
     "searching",
     "shape",
+    "singular",
     "slicing",
     "sliding",
+    "solving",
     "sorted_runs",
     "sorting",
     "special",
+    "spectral",
     "statistics",
     "subscript",
     "transposed_convolution",

@@ -77,12 +77,12 @@ def trace(x: Any, /, *, offset: int = 0, dtype: object = None) -> Any:
 
 
 def matrix_power(x: Any, n: int, /) -> Any:
-    """The products of `n` of the square matrices `x` (..., m, m); there are no inverses, so that `n` is at least 0."""
+    """The products of `n` of the square matrices `x` (..., m, m), of their inverses where `n` is negative."""
     base = shaped(x)
     if base.ndim < 2 or base.shape[-1] != base.shape[-2]:
         raise ValueError(f"matrix_power: x has shape {base.shape} where (..., m, m) is needed")
     if n < 0:
-        raise NotImplementedError(f"matrix_power: n is {n}, and there is no op for inverses of matrices")
+        base, n = ops.inv(base), -n
     result: Any = None
     while n:
         if n & 1:
@@ -114,9 +114,8 @@ def vector_norm(x: Any, /, *, axis: int | tuple[int, ...] | None = None, keepdim
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Any:
-    """The norms of the matrices `x` (..., m, n): "fro", or 1, -1 of columns and inf, -inf of rows.
-
-    2, -2 and "nuc" need singular values, for which there is no op.
+    """The norms of the matrices `x` (..., m, n): "fro", 1, -1 of columns and inf, -inf of rows, or of the singular
+    values the largest (2), the smallest (-2) or the sum ("nuc").
     """
     values = shaped(x)
     if values.ndim < 2:
@@ -129,5 +128,10 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = 
             return ops.max(sums, axis=(-2, -1), keepdims=keepdims, start=0)
         return ops.min(sums, axis=(-2, -1), keepdims=keepdims)
     if ord in (2, -2, "nuc"):
-        raise NotImplementedError(f"matrix_norm: ord is {ord!r}, and there is no op for singular values")
-    raise ValueError(f"matrix_norm: ord is {ord!r} where 'fro', 1, -1, inf or -inf is needed")
+        singular = ops.svdvals(values)
+        if ord == "nuc":
+            norms = ops.sum(singular, axis=-1)
+        else:
+            norms = ops.max(singular, axis=-1, start=0) if ord == 2 else ops.min(singular, axis=-1)
+        return ops.expand_dims(norms, axis=(-2, -1)) if keepdims else norms
+    raise ValueError(f"matrix_norm: ord is {ord!r} where 'fro', 'nuc', 1, -1, 2, -2, inf or -inf is needed")

@@ -78,6 +78,23 @@ def of_several(dtypes: Any, *shapes: tuple[int, ...], as_list: bool = False, **c
     return draw
 
 
+def definite(*arguments: Any, **choices: Any) -> Draw:
+    """Calls with symmetric positive definite matrices whose eigenvalues are apart."""
+    draw_any = of_rank(FLOATS, SQUARES, *arguments, **choices)
+
+    def draw(generator: np.random.Generator) -> Call:
+        (x, *rest), settings = draw_any(generator)
+        x = x / 40 + np.diag(np.arange(2, 2 + x.shape[-1], dtype=x.dtype))
+        return (x + x.swapaxes(-1, -2), *rest), settings
+
+    return draw
+
+
+def equations(generator: np.random.Generator) -> Call:
+    (a,), _ = definite()(generator)
+    return (a, array(generator, a.dtype.name, (a.shape[-1], *one_of(generator, ((), (3,)))))), {}
+
+
 def places(generator: np.random.Generator) -> Call:
     return (array(generator, one_of(generator, ALL), (3, 4)), generator.integers(0, 3, 5)), {
         "axis": one_of(generator, (0, 1))
@@ -188,13 +205,26 @@ CASES: dict[str, Draw] = {
     "matmul": of_several(NUMBERS, (2, 2, 3), (3, 2)),
     "tensordot": of_several(NUMBERS, (2, 3, 4), (3, 4, 2), axes=(((1, 2), (0, 1)), ((0,), (2,)))),
     "vecdot": of_several(NUMBERS, (2, 3), (2, 3), axis=(-1,)),
+    "linalg.cholesky": definite(upper=(False, True)),
     "linalg.cross": of_several(NUMBERS, (2, 3), (1, 3), axis=(-1,)),
     "linalg.det": of_rank(FLOATS, SQUARES),
     "linalg.diagonal": of_rank(ALL, MATRICES, offset=(0, 1, -1)),
     "linalg.matmul": of_several(NUMBERS, (2, 2, 3), (3, 2)),
-    "linalg.matrix_norm": of_rank(FLOATS, MATRICES, ord=("fro", 1, -1, np.inf, -np.inf), keepdims=(False, True)),
-    "linalg.matrix_power": of_rank(FLOATS, SQUARES, (0, 1, 3)),
+    "linalg.eigh": definite(),
+    "linalg.eigvalsh": definite(),
+    "linalg.inv": definite(),
+    "linalg.matrix_norm": of_rank(
+        FLOATS, MATRICES, ord=("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf), keepdims=(False, True)
+    ),
+    "linalg.matrix_power": definite((0, 1, 3, -2)),
+    "linalg.matrix_rank": of_rank(FLOATS, MATRICES),
     "linalg.matrix_transpose": of_rank(ALL, MATRICES),
+    "linalg.pinv": of_rank(("float64",), MATRICES),
+    "linalg.qr": of_rank(("float64",), MATRICES, mode=("reduced", "complete")),
+    "linalg.slogdet": definite(),
+    "linalg.solve": equations,
+    "linalg.svd": of_rank(("float64",), MATRICES, full_matrices=(True, False)),
+    "linalg.svdvals": of_rank(FLOATS, MATRICES),
     "linalg.outer": of_several(NUMBERS, (3,), (2,)),
     "linalg.tensordot": of_several(NUMBERS, (2, 3), (3, 2), axes=(1,)),
     "linalg.trace": of_rank(FLOATS, MATRICES, offset=(0, 1, -1)),

@@ -23,7 +23,7 @@ OPS = [name for name in registry() if name.startswith("tenon.")]
 MOST = 8
 """How many samples of an op are tried."""
 
-# Ops whose samples have settings, blocks, windows or orders that no other sizes fit.
+# Ops whose samples have settings, blocks, windows or orders that no other sizes fit, and those that Python computes.
 FOR_EACH_SIZE = frozenset(
     f"tenon.{name}"
     for name in (
@@ -34,6 +34,7 @@ FOR_EACH_SIZE = frozenset(
         "avg_pool1d",
         "avg_pool2d",
         "avg_pool3d",
+        "cholesky",
         "contract",
         "conv",
         "conv1d",
@@ -51,8 +52,11 @@ FOR_EACH_SIZE = frozenset(
         "dropout",
         "dropout_with_mask",
         "dynamic_slice",
+        "eigh",
+        "eigvalsh",
         "fold",
         "glu",
+        "inv",
         "leading_places",
         "local_response_norm",
         "lp_pool",
@@ -63,11 +67,17 @@ FOR_EACH_SIZE = frozenset(
         "max_pool_with_indices",
         "merge_runs",
         "partition_sort",
+        "pinv",
+        "qr",
         "roi_align",
         "slice_scatter",
+        "slogdet",
         "sliding_windows",
+        "solve_matrices",
         "sort",
         "space_to_depth",
+        "svd",
+        "svdvals",
         "top_k",
         "trace",
         "transposed_convolution",

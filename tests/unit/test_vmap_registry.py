@@ -38,9 +38,11 @@ SMOOTH = [sample for sample in FULL if sample.differentiable]
 
 
 def varied(array: Array) -> Array:
-    """Another array of the same shape, of the same numbers in another order where it has several."""
+    """Another array of the same shape, of the same numbers from the last to the first where it has several: of matrices
+    that stays definite what was.
+    """
     if array.size > 1:
-        return np.roll(array, 1)
+        return np.ascontiguousarray(np.flip(array))
     if array.dtype == np.bool_:
         return ~array
     return (array // 2 if array.dtype.kind in "iu" else array * 0.75).astype(array.dtype)

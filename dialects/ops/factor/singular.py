@@ -1,0 +1,159 @@
+"""Singular values and vectors, and what follows from them: pseudoinverses and ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.irdl import operand_def, result_def
+
+from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.registry import tensor_function
+from tenon.dialects.definition.settings import setting
+from tenon.dialects.definition.tensor_op import tensor_op
+from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.ops.factor.matrix_op import (
+    MatrixOp,
+    columns_times,
+    reciprocal_differences,
+    smaller,
+    transposed,
+)
+from tenon.dialects.types.types import FLOAT_TENSOR
+
+
+@tensor_op
+class SvdOp(MatrixOp):
+    """Matrices u (..., m, m) and vh (..., n, n) with orthonormal columns and rows, and singular values s (..., k) in
+    descending order, k the smaller of m and n, with u diag(s) vh = `x` (..., m, n). Without `full_matrices` u has k
+    columns and vh k rows.
+
+    The gradient needs `full_matrices=False` where m and n differ; that of vectors whose singular values are equal is
+    not defined, and counts as 0: J. Townsend, "Differentiating the singular value decomposition" (2016).
+
+    >>> tenon.svd(np.array([[3.0, 0.0], [0.0, 4.0]]))[1]
+    """
+
+    name = "tenon.svd"
+    x = operand_def(FLOAT_TENSOR)
+    full_matrices = setting(bool, default=True)
+    u = result_def(FLOAT_TENSOR)
+    s = result_def(FLOAT_TENSOR)
+    vh = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def shapes(x: Any, *, full_matrices: bool) -> tuple[Sequence[int], ...]:
+        *batch, m, n = x
+        k = smaller(m, n)
+        left, right = ((m, m), (n, n)) if full_matrices else ((m, k), (k, n))
+        return (*batch, *left), (*batch, k), (*batch, *right)
+
+    @staticmethod
+    def compute(x: Any, *, full_matrices: bool) -> Any:
+        return tuple(np.linalg.svd(x, full_matrices=full_matrices))
+
+    @staticmethod
+    def vjp(
+        g: tuple[Value, Value, Value], out: tuple[Value, Value, Value], x: Value, *, full_matrices: bool
+    ) -> tuple[Any, ...]:
+        if full_matrices and x.shape[-1] != x.shape[-2]:
+            raise ValueError(f"tenon.svd: of x of shape {x.shape}, the gradient needs full_matrices=False")
+        (to_u, to_s, to_vh), (u, s, vh) = g, out
+        inverse = ops.select(s == 0, 0.0, 1.0 / ops.select(s == 0, 1.0, s))
+        difference = reciprocal_differences(s * s)
+
+        def turning(vectors: Value, to_vectors: Value) -> Value:
+            product = ops.matmul(transposed(vectors), to_vectors)
+            return difference * (product - transposed(product))
+
+        def outside(vectors: Value, to_vectors: Value) -> Value:
+            """What of the gradient is at right angles to all vectors."""
+            inside = ops.matmul(vectors, ops.matmul(transposed(vectors), to_vectors))
+            return columns_times(to_vectors - inside, inverse)
+
+        v, to_v = transposed(vh), transposed(to_vh)
+        rows = ops.expand_dims(s, axis=-1)
+        inner = columns_times(turning(u, to_u), s) + rows * turning(v, to_v)
+        left = ops.matmul(u, inner) + columns_times(u, to_s) + outside(u, to_u)
+        return (ops.matmul(left, vh) + ops.matmul(u, transposed(outside(v, to_v))),)
+
+
+@tensor_op
+class SvdvalsOp(MatrixOp):
+    """The singular values (..., k) of the matrices `x` (..., m, n), in descending order, k the smaller of m and n.
+
+    >>> tenon.svdvals(np.array([[3.0, 0.0], [0.0, 4.0]]))
+    """
+
+    name = "tenon.svdvals"
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def shapes(x: Any) -> tuple[Sequence[int], ...]:
+        *batch, m, n = x
+        return ((*batch, smaller(m, n)),)
+
+    @staticmethod
+    def compute(x: Any) -> Any:
+        return np.linalg.svd(x, compute_uv=False)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
+        u, _, vh = ops.svd(x, full_matrices=False)
+        return (ops.matmul(columns_times(u, g), vh),)
+
+
+@tensor_op
+class PinvOp(MatrixOp):
+    """The pseudoinverses (..., n, m) of the matrices `x` (..., m, n). Singular values of at most `rtol` times the
+    largest count as 0; `rtol` is the larger of m and n times the machine epsilon where it is negative, as it is by
+    default.
+
+    The gradient is that of G. Golub and V. Pereyra (1973), right where the rank does not change.
+
+    >>> tenon.pinv(np.array([[2.0], [0.0]]))
+    """
+
+    name = "tenon.pinv"
+    x = operand_def(FLOAT_TENSOR)
+    rtol = setting(float, default=-1.0)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def shapes(x: Any, *, rtol: float) -> tuple[Sequence[int], ...]:
+        *batch, m, n = x
+        return ((*batch, n, m),)
+
+    @staticmethod
+    def compute(x: Any, *, rtol: float) -> Any:
+        return np.linalg.pinv(x, rtol=_tolerance(x.shape, x.dtype, rtol))
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value, *, rtol: float) -> tuple[Any, ...]:
+        turned, back = transposed(out), transposed(g)
+        first = ops.matmul(ops.matmul(turned, g), turned)
+        second = ops.matmul(ops.matmul(back, out), turned)
+        third = ops.matmul(turned, ops.matmul(out, back))
+        second = second - ops.matmul(x, ops.matmul(out, second))
+        third = third - ops.matmul(ops.matmul(third, out), x)
+        return (second + third - first,)
+
+
+def _tolerance(shape: tuple[int, ...], dtype: Any, rtol: float) -> float:
+    """`rtol`, or the one for matrices of that shape and dtype where it is negative."""
+    return float(max(shape[-2:]) * np.finfo(dtype).eps) if rtol < 0 else rtol
+
+
+@tensor_function
+def matrix_rank(x: Any, *, rtol: float | None = None) -> Any:
+    """How many singular values of the matrices `x` (..., m, n) are larger than `rtol` times the largest, as i64 (...,);
+    `rtol` is the larger of m and n times the machine epsilon by default.
+
+    >>> tenon.matrix_rank(np.array([[1.0, 2.0], [2.0, 4.0]]))
+    """
+    x = shaped(x)
+    singular = ops.svdvals(x)
+    least = _tolerance(x.shape, x.dtype, -1.0 if rtol is None else rtol)
+    return ops.count_nonzero(singular > ops.max(singular, axis=-1, keepdims=True, start=0) * least, axis=-1)

@@ -1,0 +1,162 @@
+"""Systems of linear equations, inverses, and the logarithms of determinants.
+
+The gradients are those of M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation" (2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.irdl import operand_def, result_def
+
+from tenon.dialects.definition.keywords import also_called
+from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.registry import tensor_function
+from tenon.dialects.definition.tensor_op import tensor_op
+from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.ops.factor.matrix_op import MatrixOp, check_square, transposed
+from tenon.dialects.types.shapes import InferenceError, broadcast, refine, show
+from tenon.dialects.types.types import FLOAT_TENSOR
+
+
+@tensor_op
+class SolveMatricesOp(MatrixOp):
+    """The matrices x (..., n, k) for which a x is `b` (..., n, k), of square matrices `a` (..., n, n) in as many
+    stacks.
+
+    Front: `solve`.
+    """
+
+    name = "tenon.solve_matrices"
+    HAS_FUNCTION: ClassVar[bool] = False
+    a = operand_def(FLOAT_TENSOR)
+    b = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def shapes(a: Any, b: Any) -> tuple[Sequence[int], ...]:
+        check_square("a", a)
+        try:
+            rows = refine(a[:-1], b[:-1])
+        except InferenceError:
+            raise InferenceError(
+                f"a has shape {show(a)} and b {show(b)} where (..., n, n) and (..., n, k) is needed"
+            ) from None
+        return ((*(rows or ()), b[-1]),)
+
+    @staticmethod
+    def compute(a: Any, b: Any) -> Any:
+        return np.linalg.solve(a, b)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, a: Value, b: Value) -> tuple[Any, ...]:
+        to_b = SolveMatricesOp.apply(transposed(a), g)
+        return -ops.matmul(to_b, transposed(out)), to_b
+
+    @classmethod
+    def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:
+        (a, b), (a_has, _) = operands, batched
+        if a_has:
+            return super().batch(size, batched, *operands, **settings)
+        # Examples that share `a` are more columns of `b`: one factorization for all.
+        inner = tuple(range(1, b.ndim))
+        beside = ops.transpose(b, permutation=(*inner[:-1], 0, inner[-1]))
+        solved = cls.apply(a, ops.reshape(beside, shape=(*beside.shape[:-2], size * b.shape[-1])))
+        apart = ops.reshape(solved, shape=beside.shape)
+        return ops.transpose(apart, permutation=(b.ndim - 2, *range(b.ndim - 2), b.ndim - 1))
+
+
+@tensor_op
+class InvOp(MatrixOp):
+    """The inverses of the square matrices `x` (..., n, n). Raises `LinAlgError` for one that is singular. To multiply
+    by an inverse, `solve` is faster and more exact.
+
+    >>> tenon.inv(np.array([[2.0, 0.0], [0.0, 4.0]]))
+    """
+
+    name = "tenon.inv"
+    ALIASES = ("inverse",)
+    x = operand_def(FLOAT_TENSOR)
+    result = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def shapes(x: Any) -> tuple[Sequence[int], ...]:
+        check_square("x", x)
+        return (x,)
+
+    @staticmethod
+    def compute(x: Any) -> Any:
+        return np.linalg.inv(x)
+
+    @staticmethod
+    def vjp(g: Value, out: Value, x: Value) -> tuple[Any, ...]:
+        turned = transposed(out)
+        return (-ops.matmul(ops.matmul(turned, g), turned),)
+
+
+@tensor_op
+class SlogdetOp(MatrixOp):
+    """The signs (...,) of the determinants of the square matrices `x` (..., n, n), and the logarithms (...,) of their
+    magnitudes, which do not overflow; 0 and -inf for a singular one.
+
+    >>> tenon.slogdet(np.diag([-2.0, 3.0]))
+    """
+
+    name = "tenon.slogdet"
+    x = operand_def(FLOAT_TENSOR)
+    sign = result_def(FLOAT_TENSOR)
+    logabsdet = result_def(FLOAT_TENSOR)
+
+    @staticmethod
+    def shapes(x: Any) -> tuple[Sequence[int], ...]:
+        check_square("x", x)
+        return x[:-2], x[:-2]
+
+    @staticmethod
+    def compute(x: Any) -> Any:
+        return tuple(map(np.asarray, np.linalg.slogdet(x)))
+
+    @staticmethod
+    def vjp(g: tuple[Value, Value], out: tuple[Value, Value], x: Value) -> tuple[Any, ...]:
+        turned = transposed(ops.inv(x))
+        return (ops.expand_dims(g[1], axis=(-2, -1)) * turned,)
+
+
+@tensor_function
+@also_called(A="a", B="b")
+def solve(a: Any, b: Any) -> Any:
+    """The solution x of a x = b: of matrices `a` (..., n, n) and `b` (..., n, k), whose stacks broadcast, or a vector
+    `b` (n,). Raises `LinAlgError` for a singular `a`.
+
+    >>> tenon.solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 2.0]))
+    """
+    left, right = shaped(a), shaped(b)
+    if right.ndim == 1:
+        return ops.squeeze(solve(left, ops.expand_dims(right, axis=1)), axis=-1)
+    if min(left.ndim, right.ndim) < 2:
+        raise ValueError(
+            f"solve: a has shape {left.shape} and b {right.shape} where (..., n, n) and (..., n, k) is needed"
+        )
+    stacks = broadcast([("a", left.shape[:-2]), ("b", right.shape[:-2])]) or ()
+    return SolveMatricesOp.apply(*[ops.broadcast_to(x, shape=(*stacks, *x.shape[-2:])) for x in (left, right)])
+
+
+@tensor_function
+@also_called(A="a", B="b")
+def solve_triangular(a: Any, b: Any, *, upper: bool = False, left: bool = True, unitriangular: bool = False) -> Any:
+    """The solution x of a x = b (of x a = b without `left`), where only the lower or `upper` triangle of `a` (..., n,
+    n) counts, with ones on its diagonal if `unitriangular`. `b` is (..., n, k), or a vector (n,).
+
+    >>> tenon.solve_triangular(np.array([[2.0, 9.0], [1.0, 1.0]]), np.array([2.0, 3.0]))
+    """
+    a, b = shaped(a), shaped(b)
+    diagonal = int(unitriangular)
+    triangle = ops.triu(a, k=diagonal) if upper else ops.tril(a, k=-diagonal)
+    if unitriangular:
+        triangle = triangle + ops.eye(a.shape[-1], dtype=a.dtype)
+    if left:
+        return solve(triangle, b)
+    return transposed(solve(transposed(triangle), transposed(b)))

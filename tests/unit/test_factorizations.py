@@ -1,0 +1,149 @@
+"""Factorizations of matrices are what defines them, and their gradients are PyTorch's."""
+
+# Ops that are defined here are found under `tenon`, which its stubs do not know.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from sample import generator
+
+import tenon
+from tenon import linalg
+
+RANDOM = generator("factorizations")
+SQUARE = RANDOM.normal(size=(3, 4, 4)) + 4 * np.eye(4)
+DEFINITE = SQUARE @ SQUARE.swapaxes(-1, -2) + np.diag(np.arange(4.0) * 9)
+TALL, WIDE = RANDOM.normal(size=(2, 5, 3)), RANDOM.normal(size=(2, 3, 5))
+RIGHT = RANDOM.normal(size=(4, 2))
+STRICT: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-9}
+
+
+@pytest.mark.parametrize("x", [TALL, WIDE, SQUARE], ids=["tall", "wide", "square"])
+@pytest.mark.parametrize("full", [False, True])
+def test_parts_multiply_to_the_matrix(x: Any, full: bool) -> None:
+    k = min(x.shape[-2:])
+    u, s, vh = tenon.jit(lambda x: linalg.svd(x, full_matrices=full))(x)
+    np.testing.assert_allclose(u[..., :k] * s[..., None, :] @ vh[..., :k, :], x, **STRICT)
+    q, r = tenon.jit(lambda x: linalg.qr(x, mode="complete" if full else "reduced"))(x)
+    np.testing.assert_allclose(q @ r, x, **STRICT)
+    for columns in (u, vh.swapaxes(-1, -2), q):
+        eye = np.broadcast_to(np.eye(columns.shape[-1]), (*x.shape[:-2], *(columns.shape[-1],) * 2))
+        np.testing.assert_allclose(columns.swapaxes(-1, -2) @ columns, eye, **STRICT)
+    np.testing.assert_array_equal(np.tril(r, -1), np.zeros_like(r))
+
+
+def test_definitions() -> None:
+    lower, upper = linalg.cholesky(DEFINITE), linalg.cholesky(DEFINITE, upper=True)
+    np.testing.assert_allclose(lower @ lower.swapaxes(-1, -2), DEFINITE, **STRICT)
+    np.testing.assert_allclose(upper.swapaxes(-1, -2) @ upper, DEFINITE, **STRICT)
+    values, vectors = linalg.eigh(DEFINITE)
+    np.testing.assert_allclose(DEFINITE @ vectors, vectors * values[..., None, :], rtol=1e-8, atol=1e-7)
+    assert (np.diff(values) > 0).all()
+    np.testing.assert_allclose(SQUARE @ linalg.solve(SQUARE, RIGHT), np.broadcast_to(RIGHT, (3, 4, 2)), **STRICT)
+    np.testing.assert_allclose(linalg.solve(SQUARE, RIGHT[:, 0]), linalg.solve(SQUARE, RIGHT)[..., 0], **STRICT)
+    sign, logarithm = linalg.slogdet(-SQUARE)
+    np.testing.assert_allclose(sign * np.exp(logarithm), tenon.det(-SQUARE), **STRICT)
+    inverse = linalg.pinv(TALL)
+    np.testing.assert_allclose(inverse @ TALL @ inverse, inverse, **STRICT)
+    np.testing.assert_allclose(linalg.matrix_power(SQUARE, -2), np.linalg.matrix_power(SQUARE, -2), **STRICT)
+    for order in (None, 1, -2, 2, np.inf, "fro"):
+        np.testing.assert_allclose(linalg.cond(SQUARE, order), np.linalg.cond(SQUARE, order), rtol=1e-9)
+
+
+@pytest.mark.parametrize("right", [RANDOM.normal(size=5), RANDOM.normal(size=(5, 2))], ids=["vector", "matrix"])
+def test_least_squares(right: Any) -> None:
+    found = tenon.jit(linalg.lstsq)(TALL[0], right)
+    wanted = np.linalg.lstsq(TALL[0], right)
+    np.testing.assert_allclose(found.solution, wanted[0], **STRICT)
+    np.testing.assert_allclose(np.ravel(found.residuals), wanted[1], **STRICT)
+    assert found.rank == wanted[2]
+    np.testing.assert_allclose(found.singular_values, wanted[3], **STRICT)
+    with pytest.raises(ValueError, match=r"^lstsq: a has shape \(3, 5\) and b \(5"):
+        linalg.lstsq(WIDE[0], right)
+
+
+@pytest.mark.parametrize(
+    ("upper", "left", "unit"), [(False, True, False), (True, True, True), (True, False, False), (False, False, True)]
+)
+def test_triangles(upper: bool, left: bool, unit: bool) -> None:
+    torch = pytest.importorskip("torch")
+    right = np.broadcast_to(RIGHT if left else RIGHT.T, (3, *(RIGHT if left else RIGHT.T).shape))
+    settings = {"upper": upper, "left": left, "unitriangular": unit}
+    wanted = torch.linalg.solve_triangular(torch.tensor(SQUARE), torch.tensor(right.copy()), **settings).numpy()
+    np.testing.assert_allclose(linalg.solve_triangular(SQUARE, right, **settings), wanted, **STRICT)
+
+
+def symmetric(x: Any) -> Any:
+    return (x + x.swapaxes(-1, -2)) / 2
+
+
+def of_vectors(m: Any, x: Any) -> Any:
+    values, vectors = m.linalg.eigh(symmetric(x))
+    return values + vectors[..., 0, :] ** 2
+
+
+def of_singular_vectors(m: Any, x: Any) -> Any:
+    u, s, vh = m.linalg.svd(x, full_matrices=False)
+    return u**2 @ (s[..., None] * vh**2)
+
+
+# What is compared does not depend on the signs of vectors.
+LOSSES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "cholesky": (lambda m, x: m.linalg.cholesky(symmetric(x)), (DEFINITE,)),
+    "eigh": (of_vectors, (DEFINITE,)),
+    "eigvalsh": (lambda m, x: m.linalg.eigvalsh(symmetric(x)), (DEFINITE,)),
+    "inv": (lambda m, x: m.linalg.inv(x), (SQUARE,)),
+    "pinv-tall": (lambda m, x: m.linalg.pinv(x), (TALL,)),
+    "pinv-wide": (lambda m, x: m.linalg.pinv(x), (WIDE,)),
+    "qr-tall": (lambda m, x: m.linalg.qr(x)[0] + m.linalg.qr(x)[1].sum(-1)[..., None, :], (TALL,)),
+    "qr-wide": (lambda m, x: m.linalg.qr(x)[0] @ m.linalg.qr(x)[1] ** 2, (WIDE,)),
+    "slogdet": (lambda m, x: m.linalg.slogdet(x)[1], (SQUARE,)),
+    "solve": (lambda m, a, b: m.linalg.solve(a, b), (SQUARE, np.broadcast_to(RIGHT, (3, 4, 2)).copy())),
+    "svd-tall": (of_singular_vectors, (TALL,)),
+    "svd-wide": (of_singular_vectors, (WIDE,)),
+    "nuclear": (lambda m, x: m.linalg.matrix_norm(x, ord="nuc"), (TALL,)),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradients_are_those_of_pytorch(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    function, arrays = LOSSES[name]
+    tensors = [torch.tensor(array, requires_grad=True) for array in arrays]
+    (function(torch, *tensors) ** 2).sum().backward()
+    positions = tuple(range(len(arrays)))
+    found = tenon.jit(tenon.grad(lambda *given: (function(tenon, *given) ** 2).sum(), positions))(*arrays)
+    taped = [tenon.tensor(array, requires_grad=True) for array in arrays]
+    (function(tenon, *taped) ** 2).sum().backward()
+    for gradient, tensor, own in zip(found, tensors, taped, strict=True):
+        scale = float(tensor.grad.abs().max())
+        np.testing.assert_allclose(gradient, tensor.grad.numpy(), rtol=1e-8, atol=1e-9 * scale)
+        np.testing.assert_allclose(own.grad.numpy(), gradient, rtol=1e-9, atol=1e-10 * scale)
+
+
+def test_examples_that_share_a_matrix_are_columns_of_one_system() -> None:
+    right = RANDOM.normal(size=(6, 4, 2))
+    batched = tenon.jit(tenon.vmap(tenon.solve, in_axes=(None, 0)))
+    assert "tensor<4x12xf64>" in str(batched.trace(SQUARE[0], right).module)
+    np.testing.assert_allclose(batched(SQUARE[0], right), np.linalg.solve(SQUARE[0], right), **STRICT)
+
+
+def test_bad_input_is_named() -> None:
+    with pytest.raises(np.linalg.LinAlgError, match=r"^tenon\.inv: singular matrix \(operands \(2, 2\)\)"):
+        tenon.jit(tenon.inv)(np.ones((2, 2)))
+    with pytest.raises(np.linalg.LinAlgError, match=r"^tenon\.cholesky: matrix is not positive definite"):
+        tenon.cholesky(-np.eye(3))
+    with pytest.raises(ValueError, match=r"tenon\.eigh: x has shape \(2, 3\) where \(\.\.\., n, n\) is needed"):
+        tenon.eigh(np.ones((2, 3)))
+    with pytest.raises(ValueError, match=r"tenon\.solve_matrices: a has shape \(2, 2\) and b \(3, 1\)"):
+        tenon.solve(np.eye(2), np.ones((3, 1)))
+    with pytest.raises(ValueError, match=r"mode is 'full' where one of reduced, complete is needed"):
+        tenon.qr(np.eye(2), mode="full")
+    for function in (lambda x: tenon.svd(x)[0].sum(), lambda x: tenon.qr(x, mode="complete")[0].sum()):
+        with pytest.raises(ValueError, match=r"of x of shape \(5, 3\), the gradient needs"):
+            tenon.grad(function)(TALL[0])
