@@ -1,4 +1,4 @@
-"""Gradients of tensors without `backward`: `tenon.autograd.grad`."""
+"""Gradients of tensors without `backward`: `tenon.autograd.grad`; and functions whose gradients are Python."""
 
 # pyright: reportPrivateUsage=false
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tenon.dialects.support.suggestion import attribute_hints
+from tenon.eager.custom import Function
 from tenon.eager.differentiation import differentiate
 from tenon.eager.tensor import Tensor
 
@@ -47,7 +48,15 @@ def grad(
     return gradients
 
 
-__all__ = ["grad"]
+__all__ = ["Function", "grad"]
 
 if not TYPE_CHECKING:
-    __getattr__ = attribute_hints(__name__)
+    __getattr__ = attribute_hints(
+        __name__,
+        {
+            "gradcheck": "write tenon.testing.check",
+            "functional": "write tenon.vjp, tenon.jvp and tenon.vmap",
+            **dict.fromkeys(("detect_anomaly", "set_detect_anomaly"), "write tenon.debug.detect_anomaly"),
+            **dict.fromkeys(("no_grad", "enable_grad", "set_grad_enabled"), "these are names of tenon itself"),
+        },
+    )

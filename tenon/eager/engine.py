@@ -60,8 +60,17 @@ def gradients_of(
     while pending:
         # What is computed last comes first: nothing is added to its gradient any more.
         source = max(pending, key=lambda source: -1 if source.node is None else source.node.number)
+        node = source.node
+        if node is not None and node.call.pull_back is not None:
+            of_results: list[G | None] = [None] * node.count
+            for result in [known for known in pending if known.node is node]:
+                passed[result] = of_results[result.index] = how.hooked(result, pending.pop(result))
+            found = zip(node.sources, node.call.pull_back(of_results), strict=True)
+            of_operands = [(operand, gradient) for operand, gradient in found if operand is not None]
+            collect(*zip(*of_operands, strict=True))
+            continue
         passed[source] = gradient = how.hooked(source, pending.pop(source))
-        if source.node is not None:
+        if node is not None:
             go_on([source], [gradient])
     if not retain:
         for node in nodes:
@@ -70,7 +79,8 @@ def gradients_of(
 
 
 def _on_the_way(roots: Sequence[Source]) -> tuple[set[Node], set[Source]]:
-    """The calls that `roots` depend on, and the sources among what they read that have hooks."""
+    """The calls that `roots` depend on, and the sources among what they read that have hooks, or that are results or
+    operands of calls whose gradients Python finds."""
     nodes: set[Node] = set()
     hooked: set[Source] = set()
     pending = [*roots]
@@ -78,7 +88,15 @@ def _on_the_way(roots: Sequence[Source]) -> tuple[set[Node], set[Source]]:
         source = pending.pop()
         if source.has_hooks:
             hooked.add(source)
-        if source.node is not None and source.node not in nodes:
+        if source.node is None:
+            continue
+        is_cut = source.node.call.pull_back is not None
+        if is_cut:
+            hooked.add(source)
+        if source.node not in nodes:
             nodes.add(source.node)
-            pending += [operand for operand in source.node.sources if operand is not None]
+            operands = [operand for operand in source.node.sources if operand is not None]
+            pending += operands
+            if is_cut:
+                hooked.update(operands)
     return nodes, hooked

@@ -145,6 +145,8 @@ Operand = tuple[Source | None, Saved | Number | Type]
 
 
 Apply = Callable[[Sequence[Any]], tuple[Any, ...]]
+PullBack = Callable[[Sequence[Any]], Sequence[Any]]
+"""The gradients of operands, of those of the results; `None` where there is none."""
 
 
 @dataclass(frozen=True)
@@ -165,13 +167,17 @@ class Call:
     Calls of equal `key` on operands of equal types have the same gradient.
     """
 
-    __slots__ = ("apply", "kept", "key", "name", "needed")
+    __slots__ = ("apply", "kept", "key", "name", "needed", "pull_back")
 
-    def __init__(self, name: str, key: Hashable, apply: Apply, kept: Kept | None = None) -> None:
+    def __init__(
+        self, name: str, key: Hashable, apply: Apply, kept: Kept | None = None, pull_back: PullBack | None = None
+    ) -> None:
         self.name = name
         self.key = key
         self.apply = apply
         self.kept = kept
+        self.pull_back = pull_back
+        """For what Python finds the gradients of: a program for them ends before it, and another one begins behind."""
         self.needed: dict[Hashable, tuple[Sequence[bool], Sequence[bool]]] = {}
         """For types met in a gradient, which operands and which results it needed; of the last `_MOST_TYPES` kinds."""
 
@@ -248,6 +254,11 @@ class Node(_OfNode):
         """The results."""
         words = self.results
         return [_saved(*words[i : i + 3]) for i in range(0, len(words), PER_RESULT)]
+
+    @property
+    def count(self) -> int:
+        """How many results there are."""
+        return len(self.results) // PER_RESULT
 
     def source(self, index: int) -> Source:
         """The source of a result."""

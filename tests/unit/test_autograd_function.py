@@ -1,0 +1,189 @@
+"""Functions whose gradients are Python: those of PyTorch, beside it."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false
+# pyright: reportIncompatibleMethodOverride=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tenon
+from tenon import nn, optim
+
+GENERATOR = np.random.default_rng(0)
+X, W = (GENERATOR.standard_normal((3, 4)).astype(np.float32) for _ in range(2))
+
+
+def functions(library: Any) -> dict[str, Any]:
+    base = library.autograd.Function
+
+    class Cube(base):
+        @staticmethod
+        def forward(ctx: Any, x: Any, scale: float) -> Any:
+            ctx.save_for_backward(x)
+            ctx.scale = scale
+            return x**3 * scale
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            assert ctx.needs_input_grad == (True, False)
+            return g * 3 * x**2 * ctx.scale, None
+
+    class Two(base):
+        @staticmethod
+        def forward(x: Any, y: Any) -> Any:
+            return x * y, (x + y).exp()
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs, output[1])
+
+        @staticmethod
+        def backward(ctx: Any, first: Any, second: Any) -> Any:
+            x, y, power = ctx.saved_tensors
+            return first * y + second * power, first * x + second * power
+
+    class Reversed(base):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return -g
+
+    class Exp(base):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            y = x.exp()
+            ctx.save_for_backward(y)
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * ctx.saved_tensors[0]
+
+    return {"cube": Cube.apply, "two": Two.apply, "reversed": Reversed.apply, "exp": Exp.apply}
+
+
+def between(t: Any, f: Any, x: Any, w: Any) -> Any:
+    return (f["cube"](x * w, 2.0) * w).sum() + f["exp"](f["exp"](x) * 0.1).mean()
+
+
+def of_two(t: Any, f: Any, x: Any, w: Any) -> Any:
+    first, second = f["two"](x * 2, f["reversed"](w))
+    return first.sum() * 2 + (second * x).mean()
+
+
+def of_one_of_two(t: Any, f: Any, x: Any, w: Any) -> Any:
+    return f["two"](x * 2, w)[1].sum()
+
+
+def at_the_end(t: Any, f: Any, x: Any, w: Any) -> Any:
+    return f["exp"]((x * w).sum())
+
+
+def of_a_gradient(t: Any, f: Any, x: Any, w: Any) -> Any:
+    cubes, power = f["cube"](x, 1.0), f["two"](x, w)[1]
+    slopes = t.autograd.grad((cubes + power + f["exp"](x * 2)).sum(), x, create_graph=True)[0]
+    return (slopes * w).sum()
+
+
+@pytest.mark.parametrize("program", [between, of_two, of_one_of_two, at_the_end, of_a_gradient])
+def test_gradients_are_those_of_torch(program: Any) -> None:
+    made: list[list[Any]] = []
+    for library in (tenon, torch):
+        x, w = library.tensor(X, requires_grad=True), library.tensor(W, requires_grad=True)
+        result: Any = None
+        for _ in range(2):  # the second time finds the programs of the first one
+            result = program(library, functions(library), x, w)
+            x.grad = w.grad = None
+            result.backward(retain_graph=True)
+            result.backward()
+        made.append([result.detach().numpy(), x.grad.numpy(), w.grad.numpy()])
+    for found, expected in zip(*made, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_in_a_trained_network_and_in_a_trace() -> None:
+    """A straight-through estimator; a step of it as one program has the same numbers."""
+    losses: list[list[float]] = []
+    for is_traced in (False, True):
+        reverse = functions(tenon)["cube"]
+        nn.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 1)).requires_grad_()
+        steps = optim.SGD(lr=0.1).over(model)
+
+        def step(x: Any, model: Any = model, steps: Any = steps, reverse: Any = reverse) -> Any:
+            steps.zero_grad()
+            loss = (reverse(model(x), 0.5) - 1).square().mean()
+            loss.backward()
+            steps.step()
+            return loss
+
+        run = tenon.trace(step) if is_traced else step
+        losses.append([run(tenon.tensor(X)).item() for _ in range(4)])
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+
+
+class Wrong(tenon.autograd.Function):
+    """What `backward` gives is an attribute."""
+
+    gives: Any = None
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, y: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * y
+
+    @classmethod
+    def backward(cls, ctx: Any, g: Any) -> Any:
+        return Wrong.gives(ctx, g)
+
+
+@pytest.mark.parametrize(
+    ("gives", "message"),
+    [
+        (lambda ctx, g: g, "Wrong.backward gives 1 gradients, and forward takes 2 arguments"),
+        (lambda ctx, g: (g[0], g), r"Wrong.backward: gradient 0 has shape \(4,\), and the argument \(3, 4\)"),
+        (lambda ctx, g: (1.0, g), "Wrong.backward: gradient 0 is a float where a tensor is needed"),
+    ],
+)
+def test_what_is_refused(gives: Any, message: str) -> None:
+    x, w = tenon.tensor(X, requires_grad=True), tenon.tensor(W, requires_grad=True)
+    Wrong.gives = staticmethod(gives)
+    with pytest.raises((TypeError, ValueError), match=message):
+        Wrong.apply(x, w).sum().backward()
+    assert x.grad is None
+
+
+def test_traps() -> None:
+    x = tenon.tensor(X, requires_grad=True)
+    own = functions(tenon)
+    result = own["exp"](x * 1)
+    total = result.sum()
+    total.backward()
+    with pytest.raises(RuntimeError, match="was let go; call backward"):
+        total.backward()
+    changed = x * 1
+    total = own["cube"](changed, 1.0).sum()
+    changed[0] = 1.0
+    with pytest.raises(RuntimeError, match="which was changed in place"):
+        total.backward()
+    changed = x * 1
+    total = own["cube"](changed, 1.0).sum()
+    changed += 1  # gives the tensor other memory
+    x.grad = None
+    total.backward()
+    np.testing.assert_allclose(np.asarray(x.grad), 3 * X**2, rtol=1e-5)
+    with pytest.raises(tenon.TracedValueError, match=r"Exp.apply: its gradient is Python"):
+        tenon.grad(lambda x: own["exp"](x).sum())(X)
+    with tenon.no_grad():
+        assert own["exp"](x).is_leaf
+    with pytest.raises(AttributeError, match=r"write tenon\.debug"):
+        _ = tenon.autograd.set_detect_anomaly  # pyright: ignore
