@@ -4,10 +4,11 @@ gradients."""
 from typing import TYPE_CHECKING
 
 from tenon.dialects.support.suggestion import attribute_hints
-from tenon.optim import lr_scheduler
+from tenon.optim import lr_scheduler, swa_utils
 from tenon.optim.adaptive import Adadelta, Adamax, NAdam, RAdam
 from tenon.optim.base import Optimizer, trainable, with_values
 from tenon.optim.clipping import clip_by_global_norm, clip_grad_norm_, clip_grad_value_
+from tenon.optim.lbfgs import LBFGS
 from tenon.optim.rules import LAMB, SGD, Adagrad, Adam, AdamW, Lion, RMSprop
 from tenon.optim.scaling import GradScaler
 from tenon.optim.schedules import Plateau, Scheduler, cosine, exponential, one_cycle, step_decay, warm_up
@@ -15,6 +16,7 @@ from tenon.optim.stepping import Average, Steps
 
 __all__ = [
     "LAMB",
+    "LBFGS",
     "SGD",
     "Adadelta",
     "Adagrad",
@@ -39,6 +41,7 @@ __all__ = [
     "lr_scheduler",
     "one_cycle",
     "step_decay",
+    "swa_utils",
     "trainable",
     "warm_up",
     "with_values",
@@ -50,7 +53,5 @@ if not TYPE_CHECKING:
         {
             **dict.fromkeys(("ASGD", "Rprop"), "write SGD or Adam"),
             "SparseAdam": "gradients are never sparse",
-            "LBFGS": "a step there calls its closure many times; write Adam, or SGD with momentum",
-            "swa_utils": "write optim.Average",
         },
     )

@@ -115,11 +115,13 @@ def PolynomialLR(optimizer: Any, total_iters: int = 5, power: float = 1.0) -> LR
     return LRScheduler(optimizer, lambda base, step: base * max(0.0, 1 - step / total_iters) ** power)
 
 
-def _on_cosine(start: float, end: float, done: float) -> float:
+def on_cosine(start: float, end: float, done: float) -> float:
+    """From `start` to `end` along half a cosine."""
     return end + (start - end) * (1 + math.cos(math.pi * done)) / 2
 
 
-def _on_line(start: float, end: float, done: float) -> float:
+def on_line(start: float, end: float, done: float) -> float:
+    """From `start` to `end` along a line."""
     return start + (end - start) * done
 
 
@@ -128,7 +130,7 @@ def CosineAnnealingLR(optimizer: Any, T_max: int, eta_min: float = 0.0) -> LRSch
 
     `optim.cosine` stays at the end.
     """
-    return LRScheduler(optimizer, lambda base, step: _on_cosine(base, eta_min, step / T_max))
+    return LRScheduler(optimizer, lambda base, step: on_cosine(base, eta_min, step / T_max))
 
 
 def CosineAnnealingWarmRestarts(optimizer: Any, T_0: int, T_mult: int = 1, eta_min: float = 0.0) -> LRScheduler:
@@ -144,12 +146,12 @@ def CosineAnnealingWarmRestarts(optimizer: Any, T_0: int, T_mult: int = 1, eta_m
         length = T_0
         while step >= length and T_mult > 1:
             step, length = step - length, length * T_mult
-        return _on_cosine(base, eta_min, step % length / length)
+        return on_cosine(base, eta_min, step % length / length)
 
     return LRScheduler(optimizer, rate)
 
 
-def _of_each(name: str, optimizer: Any, value: Any) -> list[float]:
+def of_each(name: str, optimizer: Any, value: Any) -> list[float]:
     """A number for each group."""
     values = [*value] if isinstance(value, list | tuple) else [value] * len(optimizer.param_groups)
     if len(values) != len(optimizer.param_groups):
@@ -186,7 +188,7 @@ def OneCycleLR(
         total_steps = epochs * steps_per_epoch
     if anneal_strategy not in ("cos", "linear"):
         raise ValueError(f"OneCycleLR: anneal_strategy is {anneal_strategy!r}, neither 'cos' nor 'linear'")
-    between = _on_cosine if anneal_strategy == "cos" else _on_line
+    between = on_cosine if anneal_strategy == "cos" else on_line
     peak = pct_start * total_steps - 1
     ends = [peak, 2 * pct_start * total_steps - 2, total_steps - 1] if three_phase else [peak, total_steps - 1]
 
@@ -205,7 +207,7 @@ def OneCycleLR(
     momenta = [max_momentum, base_momentum, max_momentum, max_momentum]
     return LRScheduler(
         optimizer,
-        [rate_of(greatest) for greatest in _of_each("OneCycleLR: max_lr", optimizer, max_lr)],
+        [rate_of(greatest) for greatest in of_each("OneCycleLR: max_lr", optimizer, max_lr)],
         (lambda step: at(step, momenta)) if cycle_momentum else None,
     )
 
@@ -241,7 +243,7 @@ def CyclicLR(
         return lambda base, step: least + (greatest - least) * height(step)
 
     bounds = zip(
-        _of_each("CyclicLR: base_lr", optimizer, base_lr), _of_each("CyclicLR: max_lr", optimizer, max_lr), strict=True
+        of_each("CyclicLR: base_lr", optimizer, base_lr), of_each("CyclicLR: max_lr", optimizer, max_lr), strict=True
     )
     return LRScheduler(
         optimizer,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,13 @@ from tenon.nn.utils import parametrizations, parametrize
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.standard_normal((2, 4, 9)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def interpreted() -> Iterator[None]:
+    """What is meant is looked at here; that ops compile to what they mean is, elsewhere."""
+    with tenon.knobs.override(interpret=True):
+        yield
 
 
 def network(n: Any) -> Any:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,13 @@ X = GENERATOR.standard_normal((4, 5)).astype(np.float32)
 S = GENERATOR.standard_normal((3, 4)).astype(np.float32)
 PLACES = GENERATOR.integers(0, 5, (3, 4))
 """Places along the second axis, some of them more than once."""
+
+
+@pytest.fixture(autouse=True)
+def interpreted() -> Iterator[None]:
+    """What is meant is looked at here; that ops compile to what they mean is, elsewhere."""
+    with tenon.knobs.override(interpret=True):
+        yield
 
 
 def _reduced(reduce: str, include_self: bool) -> Callable[..., Any]:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,13 @@ from tenon import nn, optim
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.standard_normal((4, 3)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def interpreted() -> Iterator[None]:
+    """What is meant is looked at here; that ops compile to what they mean is, elsewhere."""
+    with tenon.knobs.override(interpret=True):
+        yield
 
 
 def _restarts(schedule: Any, steps: int) -> None:
