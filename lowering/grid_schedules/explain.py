@@ -9,7 +9,7 @@ from tenon.lowering.grid_schedules.decide_steps import DECIDERS, steps_of
 from tenon.lowering.grid_schedules.matrix_instructions import told_candidates
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.statement import kernels_of, read_kernel
-from tenon.lowering.steps.nest import Nest, NestError
+from tenon.lowering.steps.nest import Nest
 from tenon.lowering.steps.table import ATTRIBUTE, given_steps
 from tenon.passes.machine import Gpu
 
@@ -30,10 +30,7 @@ def explain(module: ModuleOp, machine: Gpu) -> str:
                 lines.append(f"  {name}: {steps}")
                 continue
             lines.append(f"  {name}: chosen")
-            try:
-                nest = Nest.of(read_kernel(function), machine)
-            except NestError:
-                break
+            nest = Nest.of(read_kernel(function), machine)
             if name == "matrix instructions":
                 lines += [f"    {line}" for line in told_candidates(nest)]
             lines += [f"    {step}" for step in steps]

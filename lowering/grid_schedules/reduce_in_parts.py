@@ -133,8 +133,7 @@ def _tiles(kernel: Kernel, machine: Gpu) -> int | None:
     if isinstance(product, str):
         return None
     rows, columns = (-(-nest.extents[axis] // TILE) for axis in (product.row, product.column))
-    others = (axis for axis in nest.extents if axis not in (product.row, product.column, product.reduced))
-    return rows * columns * prod(nest.extents[axis] for axis in others)
+    return rows * columns * prod(nest.extents[axis] for axis in product.others(nest))
 
 
 def _parts_of_product(depth: int, most: int) -> int:

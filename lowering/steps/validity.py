@@ -164,7 +164,7 @@ def _reduction_obstacles(nest: Nest, number: int, statement: NestStatement) -> I
 
 def is_scanned(statement: NestStatement) -> bool:
     """Whether a statement is written as a scan: it is one, and no reduction that needs no order."""
-    return scanned_by(statement) is not None and not _combines(statement) and chosen_by(statement) is None
+    return not _combines(statement) and chosen_by(statement) is None and scanned_by(statement) is not None
 
 
 def _combines(statement: NestStatement) -> bool:
