@@ -15,14 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, scf, tensor
+from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from tenon.lowering.buffers.memref_facts import RESHAPES, without_reshapes
 from tenon.lowering.buffers.value_lifetimes import elementwise_operands
-
-_RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def _is_read_too_late(given: BlockArgument, handed_on: SSAValue, kernels: Mappin
     body = given.block
     if isinstance(handed_on, BlockArgument):
         return handed_on.block is body and handed_on is not given
-    call = _without_reshapes(handed_on).owner
+    call = without_reshapes(handed_on).owner
     if not isinstance(call, func.CallOp) or call.parent is not body:
         return False
     kernel = kernels.get(call.callee.string_value())
@@ -70,16 +69,10 @@ def _is_read_too_late(given: BlockArgument, handed_on: SSAValue, kernels: Mappin
     return False
 
 
-def _without_reshapes(value: SSAValue) -> SSAValue:
-    while isinstance(value.owner, _RESHAPES):
-        value = value.owner.operands[0]
-    return value
-
-
 def _uses(value: SSAValue) -> Iterator[tuple[Operation, int]]:
     """The ops that use `value` or a reshape of it, and as which operand."""
     for use in value.uses:
-        if isinstance(use.operation, _RESHAPES) and use.index == 0:
+        if isinstance(use.operation, RESHAPES) and use.index == 0:
             yield from _uses(use.operation.results[0])
         else:
             yield use.operation, use.index

@@ -60,6 +60,7 @@ from tenon.lowering.buffers.memref_facts import (
     memref_type,
     offset_terms,
     row_major_strides,
+    without_reshapes,
 )
 from tenon.lowering.buffers.module_constants import ModuleConstants
 from tenon.lowering.buffers.passed_slices import cast_to_parameters, slice_type
@@ -191,7 +192,7 @@ class _EntryBufferizer(FunctionBufferizer):
         assert isinstance(op, SliceOp)
         whole = op.source if isinstance(op, tensor.ExtractSliceOp) else op.dest
         assert isinstance(whole.type, TensorType)
-        before = op if isinstance(op, tensor.ExtractSliceOp) else op.source.owner
+        before = op if isinstance(op, tensor.ExtractSliceOp) else without_reshapes(op.source).owner
         assert isinstance(before, Operation)
         base = storage.base
         offset = self._slice_offsets.get(storage)

@@ -14,9 +14,19 @@ from tenon.dialects.types.types import dimensions, numpy_dtype
 
 SliceOp = tensor.ExtractSliceOp | tensor.InsertSliceOp
 
+RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
+"""Ops whose result is in the memory of their first operand."""
+
 
 class UnknownSizeError(ValueError):
     """A size or stride of a memref that must be known at compile time is not; the message says which."""
+
+
+def without_reshapes(value: SSAValue) -> SSAValue:
+    """What `value` is a reshape of."""
+    while isinstance(value.owner, RESHAPES):
+        value = value.owner.operands[0]
+    return value
 
 
 @lru_cache(4096)

@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tenon.dialects.types.size import Size
 from tenon.lowering.buffers.memory_plan import Scope, Storage, intervals_meet, merged_intervals, try_merge
-from tenon.lowering.buffers.memref_facts import SliceOp, is_one_run
+from tenon.lowering.buffers.memref_facts import SliceOp, is_one_run, without_reshapes
 from tenon.lowering.buffers.passed_slices import is_passed_to_kernels
 from tenon.lowering.buffers.value_lifetimes import Copy, ValueLifetimes
 
@@ -118,13 +118,14 @@ class StorageAssignment:
         return not any(intervals_meet(other.intervals, intervals) for other in (*donors, *given))
 
     def _can_produce_in_place(self, op: tensor.InsertSliceOp, scope: Scope) -> bool:
-        """Whether the call that computes the source of `op` may write it straight into the destination.
+        """Whether the call that computes the source of `op`, or what it reshapes, may write it straight into the
+        destination.
 
         The destination must not be read between the call and `op`, which replaces nothing else, and the offsets must be
         known at the call.
         """
         definition = self._values.definitions[op.source]
-        call = op.source.owner
+        call = without_reshapes(op.source).owner
         if not isinstance(call, func.CallOp) or definition.scope is not scope:
             return False
         positions = self._values.positions

@@ -109,3 +109,47 @@ func.func private @negative(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kern
 // CHECK:        "memref.copy"({{%.*}}, [[ROW:%.*]]) : (memref<4xf32, strided<[1], offset: ?>>, memref<4xf32>)
 // CHECK-NEXT:   func.call @negative_all(%x, %out0)
 // CHECK-NEXT:   func.call @negative([[ROW]], %out1)
+
+// -----
+
+// What is a reshape of a kernel's result is written where it goes as well.
+func.func @reshaped_rows(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %lower = arith.constant 0 : index
+  %upper = arith.constant 8 : index
+  %step = arith.constant 1 : index
+  %none = tensor.empty() : tensor<8x2x2xf32>
+  %rows = scf.for %i = %lower to %upper step %step iter_args(%to = %none) -> (tensor<8x2x2xf32>) {
+    %row = tensor.extract_slice %x[%i, 0] [1, 4] [1, 1] : tensor<8x4xf32> to tensor<4xf32>
+    %next = func.call @exp(%row) : (tensor<4xf32>) -> tensor<4xf32>
+    %square = tensor.expand_shape %next [[0, 1]] output_shape [2, 2] : tensor<4xf32> into tensor<2x2xf32>
+    %with = tensor.insert_slice %square into %to[%i, 0, 0] [1, 2, 2] [1, 1, 1] : tensor<2x2xf32> into tensor<8x2x2xf32>
+    scf.yield %with : tensor<8x2x2xf32>
+  }
+  %sums = func.call @last(%rows) : (tensor<8x2x2xf32>) -> tensor<8x4xf32>
+  func.return %sums : tensor<8x4xf32>
+}
+func.func private @exp(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kernel} {
+  %none = tensor.empty() : tensor<4xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+    ins(%x : tensor<4xf32>) outs(%none : tensor<4xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %1 = math.exp %in : f32
+    linalg.yield %1 : f32
+  } -> tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}
+func.func private @last(%x: tensor<8x2x2xf32>) -> tensor<8x4xf32> attributes {kernel} {
+  %none = tensor.empty() : tensor<8x4xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, 1, 1)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<8x2x2xf32>) outs(%none : tensor<8x4xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    linalg.yield %in : f32
+  } -> tensor<8x4xf32>
+  func.return %0 : tensor<8x4xf32>
+}
+// CHECK-LABEL: @reshaped_rows
+// CHECK:         scf.for
+// CHECK:           [[AT:%.*]] = memref.view %arena
+// CHECK-NEXT:      func.call @exp({{%.*}}, [[AT]])
+// CHECK-NOT:       memref.copy
+// CHECK:         func.call @last
