@@ -13,7 +13,7 @@ Before: the tensor stage, decomposed, invariants hoisted. After: the same result
 2. What is stacked, and read by no other step, is computed behind the loop from what is stacked in its place.
 3. A carried value that each step only adds to is a sum behind the loop, sum[t] x[t]. Where contractions are added up,
    as in the gradient of a weight, that is one contraction, which adds up over the steps as well:
-   W[i, j] = sum[t, b] X[t, b, i] * Y[t, b, j].
+   W[i, j] = sum[t, b] X[t, b, i] * Y[t, b, j]. So is a sum of sums, as in the gradient of a bias.
 
 The rule: a contraction leaves the loop if that stacks no more bytes for each step than a step reads of what is the same
 in all of them (in front: half as many, since what is stacked is written and read), or of the sums that it is added to;
@@ -36,6 +36,8 @@ from tenon.dialects.families.control_flow import yielded
 from tenon.dialects.families.regions import captured_values
 from tenon.dialects.ops.control.scan import ScanOp
 from tenon.dialects.ops.elementwise.arithmetic import AddOp
+from tenon.dialects.ops.reduce.reduction import SumOp
+from tenon.dialects.types.shapes import normalize_axes
 from tenon.dialects.types.types import shape_of
 from tenon.passes.loops.rebuilt_scan import StepOps, rebuilt, with_slices, without_unused
 from tenon.passes.loops.step_products import (
@@ -107,8 +109,14 @@ def _move_behind(scan: ScanOp, effects: Effects) -> None:
 
 
 def _sum_over_steps(value: Value) -> Value:
-    """The sum along the first axis, by the contraction that `value` comes from, if all its operands have the steps."""
+    """The sum along the first axis, by the sum that `value` is, or by the contraction, if all its operands have the
+    steps."""
     op = value.ssa.owner
+    if isinstance(op, SumOp) and value.ssa.first_use is None and not op.settings["keepdims"]:
+        summed = Value(op.operands[0])
+        axes = normalize_axes(op.settings["axis"], len(summed.shape))
+        if 0 not in axes and summed.element_type == value.element_type:
+            return ops.sum(summed, axis=(0, *axes))
     if isinstance(op, ContractionOp) and value.ssa.first_use is None:
         structure = type(op).loops([shape_of(operand.type) for operand in op.operands], op.settings)
         step, *rest = structure.result_map.results

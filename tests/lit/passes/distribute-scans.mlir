@@ -61,7 +61,8 @@ func.func @products_behind_the_loop(%x: tensor<8x2x16xf32>, %w: tensor<16x16xf32
 
 // -----
 
-// Outer products that are added up are one contraction over the steps; a sum of what is stacked for it goes with it.
+// Outer products that are added up are one contraction over the steps; a sum of what is
+// stacked for it goes with it, and is one sum over rows and steps.
 func.func @gradient_of_a_weight(%x: tensor<8x2x16xf32>, %g: tensor<2x16xf32>, %w: tensor<16x16xf32>, %b: tensor<16xf32>) -> (tensor<16x16xf32>, tensor<16xf32>) {
   %z = tenon.constant {value = dense<0.0> : tensor<16xf32>} : tensor<16xf32>
   %r, %v, %u = tenon.scan init(%g, %w, %z : tensor<2x16xf32>, tensor<16x16xf32>, tensor<16xf32>) slices(%x : tensor<8x2x16xf32>) length 8 reverse -> (tensor<2x16xf32>, tensor<16x16xf32>, tensor<16xf32>) {
@@ -83,11 +84,10 @@ func.func @gradient_of_a_weight(%x: tensor<8x2x16xf32>, %g: tensor<2x16xf32>, %w
 // CHECK-NEXT:      tenon.yield [[M]], [[M]]
 // CHECK-NEXT:    }
 // CHECK-NEXT:    [[T:%.*]] = tenon.transpose %x
-// CHECK-NEXT:    [[E:%.*]] = tenon.sum [[N]] {axis = [1]}
 // CHECK-NEXT:    [[P:%.*]] = tenon.contract [[[T]], [[N]]]
 // CHECK-SAME:      (d0, d1, d2, d3) -> (d0, d1)>], extents = [16, 16, 2, 8]
 // CHECK-NEXT:    [[W:%.*]] = tenon.add %w, [[P]]
-// CHECK-NEXT:    [[B:%.*]] = tenon.sum [[E]] {axis = [0]}
+// CHECK-NEXT:    [[B:%.*]] = tenon.sum [[N]] {axis = [0, 1]}
 // CHECK-NEXT:    func.return [[W]], [[B]]
 
 // -----
