@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from types import FunctionType, MethodType
 from typing import Any, Literal
 
 from xdsl.dialects.builtin import DenseArrayBase
@@ -125,6 +126,48 @@ def map_grouped(function: Callable[[Any], Any], grouped: Iterable[Any]) -> list[
     return [
         tuple([function(v) for v in o]) if isinstance(o, tuple) else None if o is None else function(o) for o in grouped
     ]
+
+
+def check_hook(
+    cls: type[IRDLOperation],
+    declared: Signature,
+    hook: str,
+    leading: Sequence[str] = (),
+    *,
+    takes_operands: bool = True,
+) -> None:
+    """Raise `TypeError` unless the class's `hook` can be called as it will be: with `leading` arguments, the operands
+    (if it takes them), and the settings by name.
+    """
+    positional = [*leading, *([o.name for o in declared.operands] if takes_operands else [])]
+    check_call(cls, hook, positional, declared.settings)
+
+
+def check_call(cls: type[IRDLOperation], hook: str, positional: Sequence[str], named: Iterable[str]) -> None:
+    """Raise `TypeError` unless the class's `hook`, which knows no instance, takes arguments of these names."""
+    if isinstance(next(vars(c)[hook] for c in cls.__mro__ if hook in vars(c)), FunctionType):
+        raise TypeError(f"{cls.__name__} ({cls.name}): {hook} must be a @staticmethod")
+    function = getattr(cls, hook)
+    if _has_exactly(function, len(positional), named):
+        return
+    try:
+        parameters = inspect.signature(function)
+    except ValueError:  # NumPy's functions, for example, do not say what they take
+        return
+    try:
+        parameters.bind(*positional, **dict.fromkeys(named))
+    except TypeError as error:
+        given = ", ".join([*positional, *[f"{name}=" for name in named]])
+        raise TypeError(f"{cls.__name__} ({cls.name}): {hook}{parameters} is given ({given}): {error}") from None
+
+
+def _has_exactly(function: Any, count: int, named: Iterable[str]) -> bool:
+    """Whether a function has `count` parameters by position and `named` by name: the usual case, told in no time."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return False
+    keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    return code.co_argcount - isinstance(function, MethodType) == count and set(keywords) == set(named)
 
 
 def _element_constraint(constraint: Any) -> Any:

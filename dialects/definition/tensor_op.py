@@ -29,7 +29,7 @@ from tenon.dialects.definition.operation import DeclaredOp
 from tenon.dialects.definition.promotion import exact, is_literal, is_weak, weakened
 from tenon.dialects.definition.registry import evaluate, register
 from tenon.dialects.definition.scalar import as_index
-from tenon.dialects.definition.signature import flat, map_grouped, read_signature, request_segments
+from tenon.dialects.definition.signature import check_hook, flat, map_grouped, read_signature, request_segments
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.type_inference import InfersTypes
 from tenon.dialects.definition.value import Value, emit, insertion_point, ops, origin
@@ -291,6 +291,16 @@ class _InfersByHook(InfersTypes):
         return op.infer_return_types()
 
 
+# The hooks of all families, and what they are given before the operands.
+_CALLED_WITH: dict[str, tuple[str, ...]] = {
+    "infer": (),
+    "vjp": ("g", "out"),
+    "batch": ("size", "batched"),
+    "laid_out": (),
+    "check": (),
+}
+
+
 def tensor_op(cls: TensorOpT) -> TensorOpT:
     """Make a class an op: an xDSL operation, an entry of the registry, and a function under the op's name.
 
@@ -299,6 +309,8 @@ def tensor_op(cls: TensorOpT) -> TensorOpT:
     if not (isinstance(cls, type) and issubclass(cls, TensorOp)):  # pyright: ignore[reportUnnecessaryIsInstance]
         shown = getattr(cls, "__name__", repr(cls))
         raise TypeError(f"tensor_op: {shown} is no class of a family of ops, such as ElementwiseOp or CompositeOp")
+    if not isinstance(getattr(cls, "name", None), str):
+        raise TypeError(f"{cls.__name__}: has no name; write name = 'mine.{cls.__name__.lower()}', for example")
     if "." not in cls.name:
         raise TypeError(f"{cls.__name__}: name {cls.name!r} lacks a dialect; write 'mine.{cls.name}', for example")
     request_segments(cls)
@@ -311,6 +323,8 @@ def tensor_op(cls: TensorOpT) -> TensorOpT:
     defined.OTHER_NAMES = other_names(defined.SIGNATURE, defined.KEYWORDS)
     defined.KNOWN = KnownResults()
     defined.check_family()
+    for hook in vars(defined).keys() & _CALLED_WITH.keys():
+        check_hook(defined, defined.SIGNATURE, hook, _CALLED_WITH[hook], takes_operands=hook != "check")
     if defined.has_trait(NoGradient) and "vjp" in vars(defined):
         raise TypeError(f"{defined.__name__} ({defined.name}) has the trait NoGradient and defines vjp")
     if defined.AUTOCAST not in ("low", "full", None):

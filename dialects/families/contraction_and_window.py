@@ -200,7 +200,7 @@ class WindowOp(LoopOp, CombiningOp):
 
     @classmethod
     def check_family(cls) -> None:
-        require_hooks(cls, "indexing", "initial", "scalar")
+        require_hooks(cls, "indexing", "extents", "initial", "scalar")
 
     @classmethod
     def batch(cls, size: int, batched: Sequence[Any], /, *operands: Any, **settings: Any) -> Any:

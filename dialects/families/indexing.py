@@ -84,7 +84,10 @@ def _indices(
         for parameter in inspect.signature(indexing).parameters.values()
         if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
     ]
-    indices = indexing(*arguments, *loops, **settings)
+    try:
+        indices = indexing(*arguments, *loops, **settings)
+    except NotImplementedError as error:  # by xDSL's expressions
+        raise InferenceError(f"an index of indexing is no sum of multiples of loops: {error}") from error
     if not isinstance(indices, tuple | list):
         raise TypeError(f"indexing returns a {type(indices).__name__} where a tuple of indices is needed")
     return [tuple(index) for index in indices]
@@ -129,6 +132,8 @@ def loop_structure(
         maps.append(list(index[missing:]))
         extents.add(operand, maps[-1], shape)
     extents.settle()
+    if untold := [name for name, extent in zip(names, extents.known, strict=True) if extent == UNTOLD]:
+        raise InferenceError(f"no operand tells how far loop {untold[0]} of indexing runs; the hook extents can")
     visible = {e.position for own in maps for e in own if isinstance(e, AffineDimExpr)}
     count = len(names)
     return LoopStructure.reducing(
@@ -140,12 +145,16 @@ def loop_structure(
     )
 
 
+UNTOLD = -2
+"""The extent of a loop that no operand indexes; that of one whose operands are of unknown size is -1."""
+
+
 class _Extents:
-    """What the shapes of operands tell about loops, of which those from `first_batch` on broadcast; -2 is untold."""
+    """What the shapes of operands tell about loops, of which those from `first_batch` on broadcast."""
 
     def __init__(self, names: Sequence[str], first_batch: int, given: Mapping[str, int]) -> None:
         self.names, self.first_batch = names, first_batch
-        self.known = [-2] * len(names)
+        self.known = [UNTOLD] * len(names)
         self.origin = [""] * len(names)
         for name, extent in given.items():
             self.known[names.index(name)], self.origin[names.index(name)] = extent, "the settings"
@@ -181,7 +190,7 @@ def _solve(expr: AffineExpr, size: int, operand: str, names: Sequence[str], exte
     """Find the extent of the one loop in `expr` that is not known yet, from the size that the expression spans."""
     index = Subscript.of(expr)
     terms, constant = index.factors, index.constant
-    unknown = [loop for loop in terms if extents[loop] == -2]
+    unknown = [loop for loop in terms if extents[loop] == UNTOLD]
     text = " + ".join(names[loop] if c == 1 else f"{names[loop]}*{c}" for loop, c in terms.items())
     if constant < 0 or any(c < 0 for c in terms.values()):
         raise InferenceError(

@@ -7,6 +7,7 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
+from tenon.dialects.definition.signature import check_call, check_hook
 from tenon.dialects.definition.tensor_op import TensorOp
 
 
@@ -18,11 +19,31 @@ class StructuredOp(TensorOp):
         """Build the op's meaning on grouped SSA `operands` of static shape; one tensor per result."""
 
 
+# What hooks are given before the settings, and whether the operands follow it.
+_GIVEN: dict[str, tuple[tuple[str, ...], bool]] = {
+    "decompose": ((), True),
+    "scalar": ((), True),
+    "reference": ((), True),
+    "source": (("index", "shape"), False),
+    "element": (("index",), True),
+    "target": (("index",), True),
+    "combine": (("old", "new"), False),
+    "extents": ((), False),
+}
+# Those of ops that combine elements know no settings.
+_COMBINING: dict[str, tuple[str, ...]] = {"initial": ("element",), "scalar": ("accumulator", "x")}
+
+
 def require_hooks(cls: type[TensorOp], *hooks: str) -> None:
-    """Raise `TypeError` unless the class defines `hooks`, which its family leaves open."""
+    """Raise `TypeError` unless the class defines `hooks`, which its family leaves open, and they take what they get."""
     for hook in hooks:
         if getattr(getattr(cls, hook, None), "__isabstractmethod__", False):
             raise TypeError(f"{cls.__name__} ({cls.name}) must define `{hook}`")
+        if "initial" in hooks and hook in _COMBINING:
+            check_call(cls, hook, _COMBINING[hook], ())
+        elif hook in _GIVEN:
+            leading, takes_operands = _GIVEN[hook]
+            check_hook(cls, cls.SIGNATURE, hook, leading, takes_operands=takes_operands)
 
 
 def as_tuple(results: Any) -> tuple[Any, ...]:

@@ -69,6 +69,13 @@ def test_examples_of_defining_an_op(defined: dict[str, Any], name: str) -> None:
     np.testing.assert_allclose(tenon.grad(total)(X), slopes, rtol=1e-6, atol=1e-8)
 
 
+def test_example_of_a_window(defined: dict[str, Any]) -> None:
+    windows = [X[:, i : i + 2] for i in range(X.shape[1] - 1)]
+    expected = np.stack([(window**2).sum(-1) for window in windows], axis=-1)
+    np.testing.assert_allclose(tenon.energy(X, width=2), expected, rtol=1e-14)
+    np.testing.assert_allclose(tenon.energy(X, width=2, stride=2), expected[:, ::2], rtol=1e-14)
+
+
 def test_errors_that_the_page_quotes(defined: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=r"mine\.leaky: unknown setting 'slope' \(settings: negative_slope\)"):
         tenon.leaky(X, slope=1.0)

@@ -141,6 +141,81 @@ def test_what_hooks_forget_to_return_is_named(family: type[Any], members: dict[s
     assert message in str(raised.value)
 
 
+TWO: dict[str, Any] = {"a": tenon.operand_def(tenon.FLOAT_TENSOR), "b": tenon.operand_def(tenon.FLOAT_TENSOR)}
+SCALED: dict[str, Any] = {"scale": tenon.setting(float, default=1.0)}
+WRONGLY_CALLED: list[tuple[type[tenon.TensorOp], dict[str, Any], str]] = [
+    (tenon.ElementwiseOp, {"scalar": lambda a: a}, "scalar(a) is given (a, b): too many positional arguments"),
+    (
+        tenon.ElementwiseOp,
+        {"scalar": lambda a, b: a, **SCALED},
+        "scalar(a, b) is given (a, b, scale=): got an unexpected",
+    ),
+    (
+        tenon.ElementwiseOp,
+        {"scalar": lambda a, b, c: a},
+        "scalar(a, b, c) is given (a, b): missing a required argument",
+    ),
+    (tenon.CompositeOp, {"decompose": lambda a, b, scale: a}, "decompose(a, b, scale) is given (a, b): missing"),
+    (tenon.ElementwiseOp, {"scalar": min, "vjp": lambda g, a, b: g}, "vjp(g, a, b) is given (g, out, a, b): too many"),
+    (tenon.IndexingOp, {"infer": lambda a: a, "element": lambda index, a, b: a}, "infer(a) is given (a, b): too many"),
+    (
+        tenon.IndexingOp,
+        {"infer": lambda a, b: a, "element": lambda a, b: a},
+        "element(a, b) is given (index, a, b): too",
+    ),
+    (tenon.HostOp, {"infer": lambda a, b: a, "reference": lambda a: a}, "reference(a) is given (a, b): too many"),
+    (
+        tenon.ElementwiseOp,
+        {"scalar": min, "check": lambda a: None},
+        "check(a) is given (): missing a required argument",
+    ),
+    (tenon.WindowOp, {"indexing": min, "extents": lambda a: {}}, "extents(a) is given (): missing a required argument"),
+    (tenon.WindowOp, {"indexing": min, "initial": lambda: 0.0}, "initial() is given (element): too many positional"),
+]
+
+
+@pytest.mark.parametrize(("family", "members", "message"), WRONGLY_CALLED)
+def test_hooks_that_do_not_take_what_they_are_given(family: type[Any], members: dict[str, Any], message: str) -> None:
+    """It is told where the op is defined."""
+    hooks = {name: staticmethod(value) if callable(value) else value for name, value in members.items()}
+    result = {"result": tenon.result_def(tenon.FLOAT_TENSOR), "name": "messages_test.wrong", "__module__": __name__}
+    with pytest.raises(TypeError) as raised:
+        tenon.tensor_op(type("Wrong", (family,), {**TWO, **result, **hooks}))
+    assert f"Wrong (messages_test.wrong): {message}" in str(raised.value)
+
+
+@pytest.mark.parametrize("hook", ["scalar", "vjp"])
+def test_a_hook_that_is_a_method_would_be_given_the_op_in_front(hook: str) -> None:
+    hooks = {"scalar": staticmethod(lambda x: x), hook: lambda x, *_: x}
+    members = {"name": "messages_test.method", "__module__": __name__, **hooks}
+    with pytest.raises(TypeError, match=rf"Wrong \(messages_test.method\): {hook} must be a @staticmethod"):
+        tenon.tensor_op(type("Wrong", (tenon.UnaryOp,), members))
+
+
+def test_an_op_without_a_name() -> None:
+    with pytest.raises(TypeError, match=r"Nameless: has no name; write name = 'mine.nameless', for example"):
+        tenon.tensor_op(type("Nameless", (tenon.UnaryOp,), {"scalar": staticmethod(lambda x: x)}))
+
+
+@pytest.mark.parametrize(
+    ("indexing", "message"),
+    [
+        (
+            lambda m, n, k: ((m, k), (k, m), (m, n)),
+            "no operand tells how far loop n of indexing runs; the hook extents",
+        ),
+        (lambda m, n, k: ((m, k), (k, n), (m * n,)), "an index of indexing is no sum of multiples of loops"),
+    ],
+    ids=["untold", "product"],
+)
+def test_loops_that_are_nobodys_and_indices_that_are_no_sums(indexing: Any, message: str) -> None:
+    name = f"messages_test.product_{message[:2]}"
+    members = {**TWO, "result": tenon.result_def(tenon.FLOAT_TENSOR), "indexing": staticmethod(indexing)}
+    op: Any = tenon.tensor_op(type("Wrong", (tenon.ContractionOp,), {"name": name, "__module__": __name__, **members}))
+    with pytest.raises(ValueError, match=f"{name}: {message}"):
+        op.apply(X[:3, :3], X[:3, :3])
+
+
 def product(x: Any) -> Any:
     return tenon.matmul(x, x)
 
