@@ -47,7 +47,7 @@ from tenon.lowering.kernels.footprint import batch_bytes, sharing_rows
 from tenon.lowering.kernels.obstacles import next_rows_obstacle
 from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride
 from tenon.lowering.kernels.widened_inputs import widened_input
-from tenon.lowering.schedules.rows import MANY_ROWS
+from tenon.lowering.schedules.rows import LEAST_COLUMN_TILES, MANY_ROWS
 from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.passes.machine import VECTOR_BITS, Machine
 
@@ -56,8 +56,6 @@ SHARING_ROWS = 512
 """Rows that share columns, from which on a copy pays that does no more than put them side by side."""
 WIDENING_ROWS = 32
 """Rows from which on columns are copied that are widened."""
-LEAST_COLUMN_TILES = 4
-"""Tiles along the columns that a copy of rows has to serve."""
 
 
 def column_operands(statement: Statement, loops: Collection[int]) -> dict[int, int]:

@@ -35,6 +35,8 @@ from tenon.passes.machine import Machine
 
 MANY_ROWS = 128
 """Rows of products from which on a copy of an operand pays."""
+LEAST_COLUMN_TILES = 4
+"""Tiles along the columns that a copy of rows has to serve."""
 STREAMED_ROWS = 4
 """Rows of products up to which memory is the limit."""
 STREAM_ROWS, STREAM_AHEAD = 8, 16
@@ -77,8 +79,11 @@ def in_row_blocks(statement: Statement, schedule: Schedule, machine: Machine, cu
     shared, size = sharing_rows(statement, streamed[0], vector), batch_bytes(statement, streamed[0])
     across = [access for access in statement.inputs if access.stride(schedule.jam) is Stride.UNIT]
     size = max([size, *(batch_bytes(statement, access) for access in across)])
-    # Partial sums that take half of the cache: an operand that the reduction goes across is not worth a copy then.
-    if size <= machine.l2 or (shared >= MANY_ROWS and not (across and shared * row <= machine.l2 // 2)):
+    # Partial sums that stay near: an operand that the reduction goes across is not worth a copy then. Where its copy
+    # serves many tiles, an eighth of the cache does not take too long to be read and written for each block.
+    serves_many = columns >= LEAST_COLUMN_TILES * schedule.width * schedule.unroll
+    sums = machine.l2 // 8 if serves_many else machine.l2 // 2
+    if size <= machine.l2 or (shared >= MANY_ROWS and not (across and shared * row <= sums)):
         return schedule
     if shared <= STREAMED_ROWS and size > machine.far:
         return _streamed(schedule, columns, row, STREAM_AHEAD, machine)
