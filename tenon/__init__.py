@@ -8,6 +8,7 @@ when first used. Its rooms, each of which imports only those above it in this li
 `cuda`          whether tensors can be on a GPU
 `transform`     derivatives of functions
 `batching`      `vmap`
+`jacobians`     `jacrev`, `jacfwd`, `hessian`
 `control_flow`  loops and branches
 `eager`         tensors: ops that run when they are called, and the tape
 `autograd`      derivatives of tensors
@@ -36,7 +37,8 @@ __version__ = "0.1.0"
 _WHERE: dict[str, str] = {
     **dict.fromkeys(("jit", "JitFunction"), "tenon.runtime.jit"),
     **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp"), "tenon.transform"),
-    **dict.fromkeys(("checkpoint", "cond", "while_loop", "scan"), "tenon.control_flow"),
+    **dict.fromkeys(("jacfwd", "jacrev", "hessian"), "tenon.jacobians"),
+    **dict.fromkeys(("checkpoint", "cond", "fori_loop", "while_loop", "scan"), "tenon.control_flow"),
     **dict.fromkeys(("vmap",), "tenon.batching"),
     **dict.fromkeys(("Traced", "Lowered", "Compiled"), "tenon.runtime.stages"),
     **dict.fromkeys(("ShapeDtype", "dim"), "tenon.runtime.arguments.arguments"),

@@ -57,12 +57,14 @@ from tenon.arrays.dtypes import finfo as finfo
 from tenon.arrays.dtypes import float16 as float16
 from tenon.arrays.dtypes import float32 as float32
 from tenon.arrays.dtypes import float64 as float64
+from tenon.control_flow import fori_loop as fori_loop
 from tenon.arrays.dtypes import from_dlpack as from_dlpack
 from tenon.drawing import from_numpy as from_numpy
 from tenon.runtime.cpu.threads import get_num_threads as get_num_threads
 from tenon.seeds import get_rng_state as get_rng_state
 from tenon.transform import grad as grad
 from tenon.arrays.dtypes import half as half
+from tenon.jacobians import hessian as hessian
 from tenon.arrays.dtypes import iinfo as iinfo
 from tenon.arrays.dtypes import inf as inf
 from tenon.arrays.dtypes import int16 as int16
@@ -73,6 +75,8 @@ from tenon.eager.modes import is_grad_enabled as is_grad_enabled
 from tenon.drawing import is_tensor as is_tensor
 from tenon.arrays.dtypes import isdtype as isdtype
 from tenon.arrays.sets import isin as isin
+from tenon.jacobians import jacfwd as jacfwd
+from tenon.jacobians import jacrev as jacrev
 from tenon.runtime.jit import jit as jit
 from tenon.transform import jvp as jvp
 from tenon.runtime.knobs import knobs as knobs
@@ -492,7 +496,8 @@ def fmod(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
 def fold(x: _Any, size: _b.int | _Sequence[_b.int], window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The sum of windows `x` (n, c * elements, windows), each put back to where it lies in an image: (n, c, *size)."""
 def fold_in(key: _Any, number: _Any) -> _Any:
-    """A new key (2 words, i32) for `key` and an i32 `number`: different numbers give unrelated keys."""
+    """A new key (2 words, i32) for `key` and an integer `number`, of which the lowest 32 bits count: different numbers
+    give unrelated keys."""
 def frac(x: _Any) -> _Any:
     """What `x` has behind the point, with its sign."""
 def full(shape: _Any, value: _Any = ..., dtype: _b.object = ..., *, device: _b.str | None = ..., fill_value: _Any = ...) -> _Any:

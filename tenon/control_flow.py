@@ -1,4 +1,4 @@
-"""Functions as regions of ops: `cond`, `while_loop`, `scan`, and `checkpoint`.
+"""Functions as regions of ops: `cond`, `while_loop`, `fori_loop`, `scan`, and `checkpoint`.
 
 Inside a trace each of them adds to it. Called on arrays outside of one, they compile and run at once.
 """
@@ -10,17 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 from xdsl.ir import Block
 
 from tenon.dialects.definition.operands import to_value
-from tenon.dialects.definition.value import Value, emit, inserting
+from tenon.dialects.definition.value import Value, emit, inserting, ops
 from tenon.dialects.families.control_flow import YieldOp
 from tenon.dialects.ops.control.checkpoint import CheckpointOp
 from tenon.dialects.ops.control.control_flow import CondOp, WhileLoopOp
 from tenon.dialects.ops.control.scan import ScanOp
 from tenon.dialects.support.user_traceback import call_user
 from tenon.dialects.types.size import Size, UndecidedSizeError
-from tenon.dialects.types.types import element_of, i1, shape_of, tensor_type
+from tenon.dialects.types.types import element_of, i1, is_integer, promote, shape_of, tensor_type
 from tenon.runtime.arguments.arguments import as_array
 from tenon.runtime.arguments.tree import Structure, paths, unflatten
 from tenon.runtime.tracing.trace import tracing_inside
@@ -124,6 +125,30 @@ def while_loop(condition: Callable[[Any], Any], body: Callable[[Any], Any], init
         return unflatten(structure, [Value(r) for r in loop.results])
 
     return at_once(transformed)(initial)
+
+
+def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], initial: Any) -> Any:
+    """`initial`, replaced by `body(i, value)` for each integer `i` from `lower` to before `upper`.
+
+    Where both bounds are Python's integers it is a `scan`, which has a gradient, and otherwise a `while_loop`. The type
+    of `i` is that of the bounds; Python's are i64.
+    """
+    check_functions("fori_loop", body)
+    if isinstance(lower, int) and isinstance(upper, int):
+        numbers = np.arange(lower, max(lower, upper))
+        return scan(lambda value, i: (call_user(body, i, value), None), initial, numbers)[0]
+
+    def transformed(lower: Any, upper: Any, initial: Any) -> Any:
+        first, last = (
+            to_value(as_array(b, "fori_loop: bound") if not isinstance(b, Value) else b) for b in (lower, upper)
+        )
+        kind = promote([first.element_type, last.element_type])
+        if not is_integer(kind) or first.shape or last.shape:
+            raise TypeError(f"fori_loop: the bounds are {first.type} and {last.type} where integers are needed")
+        start = (ops.cast(first, dtype=kind), initial)
+        return while_loop(lambda state: state[0] < last, lambda state: (state[0] + 1, body(*state)), start)[1]
+
+    return at_once(transformed)(lower, upper, initial)
 
 
 def scan(

@@ -19,7 +19,10 @@ _JIT = (
     *("jit", "JitFunction", "Traced", "Lowered", "Compiled", "ShapeDtype", "dim"),
     *("get_num_threads", "set_num_threads", "num_threads"),
 )
-_TRANSFORMS = ("grad", "value_and_grad", "vjp", "jvp", "vmap", "checkpoint", "cond", "while_loop", "scan")
+_TRANSFORMS = (
+    *("grad", "value_and_grad", "vjp", "jvp", "jacrev", "jacfwd", "hessian", "vmap", "checkpoint"),
+    *("cond", "fori_loop", "while_loop", "scan"),
+)
 _DEFINITIONS = (
     *("tensor_op", "TensorOp", "ElementwiseOp", "UnaryOp", "BinaryOp", "PrimitiveOp", "CompositeOp"),
     *("CombiningOp", "ReductionOp", "ArgReductionOp", "CumulativeOp", "ContractionOp", "WindowOp"),

@@ -47,9 +47,26 @@ INSTEAD: dict[str, str] = {
     "triu_indices": "write the places of tenon.triu(tenon.ones((n, m))), by nonzero()",
     "logspace": "write base ** tenon.linspace(start, end, num)",
     "clone": "write x.clone(), or tenon.asarray(x, copy=True)",
+    "segment_sum": "write tenon.zeros((n, ...)).at[segments].add(x)",
+    "segment_max": "write tenon.full((n, ...), -inf).at[segments].max(x)",
+    "segment_min": "write tenon.full((n, ...), inf).at[segments].min(x)",
+    "remat": "write tenon.checkpoint",
+    "custom_vjp": "define an op with vjp: a tenon.CompositeOp of a function of ops",
+    "custom_jvp": "define an op with vjp: a tenon.CompositeOp of a function of ops",
+    "pure_callback": "define a tenon.HostOp",
+    "io_callback": "define a tenon.HostOp with MemoryWriteEffect",
+    "make_jaxpr": "write tenon.jit(f).trace(*args)",
+    "eval_shape": "write tenon.jit(f).trace(*args), which prints the types",
+    "associative_scan": "write tenon.scan, or tenon.cumsum and its relatives",
+    "ShapeDtypeStruct": "write tenon.ShapeDtype",
+    "block_until_ready": "calls return when they are done",
+    "device_put": "arrays are in the memory of the CPU",
+    "pmap": "write tenon.vmap; kernels run on all cores",
+    "lax": "control flow and ops are names of tenon itself",
+    "switch": "write tenon.cond for each choice",
     "Generator": "write numpy.random.default_rng(seed), which is what generator= takes",
 }
-"""What to write for functions and methods that PyTorch has, and that are deliberately not here."""
+"""What to write for functions and methods that PyTorch or JAX has, and that are deliberately not here."""
 
 
 def instead_or_meant(name: str, known: Iterable[str]) -> str:

@@ -231,3 +231,16 @@ def test_keys_of_other_dtypes_are_refused(key):
             ValueError, match=r"the key of a random op has dtype [if]64 where 2 words \(i32\) are needed"
         ):
             draw(key)
+
+
+@pytest.mark.parametrize("number", [np.int64(7), np.uint8(7), np.array(7 + 2**32), np.uint32(7)], ids=repr)
+def test_keys_are_folded_with_integers_of_any_width(number: Any) -> None:
+    key = np.array([1, 2], np.int32)
+    np.testing.assert_array_equal(tenon.fold_in(key, number), tenon.fold_in(key, 7))
+    np.testing.assert_array_equal(tenon.jit(tenon.fold_in)(key, number), tenon.fold_in(key, 7))
+
+
+@pytest.mark.parametrize("number", [1.5, np.float64(7), np.array(True)], ids=repr)
+def test_keys_are_not_folded_with_anything_else(number: Any) -> None:
+    with pytest.raises(TypeError, match=r"fold_in: number is of dtype .* where an integer is needed"):
+        tenon.fold_in(np.array([1, 2], np.int32), number)

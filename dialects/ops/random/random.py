@@ -152,10 +152,16 @@ def random_words(key: Any, shape: Sequence[int]) -> tuple[Any, Any]:
 
 @tensor_function
 def fold_in(key: Any, number: Any) -> Any:
-    """A new key (2 words, i32) for `key` and an i32 `number`: different numbers give unrelated keys.
+    """A new key (2 words, i32) for `key` and an integer `number`, of which the lowest 32 bits count: different numbers
+    give unrelated keys.
 
     >>> tenon.fold_in(np.array([1, 2], np.int32), 7)
     """
+    dtype = getattr(number, "dtype", None)
+    if isinstance(number, float) or (dtype is not None and np.dtype(dtype).kind not in "iu"):
+        raise TypeError(f"fold_in: number is of dtype {dtype or 'f32'} where an integer is needed")
+    if dtype is not None and np.dtype(dtype) != np.int32:
+        number = ops.cast(number, dtype="i32")
     low, high = ops.threefry(number, _FOLDS, *_words_of(key))
     return ops.stack((low, high), axis=0)
 
