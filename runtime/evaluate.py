@@ -116,26 +116,28 @@ def _compiled(
     groups = tuple([len(o) if isinstance(o, tuple) else o is None for o in grouped])
     signature = tuple([(array.dtype, array.shape) for array in arrays])
     # What other settings gave is not meant, nor what was made before an op was defined again.
-    key = (cls, groups, known.identity, signature, knobs.interpret, knobs.code_settings, generation(), *orders.items())
+    meant = knobs.interpret, knobs.code_settings, generation()
+    key = (cls, groups, known.identity, signature, *meant, *orders.items())
     compiled = _COMPILED.get(key)
     if compiled is None:
         _, structure = flatten((tuple(grouped), {}))
         names = [name.removeprefix("0.") for name in paths(structure)]
 
-        def program(types: Sequence[AnyTensor]) -> Compiled:
+        def program(types: Sequence[AnyTensor], orders: Orders) -> Compiled:
             traced = trace(lambda args, _: cls.apply(*args, **settings), structure, arrays, types, names, orders=orders)
             return Traced(traced.module, traced.result, "cpu", cls.name.rpartition(".")[2]).compile()
 
         types = [array_type(array) for array in arrays]
-        if not knobs.interpret and not orders:
+        if not knobs.interpret:
+            # What lies in another order is copied: that takes less than to compile for sizes that may not come again.
             sized = _with_names(types)
-            kind = (*key[:3], sized, *key[4:])
+            kind = (*key[:3], sized, *meant)
             calls = _CALLS.setdefault(kind, _Calls())
             weight = 1 + (sum([array.nbytes for array in arrays]) >> _LONG)
-            found = calls.for_all_sizes(key, weight, lambda: program(sized))
+            found = calls.for_all_sizes(key, weight, lambda: program(sized, {}))
             if found is not None and _takes(found, arrays):
                 return kind, found, arrays, {}
-        compiled = _COMPILED[key] = program(types)
+        compiled = _COMPILED[key] = program(types, orders)
     for position, order in orders.items():
         arrays[position] = arrays[position].transpose(order)
     return key, compiled, arrays, orders

@@ -144,8 +144,9 @@ def _expect(type_: Value, expected: Value) -> None:
 def _read_float(given: Value, word: Value) -> None:
     """As f32; not if it is out of range."""
     _expect(given.type, python.float)
-    narrow = python.PyFloat_AsDouble(given).to(F32)
-    code.return_if(_absolute(narrow.to(F64)) == inf, False)
+    wide = python.PyFloat_AsDouble(given)
+    narrow = wide.to(F32)
+    code.return_if((_absolute(narrow.to(F64)) == inf) & (_absolute(wide) != inf), False)
     word.to(pointer(F32)).store(narrow)
 
 

@@ -211,7 +211,10 @@ class Tensor(Familiar):
             made = WAITING.piece.add(op, operands, settings)
             if made is not NotImplemented:
                 return made
-        result = evaluate(op, map_grouped(lambda v: v._array if isinstance(v, Stored) else v, operands), settings)
+        arrays = map_grouped(lambda v: v._array if isinstance(v, Stored) else v, operands)
+        function = find_function(op.name.rpartition(".")[2])
+        is_its = getattr(function, "op", None) is op  # calls of which on arrays are native
+        result = function(*arrays, **settings) if is_its else evaluate(op, arrays, settings)
         made = tuple([Tensor._new(array) for array in (result if isinstance(result, tuple) else (result,))])
         given = flat(operands)
         if wants_gradient(given):

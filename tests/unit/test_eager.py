@@ -314,3 +314,33 @@ def test_functions_of_ops_are_functions() -> None:
     np.testing.assert_allclose(Layer().activation(x), np.tanh(x), rtol=1e-5)
     with pytest.raises(TypeError, match="Layer"):
         Layer().doubled()
+
+
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan, -2.0])
+def test_numbers_that_are_not_finite_are_native(number: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.arange(6, dtype=np.float32)
+    expected = np.where(x > 2, np.float32(number), x)
+    for _ in range(4):
+        np.testing.assert_array_equal(tenon.select(x > 2, float(number), x), expected)
+    monkeypatch.setattr(evaluate, "_compiled", None)
+    np.testing.assert_array_equal(tenon.select(x > 2, float(number), x), expected)
+
+
+def test_joining_tensors_is_native(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = tenon.tensor(np.arange(6, dtype=np.float32).reshape(2, 3))
+    for _ in range(4):
+        tenon.cat((x, x), dim=1)
+    monkeypatch.setattr(evaluate, "_compiled", None)
+    assert tenon.cat((x, x), dim=1).tolist() == [[0, 1, 2, 0, 1, 2], [3, 4, 5, 3, 4, 5]]
+
+
+def test_operands_in_another_order_of_many_sizes_have_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the transposed weight of a layer that is called on sequences of any length."""
+    made: list[Any] = []
+    trace = evaluate.trace
+    monkeypatch.setattr(evaluate, "trace", lambda *args, **named: (made.append(args), trace(*args, **named))[1])
+    weight = np.random.default_rng(0).standard_normal((80, 70)).astype(np.float32)
+    for rows in range(2, 9):
+        x = np.random.default_rng(rows).standard_normal((1, rows, 70)).astype(np.float32)
+        np.testing.assert_allclose(tenon.matmul(x, weight.T), x @ weight.T, rtol=1e-4, atol=1e-4)
+    assert len(made) == 2  # of the first sizes, and of all others
