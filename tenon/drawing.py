@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.both_faces import check_cpu
-from tenon.dialects.definition.value import TracedValueError, Value, insertion_point
-from tenon.eager.modes import TRACING
+from tenon.dialects.definition.value import TracedValueError, Value
+from tenon.eager.modes import is_traced
 from tenon.eager.tensor import Tensor
 from tenon.seeds import Seed, generator_of
 
 
 def _generator(function: str, given: Seed, instead: str = "random_uniform") -> np.random.Generator:
-    if given is None and (insertion_point() is not None or TRACING.session is not None):
+    if given is None and is_traced():
         raise TracedValueError(
             f"tenon.{function} draws when it is called, and while a function is traced that is once for all its calls; "
             f"write tenon.{instead}(key, ...), with the key as an argument"

@@ -70,3 +70,8 @@ def generator_of(seed: Seed) -> np.random.Generator:
     if isinstance(seed, np.random.Generator):
         return seed
     return np.random.default_rng(_SEEDS.next() if seed is None else seed)
+
+
+def new_key(seed: Seed) -> np.ndarray[Any, Any]:
+    """The key, i32[2], of random numbers that are drawn from a seed."""
+    return generator_of(seed).integers(0, 2**31, 2, np.int32)

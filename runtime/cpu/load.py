@@ -68,11 +68,6 @@ def _linkers(target: Target) -> _Linkers:
     return _Linkers(target)
 
 
-def load_object(code: bytes, target: Target | None = None, *, exports: Sequence[str] = (ENTRY,)) -> LoadedCode:
-    """Link object code into this process, as `load_objects` does."""
-    return load_objects((code,), target, exports=exports)
-
-
 def load_objects(
     codes: Sequence[bytes],
     target: Target | None = None,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
+from tenon.dialects.definition.value import insertion_point
 from tenon.runtime.call.tensors import RecordingMode
 
 P = ParamSpec("P")
@@ -22,6 +23,11 @@ class _Tracing(threading.local):
 
 TRACING = _Tracing()
 """What stands for tensors while `tenon.trace` runs a function; `None` otherwise."""
+
+
+def is_traced() -> bool:
+    """Whether a function is traced in this thread, so that what Python does happens once for all its calls."""
+    return insertion_point() is not None or TRACING.session is not None
 
 
 class _Waiting(threading.local):

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 import tenon
-from tenon.nn.init import Seed, generator_of
 from tenon.nn.module import Array, Module
+from tenon.seeds import Seed, new_key
 
 
 class RandomModule(Module):
@@ -27,7 +27,7 @@ class RandomModule(Module):
 
     def __init__(self, seed: Seed = None) -> None:
         super().__init__()
-        self.register_buffer("key", _new_key(seed))
+        self.register_buffer("key", new_key(seed))
         self.register_buffer("calls", np.zeros((), np.int32))
 
     def drawn(self, shape: Sequence[int]) -> Array:
@@ -37,16 +37,12 @@ class RandomModule(Module):
         return numbers
 
 
-def _new_key(seed: Seed) -> np.ndarray[Any, Any]:
-    return generator_of(seed).integers(0, 2**31, 2, np.int32)
-
-
 def independent_copy(module: Module, seed: Seed = None) -> Any:
     """A copy of `module` that draws from streams of its own."""
     made = copy.deepcopy(module)
     for inner in made.modules():
         if isinstance(inner, RandomModule):
-            inner.key = _new_key(seed)
+            inner.key = new_key(seed)
     return made
 
 

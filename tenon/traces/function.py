@@ -15,11 +15,10 @@ import numpy as np
 
 from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.registry import generation
-from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.ops.control.debug import checks_gradients
 from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.user_traceback import shows_user_frames
-from tenon.eager.modes import MODE, TRACING, WAITING
+from tenon.eager.modes import MODE, WAITING, is_traced
 from tenon.eager.recording import Stored
 from tenon.runtime.arguments.tree import tell_by_identity
 from tenon.runtime.evaluate import find_function
@@ -54,7 +53,7 @@ class TracedFunction:
     @shows_user_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on tensors, arrays and numbers, tracing first what is new."""
-        if TRACING.session is not None or insertion_point() is not None or knobs.interpret:
+        if is_traced() or knobs.interpret:
             return self.function(*args, **kwargs)
         if not self.symbolic:
             is_checked = checks_gradients() or knobs.check_results

@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 from tenon.lowering.llvm.emit_llvm import emit_llvm
 from tenon.lowering.llvm.types import llvm_type
 from tenon.runtime.cpu.compile import compile_object, host_target, native_assembly
-from tenon.runtime.cpu.load import load_object
+from tenon.runtime.cpu.load import load_objects
 
 RANDOM = generator()
 
@@ -552,8 +552,8 @@ def test_object_code_loads_in_another_process(tmp_path):
     (tmp_path / "code.o").write_bytes(compile_object(text))
     program = """
 import ctypes, sys, numpy as np
-from tenon.runtime.cpu.load import entry_point, load_object
-code = load_object(open(sys.argv[1], "rb").read())
+from tenon.runtime.cpu.load import entry_point, load_objects
+code = load_objects([open(sys.argv[1], "rb").read()])
 x = np.linspace(-1, 1, 16, dtype=np.float32); y = np.zeros_like(x)
 entry_point(code.entry())((ctypes.c_void_p * 3)(x.ctypes.data, y.ctypes.data, y.ctypes.data))
 from math import erf
@@ -567,10 +567,10 @@ def test_missing_symbol_is_an_error(capfd):
         "declare void @no_such_function()\ndefine void @main(ptr %a) {\n call void @no_such_function()\n ret void\n}"
     )
     with pytest.raises(RuntimeError, match="tenon: object code cannot be linked"):
-        load_object(code)
+        load_objects([code])
     assert "no_such_function" in capfd.readouterr().err
     with pytest.raises(RuntimeError, match="tenon: object code cannot be linked"):
-        load_object(code[:300])
+        load_objects([code[:300]])
 
 
 def test_emission_is_fast(record_property):

@@ -21,7 +21,7 @@ from tenon.dialects.definition.value import TRACES_IN_PROGRESS, InsertionPoint, 
 from tenon.dialects.support.forking import new_lock
 from tenon.runtime.cpu.compile import compile_object
 from tenon.runtime.cpu.llvm_lock import LINKING, beside_others
-from tenon.runtime.cpu.load import load_object
+from tenon.runtime.cpu.load import load_objects
 from tenon.runtime.python_state import collection_paused, quick_switches
 
 pytestmark = [
@@ -124,7 +124,7 @@ def test_what_others_are_in_llvm_for_is_done_before_the_fork() -> None:
     from llvmlite.binding import ffi
 
     def check() -> bool:
-        load_object(compile_object(CODE))
+        load_objects([compile_object(CODE)])
         return True
 
     for block in (beside_others(), LINKING, ffi.lib._lock):

@@ -13,7 +13,7 @@ from tenon.runtime.cpu.compile import compile_object, host_target
 from tenon.runtime.cpu.ir_types import F32, F64, I1, I8, I32, I64, PTR, U64, VOID, Struct, Type, Union, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.ir_writer import Module
-from tenon.runtime.cpu.load import load_object
+from tenon.runtime.cpu.load import load_objects
 
 pytestmark = pytest.mark.quick
 
@@ -84,7 +84,7 @@ class Pair(ctypes.Structure):
 def native() -> dict[str, Callable[..., int]]:
     assert code.exports == ("tenon_search", "tenon_calculate", "tenon_sum")
     target = host_target()
-    loaded = load_object(compile_object(code.text(target.triple), target), target, exports=code.exports)
+    loaded = load_objects([compile_object(code.text(target.triple), target)], target, exports=code.exports)
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     found = {name: prototype(loaded.entry(name)) for name in code.exports}
     found["tenon_calculate"] = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 4)(loaded.entry("tenon_calculate"))

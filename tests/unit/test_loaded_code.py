@@ -14,7 +14,7 @@ import pytest
 from tenon.runtime.cpu import addresses as addresses_module
 from tenon.runtime.cpu.addresses import addresses
 from tenon.runtime.cpu.compile import compile_object
-from tenon.runtime.cpu.load import entry_point, load_object
+from tenon.runtime.cpu.load import entry_point, load_objects
 
 STORE = """
 define void @main(ptr %buffers) {
@@ -38,13 +38,13 @@ def _code(number: int) -> bytes:
 def test_programs_that_come_and_go_leave_nothing_behind():
     """LLVM keeps 9 KB of each in the linker, which would be 18 MB here."""
     code = _code(1)
-    held = [load_object(code) for _ in range(100)]
+    held = [load_objects([code]) for _ in range(100)]
     for _ in range(200):
-        load_object(code)
+        load_objects([code])
     gc.collect()
     before = _resident()
     for _ in range(2000):
-        load_object(code)
+        load_objects([code])
     gc.collect()
     assert _resident() - before < 4000
     x = np.zeros(1, np.float32)
@@ -60,11 +60,11 @@ def test_programs_of_several_threads_stay_while_others_go():
 
     def run(number: int) -> None:
         x = np.zeros(1, np.float32)
-        kept = load_object(codes[number])
+        kept = load_objects([codes[number]])
         for turn in range(150):
             if turn % 20 == 0:
-                kept = load_object(codes[number])
-            load_object(codes[turn % 4])
+                kept = load_objects([codes[number]])
+            load_objects([codes[turn % 4]])
             entry_point(kept.entry())(addresses([x])[0])
             if x != number:
                 wrong.append(number)

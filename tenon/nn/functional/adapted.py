@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 import tenon
-from tenon.dialects.definition.value import TracedValueError, Value, insertion_point
-from tenon.eager.modes import TRACING, no_grad
+from tenon.dialects.definition.value import TracedValueError, Value
+from tenon.eager.modes import is_traced, no_grad
 from tenon.eager.tensor import Tensor
 from tenon.nn.linear import check_places
-from tenon.seeds import generator_of
+from tenon.seeds import new_key
 
 
 def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:
@@ -163,12 +163,12 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_conv_transpose, (1, 
 
 
 def _key(function: str) -> Any:
-    if insertion_point() is not None or TRACING.session is not None:
+    if is_traced():
         raise TracedValueError(
             f"nn.functional.{function} draws when it is called, and while a function is traced that is once for all "
             "its calls; write a module, nn.Dropout for example, which counts its draws"
         )
-    return generator_of(None).integers(0, 2**31, 2).astype(np.int32)
+    return new_key(None)
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
