@@ -10,6 +10,7 @@ taken not to read; of attributes of plain objects, numbers and texts count only 
 from __future__ import annotations
 
 import argparse
+import copyreg
 import enum
 import functools
 import sys
@@ -243,6 +244,7 @@ class Reads:
         for base in kind.__mro__:
             if base not in self._classes and not is_library(base.__module__):
                 self._classes.append(base)
+                copyreg._slotnames(base)  # pyright: ignore[reportAttributeAccessIssue]  # what the first copy of an instance would add to the class
                 self.lengths.append((vars(base), len(vars(base))))
 
     def _add_module(self, module: types.ModuleType, name: str) -> None:
