@@ -129,13 +129,14 @@ class Tensor(Familiar):
         if gradients is None:
             given = None if gradient is None else (gradient,)
             gradients = differentiate((self,), given, None, retain=retain_graph, recorded=create_graph).items()
-        made: list[tuple[Tensor, Any]] = []
+        made: dict[int, tuple[Tensor, Any]] = {}
         for leaf, found in gradients:
             tensor = None if not isinstance(leaf, Leaf) or leaf.tensor is None else leaf.tensor()
             if tensor is not None:
-                known = tensor.grad
-                made.append((tensor, found if known is None else known + found))
-        give_gradients(made)
+                # One that was changed between two calls has a leaf for each of its values.
+                known = made[id(tensor)][1] if id(tensor) in made else tensor.grad
+                made[id(tensor)] = tensor, found if known is None else known + found
+        give_gradients([*made.values()])
 
     def _backward_to(self, inputs: Any, gradient: Any, retain: bool | None, recorded: bool) -> None:
         wanted: list[Tensor] = [inputs] if isinstance(inputs, Tensor) else [*inputs]

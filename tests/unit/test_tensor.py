@@ -658,3 +658,16 @@ def test_numbers_that_the_dtype_has_not_are_not_assigned(dtype: str, number: int
     with pytest.raises(OverflowError, match=f"{dtype} has no such number"):
         x[1] = number
     assert x.tolist() == [0, 1, 2]
+
+
+def test_a_parameter_that_changes_between_two_calls_has_the_gradients_of_both() -> None:
+    w, other = tenon.tensor([1.0, 2.0], requires_grad=True), torch.tensor([1.0, 2.0], requires_grad=True)
+    former, before = (w * 3.0).sum(), (other * 3.0).sum()
+    with tenon.no_grad(), torch.no_grad():
+        w *= 2.0
+        other *= 2.0
+    (former + (w * w).sum()).backward()
+    (before + (other * other).sum()).backward()
+    assert w.grad is not None
+    assert other.grad is not None
+    assert w.grad.tolist() == other.grad.tolist()
