@@ -21,6 +21,8 @@ from tenon.runtime.arguments.signature import Signature
 from tenon.runtime.arguments.tree import Structure, flatten, unflatten
 from tenon.runtime.call.donation import Donated
 from tenon.runtime.call.entry import Entry, NativeCalls, entry
+from tenon.runtime.call.entry_words import NOT_TRACED
+from tenon.runtime.call.entry_words import Traced as TracedEntry
 from tenon.runtime.call.steps import NUMBERS, WIDE_NUMBERS, IndescribableError, Numbers
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.executable_cpu import CpuExecutable
@@ -172,6 +174,7 @@ class Compiled(NativeCalls):
         numbers: Numbers,
         on_tensors: Any = None,
         most: int = -1,
+        traced: TracedEntry = NOT_TRACED,
     ) -> Entry | None:
         """`entry_for` arguments that are not frozen, static ones in the class `Static`; see `entry`."""
         made = self.executable
@@ -186,6 +189,7 @@ class Compiled(NativeCalls):
                 most=most,
                 guards=() if self.guards is None else self.guards.native,
                 donated=self._donated,
+                traced=traced,
             )
         except IndescribableError:
             return None

@@ -16,10 +16,10 @@ from tenon.dialects.support.forking import new_lock
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import element_type, is_float
 from tenon.runtime.arguments.orders import Orders
-from tenon.runtime.arguments.tree import Structure
+from tenon.runtime.arguments.tree import LEAF, Structure
 from tenon.runtime.call.callable_class import native_class, set_vector_call
 from tenon.runtime.call.donation import Donated
-from tenon.runtime.call.entry_words import Guard, Place, Words, guard_words
+from tenon.runtime.call.entry_words import NOT_TRACED, Guard, Place, Traced, Words, guard_words
 from tenon.runtime.call.launch import Launch
 from tenon.runtime.call.layout import ENTRY, RESULT, TABLE
 from tenon.runtime.call.loaded import native_call
@@ -65,6 +65,7 @@ def entry(
     most: int = -1,
     guards: Sequence[Guard] = (),
     donated: Donated | None = None,
+    traced: Traced = NOT_TRACED,
 ) -> Entry:
     """The entry for calls like `(args, kwargs)`, whose structure is given, as is that of the result.
 
@@ -74,23 +75,24 @@ def entry(
     until it is renewed (-1: any), as long as `guards` hold. Raises `IndescribableError` for calls like all others.
     """
     words = Words()
-    guarded: dict[str, int | Place] = {"guard_count": len(guards), "guards": guard_words(words, guards)}
+    guarded = _guarded(words, guards, traced)
     given = [position for position, held in enumerate(launch.inputs) if held is None]
     taken = _memory_of_results(launch, given, has_out=out is not None)
     shapes = [*launch.shapes, *([] if out is None else [shape for _, _, shape in launch.results])]
     copies = knobs.debug < 2  # where they are to be told, they are made in Python
     by_leaf = {leaf: orders[position] for leaf, position in enumerate(given) if position in orders}
-    arguments = Arguments(words, len(args) + len(kwargs), taken, shapes, by_leaf, numbers=numbers, copies=copies)
-    _open(arguments, args, kwargs, structure, out)
+    count = len(args) + len(kwargs) + len(traced.extras)
+    arguments = Arguments(words, count, taken, shapes, by_leaf, numbers=numbers, copies=copies, wanted=traced.leaves)
+    _open(arguments, args, kwargs, structure, out, traced)
     sizes = arguments.sizes
     try:
         sizes.compare()
         for size in launch.positive:
             sizes.require_positive(size)
-        program = _description(words, launch, taken, sizes, donated if out is None else None)
+        program = _description(words, launch, taken, sizes, donated if out is None else None, traced.plain)
     except UnboundSizeError as error:
         raise IndescribableError from error
-    building = _building(arguments, result, None if out is None else (len(args) + [*kwargs].index(out), kwargs[out]))
+    building = _building(arguments, result, (len(args) + [*kwargs].index(out), kwargs[out]) if out else None, traced)
     description: dict[str, int | Place] = {
         "epoch": -1,
         "calls_left": most,
@@ -102,19 +104,30 @@ def entry(
         "step_count": arguments.count,
         "steps": arguments.finished(),
         "leaf_count": arguments.leaves,
-        "building_count": building.count,
-        "building": building.finished(),
-        "stack": building.stack,
+        **building.described(),
         "takes_over": int(any(leaf >= 0 for leaf in taken)),
         "slots": sizes.count,
-        **_on_tensors(words, launch, call),
+        **_on_tensors(words, launch, call, traced),
         **program,
     }
     return Entry(words, description, (launch, structure, result))
 
 
-def _on_tensors(words: Words, launch: Launch, call: Any) -> dict[str, int | Place]:
+def _guarded(words: Words, guards: Sequence[Guard], traced: Traced) -> dict[str, int | Place]:
+    """Where it holds, and what it is given besides arguments."""
+    return {
+        "guard_count": len(guards) + len(traced.guards),
+        "guards": guard_words(words, [*guards, *traced.guards]),
+        "extra_count": len(traced.extras),
+        "extras": guard_words(words, [guard for guard, _ in traced.extras]),
+        "mode": traced.mode,
+    }
+
+
+def _on_tensors(words: Words, launch: Launch, call: Any, traced: Traced) -> dict[str, int | Place]:
     """What the tape calls it, and which results have gradients."""
+    if traced.mode:
+        return {"takes_tensors": 2, "call": 0, "gradients": 0}
     return {
         "takes_tensors": int(call is not None),
         "call": 0 if call is None else words.keep(call),
@@ -122,10 +135,12 @@ def _on_tensors(words: Words, launch: Launch, call: Any) -> dict[str, int | Plac
     }
 
 
-def _building(arguments: Arguments, result: Structure, target: tuple[int, Any] | None) -> Building:
+def _building(arguments: Arguments, result: Structure, target: tuple[int, Any] | None, traced: Traced) -> Building:
     """How the result is put together: of new arrays, or it is the tree in a register, which has the arrays for it."""
     building = Building(arguments.words)
-    if target is None:
+    if traced.mode:
+        building.parts(traced.result)
+    elif target is None:
         building.tree(result)
     else:
         arguments.copies = False
@@ -136,7 +151,12 @@ def _building(arguments: Arguments, result: Structure, target: tuple[int, Any] |
 
 
 def _open(
-    arguments: Arguments, args: tuple[Any, ...], kwargs: Mapping[str, Any], structure: Structure, out: str | None
+    arguments: Arguments,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    structure: Structure,
+    out: str | None,
+    traced: Traced,
 ) -> None:
     positional, keywords = structure.children
     for register, (value, child) in enumerate(zip(args, positional.children, strict=True)):
@@ -145,6 +165,8 @@ def _open(
     for register, (name, value) in enumerate(kwargs.items(), len(args)):
         if name != out:
             arguments.open(register, value, children[name])
+    for register, (_, like) in enumerate(traced.extras, len(args) + len(kwargs)):
+        arguments.open(register, like, LEAF)
 
 
 def _memory_of_results(launch: Launch, given: Sequence[int], *, has_out: bool) -> list[int]:
@@ -156,11 +178,16 @@ def _memory_of_results(launch: Launch, given: Sequence[int], *, has_out: bool) -
 
 
 def _description(
-    words: Words, launch: Launch, taken: Sequence[int], sizes: SizeSteps, donated: Donated | None
+    words: Words,
+    launch: Launch,
+    taken: Sequence[int],
+    sizes: SizeSteps,
+    donated: Donated | None,
+    plain: Sequence[int],
 ) -> dict[str, int | Place]:
     """What is run."""
     results: list[int | Place] = []
-    for leaf, (donor, dtype, shape) in zip(taken, launch.results, strict=True):
+    for number, (leaf, (donor, dtype, shape)) in enumerate(zip(taken, launch.results, strict=True)):
         results += RESULT.words(
             {
                 "leaf": leaf,
@@ -169,6 +196,7 @@ def _description(
                 "shape": words.add([sizes.word(size) for size in shape]),
                 "item_size": dtype.itemsize,
                 "argument": words.keep(donated.names[donor]) if donated and donor >= 0 else 0,
+                "is_plain": int(number in plain),
             }
         )
     starts = [0 if held is None else held.ctypes.data for held in launch.inputs]

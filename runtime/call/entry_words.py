@@ -52,6 +52,23 @@ class Words:
         return memory, address
 
 
+@dataclass(frozen=True)
+class Leaf:
+    """What is wanted of an argument, or of an extra, besides its dtype and shape: its class, whether it has a source in
+    gradients, and whether it is changed."""
+
+    kind: type | None = None
+    source: int = 0
+    is_changed: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """The result of this number."""
+
+    number: int
+
+
 @dataclass(frozen=True, eq=False)
 class Guard:
     """What is loaded from a container, and compared with what was there; see `layout` for both."""
@@ -62,6 +79,26 @@ class Guard:
     key: Any = None
     index: int = 0
     expected: Any = None
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A program that has more than arguments: what lies in the places of `extras` is given to it, too."""
+
+    mode: int = 0
+    """Where it holds: where calls are recorded (1), or where they are not (2); 0 for a program of arguments alone."""
+    extras: Sequence[tuple[Guard, Any]] = ()
+    """Where they lie, and an array or a number like each."""
+    leaves: Sequence[Leaf] = ()
+    plain: Sequence[int] = ()
+    """Results that are no tensors."""
+    result: Any = None
+    """The tree of the result, with a `Part` for each array."""
+    guards: Sequence[Guard] = ()
+    """What must hold besides what was read."""
+
+
+NOT_TRACED = Traced()
 
 
 def guard_words(words: Words, guards: Sequence[Guard]) -> Place:

@@ -112,6 +112,9 @@ STEP = Union(
         item_size=I64,
         order=pointer(I64),
         is_copied=I64,
+        class_=REF,
+        source=I64,
+        is_changed=I64,
     ),
     scalar=Struct(operation=I64, register=I64, leaf=I64, type=REF, bytes=I64),
     number=Struct(operation=I64, register=I64, leaf=I64),
@@ -123,18 +126,21 @@ STEP = Union(
 array that lacks the flags is copied if it may be; one with an order lies in memory in this order of dimensions. Steps
 of sizes compute with numbered slots, or compare them.
 
+A step of an array may want an object of one class, from a source (2) or from none (1), and where its elements are
+changed, one that nobody else has.
+
 A word of a shape is a number, or `~slot`: a step of an array puts the size there, results take it from there."""
 
-Build = IntEnum("Build", "result constant tuple list dict attributes fields call register")
+Build = IntEnum("Build", "result constant tuple list dict attributes fields call register part")
 """What instructions push."""
 
 INSTRUCTION = Struct(operation=I64, taken=I64, object=REF, type=REF)
 """An instruction takes so many objects off the stack and pushes one, which is made of them. `object` may be that of the
-keys, or the number of a register."""
+keys, or the number of a register or of a result (`part`), which others may have as well."""
 
-RESULT = Struct(leaf=I64, dtype=REF, rank=I64, shape=pointer(I64), item_size=I64, argument=REF)
+RESULT = Struct(leaf=I64, dtype=REF, rank=I64, shape=pointer(I64), item_size=I64, argument=REF, is_plain=I64)
 """A result takes over the memory of a leaf, or is new (-1). With the name of an argument, the array of the leaf must
-not be used after the call; without one, it is the result."""
+not be used after the call; without one, it is the result. A plain one is no tensor, whatever is given."""
 
 DONATION = slotted("argument", "code", "function", "held", "instruction")
 """What is said of an array that must not be used."""
@@ -165,6 +171,9 @@ ENTRY = Struct(
     names=REFS,
     guard_count=I64,
     guards=pointer(GUARD),
+    extra_count=I64,
+    extras=pointer(GUARD),
+    mode=I64,
     registers=I64,
     step_count=I64,
     steps=pointer(STEP),
@@ -195,9 +204,10 @@ ENTRY = Struct(
 """One way to call: what the arguments must look like, what is run, and what the result is. The program takes sizes from
 the slots that `numbers` has; where one says how large the arena is, there is a new one at each call (-1: none does).
 It serves calls as long as its guards hold. `function` is its name, for arguments that must not be used after the call.
-`byte` is a dtype. Where it takes tensors, their arrays are leaves, and results are tensors if any leaf is; `call` is
-what the tape calls that, or null, and `gradients` has a bit for each result whose elements change continuously. It
-serves so many calls as are left (-1: any number)."""
+`byte` is a dtype. Where it takes tensors, their arrays are leaves, and results are tensors if any leaf is, or always
+(2); `call` is what the tape calls that, or null, and `gradients` has a bit for each result whose elements change
+continuously. It serves so many calls as are left (-1: any number), where calls are recorded (`mode` 1), or are not (2).
+Behind the arguments, it is given what lies in the places of the extras."""
 
 TABLE = Struct(general=REF, count=I64, entries=pointer(ENTRY))
 """The Python function of a callable and its entries, `count` of them, of which `entries` is the first."""

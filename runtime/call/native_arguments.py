@@ -7,7 +7,7 @@ from math import inf
 
 from tenon.runtime.arguments.orders import LEAST
 from tenon.runtime.call.entry_code import code, python
-from tenon.runtime.call.layout import ENTRY, ITEM, REF, REFS, SIZE, STEP, TENSOR, Step
+from tenon.runtime.call.layout import ENTRY, ITEM, MEMORY, REF, REFS, SIZE, STEP, TENSOR, Step
 from tenon.runtime.call.native_donation import is_given_away
 from tenon.runtime.call.native_memory import bytes_of, copied
 from tenon.runtime.call.native_tensors import HAS_SOURCE, HAS_TENSOR, is_tensor
@@ -240,6 +240,24 @@ def compute_size(step: Value, slots: Value) -> Operand:
     return True
 
 
+@code.function(I1, given=REF)
+def is_changed_alone(given: Value) -> Operand:
+    """Whether nobody notices that the elements of a tensor or of an array change but those who have it from where it
+    is."""
+    with code.if_(is_tensor(given)):
+        tensor = given.to(pointer(TENSOR))
+        source, is_alone = tensor._source, code.local(I1, True)
+        with code.if_(source != python.none):
+            is_alone.set(source.references.word_0 == 1)
+        memory = tensor._memory
+        with code.if_(memory != python.none):
+            is_alone.set(is_alone & (memory.to(pointer(MEMORY)).tensors == python.none))
+        code.return_(is_alone)
+    code.return_if(given.type != python.ndarray, False)
+    # Of an array that nobody else has, a container and a register have it.
+    return (given.references.word_0 == 2) & given.to(pointer(ARRAY)).base.to(REF).is_null
+
+
 @code.function(
     REF,
     entry=pointer(ENTRY),
@@ -260,6 +278,10 @@ def open_array(
         copies.store(copies.load() + 1)
 
     used = code.local(REF, given)
+    wanted_class = step.array.class_
+    code.return_if(wanted_class.is_not_null & (given.type.to(REF) != wanted_class), None)
+    with code.if_(step.array.is_changed != 0):
+        code.return_unless(is_changed_alone(given), None)
     with code.if_(entry.takes_tensors != 0), code.if_(is_tensor(given)):
         tensor = given.to(pointer(TENSOR))
         held = tensor._array
@@ -269,6 +291,8 @@ def open_array(
         own(held)
         used.set(held)
         has_source = (tensor._source != python.none).to(I64)
+        wanted = step.array.source
+        code.return_if((wanted != 0) & (has_source != wanted - 1), None)
         state.store(state.load() | (has_source * HAS_SOURCE) | HAS_TENSOR)
     code.return_unless(fits(used, step, slots), None)
     code.return_if(is_given_away(used), None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tenon.runtime.call.entry_code import code, python, release
 from tenon.runtime.call.layout import CALL_SLOT, ENTRY, REF, REFS
 from tenon.runtime.call.native_arguments import same, take_apart
-from tenon.runtime.call.native_donation import give_away
-from tenon.runtime.call.native_guards import all_hold
+from tenon.runtime.call.native_donation import count_changes, give_away
+from tenon.runtime.call.native_guards import all_hold, loaded
 from tenon.runtime.call.native_memory import scratch
 from tenon.runtime.call.native_results import allocate, alone, put_together
 from tenon.runtime.call.native_tensors import as_tensors, decide
@@ -79,6 +79,7 @@ def results_of(
         code.return_(None)
     run(entry, data, arrays, slots, arena)
     give_away(entry, objects)
+    count_changes(entry, given)
     with code.if_(as_tensors(entry, given, arrays, state)):
         result.set(put_together(entry, arrays, registers))
     with code.if_(result.is_null):
@@ -128,6 +129,14 @@ def call_by_entry(entry: Value, arguments: Value, total: Value, status: Value) -
     status.store(0)
     with code.each(total) as i:
         registers[i] = arguments[i]
+    extras = entry.extras
+    with code.each(entry.extra_count) as i:
+        found = loaded(extras[i])
+        with code.if_(found.is_null):
+            release(registers, total, total + i)
+            code.return_(None)
+        registers[total + i] = found
+    end.set(total + entry.extra_count)
     is_fit = take_apart(
         entry, registers, end.address, copies.address, slots, objects, data, ends, numbers, given, state.address
     )

@@ -1,10 +1,11 @@
-"""How native calls give the memory of an argument to a result, and mark the argument's array as one not to be used."""
+"""How native calls give the memory of an argument to a result, and mark the argument's array as one not to be used, or
+the argument as changed."""
 
 from __future__ import annotations
 
 from tenon.runtime.call.entry_code import code, python
-from tenon.runtime.call.layout import DONATION, ENTRY, REF, REFS
-from tenon.runtime.call.native_tensors import new_reference, note_place
+from tenon.runtime.call.layout import DONATION, ENTRY, MEMORY, REF, REFS, TENSOR
+from tenon.runtime.call.native_tensors import ALWAYS, is_tensor, new_reference, note_place
 from tenon.runtime.cpu.addresses import ALIGNED, C_CONTIGUOUS, OWNS_DATA, WRITEABLE
 from tenon.runtime.cpu.ir_types import I1, I32, I64, PTR, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
@@ -58,3 +59,32 @@ def give_away(entry: Value, objects: Value) -> None:
                 note_place(donation.place("code"), donation.place("instruction"))
                 flags = array.flags.to(I64) & ~WRITEABLE
                 array.put(base=made.to(PTR), flags=flags.to(I32))
+
+
+@code.function(memory=pointer(MEMORY))
+def count_change(memory: Value) -> None:
+    """Note that memory was changed, by the user's line."""
+    version = python.PyLong_FromLongLong(python.PyLong_AsLongLong(memory.version) + 1)
+    place, words = python.PyTuple_New(2), code.array(REF, 2)
+    with code.if_(version.is_null | place.is_null):
+        python.PyErr_Clear()
+        code.return_(None)
+    note_place(words, words.at(1))
+    python.PyTuple_SetItem(place, 0, words[0])
+    python.PyTuple_SetItem(place, 1, words[1])
+    version_before, place_before = memory.version, memory.changed_at
+    memory.put(version=version, changed_at=place)
+    python.Py_DecRef(version_before)
+    python.Py_DecRef(place_before)
+
+
+@code.function(entry=pointer(ENTRY), given=REFS)
+def count_changes(entry: Value, given: Value) -> None:
+    """Note that tensors have changed whose memory results have taken over, where that is what a call does."""
+    results = entry.results
+    with code.if_(entry.takes_tensors == ALWAYS), code.each(entry.result_count) as i:
+        leaf = results[i].leaf
+        with code.if_(leaf >= 0), code.if_(is_tensor(given[leaf])):
+            memory = given[leaf].to(pointer(TENSOR))._memory
+            with code.if_(memory != python.none):
+                count_change(memory.to(pointer(MEMORY)))

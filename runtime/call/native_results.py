@@ -153,6 +153,9 @@ def put_together(entry: Value, arrays: Value, registers: Value) -> Operand:
             with case(Build.result):
                 made.set(arrays[used])
                 used.set(used + 1)
+            with case(Build.part):
+                made.set(arrays[step.object.to(I64)])
+                python.Py_IncRef(made)
             with case(Build.constant):
                 made.set(step.object)
                 python.Py_IncRef(made)

@@ -21,6 +21,10 @@ from tenon.runtime.cpu.ir_types import I1, I64, Struct, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.python_objects import ARRAY
 
+ALWAYS = 2
+"""What an entry says whose results are tensors whatever is given."""
+UNRECORDED = 2
+"""Where an entry holds that is for calls that are not recorded; 1 for those that are."""
 HAS_TENSOR, HAS_SOURCE, IS_RECORDED, IS_LARGE = 1, 2, 4, 8
 """What a call finds among its leaves, and that it is noted on the tape."""
 
@@ -75,6 +79,8 @@ def can_be_noted(given: Value, count: Value) -> Operand:
 @code.function(I1, entry=pointer(ENTRY), given=REFS, state=pointer(I64))
 def decide(entry: Value, given: Value, state: Value) -> Operand:
     """Find out whether a call on tensors with sources is noted; false where that is not for native code."""
+    mode = entry.mode
+    code.return_if((mode != 0) & (records() + mode != UNRECORDED), False)
     code.return_if((state.load() & HAS_SOURCE) == 0, True)
     code.return_if(entry.gradients == 0, True)
     is_asked = records()
@@ -269,9 +275,9 @@ def record(call: Value, given: Value, taken: Value, made: Value, count: Value, g
 @code.function(I1, entry=pointer(ENTRY), given=REFS, arrays=REFS, state=pointer(I64))
 def as_tensors(entry: Value, given: Value, arrays: Value, state: Value) -> Operand:
     """Make tensors of the results, where a leaf was one, and note the call; false with an exception, all released."""
-    code.return_if((state.load() & HAS_TENSOR) == 0, True)
-    count = entry.result_count
-    with code.each(count) as i:
+    code.return_if(((state.load() & HAS_TENSOR) == 0) & (entry.takes_tensors != ALWAYS), True)
+    count, results = entry.result_count, entry.results
+    with code.each(count) as i, code.if_(results[i].is_plain == 0):
         made = new_tensor(arrays[i])
         with code.if_(made.is_null):
             release(arrays, 0, i)

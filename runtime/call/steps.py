@@ -17,7 +17,7 @@ import numpy as np
 from tenon.runtime.arguments.arguments import Static, is_array
 from tenon.runtime.arguments.orders import Orders
 from tenon.runtime.arguments.tree import Structure, layout
-from tenon.runtime.call.entry_words import Place, Words
+from tenon.runtime.call.entry_words import Leaf, Part, Place, Words
 from tenon.runtime.call.layout import INSTRUCTION, STEP, Build, Step
 from tenon.runtime.call.size_steps import SizeSteps
 from tenon.runtime.cpu.addresses import USABLE, WRITEABLE
@@ -40,6 +40,9 @@ _UNCHANGING = (
     *(bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type, Enum, np.dtype, np.number, np.bool_),
     *(types.FunctionType, types.BuiltinFunctionType),
 )
+
+
+_ANY = Leaf()
 
 
 class IndescribableError(Exception):
@@ -70,6 +73,7 @@ class Arguments:
         *,
         numbers: Numbers = NUMBERS,
         copies: bool = True,
+        wanted: Sequence[Leaf] = (),
     ) -> None:
         """For arguments in the first `given` registers; the leaves in `written` must be arrays to write to. Leaves have
         `shapes`, if they are given, in place of those of the call, and lie in memory in their `orders`; Python's
@@ -80,6 +84,7 @@ class Arguments:
         self.copies = copies
         self.sizes = SizeSteps(self._append)
         self._numbers = numbers
+        self._wanted = wanted
         self.registers = given
         self.leaves = 0
         self._written = written
@@ -170,6 +175,7 @@ class Arguments:
         if usual != dtype:
             raise IndescribableError
         order = self._orders.get(self.leaves)
+        wanted = self._wanted[self.leaves] if self._wanted else _ANY
         sizes = shape if self._shapes is None or order is not None else self._shapes[self.leaves]
         self._step(
             "array",
@@ -182,7 +188,10 @@ class Arguments:
             flags=USABLE | WRITEABLE if self.leaves in self._written else USABLE,
             item_size=usual.itemsize,
             order=0 if order is None else self.words.add(order),
-            is_copied=int(self.copies and order is None),
+            is_copied=int(self.copies and order is None and not wanted.is_changed),
+            class_=0 if wanted.kind is None else self.words.keep(wanted.kind),
+            source=wanted.source,
+            is_changed=int(wanted.is_changed),
         )
         self.leaves += 1
 
@@ -210,9 +219,10 @@ class Building:
         self._height = 0
         self._instructions: list[int | Place] = []
 
-    def finished(self) -> Place:
-        """Where the instructions lie."""
-        return self.words.add(self._instructions)
+    def described(self) -> dict[str, int | Place]:
+        """Where the instructions lie, and what room they need."""
+        where = self.words.add(self._instructions)
+        return {"building_count": self.count, "building": where, "stack": self.stack}
 
     def register(self, register: int) -> None:
         """Push what is in a register."""
@@ -241,6 +251,21 @@ class Building:
             case _:
                 self._children(structure)
                 self._push(Build.call, len(structure.children), self.words.keep(_Rebuilt(structure)))
+
+    def parts(self, tree: Any) -> None:
+        """Push a tree that has the numbers of results, as `Part`."""
+        kind = type(tree)
+        if kind is Part:
+            self._push(Build.part, 0, tree.number)
+        elif kind in (tuple, list, dict):
+            for item in tree.values() if kind is dict else tree:
+                self.parts(item)
+            keys = self.words.objects(list(tree)) if kind is dict else 0
+            self._push(Build[kind.__name__], len(tree), keys)
+        elif tree is None or kind in (bool, int, float, str):
+            self._push(Build.constant, 0, self.words.keep(tree))
+        else:
+            raise IndescribableError
 
     def _children(self, structure: Structure) -> None:
         for child in structure.children:

@@ -244,7 +244,8 @@ class Reads:
         for base in kind.__mro__:
             if base not in self._classes and not is_library(base.__module__):
                 self._classes.append(base)
-                copyreg._slotnames(base)  # pyright: ignore[reportAttributeAccessIssue]  # what the first copy of an instance would add to the class
+                # what the first copy of an instance would add to the class
+                copyreg._slotnames(base)  # pyright: ignore[reportAttributeAccessIssue]
                 self.lengths.append((vars(base), len(vars(base))))
 
     def _add_module(self, module: types.ModuleType, name: str) -> None:

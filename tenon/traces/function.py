@@ -21,11 +21,14 @@ from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.eager.modes import MODE, WAITING, is_traced
 from tenon.eager.recording import Stored
 from tenon.runtime.arguments.tree import tell_by_identity
+from tenon.runtime.call.entry import NativeCalls
+from tenon.runtime.epoch import EPOCH
 from tenon.runtime.evaluate import find_function
 from tenon.runtime.jit import JitFunction
 from tenon.runtime.knobs import knobs
 from tenon.runtime.reads.places import Holder
 from tenon.runtime.reads.programs import Programs
+from tenon.traces.native import entry_of, like_given
 from tenon.traces.pieces import Pieces, in_pieces
 from tenon.traces.program import Program
 from tenon.traces.reads import reads_of
@@ -35,7 +38,7 @@ _MOST = 256
 """Programs of a function that are kept."""
 
 
-class TracedFunction:
+class TracedFunction(NativeCalls):
     """A function that runs as one program for each signature; made by `trace`."""
 
     def __init__(self, function: Callable[..., Any], symbolic: bool, keep_grad: bool) -> None:
@@ -65,7 +68,13 @@ class TracedFunction:
         structure = _take_apart((args, kwargs), leaves)
         key = self._key(structure, leaves)
         program = self._programs.get(key) or self._traced(key, args, kwargs, leaves)
-        return program.run(leaves)
+        epoch = int(EPOCH[0])
+        result = program.run(leaves)
+        kind = key, tuple(kwargs), id(program)
+        if not program.held and autocast_element() is None and self._dispatch.wants(kind, epoch):
+            call = _put_together((args, kwargs), map(like_given, leaves))
+            self._dispatch.add(self, kind, entry_of(program, call, leaves), epoch)
+        return result
 
     def save(self, path: str | Path, /, *args: Any, **kwargs: Any) -> None:
         """Write what the function does with arguments like these to a file, at once or not at all, which `tenon.load`
@@ -117,7 +126,8 @@ class TracedFunction:
                 return result
 
             program = Program(self.name, reads, leaves, call, keep_grad=self.keep_grad)
-            program.held = [self._held(leaf, key) for leaf in leaves if not _is_data(leaf)]
+            held = [self._held(leaf, key) for leaf in leaves if not _is_data(leaf)]
+            program.held = [kept for kept in held if kept is not None]
             return self._programs.add(self.name, key, program)
 
     def _held(self, leaf: Any, key: Hashable) -> Any:

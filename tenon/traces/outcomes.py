@@ -185,6 +185,10 @@ def change(target: Any, array: Any, line: Line) -> None:
         else:
             np.copyto(target._array, array)
     if memory is not None:
+        memory.forget_dead()
+        if not (memory.tensors or memory.is_exported) and sys.getrefcount(memory) <= _OWN_REFERENCES:
+            target._memory = memory = None
+    if memory is not None:
         memory.version += 1
         memory.changed_at = line
     for held in (target,) if memory is None or memory.tensors is None else sharing(target):
@@ -197,4 +201,4 @@ def change(target: Any, array: Any, line: Line) -> None:
 
 
 _OWN_REFERENCES = 3
-"""What refers to a source that only its tensor has, in `change`."""
+"""What refers to a source, or a memory, that only its tensor has, in `change`."""

@@ -53,7 +53,7 @@ class Program:
         self.name = name
         self.held: list[Any] = []
         """What keeps the identities of arguments."""
-        self._used = UsedGradient(name)
+        self.used = UsedGradient(name)
         self.inputs = _inputs(reads, leaves)
         session = Session(name, reads, self.inputs)
         self.plan = Plan(session, keep_grad)
@@ -147,8 +147,13 @@ class Program:
         return gather
 
     @cached_property
+    def executable(self) -> Executable:
+        """What is run."""
+        return executable(self.module, "cpu", self.name)
+
+    @cached_property
     def _launch(self) -> Launch:
-        return Launch(executable(self.module, "cpu", self.name), self.name)
+        return Launch(self.executable, self.name)
 
     # --- calls ----------------------------------------------------------------------------------------
 
@@ -169,7 +174,7 @@ class Program:
         for tensor, make in plan.gradients:
             tensor(made).grad = make(made)
         for tensor in plan.used:
-            tensor(made)._grad = self._used
+            tensor(made)._grad = self.used
         for container, key, number in plan.items:
             container[key] = arrays[number]
         for place, make in plan.places:
