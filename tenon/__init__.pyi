@@ -575,6 +575,8 @@ def inner(x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Any:
     """The sums of products along the last axes of `x` (m..., k) and `y` (n..., k), as (m..., n...)."""
 def instance_norm(x: _Any, weight: _Any = ..., bias: _Any = ..., eps: _b.float = ..., *, out: _Any = ...) -> _Any:
     """`x` (n, channels, ...) brought to mean 0 and variance 1 in each channel of each sample."""
+def interp(x: _Any, xp: _Any, fp: _Any, left: _Any = ..., right: _Any = ...) -> _Any:
+    """The values at `x` of the function that is `fp` (n,) at `xp` (n,), which rises, and straight in between."""
 def inv(x: _Any, *, out: _Any = ...) -> _Any:
     """The inverses of the square matrices `x` (..., n, n). Raises `LinAlgError` for one that is singular. To multiply
     by an inverse, `solve` is faster and more exact."""
@@ -771,7 +773,7 @@ def ones(*sizes: _Any, shape: _Any = ..., dtype: _b.object = ..., device: _b.str
     """A tensor of ones, of a shape (sizes or one tuple of them, behind which a dtype may be)."""
 def ones_like(x: _Any, *, dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
     """Ones of `x`'s shape and dtype, or of another `dtype`."""
-def pad(x: _Any, low: _b.int | _Sequence[_b.int], high: _b.int | _Sequence[_b.int], value: _b.float = ..., mode: _Literal['constant', 'edge', 'reflect', 'symmetric', 'wrap'] = ..., *, out: _Any = ...) -> _Any:
+def pad(x: _Any, low: _b.int | _Sequence[_b.int] | None = ..., high: _b.int | _Sequence[_b.int] | None = ..., value: _b.float = ..., mode: _Literal['constant', 'edge', 'reflect', 'symmetric', 'wrap'] = ..., *, pad_width: _Any = ..., constant_values: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `low[i]` elements before it and `high[i]` behind it along each axis i; negative numbers cut off first."""
 def partition_sort(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
     """The rows of `x` (rows, n) each sorted, in the order of `sort_rows`, on a CPU that packs lanes. Elements have 16,

@@ -361,6 +361,8 @@ class Methods:
         """The sums of products along the last axes of `x` (m..., k) and `y` (n..., k), as (m..., n...)."""
     def instance_norm(self, weight: _Any = ..., bias: _Any = ..., eps: _b.float = ...) -> _Self:
         """`x` (n, channels, ...) brought to mean 0 and variance 1 in each channel of each sample."""
+    def interp(self, xp: _Any, fp: _Any, left: _Any = ..., right: _Any = ...) -> _Any:
+        """The values at `x` of the function that is `fp` (n,) at `xp` (n,), which rises, and straight in between."""
     def inv(self) -> _Self:
         """The inverses of the square matrices `x` (..., n, n). Raises `LinAlgError` for one that is singular. To multiply
         by an inverse, `solve` is faster and more exact."""
@@ -542,7 +544,7 @@ class Methods:
         `axis` of the result."""
     def ones_like(self, *, dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
         """Ones of `x`'s shape and dtype, or of another `dtype`."""
-    def pad(self, low: _b.int | _Sequence[_b.int], high: _b.int | _Sequence[_b.int], value: _b.float = ..., mode: _Literal['constant', 'edge', 'reflect', 'symmetric', 'wrap'] = ...) -> _Self:
+    def pad(self, low: _b.int | _Sequence[_b.int] | None = ..., high: _b.int | _Sequence[_b.int] | None = ..., value: _b.float = ..., mode: _Literal['constant', 'edge', 'reflect', 'symmetric', 'wrap'] = ..., *, pad_width: _Any = ..., constant_values: _Any = ...) -> _Self:
         """`x` with `low[i]` elements before it and `high[i]` behind it along each axis i; negative numbers cut off first."""
     def partition_sort(self, descending: _b.bool = ...) -> _Self:
         """The rows of `x` (rows, n) each sorted, in the order of `sort_rows`, on a CPU that packs lanes. Elements have 16,
@@ -1023,7 +1025,7 @@ class TensorMethods(Methods):
     def normalize_(self, p: _b.float = ..., axis: _b.int = ..., eps: _b.float = ..., *, dim: _Any = ...) -> _Self: ...
     def not_equal_(self, y: _Any = ..., *, other: _Any = ...) -> _Self: ...
     def one_hot_(self, num_classes: _b.int = ..., axis: _b.int = ..., dtype: _Any = ..., on_value: _b.float = ..., off_value: _b.float = ..., *, dim: _Any = ..., index: _Any = ...) -> _Self: ...
-    def pad_(self, low: _b.int | _Sequence[_b.int], high: _b.int | _Sequence[_b.int], value: _b.float = ..., mode: _Literal['constant', 'edge', 'reflect', 'symmetric', 'wrap'] = ...) -> _Self: ...
+    def pad_(self, low: _b.int | _Sequence[_b.int] | None = ..., high: _b.int | _Sequence[_b.int] | None = ..., value: _b.float = ..., mode: _Literal['constant', 'edge', 'reflect', 'symmetric', 'wrap'] = ..., *, pad_width: _Any = ..., constant_values: _Any = ...) -> _Self: ...
     def partition_sort_(self, descending: _b.bool = ...) -> _Self: ...
     def permute_dims_(self, permutation: _b.int | _Sequence[_b.int] | None = ..., *, axes: _Any = ...) -> _Self: ...
     def pinv_(self, rtol: _b.float = ...) -> _Self: ...

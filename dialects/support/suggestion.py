@@ -47,9 +47,19 @@ INSTEAD: dict[str, str] = {
     "triu_indices": "write the places of tenon.triu(tenon.ones((n, m))), by nonzero()",
     "logspace": "write base ** tenon.linspace(start, end, num)",
     "clone": "write x.clone(), or tenon.asarray(x, copy=True)",
-    "segment_sum": "write tenon.zeros((n, ...)).at[segments].add(x)",
-    "segment_max": "write tenon.full((n, ...), -inf).at[segments].max(x)",
-    "segment_min": "write tenon.full((n, ...), inf).at[segments].min(x)",
+    "percentile": "write tenon.quantile(x, q / 100)",
+    "nanmean": "write tenon.mean of what tenon.select(tenon.isnan(x), 0.0, x) leaves, over the count of the others",
+    "nanmax": "write tenon.max(tenon.select(tenon.isnan(x), -inf, x))",
+    "nanmin": "write tenon.min(tenon.select(tenon.isnan(x), inf, x))",
+    "convolve": "write tenon.conv1d(x[None, None], weight[None, None, ::-1], padding=len(weight) - 1)[0, 0]",
+    "correlate": "write tenon.conv1d(x[None, None], weight[None, None])[0, 0]",
+    "histogram": "write tenon.bincount(tenon.searchsorted(edges, x, side='right'), minlength=len(edges) + 1)",
+    "digitize": "write tenon.searchsorted(edges, x, side='right')",
+    "polyval": "write Horner's rule: a loop over the coefficients",
+    "trapezoid": "write (tenon.diff(x) * (y[1:] + y[:-1])).sum() / 2",
+    "segment_sum": "write tenon.scatter_add(tenon.zeros((n, ...)), segments, x)",
+    "segment_max": "write tenon.scatter_nd(tenon.full((n, ...), -inf), segments[:, None], x, reduction='max')",
+    "segment_min": "write tenon.scatter_nd(tenon.full((n, ...), inf), segments[:, None], x, reduction='min')",
     "remat": "write tenon.checkpoint",
     "custom_vjp": "define an op with vjp: a tenon.CompositeOp of a function of ops",
     "custom_jvp": "define an op with vjp: a tenon.CompositeOp of a function of ops",
@@ -66,7 +76,7 @@ INSTEAD: dict[str, str] = {
     "switch": "write tenon.cond for each choice",
     "Generator": "write numpy.random.default_rng(seed), which is what generator= takes",
 }
-"""What to write for functions and methods that PyTorch or JAX has, and that are deliberately not here."""
+"""What to write for functions and methods that PyTorch, NumPy or JAX has, and that are deliberately not here."""
 
 
 def instead_or_meant(name: str, known: Iterable[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from xdsl.dialects import arith
@@ -11,6 +11,8 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import operand_def, result_def
 
+from tenon.dialects.definition.keywords import Meaning
+from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.promotion import cast_literal
 from tenon.dialects.definition.scalar import emit_scalar, index_constant
 from tenon.dialects.definition.settings import setting
@@ -27,13 +29,28 @@ if TYPE_CHECKING:
 MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 
+def _by_pairs(operands: list[Any], settings: dict[str, Any], width: Any) -> None:
+    """`pad_width`: NumPy's pairs (before, behind), one for each axis or for all, or one number for all."""
+    if twice := settings.keys() & {"low", "high"}:
+        raise TypeError(f"tenon.pad: pad_width is given beside {' and '.join(sorted(twice))}")
+    rank = shaped(operands[0]).ndim
+    try:
+        pairs = np.broadcast_to(np.asarray(width), (rank, 2))
+    except ValueError:
+        pairs = np.zeros(0)
+    if pairs.dtype.kind not in "iu":
+        raise TypeError(f"tenon.pad: pad_width is {width!r} where a pair of integers for each of {rank} axes is needed")
+    settings.update(low=tuple(pairs[:, 0].tolist()), high=tuple(pairs[:, 1].tolist()))
+
+
 @tensor_op
 class PadOp(IndexingOp):
     """`x` with `low[i]` elements before it and `high[i]` behind it along each axis i; negative numbers cut off first.
 
     By `mode` they are `value` (constant), the nearest element (edge), `x` mirrored at its first and last element
     (reflect) or behind them (symmetric), or `x` repeated (wrap), as in NumPy. In integers `value` is limited to their
-    range, so that -inf stands for the least one.
+    range, so that -inf stands for the least one. `pad_width` in their place, or the second of two arguments by
+    position, is what NumPy takes: pairs for each axis, a pair for all, or a number.
 
     >>> x, modes = np.array([1, 2, 3]), ("edge", "reflect", "symmetric", "wrap")
     >>> tenon.pad(x, (2,), (-1,), value=9)
@@ -41,16 +58,25 @@ class PadOp(IndexingOp):
     """
 
     name = "tenon.pad"
+    KEYWORDS: ClassVar[dict[str, str | Meaning]] = {"pad_width": _by_pairs, "constant_values": "value"}
     x = operand_def(STORED_TENSOR)
-    low = setting(tuple)
-    high = setting(tuple)
+    low = setting(tuple, default=None)
+    high = setting(tuple, default=None)
     value = setting(float, default=0.0)
     mode = setting(str, default="constant", choices=MODES)
     result = result_def(STORED_TENSOR)
 
+    @classmethod
+    def bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        if len(args) == 2 and "high" not in kwargs:
+            args, kwargs = args[:1], {**kwargs, "pad_width": args[1]}
+        return super().bind(args, kwargs)
+
     @staticmethod
     def check(**settings: Any) -> None:
         low, high = settings["low"], settings["high"]
+        if low is None or high is None:
+            raise InferenceError(f"{'low' if low is None else 'high'} is missing")
         if len(low) != len(high):
             raise InferenceError(f"low {low} and high {high} must have one number for each axis")
 

@@ -1,0 +1,87 @@
+"""Forms of calls that NumPy has: pairs for each axis, and what is straight between points."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenon
+from tenon.dialects.support.suggestion import INSTEAD
+
+X = np.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "wrap"])
+@pytest.mark.parametrize(
+    "width", [1, (1, 2), ((1, 2),), ((1, 0), (2, 1)), ((1,), (2,)), np.array([[1, 2], [0, 1]])], ids=repr
+)
+def test_padding_by_pairs(width: Any, mode: Any) -> None:
+    expected = np.pad(X, width, mode=mode)
+    np.testing.assert_array_equal(tenon.pad(X, width, mode=mode), expected)
+    np.testing.assert_array_equal(tenon.jit(lambda x: tenon.pad(x, pad_width=width, mode=mode))(X), expected)
+
+
+def test_padding_by_numbers_and_by_sides() -> None:
+    pairs: Any = ((1, 0), (0, 2))
+    np.testing.assert_array_equal(tenon.pad(X, 1, constant_values=7), np.pad(X, 1, constant_values=7))
+    np.testing.assert_array_equal(tenon.pad(X, (1, 0), (0, 2)), np.pad(X, pairs))
+    np.testing.assert_array_equal(tenon.pad(tenon.tensor(X), pairs).numpy(), np.pad(X, pairs))
+
+
+@pytest.mark.parametrize("width", [((1, 2),) * 3, 1.5, ((1, 2), 3), "edge"], ids=repr)
+def test_pairs_that_do_not_fit(width: Any) -> None:
+    message = re.escape(f"tenon.pad: pad_width is {width!r} where a pair of integers for each of 2 axes is needed")
+    with pytest.raises(TypeError, match=message):
+        tenon.pad(X, width)
+    with pytest.raises(TypeError, match=r"tenon\.pad: pad_width is given beside high and low"):
+        tenon.pad(X, (1, 1), (1, 1), pad_width=1)
+    with pytest.raises(tenon.InferenceError, match=r"tenon\.pad: low is missing"):
+        tenon.pad(X)
+    with pytest.raises(tenon.InferenceError, match=r"tenon\.pad: high is missing"):
+        tenon.pad(X, low=(1, 1))
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_values_between_points(count: int) -> None:
+    generator = np.random.default_rng(count)
+    xp, fp = np.sort(generator.uniform(0, 10, count)), generator.standard_normal(count)
+    x = np.concatenate([generator.uniform(-2, 12, 20), xp, [np.nan]])
+    np.testing.assert_allclose(tenon.interp(x, xp, fp), np.interp(x, xp, fp), rtol=1e-12, atol=1e-13)
+    found = tenon.jit(lambda x, xp, fp: tenon.interp(x, xp, fp, left=-1.0, right=5.0))(x, xp, fp)
+    np.testing.assert_allclose(found, np.interp(x, xp, fp, left=-1, right=5), rtol=1e-12, atol=1e-13)
+
+
+def test_points_that_coincide_and_slopes_between_points() -> None:
+    x, xp, fp = np.array([1.0, 2.0, 2.5]), np.array([1.0, 2.0, 2.0, 3.0]), np.array([0.0, 1.0, 5.0, 6.0])
+    np.testing.assert_array_equal(tenon.interp(x, xp, fp), np.interp(x, xp, fp))
+    slopes = tenon.grad(lambda x, fp: tenon.interp(x, xp, fp).sum(), argnums=(0, 1))(np.array([1.25, 2.5]), fp)
+    np.testing.assert_allclose(slopes[0], [1, 1])
+    np.testing.assert_allclose(slopes[1], [0.75, 0.25, 0.5, 0.5])
+    with pytest.raises(tenon.InferenceError, match=r"interp: xp of shape \(4,\) and fp of \(3,\) where two vectors"):
+        tenon.interp(x, xp, fp[:3])
+
+
+def test_what_is_named_instead_is_there_and_right() -> None:
+    """What messages say to write in the place of names that others have."""
+    x, y, edges, weight = np.array([0.5, 1.0, 3.0, 3.5]), np.array([2.0, 0.0, 1.0, 4.0]), np.arange(5.0), np.ones(3)
+    names = {"x": x, "y": y, "edges": edges, "weight": weight, "tenon": tenon, "inf": np.inf, "q": 30, "n": 4}
+    names |= {"segments": np.array([0, 0, 2, 2])}
+
+    def written(name: str) -> Any:
+        return eval(INSTEAD[name].removeprefix("write ").replace("(n, ...)", "(n,)"), names)
+
+    np.testing.assert_allclose(written("percentile"), np.percentile(x, 30))
+    np.testing.assert_allclose(written("convolve"), np.convolve(x, weight))
+    np.testing.assert_allclose(written("correlate"), np.correlate(x, weight))
+    np.testing.assert_array_equal(written("histogram")[1:-1], np.histogram(x, edges)[0])
+    np.testing.assert_array_equal(written("digitize"), np.digitize(x, edges))
+    np.testing.assert_allclose(written("trapezoid"), np.trapezoid(y, x))
+    np.testing.assert_allclose(written("segment_sum"), [1.5, 0, 6.5, 0])
+    np.testing.assert_allclose(written("segment_max"), [1, -np.inf, 3.5, -np.inf])
+    np.testing.assert_allclose(written("segment_min"), [0.5, np.inf, 3, np.inf])
+    names["x"] = np.array([1.0, np.nan, 3.0])
+    assert written("nanmax") == 3
+    assert written("nanmin") == 1
