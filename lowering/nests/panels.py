@@ -64,6 +64,7 @@ class PanelLoops:
         self.origin = Point(tuple(s.start for s in spans), tuple(s.local for s in spans))
         used = self.access.loops()
         reductions = [r for r in statement.loops(LoopKind.REDUCTION) if r in used]
+        reductions.sort(key=lambda r: spans[r].extent != 1)  # the last dimension of a panel of rows is padded
         self.loops = (loop, *reductions) if is_row else (*reductions, loop)
         *self.outer, self.last = self.loops
         self.is_far = width > 1 and batch_bytes(statement, self.access) > builder.machine.l2

@@ -93,6 +93,22 @@ func.func private @rows_apart(%a: memref<256x6xf32>, %b: memref<256x4xf32>, %o: 
 
 // -----
 
+// Of two loops that are summed over the one of a single iteration is not last, where it would be padded.
+func.func private @one_of_each(%a: memref<20x1x6xf32>, %b: memref<20x1x4xf32>, %o: memref<6x4xf32>) attributes {kernel} {
+  linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d2, d3, d0)>, affine_map<(d0, d1, d2, d3) -> (d2, d3, d1)>, affine_map<(d0, d1, d2, d3) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction", "reduction"]} ins(%a, %b : memref<20x1x6xf32>, memref<20x1x4xf32>) outs(%o : memref<6x4xf32>) attrs = {schedule = {vector = 1, width = 4, unroll = 1, jam = 0, jam_count = 3, pack = 1, pack_jam = 0, jam_block = 6}} {
+  ^bb0(%x: f32, %y: f32, %acc: f32):
+    %p = arith.mulf %x, %y : f32
+    %r = arith.addf %acc, %p : f32
+    linalg.yield %r : f32
+  }
+  func.return
+}
+// CHECK-LABEL: @one_of_each
+// CHECK: memref.alloc() : memref<6x1x20xf32>
+// CHECK: memref.alloc() : memref<1x20x4xf32>
+
+// -----
+
 // Rows of an input that outgrows the cache are fetched before they are copied: those of %a
 // four later, as they are copied in squares of 4 by 4, those of %b 16.
 func.func private @far_rows(%a: memref<16384x32xf32>, %b: memref<16384x32xf32>, %o: memref<32x32xf32>) attributes {kernel} {
