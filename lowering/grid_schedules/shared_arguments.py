@@ -1,15 +1,17 @@
 """Which arguments of a kernel may be the same memory, by how it is called.
 
 Where a kernel computes in place, `bufferize` has made sure that its statements, in order, read each element before they
-write it; threads must keep to that, and the text may not say that pointers are distinct.
+write it; threads must keep to that, and the text may not say that pointers are distinct. A result that may have the
+memory of a donated argument counts as that argument.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
 
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, ModuleOp, i64
 from xdsl.ir import BlockArgument, SSAValue
 
 from tenon.dialects.upstream.walking import ops_of
@@ -28,14 +30,31 @@ _PARTS = (memref.ReinterpretCastOp, memref.SubviewOp)
 def shared_arguments(module: ModuleOp) -> dict[str, Pairs]:
     """For each kernel that is called so, the pairs of arguments that may be the same memory."""
     found: dict[str, Pairs] = {}
+    donors = _donors(module)
     for call in ops_of(module, func.CallOp):
-        ranges = [_Range(operand) for operand in call.operands]
+        ranges = [_Range(operand, donors) for operand in call.operands]
         pairs = [
             (one, other) for one, other in combinations(range(len(ranges)), 2) if ranges[one].may_meet(ranges[other])
         ]
         if pairs:
             name = call.callee.string_value()
             found[name] = found.get(name, frozenset()) | frozenset(pairs)
+    return found
+
+
+def _donors(module: ModuleOp) -> dict[SSAValue, SSAValue]:
+    """The arguments for results that may be the memory of another argument, and which one."""
+    found: dict[SSAValue, SSAValue] = {}
+    for function in ops_of(module, func.FuncOp):
+        given, count = function.attributes.get("donations"), function.attributes.get("num_inputs")
+        if isinstance(given, DenseArrayBase) and isinstance(count, IntegerAttr):
+            arguments = function.body.block.args
+            outputs = arguments[count.value.data :]
+            found |= {
+                output: arguments[int(number)]
+                for output, number in zip(outputs, given.get_values(), strict=False)
+                if number != -1
+            }
     return found
 
 
@@ -49,7 +68,7 @@ def write_shared(function: func.FuncOp, pairs: Pairs) -> None:
 class _Range:
     """The memory that a value may be in: `bytes` of what `base` is, from `start` on, if that is known."""
 
-    def __init__(self, value: SSAValue) -> None:
+    def __init__(self, value: SSAValue, donors: Mapping[SSAValue, SSAValue]) -> None:
         self.base, self.start, self.bytes = value, 0, -1
         if not isinstance(value.type, MemRefType):
             return
@@ -64,6 +83,7 @@ class _Range:
                 self.bytes = -1  # somewhere in it
             else:
                 self.start += offset
+        self.base = donors.get(self.base, self.base)
 
     def may_meet(self, other: _Range) -> bool:
         """Whether some element may be in both."""

@@ -51,6 +51,28 @@ func.func private @apart(%a: memref<64xf32>, %o: memref<64xf32>) attributes {ker
 // CHECK-SAME:    shared_arguments = array<i64: 0, 1>
 // CHECK-LABEL: func.func private @apart
 // CHECK-NOT:     shared_arguments
+
+// -----
+
+// A result that may have the memory of a donated argument may be the same memory as that.
+func.func @main(%x: memref<64xf32>, %z: memref<64xf32>, %y: memref<64xf32>, %arena: memref<0xi8>)
+    attributes {num_inputs = 2 : i64, num_outputs = 1 : i64, donations = array<i64: 0>} {
+  func.call @from_donated(%x, %y) : (memref<64xf32>, memref<64xf32>) -> ()
+  func.call @from_other(%z, %y) : (memref<64xf32>, memref<64xf32>) -> ()
+  func.return
+}
+func.func private @from_donated(%a: memref<64xf32>, %o: memref<64xf32>) attributes {kernel} {
+  "memref.copy"(%a, %o) : (memref<64xf32>, memref<64xf32>) -> ()
+  func.return
+}
+func.func private @from_other(%a: memref<64xf32>, %o: memref<64xf32>) attributes {kernel} {
+  "memref.copy"(%a, %o) : (memref<64xf32>, memref<64xf32>) -> ()
+  func.return
+}
+// CHECK-LABEL: func.func private @from_donated
+// CHECK-SAME:    shared_arguments = array<i64: 0, 1>
+// CHECK-LABEL: func.func private @from_other
+// CHECK-NOT:     shared_arguments
 // CHECK:         func.return
 
 // -----
