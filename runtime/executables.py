@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -19,7 +19,9 @@ from tenon.dialects.definition.registry import generation
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.runtime import lower
 from tenon.runtime.arguments.interface import Interface
+from tenon.runtime.cuda.names import checked_device, kind_of, ordinal_of
 from tenon.runtime.executable_cpu import CpuExecutable, compile_for_cpu, load_for_cpu
+from tenon.runtime.executable_cuda import CudaCode, CudaExecutable, code_of, compile_for_cuda
 from tenon.runtime.executable_interpreted import InterpretedExecutable
 from tenon.runtime.knobs import knobs
 from tenon.runtime.python_state import collection_paused
@@ -28,8 +30,6 @@ from tenon.runtime.store.module_digest import digest
 
 if TYPE_CHECKING:
     from tenon.lowering.options import LoweringOptions
-
-DEVICES = ("cpu", "cuda")
 
 _Made = TypeVar("_Made")
 
@@ -68,24 +68,40 @@ _executables: BoundedCache[Executable] = BoundedCache(256)
 
 def executable(module: ModuleOp, device: str, name: str = "main") -> Executable:
     """The executable of a module at any stage: from this process, from the disk cache, or made now."""
-    if device not in DEVICES:
-        raise ValueError(f"device {device!r} is not one of {', '.join(DEVICES)}")
+    kind_of_device = kind_of(checked_device(device))
     with collection_paused():
         if knobs.interpret:
             return InterpretedExecutable(module)
-        options = lower.options(device)
-        said = digest(module)
-        key = cache.key(said, _meaning(module, said, device, options), device, _target_key(device, options))
+        target = _architecture(device)
+        options = lower.options(kind_of_device, target)
+        key = _key(module, kind_of_device, options, target)
         # With a folder for the IR, every pass has to run once more so that its result can be written there.
-        kind = key, knobs.check_memory
+        kind = key, device, knobs.check_memory, knobs.cuda_graphs, knobs.cuda_sync
         known = _executables.get(kind) if knobs.dump_ir is None else None
         if known is None:
             started = time.perf_counter()
-            maker = _cpu_executable if device == "cpu" else _cuda_executable
-            known = _executables[kind] = maker(module, key, name, options)
+            if target is None:
+                known = _cpu_executable(module, key, name, options)
+            else:
+                known = _cuda_executable(module, key, name, options, ordinal_of(device), target)
+            _executables[kind] = known
             if knobs.debug >= 1:
                 print(f"tenon: {name}: ready in {1e3 * (time.perf_counter() - started):.0f} ms", file=sys.stderr)
         return known
+
+
+def _architecture(device: str) -> str | None:
+    """That of a GPU."""
+    if kind_of(device) == "cpu":
+        return None
+    from tenon.runtime.cuda.device_cuda import architecture
+
+    return architecture(ordinal_of(device))
+
+
+def _key(module: ModuleOp, device: str, options: LoweringOptions, architecture: str | None) -> str:
+    said = digest(module)
+    return cache.key(said, _meaning(module, said, device, options), device, _target_key(device, options, architecture))
 
 
 # What modules with ops of users mean, by what they say and what the ops are.
@@ -106,14 +122,13 @@ def _meaning(module: ModuleOp, said: str, device: str, options: LoweringOptions)
     return known
 
 
-def _target_key(device: str, options: LoweringOptions) -> str:
+def _target_key(device: str, options: LoweringOptions, architecture: str | None = None) -> str:
     # what a tuning record says counts, not where it lies
     told = f"{replace(options, tuning='')}{_tuning_key(device)}"
     if device == "cuda":
         from tenon.runtime.cuda import nvrtc
-        from tenon.runtime.cuda.device_cuda import architecture
 
-        return f"{architecture()} nvrtc {'.'.join(map(str, nvrtc.version()))} {told}"
+        return f"{architecture} nvrtc {'.'.join(map(str, nvrtc.version()))} {told}"
     from tenon.runtime.cpu.compile import host_target
 
     target = host_target()
@@ -153,57 +168,20 @@ def _cpu_executable(module: ModuleOp, key: str, name: str, options: LoweringOpti
     return _made(key, compiled, lambda entry: load_for_cpu(entry, name, target, lowered, buffered))
 
 
-# --- CUDA -----------------------------------------------------------------------------------------
+def _cuda_executable(
+    module: ModuleOp, key: str, name: str, options: LoweringOptions, ordinal: int | None, target: str
+) -> CudaExecutable:
+    def code(architecture: str) -> CudaCode:
+        """For the architecture of one more device; the first is the one that the key is for."""
+        is_first = architecture == target
+        told = options if is_first else lower.options("cuda", architecture)
+        used = key if is_first else _key(module, "cuda", told, architecture)
 
+        def compiled() -> Mapping[str, bytes]:
+            _say_compiling(name, architecture)
+            return compile_for_cuda(module, name, told, architecture)
 
-@dataclass
-class DeviceExecutable:
-    """A program on a device that takes and gives arrays of its own."""
+        return _made(used, compiled, code_of)
 
-    interface: Interface
-    ir: str
-    program: Any
-
-    def prepare(self, frozen: Sequence[Any] | Mapping[int, Any]) -> Sequence[Any]:
-        """Nothing: programs for devices compute all at each launch."""
-        return ()
-
-    def run(
-        self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None, prepared: Sequence[Any] | None = None
-    ) -> list[Any]:
-        """Launch; results stay on the device, so that there are no `outputs` to give."""
-        if outputs is not None:
-            raise TypeError("out: programs for cuda do not write to arrays that are given")
-        return list(self.program(*arrays))
-
-
-def _cuda_executable(module: ModuleOp, key: str, name: str, options: LoweringOptions) -> DeviceExecutable:
-    from xdsl.parser import Parser
-
-    from tenon.runtime.cuda.device_cuda import CudaProgram, architecture
-
-    def compiled() -> Mapping[str, bytes]:
-        _say_compiling(name, architecture())
-        return _compile_for_cuda(lower.map_to_grid(lower.lower_with(module.clone(), "cuda", options, name)), name)
-
-    def loaded(entry: Mapping[str, bytes]) -> DeviceExecutable:
-        text = entry["grid.mlir"].decode()
-        mapped = Parser(lower.new_context(), text, "grid.mlir").parse_module()
-        interface = Interface.from_json(entry["interface"].decode())
-        return DeviceExecutable(interface, text, CudaProgram(mapped, entry["cubin"]))
-
-    return _made(key, compiled, loaded)
-
-
-def _compile_for_cuda(mapped: ModuleOp, name: str) -> dict[str, bytes]:
-    from tenon.runtime.cuda.device_cuda import architecture, compile_kernels
-
-    source, cubin = compile_kernels(mapped, architecture())
-    if knobs.debug >= 3:
-        print(source, file=sys.stderr)
-    lower.dump(name, "cu", source)
-    return {
-        "cubin": cubin,
-        "interface": Interface.of(mapped).to_json().encode(),
-        "grid.mlir": str(mapped).encode(),
-    }
+    again = partial(lower.buffered_again, module, options), partial(lower.lowered_again, module, options)
+    return CudaExecutable(name, ordinal, target, code, *again)

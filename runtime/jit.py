@@ -31,9 +31,9 @@ from tenon.runtime.arguments.orders import Orders, orders_of
 from tenon.runtime.arguments.signature import Signature
 from tenon.runtime.arguments.tree import Structure, flatten, is_node, paths, static_key, tell_by_identity
 from tenon.runtime.call.entry import NativeCalls
+from tenon.runtime.cuda.names import checked_device, kind_of
 from tenon.runtime.dynamic import DynamicAxes, DynamicDimensions, say_why_specialized
 from tenon.runtime.epoch import EPOCH, expire
-from tenon.runtime.executables import DEVICES
 from tenon.runtime.kernel_schedules import checked_schedule, write_schedule
 from tenon.runtime.knobs import knobs
 from tenon.runtime.python_state import collection_paused
@@ -74,8 +74,10 @@ class JitFunction(NativeCalls):
     ) -> None:
         if not callable(function):
             raise TypeError(f"jit: a {type(function).__name__} cannot be called")
-        if device not in DEVICES:
-            raise ValueError(f"jit: device {device!r} is not one of {', '.join(DEVICES)}")
+        try:
+            checked_device(device)
+        except ValueError as error:
+            raise ValueError(f"jit: {error}") from None
         _check_holds_no_arrays(function)
         self.__module__, self.__qualname__ = type(self).__module__, type(self).__qualname__
         # not what the function keeps for itself: that of an op has native calls of its own
@@ -84,9 +86,8 @@ class JitFunction(NativeCalls):
         self._settings = (static, donated, device, dynamic, schedule)
         self._schedule = checked_schedule(schedule, device)
         self.device = device
-        self.parameters = Parameters(function, static, donated)
+        self.parameters = Parameters(function, static, donated, _taken_on(device))
         self.name = self.parameters.name
-        self._keep = (lambda leaf: hasattr(leaf, "__cuda_array_interface__")) if device == "cuda" else None
         self._compiled = Programs[Compiled]()
         self._lock = new_lock()
         self._described: dict[str, str] = {}
@@ -113,7 +114,7 @@ class JitFunction(NativeCalls):
         """
         args, kwargs = self._frozen.joined(self.name, args, kwargs)
         made = copy.copy(self)
-        made._frozen = FrozenArguments.of(self.parameters, args, kwargs, self._keep)
+        made._frozen = FrozenArguments.of(self.parameters, args, kwargs)
         made._compiled, made._lock, made._described, made.recorded = Programs(), new_lock(), {}, None
         return made
 
@@ -138,7 +139,7 @@ class JitFunction(NativeCalls):
         ran = None if self._dynamic is None else self._run_for_all_sizes(self._dynamic, leaves, structure, out)
         if ran is None:
             orders = self._orders(leaves, structure)
-            signature, arrays = self.parameters.signature(leaves, structure, self._keep, orders=orders)
+            signature, arrays = self.parameters.signature(leaves, structure, orders=orders)
             key = (knobs.code_settings, autocast_element(), generation(), signature)
             compiled = self._compiled.get(key)
             if compiled is None:
@@ -161,7 +162,7 @@ class JitFunction(NativeCalls):
     ) -> tuple[Any, Compiled, Any] | None:
         """A program for all sizes, its key first, and what it gave; `None` where one for this call is needed."""
         sizes = dynamic.sizes_of(leaves, structure, self.parameters)
-        signature, arrays = self.parameters.signature(leaves, structure, self._keep, sizes)
+        signature, arrays = self.parameters.signature(leaves, structure, sizes)
         key = (knobs.code_settings, autocast_element(), generation(), signature)
         if key in dynamic.refused:
             return None
@@ -246,7 +247,7 @@ class JitFunction(NativeCalls):
             orders=orders,
             is_for_later=True,
         )
-        key, arrays = self.parameters.signature(leaves, structure, self._keep, sizes, orders)
+        key, arrays = self.parameters.signature(leaves, structure, sizes, orders)
         data = tuple([name for name, type_ in zip(names, types_, strict=True) if type_ is not None])
         described = self.parameters.described(leaves, structure, sizes, orders)
         numbers = [position for position, type_ in enumerate(types_) if type_ is not None]
@@ -283,6 +284,15 @@ class JitFunction(NativeCalls):
 
 
 tell_by_identity(JitFunction)
+
+
+def _taken_on(device: str) -> Callable[[Any], Any] | None:
+    """What makes of arrays on a GPU those that programs of the device take."""
+    if kind_of(device) == "cpu":
+        return None
+    from tenon.runtime.cuda.arrays import taken
+
+    return taken
 
 
 def _check_holds_no_arrays(function: Callable[..., Any]) -> None:
@@ -361,7 +371,9 @@ def jit(
 
     `static` names arguments that are taken as Python values; `donate` names arguments whose memory the results may take
     over: do not use them after the call, which is an error (`RuntimeError`) where Tenon is given their arrays. `device`
-    is `"cpu"` or `"cuda"`.
+    is `"cpu"`; `"cuda"`, the GPU that arguments are on, or else CuPy's current one; or `"cuda:1"`, that GPU. A function
+    on a GPU takes arrays there, of CuPy and of all that has `__cuda_array_interface__` or DLPack, and copies of arrays
+    of the host; it works on CuPy's current stream and gives CuPy arrays (`docs/gpu-programs.md`).
 
     `dynamic` names dimensions that may have any size, so that one program serves all: `{"x": ("n", None)}`, with
     `None` for a dimension that is compiled for, or `{"x": {0: "n"}}`. Dimensions of one name must be equal in a call.

@@ -8,6 +8,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.runtime.arguments.interface import main_function
+from tenon.runtime.cuda.names import kind_of
 
 
 def checked_schedule(schedule: Mapping[str, Any] | None, device: str) -> dict[str, tuple[str, ...]]:
@@ -15,7 +16,7 @@ def checked_schedule(schedule: Mapping[str, Any] | None, device: str) -> dict[st
     `TypeError` for what is no list of texts."""
     if schedule is None:
         return {}
-    if device != "cuda":
+    if kind_of(device) != "cuda":
         raise ValueError(f"jit: schedule is for kernels on cuda, and device is {device}")
     for name, steps in schedule.items():
         if isinstance(steps, str) or not all(isinstance(step, str) for step in steps):

@@ -132,6 +132,11 @@ def _integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
     return parse
 
 
+def _megabytes(variable: str, default: int, effect: str) -> Knob[int]:
+    accepts = "an integer of at least 0"
+    return Knob(variable, _integer(0), lambda: default, accepts=accepts, default_text=str(default), effect=effect)
+
+
 def _vector_bits(text: str) -> int:
     value = int(text)
     if value not in (128, 256, 512):
@@ -231,21 +236,13 @@ class Knobs:
         default_text="$XDG_CACHE_HOME/tenon or ~/.cache/tenon",
         effect="where compiled kernels are kept; nowhere if that is not known, such as below a home of nobody",
     )
-    cache_limit_mb = Knob(
-        "TENON_CACHE_LIMIT_MB",
-        _integer(0),
-        lambda: 1024,
-        accepts="an integer of at least 0",
-        default_text="1024",
-        effect="size of the cache in MB above which the entries unused for longest are removed",
+    cache_limit_mb = _megabytes(
+        "TENON_CACHE_LIMIT_MB", 1024, "size of the cache in MB above which the entries unused for longest are removed"
     )
-    result_pool_mb = Knob(
+    result_pool_mb = _megabytes(
         "TENON_RESULT_POOL_MB",
-        _integer(0),
-        lambda: 512,
-        accepts="an integer of at least 0",
-        default_text="512",
-        effect="how much memory of large results that are gone is kept for those that come next; read once",
+        512,
+        "how much memory of large results that are gone is kept for those that come next; read once",
     )
     check_results = _check(
         "TENON_CHECK_RESULTS", "check what each op of a program gives, and raise an error that names op and line"
@@ -318,6 +315,8 @@ class Knobs:
         decides_code=True,
     )
     tf32 = _flag("TENON_TF32", "let a GPU multiply matrices of f32 by 11 significant bits (tf32)", decides_code=True)
+    cuda_graphs = _flag("TENON_CUDA_GRAPHS", "launch calls on the same memory of a GPU as CUDA graphs", default=True)
+    cuda_sync = _flag("TENON_CUDA_SYNC", "wait for each kernel on a GPU, so that errors name the one that failed")
     traceback = Knob(
         "TENON_TRACEBACK",
         _choice("user", "full"),

@@ -20,6 +20,7 @@ from xdsl.dialects.func import FuncOp
 from tenon.dialects.definition.traits import DeviceOnly
 from tenon.lowering.options import LoweringOptions
 from tenon.passes.machine import GENERIC, GPU, Gpu, Machine, gpu_of
+from tenon.runtime.cuda.names import kind_of, ordinal_of
 from tenon.runtime.knobs import knobs
 from tenon.runtime.processor_caches import known_sizes
 from tenon.runtime.store.files import write_file
@@ -74,19 +75,20 @@ def machine() -> Machine:
     return known if knobs.vector_bits is None else known.with_vectors(knobs.vector_bits)
 
 
-def gpu() -> Gpu:
-    """The GPU that code is compiled for: the current one, or where there is none what all have in common."""
+def gpu(ordinal: int | None = None) -> Gpu:
+    """The GPU that code is compiled for: by default the current one, or where there is none what all have in common."""
     from tenon.runtime.cuda import device_cuda
 
-    return GPU if device_cuda.why_unavailable() is not None else gpu_of(device_cuda.architecture())
+    return GPU if device_cuda.why_unavailable() is not None else gpu_of(device_cuda.architecture(ordinal))
 
 
 def options(device: str, architecture: str | None = None) -> LoweringOptions:
     """What the device and the knobs tell the passes; of a GPU, if it has this `architecture`."""
-    on_gpu = device == "cuda"
+    on_gpu = kind_of(device) == "cuda"
+    told = gpu_of(architecture) if architecture is not None else gpu(ordinal_of(device)) if on_gpu else GPU
     return LoweringOptions(
         machine=GENERIC if on_gpu else machine(),
-        gpu=replace(gpu() if architecture is None else gpu_of(architecture), tf32=knobs.tf32) if on_gpu else None,
+        gpu=replace(told, tf32=knobs.tf32) if on_gpu else None,
         tuning=tuning_options(device),
         exact_math=knobs.exact_math,
         filtering=knobs.minimal_filtering and not on_gpu,
@@ -107,7 +109,7 @@ def check_device(module: ModuleOp, device: str) -> None:
     """Raise `ValueError` naming the ops of `module` that run on other devices only."""
     for op in module.walk():
         for trait in op.traits.traits if op.traits else ():
-            if isinstance(trait, DeviceOnly) and trait.device != device:
+            if isinstance(trait, DeviceOnly) and trait.device != kind_of(device):
                 raise ValueError(f"{op.name}: runs on {trait.device} only, but the target is {device}")
 
 

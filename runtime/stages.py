@@ -18,14 +18,16 @@ from tenon.runtime.arguments.interface import EmptySizeError, Interface, SizeMis
 from tenon.runtime.arguments.orders import Orders
 from tenon.runtime.arguments.outputs import given_outputs
 from tenon.runtime.arguments.signature import Signature
-from tenon.runtime.arguments.tree import Structure, flatten, unflatten
+from tenon.runtime.arguments.tree import Structure, flatten, paths, unflatten
 from tenon.runtime.call.donation import Donated
 from tenon.runtime.call.entry import Entry, NativeCalls, entry
 from tenon.runtime.call.entry_words import NOT_TRACED
 from tenon.runtime.call.entry_words import Traced as TracedEntry
 from tenon.runtime.call.steps import NUMBERS, WIDE_NUMBERS, IndescribableError, Numbers
+from tenon.runtime.cuda.device import ArgumentError
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.executable_cpu import CpuExecutable
+from tenon.runtime.executable_cuda import CudaExecutable, OverwrittenError
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.lower import lower_module
 from tenon.runtime.memory import Memory
@@ -114,11 +116,11 @@ class Compiled(NativeCalls):
     def memory(self) -> Memory:
         """The memory that it needs, buffer by buffer, and what it moves, kernel by kernel; prints as a table.
 
-        The IR is lowered again for that. Raises `TypeError` for a program that is interpreted or runs on a GPU.
+        The IR is lowered again for that. Raises `TypeError` for a program that is interpreted.
         """
         made = self.executable
-        if not isinstance(made, CpuExecutable):
-            raise TypeError(f"{self.name}: the memory of programs that are not compiled for the CPU is not planned")
+        if not isinstance(made, CpuExecutable | CudaExecutable):
+            raise TypeError(f"{self.name}: the memory of programs that are interpreted is not planned")
         buffered = made.buffered()
         if buffered is None:
             return Memory.of(self.interface, made.lowered())
@@ -202,9 +204,19 @@ class Compiled(NativeCalls):
                 if (donated := self._donated) is not None:
                     results = donated.given_away(results, arrays, user_place())
                 return unflatten(self.result, results)
-            outputs = given_outputs(self.name, out, self.result, self.interface, arrays)
+            kind = self.executable.memory_kind if isinstance(self.executable, CudaExecutable) else None
+            outputs = given_outputs(self.name, out, self.result, self.interface, arrays, kind)
             self.executable.run(arrays, outputs, self.prepared)
             return out
+        except ArgumentError as error:
+            if self.signature is None:
+                raise
+            name = (*self.signature.names, *paths(self.result, "out"))[error.position]
+            raise ArgumentError(error.position, error.problem, f"{self.name}: argument {name}") from None
+        except OverwrittenError as error:
+            if (donated := self._donated) is not None:
+                donated.lost(arrays, error.positions, user_place())
+            raise
         except (SizeMismatchError, EmptySizeError) as error:
             if self.signature is None:
                 raise

@@ -1,7 +1,12 @@
-"""Arrays whose memory was given away: what was said of that is where an array has the owner of its memory."""
+"""Arrays whose memory was given away.
+
+What was said of that is where an array of NumPy has the owner of its memory; of arrays of other libraries it is kept
+here, as long as they are there.
+"""
 
 from __future__ import annotations
 
+import weakref
 from types import CodeType
 from typing import Any
 
@@ -27,16 +32,49 @@ class Donation:
         return f"<donated as {self.argument} of {self.function}{shown(place)}>"
 
 
+class LostDonation(Donation):
+    """One of a call that failed when it might have begun to overwrite the array."""
+
+    __slots__ = ()
+
+
 def is_donated(array: np.ndarray[Any, Any]) -> bool:
     """Whether the memory of an array is a result's by now."""
     base: Any = array.base
     return type(base) is Donation
 
 
-def refuse_donated(array: np.ndarray[Any, Any], where: str) -> None:
+_GIVEN: dict[int, tuple[weakref.ref[Any], Donation]] = {}
+"""Arrays of other libraries, by identity, and what was said of them."""
+
+
+def give_away(array: Any, donation: Donation) -> None:
+    """Say of an array that is not of NumPy that its memory is a result's by now."""
+    key = id(array)
+
+    def forget(reference: weakref.ref[Any]) -> None:
+        if (known := _GIVEN.get(key)) is not None and known[0] is reference:
+            del _GIVEN[key]
+
+    _GIVEN[key] = weakref.ref(array, forget), donation
+
+
+def _donation_of(array: Any) -> Donation | None:
+    if isinstance(array, np.ndarray):
+        base: Any = array.base
+        return base if is_donated(array) else None
+    known = _GIVEN.get(id(array))
+    return known[1] if known is not None and known[0]() is array else None
+
+
+def refuse_donated(array: Any, where: str) -> None:
     """Raise `RuntimeError` for an array whose memory is a result's by now."""
-    if is_donated(array):
-        raise RuntimeError(
-            f"{where}: the array was {str(array.base)[1:-1]}, and a result has its memory; use that result, or copy "
-            "the array before"
-        )
+    donation = _donation_of(array)
+    if donation is None:
+        return
+    said = str(donation)[1:-1]
+    if isinstance(donation, LostDonation):
+        raise RuntimeError(f"{where}: the array was {said}, and that call failed, so that its elements are lost")
+    raise RuntimeError(
+        f"{where}: the array was {said}, and a result has its memory; use that result, or copy the array before"
+    )

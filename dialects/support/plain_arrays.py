@@ -44,6 +44,11 @@ def is_like_array(kind: type) -> bool:
     return _kind(kind) != "other"
 
 
+def is_on_gpu(value: Any) -> bool:
+    """Whether a value is an array in the memory of a GPU, by CUDA's interface of arrays."""
+    return hasattr(value, "__cuda_array_interface__")
+
+
 def plain_array(value: Any, where: str = "value") -> np.ndarray[Any, Any]:
     """A number, an array of any library, what gives an array, or nested lists of these, as a NumPy array.
 

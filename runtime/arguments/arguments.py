@@ -13,7 +13,7 @@ import numpy as np
 from tenon.dialects.definition.value import TracedValueError, Value, insertion_point, origin
 from tenon.dialects.support.donation import is_donated, refuse_donated
 from tenon.dialects.support.forking import cached_property
-from tenon.dialects.support.plain_arrays import is_like_array, plain_array
+from tenon.dialects.support.plain_arrays import is_like_array, is_on_gpu, plain_array
 from tenon.dialects.support.user_traceback import call_user, user_stacklevel
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import (
@@ -108,11 +108,15 @@ def as_array(leaf: Any, name: str = "argument") -> np.ndarray[Any, Any]:
                 stacklevel=user_stacklevel(),
             )
             array = array.astype(array.dtype.newbyteorder("="))
-        try:
-            element_type(array.dtype)
-        except TypeError as error:
-            raise TypeError(f"{name}: {error}") from None
+        _stored_type(array, name)
     return array
+
+
+def _stored_type(array: Any, name: str) -> Any:
+    try:
+        return element_type(array.dtype)
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from None
 
 
 class Static:
@@ -135,9 +139,14 @@ class Parameters:
     """The parameters of a function: which of them are static, and the memory of which is given away."""
 
     def __init__(
-        self, function: Callable[..., Any], static: Sequence[str] | str = (), donated: Sequence[str] | str = ()
+        self,
+        function: Callable[..., Any],
+        static: Sequence[str] | str = (),
+        donated: Sequence[str] | str = (),
+        taken: Callable[[Any], Any] | None = None,
     ) -> None:
         self.function = function
+        self.taken = taken  # makes arrays on a GPU those that programs take, and leaves other leaves as they are
         self.name = getattr(function, "__name__", type(function).__name__)
         self.static = _names(self.name, "static", static)
         self.donated = _names(self.name, "donate", donated)
@@ -196,6 +205,8 @@ class Parameters:
     def take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
         """The leaves of `(args, kwargs)` and their structure; static arguments are leaves of class `Static`."""
         leaves, structure = flatten(self.marked(args, kwargs))
+        if self.taken is not None:
+            leaves = list(map(self.taken, leaves))
         return _with_wide_floats(leaves), structure
 
     def marked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -254,14 +265,13 @@ class Parameters:
         self,
         leaves: Sequence[Any],
         structure: Structure,
-        keep: Callable[[Any], bool] | None = None,
         sizes: LeafSizes | None = None,
         orders: Orders = MappingProxyType({}),
     ) -> tuple[tuple[Any, ...], list[Any]]:
         """What decides which executable a call takes (hashable), and the data: arrays of stored dtypes.
 
-        Leaves for which `keep` holds are data as they are; dimensions in `sizes` may have any size; leaves with an
-        order are given as they lie in memory. Raises `TypeError` naming a leaf that is neither data nor hashable.
+        Arrays on a GPU stay there, for functions that run there. Dimensions in `sizes` may have any size; leaves with
+        an order are given as they lie in memory. Raises `TypeError` naming a leaf that is neither data nor hashable.
         """
         arrays: list[Any] = []
         key: list[Any] = [structure]
@@ -269,7 +279,7 @@ class Parameters:
             if type(leaf) is np.ndarray and leaf.dtype in _STORED and not is_donated(leaf):
                 array = leaf
             elif type(leaf) is not Static and is_array(leaf):
-                array = leaf if keep is not None and keep(leaf) else self._as_array(leaf, structure, position)
+                array = self._as_array(leaf, structure, position)
             else:
                 key.append(self._static_signature(leaf, structure, position))
                 continue
@@ -284,7 +294,10 @@ class Parameters:
     def _where(self, structure: Structure, position: int) -> str:
         return f"{self.name}: argument {self.leaf_names(structure)[position]}"
 
-    def _as_array(self, leaf: Any, structure: Structure, position: int) -> np.ndarray[Any, Any]:
+    def _as_array(self, leaf: Any, structure: Structure, position: int) -> Any:
+        if self.taken is not None and is_on_gpu(leaf):
+            refuse_donated(leaf, self._where(structure, position))
+            return leaf
         try:
             return as_array(leaf)
         except (TypeError, OverflowError, BufferError, RuntimeError):
@@ -382,6 +395,6 @@ class ShapeDtype:
 
 def abstract(leaf: Any, name: str = "argument") -> AnyTensor | None:
     """The tensor type that a leaf is traced as, `None` for one that stays as it is."""
-    if hasattr(leaf, "__cuda_array_interface__"):
-        return tensor_type(tuple(leaf.shape), element_type(leaf.dtype))
+    if is_on_gpu(leaf):
+        return tensor_type(tuple(leaf.shape), _stored_type(leaf, name))
     return array_type(as_array(leaf, name)) if is_array(leaf) else None

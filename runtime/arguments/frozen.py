@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from tenon.dialects.definition.value import Value
+from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.passes.machine import ALIGNMENT
 from tenon.runtime.arguments.arguments import Parameters, Static, WideFloat, as_array, is_array
 from tenon.runtime.arguments.tree import Structure, unflatten
@@ -24,8 +25,8 @@ class FrozenArguments:
     kwargs: dict[str, Any] | None = None
 
     @classmethod
-    def of(cls, parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any], keep: Any) -> FrozenArguments:
-        """The arguments, arrays in them as contiguous arrays of NumPy, but for those for which `keep` holds.
+    def of(cls, parameters: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FrozenArguments:
+        """The arguments, arrays in them as contiguous arrays of NumPy, but for those that are on a GPU.
 
         Raises `TypeError` for a traced value, for an argument that is donated, for `out`, and for what is no argument.
         """
@@ -41,7 +42,9 @@ class FrozenArguments:
                     "memory"
                 )
         leaves = [
-            leaf if keep is not None and keep(leaf) else _held(leaf, f"{parameters.name}: argument {name}")
+            leaf
+            if parameters.taken is not None and is_on_gpu(leaf)
+            else _held(leaf, f"{parameters.name}: argument {name}")
             for leaf, name in zip(leaves, names, strict=True)
         ]
         positional, keywords = unflatten(structure, leaves)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,22 +14,36 @@ from tenon.runtime.arguments.interface import Interface
 from tenon.runtime.arguments.tree import Structure, describe, flatten, paths
 
 
+class Kind(NamedTuple):
+    """Arrays that results of a program can be written to: `check(where, array, shape, dtype)` raises for another one,
+    `span` gives the address of an array of a call and the bytes from there on."""
+
+    check: Callable[[str, Any, tuple[int, ...], np.dtype[Any]], None]
+    span: Callable[[Any], tuple[int, int]]
+
+
 def given_outputs(
-    function: str, out: Any, result: Structure, interface: Interface, inputs: Sequence[Any]
-) -> list[np.ndarray[Any, Any]]:
-    """The arrays in `out`, in order, checked to be what the results of a call can be written to.
+    function: str,
+    out: Any,
+    result: Structure,
+    interface: Interface,
+    inputs: Sequence[Any],
+    kind: Kind | None = None,
+) -> list[Any]:
+    """The arrays in `out`, in order, checked to be what the results of a call can be written to; by default NumPy's.
 
     Raises `TypeError` where `out` has another structure than the result, or an array another dtype, and `ValueError`
     for another shape and for memory that is not contiguous, not aligned, read-only, or that of an input or of another
     result.
     """
+    check, span = kind or _ON_HOST
     leaves = leaves_of(function, out, result)
     names = list(paths(result, "out"))
     values = interface.bind([array.shape for array in inputs]) if interface.sizes else {}
     for leaf, name, (shape, dtype) in zip(leaves, names, interface.outputs, strict=True):
         sizes = tuple([replaced(size, values) for size in shape]) if values else shape
-        _check(f"{function}: {name}", leaf, sizes, numpy_dtype(element_type(dtype)))
-    _check_apart(function, leaves, names, inputs)
+        check(f"{function}: {name}", leaf, sizes, numpy_dtype(element_type(dtype)))
+    _check_apart(function, names, [span(array) for array in (*leaves, *inputs)])
     return leaves
 
 
@@ -58,8 +72,8 @@ def _check(where: str, leaf: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) 
         raise ValueError(f"{where} is read-only")
 
 
-def _check_apart(function: str, outputs: Sequence[Any], names: Sequence[str], inputs: Sequence[Any]) -> None:
-    shared = sharing([*outputs, *inputs])
+def _check_apart(function: str, names: Sequence[str], spans: Sequence[tuple[int, int]]) -> None:
+    shared = meeting(spans)
     for position, name in enumerate(names):
         if position in shared:
             other = shared[position]
@@ -68,8 +82,20 @@ def _check_apart(function: str, outputs: Sequence[Any], names: Sequence[str], in
 
 
 def sharing(arrays: Sequence[Any]) -> dict[int, int]:
-    """The positions of arrays that share memory with another one, and the position of that one."""
-    ranges = sorted([(a.ctypes.data, a.nbytes, i) for i, a in enumerate(arrays) if a.nbytes])
+    """The positions of arrays of NumPy that share memory with another one, and the position of that one."""
+    return meeting(list(map(_span, arrays)))
+
+
+def _span(array: Any) -> tuple[int, int]:
+    return array.ctypes.data, array.nbytes
+
+
+_ON_HOST = Kind(_check, _span)
+
+
+def meeting(spans: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """The positions of spans (address, bytes) that meet another one, and the position of that one."""
+    ranges = sorted([(start, size, i) for i, (start, size) in enumerate(spans) if size])
     shared: dict[int, int] = {}
     end, last = 0, -1
     for start, size, i in ranges:

@@ -41,10 +41,10 @@ class Signature:
         """The data of all arguments of a call that must be like the one compiled for; raises `TypeError` naming what
         differs."""
         leaves, structure = self.parameters.take_apart(args, kwargs)
-        key, arrays = self.parameters.signature(leaves, structure, None, self.sizes)
+        key, arrays = self.parameters.signature(leaves, structure, self.sizes)
         if key != self.key and WIDE_FLOAT in key and WIDE_FLOAT not in self.key:
             leaves = [float(leaf) if type(leaf) is WideFloat else leaf for leaf in leaves]
-            key, arrays = self.parameters.signature(leaves, structure, None, self.sizes)
+            key, arrays = self.parameters.signature(leaves, structure, self.sizes)
         if key != self.key:
             given = self.parameters.described(leaves, structure, self.sizes)
             names = [name for name in {**self.described, **given} if self.described.get(name) != given.get(name)]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tenon.dialects.support.donation import Donation
+from tenon.dialects.support.donation import Donation, LostDonation, give_away
 from tenon.dialects.support.user_place import Place
 from tenon.runtime.call.loaded import native_call
 from tenon.runtime.cpu.python_objects import ARRAY
@@ -22,16 +22,28 @@ class Donated(NamedTuple):
 
     def given_away(self, results: Sequence[Any], arrays: Sequence[Any], place: Place) -> list[Any]:
         """The results, other arrays in the places of those that are inputs, which are marked."""
-        names = {id(a): name for a, name in zip(arrays, self.names, strict=True) if type(a) is np.ndarray}
+        names = {id(a): name for a, name in zip(arrays, self.names, strict=True)}
         return [self._taken(r, names[id(r)], place) if id(r) in names else r for r in results]
 
-    def _taken(self, array: np.ndarray[Any, Any], argument: str, place: Place) -> np.ndarray[Any, Any]:
+    def lost(self, arrays: Sequence[Any], positions: Sequence[int], place: Place) -> None:
+        """Mark the arguments of a call that failed when it might have begun to overwrite those at `positions`."""
+        for position in positions:
+            give_away(arrays[position], self._said(LostDonation(), self.names[position], place))
+
+    def _said(self, donation: Donation, argument: str, place: Place) -> Donation:
+        donation.function, donation.argument, donation.held = self.function, argument, None
+        donation.code, donation.instruction = (None, None) if place is None else place
+        return donation
+
+    def _taken(self, array: Any, argument: str, place: Place) -> Any:
+        if type(array) is not np.ndarray:
+            give_away(array, self._said(Donation(), argument, place))
+            return array.view()
         if native_call() is None:  # it is not known how arrays lie in memory
             return array
         made = array.view()
-        donation = Donation()
-        donation.function, donation.argument, donation.held = self.function, argument, array.base
-        donation.code, donation.instruction = (None, None) if place is None else place
+        donation = self._said(Donation(), argument, place)
+        donation.held = array.base
         array.flags.writeable = False
         base = ctypes.c_size_t.from_address(id(array) + ARRAY.offsets["base"])
         before, base.value = base.value, id(donation)

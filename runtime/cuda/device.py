@@ -28,6 +28,18 @@ class HostProgramError(ValueError):
     """An op in `main`, or an argument, that the host cannot deal with."""
 
 
+class ArgumentError(ValueError):
+    """An argument that a program on a device cannot be called with: which one, and what is wrong with it."""
+
+    def __init__(self, position: int, problem: str, name: str = "") -> None:
+        super().__init__(f"{name or f'argument {position}'} {problem}")
+        self.position, self.problem = position, problem
+
+
+class LaunchError(RuntimeError):
+    """The device refused a launch, or a kernel failed."""
+
+
 def element_dtype(element: Attribute) -> np.dtype[Any]:
     """The NumPy type of an element type. An i1 is a bool of one byte."""
     if isinstance(element, IntegerType):

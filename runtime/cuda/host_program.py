@@ -52,13 +52,19 @@ class HostProgram:
             self.slot(argument)
         self.steps = self.block(main.body.block)
 
-    def __call__(self, inputs: Sequence[DeviceBuffer]) -> list[DeviceBuffer]:
-        """Run on `inputs`, whose shapes and types must be those of `self.inputs`."""
-        outputs = [self.allocate(shape, dtype) for shape, dtype in self.outputs]
+    def __call__(
+        self,
+        inputs: Sequence[DeviceBuffer],
+        outputs: Sequence[DeviceBuffer] | None = None,
+        arena: DeviceBuffer | None = None,
+    ) -> list[DeviceBuffer]:
+        """Run on `inputs`, whose shapes and types must be those of `self.inputs`; memory that is not given is new."""
+        given = [self.allocate(*described) for described in self.outputs] if outputs is None else list(outputs)
         environment = self.initial.copy()
-        environment[: len(inputs) + len(outputs) + 1] = [*inputs, *outputs, self.allocate(*self.arena)]
+        scratch = self.allocate(*self.arena) if arena is None else arena
+        environment[: len(inputs) + len(given) + 1] = [*inputs, *given, scratch]
         run_steps(self.steps, environment)
-        return outputs
+        return given
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceBuffer:
         """New memory on the device for an array."""

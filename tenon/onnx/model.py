@@ -31,7 +31,8 @@ from tenon.passes.simplify.dce import Effects, erase_dead_ops
 from tenon.runtime.arguments.arguments import as_array
 from tenon.runtime.arguments.interface import main_function
 from tenon.runtime.arguments.tree import Structure, flatten, unflatten
-from tenon.runtime.executables import DEVICES, Executable, executable
+from tenon.runtime.cuda.names import checked_device
+from tenon.runtime.executables import Executable, executable
 from tenon.runtime.jit import JitFunction
 from tenon.runtime.knobs import knobs
 from tenon.runtime.python_state import collection_paused
@@ -68,8 +69,7 @@ class Model:
     """
 
     def __init__(self, file: ModelFile, *, device: str = "cpu") -> None:
-        if device not in DEVICES:
-            raise ValueError(f"device {device!r} is not one of {', '.join(DEVICES)}")
+        checked_device(device)
         check_supported(file.graph, file.opsets, file.functions, file.where)
         self.name = file.where
         self.device = device

@@ -15,7 +15,7 @@ from tenon.lowering.schedules.tuning_record import TuningRecord
 from tenon.passes.machine import Machine
 from tenon.runtime import executables, lower
 from tenon.runtime.cpu.compile import host_target
-from tenon.runtime.cuda import device_cuda, nvrtc
+from tenon.runtime.cuda import nvrtc
 from tenon.runtime.knobs import Knobs, knobs
 
 MODULE = tenon.jit(lambda x: tenon.exp(x)).trace(np.zeros(8, np.float32)).module
@@ -57,7 +57,7 @@ def test_each_lowering_option_is_part_of_the_key(
         assert key() != before
         return
     changed = dataclasses.replace(options, **{field.name: other(getattr(options, field.name))})
-    monkeypatch.setattr(lower, "options", lambda device: changed)
+    monkeypatch.setattr(lower, "options", lambda device, architecture: changed)
     assert key() != before
 
 
@@ -88,6 +88,8 @@ OTHER_GPU_CODE: dict[str, Any] = {"tf32": True}
 """The same of knobs that change what is compiled for a GPU alone."""
 
 SAME_CODE: dict[str, Any] = {
+    "cuda_graphs": False,
+    "cuda_sync": True,
     "debug": 1,
     "log_compiles": True,
     "cache": False,
@@ -133,11 +135,10 @@ def test_knobs_that_change_code_change_the_key(name: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", OTHER_GPU_CODE)
 def test_knobs_that_change_code_for_a_gpu_change_its_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_cuda, "architecture", lambda: "sm_80")
     monkeypatch.setattr(nvrtc, "version", lambda: (12, 9))
-    before = executables._target_key("cuda", lower.options("cuda", "sm_80"))
+    before = executables._target_key("cuda", lower.options("cuda", "sm_80"), "sm_80")
     with knobs.override(**{name: OTHER_GPU_CODE[name]}):
-        assert executables._target_key("cuda", lower.options("cuda", "sm_80")) != before
+        assert executables._target_key("cuda", lower.options("cuda", "sm_80"), "sm_80") != before
 
 
 @pytest.mark.parametrize("name", sorted(OTHER_IR))

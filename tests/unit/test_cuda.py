@@ -7,27 +7,23 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from cuda_programs import CASES, Array, Case, floats, grid_mapped, parallel, parse, program, with_constants
-from cuda_shim import COMPILER, SCHEDULES, ShimBackend, build, load_on_shim
+from cuda_shim import COMPILER, SCHEDULES, load_on_shim
 from xdsl.context import Context
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, TensorType, f32
 from xdsl.utils.exceptions import PassFailedException
 
-import tenon
-from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.lowering.cuda.emit_cuda import EmissionError, emit_cuda
 from tenon.lowering.cuda.map_to_grid import MapToGridPass
-from tenon.runtime import executables as executables_module
-from tenon.runtime import lower
 from tenon.runtime.cuda import device_cuda, nvrtc
-from tenon.runtime.cuda.device import DeviceBuffer, HostProgramError
-from tenon.runtime.knobs import knobs
+from tenon.runtime.cuda.cupy_backend import CupyBackend
+from tenon.runtime.cuda.device import HostProgramError
+from tenon.runtime.executables import executable
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 needs_nvrtc = pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="nvrtc is not installed")
@@ -298,102 +294,31 @@ def test_missing_cupy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         assert "cupy cannot be imported" in (device_cuda.why_unavailable() or "")
         with pytest.raises(device_cuda.CudaUnavailableError, match=r"pip install 'tenon\[cuda12\]'"):
-            device_cuda.CudaProgram(parse("func.func private @f()"), b"")
+            CupyBackend(b"")
     finally:
         device_cuda._why_no_device.cache_clear()
-
-
-# ------------------------------------------------------------------------------------------------------- the disk cache
-
-
-class ShimAsCupy(ShimBackend):
-    """Stands for CuPy's backend; its "cubin" is the CUDA text."""
-
-    def __init__(self, cubin: bytes) -> None:
-        super().__init__()
-        self.library = build([cubin.decode()])
-
-    def prepare(self, kernel: str, dynamic_shared: int) -> None:
-        assert self.library is not None
-        self.library.entry(self.unit, kernel)
-
-    def receive(self, value: Array, shape: tuple[int, ...], dtype: np.dtype[Any], number: int) -> DeviceBuffer:
-        assert value.shape == shape
-        memory = np.ascontiguousarray(value, dtype)
-        return DeviceBuffer(memory.ctypes.data, shape, dtype, memory)
-
-    def deliver(self, buffer: DeviceBuffer) -> Array:
-        data = self.read(buffer.address, buffer.byte_count)
-        return np.frombuffer(data, buffer.dtype).reshape(buffer.shape)
-
-
-@needs_compiler
-def test_cuda_programs_start_from_the_disk_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled: list[str] = []
-
-    def compile_cubin(source: str, arch: str) -> bytes:
-        compiled.append(arch)
-        return source.encode()
-
-    monkeypatch.setattr(device_cuda, "CupyBackend", ShimAsCupy)
-    monkeypatch.setattr(device_cuda, "architecture", lambda: "sm_90")
-    monkeypatch.setattr(nvrtc, "compile_cubin", compile_cubin)
-    monkeypatch.setattr(nvrtc, "version", lambda: (12, 8))
-    constants = np.array([np.inf, 0.1, -0.0, 1e-40], np.float32)
-    x = floats(300, 4)
-
-    def function(x: Any) -> Any:
-        return tenon.sum(tenon.maximum(x, 0.1) * 3.3, axis=0), x + constants
-
-    def results() -> list[Array]:
-        monkeypatch.setattr(executables_module, "_executables", BoundedCache(8))
-        return tenon.jit(function, device="cuda")(x)
-
-    with knobs.override(cache_dir=tmp_path, cache=True):
-        first = results()
-        assert compiled == ["sm_90"]
-        np.testing.assert_allclose(first[0], (np.maximum(x, 0.1) * 3.3).sum(0), rtol=1e-4)
-        np.testing.assert_array_equal(first[1], x + constants)
-        with monkeypatch.context() as patch:
-            patch.setattr(lower, "lower_module", None)
-            second = results()
-        assert compiled == ["sm_90"]
-        for one, other in zip(first, second, strict=True):
-            np.testing.assert_array_equal(one, other)
-        monkeypatch.setattr(nvrtc, "version", lambda: (12, 9))
-        results()
-        assert compiled == ["sm_90", "sm_90"]
 
 
 # ----------------------------------------------------------------------------------------------------------- the device
 
 
-def on_device(text: str) -> device_cuda.CudaProgram:
-    module = grid_mapped(text)
-    return device_cuda.CudaProgram(module, device_cuda.compile_kernels(module, device_cuda.architecture())[1])
+def on_device(text: str, arrays: Sequence[Array]) -> list[Any]:
+    made = executable(grid_mapped(text), "cuda")
+    return made.run(arrays)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", CASES)
 def test_device_agrees_with_numpy(name: str, cases: dict[str, Case]) -> None:
     case = cases[name]
-    results = on_device(case.text)(*case.inputs)
+    results = on_device(case.text, case.inputs)
     assert_equal([result.get() for result in results], case)
 
 
 @pytest.mark.gpu
 def test_device_runs_control_flow_views_and_copies() -> None:
     x = floats(6)
-    y, z, _ = on_device(host_program())(x)
+    y, z, _ = on_device(host_program(), [x])
     expected = x.reshape(2, 3) + 3 * np.arange(1, 7, dtype=np.float32).reshape(2, 3)
     np.testing.assert_allclose(y.get(), expected, rtol=1e-6)
     np.testing.assert_allclose(z.get(), expected[:, ::-1], rtol=1e-6)
-
-
-@pytest.mark.gpu
-def test_device_names_a_wrong_argument(cases: dict[str, Case]) -> None:
-    executable = on_device(cases["total"].text)
-    with pytest.raises(ValueError, match=r"argument 0: shape is \(3,\), the program takes \(1000,\)"):
-        executable(floats(3))
-    with pytest.raises(TypeError, match="argument 0: dtype is float64, the program takes float32"):
-        executable(floats(1000, dtype=np.float64))

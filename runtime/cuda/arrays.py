@@ -1,0 +1,99 @@
+"""Arrays that calls of programs on a GPU are given, as CuPy arrays: what is on a GPU already is not copied."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tenon.dialects.support.donation import refuse_donated
+from tenon.dialects.support.plain_arrays import is_on_gpu
+from tenon.passes.machine import GPU
+from tenon.runtime.cuda.device import ArgumentError, DeviceBuffer
+from tenon.runtime.cuda.device_cuda import cupy_module
+from tenon.runtime.knobs import knobs
+
+# Kinds of devices, as DLPack numbers them: memory of a GPU, and memory that it shares with the host.
+_ON_GPU = (2, 13)
+
+
+def taken(leaf: Any) -> Any:
+    """A CuPy array that shares the memory of a leaf that is on a GPU, whichever library's; other leaves as they are."""
+    if type(leaf) is np.ndarray:
+        return leaf
+    if is_on_gpu(leaf):
+        cupy = cupy_module()
+        return leaf if isinstance(leaf, cupy.ndarray) else cupy.asarray(leaf)
+    if hasattr(leaf, "__dlpack_device__"):
+        kind, number = leaf.__dlpack_device__()
+        if int(kind) in _ON_GPU:
+            cupy = cupy_module()
+            with cupy.cuda.Device(int(number)):
+                return cupy.from_dlpack(leaf)
+    return leaf
+
+
+def device_of(arrays: Sequence[Any], wanted: int | None) -> int | None:
+    """The number of the GPU that a call runs on: the one that is `wanted`, or the one that arrays are on; `None` if all
+    are on the host. Raises `ArgumentError` for an array on another one."""
+    first = -1
+    for position, array in enumerate(arrays):
+        if not is_on_gpu(array):
+            continue
+        number = int(array.device.id)
+        if wanted is None:
+            wanted, first = number, position
+        elif number != wanted:
+            other = "this function runs on" if first < 0 else "another argument is on"
+            raise ArgumentError(position, f"is on cuda:{number}, and {other} cuda:{wanted}; copy it there before")
+    return wanted
+
+
+def received(array: Any, shape: tuple[int, ...], dtype: np.dtype[Any], position: int, name: str) -> DeviceBuffer:
+    """An argument as a buffer on the current device; a copy if it is on the host, not row-major, or begins where
+    threads could not load vectors. The owner is the CuPy array."""
+    cupy = cupy_module()
+    found = array if is_on_gpu(array) else cupy.asarray(np.asarray(array))
+    if found.shape != shape:
+        raise ArgumentError(position, f"has shape {list(found.shape)}, and the program takes {list(shape)}")
+    if found.dtype != dtype:
+        raise ArgumentError(position, f"is of dtype {found.dtype}, and the program takes {dtype}")
+    made = cupy.ascontiguousarray(found)
+    if made.size and made.data.ptr % GPU.access:
+        made = made.copy()
+    if made is not found and knobs.debug >= 2:
+        why = f"has strides {found.strides}" if not found.flags.c_contiguous else "is not aligned"
+        print(f"tenon: {name}: array {position}, {dtype}{list(shape)}, {why} and is copied", file=sys.stderr)
+    return DeviceBuffer(made.data.ptr, shape, dtype, made)
+
+
+def delivered(buffer: DeviceBuffer) -> Any:
+    """A result as a CuPy array that owns the buffer's memory."""
+    return cupy_module().ndarray(buffer.shape, buffer.dtype, memptr=buffer.owner)
+
+
+def check_output(where: str, leaf: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Raise `TypeError` or `ValueError` for what a result cannot be written to."""
+    if not isinstance(leaf, cupy_module().ndarray):
+        raise TypeError(f"{where} is of type {type(leaf).__name__} where a CuPy array is needed")
+    refuse_donated(leaf, where)
+    if leaf.dtype != dtype:
+        raise TypeError(f"{where} is of dtype {leaf.dtype} where the result is of dtype {dtype}")
+    if tuple(leaf.shape) != shape:
+        raise ValueError(f"{where} has shape {list(leaf.shape)} where the result has shape {list(shape)}")
+    if not leaf.flags.c_contiguous:
+        raise ValueError(f"{where} has strides {leaf.strides}, but must be contiguous in row-major order")
+    if leaf.size and leaf.data.ptr % GPU.access:
+        raise ValueError(f"{where} begins at an address that is no multiple of {GPU.access} bytes")
+
+
+def span(array: Any) -> tuple[int, int]:
+    """The address of an array of a call, and how many bytes from there on it may reach; the host's are others."""
+    if not is_on_gpu(array):
+        return 0, 0
+    low = high = 0
+    for extent, stride in zip(array.shape, array.strides, strict=True):
+        low, high = (low + stride * (extent - 1), high) if stride < 0 else (low, high + stride * (extent - 1))
+    return array.data.ptr + low, (high - low + array.itemsize) if array.size else 0

@@ -1,0 +1,104 @@
+"""The `Backend` of programs on a GPU, by CuPy: memory of its pools, and work on its current stream."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from threading import get_ident
+from typing import Any
+
+import numpy as np
+
+from tenon.runtime.cuda.device import LaunchError
+from tenon.runtime.cuda.device_cuda import cupy_module
+from tenon.runtime.knobs import knobs
+
+_PER_THREAD = 2
+"""What stands for the default stream of the thread that says it."""
+
+
+class CupyBackend:
+    """The `Backend` of a program on one device, which must be the current one when it is used."""
+
+    def __init__(self, cubin: bytes) -> None:
+        self.cupy = cupy_module()
+        cuda = self.cupy.cuda
+        self.functions: dict[str, Any] = {}
+        self.failures = (cuda.driver.CUDADriverError, cuda.runtime.CUDARuntimeError)
+        """What CuPy raises for what the device refuses, or had to report of earlier work."""
+        self.waits = knobs.cuda_sync
+        if cubin:
+            # CuPy reads the file when it loads the module, which may be as late as the first launch.
+            directory = tempfile.mkdtemp(prefix="tenon-cubin-")
+            weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
+            path = Path(directory) / "kernels.cubin"
+            path.write_bytes(cubin)
+            self.module = self.cupy.RawModule(path=str(path))
+
+    def prepare(self, kernel: str, dynamic_shared: int) -> None:
+        """Load a kernel, so that launching it does no look-up by name in the driver, and allow it so many bytes of
+        shared memory besides what it declares."""
+        function = self.functions[kernel] = self.module.get_function(kernel)
+        if dynamic_shared:
+            function.max_dynamic_shared_size_bytes = dynamic_shared
+
+    def stream(self) -> tuple[Any, Hashable]:
+        """The current stream, and what calls have in common of which the work is done in the order of the calls."""
+        stream = self.cupy.cuda.get_current_stream()
+        return stream, (stream.ptr, get_ident() if stream.ptr == _PER_THREAD else 0)
+
+    def allocate(self, byte_count: int) -> tuple[int, object]:
+        memory = self.cupy.cuda.alloc(byte_count)
+        return memory.ptr, memory
+
+    def copy(self, destination: int, source: int, byte_count: int) -> None:
+        if destination == source:
+            return  # a result in the memory of a donated argument
+        runtime, stream = self.cupy.cuda.runtime, self.cupy.cuda.get_current_stream()
+        runtime.memcpyAsync(destination, source, byte_count, runtime.memcpyDeviceToDevice, stream.ptr)
+
+    def read(self, address: int, byte_count: int) -> bytes:
+        runtime, stream = self.cupy.cuda.runtime, self.cupy.cuda.get_current_stream()
+        data = np.empty(byte_count, np.uint8)
+        runtime.memcpyAsync(data.ctypes.data, address, byte_count, runtime.memcpyDeviceToHost, stream.ptr)
+        stream.synchronize()
+        return data.tobytes()
+
+    def write(self, address: int, data: bytes) -> None:
+        runtime, stream = self.cupy.cuda.runtime, self.cupy.cuda.get_current_stream()
+        source = np.frombuffer(data, np.uint8)
+        runtime.memcpyAsync(address, source.ctypes.data, len(data), runtime.memcpyHostToDevice, stream.ptr)
+        stream.synchronize()
+
+    def launch(
+        self,
+        kernel: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arguments: Sequence[np.generic],
+        dynamic_shared: int = 0,
+    ) -> None:
+        try:
+            self.functions[kernel](grid, block, tuple(arguments), shared_mem=dynamic_shared)
+            if self.waits:
+                self.cupy.cuda.get_current_stream().synchronize()
+        except self.failures as error:
+            raise LaunchError(f"kernel @{kernel} (grid {grid}, block {block}): {error}") from error
+
+    def capture(self, work: Callable[[], None]) -> Any:
+        """What `work` launches, as a CUDA graph, or `None` if that cannot be; nothing runs.
+
+        A stream of its own is captured, since the default stream cannot be.
+        """
+        stream = self.cupy.cuda.Stream(non_blocking=True)
+        graph = None
+        with stream:
+            stream.begin_capture()
+            try:
+                work()
+            finally:
+                graph = stream.end_capture()
+        return graph

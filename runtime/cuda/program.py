@@ -1,0 +1,109 @@
+"""A compiled module on one device: its kernels, its constants, its scratch memory, and how `main` is launched.
+
+Where `main` does the same at each call (`recording.py`), a call binds the list of its launches to addresses, or finds
+the list that was bound to the same ones before. From the second such call on the list is a CUDA graph, unless that is
+not wanted (`TENON_CUDA_GRAPHS=0`), cannot be made, or has a single launch. Other programs are run step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from tenon.dialects.families.host import is_host_call
+from tenon.lowering.cuda.shared_memory import shared_memory
+from tenon.runtime.cuda.cupy_backend import CupyBackend
+from tenon.runtime.cuda.device import DeviceBuffer, LaunchError
+from tenon.runtime.cuda.host_program import HostProgram
+from tenon.runtime.cuda.recording import Recording, enqueue, record
+from tenon.runtime.cuda.workspaces import Binding, Workspace, Workspaces
+from tenon.runtime.knobs import knobs
+
+_ALIGNMENT = 256
+"""Of what shares one allocation."""
+
+_LATE = "; the error may be that of a kernel that was launched before: TENON_CUDA_SYNC=1 waits for each and names it"
+
+
+class CudaProgram:
+    """A grid-mapped module on the device that is current while it is made, with the cubin of its kernels.
+
+    May be run from several threads, with that device current.
+    """
+
+    def __init__(self, module: ModuleOp, cubin: bytes, name: str = "main") -> None:
+        self.name = name
+        self.backend = CupyBackend(cubin)
+        self.program = HostProgram(module, self.backend)
+        for kernel, function in self.program.launches.items():
+            if not is_host_call(function):
+                self.backend.prepare(kernel, shared_memory(function).byte_count)
+        self.recording = record(self.program)
+        self.graphs = knobs.cuda_graphs and isinstance(self.recording, Recording) and self.recording.launches > 1
+        self.workspaces = Workspaces(self._workspace)
+
+    def allocated(self, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> DeviceBuffer:
+        """New memory on the current device; raises `MemoryError`, which says for what."""
+        try:
+            return self.program.allocate(shape, dtype)
+        except MemoryError as error:
+            raise MemoryError(f"{self.name}: {what}, {dtype}{list(shape)}: {error}") from None
+
+    def run(self, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]) -> None:
+        """Give all work to the current stream. Raises `LaunchError` and `MemoryError`."""
+        stream, key = self.backend.stream()
+        workspace = self.workspaces.take(stream, key)
+        is_captured = stream.ptr > 2 and stream.is_capturing()
+        try:
+            self._run(workspace, inputs, outputs, is_captured)
+        except LaunchError as error:
+            raise LaunchError(f"{self.name}: {error}{'' if self.backend.waits else _LATE}") from error.__cause__
+        except self.backend.failures as error:
+            raise LaunchError(f"{self.name}: {error}{_LATE}") from error
+        if is_captured:
+            self.workspaces.hold(workspace)
+        else:
+            self.workspaces.give(key, workspace)
+
+    def _workspace(self) -> Workspace:
+        program, recording = self.program, self.recording
+        arena = int(np.prod(program.arena[0])) * program.arena[1].itemsize
+        fixed = len(program.inputs) + len(program.outputs) + 1
+        sizes = [arena, *(recording.sizes[fixed:] if isinstance(recording, Recording) else ())]
+        starts = [0, *accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
+        memory = self.allocated((starts[-1],), np.dtype(np.int8), "scratch memory")
+        return Workspace(tuple([memory.address + start for start in starts[:-1]]), memory.owner)
+
+    def _run(
+        self,
+        workspace: Workspace,
+        inputs: Sequence[DeviceBuffer],
+        outputs: Sequence[DeviceBuffer],
+        is_captured: bool,
+    ) -> None:
+        recording = self.recording
+        if not isinstance(recording, Recording):
+            arena = DeviceBuffer(workspace.addresses[0], *self.program.arena, workspace.owner)
+            self.program(inputs, outputs, arena)
+            return
+        addresses = tuple([buffer.address for buffer in (*inputs, *outputs)])
+        binding = workspace.binding(addresses, lambda: recording.bound((*addresses, *workspace.addresses)))
+        binding.runs += 1
+        if self.graphs and not is_captured and not self.backend.waits:
+            if binding.graph is None and binding.runs > 1:
+                self._capture(binding)
+            if binding.graph is not None:
+                binding.graph.launch()
+                return
+        enqueue(binding.events, self.backend)
+
+    def _capture(self, binding: Binding) -> None:
+        """Make a graph of a list of events, whose kernels have all run before."""
+        try:
+            binding.graph = self.backend.capture(lambda: enqueue(binding.events, self.backend))
+        except (LaunchError, MemoryError, *self.backend.failures):
+            self.graphs = False  # the plain way does without

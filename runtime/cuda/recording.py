@@ -1,0 +1,165 @@
+"""`main` as a list of launches, where it does the same at each call but for the addresses of its buffers.
+
+The steps of a host program are run once against a `Recorder`, which stands for a device: buffers have made-up
+addresses, each in a range of its own, so that what a launch is given tells which buffer it is and where in it. A call
+then binds the list to addresses. What asks the device for values, or calls Python, cannot be recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+
+from tenon.runtime.cuda.device import Backend, DeviceBuffer
+from tenon.runtime.cuda.host_program import HostProgram
+
+_RANGE_BITS = 44
+_FIRST = 1 << 62
+"""Made-up addresses begin here, where no device has memory."""
+
+_MOST_EVENTS = 10_000
+"""Launches and copies of a recording: loops that are longer than that are run as loops."""
+
+_MOST_BUFFERS = 64
+"""Buffers that `main` allocates itself: each is kept between calls."""
+
+
+class NotRecordableError(Exception):
+    """`main` does not do the same at each call; the message says why."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel that is launched. `pointers` are the places of addresses among its arguments."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    arguments: tuple[np.generic, ...]
+    pointers: tuple[int, ...]
+    dynamic_shared: int
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy within the device."""
+
+    byte_count: int
+
+
+Bound: TypeAlias = "list[tuple[Any, ...]]"
+"""Events with addresses: what `Backend.launch` takes, or what `Backend.copy` takes."""
+
+
+@dataclass
+class Recorder:
+    """The device of a recording."""
+
+    events: list[Launch | Copy] = field(default_factory=list["Launch | Copy"])
+    addresses: list[int] = field(default_factory=list[int])
+    """Made-up or real, in the order in which events need them."""
+    sizes: list[int] = field(default_factory=list[int])
+    """Of the buffers that have made-up addresses."""
+
+    def allocate(self, byte_count: int) -> tuple[int, object]:
+        if byte_count >= 1 << _RANGE_BITS or len(self.sizes) >= 1 << (60 - _RANGE_BITS):
+            raise NotRecordableError("it has too many buffers")
+        self.sizes.append(byte_count)
+        return _FIRST + ((len(self.sizes) - 1) << _RANGE_BITS), self
+
+    def copy(self, destination: int, source: int, byte_count: int) -> None:
+        self._add(Copy(byte_count), (destination, source))
+
+    def read(self, address: int, byte_count: int) -> NoReturn:
+        raise NotRecordableError("it reads values on the host")
+
+    def write(self, address: int, data: bytes) -> NoReturn:
+        raise NotRecordableError("it writes values from the host")
+
+    def launch(
+        self,
+        kernel: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arguments: Sequence[np.generic],
+        dynamic_shared: int = 0,
+    ) -> None:
+        pointers = tuple([place for place, value in enumerate(arguments) if value.dtype == np.uint64])
+        event = Launch(kernel, grid, block, tuple(arguments), pointers, dynamic_shared)
+        self._add(event, [int(arguments[place]) for place in pointers])
+
+    def _add(self, event: Launch | Copy, addresses: Sequence[int]) -> None:
+        if len(self.events) >= _MOST_EVENTS:
+            raise NotRecordableError(f"it launches more than {_MOST_EVENTS} kernels")
+        self.events.append(event)
+        self.addresses += addresses
+
+
+class Recording:
+    """The launches of a program. Buffers are numbered: inputs, outputs, the arena, and those that `main` allocates."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.events = recorder.events
+        self.sizes = recorder.sizes
+        numbers = [a - _FIRST >> _RANGE_BITS if a >= _FIRST else -1 for a in recorder.addresses]
+        offsets = [
+            a if n < 0 else a - _FIRST - (n << _RANGE_BITS) for a, n in zip(recorder.addresses, numbers, strict=True)
+        ]
+        # the first base is that of addresses that are the same at each call
+        self._bases = np.array(numbers, np.int64) + 1
+        self._offsets = np.array(offsets, np.uint64)
+
+    @property
+    def launches(self) -> int:
+        """How many kernels are launched."""
+        return sum(isinstance(event, Launch) for event in self.events)
+
+    def bound(self, addresses: Sequence[int]) -> Bound:
+        """The events for buffers at these addresses."""
+        values = list(np.array([0, *addresses], np.uint64)[self._bases] + self._offsets)
+        bound: Bound = []
+        at = 0
+        for event in self.events:
+            if isinstance(event, Copy):
+                destination, source = int(values[at]), int(values[at + 1])
+                at += 2
+                if destination != source:
+                    bound.append((destination, source, event.byte_count))
+                continue
+            arguments = list(event.arguments)
+            for place in event.pointers:
+                arguments[place] = values[at]
+                at += 1
+            bound.append((event.kernel, event.grid, event.block, tuple(arguments), event.dynamic_shared))
+        return bound
+
+
+def enqueue(bound: Bound, backend: Backend) -> None:
+    """Give a device what was bound to addresses."""
+    launch, copy = backend.launch, backend.copy
+    for event in bound:
+        if len(event) == 3:
+            copy(*event)
+        else:
+            launch(*event)
+
+
+def record(program: HostProgram) -> Recording | str:
+    """The launches of a program that nobody runs yet, or why they are not the same at each call."""
+    recorder = Recorder()
+    actual, program.backend = program.backend, recorder
+    try:
+        described = [*program.inputs, *program.outputs, program.arena]
+        buffers: list[DeviceBuffer] = [program.allocate(*one) for one in described]
+        split = len(program.inputs)
+        program(buffers[:split], buffers[split:-1], buffers[-1])
+    except NotRecordableError as error:
+        return str(error)
+    finally:
+        program.backend = actual
+    if len(recorder.sizes) > len(described) + _MOST_BUFFERS:
+        return f"it allocates more than {_MOST_BUFFERS} buffers"
+    return Recording(recorder)

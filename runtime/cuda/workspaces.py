@@ -1,0 +1,86 @@
+"""Scratch memory of a program on a device, kept between calls, with what was bound to its addresses.
+
+A workspace serves one call at a time, and calls of one stream only: the device does their work in order, so the next
+call may use the memory as soon as the host has given all of this one's work to the stream. Calls of other streams, and
+of threads that call meanwhile, have workspaces of their own.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenon.dialects.support.forking import new_lock
+from tenon.runtime.cuda.recording import Bound
+
+_MOST_STREAMS = 8
+"""Streams of which workspaces are kept, those used last."""
+
+_MOST_BINDINGS = 8
+"""Sets of addresses that a workspace remembers: a loop that has its results take turns needs a few."""
+
+
+@dataclass
+class Binding:
+    """The events of a program for one set of addresses, and how often it ran on them."""
+
+    events: Bound
+    runs: int = 0
+    graph: Any = None
+
+
+@dataclass
+class Workspace:
+    """The addresses of the arena and of what `main` allocates, and the `owner` of their memory."""
+
+    addresses: tuple[int, ...]
+    owner: object
+    stream: Any = None
+    """Held, so that no other stream has its name while this is kept for it."""
+    bindings: OrderedDict[tuple[int, ...], Binding] = field(default_factory=OrderedDict[tuple[int, ...], Binding])
+
+    def binding(self, addresses: tuple[int, ...], make: Callable[[], Bound]) -> Binding:
+        """The one for these addresses of arguments and results."""
+        known = self.bindings.get(addresses)
+        if known is None:
+            known = self.bindings[addresses] = Binding(make())
+            if len(self.bindings) > _MOST_BINDINGS:
+                self.bindings.popitem(last=False)
+        else:
+            self.bindings.move_to_end(addresses)
+        return known
+
+
+class Workspaces:
+    """Those of one program that no call uses now, by stream."""
+
+    def __init__(self, make: Callable[[], Workspace]) -> None:
+        self._make = make
+        self._idle: OrderedDict[Hashable, list[Workspace]] = OrderedDict()
+        self._lock = new_lock()
+        self._held: list[Workspace] = []
+
+    def take(self, stream: Any, key: Hashable) -> Workspace:
+        """One for a call on this stream, which others cannot have until it is given back."""
+        with self._lock:
+            idle = self._idle.get(key)
+            if idle:
+                return idle.pop()
+        made = self._make()
+        made.stream = stream
+        return made
+
+    def give(self, key: Hashable, workspace: Workspace) -> None:
+        """Have calls of the same stream use it from now on."""
+        with self._lock:
+            self._idle.setdefault(key, []).append(workspace)
+            self._idle.move_to_end(key)
+            if len(self._idle) > _MOST_STREAMS:
+                self._idle.popitem(last=False)
+
+    def hold(self, workspace: Workspace) -> None:
+        """Keep it from all calls: a graph of the caller's goes on to use it."""
+        with self._lock:
+            self._held.append(workspace)

@@ -1,0 +1,219 @@
+"""A module as a program for GPUs: it is lowered, emitted and compiled, then loaded on each device that it runs on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tenon.dialects.support.forking import new_lock
+from tenon.runtime import lower
+from tenon.runtime.arguments.interface import Interface
+from tenon.runtime.arguments.outputs import Kind, meeting
+from tenon.runtime.knobs import knobs
+
+if TYPE_CHECKING:
+    from tenon.lowering.options import LoweringOptions
+    from tenon.runtime.cuda.device import DeviceBuffer
+    from tenon.runtime.cuda.program import CudaProgram
+
+
+@dataclass(frozen=True)
+class CudaCode:
+    """What a module compiles to for one architecture."""
+
+    interface: Interface
+    ir: str
+    cubin: bytes
+
+
+class OverwrittenError(RuntimeError):
+    """A call failed when it might have begun to overwrite what was donated: the arguments of these numbers."""
+
+    def __init__(self, message: str, positions: Sequence[int]) -> None:
+        super().__init__(message)
+        self.positions = positions
+
+
+class CudaExecutable:
+    """A program that takes arrays, those on the host as copies, and gives CuPy arrays. May be run from several threads.
+
+    It runs on the device `ordinal`, or on the one that its arguments are on, or else on the current one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        ordinal: int | None,
+        architecture: str,
+        code: Callable[[str], CudaCode],
+        buffered: Callable[[], ModuleOp | None],
+        lowered: Callable[[], ModuleOp],
+    ) -> None:
+        self.name, self.ordinal = name, ordinal
+        self.buffered, self.lowered = buffered, lowered
+        first = code(architecture)
+        self._code, self._codes = code, {architecture: first}
+        self.interface, self.ir = first.interface, first.ir
+        self._programs: dict[int, CudaProgram] = {}
+        self._lock = new_lock()
+
+    def prepare(self, frozen: Sequence[Any] | Mapping[int, Any]) -> Sequence[Any]:
+        """What is the same at every call, for each device a copy that is made when it is called there first."""
+        return [FrozenArrays(frozen)] if isinstance(frozen, Mapping) and frozen else ()
+
+    def run(
+        self, arrays: Sequence[Any], outputs: Sequence[Any] | None = None, prepared: Sequence[Any] | None = None
+    ) -> list[Any]:
+        """Launch on the current stream of the device.
+
+        A donated argument becomes the result that takes over its memory, unless it is no CuPy array that threads can
+        work on as it is, or shares memory with another argument: then the result has memory of its own. Raises
+        `ArgumentError`, `LaunchError`, `MemoryError`, and `OverwrittenError` in their place.
+        """
+        from tenon.runtime.cuda.arrays import device_of
+        from tenon.runtime.cuda.device_cuda import cupy_module
+
+        frozen: FrozenArrays | None = prepared[0] if prepared else None
+        others = [None if frozen is not None and i in frozen.arrays else a for i, a in enumerate(arrays)]
+        cuda = cupy_module().cuda
+        ordinal = device_of([*others, *(outputs or ())], self.ordinal)
+        current = int(cuda.runtime.getDevice())
+        if ordinal is None or ordinal == current:
+            return self._run(current, others, outputs, frozen)
+        with cuda.Device(ordinal):
+            return self._run(ordinal, others, outputs, frozen)
+
+    def _run(
+        self, ordinal: int, arrays: Sequence[Any], outputs: Sequence[Any] | None, frozen: FrozenArrays | None
+    ) -> list[Any]:
+        from tenon.runtime.cuda.arrays import delivered, received
+
+        program = self._program(ordinal)
+        held = {} if frozen is None else frozen.on(ordinal)
+        described = program.program.inputs
+        inputs = [received(held.get(i, array), *described[i], i, self.name) for i, array in enumerate(arrays)]
+        if outputs is not None:
+            described = program.program.outputs
+            given = [received(array, *described[i], i, self.name) for i, array in enumerate(outputs)]
+            self._launch(program, inputs, given, ())
+            return list(outputs)
+        donors = self._donors(arrays, inputs)
+        given = [
+            program.allocated(shape, dtype, f"result {i}") if donor < 0 else inputs[donor]
+            for i, ((shape, dtype), donor) in enumerate(zip(program.program.outputs, donors, strict=True))
+        ]
+        self._launch(program, inputs, given, [donor for donor in donors if donor >= 0])
+        return [delivered(buffer) if donor < 0 else arrays[donor] for buffer, donor in zip(given, donors, strict=True)]
+
+    def _launch(
+        self,
+        program: CudaProgram,
+        inputs: Sequence[DeviceBuffer],
+        outputs: Sequence[DeviceBuffer],
+        donated: Sequence[int],
+    ) -> None:
+        from tenon.runtime.cuda.device import LaunchError
+
+        try:
+            program.run(inputs, outputs)
+        except LaunchError as error:
+            if donated:
+                raise OverwrittenError(str(error), donated) from error.__cause__
+            raise
+
+    def _donors(self, arrays: Sequence[Any], inputs: Sequence[DeviceBuffer]) -> Sequence[int]:
+        """For each result the argument whose memory it takes over, or -1."""
+        donations = self.interface.donations
+        if all(donor < 0 for donor in donations):
+            return donations
+        shared = meeting([(buffer.address, buffer.byte_count) for buffer in inputs])
+        return [
+            donor if donor >= 0 and donor not in shared and inputs[donor].owner is arrays[donor] else -1
+            for donor in donations
+        ]
+
+    def _program(self, ordinal: int) -> CudaProgram:
+        known = self._programs.get(ordinal)
+        if known is not None:
+            return known
+        from xdsl.parser import Parser
+
+        from tenon.runtime.cuda.device_cuda import architecture
+        from tenon.runtime.cuda.program import CudaProgram
+
+        with self._lock:
+            known = self._programs.get(ordinal)
+            if known is None:
+                kind = architecture(ordinal)
+                code = self._codes.get(kind) or self._codes.setdefault(kind, self._code(kind))
+                mapped = Parser(lower.new_context(), code.ir, "grid.mlir").parse_module()
+                known = self._programs[ordinal] = CudaProgram(mapped, code.cubin, self.name)
+            return known
+
+    @property
+    def memory_kind(self) -> Kind:
+        """What results may be written to."""
+        from tenon.runtime.cuda.arrays import check_output, span
+
+        return Kind(check_output, span)
+
+
+_COPIES: WeakValueDictionary[tuple[int, int], Any] = WeakValueDictionary()
+"""Frozen arrays of the host that are on a device, by their identity there and the number of the device. Who holds the
+copy holds the array as well."""
+
+
+class FrozenArrays:
+    """Arguments that are the same at every call, by position; a copy of each on every device that needs one."""
+
+    def __init__(self, arrays: Mapping[int, Any]) -> None:
+        self.arrays = dict(arrays)
+        self._copies: dict[int, dict[int, Any]] = {}
+        self._lock = new_lock()
+
+    def on(self, ordinal: int) -> Mapping[int, Any]:
+        """The arrays on a device, which is the current one."""
+        known = self._copies.get(ordinal)
+        if known is not None:
+            return known
+        from tenon.runtime.cuda.device_cuda import cupy_module
+
+        cupy = cupy_module()
+        with self._lock:
+            made: dict[int, Any] = {}
+            for position, array in self.arrays.items():
+                key = id(array), ordinal
+                copy = _COPIES.get(key)
+                if copy is None:
+                    copy = _COPIES[key] = cupy.ascontiguousarray(cupy.asarray(array))
+                made[position] = copy
+            # other streams may use them from now on
+            cupy.cuda.get_current_stream().synchronize()
+            self._copies[ordinal] = made
+            return made
+
+
+def compile_for_cuda(module: ModuleOp, name: str, options: LoweringOptions, architecture: str) -> dict[str, bytes]:
+    """The machine code of `module`, at any stage, with its interface and its IR, by name."""
+    from tenon.runtime.cuda.device_cuda import compile_kernels
+
+    mapped = lower.map_to_grid(lower.lower_with(module.clone(), "cuda", options, name))
+    source, cubin = compile_kernels(mapped, architecture)
+    if knobs.debug >= 3:
+        print(source, file=sys.stderr)
+    lower.dump(name, "cu", source)
+    return {
+        "cubin": cubin,
+        "interface": Interface.of(mapped).to_json().encode(),
+        "grid.mlir": str(mapped).encode(),
+    }
+
+
+def code_of(entry: Mapping[str, bytes]) -> CudaCode:
+    """What `compile_for_cuda` gave."""
+    return CudaCode(Interface.from_json(entry["interface"].decode()), entry["grid.mlir"].decode(), entry["cubin"])

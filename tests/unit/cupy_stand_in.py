@@ -1,0 +1,388 @@
+"""A stand-in for CuPy: what programs on a GPU call of it, on devices of this process whose kernels run under the shim.
+
+Work is given to streams, and done when one waits for them, not before: the work of other streams is as late as may be.
+So what relies on an order that streams do not give shows as wrong numbers. The pool gives memory that was freed to
+the next request of the same stream, as CuPy's does, with what was in it. What the driver or CuPy would refuse is an
+error of the same class: addresses of another device, streams of one, waiting or the default stream in a capture,
+arguments that are no scalars of NumPy, more shared memory than was asked for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import types
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from cuda_shim import GuardedMemory, ShimBackend, ShimError, build
+
+STATIC_SHARED = 48 * 1024
+
+
+class CUDADriverError(RuntimeError):
+    """What the driver says."""
+
+
+class CUDARuntimeError(RuntimeError):
+    """What the runtime says."""
+
+
+class OutOfMemoryError(MemoryError):
+    """The pool could not get more."""
+
+
+class Machine:
+    """Devices, and all that is on them."""
+
+    def __init__(self, architectures: Sequence[str] = ("90", "90")) -> None:
+        self.architectures = architectures
+        self.memory: list[GuardedMemory] = []
+        self.owner: dict[int, int] = {}
+        """The device of a buffer, by address."""
+        self.free: dict[tuple[int, Any, int], list[GuardedMemory]] = defaultdict(list)
+        self.allocations: list[int] = []
+        """Sizes of what was asked of the pool."""
+        self.limit: int | None = None
+        """Bytes of one request above which there is no more memory."""
+        self.launches: list[str] = []
+        """Kernels, when they were given to a stream by a launch of their own."""
+        self.graph_launches = 0
+        self.uploads: list[int] = []
+        """Bytes of copies from the host."""
+        self.fails: str | None = None
+        """The kernel whose launch the driver refuses."""
+        self.streams: list[Stream] = []
+        self.lock = threading.RLock()
+        self.local = threading.local()
+        self.default = [Stream(self, null=True, device=n) for n in range(len(architectures))]
+
+    @property
+    def device(self) -> int:
+        return getattr(self.local, "device", 0)
+
+    def stream(self) -> Stream:
+        stack = getattr(self.local, "streams", {}).get(self.device)
+        return stack[-1] if stack else self.default[self.device]
+
+    def device_at(self, address: int) -> int | None:
+        for memory in self.memory:
+            if memory.first <= address < memory.last:
+                return self.owner[memory.address]
+        return None
+
+
+class Stream:
+    """Work that is not done yet, in order."""
+
+    def __init__(
+        self, machine: Machine, *, null: bool = False, non_blocking: bool = False, device: int | None = None
+    ) -> None:
+        self.machine, self.is_null, self.non_blocking = machine, null, non_blocking
+        self.device_id = machine.device if device is None else device
+        self.ptr = 0 if null else id(self)
+        self.pending: list[Callable[[], object]] = []
+        self.captured: list[Callable[[], object]] | None = None
+        machine.streams.append(self)
+
+    def __enter__(self) -> Stream:
+        streams = self.machine.local.__dict__.setdefault("streams", {})
+        streams.setdefault(self.device_id, []).append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.machine.local.streams[self.device_id].pop()
+
+    def submit(self, work: Callable[[], object]) -> None:
+        if self.device_id != self.machine.device:
+            raise CUDADriverError("CUDA_ERROR_INVALID_HANDLE: the stream is one of another device")
+        with self.machine.lock:
+            if self.captured is not None:
+                self.captured.append(work)
+                return
+            for other in self.machine.streams:  # the default stream waits for others, and they for it
+                is_ordered = not (self.non_blocking or other.non_blocking) and (self.is_null or other.is_null)
+                if is_ordered and other is not self and other.device_id == self.device_id:
+                    other.drain()
+            self.pending.append(work)
+
+    def drain(self) -> None:
+        with self.machine.lock:
+            while self.pending:
+                work = self.pending.pop(0)
+                try:
+                    work()
+                except ShimError as error:
+                    raise CUDARuntimeError(f"cudaErrorIllegalAddress: {error}") from error
+
+    def synchronize(self) -> None:
+        if self.captured is not None:
+            raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported: a captured stream cannot be waited for")
+        if self.is_null:
+            for other in self.machine.streams:
+                if other.device_id == self.device_id and not other.non_blocking:
+                    other.drain()
+        self.drain()
+
+    def is_capturing(self) -> bool:
+        return self.captured is not None
+
+    def begin_capture(self, mode: int | None = None) -> None:
+        if self.is_null:
+            raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported: the default stream cannot be captured")
+        self.captured = []
+
+    def end_capture(self) -> Graph:
+        assert self.captured is not None
+        captured, self.captured = self.captured, None
+        return Graph(self.machine, captured, self.device_id)
+
+
+class Graph:
+    """What was captured."""
+
+    def __init__(self, machine: Machine, work: list[Callable[[], object]], device: int) -> None:
+        self.machine, self.work, self.device = machine, work, device
+
+    def launch(self, stream: Stream | None = None) -> None:
+        if self.machine.device != self.device:
+            raise CUDARuntimeError("cudaErrorInvalidValue: the graph is one of another device")
+        self.machine.graph_launches += 1
+        target = stream or self.machine.stream()
+        for work in self.work:
+            target.submit(work)
+
+
+class PooledMemory:
+    """Memory that goes back to its stream."""
+
+    def __init__(self, machine: Machine, size: int) -> None:
+        stream = machine.stream()
+        self.machine, self.key, self.stream = machine, (machine.device, stream.ptr, size), stream
+        free = machine.free[self.key]
+        if free:
+            self.guarded = free.pop()
+        else:
+            self.guarded = GuardedMemory(size)
+            machine.memory.append(self.guarded)
+            machine.owner[self.guarded.address] = machine.device
+        self.device_id, self.size, self.ptr = machine.device, size, self.guarded.address
+
+    def __del__(self) -> None:
+        self.machine.free[self.key].append(self.guarded)
+
+
+class MemoryPointer:
+    """A place in memory."""
+
+    def __init__(self, mem: Any, offset: int) -> None:
+        self.mem, self.ptr = mem, mem.ptr + offset
+
+
+class Device:
+    """A context in which the device is the current one."""
+
+    machine: ClassVar[Machine]
+
+    def __init__(self, number: int | None = None) -> None:
+        self.id = self.machine.device if number is None else number
+
+    @property
+    def compute_capability(self) -> str:
+        return self.machine.architectures[self.id]
+
+    def __enter__(self) -> None:
+        if self.id >= len(self.machine.architectures):
+            raise CUDARuntimeError("cudaErrorInvalidDevice: invalid device ordinal")
+        self.before = self.machine.device
+        self.machine.local.device = self.id
+
+    def __exit__(self, *_: object) -> None:
+        self.machine.local.device = self.before
+
+
+class ndarray:  # as CuPy has it
+    """An array on a device. Has no `__dict__`, as CuPy's."""
+
+    __slots__ = ("__weakref__", "base", "data", "dtype", "shape", "strides")
+    machine: ClassVar[Machine]
+
+    def __init__(self, shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None) -> None:
+        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
+        row_major = np.lib.stride_tricks.as_strided(np.zeros((), self.dtype), self.shape).copy().strides
+        size = int(np.prod(self.shape)) * self.dtype.itemsize
+        self.strides = tuple(row_major if strides is None else strides)
+        self.data = alloc(self.machine, size) if memptr is None else memptr
+        self.base = None
+
+    size = property(lambda self: int(np.prod(self.shape)))
+    itemsize = property(lambda self: self.dtype.itemsize)
+    nbytes = property(lambda self: self.size * self.itemsize)
+    device = property(lambda self: Device(self.data.mem.device_id))
+
+    @property
+    def flags(self) -> Any:
+        return types.SimpleNamespace(c_contiguous=self.on_host().flags.c_contiguous)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        described = {"shape": self.shape, "typestr": self.dtype.str, "strides": self.strides, "version": 3}
+        return described | {"data": (self.data.ptr, False)}
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()`")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self.data.mem.device_id
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise NotImplementedError
+
+    def on_host(self) -> np.ndarray[Any, Any]:
+        """The memory as it is now, whatever was given to streams."""
+        memory: Any = (ctypes.c_char * 0).from_address(self.data.ptr)
+        flat = np.ndarray((0,), self.dtype, memory)
+        return np.lib.stride_tricks.as_strided(flat, self.shape, self.strides)
+
+    def get(self) -> np.ndarray[Any, Any]:
+        with self.device:
+            self.machine.stream().synchronize()
+        return self.on_host().copy()
+
+    def copy(self) -> ndarray:
+        made = type(self)(self.shape, self.dtype)
+        self.machine.stream().submit(lambda: np.copyto(made.on_host(), self.on_host()))
+        return made
+
+    def view(self) -> ndarray:
+        return self._part(self.on_host())
+
+    def _part(self, part: np.ndarray[Any, Any]) -> ndarray:
+        offset = part.ctypes.data - self.data.mem.ptr
+        made = type(self)(part.shape, part.dtype, MemoryPointer(self.data.mem, offset), part.strides)
+        made.base = self if self.base is None else self.base
+        return made
+
+    def __getitem__(self, index: Any) -> ndarray:
+        return self._part(self.on_host()[index])
+
+    @property
+    def T(self) -> ndarray:
+        return self._part(self.on_host().T)
+
+
+class RawKernel:
+    """A kernel of a module."""
+
+    def __init__(self, machine: Machine, backend: ShimBackend, name: str) -> None:
+        assert backend.library is not None
+        try:
+            backend.library.entry(backend.unit, name)
+        except AttributeError:
+            raise CUDADriverError("CUDA_ERROR_NOT_FOUND: named symbol not found") from None
+        self.machine, self.backend, self.name = machine, backend, name
+        self._most_shared = {machine.device: STATIC_SHARED}
+
+    @property
+    def max_dynamic_shared_size_bytes(self) -> int:
+        return self._most_shared[self.machine.device]
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, size: int) -> None:
+        self._most_shared[self.machine.device] = size
+
+    def __call__(self, grid: Any, block: Any, args: Any, *, shared_mem: int = 0) -> None:
+        machine = self.machine
+        if machine.fails == self.name:
+            raise CUDADriverError("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES: too many resources requested for launch")
+        if not isinstance(args, tuple) or not all(isinstance(value, np.generic) for value in args):
+            raise TypeError("arguments of a kernel are a tuple of scalars")
+        if shared_mem > self._most_shared.get(machine.device, STATIC_SHARED) or 0 in (*grid, *block):
+            raise CUDADriverError("CUDA_ERROR_INVALID_VALUE: invalid argument")
+        for value in args:
+            if value.dtype == np.uint64 and machine.device_at(int(value)) not in (machine.device, None):
+                raise CUDADriverError("CUDA_ERROR_ILLEGAL_ADDRESS: memory of another device")
+        machine.launches.append(self.name)
+        launch = self.backend.launch
+        machine.stream().submit(lambda: launch(self.name, grid, block, args, shared_mem))
+
+
+def alloc(machine: Machine, size: int) -> MemoryPointer:
+    machine.allocations.append(size)
+    if machine.limit is not None and size > machine.limit:
+        raise OutOfMemoryError(f"Out of memory allocating {size} bytes")
+    return MemoryPointer(PooledMemory(machine, size), 0)
+
+
+def _runtime(machine: Machine) -> Any:
+    def use(device: int) -> None:
+        machine.local.device = device
+
+    def copy(destination: int, source: int, size: int, kind: int, stream: int) -> None:
+        current = machine.stream()
+        if stream != current.ptr:
+            raise CUDARuntimeError("cudaErrorInvalidResourceHandle: no such stream")
+        if kind == 1:  # pageable memory of the host is read before the call returns
+            machine.uploads.append(size)
+            data = ctypes.string_at(source, size)
+            current.submit(lambda: ctypes.memmove(destination, data, size))
+        else:
+            current.submit(lambda: ctypes.memmove(destination, source, size))
+
+    return types.SimpleNamespace(
+        getDeviceCount=lambda: len(machine.architectures),
+        getDevice=lambda: machine.device,
+        setDevice=use,
+        memcpyAsync=copy,
+        memcpyHostToDevice=1,
+        memcpyDeviceToHost=2,
+        memcpyDeviceToDevice=3,
+        CUDARuntimeError=CUDARuntimeError,
+    )
+
+
+def stand_in(machine: Machine) -> Any:
+    """The module. A "cubin" is the CUDA text."""
+    kinds = {kind: type(kind.__name__, (kind,), {"machine": machine, "__slots__": ()}) for kind in (Device, ndarray)}
+    array_type: Any = kinds[ndarray]
+
+    class RawModule:
+        def __init__(self, *, path: str) -> None:
+            self.backend = ShimBackend()
+            self.backend.memory = machine.memory
+            self.backend.library = build([Path(path).read_text()])
+
+        def get_function(self, name: str) -> RawKernel:
+            return RawKernel(machine, self.backend, name)
+
+    def asarray(value: Any) -> Any:
+        if isinstance(value, array_type):
+            return value
+        if (described := getattr(value, "__cuda_array_interface__", None)) is not None:
+            number = machine.device_at(described["data"][0])
+            memory = types.SimpleNamespace(ptr=described["data"][0], device_id=number, owner=value)
+            shape, strides = described["shape"], described.get("strides")
+            return array_type(shape, described["typestr"], MemoryPointer(memory, 0), strides)
+        host = np.array(value, order="C")
+        made = array_type(host.shape, host.dtype)
+        machine.uploads.append(host.nbytes)
+        machine.stream().submit(lambda: np.copyto(made.on_host(), host))
+        return made
+
+    cuda = types.SimpleNamespace(
+        runtime=_runtime(machine),
+        driver=types.SimpleNamespace(CUDADriverError=CUDADriverError),
+        Device=kinds[Device],
+        Stream=lambda non_blocking=False: Stream(machine, non_blocking=non_blocking),
+        get_current_stream=machine.stream,
+        alloc=lambda size: alloc(machine, size),
+    )
+    module: Any = types.ModuleType("cupy")
+    ndarray.machine, Device.machine = machine, machine
+    module.cuda, module.ndarray, module.RawModule, module.asarray = cuda, array_type, RawModule, asarray
+    module.from_dlpack = lambda value: asarray(value.array)
+    module.ascontiguousarray = lambda array: array if array.flags.c_contiguous else array.copy()
+    return module

@@ -1,0 +1,494 @@
+"""Programs on a GPU: what `jit(device="cuda")` takes and gives, on a stand-in for CuPy with kernels under the shim."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import cupy_stand_in
+import numpy as np
+import pytest
+from cuda_shim import COMPILER
+
+import tenon
+from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.runtime import executables, lower
+from tenon.runtime.cuda import device_cuda, nvrtc
+from tenon.runtime.cuda.device import ArgumentError, LaunchError
+from tenon.runtime.knobs import knobs
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
+Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[cupy_stand_in.Machine]:
+    made = cupy_stand_in.Machine()
+    monkeypatch.setitem(sys.modules, "cupy", cupy_stand_in.stand_in(made))
+    monkeypatch.setattr(nvrtc, "compile_cubin", lambda source, arch: source.encode())
+    monkeypatch.setattr(nvrtc, "version", lambda: (12, 9))
+    monkeypatch.setattr(nvrtc, "why_unavailable", lambda: None)
+    monkeypatch.setattr(executables, "_executables", BoundedCache(8))
+    device_cuda._why_no_device.cache_clear()
+    with knobs.override(cache=False):
+        yield made
+    device_cuda._why_no_device.cache_clear()
+
+
+def floats(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def on_gpu(array: Array) -> Any:
+    return sys.modules["cupy"].asarray(array)
+
+
+def step(params: dict[str, Any], x: Any) -> tuple[dict[str, Any], Any]:
+    """Several kernels, of which two may work in place."""
+    h = tenon.tanh(x @ params["w"] + params["b"])
+    loss = tenon.sum(h)
+    return {name: value - 0.1 * loss for name, value in params.items()}, tenon.sum(h, axis=0)
+
+
+def expected_step(params: dict[str, Array], x: Array) -> tuple[dict[str, Array], Array]:
+    h = np.tanh(x.astype(np.float64) @ params["w"] + params["b"])
+    return {name: value - 0.1 * h.sum() for name, value in params.items()}, h.sum(0)
+
+
+def parameters() -> dict[str, Array]:
+    return {"w": floats(8, 16, seed=1), "b": floats(16, seed=2)}
+
+
+def assert_like(actual: Any, expected: Any) -> None:
+    if isinstance(expected, dict):
+        assert actual.keys() == expected.keys()
+        for name, value in expected.items():
+            assert_like(actual[name], value)
+    elif isinstance(expected, tuple):
+        for one, other in zip(actual, expected, strict=True):
+            assert_like(one, other)
+    else:
+        np.testing.assert_allclose(actual.get(), expected, rtol=2e-5, atol=2e-5)
+
+
+def test_trees_of_host_and_device_arrays(machine: cupy_stand_in.Machine) -> None:
+    function = tenon.jit(step, device="cuda")
+    params, x = parameters(), floats(4, 8)
+    results = function(params, x)
+    assert isinstance(results[1], sys.modules["cupy"].ndarray)
+    assert_like(results, expected_step(params, x))
+    assert_like(function({n: on_gpu(a) for n, a in params.items()}, on_gpu(x)), expected_step(params, x))
+
+
+class OfAnotherLibrary:
+    """An array on a GPU that speaks one of the two protocols."""
+
+    def __init__(self, array: Any, device: int) -> None:
+        self.array, self._device = array, device
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self._device
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise AssertionError("the stand-in takes the array itself")
+
+
+class WithInterface:
+    """One of another library, whose dtype is no NumPy dtype."""
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.shape, self.dtype = array, array.shape, "its own"
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        return self.array.__cuda_array_interface__
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("on a GPU")
+
+
+def test_arrays_of_other_libraries_are_not_copied(machine: cupy_stand_in.Machine) -> None:
+    x = floats(5, 3)
+    function = tenon.jit(lambda x, y: x * 2 + y, device="cuda")
+    given = on_gpu(x)
+    uploads = len(machine.uploads)
+    result = function(OfAnotherLibrary(given, 0), WithInterface(given))
+    assert len(machine.uploads) == uploads
+    np.testing.assert_allclose(result.get(), 3 * x)
+
+
+def test_strided_and_misaligned_arrays_are_copied(
+    machine: cupy_stand_in.Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    function = tenon.jit(lambda x: x * 2, device="cuda")
+    x = floats(6, 8)
+    with knobs.override(debug=2):
+        np.testing.assert_allclose(function(on_gpu(x).T).get(), 2 * x.T)
+        assert "array 0, float32[8, 6], has strides (4, 32) and is copied" in capsys.readouterr().err
+        flat = on_gpu(floats(9))
+        np.testing.assert_allclose(function(flat[1:]).get(), 2 * flat.get()[1:])
+        assert "array 0, float32[8], is not aligned and is copied" in capsys.readouterr().err
+    np.testing.assert_allclose(function(x[::2, ::-1]).get(), 2 * x[::2, ::-1])
+
+
+def test_a_function_runs_where_its_arguments_are(machine: cupy_stand_in.Machine) -> None:
+    cuda = sys.modules["cupy"].cuda
+    function = tenon.jit(step, device="cuda")
+    params, x = parameters(), floats(4, 8)
+    with cuda.Device(1):
+        there = on_gpu(x)
+    result = function(params, there)
+    assert (result[1].device.id, machine.device) == (1, 0)
+    assert_like(result, expected_step(params, x))
+    assert function(params, x)[1].device.id == 0
+    fixed = tenon.jit(step, device="cuda:1")
+    assert fixed(params, x)[1].device.id == 1
+    assert_like(fixed(params, there), expected_step(params, x))
+    with pytest.raises(ArgumentError, match=r"^step: argument x is on cuda:0, and this function runs on cuda:1; copy"):
+        fixed(params, on_gpu(x))
+    with pytest.raises(ArgumentError, match=r"^step: argument x is on cuda:1, and another argument is on cuda:0; copy"):
+        function({"w": on_gpu(params["w"]), "b": params["b"]}, there)
+    with pytest.raises(ValueError, match=r"^device cuda:2 is not there: this machine has cuda:0 to cuda:1$"):
+        tenon.jit(step, device="cuda:2")(params, x)
+
+
+def test_devices_of_two_architectures_have_code_of_their_own(
+    machine: cupy_stand_in.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.architectures = ("80", "90")
+    compiled: list[str] = []
+    monkeypatch.setattr(nvrtc, "compile_cubin", lambda source, arch: compiled.append(arch) or source.encode())
+    function = tenon.jit(lambda x: x * 2, device="cuda")
+    x = floats(8)
+    for number in (0, 1, 0, 1):
+        with sys.modules["cupy"].cuda.Device(number):
+            np.testing.assert_allclose(function(on_gpu(x)).get(), 2 * x)
+    assert compiled == ["sm_80", "sm_90"]
+
+
+def test_programs_start_from_the_disk_cache(
+    machine: cupy_stand_in.Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+    monkeypatch.setattr(nvrtc, "compile_cubin", lambda source, arch: compiled.append(arch) or source.encode())
+    constants = np.array([np.inf, 0.1, -0.0, 1e-40], np.float32)
+    x = floats(30, 4)
+
+    def function(x: Any) -> Any:
+        return tenon.sum(tenon.maximum(x, 0.1) * 3.3, axis=0), x + constants
+
+    def results(device: str = "cuda") -> list[Array]:
+        monkeypatch.setattr(executables, "_executables", BoundedCache(8))
+        return [result.get() for result in tenon.jit(function, device=device)(x)]
+
+    with knobs.override(cache_dir=tmp_path, cache=True):
+        first = results()
+        np.testing.assert_allclose(first[0], (np.maximum(x, 0.1) * 3.3).sum(0), rtol=1e-4)
+        np.testing.assert_array_equal(first[1], x + constants)
+        with monkeypatch.context() as patch:
+            patch.setattr(lower, "lower_with", None)
+            for again in (results(), results("cuda:1")):
+                for one, other in zip(first, again, strict=True):
+                    np.testing.assert_array_equal(one, other)
+        assert compiled == ["sm_90"]
+        monkeypatch.setattr(nvrtc, "version", lambda: (12, 8))
+        results()
+        machine.architectures = ("80", "80")
+        results()
+        assert compiled == ["sm_90", "sm_90", "sm_80"]
+
+
+def test_static_arguments_and_named_dimensions(machine: cupy_stand_in.Machine) -> None:
+    function = tenon.jit(
+        lambda x, mode: x * (2 if mode == "double" else 3), device="cuda", static="mode", dynamic={"x": ("n",)}
+    )
+    for size in (4, 7):
+        x = floats(size)
+        np.testing.assert_allclose(function(on_gpu(x), "double").get(), 2 * x)
+        np.testing.assert_allclose(function(x, mode="triple").get(), 3 * x)
+
+
+def test_compiled_for_arguments(machine: cupy_stand_in.Machine) -> None:
+    params, x = parameters(), floats(4, 8)
+    compiled = tenon.jit(step, device="cuda").compile(params, on_gpu(x))
+    assert_like(compiled(params, on_gpu(x)), expected_step(params, x))
+    with pytest.raises(TypeError, match=r"x is f32\[3, 8\] where f32\[4, 8\] is needed"):
+        compiled(params, on_gpu(x[:3]))
+    memory = compiled.memory()
+    assert memory.peak == compiled.interface.arena_bytes
+    assert memory.moved is not None
+
+
+def test_gradients_and_batches(machine: cupy_stand_in.Machine) -> None:
+    x = floats(5, 3)
+    slopes = tenon.jit(tenon.vmap(tenon.grad(lambda x: tenon.sum(tenon.sin(x)))), device="cuda")(on_gpu(x))
+    np.testing.assert_allclose(slopes.get(), np.cos(x), rtol=1e-5, atol=1e-6)
+    value, slope = tenon.jit(tenon.value_and_grad(lambda x: tenon.sum(x * x)), device="cuda")(on_gpu(x))
+    np.testing.assert_allclose(value.get(), (x * x).sum(), rtol=1e-5)
+    np.testing.assert_allclose(slope.get(), 2 * x, rtol=1e-6)
+
+
+# ------------------------------------------------------------------------------------ out, donation, frozen arguments
+
+
+def test_results_are_written_to_given_arrays(machine: cupy_stand_in.Machine) -> None:
+    cupy = sys.modules["cupy"]
+    function = tenon.jit(lambda x, y: (x + y, x * y), device="cuda")
+    x, y = floats(4, 8), floats(4, 8, seed=1)
+    out = cupy.ndarray((4, 8), np.float32), cupy.ndarray((4, 8), np.float32)
+    assert function(on_gpu(x), y, out=out) is out
+    assert_like(out, (x + y, x * y))
+    given = on_gpu(x)
+    wrong: list[tuple[Any, type[Exception], str]] = [
+        ((np.zeros((4, 8), np.float32), out[1]), TypeError, "out.0 is of type ndarray where a CuPy array is needed"),
+        ((cupy.ndarray((4, 8), np.float64), out[1]), TypeError, "out.0 is of dtype float64 where the result is"),
+        ((cupy.ndarray((8, 4), np.float32), out[1]), ValueError, r"out.0 has shape \[8, 4\] where the result has"),
+        ((cupy.ndarray((8, 4), np.float32).T, out[1]), ValueError, r"out.0 has strides \(4, 16\), but must be contig"),
+        ((given, out[1]), ValueError, "out.0 shares memory with input 0"),
+        ((out[0], out[0].view()), ValueError, "out.0 shares memory with out.1"),
+        (out[0], TypeError, "out is ndarray where the result is tuple"),
+    ]
+    for arrays, kind, message in wrong:
+        with pytest.raises(kind, match=message):
+            function(given, y, out=arrays)
+    with cupy.cuda.Device(1):
+        elsewhere = cupy.ndarray((4, 8), np.float32)
+    with pytest.raises(ArgumentError, match=r"argument out\.0 is on cuda:1, and another argument is on cuda:0"):
+        function(given, y, out=(elsewhere, out[1]))
+
+
+def test_donated_arrays_become_results(machine: cupy_stand_in.Machine) -> None:
+    function = tenon.jit(step, device="cuda", donate="params")
+    params, x = parameters(), on_gpu(floats(4, 8))
+    given = {name: on_gpu(array) for name, array in params.items()}
+    places = {name: array.data.ptr for name, array in given.items()}
+    expected: Any = params
+    before = given
+    for _ in range(4):
+        before = given
+        given, _ = function(given, x)
+        expected, _ = expected_step(expected, x.get())
+        assert {name: array.data.ptr for name, array in given.items()} == places
+    assert_like(given, expected)
+    message = (
+        rf"step: argument params.w: the array was donated as params.w of step \({__file__}:\d+\), and a result has"
+    )
+    with pytest.raises(RuntimeError, match=message):
+        function(before, x)
+    with pytest.raises(RuntimeError, match=r"argument x: the array was donated as params\.w of step"):
+        tenon.jit(lambda x: x + 1, device="cuda")(before["w"])
+    tenon.jit(lambda x: x + 1, device="cuda")(given["w"])
+
+
+def test_what_cannot_be_taken_over_is_kept(machine: cupy_stand_in.Machine) -> None:
+    function = tenon.jit(lambda x, y: x + y, device="cuda", donate="x")
+    x = floats(8)
+    assert_like(function(x, x), x + x)  # of the host
+    given = on_gpu(x)
+    assert_like(function(given, given.view()), x + x)  # shared
+    assert_like(function(given, x), x + x)
+    wide = on_gpu(floats(4, 8))
+    assert_like(tenon.jit(lambda x: x + 1, device="cuda", donate="x")(wide.T), wide.get().T + 1)  # copied
+    assert_like(wide, floats(4, 8))
+
+
+def test_donated_memory_that_is_rearranged(machine: cupy_stand_in.Machine) -> None:
+    x = floats(40, 40)
+    function = tenon.jit(lambda x: tenon.exp(x).T @ x, device="cuda", donate="x")
+    np.testing.assert_allclose(function(on_gpu(x)).get(), np.exp(x).T @ x, rtol=1e-4, atol=1e-3)
+    updated = tenon.jit(lambda x, i, u: tenon.scatter_add(x, i, u), device="cuda", donate="x")
+    i, u = np.array([3, 3, 0]), floats(3, 40, seed=3)
+    expected = x.copy()
+    np.add.at(expected, i, u)
+    np.testing.assert_allclose(updated(on_gpu(x), i, u).get(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_frozen_arguments_are_uploaded_once(machine: cupy_stand_in.Machine) -> None:
+    params, x = parameters(), floats(4, 8)
+    function = tenon.jit(lambda params, x: tenon.tanh(x @ params["w"] + params["b"]), device="cuda").freeze(params)
+    weights = sum(array.nbytes for array in params.values())
+    for size, uploaded in ((4, weights), (4, 0), (3, 0), (4, 0)):
+        before = sum(machine.uploads)
+        result = function(x[:size])
+        assert sum(machine.uploads) - before == uploaded + x[:size].nbytes
+        assert_like(result, np.tanh(x[:size] @ params["w"] + params["b"]))
+    with sys.modules["cupy"].cuda.Device(1):
+        assert_like(function(on_gpu(x)), np.tanh(x @ params["w"] + params["b"]))
+    there = {name: on_gpu(array) for name, array in params.items()}
+    assert_like(tenon.jit(lambda params, x: x @ params["w"], device="cuda").freeze(there)(x), x @ params["w"])
+
+
+# -------------------------------------------------------------------------------------------- scratch memory, launches
+
+
+def test_scratch_memory_is_kept_for_each_stream(machine: cupy_stand_in.Machine) -> None:
+    cuda = sys.modules["cupy"].cuda
+    params = {name: on_gpu(array) for name, array in parameters().items()}
+    function = tenon.jit(step, device="cuda")
+    streams = [cuda.Stream(non_blocking=True) for _ in range(2)]
+    inputs = [on_gpu(floats(4, 8, seed=seed)) for seed in range(6)]
+    cuda.get_current_stream().synchronize()
+    before = len(machine.allocations)
+    results: list[Any] = []
+    for number, x in enumerate(inputs):  # nothing is done yet when the next call is made
+        with streams[number % 2]:
+            results.append(function(params, x))
+    assert len(machine.allocations) - before == 3 * len(inputs) + 2  # results, and scratch memory
+    for stream in reversed(streams):
+        stream.synchronize()
+    for x, result in zip(inputs, results, strict=True):
+        assert_like(result, expected_step(parameters(), x.get()))
+
+
+def test_threads_have_scratch_memory_of_their_own(machine: cupy_stand_in.Machine) -> None:
+    function = tenon.jit(step, device="cuda")
+    params, inputs = parameters(), [floats(4, 8, seed=seed) for seed in range(4)]
+    function(params, inputs[0])
+    results: dict[int, Any] = {}
+
+    def run(number: int) -> None:
+        for _ in range(3):
+            results[number] = function(params, inputs[number])
+
+    threads = [Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number, x in enumerate(inputs):
+        assert_like(results[number], expected_step(params, x))
+
+
+def test_calls_on_the_same_memory_are_one_graph(machine: cupy_stand_in.Machine) -> None:
+    cupy = sys.modules["cupy"]
+    function = tenon.jit(step, device="cuda")
+    params = {name: on_gpu(array) for name, array in parameters().items()}
+    x = on_gpu(floats(4, 8))
+    out = {n: cupy.ndarray(a.shape, a.dtype) for n, a in params.items()}, cupy.ndarray((16,), np.float32)
+    counts: list[tuple[int, int]] = []
+    for number in range(4):
+        np.copyto(x.on_host(), floats(4, 8, seed=number))
+        function(params, x, out=out)
+        assert_like(out, expected_step(parameters(), floats(4, 8, seed=number)))
+        counts.append((len(machine.launches), machine.graph_launches))
+    (first, _), (second, graphs), *_, last = counts
+    assert graphs == 1
+    assert second == 2 * first  # those that are captured
+    assert last == (second, 3)
+    other = on_gpu(floats(4, 8, seed=9))
+    function(params, other, out=out)
+    assert (len(machine.launches), machine.graph_launches) == (3 * first, 3)
+    assert_like(out, expected_step(parameters(), other.get()))
+
+
+@pytest.mark.parametrize("setting", ["cuda_graphs", "cuda_sync"])
+def test_graphs_can_be_switched_off(machine: cupy_stand_in.Machine, setting: str) -> None:
+    function = tenon.jit(step, device="cuda", donate="params")
+    given, x = {name: on_gpu(array) for name, array in parameters().items()}, on_gpu(floats(4, 8))
+    with knobs.override(**{setting: setting == "cuda_sync"}):
+        for _ in range(4):
+            given, _ = function(given, x)
+    assert machine.graph_launches == 0
+
+
+def test_what_cannot_be_captured_is_launched_plainly(
+    machine: cupy_stand_in.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise cupy_stand_in.CUDARuntimeError("cudaErrorStreamCaptureUnsupported: not today")
+
+    monkeypatch.setattr(cupy_stand_in.Stream, "begin_capture", refuse)
+    function = tenon.jit(step, device="cuda", donate="params")
+    given, x, expected = {n: on_gpu(a) for n, a in parameters().items()}, floats(4, 8), parameters()
+    on_device = on_gpu(x)
+    for _ in range(3):
+        given, _ = function(given, on_device)
+        expected, _ = expected_step(expected, x)
+    assert_like(given, expected)
+    assert machine.graph_launches == 0
+
+
+def test_a_call_in_a_capture_of_the_caller(machine: cupy_stand_in.Machine) -> None:
+    cupy = sys.modules["cupy"]
+    function = tenon.jit(step, device="cuda")
+    params = {name: on_gpu(array) for name, array in parameters().items()}
+    x = on_gpu(floats(4, 8))
+    function(params, x)
+    cupy.cuda.get_current_stream().synchronize()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        captured = function(params, x)
+        graph = stream.end_capture()
+        between = function(params, on_gpu(floats(4, 8, seed=5)))  # has scratch memory of its own
+        graph.launch()
+        again = function(params, on_gpu(floats(4, 8, seed=6)))
+        graph.launch()
+        assert_like(captured, expected_step(parameters(), floats(4, 8)))
+        assert_like(between, expected_step(parameters(), floats(4, 8, seed=5)))
+        assert_like(again, expected_step(parameters(), floats(4, 8, seed=6)))
+
+
+def test_loops_and_conditions(machine: cupy_stand_in.Machine) -> None:
+    def counted(x: Any) -> Any:
+        return tenon.scan(lambda carry, row: (tenon.tanh(carry + row), carry), x[0], x)
+
+    def until(x: Any) -> Any:
+        return tenon.while_loop(lambda x: tenon.sum(x) < 100.0, lambda x: x * 2, x)
+
+    x = np.abs(floats(5, 3)) + 0.1
+    carry, rows = x[0], []
+    for row in x:
+        rows.append(carry)
+        carry = np.tanh(carry + row)
+    function = tenon.jit(counted, device="cuda")
+    doubled = x[0]
+    while doubled.sum() < 100:
+        doubled = doubled * 2
+    given = on_gpu(x)
+    for _ in range(3):
+        assert_like(function(given), (carry, np.stack(rows)))
+        assert_like(tenon.jit(until, device="cuda")(x[0]), doubled)
+
+
+# ---------------------------------------------------------------------------------------------------------- what fails
+
+
+def test_a_launch_that_fails_is_named(machine: cupy_stand_in.Machine) -> None:
+    function = tenon.jit(step, device="cuda", donate="params")
+    given = {name: on_gpu(array) for name, array in parameters().items()}
+    x = floats(4, 8)
+    given, _ = function(given, x)
+    machine.fails = "kernel_3"
+    with pytest.raises(RuntimeError, match=r"^step: kernel @kernel_3 \(grid .*, block .*\): CUDA_ERROR_LAUNCH_OUT_OF"):
+        function(given, x)
+    machine.fails = None
+    with pytest.raises(RuntimeError, match=r"donated as params\.\w of step .*, and that call failed, so that its elem"):
+        function(given, x)
+    fresh = {name: on_gpu(array) for name, array in parameters().items()}
+    assert_like(function(fresh, x), expected_step(parameters(), x))
+
+
+def test_a_launch_that_fails_leaves_what_is_not_donated(machine: cupy_stand_in.Machine) -> None:
+    function = tenon.jit(step, device="cuda")
+    machine.fails = "kernel_0"
+    with pytest.raises(LaunchError, match="TENON_CUDA_SYNC=1 waits for each and names it"):
+        function(parameters(), floats(4, 8))
+    machine.fails = None
+    assert_like(function(parameters(), floats(4, 8)), expected_step(parameters(), floats(4, 8)))
+
+
+def test_too_little_memory_is_named(machine: cupy_stand_in.Machine) -> None:
+    function = tenon.jit(lambda x, y: x + y, device="cuda")
+    x = on_gpu(floats(8, 1))
+    machine.limit = 100
+    with pytest.raises(MemoryError, match=r"^<lambda>: result 0, float32\[8, 9\]: Out of memory allocating 288 bytes"):
+        function(x, floats(1, 9))
+
+
+def test_dtypes_that_are_not_stored_are_named(machine: cupy_stand_in.Machine) -> None:
+    with pytest.raises(TypeError, match=r"<lambda>: argument x: .*complex64"):
+        tenon.jit(lambda x: x, device="cuda")(on_gpu(floats(3).astype(np.complex64)))
