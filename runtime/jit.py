@@ -74,10 +74,7 @@ class JitFunction(NativeCalls):
     ) -> None:
         if not callable(function):
             raise TypeError(f"jit: a {type(function).__name__} cannot be called")
-        try:
-            checked_device(device)
-        except ValueError as error:
-            raise ValueError(f"jit: {error}") from None
+        checked_device(device, "jit: ")
         _check_holds_no_arrays(function)
         self.__module__, self.__qualname__ = type(self).__module__, type(self).__qualname__
         # not what the function keeps for itself: that of an op has native calls of its own

@@ -7,10 +7,10 @@ import re
 DEVICES = ("cpu", "cuda", "cuda:N")
 
 
-def checked_device(device: object) -> str:
+def checked_device(device: object, where: str = "") -> str:
     """The name of a device; raises `ValueError` for another text."""
     if not isinstance(device, str) or not re.fullmatch(r"cpu|cuda(:\d+)?", device):
-        raise ValueError(f"device {device!r} is not one of {', '.join(DEVICES)}")
+        raise ValueError(f"{where}device {device!r} is not one of {', '.join(DEVICES)}")
     return device
 
 
