@@ -1,7 +1,8 @@
 """Programs without the ops of users, so that they mean the same where the definitions of these are not there.
 
 An op of a user is written out by Tenon's own: a composite one by what it is composed of, an element-by-element one by
-its function of tensors, contractions, index maps and reductions by the general op of their family. Where one states a
+its function of tensors, contractions, index maps and reductions by the general op of their family, what else loops over
+elements by scans and gathers (`portable_loops`). Where one states a
 gradient of its own, the whole program brings its gradient along.
 """
 
@@ -19,13 +20,25 @@ from xdsl.rewriter import Rewriter
 from tenon.dialects.definition.registry import registry
 from tenon.dialects.definition.signature import map_grouped
 from tenon.dialects.definition.value import InsertionPoint, Value, emit, inserting, ops
-from tenon.dialects.families import CompositeOp, ContractionOp, ElementwiseOp, IndexMapOp, ReductionOp
+from tenon.dialects.families import (
+    CompositeOp,
+    ContractionOp,
+    CumulativeOp,
+    ElementwiseOp,
+    IndexingOp,
+    IndexMapOp,
+    ReductionOp,
+    ScatterOp,
+    WindowOp,
+)
 from tenon.dialects.families.control_flow import YieldOp
 from tenon.dialects.families.host import HostOp
 from tenon.dialects.ops.control.with_gradient import WithGradientOp
+from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import compute_type, element_of, is_float
 from tenon.passes.transform.differentiate import gradients
 from tenon.runtime.arguments.interface import main_function
+from tenon.traces import portable_loops as loops
 
 _DEEPEST = 64
 
@@ -114,8 +127,8 @@ def _write_out_one(op: Operation) -> None:
     families = [family for family in _WRITTEN if isinstance(op, family) and _means_its_family(op, family)]
     if not families:
         raise TypeError(
-            f"{op.name}: of users' ops, composite ones, those element by element, contractions, index maps, and "
-            "reductions with COMBINE can be written to a file; define it as a CompositeOp"
+            f"{op.name}: of users' ops, those whose family says what they mean can be written to a file, and opaque "
+            "ones, and what has a `structured` of its own, cannot; define it as a CompositeOp"
         )
     with inserting(InsertionPoint(block, op, folds_literals=True)):
         results = _WRITTEN[families[0]](op, map_grouped(Value, cast(Any, op).grouped_operands()))
@@ -160,7 +173,7 @@ def _contraction(op: ContractionOp, operands: Any) -> list[Value]:
 
 def _index_map(op: IndexMapOp, operands: Any) -> list[Value]:
     """The elements at the places that the op reads, which are written down."""
-    x, like = Value(op.operands[0]), Value(op.results[0])
+    x, like = Value(_of_known_sizes(op).operands[0]), Value(op.results[0])
     source = type(op).source_map(x.shape, like.ndim, op.settings)
     index = [*np.indices(like.shape)]
     parts = [np.broadcast_to(np.asarray(e.eval(index, []), np.int64), like.shape) for e in source.results]
@@ -189,7 +202,17 @@ def _reduction(op: ReductionOp, operands: Any) -> list[Value]:
         made = own.apply(x.astype(like.dtype), **{name: op.settings[name] for name in ("axis", "keepdims")})
         if made.dtype == like.dtype:
             return [made]
-    raise TypeError(f"{op.name}: of reductions, those with COMBINE alone can be written to a file")
+    if cls.finish is not ReductionOp.finish or cls.reduce is not ReductionOp.reduce:
+        raise TypeError(f"{op.name}: of reductions, those that say `scalar` alone can be written to a file")
+    return loops.reduction(_of_known_sizes(op))
+
+
+def _of_known_sizes(op: Any) -> Any:
+    """An op of which no dimension has only a name; raises `TypeError` for others."""
+    sizes = [size for value in (*op.operands, *op.results) for size in Value(value).shape]
+    if any(isinstance(size, Size) for size in sizes):
+        raise TypeError(f"{op.name}: is written to a file for known sizes alone, and a dimension has only a name")
+    return op
 
 
 _WRITTEN: dict[type[Any], Callable[[Any, Any], Any]] = {
@@ -198,6 +221,10 @@ _WRITTEN: dict[type[Any], Callable[[Any, Any], Any]] = {
     ContractionOp: _contraction,
     IndexMapOp: _index_map,
     ReductionOp: _reduction,
+    WindowOp: lambda op, operands: loops.window(_of_known_sizes(op)),
+    CumulativeOp: lambda op, operands: loops.cumulative(_of_known_sizes(op)),
+    IndexingOp: lambda op, operands: loops.indexing(_of_known_sizes(op)),
+    ScatterOp: lambda op, operands: loops.scatter(_of_known_sizes(op)),
 }
 """How ops of a family are written by Tenon's own."""
 
