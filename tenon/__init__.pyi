@@ -370,6 +370,8 @@ def conv_transpose3d(x: _Any, weight: _Any, bias: _Any = ..., stride: _b.int | _
     plus `bias` (f,): see `conv_transpose`."""
 def convolution(x: _Any, weight: _Any, stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., *, out: _Any = ...) -> _Any:
     """Windows of `x` (n, groups, c, ...image) times `weight` (groups, f, c, ...window), added up within each window."""
+def copy(x: _Any, *, out: _Any = ...) -> _Any:
+    """`x` itself, as a value of its own: differentiating with respect to it leaves other uses of `x` alone."""
 def copysign(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The magnitude of `x` with the sign of `y`, of zeros, too. The gradient at 0 is 0, and none goes to `y`."""
 def cos(x: _Any, *, out: _Any = ...) -> _Any:

@@ -175,6 +175,8 @@ class Methods:
         plus `bias` (f,): see `conv_transpose`."""
     def convolution(self, weight: _Any, stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ...) -> _Self:
         """Windows of `x` (n, groups, c, ...image) times `weight` (groups, f, c, ...window), added up within each window."""
+    def copy(self) -> _Self:
+        """`x` itself, as a value of its own: differentiating with respect to it leaves other uses of `x` alone."""
     def copysign(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
         """The magnitude of `x` with the sign of `y`, of zeros, too. The gradient at 0 is 0, and none goes to `y`."""
     def cos(self) -> _Self:

@@ -26,6 +26,7 @@ from xdsl.rewriter import InsertPoint
 
 from tenon.dialects.families.linalg_builders import PARALLEL
 from tenon.dialects.upstream.walking import ops_of
+from tenon.lowering.function_pass import require_buffers
 from tenon.lowering.kernels.statement import element_type, kernels_of
 from tenon.lowering.loop_ir.nests import index_constant
 
@@ -33,9 +34,13 @@ WHOLE = 16
 """Elements whose multiple a part is: each begins where vectors do."""
 
 
-def unscheduled_kernels(module: ModuleOp) -> list[func.FuncOp]:
-    """The kernels of whose loops nothing is said yet, which may be split."""
-    return [kernel for kernel in kernels_of(module) if {"grid", "schedule"}.isdisjoint(kernel.attributes)]
+def unscheduled_kernels(module: ModuleOp, pass_name: str) -> list[func.FuncOp]:
+    """The kernels of whose loops nothing is said yet, which may be split. Raises `PassFailedException` where they work
+    on tensors still."""
+    found = [kernel for kernel in kernels_of(module) if {"grid", "schedule"}.isdisjoint(kernel.attributes)]
+    for kernel in found:
+        require_buffers(kernel, pass_name)
+    return found
 
 
 def calls_of(module: ModuleOp, name: str) -> list[func.CallOp]:

@@ -84,7 +84,7 @@ class ReduceInPartsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = Gpu.of_option(self.name, self.machine)
-        for function in unscheduled_kernels(op):
+        for function in unscheduled_kernels(op, self.name):
             collapse_loops(function)
             found = _find(function, machine)
             if found is not None:

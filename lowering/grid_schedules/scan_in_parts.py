@@ -72,7 +72,7 @@ class ScanInPartsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = Gpu.of_option(self.name, self.machine)
-        for function in unscheduled_kernels(op):
+        for function in unscheduled_kernels(op, self.name):
             found = _find(function, machine)
             if found is not None:
                 found.split(op)

@@ -16,7 +16,8 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from tenon.dialects.upstream.walking import ops_of
-from tenon.lowering.kernels.statement import Statement, kernels_of, read_kernel
+from tenon.lowering.grid_schedules.parts import unscheduled_kernels
+from tenon.lowering.kernels.statement import Statement, read_kernel
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,8 @@ class SeparateUpdatesPass(ModulePass):
     name = "separate-updates"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in kernels_of(op):
-            if "grid" not in function.attributes and "schedule" not in function.attributes:
-                _separate(op, function)
+        for function in unscheduled_kernels(op, self.name):
+            _separate(op, function)
 
 
 def _separate(module: ModuleOp, function: func.FuncOp) -> None:

@@ -85,3 +85,14 @@ def test_what_is_named_instead_is_there_and_right() -> None:
     names["x"] = np.array([1.0, np.nan, 3.0])
     assert written("nanmax") == 3
     assert written("nanmin") == 1
+
+
+def test_copies_of_arrays_traced_values_and_tensors() -> None:
+    copied, tensor = tenon.copy(X), tenon.tensor(X)
+    assert not np.shares_memory(copied, X)
+    other = tensor.copy()
+    other[0] = 7.0
+    np.testing.assert_array_equal(tensor.numpy(), X)
+    np.testing.assert_array_equal(
+        tenon.jit(lambda x: x.copy().at[0].set(1.0) + x)(X), np.where([[1], [0]], 1 + X, 2 * X)
+    )

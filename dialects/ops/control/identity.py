@@ -41,6 +41,7 @@ class IdentityOp(_SameOp):
     """
 
     name = "tenon.identity"
+    ALIASES: ClassVar[tuple[str, ...]] = ("copy",)
     x = operand_def(STORED_TENSOR)
     result = result_def(STORED_TENSOR)
     vjp = staticmethod(lambda g, out, x: g)  # pyright: ignore[reportAssignmentType]
