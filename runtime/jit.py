@@ -129,7 +129,8 @@ class JitFunction(NativeCalls):
             return self.function(*args, **kwargs) if face is None else face(self.function, args, kwargs)
         epoch = int(EPOCH[0])
         order = tuple(kwargs)
-        if (face := face_of(flatten((args, kwargs))[0])) is not None:
+        face = face_of((*args, *kwargs.values()))  # most often, some argument is one itself
+        if face is not None or (face := face_of(flatten((args, kwargs))[0])) is not None:
             return face(self, args, kwargs)
         out = kwargs.pop("out", None) if "out" in kwargs and self.parameters.take_out else None
         leaves, structure = self.parameters.take_apart(args, kwargs)

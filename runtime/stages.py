@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Self
@@ -245,3 +246,23 @@ def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     if given == shape:
         return True
     return len(given) == len(shape) and all(isinstance(s, Size) or s == g for g, s in zip(given, shape, strict=True))
+
+
+class FlatCall(NativeCalls):
+    """A program of arrays by position, called natively; gives a tuple of arrays."""
+
+    def __init__(self, made: Executable, name: str) -> None:
+        self._executable = made
+        self._name = name
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        epoch = int(EPOCH[0])
+        results = tuple(self._executable.run(arrays))
+        if self._dispatch.wants(len(arrays), epoch):
+            _, structure = flatten((arrays, {}))
+            compiled = Compiled(flatten(results)[1], "cpu", self._name, self._executable)
+            entry = None
+            with suppress(IndescribableError):
+                entry = compiled.entry_of((arrays, {}), structure, {}, None, NUMBERS)
+            self._dispatch.add(self, len(arrays), entry, epoch)
+        return results

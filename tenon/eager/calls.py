@@ -115,7 +115,7 @@ class _Keeping:
     def run(self, program: Program, kind: type[Any], noted: Sequence[Operand]) -> Any:
         """The results, as tensors that are on the tape."""
         operands = [noted[i] for i in self.data]
-        found = program.executable.run([saved.array for _, saved in operands if isinstance(saved, Saved)])
+        found = program.launch(*[saved.array for _, saved in operands if isinstance(saved, Saved)])
         made = [kind._new(array) for array in found[: program.given]]
         record(program.call, operands, made, found[program.given :])
         return unflatten(self.result, made)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from xdsl.dialects import func
@@ -35,6 +36,7 @@ from tenon.runtime.arguments.interface import main_function
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.lower import new_context
 from tenon.runtime.python_state import collection_paused
+from tenon.runtime.stages import FlatCall
 from tenon.runtime.tracing.trace import traced
 
 _TOGETHER = (
@@ -63,6 +65,12 @@ class Program:
     """Gives the results, and behind them what is kept."""
     given: int
     """How many results there are."""
+    name: str
+
+    @cached_property
+    def launch(self) -> FlatCall:
+        """The executable, called natively."""
+        return FlatCall(self.executable, self.name)
 
 
 def program_of(name: str, module: ModuleOp, wanted: Sequence[bool]) -> Program | None:
@@ -83,7 +91,7 @@ def program_of(name: str, module: ModuleOp, wanted: Sequence[bool]) -> Program |
         gradient = _Gradient(main, backward, sources, [of_results[i] for i in reads])
         key = ("kept", str(module), tuple(sources), str(backward))
         call = call_of(name, key, inlined(module), Kept(given, reads, gradient.apply))
-        return Program(call, executable(forward, "cpu", name), given)
+        return Program(call, executable(forward, "cpu", name), given, name)
 
 
 def _halves(main: func.FuncOp, sources: Sequence[int]) -> Halves:

@@ -21,7 +21,7 @@ from tenon.eager.tape import Call, Operand, Saved, Type
 from tenon.eager.tensor import Tensor
 from tenon.runtime.executables import executable
 from tenon.runtime.python_state import collection_paused
-from tenon.traces.program import Launch
+from tenon.runtime.stages import FlatCall
 
 _NAME = "piece"
 
@@ -60,7 +60,7 @@ class Step:
 class PieceProgram:
     """What runs in the place of calls."""
 
-    launch: Launch
+    launch: FlatCall
     call: Call | None
     """What is recorded of it, if anything is."""
     given: int
@@ -104,9 +104,9 @@ def compiled(
     with collection_paused(), autocast(enabled=False):
         module = trace_types(replayed, types).module
         if not is_recorded:
-            return PieceProgram(Launch(executable(module, "cpu", _NAME), _NAME), None, len(outputs))
+            return PieceProgram(FlatCall(executable(module, "cpu", _NAME), _NAME), None, len(outputs))
         made = program_of(_NAME, module, [*[wanted for _, wanted in inputs], *[False] * len(numbers)])
-    return None if made is None else PieceProgram(Launch(made.executable, _NAME), made.call, made.given)
+    return None if made is None else PieceProgram(made.launch, made.call, made.given)
 
 
 def again(function: Any, operands: Sequence[Any], settings: dict[str, Any]) -> Callable[[Sequence[Any]], Any]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -24,15 +23,12 @@ from tenon.eager.tape import Call
 from tenon.eager.tensor import UsedGradient
 from tenon.runtime.arguments.arguments import WideFloat
 from tenon.runtime.arguments.tree import flatten, paths
-from tenon.runtime.call.entry import NativeCalls
-from tenon.runtime.call.steps import NUMBERS, IndescribableError
-from tenon.runtime.epoch import EPOCH
 from tenon.runtime.executables import Executable, executable
 from tenon.runtime.python_state import collection_paused
 from tenon.runtime.reads.guards import Names
 from tenon.runtime.reads.places import Place
 from tenon.runtime.reads.seen import Seen
-from tenon.runtime.stages import Compiled
+from tenon.runtime.stages import FlatCall
 from tenon.runtime.tracing.trace import trace
 from tenon.traces.guards import TensorGuards
 from tenon.traces.outcomes import Made, Plan, change, new_tensor
@@ -152,8 +148,8 @@ class Program:
         return executable(self.module, "cpu", self.name)
 
     @cached_property
-    def _launch(self) -> Launch:
-        return Launch(self.executable, self.name)
+    def _launch(self) -> FlatCall:
+        return FlatCall(self.executable, self.name)
 
     # --- calls ----------------------------------------------------------------------------------------
 
@@ -195,26 +191,6 @@ class Program:
 
             self._cross = Call(self.name, (self.name, object()), results)
         return self._cross
-
-
-class Launch(NativeCalls):
-    """A program of arrays, called natively."""
-
-    def __init__(self, made: Executable, name: str) -> None:
-        self._executable = made
-        self._name = name
-
-    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        epoch = int(EPOCH[0])
-        results = tuple(self._executable.run(arrays))
-        if self._dispatch.wants(len(arrays), epoch):
-            _, structure = flatten((arrays, {}))
-            compiled = Compiled(flatten(results)[1], "cpu", self._name, self._executable)
-            entry = None
-            with suppress(IndescribableError):
-                entry = compiled.entry_of((arrays, {}), structure, {}, None, NUMBERS)
-            self._dispatch.add(self, len(arrays), entry, epoch)
-        return results
 
 
 def _inputs(reads: TensorReads, leaves: Sequence[Any]) -> list[Input]:
