@@ -59,7 +59,9 @@ _WHERE: dict[str, str] = {
     **dict.fromkeys(("trace", "TracedFunction"), "tenon.traces.function"),
     **dict.fromkeys(("load",), "tenon.traces.files"),
     **dict.fromkeys(("LoadedFunction",), "tenon.traces.loaded"),
-    **dict.fromkeys(("no_grad", "enable_grad", "set_grad_enabled", "is_grad_enabled"), "tenon.eager.modes"),
+    **dict.fromkeys(
+        ("no_grad", "inference_mode", "enable_grad", "set_grad_enabled", "is_grad_enabled"), "tenon.eager.modes"
+    ),
     **dict.fromkeys(
         (
             *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"),

@@ -67,6 +67,7 @@ from tenon.arrays.dtypes import half as half
 from tenon.jacobians import hessian as hessian
 from tenon.arrays.dtypes import iinfo as iinfo
 from tenon.arrays.dtypes import inf as inf
+from tenon.eager.modes import inference_mode as inference_mode
 from tenon.arrays.dtypes import int16 as int16
 from tenon.arrays.dtypes import int32 as int32
 from tenon.arrays.dtypes import int64 as int64
@@ -311,6 +312,9 @@ def bmm(x: _Any, y: _Any = ..., *, mat2: _Any = ...) -> _Any:
     """The products (b, m, n) of the matrices of `x` (b, m, k) and `y` (b, k, n), one each."""
 def broadcast_to(x: _Any, shape: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
     """`x` repeated along its axes of size 1, and along new leading axes, up to `shape`; -1 keeps the size of `x`."""
+def bucketize(x: _Any, boundaries: _Any, *, right: _b.bool = ...) -> _Any:
+    """Between which `boundaries`, in ascending order, each element lies: the number of those below it, or, with
+    `right`, not above it."""
 def cast(x: _Any, dtype: _Any, *, copy: _Any = ..., device: _Any = ..., out: _Any = ...) -> _Any:
     """`x` converted to `dtype`."""
 def cat(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
@@ -374,6 +378,8 @@ def copy(x: _Any, *, out: _Any = ...) -> _Any:
     """`x` itself, as a value of its own: differentiating with respect to it leaves other uses of `x` alone."""
 def copysign(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The magnitude of `x` with the sign of `y`, of zeros, too. The gradient at 0 is 0, and none goes to `y`."""
+def corrcoef(x: _Any) -> _Any:
+    """The correlations (m, m) of the rows of `x` (m, n): their covariances over the roots of both variances."""
 def cos(x: _Any, *, out: _Any = ...) -> _Any:
     """The cosine of `x` (in radians)."""
 def cosh(x: _Any, *, out: _Any = ...) -> _Any:
@@ -384,6 +390,9 @@ def cosine_similarity(x: _Any, y: _Any = ..., axis: _b.int = ..., eps: _b.float 
     """The cosine of the angle between `x` and `y`, which broadcast, along `axis`: x y / (|x| |y|)."""
 def count_nonzero(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """How many elements (i64) of `x` along `axis` are not zero."""
+def cov(x: _Any, correction: _b.float = ...) -> _Any:
+    """The covariances (m, m) of the rows of `x` (m, n), each of which is a variable: the sums of the products of their
+    differences from the means, over n - `correction`."""
 def cross_entropy(logits: _Any, labels: _Any = ..., weight: _Any = ..., label_smoothing: _b.float = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, dim: _Any = ..., target: _Any = ..., out: _Any = ...) -> _Any:
     """The mean over all samples of -log softmax(`logits`) at the class in `labels`, times its weight."""
 def cummax(x: _Any, axis: _b.int = ..., reverse: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
@@ -557,6 +566,9 @@ def hinge_embedding_loss(x: _Any, target: _Any, margin: _b.float = ..., reductio
     """`x` where `target` is 1, max(0, `margin` - `x`) where it is -1: by default, the mean."""
 def hinge_loss(x: _Any, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
     """max(0, 1 - `target` `x`) for a `target` of 1 or -1: by default, its mean."""
+def histc(x: _Any, bins: _b.int = ..., min: _b.float = ..., max: _b.float = ...) -> _Any:
+    """How many elements of `x` lie in each of `bins` equal parts of [min, max], in the dtype of `x`; others do not
+    count. Where both are the same, the least and the greatest element are meant."""
 def hstack(tensors: _Any) -> _Any:
     """Tensors beside each other: along their second axis, vectors along their only one."""
 def huber_loss(x: _Any, target: _Any, delta: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
@@ -603,6 +615,8 @@ def kl_div(x: _Any, target: _Any, log_target: _b.bool = ..., reduction: _Literal
     """The divergence of Kullback and Leibler: `target` (log(`target`) - `x`) for logarithms `x` of probabilities."""
 def kron(x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Any:
     """The products of each element of the matrix `x` (m, n) with the matrix `y` (p, q), as blocks of (m * p, n * q)."""
+def kthvalue(x: _Any, k: _b.int, axis: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+    """The `k`th smallest element along `axis`, counted from 1, and its place."""
 def l1_loss(x: _Any, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
     """The magnitude of the difference of `x` and `target`: by default, its mean. The gradient at 0 is 0."""
 def layer_norm(x: _Any, weight: _Any = ..., bias: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
@@ -970,6 +984,8 @@ def stack(tensors: _Any, axis: _b.int = ..., *, dim: _Any = ..., out: _Any = ...
     """The `tensors`, all of one shape, along a new axis at position `axis` of the result."""
 def std(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., ddof: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., correction: _Any = ..., unbiased: _Any = ..., out: _Any = ...) -> _Any:
     """The standard deviation of `x` along `axis`: the square root of its variance. Integers are taken as f32."""
+def std_mean(x: _Any, axis: _Any = ..., *, correction: _b.float = ..., keepdims: _b.bool = ..., unbiased: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+    """The roots of the variances, and the means, that `var_mean` gives."""
 def stop_gradient(x: _Any, *, out: _Any = ...) -> _Any:
     """`x`, taken as a constant by differentiation."""
 def sub(x: _Any, y: _Any = ..., *, other: _Any = ..., alpha: _Any = ..., out: _Any = ...) -> _Any:
@@ -1029,6 +1045,8 @@ def transpose(x: _Any, permutation: _b.int | _Sequence[_b.int] | None = ..., *, 
 def transposed_convolution(x: _Any, weight: _Any, size: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., low: _b.int | _Sequence[_b.int] = ..., *, out: _Any = ...) -> _Any:
     """Each element of `x` (n, groups, f, ...counts) times `weight` (groups, f, c, ...window), added up where its window
     lies."""
+def trapezoid(y: _Any, x: _Any = ..., *, dx: _b.float = ..., axis: _b.int = ..., dim: _Any = ...) -> _Any:
+    """The area below `y` along `axis`, by trapezoids between its points, which lie at `x`, or `dx` apart."""
 def tril(x: _Any, k: _b.int = ..., *, diagonal: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` (..., rows, columns) on diagonal `k` and below, zeros above."""
 def triu(x: _Any, k: _b.int = ..., *, diagonal: _Any = ..., out: _Any = ...) -> _Any:
@@ -1049,6 +1067,9 @@ def unstack(x: _Any, axis: _b.int = ..., *, dim: _Any = ...) -> _Any:
     """The parts of `x` at each index of `axis`, without that axis; of a `Tensor`, views."""
 def var(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., ddof: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., correction: _Any = ..., unbiased: _Any = ..., out: _Any = ...) -> _Any:
     """The variance of `x` along `axis`: the mean square distance from the mean, with divisor count - `ddof`."""
+def var_mean(x: _Any, axis: _Any = ..., *, correction: _b.float = ..., keepdims: _b.bool = ..., unbiased: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+    """The variances along `axis`, or of all elements, and the means. The former divide by the number of elements less
+    `correction`, which is 1 here, as in PyTorch, or 0 if not `unbiased`; `tenon.var` divides by the number."""
 def view(x: _Any, *shape: _Any) -> _Any:
     """`x` in another shape, of which one size may be -1; the same as `reshape`."""
 def view_as(x: _Any, other: _Any) -> _Any:

@@ -41,7 +41,7 @@ _CHAPTERS: dict[str, tuple[str, ...]] = {
         *("indexing", "band", "dynamic_slicing", "scatter", "grid_sampling"),
     ),
     "Reducing, scanning and sorting": (
-        *("reduction", "statistics", "norms", "cumulative"),
+        *("reduction", "statistics", "measures", "norms", "cumulative"),
         *("sorting", "sorted_runs", "radix_sorting", "network_sorting", "row_selection", "searching", "quantiles"),
     ),
     "Products and windows": (

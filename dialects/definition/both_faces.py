@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,6 +101,13 @@ def _by_element(args: tuple[Any, ...], settings: dict[str, Any], names: tuple[st
     return given if len(given) == len(names) + 1 and hasattr(given[1], "shape") else None
 
 
+class Selected(NamedTuple):
+    """Elements, and where they are."""
+
+    values: Any
+    indices: Any
+
+
 class BothFaces:
     """What traced values and tensors have alike."""
 
@@ -193,6 +200,10 @@ class BothFaces:
         if tuple(source.shape) != tuple(index.shape):
             source = source[tuple([slice(size) for size in index.shape])]
         return self._op("scatter_elements")(self, index, source, axis=axis, reduction="add")
+
+    def topk(self, *args: Any, **settings: Any) -> Selected:
+        """`tenon.topk`, whose `values` and `indices` have names."""
+        return Selected(*self._op("topk")(self, *args, **settings))
 
     # --- conversions ------------------------------------------------------------------------------
 

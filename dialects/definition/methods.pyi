@@ -128,6 +128,9 @@ class Methods:
         """The bits in which `x` and `y` differ; on truth values, whether they differ."""
     def bmm(self, y: _Any = ..., *, mat2: _Any = ...) -> _Any:
         """The products (b, m, n) of the matrices of `x` (b, m, k) and `y` (b, k, n), one each."""
+    def bucketize(self, boundaries: _Any, *, right: _b.bool = ...) -> _Any:
+        """Between which `boundaries`, in ascending order, each element lies: the number of those below it, or, with
+        `right`, not above it."""
     def cast(self, dtype: _Any, *, copy: _Any = ..., device: _Any = ...) -> _Self:
         """`x` converted to `dtype`."""
     def cbrt(self) -> _Self:
@@ -179,6 +182,8 @@ class Methods:
         """`x` itself, as a value of its own: differentiating with respect to it leaves other uses of `x` alone."""
     def copysign(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
         """The magnitude of `x` with the sign of `y`, of zeros, too. The gradient at 0 is 0, and none goes to `y`."""
+    def corrcoef(self) -> _Any:
+        """The correlations (m, m) of the rows of `x` (m, n): their covariances over the roots of both variances."""
     def cos(self) -> _Self:
         """The cosine of `x` (in radians)."""
     def cosh(self) -> _Self:
@@ -189,6 +194,9 @@ class Methods:
         """The cosine of the angle between `x` and `y`, which broadcast, along `axis`: x y / (|x| |y|)."""
     def count_nonzero(self, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Self:
         """How many elements (i64) of `x` along `axis` are not zero."""
+    def cov(self, correction: _b.float = ...) -> _Any:
+        """The covariances (m, m) of the rows of `x` (m, n), each of which is a variable: the sums of the products of their
+        differences from the means, over n - `correction`."""
     def cross_entropy(self, labels: _Any = ..., weight: _Any = ..., label_smoothing: _b.float = ..., axis: _b.int = ..., ignore_index: _b.int | None = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, dim: _Any = ..., target: _Any = ...) -> _Self:
         """The mean over all samples of -log softmax(`logits`) at the class in `labels`, times its weight."""
     def cummax(self, axis: _b.int = ..., reverse: _b.bool = ..., *, dim: _Any = ...) -> _Any:
@@ -345,6 +353,9 @@ class Methods:
         """`x` where `target` is 1, max(0, `margin` - `x`) where it is -1: by default, the mean."""
     def hinge_loss(self, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ...) -> _Self:
         """max(0, 1 - `target` `x`) for a `target` of 1 or -1: by default, its mean."""
+    def histc(self, bins: _b.int = ..., min: _b.float = ..., max: _b.float = ...) -> _Any:
+        """How many elements of `x` lie in each of `bins` equal parts of [min, max], in the dtype of `x`; others do not
+        count. Where both are the same, the least and the greatest element are meant."""
     def huber_loss(self, target: _Any, delta: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ...) -> _Self:
         """`d`^2 / 2 for a difference `d` of `x` and `target` up to `delta`, `delta` (|d| - `delta` / 2) above."""
     def hypot(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
@@ -387,6 +398,8 @@ class Methods:
         """The divergence of Kullback and Leibler: `target` (log(`target`) - `x`) for logarithms `x` of probabilities."""
     def kron(self, y: _Any = ..., *, other: _Any = ...) -> _Any:
         """The products of each element of the matrix `x` (m, n) with the matrix `y` (p, q), as blocks of (m * p, n * q)."""
+    def kthvalue(self, k: _b.int, axis: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+        """The `k`th smallest element along `axis`, counted from 1, and its place."""
     def l1_loss(self, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ...) -> _Self:
         """The magnitude of the difference of `x` and `target`: by default, its mean. The gradient at 0 is 0."""
     def layer_norm(self, weight: _Any = ..., bias: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, dim: _Any = ...) -> _Self:
@@ -696,6 +709,8 @@ class Methods:
         """`x` times itself."""
     def std(self, axis: _b.int | _Sequence[_b.int] | None = ..., ddof: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., correction: _Any = ..., unbiased: _Any = ...) -> _Self:
         """The standard deviation of `x` along `axis`: the square root of its variance. Integers are taken as f32."""
+    def std_mean(self, axis: _Any = ..., *, correction: _b.float = ..., keepdims: _b.bool = ..., unbiased: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+        """The roots of the variances, and the means, that `var_mean` gives."""
     def stop_gradient(self) -> _Self:
         """`x`, taken as a constant by differentiation."""
     def sub(self, y: _Any = ..., *, other: _Any = ..., alpha: _Any = ...) -> _Self:
@@ -746,8 +761,6 @@ class Methods:
         `repeats`, is continued by ones at the front."""
     def top_k(self, k: _b.int = ..., axis: _b.int = ..., largest: _b.bool = ..., sorted: _b.bool = ..., *, dim: _Any = ..., diagonal: _Any = ...) -> _Any:
         """The `k` largest elements of `x` along `axis`, or the smallest ones unless `largest`, and their indices (i64)."""
-    def topk(self, k: _b.int = ..., axis: _b.int = ..., largest: _b.bool = ..., sorted: _b.bool = ..., *, dim: _Any = ..., diagonal: _Any = ...) -> _Any:
-        """The `k` largest elements of `x` along `axis`, or the smallest ones unless `largest`, and their indices (i64)."""
     def trace(self, offset: _b.int = ..., axis1: _b.int = ..., axis2: _b.int = ..., *, dtype: _Any = ...) -> _Self:
         """The sum of the elements of `x` whose index along `axis2` is `offset` more than that along `axis1`."""
     def transposed_convolution(self, weight: _Any, size: _b.int | _Sequence[_b.int], stride: _b.int | _Sequence[_b.int] = ..., dilation: _b.int | _Sequence[_b.int] = ..., low: _b.int | _Sequence[_b.int] = ...) -> _Self:
@@ -771,6 +784,9 @@ class Methods:
         """The parts of `x` at each index of `axis`, without that axis; of a `Tensor`, views."""
     def var(self, axis: _b.int | _Sequence[_b.int] | None = ..., ddof: _b.int = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., correction: _Any = ..., unbiased: _Any = ...) -> _Self:
         """The variance of `x` along `axis`: the mean square distance from the mean, with divisor count - `ddof`."""
+    def var_mean(self, axis: _Any = ..., *, correction: _b.float = ..., keepdims: _b.bool = ..., unbiased: _b.bool = ..., dim: _Any = ..., keepdim: _Any = ...) -> _Any:
+        """The variances along `axis`, or of all elements, and the means. The former divide by the number of elements less
+        `correction`, which is 1 here, as in PyTorch, or 0 if not `unbiased`; `tenon.var` divides by the number."""
     def view_as(self, other: _Any) -> _Any:
         """`x` in the shape of `other`."""
     def where(self, x: _Any, y: _Any = ..., *, other: _Any = ...) -> _Self:
@@ -817,6 +833,8 @@ class ValueMethods(Methods):
         """`x` without its axes `axis`, which must have size 1; without `axis`, without all axes of size 1."""
     def swapaxes(self, axis1: _b.int, axis2: _b.int) -> _Any:
         """`x` with its axes `axis1` and `axis2` exchanged."""
+    def topk(self, k: _b.int = ..., axis: _b.int = ..., largest: _b.bool = ..., sorted: _b.bool = ..., *, dim: _Any = ..., diagonal: _Any = ...) -> _Any:
+        """The `k` largest elements of `x` along `axis`, or the smallest ones unless `largest`, and their indices (i64)."""
     def transpose(self, permutation: _b.int | _Sequence[_b.int] | None = ..., *, axes: _Any = ...) -> _Self:
         """`x` with its axes reordered: axis i of the result is axis `permutation[i]` of `x`, or reversed without it."""
     def unsqueeze(self, axis: _b.int | _Sequence[_b.int] = ..., *, dim: _Any = ...) -> _Self:

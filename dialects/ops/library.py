@@ -48,7 +48,15 @@ from tenon.dialects.ops.order import (
     sorting,
 )
 from tenon.dialects.ops.random import random, sampling
-from tenon.dialects.ops.reduce import batch_normalization, class_loss, cumulative, loss, normalization, norms
+from tenon.dialects.ops.reduce import (
+    batch_normalization,
+    class_loss,
+    cumulative,
+    loss,
+    measures,
+    normalization,
+    norms,
+)
 
 __all__ = [
     "activation",
@@ -81,6 +89,7 @@ __all__ = [
     "indexing",
     "joining",
     "loss",
+    "measures",
     "network_sorting",
     "normalization",
     "norms",

@@ -91,6 +91,14 @@ class no_grad(_Recording):
     _records = False
 
 
+class inference_mode(no_grad):
+    """`no_grad`, unless `mode` is false."""
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__()
+        self._records = not value_of(mode) and MODE.records
+
+
 class enable_grad(_Recording):
     """`with tenon.enable_grad():` calls on tensors are recorded, inside of `no_grad` as well. Also a decorator."""
 

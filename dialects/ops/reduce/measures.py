@@ -1,0 +1,140 @@
+"""What is told of data, by the names and arguments that PyTorch has for it: counts, areas and covariances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenon.dialects.definition.keywords import also_called
+from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.registry import tensor_function
+from tenon.dialects.definition.value import ops
+from tenon.dialects.types.shapes import normalize_axis
+
+
+@tensor_function
+@also_called(dim="axis", keepdim="keepdims", input="x")
+def var_mean(
+    x: Any, axis: Any = None, *, correction: float = 1, keepdims: bool = False, unbiased: bool = True
+) -> tuple[Any, Any]:
+    """The variances along `axis`, or of all elements, and the means. The former divide by the number of elements less
+    `correction`, which is 1 here, as in PyTorch, or 0 if not `unbiased`; `tenon.var` divides by the number.
+
+    >>> tenon.var_mean(np.array([1.0, 2.0, 6.0]))
+    """
+    x = shaped(x)
+    ddof = correction if unbiased else 0
+    return ops.var(x, axis=axis, ddof=ddof, keepdims=keepdims), ops.mean(x, axis=axis, keepdims=keepdims)
+
+
+@tensor_function
+@also_called(dim="axis", keepdim="keepdims", input="x")
+def std_mean(
+    x: Any, axis: Any = None, *, correction: float = 1, keepdims: bool = False, unbiased: bool = True
+) -> tuple[Any, Any]:
+    """The roots of the variances, and the means, that `var_mean` gives.
+
+    >>> tenon.std_mean(np.array([1.0, 2.0, 6.0]))
+    """
+    variance, mean = var_mean(x, axis, correction=correction, keepdims=keepdims, unbiased=unbiased)
+    return ops.sqrt(variance), mean
+
+
+@tensor_function
+@also_called(input="x")
+def cov(x: Any, correction: float = 1) -> Any:
+    """The covariances (m, m) of the rows of `x` (m, n), each of which is a variable: the sums of the products of their
+    differences from the means, over n - `correction`.
+
+    >>> tenon.cov(np.array([[1.0, 2.0, 6.0], [3.0, 3.0, 0.0]]))
+    """
+    x = shaped(x)
+    if x.ndim != 2:
+        raise ValueError(f"cov: x has rank {x.ndim} where 2 is needed, a row for each variable")
+    centered = ops.subtract(x, ops.mean(x, axis=1, keepdims=True))
+    return ops.divide(ops.matmul(centered, ops.transpose(centered)), float(x.shape[1] - correction))
+
+
+@tensor_function
+@also_called(input="x")
+def corrcoef(x: Any) -> Any:
+    """The correlations (m, m) of the rows of `x` (m, n): their covariances over the roots of both variances.
+
+    >>> tenon.corrcoef(np.array([[1.0, 2.0, 6.0], [3.0, 3.0, 0.0]]))
+    """
+    found = cov(x)
+    deviations = ops.sqrt(ops.diagonal(found))
+    scaled = ops.divide(found, ops.expand_dims(deviations, axis=1))
+    return ops.clip(ops.divide(scaled, ops.expand_dims(deviations, axis=0)), low=-1.0, high=1.0)
+
+
+@tensor_function
+@also_called(input="x")
+def bucketize(x: Any, boundaries: Any, *, right: bool = False) -> Any:
+    """Between which `boundaries`, in ascending order, each element lies: the number of those below it, or, with
+    `right`, not above it.
+
+    >>> tenon.bucketize(np.array([0.0, 1.0, 5.0]), np.array([1.0, 3.0]))
+    """
+    return ops.searchsorted(boundaries, x, side="right" if right else "left")
+
+
+@tensor_function
+@also_called(input="x")
+def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
+    """How many elements of `x` lie in each of `bins` equal parts of [min, max], in the dtype of `x`; others do not
+    count. Where both are the same, the least and the greatest element are meant.
+
+    >>> tenon.histc(np.array([0.0, 1.0, 1.5, 4.0]), bins=4, min=0, max=4)
+    """
+    if bins < 1:
+        raise ValueError(f"histc: there are {bins} bins where 1 or more is needed")
+    if min > max:
+        raise ValueError(f"histc: min is {min}, above max, which is {max}")
+    flat = ops.reshape(shaped(x), shape=(-1,))
+    low: Any = min if min != max else ops.min(flat)
+    high: Any = max if min != max else ops.max(flat)
+    width = ops.subtract(high, low) if min == max else max - min
+    if min == max:  # all elements may be the same
+        low = ops.select(ops.equal(width, 0), ops.subtract(low, 1), low)
+        width = ops.select(ops.equal(width, 0), ops.full_like(width, 2), width)
+        high = ops.add(low, width)
+    places = ops.floor(ops.multiply(ops.divide(ops.subtract(flat, low), width), bins))
+    counts = ops.logical_and(ops.greater_equal(flat, low), ops.less_equal(flat, high))
+    places = ops.cast(ops.clip(ops.select(counts, places, 0.0), low=0, high=bins - 1), dtype="i64")
+    return ops.scatter_add(ops.zeros((bins,), dtype=flat.dtype), places, ops.cast(counts, dtype=flat.dtype))
+
+
+@tensor_function
+@also_called(dim="axis")
+def trapezoid(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Any:
+    """The area below `y` along `axis`, by trapezoids between its points, which lie at `x`, or `dx` apart.
+
+    >>> tenon.trapezoid(np.array([1.0, 5.0, 10.0]), np.array([1.0, 3.0, 6.0]))
+    """
+    y = shaped(y)
+    axis = normalize_axis(axis, y.ndim, "trapezoid: axis")
+    sums = ops.add(ops.narrow(y, axis, 1, y.shape[axis] - 1), ops.narrow(y, axis, 0, y.shape[axis] - 1))
+    if x is None:
+        return ops.multiply(ops.sum(sums, axis=axis), dx / 2)
+    x = shaped(x)
+    along = axis if x.ndim == y.ndim else 0
+    steps = ops.subtract(ops.narrow(x, along, 1, x.shape[along] - 1), ops.narrow(x, along, 0, x.shape[along] - 1))
+    if x.ndim == 1 and y.ndim > 1:
+        steps = ops.reshape(steps, shape=tuple([-1 if i == axis else 1 for i in range(y.ndim)]))
+    return ops.multiply(ops.sum(ops.multiply(sums, steps), axis=axis), 0.5)
+
+
+@tensor_function
+@also_called(dim="axis", keepdim="keepdims", input="x")
+def kthvalue(x: Any, k: int, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any]:
+    """The `k`th smallest element along `axis`, counted from 1, and its place.
+
+    >>> tenon.kthvalue(np.array([4.0, 1.0, 3.0]), 2)
+    """
+    x = shaped(x)
+    axis = normalize_axis(axis, x.ndim, "kthvalue: axis")
+    if not 1 <= k <= x.shape[axis]:
+        raise ValueError(f"kthvalue: k is {k}, and there are {x.shape[axis]} elements along axis {axis}")
+    order = ops.narrow(ops.argsort(x, axis=axis), axis, k - 1, 1)
+    values = ops.take_along_axis(x, order, axis=axis)
+    return (values, order) if keepdims else (ops.squeeze(values, axis=axis), ops.squeeze(order, axis=axis))
