@@ -80,7 +80,8 @@ def can_be_noted(given: Value, count: Value) -> Operand:
 def decide(entry: Value, given: Value, state: Value) -> Operand:
     """Find out whether a call on tensors with sources is noted; false where that is not for native code."""
     mode = entry.mode
-    code.return_if((mode != 0) & (records() + mode != UNRECORDED), False)
+    with code.if_(mode != 0):  # programs that know of no tensors run where nothing says what is recorded
+        code.return_if(records() + mode != UNRECORDED, False)
     code.return_if((state.load() & HAS_SOURCE) == 0, True)
     code.return_if(entry.gradients == 0, True)
     is_asked = records()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import gc
 import resource
+import subprocess
 import sys
 import threading
 from dataclasses import dataclass, field
@@ -571,3 +572,11 @@ def test_compiled_functions_of_ops_have_calls_of_their_own() -> None:
         np.testing.assert_array_equal(compiled(given), tenon.gelu(given))
     with tenon.knobs.override(exact_math="exp"):
         compiled(x)
+
+
+def test_a_program_that_knows_of_no_tensors_calls_natively() -> None:
+    program = (
+        "import numpy, tenon; f = tenon.jit(lambda x: (x * x).sum()); print([f(numpy.ones(3)) for _ in range(9)][-1])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "3.0"), done.stderr
