@@ -44,14 +44,16 @@ def decide_rows(nest: Nest) -> Sequence[Step] | str:
 
 
 def reduced_axes(nest: Nest) -> list[str] | str:
-    """The axes that all statements which reduce do reduce, or why there are none such."""
-    reduced = {statement.reduced for statement in nest.statements if statement.reduced}
+    """The axes that all statements which reduce do reduce, or why there are none such. Those of one element do not
+    tell statements apart."""
+    reducing = [statement.reduced for statement in nest.statements if statement.reduced]
+    reduced = {frozenset(axis for axis in axes if nest.extents[axis] > 1) for axes in reducing}
     if len(reduced) != 1:
         return "no statement reduces" if not reduced else "statements reduce along different axes"
     for statement in nest.statements:
         if LoopKind.SEQUENTIAL in statement.statement.kinds and not is_scanned(statement):
             return "a statement goes on from what it wrote"
-    return [axis for axis in nest.extents if axis in next(iter(reduced))]
+    return [axis for axis in nest.extents if any(axis in axes for axes in reducing)]
 
 
 def innermost(nest: Nest, axes: Sequence[str]) -> str | None:
