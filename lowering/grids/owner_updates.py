@@ -5,7 +5,10 @@
 The warps that own rows look at all places, 32 at a time, one to each lane; those among them that are in a warp's rows
 it then does in order, its lanes having the elements `j`. So each element is updated by one thread, in the order of the
 program: results are the same from launch to launch, without atomics, sorting or a further buffer. The price is that
-places are read once for each range of rows."""
+places are read once for each range of rows.
+
+Where places depend on a loop that is an index of the result by itself, as those along an axis do, each of its
+iterations has updates of its own, `out[i, place(i, u)] = f(i, u)`, and warps that own ranges of these."""
 
 from __future__ import annotations
 
@@ -37,7 +40,8 @@ _UNEQUAL, _LESS, _NOT_LESS = 1, 2, 5  # predicates of arith.cmpi: ne, slt, sge
 @dataclass(frozen=True)
 class Updates:
     """Nested loops, outermost first, around `ops`, of which the last is the `store`; the index `dim` of that is
-    computed from the loops `serial` alone, and each of the others, `parallel`, is one of its indices."""
+    computed from the loops `serial` and `outer` alone, and each of `outer` and of the others, `parallel`, is one of its
+    indices."""
 
     loops: tuple[scf.ForOp, ...]
     ops: tuple[Operation, ...]
@@ -45,6 +49,7 @@ class Updates:
     dim: int
     serial: tuple[int, ...]
     parallel: tuple[int, ...]
+    outer: tuple[int, ...] = ()
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -100,12 +105,13 @@ def _matched(nest: Sequence[scf.ForOp], ops: Sequence[Operation]) -> Updates | N
     computed = [dim for dim, index in enumerate(store.indices) if index not in variables]
     if not computed or not serial:
         return None
-    allowed = {variables[n] for n in serial}
     sources = slice_of([store.indices[computed[0]]])
     if any(isinstance(op, memref.LoadOp) and root_of(op.memref) is written for op in sources):
         return None
     arguments = {operand for op in sources for operand in op.operands if operand in variables}
-    return Updates(tuple(nest), tuple(ops), store, computed[0], serial, parallel) if arguments <= allowed else None
+    outer = tuple(n for n in parallel if variables[n] in arguments)
+    inner = tuple(n for n in parallel if n not in outer)
+    return Updates(tuple(nest), tuple(ops), store, computed[0], serial, inner, outer)
 
 
 def write_updates(function: func.FuncOp, updates: Updates, machine: Gpu) -> None:
@@ -130,16 +136,21 @@ class _OwnerCode:
         extents = updates.extents
         self.serial = [extents[n] for n in updates.serial]
         self.parallel = [extents[n] for n in updates.parallel]
+        self.outer = prod(extents[n] for n in updates.outer)
         type_ = updates.store.memref.type
         assert isinstance(type_, MemRefType)
         rows, elements = type_.get_shape()[updates.dim], prod(self.parallel)
         # Whole blocks, as warps beyond the last one would do elements of others again.
         owners = max(OWNERS * machine.multiprocessors // WARPS, 1) * WARPS
         self.parts = min(-(-elements // self.warp), owners)
-        ranges = max(1, min(rows, owners // self.parts))
+        ranges = max(1, min(rows, owners // (self.parts * max(self.outer, 1))))
         self.rows = -(-rows // ranges)
         self.ranges = -(-rows // self.rows)
         self.index_dim = updates.store.indices[updates.dim]
+        self.around: dict[SSAValue, SSAValue] = {}
+        """Where the warp is along the outer loops."""
+        self.exists: SSAValue | None = None
+        """Whether it is at an iteration of these at all; None where each warp is."""
 
     def emit(self) -> int:
         """Append the code; how many blocks run it."""
@@ -151,6 +162,8 @@ class _OwnerCode:
             arith.MuliOp, self._of(arith.RemUIOp, owner, self._number(self.ranges)), self._number(self.rows)
         )
         part = self._of(arith.DivUIOp, owner, self._number(self.ranges))
+        if self.updates.outer:
+            part = self._outer(part)
         start = self._of(arith.AddiOp, self._of(arith.MuliOp, part, self._number(self.warp)), lane)
 
         def step(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
@@ -163,11 +176,22 @@ class _OwnerCode:
 
         total = prod(self.serial)
         self.builder.sequential(Steps(0, -(-total // self.warp), self.warp), (), step)
-        return -(-self.ranges * self.parts // WARPS)
+        return -(-self.ranges * self.parts * self.outer // WARPS)
+
+    def _outer(self, part: SSAValue) -> SSAValue:
+        """Note at which iteration of the outer loops a warp is, from the number of its part in all; its part there."""
+        number, total = self._of(arith.DivUIOp, part, self._number(self.parts)), self._number(self.outer)
+        if self.ranges * self.parts * self.outer % WARPS:
+            self.exists = self._compare(_LESS, number, total)
+            number = self._of(arith.MinSIOp, number, self._number(self.outer - 1))
+        self.around = self._variables(number, self.updates.outer)
+        return self._of(arith.RemUIOp, part, self._number(self.parts))
 
     def _is_mine(self, number: SSAValue, first: SSAValue) -> SSAValue:
         """Whether the update `number`, if there is one, is of a row from `first` on that the warp owns."""
         inside = self._compare(_LESS, number, self._number(prod(self.serial)))
+        if self.exists is not None:
+            inside = self._and(inside, self.exists)
         # Beyond the last one the last one is looked at.
         known = self._variables(
             self._of(arith.MinSIOp, number, self._number(prod(self.serial) - 1)), self.updates.serial
@@ -210,7 +234,7 @@ class _OwnerCode:
 
     def _variables(self, number: SSAValue, loops: Sequence[int]) -> dict[SSAValue, SSAValue]:
         """The variables of `loops` at iteration `number` of all of them together."""
-        known: dict[SSAValue, SSAValue] = {}
+        known = dict(self.around)
         extents = [self.updates.extents[n] for n in loops]
         inner = prod(extents)
         for position, (n, extent) in enumerate(zip(loops, extents, strict=True)):
