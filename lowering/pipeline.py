@@ -39,6 +39,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "skip-masked": _loader("schedules.skip_masked", "SkipMaskedPass"),
     "convert-structured-to-loops": _loader("nests.convert_structured_to_loops", "ConvertStructuredToLoopsPass"),
     "separate-updates": _loader("grid_schedules.separate_updates", "SeparateUpdatesPass"),
+    "gather-overlaps": _loader("grid_schedules.gather_overlaps", "GatherOverlapsPass"),
     "reduce-in-parts": _loader("grid_schedules.reduce_in_parts", "ReduceInPartsPass"),
     "scan-in-parts": _loader("grid_schedules.scan_in_parts", "ScanInPartsPass"),
     "decide-steps": _loader("grid_schedules.decide_steps", "DecideStepsPass"),
@@ -74,7 +75,7 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
     parts: tuple[str, ...] = ()
     if options.gpu is not None:
         in_parts = (_spec(name, _machine(options.gpu)) for name in ("reduce-in-parts", "scan-in-parts"))
-        parts = ("separate-updates", *in_parts)
+        parts = ("separate-updates", "gather-overlaps", *in_parts)
         schedule = tuple(_spec(name, _machine(options.gpu)) for name in _STEPS)
     return (
         # The ops as they were traced.

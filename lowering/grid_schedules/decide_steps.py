@@ -25,6 +25,7 @@ from tenon.lowering.grid_schedules.matrix_instructions import decide_matrix_inst
 from tenon.lowering.grid_schedules.rows import decide_rows
 from tenon.lowering.grid_schedules.shared_arguments import shared_arguments, write_shared
 from tenon.lowering.grid_schedules.transposes import decide_transpose
+from tenon.lowering.grid_schedules.whole_reductions import decide_whole_reductions, decide_windows
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.statement import read_kernel
 from tenon.lowering.steps.nest import Nest, NestError
@@ -40,8 +41,10 @@ DECIDERS: dict[str, Decider] = {
     "elementwise": decide_elementwise,
     "matrix instructions": decide_matrix_instructions,
     "contractions": decide_contraction,
+    "windows": decide_windows,
     "rows": decide_rows,
     "columns": decide_columns,
+    "whole reductions": decide_whole_reductions,
 }
 
 UNSCHEDULED = "unscheduled"

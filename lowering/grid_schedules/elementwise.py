@@ -70,9 +70,9 @@ def accesses(nest: Nest) -> list[NestAccess]:
     ]
 
 
-def spread(nest: Nest, order: Sequence[str], width: int) -> list[Step]:
-    """Steps that give blocks, threads and vectors their parts of the axes `order`, the last of which has the
-    vectors."""
+def spread(nest: Nest, order: Sequence[str], width: int, most: int = LOADS) -> list[Step]:
+    """Steps that give blocks, threads and vectors their parts of the axes `order`, the last of which has the vectors; a
+    thread has at most so many of these."""
     vectors = {axis: nest.extents[axis] for axis in order}
     steps: list[Step] = []
     inner: dict[str, str] = {axis: axis for axis in order}
@@ -82,7 +82,7 @@ def spread(nest: Nest, order: Sequence[str], width: int) -> list[Step]:
         steps += [Split(last, width, (f"{last}_", f"{last}v")), Vectorize(f"{last}v")]
         inner[last] = f"{last}_"
     total = prod(vectors.values())
-    loads = max(1, LOADS // max(1, len({access.place for access in accesses(nest)}) - 1))
+    loads = max(1, most // max(1, len({access.place for access in accesses(nest)}) - 1))
     while loads > 1 and total < nest.machine.multiprocessors * THREADS * loads:
         loads //= 2
     threads = THREADS

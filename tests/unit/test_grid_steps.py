@@ -326,7 +326,7 @@ def test_why_a_kernel_has_no_steps() -> None:
     (kernel,) = kernels(lower(new_context(), differences, LoweringOptions(gpu=ONE)))
     reason = kernel.attributes["unscheduled"]
     assert isinstance(reason, StringAttr)
-    assert "rows, columns: a statement goes on from what it wrote" in reason.data
+    assert "rows, columns, whole reductions: a statement goes on from what it wrote" in reason.data
 
 
 ROWS_BESIDE = """
