@@ -32,7 +32,8 @@ class CudaCode:
 
 
 class OverwrittenError(RuntimeError):
-    """A call failed when it might have begun to overwrite what was donated: the arguments of these numbers."""
+    """A call failed, by the error that is the cause of this one, when it might have begun to overwrite what was
+    donated: the arguments of these numbers."""
 
     def __init__(self, message: str, positions: Sequence[int]) -> None:
         super().__init__(message)
@@ -73,7 +74,7 @@ class CudaExecutable:
 
         A donated argument becomes the result that takes over its memory, unless it is no CuPy array that threads can
         work on as it is, or shares memory with another argument: then the result has memory of its own. Raises
-        `ArgumentError`, `LaunchError`, `MemoryError`, and `OverwrittenError` in their place.
+        `ArgumentError`, `LaunchError`, `MemoryError`, and `OverwrittenError` in place of all that ends a launch.
         """
         from tenon.runtime.cuda.arrays import device_of
         from tenon.runtime.cuda.device_cuda import cupy_module
@@ -117,13 +118,11 @@ class CudaExecutable:
         outputs: Sequence[DeviceBuffer],
         donated: Sequence[int],
     ) -> None:
-        from tenon.runtime.cuda.device import LaunchError
-
         try:
             program.run(inputs, outputs)
-        except LaunchError as error:
+        except Exception as error:  # of Python that the program calls, too
             if donated:
-                raise OverwrittenError(str(error), donated) from error.__cause__
+                raise OverwrittenError(str(error), donated) from error
             raise
 
     def _donors(self, arrays: Sequence[Any], inputs: Sequence[DeviceBuffer]) -> Sequence[int]:

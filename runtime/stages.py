@@ -217,7 +217,7 @@ class Compiled(NativeCalls):
         except OverwrittenError as error:
             if (donated := self._donated) is not None:
                 donated.lost(arrays, error.positions, user_place())
-            raise
+            raise error.__cause__ or error from None
         except (SizeMismatchError, EmptySizeError) as error:
             if self.signature is None:
                 raise

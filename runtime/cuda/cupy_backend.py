@@ -16,7 +16,7 @@ from tenon.runtime.cuda.device import LaunchError
 from tenon.runtime.cuda.device_cuda import cupy_module
 from tenon.runtime.knobs import knobs
 
-_PER_THREAD = 2
+PER_THREAD = 2
 """What stands for the default stream of the thread that says it."""
 
 
@@ -48,7 +48,7 @@ class CupyBackend:
     def stream(self) -> tuple[Any, Hashable]:
         """The current stream, and what calls have in common of which the work is done in the order of the calls."""
         stream = self.cupy.cuda.get_current_stream()
-        return stream, (stream.ptr, get_ident() if stream.ptr == _PER_THREAD else 0)
+        return stream, (stream.ptr, get_ident() if stream.ptr == PER_THREAD else 0)
 
     def allocate(self, byte_count: int) -> tuple[int, object]:
         memory = self.cupy.cuda.alloc(byte_count)

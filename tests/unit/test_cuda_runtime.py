@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -17,6 +19,7 @@ import tenon
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.runtime import executables, lower
 from tenon.runtime.cuda import device_cuda, nvrtc
+from tenon.runtime.cuda.cupy_backend import PER_THREAD
 from tenon.runtime.cuda.device import ArgumentError, LaunchError
 from tenon.runtime.knobs import knobs
 
@@ -463,13 +466,27 @@ def test_a_launch_that_fails_is_named(machine: cupy_stand_in.Machine) -> None:
     x = floats(4, 8)
     given, _ = function(given, x)
     machine.fails = "kernel_3"
-    with pytest.raises(RuntimeError, match=r"^step: kernel @kernel_3 \(grid .*, block .*\): CUDA_ERROR_LAUNCH_OUT_OF"):
+    with pytest.raises(LaunchError, match=r"^step: kernel @kernel_3 \(grid .*, block .*\): CUDA_ERROR_LAUNCH_OUT_OF"):
         function(given, x)
     machine.fails = None
     with pytest.raises(RuntimeError, match=r"donated as params\.\w of step .*, and that call failed, so that its elem"):
         function(given, x)
     fresh = {name: on_gpu(array) for name, array in parameters().items()}
     assert_like(function(fresh, x), expected_step(parameters(), x))
+
+
+def test_python_inside_of_a_program(machine: cupy_stand_in.Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    def checked(x: Any) -> Any:
+        y = x * 2
+        tenon.debug.print("{}", tenon.sum(y))
+        return y + 1
+
+    function = tenon.jit(checked, device="cuda", donate="x")
+    x = np.arange(4, dtype=np.float32)
+    for _ in range(2):
+        assert_like(function(on_gpu(x)), 2 * x + 1)
+    assert capsys.readouterr().out.split() == ["12.0", "12.0"]
+    assert machine.graph_launches == 0
 
 
 def test_a_launch_that_fails_leaves_what_is_not_donated(machine: cupy_stand_in.Machine) -> None:
@@ -492,3 +509,27 @@ def test_too_little_memory_is_named(machine: cupy_stand_in.Machine) -> None:
 def test_dtypes_that_are_not_stored_are_named(machine: cupy_stand_in.Machine) -> None:
     with pytest.raises(TypeError, match=r"<lambda>: argument x: .*complex64"):
         tenon.jit(lambda x: x, device="cuda")(on_gpu(floats(3).astype(np.complex64)))
+
+
+# --------------------------------------------------------------------------------------------------------- the stand-in
+
+
+@pytest.mark.skipif(find_spec("cupy") is None, reason="cupy is not installed")
+def test_cupy_has_what_the_stand_in_has() -> None:
+    """Needs no device."""
+    cupy: Any = import_module("cupy")
+
+    def names(value: Any) -> set[str]:
+        return {name for name in vars(value) if not name.startswith("_")}
+
+    made = cupy_stand_in.stand_in(cupy_stand_in.Machine())
+    pairs = [(made, cupy), (made.cuda, cupy.cuda), (made.cuda.runtime, cupy.cuda.runtime)]
+    pairs += [(made.cuda.driver, cupy.cuda.driver), (cupy_stand_in.Graph, cupy.cuda.Graph)]
+    pairs += [(cupy_stand_in.RawKernel, cupy.RawKernel), (cupy_stand_in.ndarray, cupy.ndarray)]
+    own = {"on_host", "machine", "submit", "drain"}
+    for one, other in pairs:
+        assert not {name for name in names(one) - own if not hasattr(other, name)}
+    assert not {name for name in names(cupy_stand_in.Stream) - own if not hasattr(cupy.cuda.Stream, name)}
+    assert issubclass(cupy.cuda.memory.OutOfMemoryError, MemoryError)
+    assert cupy.ndarray.__weakrefoffset__ > 0
+    assert (cupy.cuda.Stream.null.ptr, cupy.cuda.Stream.ptds.ptr) == (0, PER_THREAD)
