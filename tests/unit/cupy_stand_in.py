@@ -1,16 +1,18 @@
 """A stand-in for CuPy: what programs on a GPU call of it, on devices of this process whose kernels run under the shim.
 
-Work is given to streams, and done when one waits for them, not before: the work of other streams is as late as may be.
-So what relies on an order that streams do not give shows as wrong numbers. The pool gives memory that was freed to
-the next request of the same stream, as CuPy's does, with what was in it. What the driver or CuPy would refuse is an
-error of the same class: addresses of another device, streams of one, waiting or the default stream in a capture,
-arguments that are no scalars of NumPy, more shared memory than was asked for.
+Work is given to streams, and done when one waits for them, not before: the work of other streams is as late as may be,
+or alternates with that (`Machine.interleaves`). So what relies on an order that streams do not give shows as wrong
+numbers. The pool gives memory that was freed to the next request of the same stream, as CuPy's does, with what was in
+it. What the driver or CuPy would refuse is an error of the same class: addresses of another device, streams of one,
+waiting or the default stream in a capture, arguments that are no scalars of NumPy, more shared memory than was asked
+for.
 """
 
 from __future__ import annotations
 
 import ctypes
 import threading
+import time
 import types
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -55,6 +57,8 @@ class Machine:
         """Bytes of copies from the host."""
         self.fails: str | None = None
         """The kernel whose launch the driver refuses."""
+        self.interleaves = False
+        """Whether streams take turns when one is waited for; else the work of others is not done."""
         self.streams: list[Stream] = []
         self.lock = threading.RLock()
         self.local = threading.local()
@@ -111,12 +115,17 @@ class Stream:
 
     def drain(self) -> None:
         with self.machine.lock:
+            others = self.machine.streams if self.machine.interleaves else ()
             while self.pending:
-                work = self.pending.pop(0)
-                try:
-                    work()
-                except ShimError as error:
-                    raise CUDARuntimeError(f"cudaErrorIllegalAddress: {error}") from error
+                for stream in (self, *[other for other in others if other is not self]):
+                    if stream.pending:
+                        stream.perform(stream.pending.pop(0))
+
+    def perform(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except ShimError as error:
+            raise CUDARuntimeError(f"cudaErrorIllegalAddress: {error}") from error
 
     def synchronize(self) -> None:
         if self.captured is not None:
@@ -306,6 +315,7 @@ class RawKernel:
             if value.dtype == np.uint64 and machine.device_at(int(value)) not in (machine.device, None):
                 raise CUDADriverError("CUDA_ERROR_ILLEGAL_ADDRESS: memory of another device")
         machine.launches.append(self.name)
+        time.sleep(0)  # other threads may call meanwhile
         launch = self.backend.launch
         machine.stream().submit(lambda: launch(self.name, grid, block, args, shared_mem))
 

@@ -320,6 +320,14 @@ def test_frozen_arguments_are_uploaded_once(machine: cupy_stand_in.Machine) -> N
         assert_like(result, np.tanh(x[:size] @ params["w"] + params["b"]))
     with sys.modules["cupy"].cuda.Device(1):
         assert_like(function(on_gpu(x)), np.tanh(x @ params["w"] + params["b"]))
+    again = tenon.jit(lambda params, x: x @ params["w"], device="cuda").freeze({"w": params["w"] + 1})
+    streams = [sys.modules["cupy"].cuda.Stream(non_blocking=True) for _ in range(2)]
+    results: list[Any] = []
+    for stream in streams:
+        with stream:
+            results.append(again(x))
+    with streams[1]:
+        assert_like(results[1], x @ (params["w"] + 1))
     there = {name: on_gpu(array) for name, array in params.items()}
     assert_like(tenon.jit(lambda params, x: x @ params["w"], device="cuda").freeze(there)(x), x @ params["w"])
 
@@ -339,6 +347,7 @@ def test_scratch_memory_is_kept_for_each_stream(machine: cupy_stand_in.Machine) 
     for number, x in enumerate(inputs):  # nothing is done yet when the next call is made
         with streams[number % 2]:
             results.append(function(params, x))
+    machine.interleaves = True
     assert len(machine.allocations) - before == 3 * len(inputs) + 2  # results, and scratch memory
     for stream in reversed(streams):
         stream.synchronize()
@@ -426,13 +435,17 @@ def test_a_call_in_a_capture_of_the_caller(machine: cupy_stand_in.Machine) -> No
         stream.begin_capture()
         captured = function(params, x)
         graph = stream.end_capture()
-        between = function(params, on_gpu(floats(4, 8, seed=5)))  # has scratch memory of its own
-        graph.launch()
-        again = function(params, on_gpu(floats(4, 8, seed=6)))
-        graph.launch()
+        others = [on_gpu(floats(4, 8, seed=seed)) for seed in (5, 6)]
+        stream.synchronize()
+        machine.interleaves = True
+        results = [function(params, other) for other in others]  # in scratch memory of its own
+        with cupy.cuda.Stream(non_blocking=True) as elsewhere:
+            graph.launch()
+            elsewhere.synchronize()
+        for result, other in zip(results, others, strict=True):
+            assert_like(result, expected_step(parameters(), other.get()))
+    with elsewhere:
         assert_like(captured, expected_step(parameters(), floats(4, 8)))
-        assert_like(between, expected_step(parameters(), floats(4, 8, seed=5)))
-        assert_like(again, expected_step(parameters(), floats(4, 8, seed=6)))
 
 
 def test_loops_and_conditions(machine: cupy_stand_in.Machine) -> None:
