@@ -93,6 +93,12 @@ def _gpu_with_shuffle() -> Dialect:
     return GpuWithShuffle
 
 
+def _amx() -> Dialect:
+    from tenon.dialects.upstream.amx import Amx
+
+    return Amx
+
+
 class TenonOptMain(xDSLOptMain):
     """The command: options, registration and the run; `main` turns errors into messages."""
 
@@ -121,7 +127,8 @@ class TenonOptMain(xDSLOptMain):
         # scalars, they fetch ahead, and xDSL's text forms need correcting.
         correct_xdsl()
         corrected = {"arith": _vector_arith, "gpu": _gpu_with_shuffle, "nvvm": _nvvm, "memref": _memref_with_prefetch}
-        dialects = Universe.get_multiverse().all_dialects | TENON_UNIVERSE.all_dialects | corrected
+        lacking = {"amx": _amx}
+        dialects = Universe.get_multiverse().all_dialects | TENON_UNIVERSE.all_dialects | corrected | lacking
         for name, load in dialects.items():
             self.ctx.register_dialect(name, load)
 

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 from tenon.dialects.interpreter.interpreter import Interpreter
+from tenon.dialects.upstream.amx import Amx
 from tenon.dialects.upstream.prefetch import MemRefWithPrefetch
 from tenon.dialects.upstream.vector_arith import VectorArith
 from tenon.dialects.upstream.vector_contract import ContractingVector
@@ -33,6 +34,7 @@ def parse(text: str, *, verify: bool = True) -> ModuleOp:
     context.load_dialect(VectorArith)
     context.load_dialect(MemRefWithPrefetch)
     context.load_dialect(ContractingVector)
+    context.load_dialect(Amx)
     module = Parser(context, text).parse_module()
     if verify:
         module.verify()
