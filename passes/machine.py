@@ -46,6 +46,8 @@ class Machine:
     """Whether instructions on a whole vector are carried out in two halves: loads then keep ahead of products."""
     dots: tuple[str, ...] = ()
     """The elements of whose groups there are dot products: bf16, i8."""
+    tiles: tuple[str, ...] = ()
+    """The elements of which instructions multiply matrices in registers of 16 rows of 64 bytes: bf16, i8."""
     packs: tuple[str, ...] = ()
     """The bits of lanes of which one instruction packs those that a mask selects: 16, 32, 64."""
 
@@ -82,7 +84,7 @@ class Machine:
         if bits == self.vector_bits:
             return self
         registers = _MOST_REGISTERS if bits >= GENERIC.vector_bits else 16
-        return replace(self, vector_bits=bits, registers=registers, packs=())
+        return replace(self, vector_bits=bits, registers=registers, packs=(), tiles=())
 
     def text(self) -> str:
         """The facts in which this machine differs from `GENERIC`, as the option `machine` of passes takes them."""
@@ -123,6 +125,13 @@ MACHINES = {
 
 VECTOR_BITS = (128, 256, 512)
 """The widths that instructions on vectors come in."""
+
+TILE_REGISTERS = 8
+"""Registers that hold matrices (`Machine.tiles`)."""
+TILE_ROWS = 16
+"""Rows of each of them."""
+TILE_ROW_BYTES = 64
+"""Bytes of each of its rows."""
 
 ALIGNMENT = 64
 """Bytes at whose multiples buffers begin: a line, and the widest vector, of every machine that is known."""

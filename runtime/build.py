@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.runtime.arguments.interface import Interface
-from tenon.runtime.lower import lower_module, machine, map_to_grid, options
+from tenon.runtime.lower import lower_module, lower_with, map_to_grid, options
 
 if TYPE_CHECKING:
     from tenon.passes.machine import Gpu
@@ -37,9 +38,12 @@ def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
     from tenon.runtime.cpu.sorting.loaded import sorter_sources
     from tenon.runtime.cpu.thread_pool import PARALLEL_FOR, pool_source
 
-    lower_module(module, "cpu")
+    known = options("cpu")
+    # The system lets a process use tiles that asked for it, and what links this code need not have.
+    machine = replace(known.machine, tiles=())
+    lower_with(module, "cpu", replace(known, machine=machine), "main")
     target = host_target()
-    source = emit_llvm(module, native_f16=target.native_f16, dots=machine().dots)
+    source = emit_llvm(module, native_f16=target.native_f16, dots=machine.dots)
     products = {
         "main.loops.mlir": f"{module!s}\n".encode(),
         "main.ll": source.encode(),

@@ -259,7 +259,8 @@ def _begin(module: ModuleOp, name: str, target: Target, options: LoweringOptions
     from tenon.runtime.cpu.compile_parallel import ObjectCompiler
 
     functions = lower.lower_by_function(module, "cpu", options, name)
-    emitter = ModuleEmitter(module, native_f16=target.native_f16, dots=options.machine.dots)
+    machine = options.machine
+    emitter = ModuleEmitter(module, native_f16=target.native_f16, dots=machine.dots, tiles=machine.tiles)
     compiler = ObjectCompiler(module, emitter, target, workers)
     for function in functions:
         compiler.add(function)

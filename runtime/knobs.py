@@ -310,7 +310,7 @@ class Knobs:
     )
     bf16_dots = _flag(
         "TENON_BF16_DOTS",
-        "add up products of bf16 in pairs by instructions that take subnormals for 0, if there are some; 0: in f32",
+        "multiply bf16 by instructions for pairs and tiles, which take subnormals for 0, if there are some; 0: in f32",
         default=True,
         decides_code=True,
     )

@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -22,8 +23,11 @@ from tenon.lowering.options import LoweringOptions
 from tenon.passes.machine import GENERIC, GPU, Gpu, Machine, gpu_of
 from tenon.runtime.cuda.names import kind_of, ordinal_of
 from tenon.runtime.knobs import knobs
-from tenon.runtime.processor_caches import known_sizes
+from tenon.runtime.processor_facts import known_sizes, may_use_tiles
 from tenon.runtime.store.files import write_file
+
+if TYPE_CHECKING:
+    from tenon.runtime.cpu.compile import Target
 
 
 def new_context() -> Context:
@@ -31,6 +35,7 @@ def new_context() -> Context:
     from xdsl.dialects import func, linalg, math, scf, tensor
 
     from tenon.dialects.universe import registered_dialects
+    from tenon.dialects.upstream.amx import Amx
     from tenon.dialects.upstream.gpu_shuffle import GpuWithShuffle
     from tenon.dialects.upstream.nvgpu import NvGpu
     from tenon.dialects.upstream.nvvm import NVVM
@@ -50,7 +55,7 @@ def new_context() -> Context:
         MemRefWithPrefetch,
         scf.Scf,
     )
-    for dialect in (*upstream, ContractingVector, GpuWithShuffle, NvGpu, NVVM, *registered_dialects()):
+    for dialect in (*upstream, ContractingVector, Amx, GpuWithShuffle, NvGpu, NVVM, *registered_dialects()):
         ctx.load_dialect(dialect)
     return ctx
 
@@ -70,9 +75,16 @@ def machine() -> Machine:
         halves=target.halves,
         packs=target.packs,
         dots=tuple([name for name in target.dots if name != "bf16" or knobs.bf16_dots]),
+        tiles=_tiles(target),
         **known_sizes(),
     )
     return known if knobs.vector_bits is None else known.with_vectors(knobs.vector_bits)
+
+
+def _tiles(target: Target) -> tuple[str, ...]:
+    """The elements that are multiplied in tiles: none if the system does not let this process use them."""
+    named = [name for name in target.tiles if name != "bf16" or knobs.bf16_dots]
+    return tuple(named) if named and may_use_tiles() else ()
 
 
 def gpu(ordinal: int | None = None) -> Gpu:

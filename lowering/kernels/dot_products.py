@@ -12,6 +12,8 @@ Processors multiply an unsigned i8 by a signed one. Where both operands have one
 on the way into its panel: with the highest bit flipped, an unsigned x is x - 128 as a signed number, and a signed x is
 x + 128 as an unsigned one. The sum is then off by 128 times the sum of the other operand's elements, which is computed
 with the panel of columns, and what accumulators start from is corrected by it. Integers wrap around: this is exact.
+
+Processors with tiles multiply matrices of groups, `TILE` rows by `TILE` groups by `TILE` columns, of either sign.
 """
 
 from __future__ import annotations
@@ -26,8 +28,11 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation
 from tenon.dialects.families.monoid import combining_op
 from tenon.dialects.types.size import Size
 from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride, element_type
+from tenon.passes.machine import TILE_ROWS
 
 GROUP_BITS = 32
+TILE = TILE_ROWS
+"""Rows of a tile of the processor; a row has as many groups."""
 ELEMENTS: dict[str, tuple[Attribute, Attribute]] = {"bf16": (BFloat16Type(), Float32Type()), "i8": (i8, i32)}
 """By the name that the option `dots` of `schedule` gives them: elements of groups, and of what they are added to."""
 
@@ -53,6 +58,8 @@ class DotProduct:
 
     name: str
     factors: tuple[Factor, Factor]
+    takes_signs: bool = False
+    """Whether what multiplies them takes factors of either sign, as tiles do."""
 
     @property
     def depth(self) -> int:
@@ -62,7 +69,8 @@ class DotProduct:
     @property
     def flips(self) -> bool:
         """Whether both factors have one sign, of which one has to change."""
-        return self.name == "i8" and self.factors[0].extension is self.factors[1].extension
+        is_alike = self.factors[0].extension is self.factors[1].extension
+        return self.name == "i8" and is_alike and not self.takes_signs
 
     def factor(self, number: int) -> Factor:
         """The factor that is the input `number`."""
@@ -80,8 +88,9 @@ def product_of_sum(body: Block, accumulator: BlockArgument) -> tuple[Operation, 
     return None
 
 
-def dot_product(statement: Statement) -> DotProduct | None:
-    """What `statement` adds up, if its body is nothing but a sum of products of two narrow inputs."""
+def dot_product(statement: Statement, *, tiles: bool = False) -> DotProduct | None:
+    """What `statement` adds up, if its body is nothing but a sum of products of two narrow inputs; with `tiles`, in
+    instructions on tiles."""
     if len(statement.outputs) != 1 or len(statement.inputs) != 2:
         return None
     (accumulator,) = statement.accumulators
@@ -100,7 +109,7 @@ def dot_product(statement: Statement) -> DotProduct | None:
         for name, (narrow, wide) in ELEMENTS.items():
             if types == {narrow} and accumulator.type == wide:
                 first, second = (factor for factor in factors if factor is not None)
-                return DotProduct(name, (first, second))
+                return DotProduct(name, (first, second), takes_signs=tiles)
     return None
 
 
@@ -116,10 +125,17 @@ def has_groups(access: Access, loop: int) -> bool:
     return access.stride(loop) is Stride.UNIT
 
 
-def groups_obstacle(statement: Statement, loop: int, depth: int, vector: int | None, packed: Mapping[int, int]) -> str:
+def groups_obstacle(
+    statement: Statement,
+    loop: int,
+    depth: int,
+    vector: int | None,
+    packed: Mapping[int, int],
+    tile: int | None = None,
+) -> str:
     """Why lanes along `vector` cannot take `depth` iterations of `loop` at once, where the inputs `packed` are copied,
-    each along the loop that is given; "" if they can."""
-    found = dot_product(statement)
+    each along the loop that is given; "" if they can. With `tile`, so many groups are taken together."""
+    found = dot_product(statement, tiles=tile is not None)
     if found is None:
         return "the op is no sum of products of two narrow inputs"
     if depth != found.depth:
@@ -140,4 +156,6 @@ def groups_obstacle(statement: Statement, loop: int, depth: int, vector: int | N
                 return f"input {number} does not advance along all reductions"
         elif along is None and (found.flips or not has_groups(access, loop)):
             return f"the groups of input {number} are not in memory as they are taken, and it is not packed"
+        elif along is None and tile is not None and statement.extents[loop] % (tile * depth):
+            return f"loop {loop} has {statement.extents[loop]} iterations, no multiple of {tile} groups of {depth}"
     return ""

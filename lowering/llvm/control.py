@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tenon.lowering.llvm.function import KEPT_LOOP, FunctionWriter, Handlers
+from tenon.lowering.llvm.tiles import plan_tiles, values_of
 from tenon.lowering.llvm.types import I64, LlvmType
 
 _SMALL = 24
@@ -93,7 +94,7 @@ def counted_loop(writer: FunctionWriter, trips: str, body: Callable[[str], None]
 
 def _values(writer: FunctionWriter, op: Operation | None) -> list[str]:
     """The operands of a terminator."""
-    return [] if op is None else [writer.values[operand] for operand in op.operands]
+    return [] if op is None else [writer.values[operand] for operand in values_of(op.operands)]
 
 
 def _bind(writer: FunctionWriter, targets: Sequence[SSAValue], values: Sequence[str]) -> None:
@@ -112,16 +113,17 @@ def _bind_index(writer: FunctionWriter, index: SSAValue, value: str) -> None:
 def _for(writer: FunctionWriter, op: Operation) -> None:
     assert isinstance(op, scf.ForOp)
     block = op.body.block
-    index, *arguments = block.args
+    index, *arguments = values_of(block.args)
     bounds = cast(tuple[str, str, str], tuple(writer.values[bound] for bound in op.operands[:3]))
-    initial = [(writer.stored_type_of(value), writer.values[value]) for value in op.iter_args]
+    initial = [(writer.stored_type_of(value), writer.values[value]) for value in values_of(op.iter_args)]
 
     def body(position: str, carried: list[str]) -> list[str]:
         _bind_index(writer, index, position)
         _bind(writer, arguments, carried)
         return _values(writer, writer.operations(block))
 
-    _bind(writer, op.results, emit_loop(writer, writer.stored_type_of(index), bounds, initial, body))
+    results = emit_loop(writer, writer.stored_type_of(index), bounds, initial, body)
+    _bind(writer, values_of(op.results), results)
 
 
 @handles("scf.parallel")
@@ -241,6 +243,7 @@ def _call(writer: FunctionWriter, op: Operation) -> None:
 
 def function_body(writer: FunctionWriter, block: Block) -> list[str]:
     """The lines of a function whose arguments are already bound."""
+    plan_tiles(writer, block)
     returned = writer.operations(block)
     lines_values = _values(writer, returned)
     lines = writer.finish()

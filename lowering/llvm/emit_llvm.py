@@ -38,6 +38,7 @@ from tenon.lowering.llvm.host_calls import host_call
 from tenon.lowering.llvm.math import MATH_HANDLERS
 from tenon.lowering.llvm.memory import MEMORY_HANDLERS
 from tenon.lowering.llvm.threads import THREAD_HANDLERS
+from tenon.lowering.llvm.tiles import TILE_HANDLERS
 from tenon.lowering.llvm.types import byte_string, initial_bytes, llvm_type
 from tenon.lowering.llvm.vector import VECTOR_HANDLERS
 from tenon.lowering.loop_passes.mark_final import FEW_PASSES, FINAL
@@ -49,6 +50,7 @@ HANDLERS: dict[str, Handler] = {
     **MEMORY_HANDLERS,
     **VECTOR_HANDLERS,
     **CONTRACT_HANDLERS,
+    **TILE_HANDLERS,
     **CONTROL_HANDLERS,
     **THREAD_HANDLERS,
 }
@@ -59,14 +61,15 @@ _ATTRIBUTES = {"#0": "", "#1": ' "final"', "#2": ' "few-passes"'}
 _DECLARATION = re.compile(r"\s*declare\b.*?@([\w.$-]+|\"[^\"]*\")\s*\(")
 
 
-def emit_llvm(module: ModuleOp, *, native_f16: bool = True, dots: Sequence[str] = ()) -> str:
+def emit_llvm(module: ModuleOp, *, native_f16: bool = True, dots: Sequence[str] = (), tiles: Sequence[str] = ()) -> str:
     """The module as LLVM IR text, with the entry `void @main(ptr %args)`.
 
     `native_f16` says that the target converts between f16 and f32 in hardware; without it that is done by integer
-    arithmetic. `dots` has the elements, bf16 and i8, of whose groups the target has dot products. Raises `ValueError`
-    naming the operation, type or function that has no lowering.
+    arithmetic. `dots` has the elements, bf16 and i8, of whose groups the target has dot products, `tiles` those that it
+    multiplies as matrices in tile registers. Raises `ValueError` naming the operation, type or function that has no
+    lowering.
     """
-    emitter = ModuleEmitter(module, native_f16=native_f16, dots=dots)
+    emitter = ModuleEmitter(module, native_f16=native_f16, dots=dots, tiles=tiles)
     return emitter.joined({op: emitter.function(op) for op in module.ops if isinstance(op, FuncOp)})
 
 
@@ -89,7 +92,9 @@ class ModuleEmitter:
     """Writes the functions of a module, in any order. Kernels may still be at the stage before when it is made: what is
     told of their pointers comes from the calls in the entries."""
 
-    def __init__(self, module: ModuleOp, *, native_f16: bool = True, dots: Sequence[str] = ()) -> None:
+    def __init__(
+        self, module: ModuleOp, *, native_f16: bool = True, dots: Sequence[str] = (), tiles: Sequence[str] = ()
+    ) -> None:
         functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
         self._entries = [
             functions[name] for name in (ENTRY, PREPARE) if name in functions and functions[name].body.blocks
@@ -98,7 +103,7 @@ class ModuleEmitter:
             raise ValueError("emit_llvm: the module has no func.func @main with a body")
         self._module = module
         self._facts = pointer_facts(module, self._entries)
-        self._shared = ModuleParts(native_f16, tuple(dots))
+        self._shared = ModuleParts(native_f16, tuple(dots), tuple(tiles))
 
     def function(self, op: FuncOp) -> EmittedFunction:
         """The text of one function."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.dialects.func import FuncOp
@@ -61,11 +61,21 @@ class ModuleParts:
     native_f16: bool
     dots: tuple[str, ...] = ()
     """Elements of whose groups the target has dot products."""
+    tiles: tuple[str, ...] = ()
+    """Elements of which the target multiplies matrices in tile registers."""
     declarations: dict[str, None] = field(default_factory=dict)
     given_declarations: dict[str, str] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
     """What parts of functions became: functions of their own."""
     strides: dict[int, tuple[Attribute, tuple[int, ...]]] = field(default_factory=dict)
+
+
+class Configuration(Protocol):
+    """The state of registers that some ops need."""
+
+    def load(self, writer: FunctionWriter) -> None:
+        """Write what loads it."""
+        ...
 
 
 class FunctionWriter:
@@ -87,6 +97,10 @@ class FunctionWriter:
         self.pointer_facts: dict[SSAValue, PointerFacts] = {}
         self.current_block = "entry"
         self.streams = False
+        self.tiles: dict[SSAValue, int] = {}
+        """The register of each tile."""
+        self.configurations: dict[Operation, Configuration] = {}
+        """The shapes of tiles that are loaded before an op."""
         self._count = 0
         self._stack_bytes = 0
         self._offsets: dict[str, str] = {}
@@ -198,8 +212,10 @@ class FunctionWriter:
     def operations(self, block: Block) -> Operation | None:
         """Write the operations of a block up to its terminator, which is returned."""
         last = block.last_op
-        handlers = self.handlers
+        handlers, configurations = self.handlers, self.configurations
         for op in block.ops:
+            if configurations and (configuration := configurations.get(op)) is not None:
+                configuration.load(self)
             handler = handlers.get(op.name)
             if handler is None:
                 if op is last and op.name in TERMINATORS:
@@ -288,6 +304,8 @@ class FunctionWriter:
 
     def finish(self) -> list[str]:
         """Return from the function: the lines of its body, entry block first."""
+        if self.configurations:
+            self.call_intrinsic("x86.tilerelease", LlvmType("void", 0), [])
         if self.streams:
             self.effect("fence seq_cst")  # other threads see non-temporal stores in no order without it
         for name in self.heap:

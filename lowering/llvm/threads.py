@@ -20,6 +20,7 @@ from tenon.dialects.upstream.walking import all_ops
 from tenon.lowering.llvm.aliasing import PointerFacts, memory_of, pointer_attributes
 from tenon.lowering.llvm.control import CONTROL_HANDLERS
 from tenon.lowering.llvm.function import FunctionWriter, Handler, braces
+from tenon.lowering.llvm.tiles import plan_tiles
 from tenon.lowering.llvm.types import I64, POINTER, LlvmType
 from tenon.lowering.loop_passes.cut_loops import THREADS
 from tenon.passes.machine import ALIGNMENT
@@ -174,6 +175,7 @@ def _chunk_function(outer: FunctionWriter, loop: scf.ParallelOp, name: str, capt
             attributes = pointer_attributes(value.type, facts[text])
         parameters.append(f"{captured.types[text].text} {attributes}{names[text]}")
     _bind_indices(writer, loop)
+    plan_tiles(writer, loop.body.block)
     writer.operations(loop.body.block)
     header = f"define internal void @{name}({', '.join([*parameters, 'i64 %chunk'])}) {writer.attributes} {{"
     return braces(header, [*writer.finish(), "  ret void"])

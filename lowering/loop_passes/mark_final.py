@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tenon.dialects.types.size import Size
+from tenon.dialects.upstream.amx import TileType
 from tenon.dialects.upstream.walking import ops_of
 from tenon.lowering.buffers.memref_facts import buffer_bytes
 from tenon.lowering.function_pass import Change, FunctionPass
@@ -70,7 +71,8 @@ def _needed(function: func.FuncOp) -> str | None:
 
 
 def _carries_tile(loop: Operation) -> bool:
-    return sum(isinstance(result.type, VectorType) for result in loop.results) >= _TILE
+    vectors = sum(isinstance(result.type, VectorType) for result in loop.results)
+    return vectors >= _TILE or any(isinstance(result.type, TileType) for result in loop.results)
 
 
 def _fits_registers(type_: MemRefType) -> bool:

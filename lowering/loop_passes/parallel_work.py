@@ -19,6 +19,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tenon.dialects.upstream.amx import MOST_ROW_BYTES, TileType
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.loop_ir.launch_numbers import Number, known, product, total, trips
 from tenon.lowering.loop_ir.nests import constant_int
@@ -32,9 +33,10 @@ _COSTS = {
     **dict.fromkeys(("math.fma", "math.absf", "math.copysign", "math.floor", "math.ceil", "math.roundeven"), 25),
     "vector.reduction": 300,
     "vector.gather": 1600,
+    **dict.fromkeys(("amx.tile_load", "amx.tile_mulf", "amx.tile_muli"), 30),
 }
 _SIMPLE, _FUNCTION, _CALL, _LOOP = 25, 600, 2000, 50
-_FREE = frozenset({"arith.constant", "vector.broadcast", "vector.create_mask"})
+_FREE = frozenset({"arith.constant", "vector.broadcast", "vector.create_mask", "amx.tile_zero"})
 _ACCESSES = frozenset({"load", "store", "maskedload", "maskedstore"})
 
 
@@ -116,6 +118,8 @@ def _simple_cost(op: Operation) -> int:
 
 
 def _bytes(value_type: Attribute) -> int:
+    if isinstance(value_type, TileType):
+        return value_type.rows * MOST_ROW_BYTES
     if isinstance(value_type, VectorType):
         return prod(value_type.get_shape()) * element_bytes(value_type.element_type)
     return element_bytes(value_type)

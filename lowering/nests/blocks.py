@@ -9,6 +9,15 @@
 
 Between blocks of a reduction the outputs hold partial sums, so the initial values are stored first. Blocks that do not
 come out even have nests of their own, so that every bound is a constant.
+
+Where instructions multiply matrices, a copy of columns takes longer than the products of many rows; it is made once:
+
+    parallel over loops that the columns depend on:
+      for parts of `pack_block` columns, in order:
+        copy the part of input `pack` to a panel
+        parallel over blocks of `vector_block` columns and `jam_block` rows:
+          copy the block of input `pack_jam` to a panel
+          the tiles of `nest` over what is left
 """
 
 from __future__ import annotations
@@ -25,6 +34,7 @@ from tenon.lowering.kernels.statement import LoopKind, Statement
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps
 from tenon.lowering.nests.body import Buffer, Panel
 from tenon.lowering.nests.group_panels import GroupPanelLoops
+from tenon.lowering.nests.matrix_tiles import starts_from_zero
 from tenon.lowering.nests.nest import emit_initial_values, emit_statement
 from tenon.lowering.nests.panels import PanelLoops
 from tenon.lowering.schedules.schedule_attribute import Schedule
@@ -45,15 +55,39 @@ def emit_blocks(
     schedule: Schedule | None,
     spans: Sequence[Span],
     buffers: dict[SSAValue, Buffer],
+    panels: dict[int, Panel] | None = None,
 ) -> None:
-    """Append the loops of `statement` over `spans`, one per loop, to the current block."""
+    """Append the loops of `statement` over `spans`, one per loop, to the current block. `panels` that are there
+    already hold the columns of all `spans`."""
     empty = any(spans[loop].extent == 0 for loop in statement.loops(LoopKind.REDUCTION))
+    single = any((place := buffers.get(output.buffer)) and place.memref is None for output in statement.outputs)
+    if schedule is not None and schedule.tile is not None and (empty or single):
+        schedule = None
     if schedule is None or not schedule.blocked or empty:
         emit_statement(builder, statement, schedule, spans, buffers)
     else:
-        if any((place := buffers.get(output.buffer)) and place.memref is None for output in statement.outputs):
+        if single:
             schedule = replace(schedule, block=None)  # a value in a register holds no partial sums
-        _BlockLoops(builder, statement, schedule, buffers).emit(spans)
+        loops = _BlockLoops(builder, statement, schedule, buffers)
+        if schedule.tile is None:
+            loops.emit(spans)
+        elif panels:
+            loops.emit_matrix_blocks(spans, panels)
+        else:
+            loops.emit_matrices(spans)
+
+
+def packed_columns(
+    builder: LoopBuilder,
+    statement: Statement,
+    schedule: Schedule,
+    spans: Sequence[Span],
+    buffers: dict[SSAValue, Buffer],
+    use: Callable[[list[Span], dict[int, Panel]], None],
+) -> None:
+    """Append, for all parts of `pack_block` columns in order, a copy of the columns that tiles multiply, and what `use`
+    appends given what a part spans and its panel. Of other loops that they depend on, `spans` has one iteration."""
+    _BlockLoops(builder, statement, schedule, buffers).pack_parts(spans, use)
 
 
 class _BlockLoops:
@@ -138,14 +172,68 @@ class _BlockLoops:
         emit_statement(self.builder, statement, self.schedule, spans, self.buffers, {**panels, number: panel})
         self.release(panel)
 
+    def emit_matrices(self, spans: Sequence[Span]) -> None:
+        """The nest of tiles, with a copy of the columns in front of all blocks."""
+        statement, columns = self.statement, self.schedule.pack
+        assert columns is not None
+        used = statement.inputs[columns].loops() - {self.schedule.vector}
+        outer = [loop for loop in statement.loops(LoopKind.PARALLEL) if loop in used]
+        around = [_Blocks(loop, Steps(0, spans[loop].extent), 1) for loop in outer]
+        self.nest(around, spans, lambda inner: self.pack_parts(inner, self.emit_matrix_blocks))
+
+    def pack_parts(self, spans: Sequence[Span], use: Callable[[list[Span], dict[int, Panel]], None]) -> None:
+        """See `packed_columns`."""
+        schedule, number, loop = self.schedule, self.schedule.pack, self.schedule.vector
+        assert number is not None
+        assert loop is not None
+        for (part,) in _blocks(spans, loop, schedule.pack_block or spans[loop].extent):
+
+            def body(position: Position, _: list[SSAValue], size: int = part.size) -> Sequence[SSAValue]:
+                inner = list(spans)
+                inner[loop] = spans[loop].part(position, size)
+                panel = self.pack(self.statement, number, loop, inner)
+                use(inner, {number: panel})
+                self.release(panel)
+                return ()
+
+            self.builder.sequential(part.steps, (), body)
+
+    def emit_matrix_blocks(self, spans: Sequence[Span], panels: dict[int, Panel]) -> None:
+        """Blocks of rows and columns, whose columns are in `panels`."""
+        schedule = self.schedule
+        columns, rows = (
+            _blocks(spans, loop, size)
+            for loop, size in ((schedule.vector, schedule.vector_block), (schedule.jam, schedule.jam_block))
+        )
+
+        taken = set() if schedule.pack_jam is None else self.statement.inputs[schedule.pack_jam].loops()
+        others = [loop for loop in self.statement.loops(LoopKind.PARALLEL) if loop in taken - {schedule.jam}]
+        single = [_Blocks(loop, Steps(0, spans[loop].extent), 1) for loop in others]
+
+        def block(inner: list[Span]) -> None:
+            statement = self.statement
+            if not starts_from_zero(statement) and statement.initial != [None]:
+                emit_initial_values(self.builder, statement, schedule, inner, self.buffers)
+                statement = replace(statement, initial=[None])
+            own = dict(panels)
+            if schedule.pack_jam is not None and schedule.jam is not None:
+                own[schedule.pack_jam] = self.pack(statement, schedule.pack_jam, schedule.jam, inner)
+            emit_statement(self.builder, statement, schedule, inner, self.buffers, own)
+            for number in own.keys() - panels.keys():
+                self.release(own[number])
+
+        parts = [[*single, *along, *across] for along in columns for across in rows]
+        self.builder.side_by_side([partial(self.nest, part, spans, block) for part in parts])
+
     def pack(self, statement: Statement, number: int, loop: int, spans: Sequence[Span]) -> Panel:
         width, is_row = self.schedule.width, loop == self.schedule.jam
         if self.schedule.dot is None:
             return PanelLoops(self.builder, statement, number, loop, width, spans, self.buffers, is_row=is_row).emit()
-        product, loops = dot_product(statement), (self.schedule.dot, loop)
+        tile, loops = self.schedule.tile, (self.schedule.dot, loop)
+        product = dot_product(statement, tiles=tile is not None)
         assert product is not None
         panel = GroupPanelLoops(
-            self.builder, statement, product, number, loops, width, spans, self.buffers, is_row=is_row
+            self.builder, statement, product, number, loops, width, spans, self.buffers, is_row=is_row, tile=tile or 1
         )
         return panel.emit()
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import arith, linalg, math, memref, vector
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.dialects.upstream.prefetch import PrefetchOp
+from tenon.lowering.buffers.memref_facts import strides_of
 from tenon.lowering.kernels.dot_products import product_of_sum
 from tenon.lowering.kernels.lane_bits import is_only_cast
 from tenon.lowering.kernels.statement import Access, Statement, Stride, element_type, is_index_of
@@ -249,6 +250,14 @@ class BodyEmitter:
     def address(self, access: Access, point: Point) -> tuple[SSAValue, tuple[SSAValue, ...]]:
         source, place = self.place(access, point)
         return source, tuple(map(self._builder.index, place))
+
+    def distance(self, access: Access, point: Point, loop: int) -> int:
+        """How many elements lie between those at `point` and one further along `loop`, in the memref that has them."""
+        source, here = self.place(access, point)
+        _, there = self.place(access, point.moved(loop, 1))
+        assert isinstance(source.type, MemRefType)
+        steps = [after.constant - before.constant for before, after in zip(here, there, strict=True)]
+        return sum(step * stride for step, stride in zip(steps, strides_of(source.type), strict=True) if step)
 
     def place(self, access: Access, point: Point) -> tuple[SSAValue, list[Position]]:
         """The memref that holds the element at `point`, and its indices there."""

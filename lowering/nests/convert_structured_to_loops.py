@@ -13,7 +13,7 @@ large for the stack stays a `memref.alloc`. Loops over updates become parallel w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, product
@@ -29,13 +29,13 @@ from tenon.lowering.kernels.masked_range import read_visible, visible_limits
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_accumulated, shared_loops
 from tenon.lowering.kernels.statement import Kernel, LoopKind, Statement, filling, read_kernel
 from tenon.lowering.loop_ir.builder import Limits, LoopBuilder, Position, Span, Steps
-from tenon.lowering.nests.blocks import emit_blocks
-from tenon.lowering.nests.body import Buffer
+from tenon.lowering.nests.blocks import emit_blocks, packed_columns
+from tenon.lowering.nests.body import Buffer, Panel
 from tenon.lowering.nests.distinct_updates import in_parallel
 from tenon.lowering.nests.partial_sums import PartialSums
 from tenon.lowering.nests.place_intermediates import place_intermediates, release_intermediates
 from tenon.lowering.schedules.schedule_attribute import Schedule, read_schedule
-from tenon.lowering.schedules.strips import read_strips, tile_along
+from tenon.lowering.schedules.strips import Ahead, copied_ahead, read_strips, tile_along
 from tenon.lowering.schedules.sum_blocks import read_block
 from tenon.passes.machine import GENERIC, Machine
 
@@ -96,6 +96,8 @@ class _KernelLoops:
         self.builder = LoopBuilder(kernel.function.body.block, machine)
         self.sums: dict[SSAValue, Buffer] = {}
         """What stands in the place of outputs that are added up to partial sums."""
+        self.ahead: dict[int, dict[int, Panel]] = {}
+        """By statement, the columns that were copied before the strip."""
 
     def convert(self) -> None:
         """Rewrite the function's block: what precedes the first statement stays, then come the loops."""
@@ -145,6 +147,11 @@ class _KernelLoops:
             self.emit_partial_sums(lengths, block, starts)
             return
 
+        ahead = copied_ahead(self.statements, self.schedules, self.shared, lengths)
+        if ahead is not None:
+            self.emit_with_copies(ahead, lengths)
+            return
+
         def run(combination: tuple[_Strip, ...]) -> None:
             def inside(at: list[Position]) -> None:
                 spans = [Span(start, Position(), strip.extent) for strip, start in zip(combination, at, strict=True)]
@@ -157,6 +164,62 @@ class _KernelLoops:
             self.builder.parallel([strip.steps for strip in combination], inside)
 
         self.builder.side_by_side([partial(run, combination) for combination in product(*strips[:count])])
+
+    def emit_with_copies(self, ahead: Ahead, lengths: Sequence[int]) -> None:
+        """The strips, after the columns that they share were copied: part by part, for each iteration of the loops that
+        these depend on."""
+        positions = range(len(self.shared))
+        inner = [position for position in positions if position not in ahead.around]
+        first = self.statements[0]
+        whole = [Span.whole(first.extents[loop[0]]) for loop in self.shared]
+
+        def around(at: list[Position]) -> None:
+            spans = list(whole)
+            for position, start in zip(ahead.around, at, strict=True):
+                spans[position] = Span(start, Position(), 1)
+            self.pack_columns(ahead, ahead.statements, spans, lambda part: strips_of(part))
+
+        def strips_of(part: list[Span]) -> None:
+            cut = [
+                [replace(s, origin=part[p].start) for s in self.strips(self.shared[p], lengths[p], part[p].extent)]
+                for p in inner
+            ]
+
+            def run(combination: tuple[_Strip, ...]) -> None:
+                def inside(at: list[Position]) -> None:
+                    spans = list(part)
+                    for position, strip, start in zip(inner, combination, at, strict=True):
+                        spans[position] = Span(strip.origin + start, Position(), strip.extent)
+                    self.emit_strip(spans)
+
+                self.builder.parallel([strip.steps for strip in combination], inside)
+
+            self.builder.side_by_side([partial(run, combination) for combination in product(*cut)])
+
+        self.builder.parallel([Steps(0, whole[position].extent) for position in ahead.around], around)
+
+    def pack_columns(
+        self, ahead: Ahead, numbers: Sequence[int], spans: list[Span], use: Callable[[list[Span]], None]
+    ) -> None:
+        """What `use` appends for each part of the columns, once those of the statements `numbers` were copied."""
+        if not numbers:
+            use(spans)
+            return
+        number, *others = numbers
+        statement, schedule = self.statements[number], self.schedules[number]
+        assert schedule is not None
+        own = [Span.whole(extent) for extent in statement.extents]
+        for loop, span in zip(self.shared, spans, strict=True):
+            own[loop[number]] = span
+
+        def packed(inner: list[Span], panels: dict[int, Panel]) -> None:
+            self.ahead[number] = panels
+            part = [inner[loop[number]] for loop in self.shared]
+            self.pack_columns(ahead, others, part, use)
+            del self.ahead[number]
+
+        size = ahead.part if number == ahead.statements[0] else None
+        packed_columns(self.builder, statement, replace(schedule, pack_block=size), own, {}, packed)
 
     def emit_partial_sums(
         self, lengths: Sequence[int], block: int, starts: Sequence[tuple[int, int, SSAValue]]
@@ -304,7 +367,8 @@ class _KernelLoops:
                     whole[known[number]] = span
                 if (seen := read_visible(statement)) is not None:
                     whole[seen.loop] = replace(whole[seen.loop], limits=limits[number])
-                emit_blocks(self.builder, statement, self.schedules[number], whole, buffers | own)
+                panels = self.ahead.get(number)
+                emit_blocks(self.builder, statement, self.schedules[number], whole, buffers | own, panels)
             release_intermediates(own, self.builder)
 
         self.builder.parallel([Steps(0, spans[position].extent) for position in run.loops], inside)

@@ -10,7 +10,8 @@ in the input:
   of `width` such vectors are transposed;
 - neither: elements are copied one by one.
 
-What the last group lacks is 0. Lanes that pad the last vector hold anything.
+What the last group lacks is 0. Lanes that pad the last vector hold anything. For tiles, groups that the last tile lacks
+are 0, too.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ class GroupPanelLoops(PanelLoops):
         buffers: Mapping[SSAValue, Buffer],
         *,
         is_row: bool,
+        tile: int = 1,
     ) -> None:
+        """With a `tile`, there is a multiple of so many groups."""
         self.grouped, self.loop = loops
         super().__init__(builder, statement, number, self.loop, width, spans, buffers, is_row=is_row)
         self.others = [loop for loop in self.loops if loop not in loops]
@@ -75,7 +78,8 @@ class GroupPanelLoops(PanelLoops):
         self.flipped = product.flips and is_row
         self.corrects = product.flips and not is_row
         self.element: Attribute = element_type(self.access.buffer)
-        self.groups = -(-spans[self.grouped].extent // self.depth)
+        self.filled = -(-spans[self.grouped].extent // self.depth)
+        self.groups = -(-self.filled // tile) * tile
 
     def emit(self) -> Panel:
         """Allocate the panel and fill it."""
@@ -106,6 +110,7 @@ class GroupPanelLoops(PanelLoops):
                 self.copy_interleaved()
         else:
             self.copy_single_elements()
+        self.clear_groups()
         if self.corrects:
             return Panel(whole, self.loops, origins, groups, self.flipped, self.corrections(padded))
         return self.panel
@@ -127,6 +132,24 @@ class GroupPanelLoops(PanelLoops):
         indices = [self.builder.index(distances[loop]) for loop in self.outer]
         column = self.builder.index(distances[self.last].scaled(self.depth))
         self.builder.add(vector.StoreOp.create(operands=(value, self.flat, *indices, column)))
+
+    def clear_groups(self) -> None:
+        """Zeros in the groups that are beyond the last one."""
+        if self.groups == self.filled:
+            return
+        size = self.depth * (1 if self.is_row else self.width)
+        zeros = self.constant(0, vector_type(self.element, size))
+        columns = self.spans[self.loop].extent
+        along = Steps(0, columns) if self.is_row else Steps(0, -(-columns // self.width), self.width)
+
+        def clear(positions: list[Position]) -> None:
+            *outer, group, column = positions
+            self.store_groups(
+                zeros, {**dict(zip(self.others, outer, strict=True)), self.grouped: group, self.loop: column}
+            )
+
+        missing = Steps(self.filled, self.groups - self.filled)
+        self.builder.parallel([*self.over(self.others), missing, along], clear)
 
     def flip(self, value: SSAValue) -> SSAValue:
         """`value` with the highest bit of each element flipped, if the panel is to have it so."""
@@ -232,6 +255,7 @@ class GroupPanelLoops(PanelLoops):
             self.interleaved_groups(distances, group + start // self.depth, rows, min(self.depth, elements - start))
             for start in starts
         ]
+        values += [self.constant(0, values[0].type)] * (self.width - len(values))
         for number, groups in enumerate(self.across(values)[:rows]):
             self.store_groups(groups, {**distances, self.loop: distances[self.loop] + number, self.grouped: group})
 

@@ -78,6 +78,11 @@ class SeparateLanes(StatementLoops):
                 self.store(results[-1], at, lanes)
             self.store_rows(results, point, along)
             return
+        if self.matrices is not None:
+            lanes = [along.lanes_of(column) for column in range(along.size)]
+            columns = sum(one.count if one.active is None else one.active for one in lanes)
+            self.matrices.emit(self.spans[self.matrices.grouped], point, across.size, columns, self.reduce)
+            return
         carried = [self.initial(output, at, lanes) for at, lanes in points for output in range(outputs)]
         if self.dots is not None:
             span = self.spans[self.dots.loop]

@@ -18,6 +18,7 @@ from tenon.lowering.kernels.statement import LoopKind, Statement
 from tenon.lowering.loop_ir.builder import LoopBuilder, Position, Span, Steps
 from tenon.lowering.nests.body import ONE_LANE, BodyEmitter, Buffer, Lanes, Panel, Point
 from tenon.lowering.nests.dot_tiles import DotTile
+from tenon.lowering.nests.matrix_tiles import MatrixTile
 from tenon.lowering.schedules.schedule_attribute import Schedule
 
 
@@ -75,7 +76,10 @@ class StatementLoops:
             if self.vector is not None and lies_across(a, self.vector, self.jam) and a not in self.in_rows
         ]
         self.dots: DotTile | None = None
-        if self.schedule.dot is not None:
+        self.matrices: MatrixTile | None = None
+        if self.schedule.tile is not None:
+            self.matrices = MatrixTile(builder, statement, self.schedule, self.body, panels or {})
+        elif self.schedule.dot is not None:
             self.dots = DotTile(builder, statement, self.schedule, self.body, panels or {})
 
     def vector_tiles(self) -> list[Tiles]:
@@ -97,7 +101,7 @@ class StatementLoops:
             tiles.append(Tiles(Steps(start, rest, limits=limits), 1, Lanes(self.vector)))
         else:
             # Transposed tiles and rows take whole vectors, and groups are broadcast to them.
-            count = width if self.transposed or self.in_rows or self.dots else _lanes_for(rest)
+            count = width if self.transposed or self.in_rows or self.schedule.dot is not None else _lanes_for(rest)
             lanes = Lanes(self.vector, count, None if rest == count else rest)
             tiles.append(Tiles(Steps(start, min(rest, 1), limits=limits), 1, lanes))
         return [tile for tile in tiles if tile.steps.count]

@@ -31,7 +31,8 @@ on: a tile would widen each of its rows at each step.
 
 Where the target has dot products of what is multiplied (`dot_products`), lanes take groups of the reduction: twice or
 four times the products per step are worth the copy of the columns that this takes from `LEAST_ROWS` rows on. Rows are
-copied only where their groups are not in memory as they are taken.
+copied only where their groups are not in memory as they are taken. Where it has tiles of matrices, these go before
+(`matrices`).
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from tenon.lowering.kernels.footprint import batch_bytes, sharing_rows
 from tenon.lowering.kernels.obstacles import next_rows_obstacle
 from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride
 from tenon.lowering.kernels.widened_inputs import widened_input
+from tenon.lowering.schedules.matrices import decide_matrices
 from tenon.lowering.schedules.rows import LEAST_COLUMN_TILES, MANY_ROWS
 from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.passes.machine import VECTOR_BITS, Machine
@@ -136,6 +138,15 @@ def with_columns(statement: Statement, schedule: Schedule, columns: int | None, 
     if columns is not None:
         schedule = _with_cut_panel(statement, replace(schedule, pack=columns), machine.l2 // 2)
     return _with_dots(statement, schedule, machine)
+
+
+def matrix_tiles(statement: Statement, vector: int, jam: int, machine: Machine) -> Schedule | None:
+    """The schedule that multiplies tiles of rows along `jam` and of columns along `vector`, where the machine has them
+    and they pay."""
+    columns, rows = _only_operand(statement, vector, jam), _only_operand(statement, jam, vector)
+    if columns is None or rows is None or not may_have_panels(statement):
+        return None
+    return decide_matrices(statement, (vector, columns), (jam, rows), machine)
 
 
 def _with_dots(statement: Statement, schedule: Schedule, machine: Machine) -> Schedule:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
 
 from xdsl.dialects import func
@@ -26,7 +27,7 @@ from xdsl.ir import SSAValue
 from tenon.dialects.types.size import estimate
 from tenon.lowering.function_pass import Change, FunctionPass
 from tenon.lowering.kernels.collapse_loops import collapse_loops
-from tenon.lowering.kernels.dot_products import ELEMENTS
+from tenon.lowering.kernels.dot_products import ELEMENTS, dot_product
 from tenon.lowering.kernels.intermediates import intermediates_fit
 from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction, shared_loops
 from tenon.lowering.kernels.statement import Kernel, Statement, read_kernel
@@ -58,8 +59,9 @@ class SchedulePass(FunctionPass):
 
     def change(self, module: ModuleOp) -> Change:
         machine = self._machine()
-        if unknown := sorted(set(machine.dots) - set(ELEMENTS)):
-            raise ValueError(f"schedule: dots names {', '.join(unknown)}, none of {', '.join(ELEMENTS)}")
+        for fact, names in (("dots", machine.dots), ("tiles", machine.tiles)):
+            if unknown := sorted(set(names) - set(ELEMENTS)):
+                raise ValueError(f"schedule: {fact} names {', '.join(unknown)}, none of {', '.join(ELEMENTS)}")
         record = TuningRecord.read(Path(self.record)) if self.record else TuningRecord()
         tuned = record.processors.get(self.processor, {})
 
@@ -94,6 +96,8 @@ def schedule_kernel(
         return
     decision = tuned.get(kernel_key(function)) if tuned and not pinned else None
     schedules, strips = decide(kernel, machine) if decision is None else decision.of(kernel)
+    if decision is not None and not all(map(_may_use_tiles, kernel.statements, schedules, repeat(machine))):
+        schedules, strips = decide(kernel, machine)
     if strips is not None and not pinned:
         write_strips(function, strips)
     if not pinned and (shared := shared_loops(kernel)):
@@ -103,6 +107,12 @@ def schedule_kernel(
     for statement, schedule in zip(kernel.statements, schedules, strict=True):
         if schedule is not None and "schedule" not in statement.op.attributes:
             statement.op.attributes["schedule"] = schedule.attribute()
+
+
+def _may_use_tiles(statement: Statement, schedule: Schedule | None, machine: Machine) -> bool:
+    """Whether the machine has the tiles of a schedule that was found on one of the same name."""
+    product = dot_product(statement) if schedule is not None and schedule.tile is not None else None
+    return product is None or product.name in machine.tiles
 
 
 def prepare_kernel(function: func.FuncOp, machine: Machine) -> Kernel:

@@ -20,6 +20,9 @@ It is the attribute `schedule` of the op, a dictionary of integers:
 | `taps`      | a reduction loop that is written out inside of all others                        | none       |
 | `dot`       | a reduction loop of which each lane takes several iterations at once             | none       |
 | `depth`     | how many (`dot_products`)                                                        | 1          |
+| `tile`      | groups of the `dot` loop, and rows of `jam`, that a tile of the processor has    | no tiles   |
+| `vector_block` | iterations of the `vector` loop in a block of tiles                           | all        |
+| `pack_block`   | iterations of the `vector` loop that are copied before all blocks of `jam`    | all        |
 
 A panel is scratch memory `[reduction loops][iterations of the tile]`, of rows `[iterations of the block][reduction
 loops]`: what the register tile reads from it is contiguous, whatever it was in the input. Blocks of `jam` are
@@ -28,6 +31,9 @@ tiles.
 
 What is fetched `ahead` are the vectors of later iterations of the outermost reduction loop. Where nothing is reduced it
 is what later rows read in pieces (`footprint.in_pieces`): iterations of the last parallel loop around the vectors.
+
+With `tile`, instructions multiply matrices (`matrix_tiles`): parts of `pack_block` columns are outermost, then the
+copy, then blocks of `vector_block` columns and `jam_block` rows.
 
 Iterations of `taps` that read the same elements as the next iteration of `jam` share a load: elements of windows that
 overlap.
@@ -39,12 +45,13 @@ row of them for each iteration of `vector`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, i1, i64
 
 from tenon.dialects.types.size import Size
-from tenon.lowering.kernels.dot_products import groups_obstacle
+from tenon.lowering.kernels.dot_products import TILE, groups_obstacle
 from tenon.lowering.kernels.footprint import in_pieces
 from tenon.lowering.kernels.obstacles import lies_across, next_rows_obstacle, row_accesses, vector_obstacle
 from tenon.lowering.kernels.statement import (
@@ -64,7 +71,8 @@ MOST_TAPS = 16
 
 _TILE_KEYS = ("vector", "width", "unroll", "jam", "jam_count")
 _BLOCK_KEYS = ("pack", "pack_jam", "jam_block", "block", "rows", "strip", "ahead", "fetch_jam", "taps")
-_KEYS = (*_TILE_KEYS, *_BLOCK_KEYS, "dot", "depth")
+_MATRIX_KEYS = ("tile", "vector_block", "pack_block")
+_KEYS = (*_TILE_KEYS, *_BLOCK_KEYS, "dot", "depth", *_MATRIX_KEYS)
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,9 @@ class Schedule:
     taps: int | None = None
     dot: int | None = None
     depth: int = 1
+    tile: int | None = None
+    vector_block: int | None = None
+    pack_block: int | None = None
 
     @property
     def blocked(self) -> bool:
@@ -116,13 +127,13 @@ class Schedule:
             entries |= {"vector": self.vector, "width": self.width, "unroll": self.unroll}
         if self.jam is not None:
             entries |= {"jam": self.jam, "jam_count": self.jam_count}
-        for key in _BLOCK_KEYS:
-            number = getattr(self, key)
-            if number is not None:
-                entries[key] = number
+        entries |= self._given(_BLOCK_KEYS)
         if self.dot is not None:
-            entries |= {"dot": self.dot, "depth": self.depth}
+            entries |= {"dot": self.dot, "depth": self.depth, **self._given(_MATRIX_KEYS)}
         return DictionaryAttr({key: IntegerAttr(number, i64) for key, number in entries.items()})
+
+    def _given(self, keys: Sequence[str]) -> dict[str, int]:
+        return {key: number for key in keys if (number := getattr(self, key)) is not None}
 
 
 def read_schedule(statement: Statement) -> Schedule | None:
@@ -181,6 +192,8 @@ def check_schedule(statement: Statement, schedule: Schedule) -> None:
         _check_taps(statement, schedule, schedule.taps)
     if schedule.dot is not None or schedule.depth != 1:
         _check_dot(statement, schedule)
+    if any(part is not None for part in (schedule.tile, schedule.vector_block, schedule.pack_block)):
+        _check_matrix(schedule)
     if schedule.vector is not None:
         _check_vector(statement, schedule, schedule.vector)
 
@@ -255,12 +268,30 @@ def _check_ahead(statement: Statement, schedule: Schedule, ahead: int) -> None:
 def _check_dot(statement: Statement, schedule: Schedule) -> None:
     if schedule.dot is None or schedule.vector is None or schedule.width == 1:
         raise ValueError("schedule: depth needs a dot loop, and dot needs vectors")
-    obstacle = groups_obstacle(statement, schedule.dot, schedule.depth, schedule.vector, schedule.packed)
+    tile = schedule.tile
+    obstacle = groups_obstacle(statement, schedule.dot, schedule.depth, schedule.vector, schedule.packed, tile)
     if obstacle:
         raise ValueError(f"schedule: depth is {schedule.depth} and dot loop {schedule.dot}, but {obstacle}")
     (first, *_) = statement.loops(LoopKind.REDUCTION)
     if schedule.block is not None and schedule.dot == first and schedule.block % schedule.depth:
         raise ValueError(f"schedule: block is {schedule.block}, no multiple of depth {schedule.depth}")
+
+
+def _check_matrix(schedule: Schedule) -> None:
+    if schedule.tile is None or schedule.dot is None or schedule.jam is None or schedule.pack is None:
+        raise ValueError("schedule: tile needs dot, jam and pack, and vector_block and pack_block need tile")
+    if (schedule.tile, schedule.width) != (TILE, TILE):
+        raise ValueError(f"schedule: tile is {schedule.tile} and width {schedule.width}, but tiles have {TILE} of both")
+    if schedule.jam_count > 2 * TILE or schedule.unroll > 2:
+        raise ValueError(
+            f"schedule: jam_count is {schedule.jam_count} and unroll {schedule.unroll}, but there are registers for "
+            f"{2 * TILE} rows and 2 vectors"
+        )
+    if schedule.block is not None:
+        raise ValueError("schedule: block does not go with tile")
+    for key, size in (("vector_block", schedule.vector_block), ("pack_block", schedule.pack_block)):
+        if size is not None and size < 1:
+            raise ValueError(f"schedule: {key} is {size}, not at least 1")
 
 
 def _check_vector(statement: Statement, schedule: Schedule, loop: int) -> None:

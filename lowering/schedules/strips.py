@@ -18,7 +18,7 @@ long as the longest tile of a statement.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import lcm, prod
 
 from xdsl.dialects import func
@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import DenseArrayBase, i64
 from tenon.dialects.types.size import estimate
 from tenon.lowering.kernels.intermediates import intermediate_bytes
 from tenon.lowering.kernels.masked_columns import columns_of, masks
-from tenon.lowering.kernels.shared_loops import SharedLoop, is_contraction
+from tenon.lowering.kernels.shared_loops import SharedLoop, is_accumulated, is_contraction
 from tenon.lowering.kernels.statement import Kernel, Statement
 from tenon.lowering.schedules.packing import widens_rows, with_next_rows, with_panels
 from tenon.lowering.schedules.rows import in_row_blocks
@@ -72,6 +72,9 @@ def decide_strips(
             own = [loop for loop in range(len(statement.extents)) if loop not in used]
             chosen[number], _ = decide_tile(statement, own, machine, panels=True)
     room = machine.l2 // 4  # for intermediates: the rest holds operands
+    for position, loop in enumerate(shared):
+        if (block := _block_along(chosen, loop, vectors)) is not None and loop in vectors:
+            lengths[position] = _longest(kernel, shared, lengths, position, room, block)
     has_copies = any(s is not None and s.pack is not None for s in chosen)
     if streams and len(vectors) == 1 and not has_copies:
         room //= 2
@@ -82,7 +85,7 @@ def decide_strips(
             copies = any(
                 s is not None and s.pack is not None and s.jam == own for s, own in zip(chosen, loop, strict=True)
             )
-            most = MOST_SHARING_ROWS if copies else MOST_ROWS
+            most = _block_along(chosen, loop, vectors) or (MOST_SHARING_ROWS if copies else MOST_ROWS)
             lengths[position] = _longest(kernel, shared, lengths, position, room, most)
     for rows, number, band in masks(statements, shared):
         columns = columns_of(kernel, rows, number, band.column) or {}
@@ -91,6 +94,16 @@ def decide_strips(
         if rows not in vectors and tile > 1:
             lengths[position] = _part_of_tile(lengths[position], tile)
     return chosen, lengths
+
+
+def _block_along(schedules: Sequence[Schedule | None], loop: SharedLoop, vectors: Sequence[SharedLoop]) -> int | None:
+    """The longest block of matrices along a shared loop, where a statement multiplies such and its columns are along
+    one of `vectors`."""
+    found: list[int | None] = []
+    for number, (schedule, own) in enumerate(zip(schedules, loop, strict=True)):
+        if schedule is not None and schedule.tile is not None and schedule.vector in [v[number] for v in vectors]:
+            found += [schedule.vector_block] * (schedule.vector == own) + [schedule.jam_block] * (schedule.jam == own)
+    return max(filter(None, found), default=None)
 
 
 def _with_copied_columns(statement: Statement, schedule: Schedule, machine: Machine, *, hurries: bool) -> Schedule:
@@ -150,6 +163,43 @@ def tile_along(schedule: Schedule | None, loop: int) -> int:
     if loop == schedule.vector:
         return schedule.strip or schedule.width * schedule.unroll
     return schedule.jam_count if loop == schedule.jam else 1
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Columns that `statements` multiply in tiles of matrices, copied before the strips that share them: in parts of
+    `part` along the shared loop `columns`, once for each iteration of those `around`, on which they depend as well."""
+
+    statements: tuple[int, ...]
+    columns: int
+    part: int
+    around: tuple[int, ...]
+
+
+def copied_ahead(
+    statements: Sequence[Statement],
+    schedules: Sequence[Schedule | None],
+    shared: Sequence[SharedLoop],
+    lengths: Sequence[int],
+) -> Ahead | None:
+    """What is copied before strips of `lengths`, if anything is."""
+    found: dict[tuple[int, int, tuple[int, ...]], list[int]] = {}
+    for number, (statement, schedule) in enumerate(zip(statements, schedules, strict=True)):
+        own = [loop[number] for loop in shared]
+        if schedule is None or schedule.tile is None or schedule.pack is None:
+            continue
+        if schedule.vector not in own or schedule.jam not in own:
+            continue
+        columns, used = own.index(schedule.vector), statement.inputs[schedule.pack].loops()
+        around = tuple([p for p, loop in enumerate(own) if loop in used and p != columns])
+        length = lengths[columns]
+        part = max((schedule.pack_block or statement.extents[schedule.vector]) // length, 1) * length
+        if all(lengths[position] == 1 for position in around):
+            found.setdefault((columns, part, around), []).append(number)
+    if len(found) != 1 or any(is_accumulated(statements, loop) for loop in shared):
+        return None
+    ((columns, part, around), numbers), *_ = found.items()
+    return Ahead(tuple(numbers), columns, part, around)
 
 
 def write_strips(function: func.FuncOp, lengths: Sequence[int]) -> None:

@@ -13,17 +13,18 @@ weighs what is left at the edges), else `VECTORS_IN_FLIGHT`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import permutations
 from math import prod
 
 from tenon.dialects.types.size import Size, estimate
+from tenon.lowering.kernels.dot_products import TILE, dot_product
 from tenon.lowering.kernels.footprint import batch_bytes
 from tenon.lowering.kernels.lane_bits import compute_bits
 from tenon.lowering.kernels.obstacles import lies_across, row_accesses, vector_obstacle
 from tenon.lowering.kernels.statement import LoopKind, Statement, Stride
 from tenon.lowering.kernels.turn_rows import shuffles
-from tenon.lowering.schedules.packing import column_operands, with_columns
+from tenon.lowering.schedules.packing import column_operands, matrix_tiles, with_columns
 from tenon.lowering.schedules.schedule_attribute import LARGEST_TILE, MOST_TAPS, Schedule
 from tenon.passes.machine import Machine
 
@@ -63,6 +64,8 @@ def decide_tile(
     `panels`, inputs may be copied so that a loop can be vectorized, or taken in groups by dot products."""
     work = float(prod(map(estimate, statement.extents)))
     packed = column_operands(statement, loops) if panels else {}
+    if panels and (tiled := _decide_matrices(statement, loops, packed, machine)) is not None:
+        return tiled, work / TILE**2
     lanes, chosen = 1.0, None
     for loop in loops:
         width = min(machine.vector_bits // compute_bits(statement, loop), _widest(statement, loop))
@@ -84,6 +87,26 @@ def decide_tile(
     jammed = _jam_loop(statement, loop, loops, machine) if jam else None
     schedule = _tile(statement, loop, width, jammed, machine.registers)
     return (with_columns(statement, schedule, packed.get(loop), machine) if panels else schedule), work / lanes
+
+
+def _decide_matrices(
+    statement: Statement, loops: Collection[int], packed: Mapping[int, int], machine: Machine
+) -> Schedule | None:
+    """Tiles of matrices, for what the machine has such."""
+    product = dot_product(statement)
+    if product is None or product.name not in machine.tiles:
+        return None
+    for loop in loops:
+        copied = [packed[loop]] if loop in packed else []
+        if (
+            statement.kinds[loop] is not LoopKind.PARALLEL
+            or vector_obstacle(statement, loop, packed=copied) is not None
+        ):
+            continue
+        jam = _jam_loop(statement, loop, loops, machine)
+        if jam is not None and (tiled := matrix_tiles(statement, loop, jam, machine)) is not None:
+            return tiled
+    return None
 
 
 def _decide_transposed(statement: Statement, loops: Collection[int], machine: Machine) -> tuple[Schedule | None, float]:

@@ -188,7 +188,9 @@ class _Outliner:
     def _transpose_operands(self, operations: list[Operation], terminator: Operation) -> None:
         """Give the contractions of a group the operands that they are fast with, in kernels before the group's."""
         for position, op in enumerate(operations):
-            if not isinstance(op, ContractionOp) or (transposed := operand_to_transpose(op)) is None:
+            if not isinstance(op, ContractionOp):
+                continue
+            if (transposed := operand_to_transpose(op, self._machine)) is None:
                 continue
             if transposed.operand.owner in operations:
                 continue

@@ -93,7 +93,7 @@ class Planner:
     def _multiplies_bytes(self, op: ContractionOp) -> bool:
         """Whether the processor adds up products of bytes in groups, which it reads from memory: much faster than to
         make the bytes of a strip beside it."""
-        return "i8" in self._machine.dots and all(_is_byte(operand) for operand in op.operands)
+        return "i8" in (*self._machine.dots, *self._machine.tiles) and all(_is_byte(operand) for operand in op.operands)
 
     def _loops_across(self, edges: Iterable[Edge]) -> Iterator[int]:
         """The loops of values that windows read across."""

@@ -2,7 +2,8 @@
 
 A contraction inside of strips runs many times with the same operand. Its vectors go along the last dimension of its
 result, so an operand that has this dimension further out, as the keys of an attention, S[i, j] += Q[i, d] * K[j, d],
-is transposed once before: S[i, j] += Q[i, d] * T[d, j].
+is transposed once before: S[i, j] += Q[i, d] * T[d, j]. Where the processor multiplies tiles of matrices, it is copied
+in any case, once for all strips, and that puts it in order as well.
 
 A long sum over two large operands whose rows are read across memory, such as the gradient of a weight,
 W[m, n] += X[k, m] * Y[k, n], is fast with both copied to panels, which takes all of its loops: it shares them with no
@@ -14,16 +15,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from xdsl.dialects.builtin import BFloat16Type, i8
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.families import ContractionOp
 from tenon.dialects.ops.contract.contraction import ContractOp
+from tenon.dialects.ops.elementwise.constant import ConstantOp
 from tenon.dialects.types.size import Size, estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
 from tenon.passes.iteration import Iteration, iteration_of
-from tenon.passes.machine import Machine
+from tenon.passes.machine import TILE_ROW_BYTES, Machine
 
 FEWEST_REUSES = 32
 """How often an element must be read for a pass over memory to pay that only changes its place."""
@@ -40,8 +43,8 @@ class TransposedOperand:
     order: tuple[int, ...]
 
 
-def operand_to_transpose(op: ContractionOp) -> TransposedOperand | None:
-    """The operand of `op` that should be transposed, if there is one."""
+def operand_to_transpose(op: ContractionOp, machine: Machine) -> TransposedOperand | None:
+    """The operand of `op` that should be transposed for `machine`, if there is one."""
     iteration = iteration_of(op)
     if iteration is None:
         return None
@@ -54,10 +57,24 @@ def operand_to_transpose(op: ContractionOp) -> TransposedOperand | None:
         last = _last_loop(access)
         if last == along or last is None or iteration.space.parallel[last] or _reuses(iteration, index) < FEWEST_REUSES:
             return None
+        if _takes_tiles(op, iteration.space.extents[last], machine):
+            return None
         moved = access.index(along)
         order = (*[axis for axis in range(len(access)) if axis != moved], moved)
         return TransposedOperand(index, op.operands[index], order)
     return None
+
+
+def _takes_tiles(op: ContractionOp, terms: int, machine: Machine) -> bool:
+    """Whether `op` is a product of two operands, whose sums of so many `terms` instructions on tiles do."""
+    if any(isinstance(operand.owner, ConstantOp) for operand in op.operands):
+        return False  # a kernel knows its numbers, and sums what they are multiplied by
+    elements = {element_of(operand.type) for operand in op.operands}
+    if len(elements) != 1 or len(op.operands) != 2 or isinstance(terms, Size):
+        return False
+    (element,) = elements
+    name = "bf16" if element == BFloat16Type() else "i8" if element == i8 else ""
+    return name in machine.tiles and terms * numpy_dtype(element).itemsize >= TILE_ROW_BYTES
 
 
 def _last_loop(access: tuple[int | None, ...]) -> int | None:

@@ -28,6 +28,7 @@ _HALVED_BITS = 512
 """Zen 4 has units of half as much (AMD's Software Optimization Guide for it, section 2.1)."""
 _PACKING_FEATURES = {"16": "avx512vbmi2", "32": "avx512f", "64": "avx512f"}
 _DOT_FEATURES = {"bf16": "avx512bf16", "i8": "avx512vnni"}
+_TILE_FEATURES = {"bf16": "amx-bf16", "i8": "amx-int8"}
 _SLOW_DOTS = {"bf16": "amx-bf16"}
 """Dot products that take twice as long as the multiply-adds they stand for where there are tiles for them as well: on
 Intel's Sapphire Rapids, 124 in place of 249 billion products of a core in a second."""
@@ -69,6 +70,13 @@ class Target:
         if self.vector_bits < 512:
             return ()
         return tuple([bits for bits, feature in _PACKING_FEATURES.items() if enabled.get(feature)])
+
+    @property
+    def tiles(self) -> tuple[str, ...]:
+        """The elements of which instructions multiply matrices in tile registers."""
+        enabled = _enabled(self.features)
+        named = [name for name, feature in _TILE_FEATURES.items() if enabled.get(feature) and enabled.get("amx-tile")]
+        return tuple(named) if self.vector_bits == 512 else ()
 
     @property
     def native_scaling(self) -> bool:

@@ -226,7 +226,7 @@ def test_scaled_product_of_i8_with_an_epilogue() -> None:
     if "i8" in host_target().dots:
         lowered = str(tenon.jit(program).lower(x, y))
         assert lowered.count("func.call") == 1
-        assert "vector.contract" in lowered
+        assert "vector.contract" in lowered or "amx.tile_muli" in lowered
     found = tenon.jit(program)(x, y)
     np.testing.assert_array_equal(found, (x.astype(np.int64) @ y.astype(np.int64)).astype(np.float32) * 0.25)
 
@@ -239,7 +239,8 @@ def test_bytes_that_are_made_before_are_multiplied_in_groups() -> None:
         return tenon.matmul(tenon.cast(made, dtype="i32"), tenon.cast(y, dtype="i32").T)
 
     if "i8" in host_target().dots:
-        assert "vector.contract" in str(tenon.jit(program).lower(x, y))
+        lowered = str(tenon.jit(program).lower(x, y))
+        assert "vector.contract" in lowered or "amx.tile_muli" in lowered
     made = np.clip(np.rint(x * np.float32(30)), -128, 127).astype(np.int64)
     np.testing.assert_array_equal(tenon.jit(program)(x, y), made @ y.T.astype(np.int64))
 
@@ -258,17 +259,21 @@ def test_bits_do_not_depend_on_threads(dtype: Any) -> None:
     assert all(np.array_equal(result, results[0]) for result in results)
 
 
+NO_TILES = "-amx-bf16,-amx-int8,-amx-tile" if "+amx-tile" in host_target().features else None
+
+
 def assembly(x: Any, y: Any, wide: str) -> str:
     function = tenon.jit(lambda x, y: tenon.cast(x, dtype=wide) @ tenon.cast(y, dtype=wide))
     target = host_target()
-    source = emit_llvm(function.lower(x, y).module, native_f16=target.native_f16, dots=machine().dots)
+    module, known = function.lower(x, y).module, machine()
+    source = emit_llvm(module, native_f16=target.native_f16, dots=known.dots, tiles=known.tiles)
     return native_assembly(source, target)
 
 
 @pytest.fixture
 def without_tiles() -> Iterator[None]:
     """Processors that have tiles for them have slow dot products of bf16, which are not used otherwise."""
-    with tenon.knobs.override(target_features="-amx-bf16" if "+amx-bf16" in host_target().features else None):
+    with tenon.knobs.override(target_features=NO_TILES):
         if host_target().dots != ("bf16", "i8"):
             pytest.skip("this processor has no dot products")
         yield
@@ -327,7 +332,7 @@ def test_a_processor_without_them_runs_the_loops() -> None:
         ("f32", (normal(19, 33), normal(33, 45))),
         ("i32", (whole(np.int8, 19, 33), whole(np.int8, 33, 45))),
     ):
-        module = tenon.jit(lambda x, y, wide=wide: tenon.cast(x, dtype=wide) @ tenon.cast(y, dtype=wide)).lower(
-            *operands
-        )
+        function = tenon.jit(lambda x, y, wide=wide: tenon.cast(x, dtype=wide) @ tenon.cast(y, dtype=wide))
+        with tenon.knobs.override(target_features=NO_TILES):
+            module = function.lower(*operands)
         assert emit_llvm(module.module).count("x86.avx512") == 0

@@ -13,14 +13,14 @@ import tenon
 from tenon.lowering.options import LoweringOptions
 from tenon.lowering.pipeline import lower as lower_module
 from tenon.passes.machine import GENERIC, MACHINES, Machine
-from tenon.runtime import lower, processor_caches
+from tenon.runtime import lower, processor_facts
 
 FACTS = [
     {"vector_bits": 256, "registers": 16},
     {"l1": 1 << 16, "l2": 1 << 19, "l3": 1 << 23},
     {"line": 128, "page": 1 << 14, "part_bits": 256},
     {"scaling": True, "multiply_add": False, "dots": ("bf16", "i8")},
-    {"packs": ("32", "64")},
+    {"packs": ("32", "64"), "tiles": ("bf16", "i8")},
 ]
 
 
@@ -61,8 +61,8 @@ def test_what_the_system_does_not_tell_is_left_out(tmp_path: Path, monkeypatch: 
         (tmp_path / folder).mkdir()
         for name, text in texts.items():
             (tmp_path / folder / name).write_text(f"{text}\n")
-    monkeypatch.setattr(processor_caches, "_FOLDER", tmp_path)
-    sizes = {**processor_caches.known_sizes.__wrapped__()}
+    monkeypatch.setattr(processor_facts, "_FOLDER", tmp_path)
+    sizes = {**processor_facts.known_sizes.__wrapped__()}
     assert sizes.pop("page") > 0
     assert sizes == {"l1": 48 << 10, "l2": 2 << 20}
 

@@ -12,7 +12,7 @@ import tenon
 from tenon.lowering.llvm.emit_llvm import emit_llvm
 from tenon.runtime import lower
 from tenon.runtime.cpu.compile import host_target, native_assembly
-from tenon.runtime.processor_caches import known_sizes
+from tenon.runtime.processor_facts import known_sizes
 
 
 @pytest.fixture(autouse=True)

@@ -1,13 +1,19 @@
-"""What the system tells of the processor's caches and pages."""
+"""What the system tells of the processor's caches and pages, and whether it lets this process use tile registers."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
+import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 _FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
+_ARCH_PRCTL = 158
+"""The number of the system call for x86-64."""
+_REQUEST_PERMISSION, _TILE_DATA = 0x1023, 18
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -41,3 +47,19 @@ def _number(path: Path) -> int | None:
     text = _text(path)
     digits, factor = text.rstrip("KMG"), _UNITS.get(text[-1:], 1)
     return int(digits) * factor if digits.isdecimal() else None
+
+
+@cache
+def may_use_tiles() -> bool:
+    """Ask the system, once, for the permission to use the tile registers of x86 (AMX); whether it was given.
+
+    Their state is large, and Linux saves it only for processes that asked for it; in others the first instruction on
+    them is an illegal one. The permission holds for all threads, those that there are and later ones, and for children
+    of `os.fork`. Systems that know no such state refuse, and so does Linux where a thread has a stack for signals that
+    is too small. Source: Linux, Documentation/arch/x86/xstate.rst.
+    """
+    if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
+        return False
+    call = ctypes.CDLL(None).syscall
+    call.argtypes, call.restype = (ctypes.c_long, ctypes.c_long, ctypes.c_long), ctypes.c_long
+    return call(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA) == 0
