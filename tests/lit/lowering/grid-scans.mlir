@@ -69,4 +69,4 @@ func.func private @alternating(%x: memref<128x4096xf32>, %o: memref<128x4096xf32
   func.return
 }
 // CHECK-LABEL: func.func private @alternating
-// CHECK-SAME:    rows, columns: a statement goes on from what it wrote
+// CHECK-SAME:    rows, columns, whole reductions: a statement goes on from what it wrote
