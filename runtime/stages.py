@@ -257,6 +257,9 @@ class FlatCall(NativeCalls):
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         epoch = int(EPOCH[0])
+        expected = len(self._executable.interface.inputs)
+        if len(arrays) != expected:  # machine code would take what is behind the last one for an array
+            raise TypeError(f"{self._name}: {len(arrays)} arrays where the program takes {expected}")
         results = tuple(self._executable.run(arrays))
         if self._dispatch.wants(len(arrays), epoch):
             _, structure = flatten((arrays, {}))

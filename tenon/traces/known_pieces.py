@@ -83,8 +83,9 @@ class End:
     wanted: Sequence[bool]
     """Through which of the outputs gradients go."""
     varying: frozenset[int] = frozenset()
-    """The floats that were others before, which are inputs of the program."""
+    """The floats that were others before, which are inputs of programs that are compiled from here on."""
     program: PieceProgram | None = None
+    """The last one; it says itself which floats are its inputs, as another thread may have begun it before."""
     is_refused: bool = False
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +56,7 @@ class Step:
         return found
 
 
-@dataclass
+@dataclass(frozen=True)
 class PieceProgram:
     """What runs in the place of calls."""
 
@@ -65,9 +65,12 @@ class PieceProgram:
     """What is recorded of it, if anything is."""
     given: int
     """How many results are given; what is kept for the gradient comes behind."""
+    varying: frozenset[int]
+    """The floats that are inputs, behind the arrays; the others are as they were."""
 
-    def run(self, inputs: Sequence[Operand], floats: Sequence[Any]) -> list[Any]:
-        """The results as tensors, which are on the tape."""
+    def run(self, inputs: Sequence[Operand], numbers: Sequence[float]) -> list[Any]:
+        """The results as tensors, which are on the tape, for inputs and all floats of a piece."""
+        floats = [np.asarray(numbers[i], np.float64) for i in sorted(self.varying)]
         arrays = [saved.array for _, saved in inputs if isinstance(saved, Saved)]
         arrays = [array if array.flags.c_contiguous else array.copy() for array in arrays]
         found = self.launch(*arrays, *floats)
@@ -81,7 +84,7 @@ def compiled(
     steps: Sequence[Step],
     inputs: Sequence[tuple[Type, bool]],
     floats: Sequence[float],
-    varying: Iterable[int],
+    varying: frozenset[int],
     outputs: Sequence[int],
     is_recorded: bool,
 ) -> PieceProgram | None:
@@ -104,9 +107,9 @@ def compiled(
     with collection_paused(), autocast(enabled=False):
         module = trace_types(replayed, types).module
         if not is_recorded:
-            return PieceProgram(FlatCall(executable(module, "cpu", _NAME), _NAME), None, len(outputs))
+            return PieceProgram(FlatCall(executable(module, "cpu", _NAME), _NAME), None, len(outputs), varying)
         made = program_of(_NAME, module, [*[wanted for _, wanted in inputs], *[False] * len(numbers)])
-    return None if made is None else PieceProgram(made.launch, made.call, made.given)
+    return None if made is None else PieceProgram(made.launch, made.call, made.given, varying)
 
 
 def again(function: Any, operands: Sequence[Any], settings: dict[str, Any]) -> Callable[[Sequence[Any]], Any]:

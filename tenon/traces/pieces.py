@@ -31,7 +31,7 @@ from tenon.runtime.call.tensors import through_python
 from tenon.runtime.knobs import knobs
 from tenon.traces.known_pieces import End, Pieces, Place
 from tenon.traces.outcomes import looked_at
-from tenon.traces.piece_programs import Step, again, compiled, fixed, types_of
+from tenon.traces.piece_programs import PieceProgram, Step, again, compiled, fixed, types_of
 from tenon.traces.waiting import Waiting, awaited, fill, requires_grad, take_place, waiting
 
 _MOST_PROGRAMS = 64
@@ -217,12 +217,11 @@ class Piece:
         for _, saved in self._inputs:
             if isinstance(saved, Saved):
                 saved.check(None)
-        end = self._end(alive)
-        if end.program is None:
+        end, program = self._end(alive)
+        if program is None:
             self._one_by_one(alive)
             return
-        floats = [np.asarray(self._floats[i], np.float64) for i in sorted(end.varying)]
-        made = end.program.run(self._inputs, floats)
+        made = program.run(self._inputs, self._floats)
         bases: dict[int, Any] = {}
         for slot, tensor, is_wanted in zip(end.outputs, made, end.wanted, strict=True):
             tensor._source = tensor._source if is_wanted else None
@@ -245,8 +244,9 @@ class Piece:
             if tensor is not None:
                 fill(tensor, value)
 
-    def _end(self, alive: Sequence[Any]) -> End:
-        """What is known of this piece, with a program where there is to be one."""
+    def _end(self, alive: Sequence[Any]) -> tuple[End, PieceProgram | None]:
+        """What is known of this piece, with a program that fits its floats where there is to be one. Another thread may
+        put other programs in its place at any time."""
         floats, ends = tuple(self._floats), self._place.ends
         key = (tuple([tensor is not None for tensor in alive]), knobs.code_settings)
         end = ends.get(key)
@@ -259,22 +259,24 @@ class Piece:
             outputs = sorted((outputs | {base for _, base, _ in views}) - {slot for slot, _, _ in views})
             wanted = self._place.all_wanted
             end = ends[key] = End(floats, views, outputs, [wanted[slot] for slot in outputs])
-            return end
+            return end, None
         changed = {i for i, (a, b) in enumerate(zip(floats, end.floats, strict=True)) if a.hex() != b.hex()}
-        if not changed <= end.varying:
-            end.varying, end.program = end.varying | changed, None
-        if end.program is None and not end.is_refused:
-            self._compile(end)
-        return end
+        program = end.program
+        if program is not None and changed <= program.varying:
+            return end, program
+        return end, None if end.is_refused else self._compile(end, end.varying | changed)
 
-    def _compile(self, end: End) -> None:
+    def _compile(self, end: End, varying: frozenset[int]) -> PieceProgram | None:
         steps = self._place.steps
         is_worth_it = sum(not step.is_view for step in steps) >= _LEAST and self._pieces.compiled < _MOST_PROGRAMS
+        program = None
         if is_worth_it:
             self._pieces.compiled += 1
+            end.varying |= varying
             types = [(_type(saved), source is not None) for source, saved in self._inputs]
-            end.program = compiled(steps, types, self._floats, end.varying, end.outputs, any(end.wanted))
-        end.is_refused = end.program is None
+            program = end.program = compiled(steps, types, self._floats, varying, end.outputs, any(end.wanted))
+        end.is_refused = program is None
+        return program
 
 
 _TYPES: BoundedCache[tuple[Sequence[Type], bool]] = BoundedCache(4096)

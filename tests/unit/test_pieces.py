@@ -3,6 +3,7 @@ them at once."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,9 @@ import torch
 
 import tenon
 from tenon import nn, optim
-from tenon.traces import known_pieces
+from tenon.runtime.executables import executable
+from tenon.runtime.stages import FlatCall
+from tenon.traces import known_pieces, pieces
 from tenon.traces.function import TracedFunction
 from tenon.traces.waiting import Waiting
 
@@ -296,3 +299,42 @@ def test_pieces_and_programs_within_one_another() -> None:
     for _ in range(3):
         expected = np.sqrt(ROWS * 2) + np.exp(ROWS * 2) * 2 + ROWS * 2 + 1
         np.testing.assert_allclose(function(tenon.tensor(ROWS)).numpy(), expected, rtol=1e-5)
+
+
+def test_threads_that_compile_for_other_floats_run_what_was_compiled_for_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = {factor: threading.Event() for factor in (2.0, 3.0)}
+    compile_piece = pieces.compiled
+
+    def compiled(steps: Any, types: Any, floats: Any, varying: Any, *rest: Any) -> Any:
+        program = compile_piece(steps, types, floats, varying, *rest)
+        made[floats[0]].set()
+        if floats[0] == 2.0:  # it began first, and comes to its end last
+            assert made[3.0].wait(10)
+        return program
+
+    monkeypatch.setattr(pieces, "compiled", compiled)
+    traced = in_pieces(lambda x, factor: (x * factor + 1.0) * x)
+    found: dict[float, Any] = {}
+
+    def call(factor: float) -> None:
+        found[factor] = traced(tenon.tensor(ROWS), factor).numpy()
+
+    call(2.0)
+    first = threading.Thread(target=call, args=(2.0,))
+    first.start()
+    assert made[2.0].wait(10)
+    call(3.0)
+    first.join()
+    call(3.0)
+    for factor, result in found.items():
+        np.testing.assert_allclose(result, (ROWS * factor + 1) * ROWS, rtol=1e-6)
+
+
+def test_a_program_refuses_another_number_of_arrays() -> None:
+    module = tenon.jit(lambda x: x + 1.0).trace(ROWS).module
+    launch = FlatCall(executable(module, "cpu", "piece"), "piece")
+    for given in ((), (ROWS, ROWS)):
+        with pytest.raises(TypeError, match=rf"piece: {len(given)} arrays where the program takes 1"):
+            launch(*given)
