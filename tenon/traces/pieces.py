@@ -148,12 +148,13 @@ class Piece:
             return float
         if kind is Tensor or kind is Parameter:
             array, source = given._array, given._source
-            number = self._numbers.get((id(array), id(source)))
-            if number is not None:
-                return number
-            self._numbers[id(array), id(source)] = -1 - len(self._inputs)
-            # What others may write to unnoticed is copied.
+            # What others may write to unnoticed is copied, each time anew.
             is_seen = given._memory is not None and given._memory.is_exported
+            if not is_seen:
+                number = self._numbers.get((id(array), id(source)))
+                if number is not None:
+                    return number
+                self._numbers[id(array), id(source)] = -1 - len(self._inputs)
             (kept,) = as_operands((array if is_seen else given,))
             self._inputs.append((source, kept[1]))
             self._held.append(array)
@@ -181,10 +182,11 @@ class Piece:
         return tuple(found)
 
     def replace(self, tensor: Any, result: Any) -> bool:
-        """Give a tensor that waits the elements of a result, in its place; false where others show them."""
-        _, old, laid, _ = awaited(tensor)
-        piece, slot, array, _ = awaited(result)
-        if piece is not self or (laid.dtype, laid.shape) != (array.dtype, array.shape):
+        """Give a tensor that waits the elements of a result, in its place; false where others show them, and where
+        gradients go through one of them only, as what the tensor was recorded for stays."""
+        _, old, laid, goes_on = awaited(tensor)
+        piece, slot, array, also = awaited(result)
+        if piece is not self or (laid.dtype, laid.shape, goes_on) != (array.dtype, array.shape, also):
             return False
         for view, (base, _) in self._place.shown.items():
             if view == old or (base == old and self._results[view]() is not None):

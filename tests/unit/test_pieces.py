@@ -338,3 +338,44 @@ def test_a_program_refuses_another_number_of_arrays() -> None:
     for given in ((), (ROWS, ROWS)):
         with pytest.raises(TypeError, match=rf"piece: {len(given)} arrays where the program takes 1"):
             launch(*given)
+
+
+def test_what_numpy_writes_between_two_reads_of_a_tensor_counts() -> None:
+    x = tenon.tensor(ROWS)
+    shown = x.numpy()
+
+    @in_pieces
+    def function(x: Any) -> Any:
+        shown[:] = 1.0
+        y = x * 1.0
+        shown[:] = 7.0
+        z = x * 1.0
+        return y + 0.0, z + 0.0
+
+    for _ in range(3):
+        y, z = function(x)
+        assert (y.numpy() == 1.0).all()
+        assert (z.numpy() == 7.0).all()
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_change_that_is_not_recorded_leaves_the_gradient_what_it_was(is_recorded: bool) -> None:
+    def function(x: Any, given: Any, no_grad: Callable[[], Any]) -> Any:
+        y = given * 2.0
+        if is_recorded:  # a gradient comes in by a change
+            y += x * 3.0
+        with no_grad():
+            y += 1.0
+        return y
+
+    traced = in_pieces(function)
+    for _ in range(3):
+        x, other = tenon.tensor(ROWS, requires_grad=True), torch.tensor(ROWS, requires_grad=True)
+        given = (tenon.tensor(ROWS), torch.tensor(ROWS)) if is_recorded else (x, other)
+        found, expected = traced(x, given[0], tenon.no_grad), function(other, given[1], torch.no_grad)
+        np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-6)
+        found.sum().backward()
+        expected.sum().backward()
+        assert x.grad is not None
+        assert other.grad is not None
+        np.testing.assert_allclose(x.grad.numpy(), other.grad.numpy())
