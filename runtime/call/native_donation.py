@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tenon.runtime.call.entry_code import code, python
 from tenon.runtime.call.layout import DONATION, ENTRY, MEMORY, REF, REFS, TENSOR
-from tenon.runtime.call.native_tensors import ALWAYS, is_tensor, new_reference, note_place
+from tenon.runtime.call.native_tensors import ALWAYS, has_tensor_class, new_reference, note_place
 from tenon.runtime.cpu.addresses import ALIGNED, C_CONTIGUOUS, OWNS_DATA, WRITEABLE
 from tenon.runtime.cpu.ir_types import I1, I32, I64, PTR, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
@@ -84,7 +84,7 @@ def count_changes(entry: Value, given: Value) -> None:
     results = entry.results
     with code.if_(entry.takes_tensors == ALWAYS), code.each(entry.result_count) as i:
         leaf = results[i].leaf
-        with code.if_(leaf >= 0), code.if_(is_tensor(given[leaf])):
+        with code.if_(leaf >= 0), code.if_(has_tensor_class(given[leaf])):
             memory = given[leaf].to(pointer(TENSOR))._memory
             with code.if_(memory != python.none):
                 count_change(memory.to(pointer(MEMORY)))

@@ -35,10 +35,17 @@ _known_codes = code.variable("known_codes", _KNOWN_CODE, count=_CODES)
 
 
 @code.function(I1, given=REF)
-def is_tensor(given: Value) -> Operand:
-    """Whether an object is a tensor, of the class itself or a parameter, that native code may take."""
+def has_tensor_class(given: Value) -> Operand:
+    """Whether an object is a tensor, of the class itself or a parameter. Where a call is native already, this is what
+    tells tensors: while a kernel ran, another thread may have had further calls go through Python."""
     kind = given.type.to(REF)
-    code.return_unless((kind == tensors.tensor) | (kind == tensors.parameter), False)
+    return (kind == tensors.tensor) | (kind == tensors.parameter)
+
+
+@code.function(I1, given=REF)
+def is_tensor(given: Value) -> Operand:
+    """Whether an object is a tensor that native code may take, which is asked before a call is native."""
+    code.return_unless(has_tensor_class(given), False)
     return tensors.waiting[0] == 0
 
 
@@ -148,7 +155,7 @@ def operands_of(given: Value, count: Value, state: Value) -> Operand:
     code.return_if(made.is_null, None)
     with code.each(count) as i:
         leaf, place = given[i], i * PER_OPERAND
-        with code.if_(is_tensor(leaf)):
+        with code.if_(has_tensor_class(leaf)):
             fields = leaf.to(pointer(TENSOR))
             python.PyTuple_SetItem(made, place, new_reference(fields._source))
             with code.if_(~save(made, place + 1, fields._array, memory_of(leaf), state)):

@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from tenon.runtime.arguments.tree import flatten, static_field, unflatten
 from tenon.runtime.call.callable_class import is_supported
 from tenon.runtime.call.entry import Dispatch
 from tenon.runtime.call.loaded import native_call
+from tenon.runtime.call.tensors import through_python
 from tenon.runtime.jit import JitFunction
 from tenon.runtime.stages import Compiled
 
@@ -580,3 +582,58 @@ def test_a_program_that_knows_of_no_tensors_calls_natively() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "3.0"), done.stderr
+
+
+def call_meanwhile(function: Callable[[], Any]) -> Any:
+    """What a function gives in whose kernel another thread begins to have calls of tensors go through Python."""
+    begin, has_begun, end = threading.Event(), threading.Event(), threading.Event()
+
+    def run() -> None:
+        begin.wait()
+        with through_python():
+            has_begun.set()
+            end.wait()
+
+    thread, interval = threading.Thread(target=run), sys.getswitchinterval()
+    thread.start()
+    try:
+        sys.setswitchinterval(1000)  # the other thread runs where a kernel lets it, and nowhere else
+        begin.set()
+        result = function()
+        while not has_begun.is_set():  # a kernel may be done before the thread is awake
+            result = function()
+    finally:
+        sys.setswitchinterval(interval)
+        end.set()
+        thread.join()
+    return result
+
+
+def test_a_gradient_is_found_where_calls_begin_to_go_through_python_in_a_kernel() -> None:
+    x = tenon.Tensor(np.full(1 << 22, 0.5, np.float32)).requires_grad_()
+    for _ in range(4):
+        tenon.tanh(x)
+    result = call_meanwhile(lambda: tenon.tanh(x))
+    result.backward(tenon.ones_like(result))
+    assert x.grad is not None
+    np.testing.assert_allclose(np.asarray(x.grad), 1 - np.tanh(0.5) ** 2, rtol=1e-5)
+
+
+def test_a_change_is_noted_where_calls_begin_to_go_through_python_in_a_kernel() -> None:
+    x, w = tenon.Tensor(floats(1 << 16)), tenon.Tensor(floats(1)).requires_grad_()
+
+    @tenon.trace
+    def change(x: Any) -> None:
+        for _ in range(100):
+            x.tanh_()
+
+    def used_and_changed() -> Any:
+        total = (x * w).sum()
+        change(x)
+        return total
+
+    for _ in range(4):
+        used_and_changed()
+    total = call_meanwhile(used_and_changed)
+    with pytest.raises(RuntimeError, match="which was changed in place"):
+        total.backward()
