@@ -51,7 +51,6 @@ INSTEAD: dict[str, str] = {
     "histogram": "write tenon.bincount(tenon.searchsorted(edges, x, side='right'), minlength=len(edges) + 1)",
     "digitize": "write tenon.searchsorted(edges, x, side='right')",
     "polyval": "write Horner's rule: a loop over the coefficients",
-    "trapezoid": "write (tenon.diff(x) * (y[1:] + y[:-1])).sum() / 2",
     "segment_sum": "write tenon.scatter_add(tenon.zeros((n, ...)), segments, x)",
     "segment_max": "write tenon.scatter_nd(tenon.full((n, ...), -inf), segments[:, None], x, reduction='max')",
     "segment_min": "write tenon.scatter_nd(tenon.full((n, ...), inf), segments[:, None], x, reduction='min')",
