@@ -128,10 +128,6 @@ VECTOR_BITS = (128, 256, 512)
 
 TILE_REGISTERS = 8
 """Registers that hold matrices (`Machine.tiles`)."""
-TILE_ROWS = 16
-"""Rows of each of them."""
-TILE_ROW_BYTES = 64
-"""Bytes of each of its rows."""
 
 ALIGNMENT = 64
 """Bytes at whose multiples buffers begin: a line, and the widest vector, of every machine that is known."""

@@ -47,7 +47,9 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 MOST_ROWS = 16
+"""Of a tile."""
 MOST_ROW_BYTES = 64
+"""Of a row of it."""
 _BYTES: dict[Attribute, int] = {i8: 1, i32: 4, BFloat16Type(): 2, Float16Type(): 2, Float32Type(): 4}
 
 

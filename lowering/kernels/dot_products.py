@@ -27,11 +27,11 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation
 
 from tenon.dialects.families.monoid import combining_op
 from tenon.dialects.types.size import Size
+from tenon.dialects.upstream.amx import MOST_ROWS
 from tenon.lowering.kernels.statement import Access, LoopKind, Statement, Stride, element_type
-from tenon.passes.machine import TILE_ROWS
 
 GROUP_BITS = 32
-TILE = TILE_ROWS
+TILE = MOST_ROWS
 """Rows of a tile of the processor; a row has as many groups."""
 ELEMENTS: dict[str, tuple[Attribute, Attribute]] = {"bf16": (BFloat16Type(), Float32Type()), "i8": (i8, i32)}
 """By the name that the option `dots` of `schedule` gives them: elements of groups, and of what they are added to."""

@@ -70,7 +70,7 @@ class ModuleParts:
     strides: dict[int, tuple[Attribute, tuple[int, ...]]] = field(default_factory=dict)
 
 
-class Configuration(Protocol):
+class Loadable(Protocol):
     """The state of registers that some ops need."""
 
     def load(self, writer: FunctionWriter) -> None:
@@ -99,7 +99,7 @@ class FunctionWriter:
         self.streams = False
         self.tiles: dict[SSAValue, int] = {}
         """The register of each tile."""
-        self.configurations: dict[Operation, Configuration] = {}
+        self.configurations: dict[Operation, Loadable] = {}
         """The shapes of tiles that are loaded before an op."""
         self._count = 0
         self._stack_bytes = 0

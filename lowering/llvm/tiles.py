@@ -95,6 +95,16 @@ def _has_tiles(op: Operation) -> bool:
     return any(_is_tile(value) for inner in all_ops(op) for value in (*inner.operands, *inner.results))
 
 
+def _shares_tiles(op: Operation) -> bool:
+    """Whether a tile lives when `op` begins or ends."""
+    inside = {value for inner in all_ops(op) for value in inner.results if inner is not op}
+    return any(map(_is_tile, op.results)) or any(
+        _is_tile(value) and value not in inside and not (isinstance(value.owner, Block) and op.is_ancestor(value.owner))
+        for inner in all_ops(op)
+        for value in inner.operands
+    )
+
+
 def _launches(op: Operation) -> bool:
     """Whether other functions may run in `op`, which release the registers."""
     return any(isinstance(inner, func.CallOp) or THREADS in inner.attributes for inner in all_ops(op))
@@ -125,7 +135,11 @@ class _Plan:
 
     def configure_inside(self, ops: Sequence[Operation]) -> None:
         """The blocks of one op apart."""
-        if len(ops) != 1 or not ops[0].regions:
+        if len(ops) != 1 or not ops[0].regions or _shares_tiles(ops[0]):
+            for op in filter(_launches, ops):
+                raise ValueError(
+                    f"emit_llvm: {op.name} in {self.writer.name}: no tile lives across what may release its register"
+                )
             raise ValueError(
                 f"emit_llvm: {self.writer.name} has more tiles at once than {TILE_REGISTERS} registers hold"
             )
@@ -136,7 +150,7 @@ class _Plan:
 
     def extend(self, configuration: Configuration, ops: Sequence[Operation]) -> bool:
         """Whether the tiles of `ops` fit a configuration, which gets the shapes that it lacks then."""
-        registers = _Registers(configuration.shapes)
+        registers = _Registers(self.writer.name, configuration.shapes)
         try:
             registers.run(ops)
         except _DoesNotFitError:
@@ -149,9 +163,7 @@ class _Plan:
 def _units(block: Block) -> Iterable[list[Operation]]:
     """The ops of a block that have to do with tiles, in runs between which no tile lives."""
     ops = [op for op in block.ops if _has_tiles(op) or _launches(op)]
-    ends: dict[SSAValue, Operation] = {result: op for op in ops for result in op.results if _is_tile(result)}
-    for op in ops:
-        ends.update((operand, op) for operand in op.operands if operand in ends)
+    ends = _last_uses(ops)
     run: list[Operation] = []
     living: set[SSAValue] = set()
     for op in ops:
@@ -163,10 +175,29 @@ def _units(block: Block) -> Iterable[list[Operation]]:
             run = []
 
 
-class _Registers:
-    """Registers for tiles, in the order of the program; `shapes` has those that are given away already."""
+def _last_uses(ops: Sequence[Operation]) -> dict[SSAValue, Operation]:
+    """For each tile that `ops` compute, the last of them that reads it, or has an op inside that does."""
+    own = {result: op for op in ops for result in op.results if _is_tile(result)}
+    return own | {value: op for op in ops for inner in all_ops(op) for value in inner.operands if value in own}
 
-    def __init__(self, shapes: dict[int, _Shape]) -> None:
+
+def _is_last_use(value: SSAValue, op: Operation) -> bool:
+    """Whether `op` itself, once, is the last to read `value`, and does so as often as that is computed."""
+    block = op.parent
+    if block is None or block is not (value.owner if isinstance(value.owner, Block) else value.owner.parent):
+        return False
+    readers = [block.find_ancestor_op_in_block(use.operation) for use in value.uses]
+    return readers.count(op) == 1 and all(
+        reader is op or (reader is not None and reader.is_before_in_block(op)) for reader in readers
+    )
+
+
+class _Registers:
+    """Registers for tiles of the function `name`, in the order of the program; `shapes` has those that are given away
+    already."""
+
+    def __init__(self, name: str, shapes: dict[int, _Shape]) -> None:
+        self.name = name
         self.shapes = dict(shapes)
         self.of: dict[SSAValue, int] = {}
         self.free = list(range(TILE_REGISTERS))
@@ -175,8 +206,7 @@ class _Registers:
     def run(self, ops: Sequence[Operation], kept: Sequence[SSAValue] = ()) -> None:
         """Registers for what `ops` compute, which are free again after its last use unless it is `kept`. Raises
         `_DoesNotFitError` if the tiles take other shapes, or more registers."""
-        own = {result: op for op in ops for result in op.results if _is_tile(result)}
-        ends = own | {value: op for op in ops for inner in all_ops(op) for value in inner.operands if value in own}
+        ends = _last_uses(ops)
         for op in ops:
             taken_over = self.step(op)
             for value in dict.fromkeys((*op.operands, *op.results)):
@@ -184,30 +214,50 @@ class _Registers:
                     self.free.append(self.of[value])
 
     def step(self, op: Operation) -> Sequence[SSAValue]:
-        """Give registers to the results of an op; the operands whose registers these take over."""
+        """Give registers to the results of an op; the operands whose registers these take over. Raises `ValueError` for
+        what would take a copy of a tile."""
+        self.require(op, all(value in self.of for value in op.operands if _is_tile(value)), "no argument is a tile")
         if isinstance(op, TileProductOp):
-            self.of[op.result] = self.of[op.acc]
+            self.take_over(op, op.acc, op.result)
+            three = len({self.of[value] for value in (op.result, op.lhs, op.rhs)}) == 3
+            self.require(op, three, "acc, lhs and rhs are three different tiles")
             return (op.acc,)
         if isinstance(op, scf.ForOp):
             for start, argument, result in zip(op.iter_args, op.body.block.args[1:], op.results, strict=True):
                 if _is_tile(start):
-                    self.of[argument] = self.of[result] = self.of[start]
+                    self.take_over(op, start, argument, result)
+        elif op.regions:
+            self.require(
+                op, not any(map(_is_tile, op.results)), "of ops with blocks, only scf.for has tiles as results"
+            )
         for region in op.regions:
             for block in region.blocks:
                 *inside, last = block.ops
                 self.run(inside, last.operands)
                 if isinstance(op, scf.ForOp):
-                    self.check_carried(block.args[1:], last.operands)
+                    self.check_carried(op, block.args[1:], last.operands)
         for result in op.results:
             if _is_tile(result) and result not in self.of:
                 self.of[result] = self.taken(tile_type(result))
         return list(op.iter_args) if isinstance(op, scf.ForOp) else ()
 
-    def check_carried(self, arguments: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
+    def require(self, op: Operation, holds: bool, rule: str) -> None:
+        """Raise `ValueError` unless a rule of `op` holds."""
+        if not holds:
+            raise ValueError(f"emit_llvm: {op.name} in {self.name}: {rule}")
+
+    def take_over(self, op: Operation, value: SSAValue, *others: SSAValue) -> None:
+        """Give the register of an operand of `op` to `others`."""
+        self.require(
+            op, _is_last_use(value, op), "a tile whose register is taken over is read by nothing else from here on"
+        )
+        self.of.update(dict.fromkeys(others, self.of[value]))
+
+    def check_carried(self, op: Operation, arguments: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
         """What a loop carries on has to be where it was."""
         for argument, value in zip(arguments, values, strict=True):
-            if _is_tile(argument) and self.of.get(argument) != self.of.get(value):
-                raise _DoesNotFitError
+            if _is_tile(argument):
+                self.require(op, self.of.get(argument) == self.of.get(value), "a tile is carried on in its register")
 
     def taken(self, type_: TileType) -> int:
         """A register that holds nothing, for a tile."""

@@ -19,7 +19,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tenon.dialects.upstream.amx import MOST_ROW_BYTES, TileType
+from tenon.dialects.upstream.amx import TileType
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.loop_ir.launch_numbers import Number, known, product, total, trips
 from tenon.lowering.loop_ir.nests import constant_int
@@ -119,7 +119,7 @@ def _simple_cost(op: Operation) -> int:
 
 def _bytes(value_type: Attribute) -> int:
     if isinstance(value_type, TileType):
-        return value_type.rows * MOST_ROW_BYTES
+        return value_type.rows * value_type.row_bytes
     if isinstance(value_type, VectorType):
         return prod(value_type.get_shape()) * element_bytes(value_type.element_type)
     return element_bytes(value_type)

@@ -25,8 +25,9 @@ from tenon.dialects.ops.contract.contraction import ContractOp
 from tenon.dialects.ops.elementwise.constant import ConstantOp
 from tenon.dialects.types.size import Size, estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
+from tenon.dialects.upstream.amx import MOST_ROW_BYTES
 from tenon.passes.iteration import Iteration, iteration_of
-from tenon.passes.machine import TILE_ROW_BYTES, Machine
+from tenon.passes.machine import Machine
 
 FEWEST_REUSES = 32
 """How often an element must be read for a pass over memory to pay that only changes its place."""
@@ -74,7 +75,7 @@ def _takes_tiles(op: ContractionOp, terms: int, machine: Machine) -> bool:
         return False
     (element,) = elements
     name = "bf16" if element == BFloat16Type() else "i8" if element == i8 else ""
-    return name in machine.tiles and terms * numpy_dtype(element).itemsize >= TILE_ROW_BYTES
+    return name in machine.tiles and terms * numpy_dtype(element).itemsize >= MOST_ROW_BYTES
 
 
 def _last_loop(access: tuple[int | None, ...]) -> int | None:

@@ -201,6 +201,92 @@ def test_tiles_that_live_together_have_registers_of_their_own() -> None:
         beside(8)
 
 
+SUM, FACTOR = "!amx.tile<16x16xf32>", "!amx.tile<16x32xbf16>"
+ZERO = f"%z = amx.tile_zero : {SUM}"
+FACTORS = "\n".join(
+    f"%{name} = amx.tile_load %a[%c0, %c0], %c64 : memref<64x64xbf16> into {FACTOR}" for name in ("x", "w")
+)
+
+
+def multiplied(result: str, acc: str, rhs: str = "w") -> str:
+    return f"%{result} = amx.tile_mulf %x, %{rhs}, %{acc} : {FACTOR}, {FACTOR}, {SUM}"
+
+
+def stored(tile: str) -> str:
+    return f"amx.tile_store %o[%c0, %c0], %{tile}, %c64 : memref<64x64xf32>, {SUM}"
+
+
+def carrying(body: str, names: str = "%c = %z", types: str = SUM) -> str:
+    return f"%s:{types.count('tile')} = scf.for %i = %c0 to %c16 step %c1 iter_args({names}) -> ({types}) {{ {body} }}"
+
+
+TAKEN_OVER = "a tile whose register is taken over is read by nothing else from here on"
+COPIES = {
+    "equal factors": ([ZERO, multiplied("p", "z", "x")], "amx.tile_mulf", "acc, lhs and rhs are three different tiles"),
+    "added to twice": ([ZERO, multiplied("p", "z"), multiplied("q", "z")], "amx.tile_mulf", TAKEN_OVER),
+    "added to in a loop": (
+        [ZERO, f"scf.for %i = %c0 to %c16 step %c1 {{ {multiplied('p', 'z')} }}"],
+        "amx.tile_mulf",
+        TAKEN_OVER,
+    ),
+    "argument read again": (
+        [ZERO, carrying(f"{multiplied('p', 'c')}\n{stored('c')}\nscf.yield %p : {SUM}")],
+        "amx.tile_mulf",
+        TAKEN_OVER,
+    ),
+    "start read again": (
+        [ZERO, carrying(f"{multiplied('p', 'c')}\nscf.yield %p : {SUM}"), stored("z")],
+        "scf.for",
+        TAKEN_OVER,
+    ),
+    "start of two": (
+        [ZERO, carrying(f"scf.yield %c, %d : {SUM}, {SUM}", "%c = %z, %d = %z", f"{SUM}, {SUM}")],
+        "scf.for",
+        TAKEN_OVER,
+    ),
+    "carried elsewhere": (
+        [ZERO, carrying(f"%y = amx.tile_zero : {SUM}\nscf.yield %y : {SUM}")],
+        "scf.for",
+        "a tile is carried on in its register",
+    ),
+    "branches": (
+        [
+            "%t = arith.constant true",
+            f"%r = scf.if %t -> ({SUM}) {{ {ZERO}\nscf.yield %z : {SUM} }} else {{ {ZERO}\nscf.yield %z : {SUM} }}",
+        ],
+        "scf.if",
+        "of ops with blocks, only scf.for has tiles as results",
+    ),
+    "a call": (
+        [ZERO, "func.call @main(%a, %o) : (memref<64x64xbf16>, memref<64x64xf32>) -> ()", stored("z")],
+        "func.call",
+        "no tile lives across what may release its register",
+    ),
+}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("body", "op", "rule"), COPIES.values(), ids=COPIES)
+def test_what_would_take_a_copy_of_a_tile_is_refused(body: list[str], op: str, rule: str) -> None:
+    with pytest.raises(ValueError, match=f"^emit_llvm: {op} in main: {rule}$"):
+        emitted("\n".join([FACTORS, *body]))
+
+
+@pytest.mark.quick
+def test_tiles_that_a_loop_reads_keep_their_registers() -> None:
+    load = f"%v = amx.tile_load %a[%c0, %c0], %c64 : memref<64x64xbf16> into {FACTOR}"
+    inside = "\n".join([load, ZERO, multiplied("p", "z", "v"), stored("p")])
+    text = emitted(f"{FACTORS}\nscf.for %i = %c0 to %c16 step %c1 {{ {inside} }}\n{ZERO}\n{multiplied('p', 'z')}")
+    assert re.findall(r"(?:tileloadd64|tdpbf16ps)\((i8 \d(?:, i8 \d)*)", text) == [
+        "i8 0",
+        "i8 1",
+        "i8 2",
+        "i8 3, i8 0, i8 2",
+        "i8 4, i8 0, i8 1",
+    ]
+    assert configurations(text) == 1
+
+
 @pytest.mark.quick
 def test_targets_without_them_refuse_tiles() -> None:
     with pytest.raises(ValueError, match="main has tiles, and the target has no registers for them"):

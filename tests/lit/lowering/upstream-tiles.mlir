@@ -17,9 +17,10 @@ func.func @tiles(%a: memref<64x64xbf16>, %b: memref<32x32x2xbf16>, %o: memref<64
   }
   amx.tile_store %o[%c0, %c0], %sum, %s : memref<64x32xf32>, !amx.tile<16x16xf32>
   %f = amx.tile_load %x[%c0, %c0], %s : memref<16x64xi8> into !amx.tile<16x64xi8>
+  %g = amx.tile_load %x[%c0, %c0], %s : memref<16x64xi8> into !amx.tile<16x64xi8>
   %z = amx.tile_zero : !amx.tile<16x16xi32>
-  %u = amx.tile_muli %f zext, %f, %z : !amx.tile<16x64xi8>, !amx.tile<16x64xi8>, !amx.tile<16x16xi32>
-  %v = amx.tile_muli %f, %f zext, %u : !amx.tile<16x64xi8>, !amx.tile<16x64xi8>, !amx.tile<16x16xi32>
+  %u = amx.tile_muli %f zext, %g, %z : !amx.tile<16x64xi8>, !amx.tile<16x64xi8>, !amx.tile<16x16xi32>
+  %v = amx.tile_muli %f, %g zext, %u : !amx.tile<16x64xi8>, !amx.tile<16x64xi8>, !amx.tile<16x16xi32>
   func.return
 }
 // CHECK: amx.tile_zero : !amx.tile<16x16xf32>
