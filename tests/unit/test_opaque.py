@@ -221,10 +221,10 @@ def test_mistakes_in_the_definition() -> None:
 
 
 @tenon.tensor_op
-class CalledOp(tenon.HostOp):
+class JudgedOp(tenon.HostOp):
     """What the function that is set gives for `x`, which is inferred to be of type `i64`."""
 
-    name = "opaque.called"
+    name = "opaque.judged"
     x = tenon.operand_def(tenon.FLOAT_TENSOR)
     result = tenon.result_def(tenon.INTEGER_TENSOR)
     FUNCTION: ClassVar[Any] = None
@@ -235,7 +235,7 @@ class CalledOp(tenon.HostOp):
 
     @staticmethod
     def reference(x: Any) -> Any:
-        return CalledOp.FUNCTION(x)
+        return JudgedOp.FUNCTION(x)
 
 
 @pytest.mark.parametrize("interpret", [False, True], ids=["compiled", "interpreted"])
@@ -258,9 +258,9 @@ class CalledOp(tenon.HostOp):
 )
 def test_what_a_reference_gives_is_checked(function: Any, error: Any, message: str, interpret: bool) -> None:
     """It would be repeated, cut off or misread otherwise, and the operand is memory of the caller."""
-    CalledOp.FUNCTION, given = function, X.copy()
+    JudgedOp.FUNCTION, given = function, X.copy()
     with knobs.override(interpret=interpret), pytest.raises(error, match=re.escape(message)):
-        tenon.called(given)
+        tenon.judged(given)
     np.testing.assert_array_equal(given, X)
 
 
@@ -268,8 +268,8 @@ def test_what_a_reference_gives_is_checked(function: Any, error: Any, message: s
 def test_a_reference_may_give_a_narrower_dtype_(interpret: bool) -> None:
     with knobs.override(interpret=interpret):
         for function in (lambda x: x > 0, lambda x: (x > 0).astype(np.int8)):
-            CalledOp.FUNCTION = function
-            found = tenon.called(X)
+            JudgedOp.FUNCTION = function
+            found = tenon.judged(X)
             assert found.dtype == np.int64
             np.testing.assert_array_equal(found, X > 0)
 
