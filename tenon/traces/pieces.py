@@ -21,6 +21,7 @@ from tenon.dialects.definition.registry import watch_generation
 from tenon.dialects.definition.signature import flat
 from tenon.dialects.families.host import HostOp
 from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.dialects.support.forking import new_lock
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import MODE, WAITING, set_grad_enabled
 from tenon.eager.recording import Stored, as_operands, op_call
@@ -41,7 +42,11 @@ _LEAST = 2
 
 
 class Piece:
-    """Calls that wait. A piece is run once; those that come then are in another one."""
+    """Calls that wait. A piece is run once; those that come then are in another one.
+
+    One thread makes the calls; any may ask for what they give, and so run them. The lock is held while a call is noted,
+    and while all are run; nothing waits for another piece with it.
+    """
 
     def __init__(self, pieces: Pieces) -> None:
         self._pieces = pieces
@@ -52,6 +57,8 @@ class Piece:
         """What keeps the identities of arrays."""
         self._floats: list[float] = []
         self._results: list[ref[Waiting]] = []
+        self._is_run = False
+        self._lock = new_lock()
 
     # --- calls that wait ------------------------------------------------------------------------------
 
@@ -72,23 +79,30 @@ class Piece:
         if not 0 <= count <= len(args) or not _OPERANDS.issuperset(map(type, args[:count])):
             operands, own = function.op.bind(args, settings)
             return self.add(function.op, operands, own, function)
-        key = (function, others, MODE.records, *map(self._operand, args[:count]))
-        known = self._place.following.get(key)
-        if known is None:
-            operands, own = function.op.bind(args, settings)
-            return self._add(key, operands, own, function)
-        return self._results_of(known)
+        self._run_others(args)
+        with self._lock:
+            if not self._is_run:
+                key = (function, others, MODE.records, *map(self._operand, args[:count]))
+                known = self._place.following.get(key)
+                if known is None:
+                    operands, own = function.op.bind(args, settings)
+                    return self._add(key, operands, own, function)
+                return self._results_of(known)
+        return self._next().call(function, args, settings)
 
     def add(self, op: Any, operands: Sequence[Any], settings: dict[str, Any], function: Any = None) -> Any:
         """The same for an op and its operands."""
         given = flat(operands)
         if issubclass(op, HostOp) or not _OPERANDS.issuperset(map(type, given)):
             return NotImplemented
-        key = (op_call(op, operands, settings), None, MODE.records, *map(self._operand, given))
-        known = self._place.following.get(key)
-        if known is None:
-            return self._add(key, operands, settings, function or op)
-        return self._results_of(known)
+        call = op_call(op, operands, settings)
+        self._run_others(given)
+        with self._lock:
+            if not self._is_run:
+                key = (call, None, MODE.records, *map(self._operand, given))
+                known = self._place.following.get(key)
+                return self._add(key, operands, settings, function or op) if known is None else self._results_of(known)
+        return self._next().add(op, operands, settings, function)
 
     def _add(self, key: Any, operands: Sequence[Any], settings: dict[str, Any], function: Any) -> Any:
         op = getattr(function, "op", function)
@@ -105,6 +119,13 @@ class Piece:
 
     def look(self, tensor: Any, array: Array, link: Link) -> Any:
         """What a step shows of a tensor that waits: a view, which would lie as `array` does."""
+        with self._lock:
+            if WAITING.piece is self and not self._is_run:
+                return self._look(tensor, array, link)
+        self.run()
+        return looked_at(tensor, (link,))
+
+    def _look(self, tensor: Any, array: Array, link: Link) -> Any:
         call = call_of_link(tensor, link)
         key = (call, None, MODE.records, self._operand(tensor))
         known = self._place.following.get(key)
@@ -138,11 +159,10 @@ class Piece:
         """What a key says of an operand: the number of a result or, below 0, of an input, or what is known of it."""
         kind = type(given)
         if kind is Waiting:
-            piece, slot, _, _ = awaited(given)
-            if piece is self:
-                return slot
-            piece.run()
-            kind = type(given)
+            what: Any = awaited(given)
+            if type(what) is tuple:
+                return what[1]
+            kind = Tensor  # another thread has just computed it
         if kind is float:
             self._floats.append(given)
             return float
@@ -184,30 +204,53 @@ class Piece:
     def replace(self, tensor: Any, result: Any) -> bool:
         """Give a tensor that waits the elements of a result, in its place; false where others show them, and where
         gradients go through one of them only, as what the tensor was recorded for stays."""
-        _, old, laid, goes_on = awaited(tensor)
-        piece, slot, array, also = awaited(result)
-        if piece is not self or (laid.dtype, laid.shape, goes_on) != (array.dtype, array.shape, also):
-            return False
-        for view, (base, _) in self._place.shown.items():
-            if view == old or (base == old and self._results[view]() is not None):
+        with self._lock:
+            if not (self._has(tensor) and self._has(result)):
                 return False
-        self._results[old] = _NOBODY
-        self._results[slot] = ref(tensor)
-        take_place(tensor, result)
-        return True
+            _, old, laid, goes_on = awaited(tensor)
+            _, slot, array, also = awaited(result)
+            if (laid.dtype, laid.shape, goes_on) != (array.dtype, array.shape, also):
+                return False
+            for view, (base, _) in self._place.shown.items():
+                if view == old or (base == old and self._results[view]() is not None):
+                    return False
+            self._results[old] = _NOBODY
+            self._results[slot] = ref(tensor)
+            take_place(tensor, result)
+            return True
+
+    def _has(self, tensor: Any) -> bool:
+        what: Any = awaited(tensor)
+        return type(what) is tuple and what[0] is self
+
+    def _run_others(self, operands: Sequence[Any]) -> None:
+        """Run the other pieces that operands wait for."""
+        for given in operands:
+            if type(given) is Waiting:
+                what: Any = awaited(given)
+                if type(what) is tuple and what[0] is not self:
+                    what[0].run()
+
+    def _next(self) -> Any:
+        """The piece in which the calls of this thread go on, as this one was run."""
+        if WAITING.piece is self:
+            WAITING.piece = Piece(self._pieces)
+        return WAITING.piece
 
     # --- running them ---------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Compute what waits and can still be asked for."""
-        before, WAITING.piece = WAITING.piece, None
-        try:
-            if self._results:
-                with through_python(0 if before is None else -1):
-                    self._run()
-                self._results.clear()
-        finally:
-            WAITING.piece = before
+        with self._lock:
+            before, WAITING.piece = WAITING.piece, None
+            try:
+                if self._results:
+                    with through_python(0 if before is None else -1):
+                        self._run()
+                    self._results.clear()
+                self._is_run = True
+            finally:
+                WAITING.piece = before
         if before is self:
             WAITING.piece = Piece(self._pieces)
 

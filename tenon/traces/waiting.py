@@ -1,6 +1,7 @@
 """Tensors whose elements are computed when something asks for them: results of calls that wait to be run together.
 
-What is not written here asks, so that all of Python and NumPy see such a tensor as any other.
+What is not written here asks, so that Python and NumPy see such a tensor as any other, but for its class: it is one of
+`Waiting`, so that `type(y) is Tensor` is false in a piece, and `isinstance(y, Tensor)` true.
 """
 
 # pyright: reportPrivateUsage=false
@@ -13,10 +14,12 @@ from weakref import ref
 
 import numpy as np
 
+from tenon.eager.modes import WAITING
 from tenon.eager.recording import Stored
 from tenon.eager.tape import Array
 from tenon.eager.tensor import Tensor
 from tenon.eager.views import Step
+from tenon.traces.outcomes import looked_at
 
 # The fields of tensors, whatever their classes make of them.
 _RAW: dict[str, Any] = {
@@ -28,19 +31,25 @@ Awaited = tuple[Any, int, Array, bool]
 """In the place of an array that is not computed yet: calls that wait, which of their results it will be, an array that
 lies in memory as that will, and whether gradients go through it."""
 awaited: Callable[[Any], Awaited] = _RAW["_array"].__get__
-"""What a tensor waits for."""
+"""What a tensor waits for; the array itself once that is there, which another thread may have computed just now."""
 _put: Callable[[Any, Awaited], None] = _RAW["_array"].__set__
+
+
+def _settle(tensor: Any) -> None:
+    what: Any = awaited(tensor)
+    if type(what) is tuple:
+        what[0].run()
 
 
 def _asking(name: str) -> Any:
     raw = _RAW[name]
 
     def get(self: Any) -> Any:
-        awaited(self)[0].run()
+        _settle(self)
         return raw.__get__(self)
 
     def put(self: Any, value: Any) -> None:
-        awaited(self)[0].run()
+        _settle(self)
         raw.__set__(self, value)
 
     return property(get, put)
@@ -55,7 +64,8 @@ class Waiting(Tensor):
 
     @property
     def _laid(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return awaited(self)[2]
+        what: Any = awaited(self)
+        return what[2] if type(what) is tuple else what
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -71,18 +81,23 @@ class Waiting(Tensor):
 
     @property
     def requires_grad(self) -> bool:
-        return awaited(self)[3]
+        return requires_grad(self)
 
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
         self.requires_grad_(wanted)
 
     def _seen(self, array: Array, make: Callable[..., Step], *given: Any) -> Any:
-        return awaited(self)[0].look(self, array, (make, given))
+        what: Any = awaited(self)
+        if type(what) is tuple:
+            return what[0].look(self, array, (make, given))
+        tensor: Any = self
+        tensor.__class__ = Tensor  # which the thread that has computed it is about to say, too
+        return looked_at(tensor, ((make, given),))
 
     def reshape(self, *shape: Any) -> Any:
         if not self._laid.flags.c_contiguous:
-            awaited(self)[0].run()
+            _settle(self)
         return super().reshape(*shape)
 
     view = reshape
@@ -93,7 +108,8 @@ def _in_place(name: str) -> Any:
 
     def change(self: Any, other: Any) -> Any:
         result = getattr(self, f"__{name}__")(other)
-        if type(result) is Waiting and type(self) is Waiting and awaited(self)[0].replace(self, result):
+        piece = WAITING.piece
+        if type(result) is Waiting and piece is not None and piece.replace(self, result):
             return self
         return at_once(self, other)
 
@@ -118,13 +134,14 @@ def take_place(tensor: Any, other: Any) -> None:
 
 def requires_grad(tensor: Any) -> bool:
     """Whether gradients go through a tensor that waits."""
-    return awaited(tensor)[3]
+    what: Any = awaited(tensor)
+    return what[3] if type(what) is tuple else _RAW["_source"].__get__(tensor) is not None
 
 
 def fill(tensor: Any, made: Any) -> Any:
     """Give a tensor that waited the place of another one, which is not needed any more; the first one."""
-    for raw in _RAW.values():
-        raw.__set__(tensor, raw.__get__(made))
+    for name in reversed(_RAW):  # the array last: what has it is whole for all threads
+        _RAW[name].__set__(tensor, _RAW[name].__get__(made))
     tensor.__class__ = Tensor
     memory = tensor._memory
     if memory is not None and memory.tensors is not None:

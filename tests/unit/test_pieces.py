@@ -3,8 +3,10 @@ them at once."""
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -379,3 +381,64 @@ def test_a_change_that_is_not_recorded_leaves_the_gradient_what_it_was(is_record
         assert x.grad is not None
         assert other.grad is not None
         np.testing.assert_allclose(x.grad.numpy(), other.grad.numpy())
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda y: y.sum().item(), lambda y: y.T.numpy().copy(), lambda y: (y + 1.0).numpy(), lambda y: y.tolist()]
+)
+def test_another_thread_asks_for_what_waits(ask: Callable[[Any], Any]) -> None:
+    found: list[Any] = []
+
+    def asked_for(y: Any) -> None:
+        thread = threading.Thread(target=lambda: found.append(ask(y)))
+        thread.start()
+        thread.join()
+
+    @in_pieces
+    def function(x: Any) -> Any:
+        y = x * 2.0
+        asked_for(y)
+        z = (y + 1.0) * 3.0
+        asked_for(z)
+        z += y[0]
+        return z.T
+
+    for _ in range(3):
+        found.clear()
+        result = function(tenon.tensor(ROWS))
+        np.testing.assert_allclose(result.numpy(), ((ROWS * 2 + 1) * 3 + ROWS[0] * 2).T, rtol=1e-6)
+        for made, asked in zip(found, (ROWS * 2, (ROWS * 2 + 1) * 3), strict=True):
+            np.testing.assert_allclose(made, ask(tenon.tensor(asked)), rtol=1e-5)
+
+
+def test_threads_ask_while_calls_are_made() -> None:
+    seen: list[Any] = []
+    is_over = threading.Event()
+
+    def ask() -> None:
+        while not is_over.is_set():
+            for y, expected in seen[-3:]:
+                assert y.shape == (4, 3)
+                np.testing.assert_array_equal((y + 0.0).numpy(), expected)
+
+    @in_pieces
+    def function(x: Any) -> Any:
+        y, expected = x, ROWS
+        for _ in range(20):
+            y, expected = y + 0.5, expected + np.float32(0.5)
+            seen.append((y, expected))
+        return y, expected
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            asking = [pool.submit(ask) for _ in range(2)]
+            for _ in range(10):
+                np.testing.assert_array_equal(*function(tenon.tensor(ROWS)))
+            is_over.set()
+            for done in asking:
+                done.result()
+    finally:
+        is_over.set()
+        sys.setswitchinterval(interval)
