@@ -4,14 +4,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
+
+import numpy as np
 
 from tenon.dialects.definition.value import TracedValueError, Value
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import no_grad
 from tenon.eager.recording import Stored, record, wants_gradient
-from tenon.eager.tape import Call, Node, Operand, Saved, Source, type_of
+from tenon.eager.tape import Array, Call, Node, Operand, Saved, Source, type_of
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A tensor as it was when it was kept; it may have other memory by now."""
+
+    given: Any
+    """The tensor itself, until `forward` has ended."""
+    new: Callable[[Array], Any]
+    saved: Saved
+    source: Source | None
+    result: int | None = None
+    """Which result of the call it is, whose source the call itself must not hold."""
+
+    def after(self, results: Mapping[int, int]) -> _Kept:
+        """The same when `forward` has ended, whose `results` are known by identity."""
+        result = results.get(id(self.given))
+        return _Kept(None, self.new, self.saved, self.source if result is None else None, result)
+
+    def tensor(self, node: Node | None) -> Any:
+        """The tensor, in the `backward` of the call, which is `node`."""
+        made = self.new(self.saved.array)
+        made._memory, made._source = self.saved.memory, self.source
+        if node is not None and self.result is not None:
+            made._source = node.source(self.result)
+        return made
+
+
+def _saved(tensor: Any) -> Saved:
+    return Saved(tensor._array, tensor._own_memory())
 
 
 class Context:
@@ -19,12 +52,12 @@ class Context:
 
     needs_input_grad: tuple[bool, ...] = ()
     """For each argument of `forward`, whether its gradient is wanted."""
+    _node: Node | None = None
 
     def __init__(self) -> None:
-        self._kept: list[tuple[Any, Saved, Source | None] | None] = []
-        self._constant: set[int] = set()
+        self._kept: list[_Kept | None] = []
+        self._constant: tuple[Any, ...] = ()
         self._materializes = True
-        self._node: Node | None = None
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep arguments or results, for `saved_tensors`; if one is changed in place meanwhile, that is an error."""
@@ -32,8 +65,7 @@ class Context:
             if tensor is not None and not isinstance(tensor, Stored):
                 raise TypeError(f"save_for_backward: a {type(tensor).__name__} is no tensor; make it an attribute")
         self._kept = [
-            None if tensor is None else (tensor, Saved(tensor._array, tensor._own_memory()), tensor._source)
-            for tensor in tensors
+            None if tensor is None else _Kept(tensor, tensor._new, _saved(tensor), tensor._source) for tensor in tensors
         ]
 
     @property
@@ -42,17 +74,13 @@ class Context:
         found: list[Any] = []
         for kept in self._kept:
             if kept is not None:
-                tensor, saved, source = kept
-                saved.check(self._node)
-                # The tensor may have other memory by now.
-                kept = tensor._new(saved.array)
-                kept._memory, kept._source = saved.memory, source
-            found.append(kept)
+                kept.saved.check(self._node)
+            found.append(kept and kept.tensor(self._node))
         return tuple(found)
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
         """Have no gradients go through these results."""
-        self._constant.update(map(id, tensors))
+        self._constant += tensors
 
     def set_materialize_grads(self, value: bool) -> None:
         """Have `backward` given `None`, and not zeros, for results that nothing depends on, if `value` is false."""
@@ -61,6 +89,16 @@ class Context:
     def mark_dirty(self, *_: Any) -> NoReturn:
         """Raises `NotImplementedError`: `forward` has to leave its arguments as they are."""
         raise NotImplementedError("forward has to leave its arguments as they are; give a new tensor")
+
+
+class _OfCall(Context):
+    """What `backward` is given: the same context, with its call, which must not hold itself."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, ctx: Context, node: Node) -> None:
+        self.__dict__ = vars(ctx)
+        self._node = node
 
 
 class Function:
@@ -130,56 +168,61 @@ class Function:
         made: list[Any] = [r.detach() if id(r) in taken or r._view is not None else r for r in results]
         places = [i for i, given in enumerate(args) if isinstance(given, Stored)]
         operands: list[Operand] = [(args[i]._source, type_of(args[i]._array)) for i in places]
+        count, news, types = len(args), [r._new for r in made], [type_of(r._array) for r in made]
 
-        def pull_back(gradients: Sequence[Any]) -> list[Any]:
-            node = ctx._node
-            if node is None or node.is_released:
+        def pull_back(node: Node, gradients: Sequence[Any]) -> list[Any]:
+            if node.is_released:
                 raise RuntimeError(
                     f"backward went through {cls.__name__} before, and what it needed was let go; call "
                     "backward(retain_graph=True) the first time"
                 )
             given = [
-                made[i]._new(made[i]._array * 0) if gradient is None and ctx._materializes else gradient
-                for i, gradient in enumerate(gradients)
+                new(np.zeros(shape, dtype)) if gradient is None and ctx._materializes else gradient
+                for gradient, new, (dtype, shape) in zip(gradients, news, types, strict=True)
             ]
-            found = cls.backward(ctx, *given)
+            found = cls.backward(_OfCall(ctx, node), *given)
             of_args: Sequence[Any] = tuple(found) if isinstance(found, tuple | list) else (found,)
-            if len(of_args) < len(args) or any(extra is not None for extra in of_args[len(args) :]):
+            if len(of_args) < count or any(extra is not None for extra in of_args[count:]):
                 raise ValueError(
-                    f"{cls.__name__}.backward gives {len(of_args)} gradients, and forward takes {len(args)} arguments"
+                    f"{cls.__name__}.backward gives {len(of_args)} gradients, and forward takes {count} arguments"
                 )
-            return [cls._checked(position, args[position], of_args[position]) for position in places]
+            return [
+                None if source is None else cls._checked(position, type_, of_args[position])
+                for position, (source, type_) in zip(places, operands, strict=True)
+            ]
 
-        call = Call(cls.__name__, object(), _refuse, pull_back=pull_back)
-        record(call, operands, made)
-        source = next((r._source for r in made if r._source is not None), None)
-        node = ctx._node = None if source is None else source.node
+        record(Call(cls.__name__, object(), _refuse, pull_back=pull_back), operands, made)
+        constant = {*map(id, ctx._constant)}
         for given, tensor in zip(results, made, strict=True):
-            if id(given) in ctx._constant:
+            if id(given) in constant:
                 tensor._source = None
-            elif node is not None and is_differentiable(tensor._array.dtype):
+            elif is_differentiable(tensor._array.dtype):
                 # A hook that changes nothing: native code leaves tapes with hooks to Python.
                 tensor._source.hooks[_NOTHING] = _nothing
         # A result that was kept is the one on the tape, for gradients of gradients.
-        own = {id(given): tensor._source for given, tensor in zip(results, made, strict=True) if id(given) not in taken}
-        ctx._kept = [kept and (*kept[:2], own.get(id(kept[0]), kept[2])) for kept in ctx._kept]
+        own = {
+            id(given): i for i, given in enumerate(results) if made[i]._source is not None and id(given) not in taken
+        }
+        ctx._kept = [kept and kept.after(own) for kept in ctx._kept]
+        ctx._constant = ()
         return tuple(made)
 
     @classmethod
-    def _checked(cls, position: int, given: Any, gradient: Any) -> Any:
-        """The gradient of an argument, in its dtype."""
-        if gradient is None or given._source is None:
+    def _checked(cls, position: int, of: Any, gradient: Any) -> Any:
+        """The gradient of an argument of a dtype and shape, in that dtype."""
+        if gradient is None:
             return None
+        dtype, shape = of
         if not isinstance(gradient, Stored):
             raise TypeError(
                 f"{cls.__name__}.backward: gradient {position} is a {type(gradient).__name__} where a tensor is needed"
             )
-        if gradient._array.shape != given._array.shape:
+        if gradient._array.shape != shape:
             raise ValueError(
                 f"{cls.__name__}.backward: gradient {position} has shape {gradient._array.shape}, and the argument "
-                f"{given._array.shape}"
+                f"{shape}"
             )
-        return gradient.astype(given.dtype)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
+        return gradient.astype(dtype)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 
 
 _NOTHING = -1

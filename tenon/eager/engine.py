@@ -65,7 +65,7 @@ def gradients_of(
             of_results: list[G | None] = [None] * node.count
             for result in [known for known in pending if known.node is node]:
                 passed[result] = of_results[result.index] = how.hooked(result, pending.pop(result))
-            found = zip(node.sources, node.call.pull_back(of_results), strict=True)
+            found = zip(node.sources, node.call.pull_back(node, of_results), strict=True)
             of_operands = [(operand, gradient) for operand, gradient in found if operand is not None]
             collect(*zip(*of_operands, strict=True))
             continue

@@ -145,8 +145,9 @@ Operand = tuple[Source | None, Saved | Number | Type]
 
 
 Apply = Callable[[Sequence[Any]], tuple[Any, ...]]
-PullBack = Callable[[Sequence[Any]], Sequence[Any]]
-"""The gradients of operands, of those of the results; `None` where there is none."""
+PullBack = Callable[["Node", Sequence[Any]], Sequence[Any]]
+"""The gradients of operands, for the node of a call and gradients of its results; `None` where there is none. It is
+given its node, and does not hold it, so that the arrays of a call go with its last result."""
 
 
 @dataclass(frozen=True)

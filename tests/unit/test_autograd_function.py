@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -187,3 +189,44 @@ def test_traps() -> None:
         assert own["exp"](x).is_leaf
     with pytest.raises(AttributeError, match=r"write tenon\.debug"):
         _ = tenon.autograd.set_detect_anomaly  # pyright: ignore
+
+
+class Both(tenon.autograd.Function):
+    """Twice its operand, what is infinite or no number, and a view, which has no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, saved: bool) -> Any:
+        results = x * 2, x / 0.0, (x * 3)[0]
+        if saved:
+            ctx.save_for_backward(x, *results)
+        ctx.mark_non_differentiable(results[2])
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, g: Any, other: Any, _: Any) -> Any:
+        return g * 2 + other, None
+
+
+def test_gradients_of_results_that_nothing_depends_on_are_zeros_whatever_these_hold() -> None:
+    for start in (0.0, 1.0):
+        x = tenon.tensor(X * start, requires_grad=True)
+        Both.apply(x, True)[0].sum().backward()
+        np.testing.assert_array_equal(np.asarray(x.grad), np.full(X.shape, 2.0))
+
+
+@pytest.mark.parametrize("is_pulled_back", [False, True])
+@pytest.mark.parametrize("saved", [False, True])
+def test_the_arrays_of_a_call_go_with_its_results(saved: bool, is_pulled_back: bool) -> None:
+    """They were part of a circle, which takes Python a collection to find."""
+    x = tenon.tensor(X, requires_grad=True)
+    gc.collect()
+    gc.disable()
+    try:
+        results = Both.apply(x * 1, saved)
+        held = [weakref.ref(given) for result in results for given in (result, result._array)]
+        if is_pulled_back:
+            results[0].sum().backward(retain_graph=True)
+        del results
+        assert [reference() for reference in held] == [None] * 6
+    finally:
+        gc.enable()
