@@ -61,6 +61,15 @@ def shaped(x: Any) -> Any:
     return x if isinstance(x, Value) or hasattr(type(x), "__tenon_op__") else plain_array(x)
 
 
+def floating(x: Any) -> Any:
+    """`x`, of which a shape can be asked, as floats that hold it: integers of 8 and 16 bits and truth values as f32,
+    wider ones as f64, so that differences and sums do not wrap."""
+    x = shaped(x)
+    if x.dtype.kind not in "biu":
+        return x
+    return ops.cast(x, dtype="f32" if x.dtype.itemsize < 4 else "f64")
+
+
 def to_value(value: Any, element: Attribute | None = None) -> Value:
     """`value` (traced, array or number) as a traced tensor of dtype `element` at the current insertion point."""
     if not isinstance(value, Value) and (stands_for := getattr(type(value), "__tenon_value__", None)) is not None:

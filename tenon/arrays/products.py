@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.value import ops
 from tenon.dialects.types.shapes import normalize_axis
 
@@ -123,7 +123,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = 
     if ord == "fro" or ord is None:
         return vector_norm(values, axis=(-2, -1), keepdims=keepdims)
     if ord in (1, -1, float("inf"), float("-inf")):
-        sums = ops.sum(ops.abs(values), axis=-2 if abs(float(ord)) == 1 else -1, keepdims=True)
+        sums = ops.sum(ops.abs(floating(values)), axis=-2 if abs(float(ord)) == 1 else -1, keepdims=True)
         if float(ord) > 0:
             return ops.max(sums, axis=(-2, -1), keepdims=keepdims, start=0)
         return ops.min(sums, axis=(-2, -1), keepdims=keepdims)

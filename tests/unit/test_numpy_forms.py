@@ -54,6 +54,41 @@ def test_values_between_points(count: int) -> None:
     np.testing.assert_allclose(found, np.interp(x, xp, fp, left=-1, right=5), rtol=1e-12, atol=1e-13)
 
 
+NARROW: dict[str, tuple[Any, Any]] = {
+    "interp, values": (lambda m, x: m.interp(np.array([1.5, 2.0]), np.array([1.0, 2.0]), x[:2]), np.uint8),
+    "interp, places": (lambda m, x: m.interp(x[2:3], x[:2], np.array([0.0, 220.0])), np.int8),
+    "trapezoid": (lambda m, x: m.trapezoid(x), np.uint8),
+    "trapezoid, places": (lambda m, x: m.trapezoid(np.ones(4), x), np.int8),
+    "trapezoid, wide": (lambda m, x: m.trapezoid(x * 2**50, x * 2**20), np.int64),
+    "cov": (lambda m, x: m.cov(x.reshape(2, 2)), np.uint8),
+    "var": (lambda m, x: m.var(x), np.int8),
+    "norm of columns": (lambda m, x: m.linalg.matrix_norm(x.reshape(2, 2), ord=1), np.int8),
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_integers_do_not_wrap(name: str) -> None:
+    function, dtype = NARROW[name]
+    x = np.array([-100, 120, 100, 90]).astype(dtype)
+    expected = function(np, x.astype(np.float64))
+    np.testing.assert_allclose(function(tenon, x), expected, rtol=1e-6)
+    with tenon.knobs.override(interpret=True):
+        np.testing.assert_allclose(tenon.jit(lambda x: function(tenon, x))(x), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int64])
+@pytest.mark.parametrize("limits", [(0, 0), (-100, 200)])
+def test_parts_of_integers_are_counted(dtype: Any, limits: tuple[int, int]) -> None:
+    x = np.array([-100, 100, 27, 0] * 300).astype(dtype)
+    found = tenon.histc(x, 4, *limits)
+    np.testing.assert_array_equal(found, np.histogram(x.astype(np.int64), 4, limits if any(limits) else None)[0])
+
+
+def test_distances_of_integers_do_not_wrap() -> None:
+    x, y = np.array([[200, 100]], np.uint8), np.array([[203, 104]], np.uint8)
+    np.testing.assert_allclose(tenon.cdist(x, y), [[5.0]], rtol=1e-6)
+
+
 def test_points_that_coincide_and_slopes_between_points() -> None:
     x, xp, fp = np.array([1.0, 2.0, 2.5]), np.array([1.0, 2.0, 2.0, 3.0]), np.array([0.0, 1.0, 5.0, 6.0])
     np.testing.assert_array_equal(tenon.interp(x, xp, fp), np.interp(x, xp, fp))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.definition.keywords import also_called
-from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
 
@@ -149,6 +149,7 @@ def cdist(x: Any, y: Any, p: float = 2.0) -> Any:
 
     >>> tenon.cdist(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]))
     """
+    x, y = floating(x), floating(y)
     return ops.norm(ops.subtract(ops.expand_dims(x, axis=-2), ops.expand_dims(y, axis=-3)), p=p, axis=-1)
 
 

@@ -11,7 +11,7 @@ from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tenon.dialects.definition.keywords import Meaning
-from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.operands import floating
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.scalar import index_constant
 from tenon.dialects.definition.settings import setting
@@ -206,19 +206,20 @@ def nonzero(x: Any, size: int | None = None, fill_value: int | tuple[int, ...] =
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Any:
     """The values at `x` of the function that is `fp` (n,) at `xp` (n,), which rises, and straight in between.
 
-    Before the first point it is `left`, and behind the last one `right`; without them what it is there.
+    Before the first point it is `left`, and behind the last one `right`; without them what it is there. Integers are
+    taken as floats: of 8 and 16 bits as f32, wider ones as f64.
 
     >>> tenon.interp(np.array([0.0, 1.5, 9.0]), np.array([1.0, 2.0, 4.0]), np.array([10.0, 20.0, 0.0]))
     """
-    xp, fp = shaped(xp), shaped(fp)
+    xp, fp = floating(xp), floating(fp)
     if xp.ndim != 1 or xp.shape != fp.shape or xp.shape == (0,):
         raise InferenceError(f"interp: xp of shape {xp.shape} and fp of {fp.shape} where two vectors (n,) are needed")
-    x, last = shaped(x), xp.shape[0] - 1
+    x, last = floating(x), xp.shape[0] - 1
     behind = ops.clip(ops.searchsorted(xp, x, side="right"), low=min(1, last), high=last)
     before = ops.maximum(behind - 1, 0)
     (start, end), (low, high) = [(ops.gather(v, before), ops.gather(v, behind)) for v in (xp, fp)]
     width = end - start
-    share = ops.where(width == 0, 0.0, (x - start) / ops.where(width == 0, 1.0, width))
-    found = ops.where(share == 1, high, low + share * (high - low))
+    slope = (high - low) / ops.where(width == 0, 1.0, width)
+    found = ops.where(x == end, high, low + slope * ops.where(width == 0, 0.0, x - start))
     found = ops.where(x < xp[0], fp[0] if left is None else left, found)
     return ops.where(x > xp[last], fp[last] if right is None else right, found)

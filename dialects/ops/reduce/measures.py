@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenon.dialects.definition.keywords import also_called
-from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
 from tenon.dialects.types.shapes import normalize_axis
@@ -81,8 +81,8 @@ def bucketize(x: Any, boundaries: Any, *, right: bool = False) -> Any:
 @tensor_function
 @also_called(input="x")
 def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
-    """How many elements of `x` lie in each of `bins` equal parts of [min, max], in the dtype of `x`; others do not
-    count. Where both are the same, the least and the greatest element are meant.
+    """How many elements of `x` lie in each of `bins` equal parts of [min, max], in the dtype of `x`, or i64 if that is
+    an integer; others do not count. Where both are the same, the least and the greatest element are meant.
 
     >>> tenon.histc(np.array([0.0, 1.0, 1.5, 4.0]), bins=4, min=0, max=4)
     """
@@ -90,7 +90,8 @@ def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
         raise ValueError(f"histc: there are {bins} bins where 1 or more is needed")
     if min > max:
         raise ValueError(f"histc: min is {min}, above max, which is {max}")
-    flat = ops.reshape(shaped(x), shape=(-1,))
+    given = shaped(x)
+    flat = ops.reshape(floating(given), shape=(-1,))
     low: Any = min if min != max else ops.min(flat)
     high: Any = max if min != max else ops.max(flat)
     width = ops.subtract(high, low) if min == max else max - min
@@ -101,22 +102,25 @@ def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     places = ops.floor(ops.multiply(ops.divide(ops.subtract(flat, low), width), bins))
     counts = ops.logical_and(ops.greater_equal(flat, low), ops.less_equal(flat, high))
     places = ops.cast(ops.clip(ops.select(counts, places, 0.0), low=0, high=bins - 1), dtype="i64")
-    return ops.scatter_add(ops.zeros((bins,), dtype=flat.dtype), places, ops.cast(counts, dtype=flat.dtype))
+    # Counted in integers: floats of 16 bits stop at 256 or 2048.
+    found = ops.scatter_add(ops.zeros((bins,), dtype="i64"), places, ops.cast(counts, dtype="i64"))
+    return found if given.dtype.kind in "biu" else ops.cast(found, dtype=given.dtype)
 
 
 @tensor_function
 @also_called(dim="axis")
 def trapezoid(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Any:
     """The area below `y` along `axis`, by trapezoids between its points, which lie at `x`, or `dx` apart.
+    Integers are taken as floats: of 8 and 16 bits as f32, wider ones as f64.
 
     >>> tenon.trapezoid(np.array([1.0, 5.0, 10.0]), np.array([1.0, 3.0, 6.0]))
     """
-    y = shaped(y)
+    y = floating(y)
     axis = normalize_axis(axis, y.ndim, "trapezoid: axis")
     sums = ops.add(ops.narrow(y, axis, 1, y.shape[axis] - 1), ops.narrow(y, axis, 0, y.shape[axis] - 1))
     if x is None:
         return ops.multiply(ops.sum(sums, axis=axis), dx / 2)
-    x = shaped(x)
+    x = floating(x)
     along = axis if x.ndim == y.ndim else 0
     steps = ops.subtract(ops.narrow(x, along, 1, x.shape[along] - 1), ops.narrow(x, along, 0, x.shape[along] - 1))
     if x.ndim == 1 and y.ndim > 1:
