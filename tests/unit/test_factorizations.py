@@ -78,6 +78,26 @@ def test_triangles(upper: bool, left: bool, unit: bool) -> None:
     np.testing.assert_allclose(linalg.solve_triangular(SQUARE, right, **settings), wanted, **STRICT)
 
 
+@pytest.mark.parametrize("unit", [False, True])
+def test_a_vector_on_either_side_of_a_triangle(unit: bool) -> None:
+    matrix, right = SQUARE[0], RIGHT[:, 0]
+    triangle = np.tril(matrix, -1) + np.eye(4) if unit else np.tril(matrix)
+    for left, wanted in ((True, triangle), (False, triangle.T)):
+        found = linalg.solve_triangular(matrix, right, left=left, unitriangular=unit)
+        np.testing.assert_allclose(found, np.linalg.solve(wanted, right), **STRICT)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "bool", "bfloat16", "float16", "float32", "float64"])
+def test_ranks_of_matrices_of_any_dtype(dtype: str) -> None:
+    x = np.array([[[1, 2], [2, 4]], [[1, 2], [3, 4]], [[0, 0], [0, 0]]]).astype(np.dtype(dtype))
+    wanted = np.linalg.matrix_rank(x.astype(np.float64))
+    np.testing.assert_array_equal(tenon.matrix_rank(x), wanted)
+    np.testing.assert_array_equal(tenon.jit(tenon.matrix_rank)(x), wanted)
+    assert linalg.lstsq(x[1], x[1][0]).rank == wanted[1]
+    assert tenon.matrix_rank(x[0].tolist()) == wanted[0]
+    assert tenon.matrix_rank(x[:0]).shape == (0,)
+
+
 def symmetric(x: Any) -> Any:
     return (x + x.swapaxes(-1, -2)) / 2
 

@@ -149,11 +149,12 @@ def _tolerance(shape: tuple[int, ...], dtype: Any, rtol: float) -> float:
 @tensor_function
 def matrix_rank(x: Any, *, rtol: float | None = None) -> Any:
     """How many singular values of the matrices `x` (..., m, n) are larger than `rtol` times the largest, as i64 (...,);
-    `rtol` is the larger of m and n times the machine epsilon by default.
+    `rtol` is the larger of m and n times the machine epsilon by default, which is that of f32 for integers and for
+    floats of 16 bits: these are computed in f32.
 
     >>> tenon.matrix_rank(np.array([[1.0, 2.0], [2.0, 4.0]]))
     """
     x = shaped(x)
-    singular = ops.svdvals(x)
-    least = _tolerance(x.shape, x.dtype, -1.0 if rtol is None else rtol)
+    singular = ops.svdvals(ops.cast(x, dtype="f32") if x.dtype.itemsize < 4 else x)
+    least = _tolerance(x.shape, singular.dtype, -1.0 if rtol is None else rtol)
     return ops.count_nonzero(singular > ops.max(singular, axis=-1, keepdims=True, start=0) * least, axis=-1)

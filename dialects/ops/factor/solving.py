@@ -148,7 +148,8 @@ def solve(a: Any, b: Any) -> Any:
 @also_called(A="a", B="b")
 def solve_triangular(a: Any, b: Any, *, upper: bool = False, left: bool = True, unitriangular: bool = False) -> Any:
     """The solution x of a x = b (of x a = b without `left`), where only the lower or `upper` triangle of `a` (..., n,
-    n) counts, with ones on its diagonal if `unitriangular`. `b` is (..., n, k), or a vector (n,).
+    n) counts, with ones on its diagonal if `unitriangular`. `b` is (..., n, k), without `left` (..., k, n), or a
+    vector (n,).
 
     >>> tenon.solve_triangular(np.array([[2.0, 9.0], [1.0, 1.0]]), np.array([2.0, 3.0]))
     """
@@ -159,4 +160,5 @@ def solve_triangular(a: Any, b: Any, *, upper: bool = False, left: bool = True, 
         triangle = triangle + ops.eye(a.shape[-1], dtype=a.dtype)
     if left:
         return solve(triangle, b)
-    return transposed(solve(transposed(triangle), transposed(b)))
+    solved = solve(transposed(triangle), b if b.ndim == 1 else transposed(b))
+    return solved if b.ndim == 1 else transposed(solved)
