@@ -240,6 +240,14 @@ def test_keys_are_folded_with_integers_of_any_width(number: Any) -> None:
     np.testing.assert_array_equal(tenon.jit(tenon.fold_in)(key, number), tenon.fold_in(key, 7))
 
 
+@pytest.mark.parametrize("number", [2**31 + 7, 2**40 - 1, -(2**31) - 1, 2**70 + 3], ids=repr)
+def test_the_lowest_bits_of_a_number_count(number: int) -> None:
+    key = np.array([1, 2], np.int32)
+    low = np.uint32(number % 2**32)
+    np.testing.assert_array_equal(tenon.fold_in(key, number), tenon.fold_in(key, low))
+    np.testing.assert_array_equal(tenon.jit(lambda key: tenon.fold_in(key, number))(key), tenon.fold_in(key, low))
+
+
 @pytest.mark.parametrize("number", [1.5, np.float64(7), np.array(True)], ids=repr)
 def test_keys_are_not_folded_with_anything_else(number: Any) -> None:
     with pytest.raises(TypeError, match=r"fold_in: number is of dtype .* where an integer is needed"):

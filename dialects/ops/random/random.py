@@ -160,7 +160,9 @@ def fold_in(key: Any, number: Any) -> Any:
     dtype = getattr(number, "dtype", None)
     if isinstance(number, float) or (dtype is not None and np.dtype(dtype).kind not in "iu"):
         raise TypeError(f"fold_in: number is of dtype {dtype or 'f32'} where an integer is needed")
-    if dtype is not None and np.dtype(dtype) != np.int32:
+    if dtype is None and isinstance(number, int):
+        number = (number + 2**31) % 2**32 - 2**31
+    elif dtype is not None and np.dtype(dtype) != np.int32:
         number = ops.cast(number, dtype="i32")
     low, high = ops.threefry(number, _FOLDS, *_words_of(key))
     return ops.stack((low, high), axis=0)
