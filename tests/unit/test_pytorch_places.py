@@ -40,6 +40,10 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "scatter_add": lambda t, x, i, s: x.scatter_add(1, i, s),
     "scatter_add by name": lambda t, x, i, s: x.scatter_add(dim=1, index=i, src=s),
     "index_fill": lambda t, x, i, s: x.index_fill(1, i[0, :2], 3.0),
+    "index_fill of one place": lambda t, x, i, s: x.index_fill(1, i[0, 0], i[0, 1] * 2.0),
+    "index_copy of one place": lambda t, x, i, s: t.index_copy(x[0], 0, i[0, 0], s[0, 0]),
+    "index_add of one place": lambda t, x, i, s: t.index_add(x[0], 0, i[0, 0], s[0, :1]),
+    "index_select of one place": lambda t, x, i, s: t.index_select(x, 1, i[0, 0]),
     "index_copy": lambda t, x, i, s: x.index_copy(0, i[0, :2].argsort(), x[1:3] * 2),
     "take_along_dim": lambda t, x, i, s: t.take_along_dim(x, i[:1, :2], dim=1),
     "take_along_dim of all": lambda t, x, i, s: t.take_along_dim(x, i),
@@ -90,6 +94,22 @@ def test_a_source_may_be_larger_than_the_index() -> None:
     close(tenon.tensor(X).scatter(1, tenon.tensor(PLACES[:, :1]), tenon.tensor(S)), expected)
 
 
+@pytest.mark.parametrize("number", [np.float32(2), np.array(2.0), np.int64(2), 2])
+def test_numbers_of_any_kind_are_put_at_places(number: Any) -> None:
+    places = PLACES[:, :2]
+    close(tenon.scatter(X, 1, places, number), torch.tensor(X).scatter(1, torch.tensor(places), 2.0))
+    close(tenon.scatter(X, 1, places, value=number), torch.tensor(X).scatter(1, torch.tensor(places), 2.0))
+    close(tenon.index_fill(X, 1, places[:, 0], number), torch.tensor(X).index_fill(1, torch.tensor(places[:, 0]), 2.0))
+    close(tenon.index_fill(X, 1, 3, number), torch.tensor(X).index_fill(1, torch.tensor(3), 2.0))
+
+
+@pytest.mark.parametrize("parts", [np.int64(3), np.array(3), np.array([1, 3]), [np.int32(1), 3]], ids=repr)
+def test_parts_may_be_numbers_of_numpy(parts: Any) -> None:
+    expected = torch.tensor(X).tensor_split(torch.as_tensor(parts), dim=1)
+    for found, part in zip(tenon.tensor_split(X, parts, 1), expected, strict=True):
+        close(found, part)
+
+
 def test_numpy_meanings_stay() -> None:
     x = tenon.tensor(X)
     np.testing.assert_array_equal(np.asarray(x.gather(PLACES[0], 1)), X[:, PLACES[0]])
@@ -104,5 +124,18 @@ def test_what_is_refused() -> None:
         x.scatter_reduce(1, places, source, reduce="max")
     with pytest.raises(ValueError, match=r"scatter: the source has shape \(3, 2\), and the index \(3, 4\)"):
         x.scatter(1, places, source[:, :2])
+    with pytest.raises(TypeError, match="scatter: neither of source and value given"):
+        x.scatter(1, places)
+    with pytest.raises(TypeError, match="scatter: both of source and value given"):
+        x.scatter(1, places, source, value=1.0)
+    with pytest.raises(ValueError, match="index_fill: index has rank 2 where a vector of integers is needed"):
+        x.index_fill(1, places, 1.0)
+    with pytest.raises(ValueError, match="index_fill: value has rank 1 where a number is needed"):
+        x.index_fill(1, places[0], source[0])
+    with pytest.raises(ValueError, match=r"index_copy: x has shape \(4, 5\), index \(4,\) and source \(3, 4\), which"):
+        x.index_copy(1, places[0], source)
+    for parts in (2.0, [1.5], "2"):
+        with pytest.raises(TypeError, match=r"tensor_split: indices_or_sections is .* where an integer or a sequence"):
+            x.tensor_split(parts)
     with pytest.raises(ValueError, match="there are 0 parts"):
         x.tensor_split(0)

@@ -13,6 +13,7 @@ from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import ops
+from tenon.dialects.ops.move.places import place_vector
 from tenon.dialects.types.shapes import normalize_axis
 
 
@@ -66,7 +67,7 @@ def index_select(x: Any, axis: int, index: Any) -> Any:
 
     >>> tenon.index_select(np.array([[1, 2], [3, 4]]), 1, np.array([1, 1]))
     """
-    return ops.gather(shaped(x), index, axis=axis)
+    return ops.gather(shaped(x), place_vector("index_select", index), axis=axis)
 
 
 @tensor_function
@@ -247,7 +248,7 @@ def index_add(x: Any, axis: int, index: Any, source: Any) -> Any:
 
     >>> tenon.index_add(np.zeros(3), 0, np.array([0, 2, 0]), np.array([1.0, 2.0, 3.0]))
     """
-    return ops.scatter_add(x, index, source, axis=axis)
+    return ops.scatter_add(x, place_vector("index_add", index), source, axis=axis)
 
 
 @tensor_function

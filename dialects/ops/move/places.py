@@ -4,27 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import index as as_integer
 from typing import Any
+
+import numpy as np
 
 from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.operands import shaped
+from tenon.dialects.definition.promotion import is_literal
 from tenon.dialects.definition.registry import tensor_function
-from tenon.dialects.definition.value import ops
-from tenon.dialects.types.shapes import normalize_axis
+from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.types.shapes import InferenceError, normalize_axis, refine, show
 
 _REDUCTIONS = {None: "none", "add": "add", "multiply": "mul", "sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 _NEUTRAL: dict[str, float] = {"sum": 0, "mean": 0, "prod": 1}
 
 
 def _updates(function: str, x: Any, index: Any, source: Any) -> Any:
-    """The part of `source` that there are indices for; a number everywhere."""
+    """The part of `source` that there are indices for; a number, or an array of rank 0, everywhere."""
     sizes = tuple(index.shape)
-    if isinstance(source, int | float):
-        return ops.full(sizes, source, dtype=x.dtype)
+    if np.ndim(source) == 0:
+        return _everywhere(source, sizes, x.dtype)
     source = shaped(source)
     if source.ndim != len(sizes) or any(have < want for have, want in zip(source.shape, sizes, strict=True)):
         raise ValueError(f"{function}: the source has shape {tuple(source.shape)}, and the index {sizes}")
     return source if tuple(source.shape) == sizes else source[tuple([slice(size) for size in sizes])]
+
+
+def _everywhere(number: Any, sizes: tuple[int, ...], dtype: Any) -> Any:
+    """A number, or what of rank 0 has a dtype, as a tensor of that shape and dtype."""
+    if is_literal(number):
+        return ops.full(sizes, number, dtype=dtype)
+    return ops.broadcast_to(ops.cast(shaped(number), dtype=dtype), shape=sizes)
+
+
+def place_vector(function: str, index: Any) -> Any:
+    """The places `index`, of which one alone may have rank 0."""
+    index = shaped(index)
+    if index.ndim > 1:
+        raise ValueError(f"{function}: index has rank {index.ndim} where a vector of integers is needed")
+    return index if index.ndim else ops.reshape(index, shape=(1,))
 
 
 @tensor_function
@@ -37,6 +56,8 @@ def scatter(x: Any, axis: int, index: Any, source: Any = None, *, value: Any = N
 
     >>> tenon.scatter(np.zeros((2, 3)), 1, np.array([[2], [0]]), 1.0)
     """
+    if (source is None) == (value is None):
+        raise TypeError(f"scatter: {'neither' if source is None else 'both'} of source and value given; one is needed")
     if reduce not in (None, "add", "multiply"):
         raise ValueError(f"scatter: reduce is {reduce!r}, none of None, 'add' and 'multiply'")
     x, index = shaped(x), shaped(index)
@@ -81,8 +102,15 @@ def index_copy(x: Any, axis: int, index: Any, source: Any) -> Any:
 
     >>> tenon.index_copy(np.zeros(3), 0, np.array([2, 0]), np.array([1.0, 2.0]))
     """
-    x, index, source = shaped(x), shaped(index), shaped(source)
+    x, index, source = shaped(x), place_vector("index_copy", index), shaped(source)
     axis = normalize_axis(axis, x.ndim, "index_copy: axis")
+    if source.ndim == 0 and x.ndim == 1:
+        source = ops.reshape(source, shape=(1,))
+    try:
+        refine(tuple([index.shape[0] if i == axis else size for i, size in enumerate(x.shape)]), tuple(source.shape))
+    except InferenceError:
+        shapes = f"x has shape {show(x.shape)}, index {show(index.shape)} and source {show(source.shape)}"
+        raise ValueError(f"index_copy: {shapes}, which do not fit along axis {axis}") from None
     places = ops.reshape(index, shape=tuple([-1 if i == axis else 1 for i in range(x.ndim)]))
     return ops.scatter_elements(x, ops.broadcast_to(places, shape=tuple(source.shape)), source, axis=axis)
 
@@ -94,10 +122,12 @@ def index_fill(x: Any, axis: int, index: Any, value: float) -> Any:
 
     >>> tenon.index_fill(np.zeros((2, 3)), 1, np.array([2, 0]), 7)
     """
-    x, index = shaped(x), shaped(index)
+    x, index = shaped(x), place_vector("index_fill", index)
     axis = normalize_axis(axis, x.ndim, "index_fill: axis")
+    if (rank := np.ndim(value)) != 0:
+        raise ValueError(f"index_fill: value has rank {rank} where a number is needed")
     sizes = tuple([index.shape[0] if i == axis else size for i, size in enumerate(x.shape)])
-    return index_copy(x, axis, index, ops.full(sizes, value, dtype=x.dtype))
+    return index_copy(x, axis, index, _everywhere(value, sizes, x.dtype))
 
 
 @tensor_function
@@ -115,6 +145,24 @@ def take_along_dim(x: Any, index: Any, axis: int | None = None) -> Any:
     return ops.take_along_axis(x, index, axis=axis)
 
 
+def _cuts(given: Any, size: int) -> Sequence[int]:
+    """Before which places an axis of `size` is cut, of what `tensor_split` is given."""
+    if isinstance(given, Value):
+        raise TypeError("tensor_split: the places are traced values; shapes cannot depend on values")
+    try:
+        if np.ndim(given):
+            return [as_integer(place) for place in given]
+        parts = as_integer(given)
+    except TypeError:
+        raise TypeError(
+            f"tensor_split: indices_or_sections is {given!r} where an integer or a sequence of them is needed"
+        ) from None
+    if parts < 1:
+        raise ValueError(f"tensor_split: there are {parts} parts where 1 or more is needed")
+    each, more = divmod(size, parts)
+    return [number * each + min(number, more) for number in range(1, parts)]
+
+
 @tensor_function
 @also_called(dim="axis", input="x")
 def tensor_split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Any, ...]:
@@ -127,12 +175,6 @@ def tensor_split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Any, 
     x = shaped(x)
     axis = normalize_axis(axis, x.ndim, "tensor_split: axis")
     size = x.shape[axis]
-    if isinstance(indices_or_sections, int):
-        if indices_or_sections < 1:
-            raise ValueError(f"tensor_split: there are {indices_or_sections} parts where 1 or more is needed")
-        each, more = divmod(size, indices_or_sections)
-        cuts: Sequence[int] = [number * each + min(number, more) for number in range(1, indices_or_sections)]
-    else:
-        cuts = [*indices_or_sections]
+    cuts = _cuts(indices_or_sections, size)
     ranges = [slice(low, high).indices(size) for low, high in pairwise([None, *cuts, None])]
     return tuple([ops.narrow(x, axis, low, max(0, high - low)) for low, high, _ in ranges])
