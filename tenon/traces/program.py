@@ -14,6 +14,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 from xdsl.ir import SSAValue
 
+from tenon.dialects.support.donation import is_donated, refuse_donated
 from tenon.dialects.support.user_place import user_place
 from tenon.dialects.types.types import array_type
 from tenon.eager.modes import MODE
@@ -154,7 +155,11 @@ class Program:
     # --- calls ----------------------------------------------------------------------------------------
 
     def run(self, arguments: Sequence[Any]) -> Any:
-        """What the function gives for arguments like those traced for."""
+        """What the function gives for arguments like those traced for. Raises `RuntimeError` for an array that was
+        donated."""
+        for number, leaf in enumerate(arguments):
+            if isinstance(leaf, np.ndarray) and is_donated(leaf):
+                refuse_donated(leaf, f"{self.name}: argument {number}")
         operands = self._operands(arguments) if self.plan.is_recorded else None
         plan = self.plan
         arrays = self._launch(*self._gather(arguments)) if plan.values else ()

@@ -37,6 +37,8 @@ USES: dict[str, Callable[[Any], Any]] = {
     "jit": lambda x: tenon.jit(lambda y: y + 1)(x),
     "closure": lambda x: tenon.jit(lambda y: y + x)(np.ones(SIZE, np.float32)),
     "grad": lambda x: tenon.grad(lambda y: tenon.sum(y * y))(x),
+    "trace": lambda x: tenon.trace(lambda y: y + 1)(x),
+    "trace, of a dict": lambda x: tenon.trace(lambda y, given: y + given["x"])(np.ones(SIZE, np.float32), {"x": x}),
     "tensor": lambda x: tenon.tensor(x),
     "as_tensor": lambda x: tenon.as_tensor(x) + 1,
     "donated again": lambda x: tenon.jit(lambda y: y + 1, donate="y")(x),
@@ -57,11 +59,12 @@ def test_a_donated_array_is_refused(use: str) -> None:
 
 def test_native_calls_refuse_it_as_well() -> None:
     function, given, result, _ = stepped()
-    plus = tenon.jit(lambda x: x + 1)
+    plus, traced = tenon.jit(lambda x: x + 1), tenon.trace(lambda x: x + 1)
     for _ in range(3):
         plus(result)
+        traced(result)
         tenon.exp(result)
-    for call in (plus, tenon.exp, lambda x: function(x, x), lambda x: function(floats(), x)):
+    for call in (plus, traced, tenon.exp, lambda x: function(x, x), lambda x: function(floats(), x)):
         with pytest.raises(RuntimeError, match="was donated as p"):
             call(given)
 
