@@ -180,16 +180,17 @@ class Session:
 
     def put(self, tensor: Any, array: Any) -> None:
         """Give a tensor other elements, and all that share its memory."""
-        if not tensor._is_traced:
-            raise TraceError(
-                f"{self.name} changes a tensor of shape {tensor.shape} that it was not seen to read; pass it as an "
-                "argument"
-            )
+        base, links = root(tensor)
+        for changed in (tensor, base):
+            if not changed._is_traced:
+                raise TraceError(
+                    f"{self.name} changes a tensor of shape {changed.shape} that it was not seen to read; pass it as "
+                    "an argument"
+                )
         value = to_value(array)
         value = value if value.dtype == tensor.dtype else value.astype(tensor.dtype)
         if not is_private(tensor):
             tensor._own_memory().change()
-        base, links = root(tensor)
         if links:
             value = View(base, links).update_call().apply((base._array, value))[0]
         base._array = value

@@ -610,3 +610,16 @@ def test_an_object_that_has_the_identity_of_one_that_went_is_another() -> None:
     gc.collect()
     assert not any(held() for held in kept)
     assert programs(traced) == 0
+
+
+def test_a_change_through_a_view_of_what_is_no_argument_is_refused() -> None:
+    @tenon.trace
+    def plus_one(part: Any) -> Any:
+        part += 1.0
+        return part
+
+    whole = tenon.tensor(POINTS)
+    with pytest.raises(TraceError, match=r"plus_one changes a tensor of shape \(16, 3\) that it was not seen to read"):
+        plus_one(whole[:2])
+    np.testing.assert_array_equal(whole.numpy(), POINTS)
+    np.testing.assert_array_equal(plus_one(whole).numpy(), POINTS + 1)
