@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import array
 import functools
 import gc
+import math
 import threading
 import types
 import warnings
@@ -447,6 +449,25 @@ def _deep(patch: pytest.MonkeyPatch) -> Any:
     return function, lambda: last.__setitem__(0, 3.0)
 
 
+@changes
+def _array_of_the_standard_library(patch: pytest.MonkeyPatch) -> Any:
+    held = array.array("d", [1.0, math.nan])
+    return lambda x: x * held[0], lambda: held.__setitem__(0, 3.0)
+
+
+@changes
+def _sign_of_zero_in_an_array(patch: pytest.MonkeyPatch) -> Any:
+    held = array.array("d", [0.0])
+    return lambda x: x + math.copysign(1.0, held[0]), lambda: held.__setitem__(0, -0.0)
+
+
+@changes
+def _view_of_memory(patch: pytest.MonkeyPatch) -> Any:
+    memory = bytearray(b"0123")
+    held = memoryview(memory)[::2]
+    return lambda x: x * float(held[1]), lambda: memory.__setitem__(2, 7)
+
+
 @pytest.mark.parametrize("what", CHANGES, ids=lambda what: what.__name__.strip("_"))
 def test_what_is_read_is_guarded(what: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     function, change = what(monkeypatch)
@@ -768,3 +789,10 @@ def test_what_takes_long_to_compare_is_warned_of() -> None:
     many[1] = 5.0
     with pytest.warns(UserWarning, match="each call of"):
         np.testing.assert_array_equal(jitted(X), X * 5)
+
+
+def test_a_view_of_memory_that_was_released_is_no_obstacle() -> None:
+    held = memoryview(b"0123")
+    held.release()
+    jitted = tenon.jit(lambda x, is_read=False: x * (held[0] if is_read else 2.0))
+    np.testing.assert_array_equal(jitted(X), X * 2)
