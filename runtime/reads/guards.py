@@ -81,7 +81,7 @@ class Guards:
                 check = f"({read(place)} is {of(value)} or {of(same)}({read(place)}, {of(value)}))"
                 self.add(place.name, check, guard_at(place, Test.same, value))
         for collection in reads.collections:
-            self.add("what is held", f"{of(collection)} == {of(copy(collection))}", None)
+            self.add("what is held", f"{of(content_of)}({of(collection)}) == {of(copy(content_of(collection)))}", None)
         for container, length in reads.lengths:
             guard = Guard(Load.constant, _LENGTHS.get(type(container), Test.length), container, index=length)
             self.add("the number of items", f"len({of(container)}) == {length}", guard)
@@ -132,6 +132,17 @@ class Guards:
                     return name
             except GONE:
                 return name
+        return None
+
+
+def content_of(collection: Any) -> Any:
+    """What is compared of a collection: of all but sets the bytes, as a NaN is what it was, and -0.0 is not 0.0; `None`
+    for a view of memory that was released."""
+    if isinstance(collection, set):
+        return collection
+    try:
+        return bytes(collection)
+    except ValueError:
         return None
 
 

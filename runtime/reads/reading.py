@@ -15,7 +15,7 @@ from typing import Any
 
 from tenon.runtime.arguments.arguments import Static
 from tenon.runtime.arguments.tree import Structure
-from tenon.runtime.reads.guards import GONE, Guards, is_fixed, is_made_of, same, same_array
+from tenon.runtime.reads.guards import GONE, Guards, content_of, is_fixed, is_made_of, same, same_array
 from tenon.runtime.reads.places import Place
 from tenon.runtime.reads.reads import Reads, found_in
 from tenon.runtime.reads.seen import Seen
@@ -31,7 +31,7 @@ class Reading:
         objects = [leaf.value if isinstance(leaf, Static) else leaf for leaf in leaves]
         found_in(reads, function, [(value, "an argument") for value in objects])
         self._kept = {id(array): array if is_fixed(array) else array.copy() for _, array in reads.arrays}
-        self._collections = [copy(collection) for collection in reads.collections]
+        self._collections = [copy(content_of(collection)) for collection in reads.collections]
         self.captures = Seen()
         """What the trace must be given."""
 
@@ -60,7 +60,7 @@ class Reading:
         reads.functions = [(function, parts) for function, parts in reads.functions if is_made_of(function, parts)]
         reads.absent = [place for place in reads.absent if place.key not in place.container]
         reads.collections = [
-            now for now, before in zip(reads.collections, self._collections, strict=True) if now == before
+            now for now, before in zip(reads.collections, self._collections, strict=True) if content_of(now) == before
         ]
         guards = Guards()
         guards.add_reads(reads, kept)

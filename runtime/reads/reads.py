@@ -10,6 +10,7 @@ taken not to read; of attributes of plain objects, numbers and texts count only 
 from __future__ import annotations
 
 import argparse
+import array
 import copyreg
 import enum
 import functools
@@ -68,7 +69,7 @@ class Reads:
         self.absent: list[Place] = []
         """Places in which there was nothing."""
         self.collections: list[Any] = []
-        """Sets and bytes that may change: what is in them counts as it was."""
+        """Sets, and bytes and numbers that may change: what is in them counts as it was."""
         self.data: list[tuple[Place, Any, bool]] = []
         """Places whose arrays and numbers are inputs: buffers of modules, and, as values, the state of optimizers."""
         self.holders: dict[int, Holder] = {}
@@ -228,7 +229,7 @@ class Reads:
                 self._add_module(value, name)
             case dict() | list() | deque() | types.CellType():
                 self._add_container(value, name, data)
-            case bytearray():
+            case bytearray() | array.array() | memoryview():
                 self.collections.append(value)
             case tuple() | set() | frozenset():
                 if isinstance(value, set):
