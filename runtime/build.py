@@ -38,7 +38,7 @@ def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
     from tenon.runtime.cpu.sorting.loaded import sorter_sources
     from tenon.runtime.cpu.thread_pool import PARALLEL_FOR, pool_source
 
-    known = options("cpu")
+    known = options("cpu", module=module)
     # The system lets a process use tiles that asked for it, and what links this code need not have.
     machine = replace(known.machine, tiles=())
     lower_with(module, "cpu", replace(known, machine=machine), "main")

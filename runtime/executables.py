@@ -73,7 +73,7 @@ def executable(module: ModuleOp, device: str, name: str = "main") -> Executable:
         if knobs.interpret:
             return InterpretedExecutable(module)
         target = _architecture(device)
-        options = lower.options(kind_of_device, target)
+        options = lower.options(kind_of_device, target, module)
         key = _key(module, kind_of_device, options, target)
         # With a folder for the IR, every pass has to run once more so that its result can be written there.
         kind = key, device, knobs.check_memory, knobs.cuda_graphs, knobs.cuda_sync
@@ -140,7 +140,7 @@ def _tuning_key(device: str) -> str:
         return ""
     from tenon.runtime.tuning import digest
 
-    return f" {digest(device, lower.machine().vector_bits)}"
+    return f" {digest(device, lower.machine(tiles=False).vector_bits)}"
 
 
 def _made(key: str, make: Callable[[], Mapping[str, bytes]], use: Callable[[Mapping[str, bytes]], _Made]) -> _Made:

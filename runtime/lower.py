@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import BFloat16Type, ContainerType, IntegerType, ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from tenon.dialects.definition.traits import DeviceOnly
@@ -60,9 +60,9 @@ def new_context() -> Context:
     return ctx
 
 
-def machine() -> Machine:
+def machine(*, tiles: bool = True) -> Machine:
     """The processor that code is compiled for: this one, as far as the knobs leave it so. Of its caches, those that the
-    system tells; the others are as in `GENERIC`."""
+    system tells; the others are as in `GENERIC`. Without `tiles` it has none, and the system isn't asked for them."""
     from tenon.runtime.cpu.compile import host_target
 
     target = host_target()
@@ -75,7 +75,7 @@ def machine() -> Machine:
         halves=target.halves,
         packs=target.packs,
         dots=tuple([name for name in target.dots if name != "bf16" or knobs.bf16_dots]),
-        tiles=_tiles(target),
+        tiles=_tiles(target) if tiles else (),
         **known_sizes(),
     )
     return known if knobs.vector_bits is None else known.with_vectors(knobs.vector_bits)
@@ -94,12 +94,23 @@ def gpu(ordinal: int | None = None) -> Gpu:
     return GPU if device_cuda.why_unavailable() is not None else gpu_of(device_cuda.architecture(ordinal))
 
 
-def options(device: str, architecture: str | None = None) -> LoweringOptions:
-    """What the device and the knobs tell the passes; of a GPU, if it has this `architecture`."""
+def _multiplies_tiles(module: ModuleOp) -> bool:
+    """Whether `module` may have products of what tiles are made of: there are elements that have the size of theirs."""
+    types = (value.type for op in module.walk() for value in (*op.operands, *op.results))
+    elements = {type_.get_element_type() if isinstance(type_, ContainerType) else type_ for type_ in types}
+    return any(
+        isinstance(element, BFloat16Type) or (isinstance(element, IntegerType) and element.width.data == 8)
+        for element in elements
+    )
+
+
+def options(device: str, architecture: str | None = None, module: ModuleOp | None = None) -> LoweringOptions:
+    """What the device and the knobs tell the passes; of a GPU, if it has this `architecture`. For a `module` without
+    what tiles are made of the system isn't asked for them: they cost the process something (see `may_use_tiles`)."""
     on_gpu = kind_of(device) == "cuda"
     told = gpu_of(architecture) if architecture is not None else gpu(ordinal_of(device)) if on_gpu else GPU
     return LoweringOptions(
-        machine=GENERIC if on_gpu else machine(),
+        machine=GENERIC if on_gpu else machine(tiles=module is None or _multiplies_tiles(module)),
         gpu=replace(told, tf32=knobs.tf32) if on_gpu else None,
         tuning=tuning_options(device),
         exact_math=knobs.exact_math,
@@ -114,7 +125,7 @@ def tuning_options(device: str) -> str:
         return ""
     from tenon.runtime.tuning import options
 
-    return options(device, machine().vector_bits)
+    return options(device, machine(tiles=False).vector_bits)
 
 
 def check_device(module: ModuleOp, device: str) -> None:
@@ -128,7 +139,7 @@ def check_device(module: ModuleOp, device: str) -> None:
 def lower_module(module: ModuleOp, device: str, name: str = "main", architecture: str | None = None) -> ModuleOp:
     """Take `module` from whatever stage it is at to loop IR for `device`, in place; a GPU may have an `architecture`
     that is not the one of the current one."""
-    return lower_with(module, device, options(device, architecture), name)
+    return lower_with(module, device, options(device, architecture, module), name)
 
 
 def lower_with(module: ModuleOp, device: str, options: LoweringOptions, name: str) -> ModuleOp:

@@ -56,7 +56,7 @@ def may_use_tiles() -> bool:
     Their state is large, and Linux saves it only for processes that asked for it; in others the first instruction on
     them is an illegal one. The permission holds for all threads, those that there are and later ones, and for children
     of `os.fork`. Systems that know no such state refuse, and so does Linux where a thread has a stack for signals that
-    is too small. Source: Linux, Documentation/arch/x86/xstate.rst.
+    is too small. Once it was given, Linux refuses such stacks. Source: Linux, Documentation/arch/x86/xstate.rst.
     """
     if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
         return False

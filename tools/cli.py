@@ -297,7 +297,7 @@ def tune_(file: str, output: Path | None, seconds: float) -> None:
         raise ValueError(f"{path}: there is no folder {path.parent}")
     record = TuningRecord.read(path) if path.exists() else TuningRecord()
     module = import_model(file).trace().module if is_onnx(file) else read_module(file)
-    processor = processor_name(host_target(), machine().vector_bits)
+    processor = processor_name(host_target(), machine(tiles=False).vector_bits)
     record.processors.setdefault(processor, {}).update(tune(module, seconds, report))
     write_file(path, record.text())
     click.echo(str(path))

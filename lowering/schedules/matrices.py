@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from tenon.dialects.types.size import Size, estimate
 from tenon.lowering.kernels.dot_products import TILE, DotProduct, dot_product, groups_obstacle, has_groups
 from tenon.lowering.kernels.footprint import sharing_rows
 from tenon.lowering.kernels.statement import LoopKind, Statement
@@ -32,8 +31,8 @@ MOST_COLUMNS = 8 * PAIR
 def decide_matrices(
     statement: Statement, columns_of: tuple[int, int], rows_of: tuple[int, int], machine: Machine
 ) -> Schedule | None:
-    """The schedule that multiplies tiles, of columns and of rows: each a loop, and the one input that it indexes. None
-    where the machine has none for what is multiplied, or they do not pay."""
+    """The schedule that multiplies tiles, of columns and of rows: each a loop, and the one input that it indexes; all
+    extents are known. None where the machine has none for what is multiplied, or they do not pay."""
     product = dot_product(statement, tiles=True)
     (vector, columns), (jam, rows) = columns_of, rows_of
     if product is None or product.name not in machine.tiles:
@@ -44,7 +43,7 @@ def decide_matrices(
     loop = max(
         statement.loops(LoopKind.REDUCTION), key=lambda loop: (has_groups(access, loop), statement.extents[loop])
     )
-    if isinstance(statement.extents[loop], Size) or statement.extents[loop] < step:
+    if statement.extents[loop] < step:
         return None
     if _tile_products(statement, {loop: step, vector: TILE, jam: TILE}) < FEWEST:
         return None
@@ -71,7 +70,7 @@ def decide_matrices(
 
 def _tile_products(statement: Statement, steps: Mapping[int, int]) -> int:
     """How many tiles are multiplied in all, each of which takes so many iterations of some loops."""
-    return prod([-(-estimate(extent) // steps.get(loop, 1)) for loop, extent in enumerate(statement.extents)])
+    return prod([-(-extent // steps.get(loop, 1)) for loop, extent in enumerate(statement.extents)])
 
 
 def _columns(

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -18,7 +19,7 @@ from tenon.runtime.cpu.compile import host_target
 from tenon.runtime.cuda import nvrtc
 from tenon.runtime.knobs import Knobs, knobs
 
-MODULE = tenon.jit(lambda x: tenon.exp(x)).trace(np.zeros(8, np.float32)).module
+MODULE = tenon.jit(lambda x: tenon.exp(x)).trace(np.zeros(8, ml_dtypes.bfloat16)).module
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +58,7 @@ def test_each_lowering_option_is_part_of_the_key(
         assert key() != before
         return
     changed = dataclasses.replace(options, **{field.name: other(getattr(options, field.name))})
-    monkeypatch.setattr(lower, "options", lambda device, architecture: changed)
+    monkeypatch.setattr(lower, "options", lambda *_: changed)
     assert key() != before
 
 
@@ -68,7 +69,7 @@ def test_each_fact_of_the_machine_is_part_of_the_key(
     known, before = lower.machine(), key()
     value = getattr(known, field.name)
     changed = dataclasses.replace(known, **{field.name: 2 * value if type(value) is int else other(value)})
-    monkeypatch.setattr(lower, "machine", lambda: changed)
+    monkeypatch.setattr(lower, "machine", lambda **_: changed)
     assert key() != before
 
 

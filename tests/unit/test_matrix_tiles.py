@@ -429,6 +429,19 @@ def test_a_machine_whose_system_refuses_has_none(monkeypatch: pytest.MonkeyPatch
 
 
 @needs_tiles
+def test_the_system_is_asked_where_there_is_what_tiles_are_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The permission costs a process its small stacks for signals."""
+    asked: list[bool] = []
+    monkeypatch.setattr(lower, "may_use_tiles", lambda: not asked.append(True))
+    for dtype, tiles in ((np.float32, ()), (np.int32, ()), (BF16, TILES), (np.int8, TILES), (np.uint8, TILES)):
+        function, x = tenon.jit(lambda x: x @ x), np.ones((2, 2), dtype)
+        assert lower.options("cpu", module=function.trace(x).module).machine.tiles == tiles
+        function(x)
+        assert bool(asked) == bool(tiles)
+        asked.clear()
+
+
+@needs_tiles
 @pytest.mark.parametrize("feature", ["amx-tile", "amx-bf16", "amx-int8"])
 def test_features_that_are_off_are_not_used(feature: str) -> None:
     with tenon.knobs.override(target_features=f"-{feature}"):
