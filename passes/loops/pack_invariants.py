@@ -150,6 +150,9 @@ def _matrix_to_pack(product: ContractionOp, machine: Machine) -> _Matrix | None:
     loop = outermost_loop(product, product.operands[index])
     if loop is None or not all(isinstance(expr, AffineDimExpr) for expr in places.results):
         return None
+    axis = only_axis(places, last.position)
+    if axis is None or only_axis(structure.result_map, last.position) is None:
+        return None
     rows = prod([extent for number, extent in enumerate(extents) if number not in _loops(places)])
     lanes = machine.vector_bits // element.bitwidth
     sizes = [vectors * lanes for vectors in BLOCK_VECTORS]
@@ -160,11 +163,17 @@ def _matrix_to_pack(product: ContractionOp, machine: Machine) -> _Matrix | None:
     others = [(axis, expr) for axis, expr in enumerate(places.results) if expr != last]
     outer = tuple([axis for axis, expr in others if not kept.isdisjoint(expr.used_dims())])
     inner = tuple([axis for axis, expr in others if kept.isdisjoint(expr.used_dims())])
-    return _Matrix(product, structure, index, loop, places.results.index(last), last.position, block, outer, inner)
+    return _Matrix(product, structure, index, loop, axis, last.position, block, outer, inner)
 
 
 def _loops(places: AffineMap) -> set[int]:
     return {loop for expr in places.results for loop in expr.used_dims()}
+
+
+def only_axis(places: AffineMap, loop: int) -> int | None:
+    """The axis that `loop` indexes by itself, if it takes part in no other index."""
+    axes = [axis for axis, expr in enumerate(places.results) if loop in expr.used_dims()]
+    return axes[0] if len(axes) == 1 and isinstance(places.results[axes[0]], AffineDimExpr) else None
 
 
 def outermost_loop(op: Operation, value: SSAValue) -> Operation | None:

@@ -31,7 +31,7 @@ from tenon.dialects.ops.contract.contraction import ContractOp
 from tenon.dialects.ops.move.shape import ReshapeOp
 from tenon.dialects.ops.move.slicing import SliceOp
 from tenon.dialects.types.types import is_static, shape_of
-from tenon.passes.loops.pack_invariants import outermost_loop
+from tenon.passes.loops.pack_invariants import only_axis, outermost_loop
 from tenon.passes.simplify.dce import Effects, erase_dead_ops
 
 MOST_PARTS = 8
@@ -96,6 +96,8 @@ class _Parts:
             if isinstance(op, SliceOp) and _takes_columns(op):
                 self.slices.append(op)
             elif isinstance(op, ElementwiseOp) and len(op.results) == 1 and shape_of(op.results[0].type) == shape:
+                if op.parent is not self.product.parent:
+                    return False
                 if not all(is_static(operand.type) for operand in op.operands) or not self._follow(op.results[0]):
                     return False
                 self.chain.append(op)
@@ -109,14 +111,14 @@ class _Parts:
         assert block is not None
         assert self.loop.parent is not None
         order = sorted(self.chain, key=block.get_operation_index)
-        anchor = (order[-1] if order else self.merged).next_op
         for start, limit in self.sections():
             blocks = (start // self.block, limit // self.block)
             with inserting(InsertionPoint(self.loop.parent, self.loop)):
                 matrix = _range(Value(self.product.operands[self.index]), self.axis, *blocks)
-            with inserting(InsertionPoint(block, anchor)):
+            with inserting(InsertionPoint(block, self.merged)):
                 known: dict[SSAValue, SSAValue] = {self.merged.results[0]: self._product(matrix, blocks).ssa}
-                for op in order:
+            for op in order:  # each where it was: a slice may be read by what comes before later ones
+                with inserting(InsertionPoint(block, op)):
                     known[op.results[0]] = self._part_of(op, known, start, limit)
             for op in self.slices:
                 if (op.settings["starts"][-1], op.settings["limits"][-1]) == (start, limit):
@@ -180,17 +182,21 @@ def _parts_of(product: ContractionOp) -> _Parts | None:
         return None
     (use,) = product.results[0].uses
     merged, shape = use.operation, shape_of(product.results[0].type)
-    if not isinstance(merged, ReshapeOp) or shape is None or len(shape) < 2:
+    if not isinstance(merged, ReshapeOp) or merged.parent is not product.parent or shape is None or len(shape) < 2:
         return None
     if shape_of(merged.results[0].type) != (*shape[:-2], shape[-2] * shape[-1]):
         return None
     *operands, result = product.settings["maps"]
-    with_blocks = [n for n, places in enumerate(operands) if result.results[-2] in places.results]
-    if len(with_blocks) != 1 or not isinstance(result.results[-2], AffineDimExpr):
+    blocks = result.results[-2]
+    if not isinstance(blocks, AffineDimExpr) or only_axis(result, blocks.position) is None:
+        return None
+    with_blocks = [n for n, places in enumerate(operands) if blocks.position in places.used_dims()]
+    if len(with_blocks) != 1:
         return None
     (index,) = with_blocks
+    axis = only_axis(operands[index], blocks.position)
     loop = outermost_loop(product, product.operands[index])
-    if loop is None or result.results[-1] not in operands[index].results:
+    if axis is None or loop is None or result.results[-1] not in operands[index].results:
         return None
-    parts = _Parts(product, merged, loop, index, operands[index].results.index(result.results[-2]))
+    parts = _Parts(product, merged, loop, index, axis)
     return parts if parts.find() else None

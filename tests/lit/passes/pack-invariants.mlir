@@ -91,3 +91,19 @@ func.func @left_as_it_is(%w: tensor<16x16xf32>, %h: tensor<8x16xf32>, %g: tensor
 // CHECK-LABEL: @left_as_it_is
 // CHECK-NOT:     tenon.reshape
 // CHECK-NOT:     tenon.contract
+
+// -----
+
+// So does a matrix whose columns index the result twice.
+func.func @on_the_diagonal(%w: tensor<16x16xf32>, %h: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  %r = tenon.scan init(%h : tensor<8x16xf32>) length 9 -> (tensor<8x16xf32>) {
+  ^bb0(%c: tensor<8x16xf32>):
+    %p = tenon.contract [%c, %w] {maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (j, i, j)>], extents = [8, 16, 16], shape = [16, 8, 16]} : [tensor<8x16xf32>, tensor<16x16xf32>] -> tensor<16x8x16xf32>
+    %n = tenon.sum %p {axis = [0]} : tensor<16x8x16xf32> -> tensor<8x16xf32>
+    tenon.yield %n : tensor<8x16xf32>
+  }
+  func.return %r : tensor<8x16xf32>
+}
+// CHECK-LABEL: @on_the_diagonal
+// CHECK-NEXT:    tenon.scan
+// CHECK:           tenon.contract [%c, %w]
