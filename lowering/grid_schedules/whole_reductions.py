@@ -52,6 +52,8 @@ def decide_whole_reductions(nest: Nest) -> Sequence[Step] | str:
     terms = prod(nest.extents[axis] for axis in reduced)
     if terms > MOST:
         return f"{terms} elements are reduced at a time, more than {MOST}"
+    if not terms:
+        return "nothing is reduced"
     if not reduced or not kept:
         return "no statement reduces" if not reduced else "there is one result"
     if any(not set(kept) <= set(statement.axes) for statement in nest.statements):

@@ -143,3 +143,19 @@ func.func private @product(%a: memref<2048x512xf32>, %b: memref<512x2048xf32>, %
 // CHECK-SAME:    "split(i, 128) -> ig, ib", "split(ib, 64) -> iu, ir", "split(ir, 16) -> iw, is", "split(is, 4) -> il, iv"
 // CHECK-SAME:    "split(j, 128) -> jg, jb", "split(jb, 64) -> ju, jr", "split(jr, 32) -> jw, js", "split(js, 4) -> jl, jv"
 // CHECK-SAME:    "split(k, 8) -> ko, ki", "pack(a0, shared, at=ko, inner=i, pad=4)", "pack(a0, registers)", "pack(a1, shared, at=ko, inner=j)", "pack(a1, registers)", "pack(a2, registers)", "pipeline(ko, 2)"
+
+// -----
+
+// Windows of no elements.
+func.func private @windows_of_none(%x: memref<0x66xf32>, %y: memref<3xf32>, %o: memref<64xf32>) attributes {kernel} {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%o : memref<64xf32>)
+  linalg.generic {indexing_maps = [affine_map<(a, u, w) -> (u, a + w)>, affine_map<(a, u, w) -> (w)>, affine_map<(a, u, w) -> (a)>], iterator_types = ["parallel", "reduction", "reduction"]} ins(%x, %y : memref<0x66xf32>, memref<3xf32>) outs(%o : memref<64xf32>) {
+  ^bb0(%v: f32, %t: f32, %acc: f32):
+    %s = arith.addf %acc, %v : f32
+    linalg.yield %s : f32
+  }
+  func.return
+}
+// CHECK-LABEL: func.func private @windows_of_none
+// CHECK-SAME:    schedule =
