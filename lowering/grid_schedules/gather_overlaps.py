@@ -7,7 +7,7 @@ several iterations, runs over the places, and for each of them over the windows 
       out[2 * a + w] += x[a, w]  ->   out[p] += x[a, w] if a < 28 and w < 3
                                       with a = p / 2 + u - 1, w = p % 2 + 2 * (1 - u)
 
-Each place then has a thread of its own, which meets its terms in the order of the program. Any monoid will do.
+Each place then has a thread of its own. Any monoid will do.
 """
 
 from __future__ import annotations
