@@ -67,7 +67,8 @@ class LBFGS:
         self._changes: deque[tuple[Vector, Vector]] = deque(maxlen=history_size)
         """Changes of the parameters, and of the gradient by them."""
         self._last: tuple[Vector, Vector] | None = None
-        """The change of the parameters made last, and the gradient before it."""
+        """The change of the parameters made last, and the gradient before it, until they are among the changes."""
+        self._is_first = True
 
     @property
     def lr(self) -> float:
@@ -90,7 +91,7 @@ class LBFGS:
         for number in range(group["max_iter"]):
             if np.abs(gradient).max(initial=0) <= group["tolerance_grad"]:
                 break
-            is_first = self._last is None
+            is_first, self._is_first = self._is_first, False
             direction = self._direction(gradient)
             slope = float(gradient @ direction)
             if slope > -group["tolerance_change"]:
@@ -116,6 +117,7 @@ class LBFGS:
             change, before = self._last
             if float(change @ (gradient - before)) > 1e-10:
                 self._changes.append((change, gradient - before))
+            self._last = None
         direction, weights = -gradient, list[Any]()
         for change, difference in reversed(self._changes):
             weights.append((change @ direction) / (change @ difference))
@@ -131,14 +133,15 @@ class LBFGS:
         """Settings, and the changes that count."""
         settings = {name: value for name, value in self.param_groups[0].items() if name != "params"}
         last = None if self._last is None else [part.copy() for part in self._last]
-        return {"settings": settings, "changes": [[*map(np.copy, pair)] for pair in self._changes], "last": last}
+        changes = [[*map(np.copy, pair)] for pair in self._changes]
+        return {"settings": settings, "changes": changes, "last": last, "is_first": self._is_first}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what `state_dict` gave."""
         self.param_groups[0].update(state["settings"])
         pairs = [(np.asarray(change), np.asarray(difference)) for change, difference in state["changes"]]
         self._changes = deque(pairs, maxlen=self.param_groups[0]["history_size"])
-        last = state["last"]
+        last, self._is_first = state["last"], state["is_first"]
         self._last = None if last is None else (np.asarray(last[0]), np.asarray(last[1]))
 
 
@@ -239,6 +242,8 @@ def _between(at: Callable[[float], _Point], first: _Point, low: _Point, high: _P
 def _lowest(one: _Point, other: _Point) -> float:
     """Where the cubic polynomial with the losses and slopes of two points is least (equation 3.59)."""
     distance = other.rate - one.rate
+    if distance == 0:  # with a learning rate of 0
+        return one.rate
     bend = one.slope + other.slope + 3 * (one.loss - other.loss) / distance
     inside = bend * bend - one.slope * other.slope
     if not math.isfinite(inside) or inside < 0:

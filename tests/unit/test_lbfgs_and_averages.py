@@ -74,6 +74,26 @@ def test_a_state_goes_on_where_it_was() -> None:
     np.testing.assert_array_equal(x.detach(), whole[1])
 
 
+@pytest.mark.parametrize("settings", [{}, {"lr": 0.5}, {"line_search_fn": "strong_wolfe"}], ids=repr)
+def test_a_minimum_that_was_found_adds_no_changes(settings: dict[str, Any]) -> None:
+    """Steps that end before they change anything leave what is known of the changes as it is."""
+    own, theirs = minimized(tenon, optim, 5, **settings), minimized(torch, torch.optim, 5, **settings)
+    np.testing.assert_allclose(own[1], theirs[1], rtol=1e-8)
+    state = theirs[2].state_dict()["state"][0]
+    changes = own[2].state_dict()["changes"]
+    assert len(changes) == len(state["old_stps"])
+    for (change, difference), step, slope in zip(changes, state["old_stps"], state["old_dirs"], strict=True):
+        np.testing.assert_allclose(change, step, atol=1e-8)
+        np.testing.assert_allclose(difference, slope, atol=1e-6)
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_a_learning_rate_of_0_changes_nothing(search: str | None) -> None:
+    losses, found, _ = minimized(tenon, optim, 2, lr=0, line_search_fn=search)
+    assert losses[0] == losses[1]
+    np.testing.assert_array_equal(found, START)
+
+
 def test_a_network_and_what_is_refused() -> None:
     nn.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
