@@ -567,8 +567,8 @@ def hinge_embedding_loss(x: _Any, target: _Any, margin: _b.float = ..., reductio
 def hinge_loss(x: _Any, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
     """max(0, 1 - `target` `x`) for a `target` of 1 or -1: by default, its mean."""
 def histc(x: _Any, bins: _b.int = ..., min: _b.float = ..., max: _b.float = ...) -> _Any:
-    """How many elements of `x` lie in each of `bins` equal parts of [min, max], in the dtype of `x`; others do not
-    count. Where both are the same, the least and the greatest element are meant."""
+    """How many elements of `x` lie in each of `bins` equal parts of [min, max], in the dtype of `x`, or i64 if that is
+    an integer; others do not count. Where both are the same, the least and the greatest element are meant."""
 def hstack(tensors: _Any) -> _Any:
     """Tensors beside each other: along their second axis, vectors along their only one."""
 def huber_loss(x: _Any, target: _Any, delta: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ..., *, out: _Any = ...) -> _Any:
@@ -702,7 +702,8 @@ def matmul(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _An
     """The matrix product of `x` (..., m, k) and `y` (..., k, n); leading dimensions broadcast."""
 def matrix_rank(x: _Any, *, rtol: _b.float | None = ...) -> _Any:
     """How many singular values of the matrices `x` (..., m, n) are larger than `rtol` times the largest, as i64 (...,);
-    `rtol` is the larger of m and n times the machine epsilon by default."""
+    `rtol` is the larger of m and n times the machine epsilon by default, which is that of f32 for integers and for
+    floats of 16 bits: these are computed in f32."""
 def max(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient."""
 def max_pool(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
@@ -957,7 +958,8 @@ def solve(a: _Any = ..., b: _Any = ..., *, A: _Any = ..., B: _Any = ...) -> _Any
     `b` (n,). Raises `LinAlgError` for a singular `a`."""
 def solve_triangular(a: _Any = ..., b: _Any = ..., *, upper: _b.bool = ..., left: _b.bool = ..., unitriangular: _b.bool = ..., A: _Any = ..., B: _Any = ...) -> _Any:
     """The solution x of a x = b (of x a = b without `left`), where only the lower or `upper` triangle of `a` (..., n,
-    n) counts, with ones on its diagonal if `unitriangular`. `b` is (..., n, k), or a vector (n,)."""
+    n) counts, with ones on its diagonal if `unitriangular`. `b` is (..., n, k), without `left` (..., k, n), or a
+    vector (n,)."""
 def sort(x: _Any, axis: _b.int = ..., descending: _b.bool = ..., stable: _b.bool = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` sorted along `axis`, smallest element first, or largest first if `descending`."""
 def sort_groups(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
@@ -1046,7 +1048,8 @@ def transposed_convolution(x: _Any, weight: _Any, size: _b.int | _Sequence[_b.in
     """Each element of `x` (n, groups, f, ...counts) times `weight` (groups, f, c, ...window), added up where its window
     lies."""
 def trapezoid(y: _Any, x: _Any = ..., *, dx: _b.float = ..., axis: _b.int = ..., dim: _Any = ...) -> _Any:
-    """The area below `y` along `axis`, by trapezoids between its points, which lie at `x`, or `dx` apart."""
+    """The area below `y` along `axis`, by trapezoids between its points, which lie at `x`, or `dx` apart.
+    Integers are taken as floats: of 8 and 16 bits as f32, wider ones as f64."""
 def tril(x: _Any, k: _b.int = ..., *, diagonal: _Any = ..., out: _Any = ...) -> _Any:
     """The elements of `x` (..., rows, columns) on diagonal `k` and below, zeros above."""
 def triu(x: _Any, k: _b.int = ..., *, diagonal: _Any = ..., out: _Any = ...) -> _Any:

@@ -354,8 +354,8 @@ class Methods:
     def hinge_loss(self, target: _Any, reduction: _Literal['mean', 'sum', 'none'] = ...) -> _Self:
         """max(0, 1 - `target` `x`) for a `target` of 1 or -1: by default, its mean."""
     def histc(self, bins: _b.int = ..., min: _b.float = ..., max: _b.float = ...) -> _Any:
-        """How many elements of `x` lie in each of `bins` equal parts of [min, max], in the dtype of `x`; others do not
-        count. Where both are the same, the least and the greatest element are meant."""
+        """How many elements of `x` lie in each of `bins` equal parts of [min, max], in the dtype of `x`, or i64 if that is
+        an integer; others do not count. Where both are the same, the least and the greatest element are meant."""
     def huber_loss(self, target: _Any, delta: _b.float = ..., reduction: _Literal['mean', 'sum', 'none'] = ...) -> _Self:
         """`d`^2 / 2 for a difference `d` of `x` and `target` up to `delta`, `delta` (|d| - `delta` / 2) above."""
     def hypot(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
@@ -481,7 +481,8 @@ class Methods:
         """The matrix product of `x` (..., m, k) and `y` (..., k, n); leading dimensions broadcast."""
     def matrix_rank(self, *, rtol: _b.float | None = ...) -> _Any:
         """How many singular values of the matrices `x` (..., m, n) are larger than `rtol` times the largest, as i64 (...,);
-        `rtol` is the larger of m and n times the machine epsilon by default."""
+        `rtol` is the larger of m and n times the machine epsilon by default, which is that of f32 for integers and for
+        floats of 16 bits: these are computed in f32."""
     def max(self, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Self:
         """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient."""
     def max_pool(self, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., *, kernel_size: _Any = ...) -> _Self:
