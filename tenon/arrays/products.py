@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.operands import floating, shaped
 from tenon.dialects.definition.value import ops
 from tenon.dialects.types.shapes import normalize_axis
 
 
+@also_called(dims="axes")
 def tensordot(x1: Any, x2: Any, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Any:
     """The sums of products over `axes`: so many last ones of `x1` and first ones of `x2`, or those that two sequences
     name. The others of `x1` and then of `x2` are left."""
@@ -34,6 +36,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: int | tuple[Sequence[int], Sequence[
     return ops.einsum(formula, left, right)
 
 
+@also_called(dim="axis")
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """The sums of products along `axis`, which counts from the last of both; all other axes broadcast."""
     left, right = shaped(x1), shaped(x2)
@@ -53,6 +56,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
     return ops.multiply(ops.expand_dims(left, axis=1), ops.expand_dims(right, axis=0))
 
 
+@also_called(dim="axis")
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """The vectors at right angles to those of `x1` and `x2`, of three elements along `axis`; other axes broadcast."""
     left, right = shaped(x1), shaped(x2)
@@ -92,6 +96,7 @@ def matrix_power(x: Any, n: int, /) -> Any:
     return ops.broadcast_to(ops.eye(base.shape[-1], dtype=base.dtype), shape=base.shape) if result is None else result
 
 
+@also_called(dim="axis", keepdim="keepdims")
 def vector_norm(x: Any, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: float = 2) -> Any:
     """The norms of order `ord` of the vectors along `axis`: all elements as one vector without it.
 
@@ -113,6 +118,7 @@ def vector_norm(x: Any, /, *, axis: int | tuple[int, ...] | None = None, keepdim
     return ops.power(total, 1.0 / ord)
 
 
+@also_called(keepdim="keepdims")
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Any:
     """The norms of the matrices `x` (..., m, n): "fro", 1, -1 of columns and inf, -inf of rows, or of the singular
     values the largest (2), the smallest (-2) or the sum ("nuc").

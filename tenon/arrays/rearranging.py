@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.value import ops
 from tenon.dialects.types.shapes import normalize_axis
@@ -57,6 +58,7 @@ def empty_like(x: Any, /, *, dtype: object = None, device: str | None = None) ->
     return ops.zeros_like(x, dtype=dtype, device=device)
 
 
+@also_called(dim="axis")
 def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
     """The differences of neighbours along `axis`, `n` times; `prepend` and `append` are put before and behind `x`."""
     if n < 0:
