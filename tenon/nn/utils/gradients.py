@@ -22,8 +22,8 @@ def tensors_in(parameters: Any) -> list[Tensor]:
     for position, tensor in enumerate(found):
         if not isinstance(tensor, Tensor):
             raise TypeError(
-                f"parameter {position} is a {type(tensor).__name__} where a tensor is needed; module.requires_grad_() "
-                "makes tensors of a module's arrays"
+                f"parameter {position} is a {type(tensor).__name__} where a tensor is needed; list the parameters of a "
+                "module after module.requires_grad_(), which makes tensors of its arrays"
             )
         if not is_differentiable(tensor.dtype):
             raise TypeError(f"parameter {position} is {tensor.dtype}{list(tensor.shape)}, which cannot be trained")
