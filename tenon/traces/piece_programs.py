@@ -14,6 +14,7 @@ from tenon.dialects.definition.autocast import autocast
 from tenon.dialects.definition.promotion import AdoptingFloat, weak_float
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.eager.backward import is_differentiable, trace_types
 from tenon.eager.recording import Stored, as_operands, record
 from tenon.eager.residuals import program_of
@@ -129,8 +130,31 @@ def again(function: Any, operands: Sequence[Any], settings: dict[str, Any]) -> C
     return call
 
 
-def types_of(op: Any, operands: Sequence[Any], settings: dict[str, Any]) -> tuple[Sequence[Type], bool]:
-    """The types of the results of an op, and whether these are a tuple. Raises what the op raises for such operands."""
+_TYPES: BoundedCache[tuple[Sequence[Type], bool]] = BoundedCache(4096)
+"""Of calls on such operands the types of the results, and whether these are a tuple."""
+
+
+def types_of(call: Call, op: Any, operands: Sequence[Any], settings: dict[str, Any]) -> tuple[Sequence[Type], bool]:
+    """The types of the results of a call of an op, and whether these are a tuple. Raises what the op raises for such
+    operands."""
+    key = call, *map(_kind, flat(operands))
+    known = _TYPES.get(key)
+    if known is None:
+        known = _TYPES[key] = _found_types(op, operands, settings)
+    return known
+
+
+def _kind(given: Any) -> Hashable:
+    """What the types of results depend on."""
+    if isinstance(given, Stored):
+        laid = given._laid
+        return laid.dtype, laid.shape
+    if isinstance(given, np.ndarray):
+        return given.dtype, given.shape, "array"
+    return float if type(given) is float else (type(given), given)
+
+
+def _found_types(op: Any, operands: Sequence[Any], settings: dict[str, Any]) -> tuple[Sequence[Type], bool]:
     given = flat(operands)
     data = [i for i, v in enumerate(given) if isinstance(v, Stored | np.ndarray)]
     laid = [v._laid if isinstance(v, Stored) else v for v in map(given.__getitem__, data)]

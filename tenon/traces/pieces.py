@@ -20,7 +20,6 @@ import numpy as np
 from tenon.dialects.definition.registry import watch_generation
 from tenon.dialects.definition.signature import flat
 from tenon.dialects.families.host import HostOp
-from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.support.forking import new_lock
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import MODE, WAITING, set_grad_enabled
@@ -108,11 +107,13 @@ class Piece:
         op = getattr(function, "op", function)
         given = flat(operands)
         call = op_call(op, operands, settings)
-        types_key = call, *map(_kind, given)
-        known = _TYPES.get(types_key)
-        if known is None:
-            known = _TYPES[types_key] = types_of(op, operands, settings)
-        types, is_tuple = known
+        try:
+            types, is_tuple = types_of(call, op, operands, settings)
+        except BaseException:  # there is no such call, and its operands are none of this piece
+            inputs, floats = self._before(key)
+            del self._inputs[inputs:], self._floats[floats:]
+            self._numbers = {of: number for of, number in self._numbers.items() if -1 - number < inputs}
+            raise
         laid = [_laid(*type_) for type_ in types]
         step = Step(call, self._operands(key), MODE.records, len(self._results), again(function, operands, settings))
         return self._follow(key, step, given, laid, is_tuple)
@@ -184,13 +185,17 @@ class Piece:
             return given.dtype, given.shape, "array"
         return "is", kind, given
 
+    def _before(self, key: Any) -> tuple[int, int]:
+        """How many inputs and floats there were before a call whose key was just made."""
+        parts = key[3:]
+        inputs = len(self._inputs) - sum(type(part) is tuple and part[0] != "is" for part in parts)
+        return inputs, len(self._floats) - sum(part is float for part in parts)
+
     def _operands(self, key: Any) -> tuple[Any, ...]:
         """What a program has for the operands of a call whose key was just made."""
-        parts = key[3:]
-        new = len(self._inputs) - sum(type(part) is tuple and part[0] != "is" for part in parts)
-        floats = len(self._floats) - sum(part is float for part in parts)
+        new, floats = self._before(key)
         found: list[Any] = []
-        for part in parts:
+        for part in key[3:]:
             if part is float:
                 found.append(("float", floats))
                 floats += 1
@@ -322,20 +327,6 @@ class Piece:
             program = end.program = compiled(steps, types, self._floats, varying, end.outputs, any(end.wanted))
         end.is_refused = program is None
         return program
-
-
-_TYPES: BoundedCache[tuple[Sequence[Type], bool]] = BoundedCache(4096)
-"""Of calls on such operands the types of the results, and whether these are a tuple."""
-
-
-def _kind(given: Any) -> Hashable:
-    """What the types of results depend on."""
-    if isinstance(given, Stored):
-        laid = given._laid
-        return laid.dtype, laid.shape
-    if isinstance(given, np.ndarray):
-        return given.dtype, given.shape, "array"
-    return float if type(given) is float else (type(given), given)
 
 
 _COUNTS: dict[Any, int] = {}

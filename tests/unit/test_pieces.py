@@ -442,3 +442,18 @@ def test_threads_ask_while_calls_are_made() -> None:
     finally:
         is_over.set()
         sys.setswitchinterval(interval)
+
+
+def test_a_call_that_raised_leaves_nothing_in_the_piece() -> None:
+    @in_pieces
+    def function(x: Any, other: Any, wrong: Any) -> Any:
+        y = x * 2.0
+        if wrong is not None:
+            with pytest.raises(Exception, match="5"):
+                tenon.add(y + 0.25, wrong)
+        return y * 3.0 + other
+
+    for wrong in (np.ones(5, np.float32), None, None, np.ones(5, np.float32), None):
+        given = None if wrong is None else tenon.tensor(wrong)
+        result = function(tenon.tensor(ROWS), tenon.tensor(ROWS + 1), given)
+        np.testing.assert_allclose(result.numpy(), ROWS * 6 + ROWS + 1, rtol=1e-6)
