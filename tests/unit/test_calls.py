@@ -600,13 +600,15 @@ def call_meanwhile(function: Callable[[], Any]) -> Any:
         sys.setswitchinterval(1000)  # the other thread runs where a kernel lets it, and nowhere else
         begin.set()
         result = function()
-        while not has_begun.is_set():  # a kernel may be done before the thread is awake
+        for _ in range(1000):  # a kernel may be done before the thread is awake
+            if has_begun.is_set():
+                return result
             result = function()
+        raise AssertionError("no kernel let the other thread run")
     finally:
         sys.setswitchinterval(interval)
         end.set()
         thread.join()
-    return result
 
 
 def test_a_gradient_is_found_where_calls_begin_to_go_through_python_in_a_kernel() -> None:
