@@ -34,6 +34,7 @@ from tenon.dialects.families.control_flow import YieldOp
 from tenon.dialects.ops.contract.contraction import ContractOp
 from tenon.dialects.ops.control.scan import ScanOp
 from tenon.dialects.types.types import element_of, is_static, shape_of, tensor_type
+from tenon.passes.loops.pack_invariants import only_axis
 from tenon.passes.loops.step_products import static_scans, total_bytes
 from tenon.passes.machine import Machine
 from tenon.passes.simplify.dce import Effects, erase_dead_ops
@@ -119,14 +120,13 @@ def _sliced(op: Operation) -> list[SSAValue] | None:
         return None
     structure = type(op).loops([shape_of(value.type) for value in op.operands], op.settings)
     first = structure.result_map.results[0]
-    if not isinstance(first, AffineDimExpr):
+    if not isinstance(first, AffineDimExpr) or only_axis(structure.result_map, first.position) is None:
         return None
     found: list[SSAValue] = []
     for value, places in zip(op.operands, structure.operands, strict=True):
-        used = [axis for axis, expr in enumerate(places.results) if first.position in expr.used_dims()]
-        if used == [0] and places.results[0] == first:
+        if only_axis(places, first.position) == 0:
             found.append(value)
-        elif used:
+        elif first.position in places.used_dims():
             return None
     return found or None
 

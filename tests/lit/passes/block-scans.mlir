@@ -77,3 +77,20 @@ func.func @large_weight(%x: tensor<16x4x20xf32>, %w: tensor<20x64xf32>, %h: tens
 }
 // CHECK-LABEL: @large_weight
 // CHECK-NEXT:    tenon.matmul
+
+// -----
+
+// Steps that are on a diagonal of what they give stay together.
+func.func @on_the_diagonal(%x: tensor<8x4x4xf32>, %w: tensor<4x8xf32>, %h: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %z = tenon.contract [%x, %w] {maps = [affine_map<(t, b, i, h) -> (t, b, i)>, affine_map<(t, b, i, h) -> (i, h)>, affine_map<(t, b, i, h) -> (t, b, t, h)>], extents = [8, 4, 4, 8], shape = [8, 4, 8, 8]} : [tensor<8x4x4xf32>, tensor<4x8xf32>] -> tensor<8x4x8x8xf32>
+  %r = tenon.scan init(%h : tensor<4x8xf32>) slices(%z : tensor<8x4x8x8xf32>) length 8 -> (tensor<4x8xf32>) {
+  ^bb0(%c: tensor<4x8xf32>, %s: tensor<4x8x8xf32>):
+    %t = tenon.sum %s {axis = [1]} : tensor<4x8x8xf32> -> tensor<4x8xf32>
+    %n = tenon.maximum %c, %t : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x8xf32>
+    tenon.yield %n : tensor<4x8xf32>
+  }
+  func.return %r : tensor<4x8xf32>
+}
+// CHECK-LABEL: @on_the_diagonal
+// CHECK-NEXT:    tenon.contract
+// CHECK-NEXT:    tenon.scan {{.*}} length 8
