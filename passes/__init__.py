@@ -1,6 +1,7 @@
 """The passes on tensor IR, in rooms; each imports only those above it in this list, and `pipeline` puts them in order.
 
 `machine`       the facts of a processor or GPU that decide
+`tile_products` the products of matrices that tiles pay for
 `iteration`     the loops that a tensor op runs over
 `named_shapes`  the names that arguments give their dimensions
 `simplify`      the same function in fewer ops: canonicalize, fold, cse, dce, decompose, infer-shapes

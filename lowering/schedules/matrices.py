@@ -10,7 +10,6 @@ copied where their groups are not in memory as they are taken, or the last tile 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
 
 from tenon.lowering.kernels.dot_products import TILE, DotProduct, dot_product, groups_obstacle, has_groups
@@ -18,10 +17,9 @@ from tenon.lowering.kernels.footprint import sharing_rows
 from tenon.lowering.kernels.statement import LoopKind, Statement
 from tenon.lowering.schedules.schedule_attribute import Schedule
 from tenon.passes.machine import Machine
+from tenon.passes.tile_products import tiles_pay
 
 PAIR = 2 * TILE
-FEWEST = 8
-"""Products of tiles that pay for what has to be done before the first one."""
 MOST_ROWS = 2 * PAIR
 """Rows of a block: of its sums, and of what is done to them, much stays in the nearest cache."""
 MOST_COLUMNS = 8 * PAIR
@@ -37,15 +35,12 @@ def decide_matrices(
     (vector, columns), (jam, rows) = columns_of, rows_of
     if product is None or product.name not in machine.tiles:
         return None
-    if sharing_rows(statement, statement.inputs[columns], vector) < TILE:
-        return None
     access, step = statement.inputs[rows], TILE * product.depth
     loop = max(
         statement.loops(LoopKind.REDUCTION), key=lambda loop: (has_groups(access, loop), statement.extents[loop])
     )
-    if statement.extents[loop] < step:
-        return None
-    if _tile_products(statement, {loop: step, vector: TILE, jam: TILE}) < FEWEST:
+    sharing = sharing_rows(statement, statement.inputs[columns], vector)
+    if not tiles_pay(statement.extents, (jam, vector, loop), sharing, access.element_bytes):
         return None
     in_place = has_groups(access, loop) and statement.extents[loop] % step == 0
     height = min(PAIR, -(-statement.extents[jam] // TILE) * TILE)
@@ -66,11 +61,6 @@ def decide_matrices(
         pack_block=part,
     )
     return None if groups_obstacle(statement, loop, product.depth, vector, tiled.packed, TILE) else tiled
-
-
-def _tile_products(statement: Statement, steps: Mapping[int, int]) -> int:
-    """How many tiles are multiplied in all, each of which takes so many iterations of some loops."""
-    return prod([-(-extent // steps.get(loop, 1)) for loop, extent in enumerate(statement.extents)])
 
 
 def _columns(

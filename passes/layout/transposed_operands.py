@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import BFloat16Type, i8
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import BFloat16Type, IntegerType, i32
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from tenon.dialects.definition.tensor_op import TensorOp
@@ -25,9 +25,9 @@ from tenon.dialects.ops.contract.contraction import ContractOp
 from tenon.dialects.ops.elementwise.constant import ConstantOp
 from tenon.dialects.types.size import Size, estimate
 from tenon.dialects.types.types import element_of, numpy_dtype, shape_of
-from tenon.dialects.upstream.amx import MOST_ROW_BYTES
 from tenon.passes.iteration import Iteration, iteration_of
 from tenon.passes.machine import Machine
+from tenon.passes.tile_products import tiles_pay
 
 FEWEST_REUSES = 32
 """How often an element must be read for a pass over memory to pay that only changes its place."""
@@ -58,7 +58,7 @@ def operand_to_transpose(op: ContractionOp, machine: Machine) -> TransposedOpera
         last = _last_loop(access)
         if last == along or last is None or iteration.space.parallel[last] or _reuses(iteration, index) < FEWEST_REUSES:
             return None
-        if _takes_tiles(op, iteration.space.extents[last], machine):
+        if _takes_tiles(op, iteration, index, machine):
             return None
         moved = access.index(along)
         order = (*[axis for axis in range(len(access)) if axis != moved], moved)
@@ -66,16 +66,31 @@ def operand_to_transpose(op: ContractionOp, machine: Machine) -> TransposedOpera
     return None
 
 
-def _takes_tiles(op: ContractionOp, terms: int, machine: Machine) -> bool:
-    """Whether `op` is a product of two operands, whose sums of so many `terms` instructions on tiles do."""
-    if any(isinstance(operand.owner, ConstantOp) for operand in op.operands):
+def _takes_tiles(op: ContractionOp, iteration: Iteration, index: int, machine: Machine) -> bool:
+    """Whether `op` is a product of two operands, of which `index` has the columns, that instructions on tiles do."""
+    if len(op.operands) != 2 or any(isinstance(operand.owner, ConstantOp) for operand in op.operands):
         return False  # a kernel knows its numbers, and sums what they are multiplied by
-    elements = {element_of(operand.type) for operand in op.operands}
-    if len(elements) != 1 or len(op.operands) != 2 or isinstance(terms, Size):
+    names = {_in_tiles(element_of(operand.type), element_of(op.results[0].type)) for operand in op.operands}
+    if len(names) != 1 or not names.issubset(machine.tiles):
         return False
-    (element,) = elements
-    name = "bf16" if element == BFloat16Type() else "i8" if element == i8 else ""
-    return name in machine.tiles and terms * numpy_dtype(element).itemsize >= MOST_ROW_BYTES
+    space, access, other = iteration.space, iteration.operands[index], iteration.operands[1 - index]
+    along = _last_loop(iteration.results[0])
+    assert access is not None
+    assert along is not None
+    shared = [loop for loop, is_parallel in enumerate(space.parallel) if is_parallel and loop not in (*access, along)]
+    rows, terms = _last_loop(tuple([loop for loop in other or () if loop in shared])), _last_loop(access)
+    if rows is None or terms is None:
+        return False
+    sharing = prod([space.extents[loop] for loop in shared])
+    itemsize = numpy_dtype(element_of(op.operands[index].type)).itemsize
+    return tiles_pay(space.extents, (rows, along, terms), sharing, itemsize)
+
+
+def _in_tiles(element: Attribute, result: Attribute) -> str | None:
+    """The name among `Machine.tiles` of an element whose products are added up for a result."""
+    if isinstance(element, BFloat16Type):
+        return "bf16"
+    return "i8" if isinstance(element, IntegerType) and element.width.data == 8 and result == i32 else None
 
 
 def _last_loop(access: tuple[int | None, ...]) -> int | None:

@@ -17,12 +17,16 @@ from loop_kernels import interpret, parse, to_loops
 from numpy.typing import NDArray
 from test_dot_products import BF16, LAYOUTS, Contraction, assert_near, normal, whole
 from xdsl.context import Context
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
 import tenon
+from tenon.dialects.families import ContractionOp
 from tenon.lowering.llvm.emit_llvm import emit_llvm
 from tenon.lowering.schedules.schedule import SchedulePass
+from tenon.passes.layout.transposed_operands import operand_to_transpose
+from tenon.passes.layout.widened_operands import take_narrow_operands
 from tenon.passes.machine import Machine
 from tenon.runtime import lower
 from tenon.runtime.lower import machine
@@ -123,6 +127,31 @@ def test_rows_that_the_last_tile_would_reach_beyond_are_copied() -> None:
     schedule = {"vector": 2, "width": 16, "unroll": 2, "jam": 1, "jam_count": 32, "pack": 1}
     with pytest.raises(ValueError, match="loop 3 has 70 iterations, no multiple of 16 groups of 2"):
         to_loops(parse(case.text(schedule | {"dot": 3, "depth": 2, "tile": 16})), None)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("shape", "elements", "wide", "transposed"),
+    [
+        ((64, 64, 64), (BF16, BF16), "f32", False),
+        ((64, 64, 31), (BF16, BF16), "f32", True),
+        ((32, 32, 32), (BF16, BF16), "f32", True),
+        ((64, 64, 64), (np.uint8, np.int8), "i32", False),
+        ((64, 64, 64), (np.int8, np.int8), "i8", True),
+    ],
+)
+def test_operands_that_tiles_take_are_not_transposed(
+    shape: tuple[int, int, int], elements: tuple[Any, Any], wide: str, transposed: bool
+) -> None:
+    m, n, k = shape
+
+    def program(x: Any, y: Any) -> Any:
+        return tenon.einsum("mk,nk->mn", tenon.cast(x, dtype=wide), tenon.cast(y, dtype=wide))
+
+    traced = tenon.jit(program).trace(np.ones((m, k), elements[0]), np.ones((n, k), elements[1]))
+    take_narrow_operands(next(op for op in traced.module.walk() if isinstance(op, func.FuncOp)).body.block)
+    (contraction,) = [op for op in traced.module.walk() if isinstance(op, ContractionOp)]
+    assert (operand_to_transpose(contraction, Machine.parse(MACHINE)) is not None) == transposed
 
 
 # Registers and their shapes
