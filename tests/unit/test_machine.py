@@ -85,7 +85,7 @@ ELSEWHERE = [
 @pytest.mark.parametrize("text", ELSEWHERE)
 def test_programs_for_machines_that_are_not_there(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is decided by the machine, numbers are right."""
-    monkeypatch.setattr(lower, "machine", lambda: Machine.parse(text))
+    monkeypatch.setattr(lower, "machine", lambda **_: Machine.parse(text))
     rng = np.random.default_rng(0)
     x, w, b = (rng.uniform(-1, 1, shape).astype(np.float32) for shape in ((150, 70), (70, 133), (133,)))
     ours = tenon.jit(_layer)(x, w, b)

@@ -84,7 +84,7 @@ def test_programs_agree_for_vectors_of_every_machine(name: str, program: Program
     dots = tuple([dot for dot in MACHINES[name].dots if dot in own.dots])
     other = replace(MACHINES[name], scaling=MACHINES[name].scaling and own.scaling, dots=dots)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lower, "machine", lambda: other)
+        patch.setattr(lower, "machine", lambda **_: other)
         assert_agrees(program, compiled(program))
 
 
