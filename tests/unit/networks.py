@@ -59,11 +59,18 @@ class Printed:
 class Oracle:
     """How torch computes: moved by `shift` at kinks, which tells what may differ by where rounding puts a value.
 
-    The shift is in units of the largest magnitude of what has the kink.
+    The shift is in units of the largest magnitude of what has the kink. `rounding` is by how much results of gates z
+    and 1 - z are moved: where z is near 1 it is rounded as 1 is, and 1 - z has what is left of its digits.
     """
 
-    def __init__(self, shift: float = 0.0) -> None:
+    def __init__(self, shift: float = 0.0, rounding: float = 0.0) -> None:
         self.shift, self.has_kinks = shift, False
+        self.rounding, self.has_gates = rounding, False
+
+    def gated(self, x: Any) -> Any:
+        """The result of gates, rounded otherwise."""
+        self.has_gates = True
+        return x + self.rounding
 
     def near(self, function: Callable[[Any], Any], x: Any, pattern: Any = 1.0) -> Any:
         """`function(x)`, whose derivative is that of a point nearby."""

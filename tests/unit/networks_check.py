@@ -21,7 +21,6 @@ from networks import (
     Oracle,
     Tree,
     Weight,
-    every,
     leaves,
     mapped,
     result_of,
@@ -29,7 +28,6 @@ from networks import (
     run_torch,
     weights_of,
 )
-from networks_sequence import Recurrent
 
 import tenon
 from tenon import optim
@@ -324,6 +322,8 @@ def expected_with_tolerance(network: Network, data: Data) -> Expected:
             )
             jumps = [j + abs(m - y) for j, m, y in zip(jumps, moved, exact, strict=True)]
     rounded = [expected_of(network, _disturbed(data, 2 * eps, network.seed), torch.float64, plain)]
+    if plain.has_gates:
+        rounded.append(expected_of(network, data, torch.float64, Oracle(rounding=eps)))
     if network.dtype != "f64":
         try:
             rounded.append(expected_of(network, data, torch_dtype, plain))
@@ -332,9 +332,6 @@ def expected_with_tolerance(network: Network, data: Data) -> Expected:
                 raise
     # Second derivatives are sums of products of first ones, which may all cancel.
     cancelled = 1.0 if network.mode == "hvp" else 0.0
-    if any(isinstance(layer, Recurrent) and layer.kind == "gru" for layer in every(network.layers)):
-        # A gate z near 1 is rounded as 1 is, and 1 - z has what is left of its digits; the oracle's has, too.
-        cancelled += 32.0
     allowed: list[Array] = []
     for number, (y, jump) in enumerate(zip(exact, jumps, strict=True)):
         errors = [float((abs(r[number] - y) - 2 * jump).max(initial=0)) for r in rounded]

@@ -232,8 +232,10 @@ class Recurrent(Layer):
         for item in reversed(x.unbind(1)) if self.reverse else x.unbind(1):
             if self.kind == "lstm":
                 h, c = torch.lstm_cell(item, (h, c), *weights)
+            elif self.kind == "gru":
+                h = oracle.gated(torch.gru_cell(item, h, *weights))
             else:
-                h = (torch.gru_cell if self.kind == "gru" else torch.rnn_tanh_cell)(item, h, *weights)
+                h = torch.rnn_tanh_cell(item, h, *weights)
             rows.append(h)
         return torch.stack(rows[::-1] if self.reverse else rows, 1)
 
