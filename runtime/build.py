@@ -34,7 +34,7 @@ def build(module: ModuleOp, target: str) -> dict[str, bytes]:
 
 def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
     from tenon.lowering.llvm.emit_llvm import emit_llvm
-    from tenon.runtime.cpu.compile import compile_object, host_target
+    from tenon.runtime.cpu.compile import compile_native, compile_object, host_target
     from tenon.runtime.cpu.sorting.loaded import sorter_sources
     from tenon.runtime.cpu.thread_pool import PARALLEL_FOR, pool_source
 
@@ -51,9 +51,9 @@ def _for_cpu(module: ModuleOp) -> dict[str, bytes]:
         "main.cpu.json": Interface.of(module).to_json().encode(),
     }
     sorters = sorter_sources(source)
-    products |= {f"{name}.o": compile_object(text(target.triple), target) for name, text in sorters.items()}
+    products |= {f"{name}.o": compile_native(text(target.triple), target) for name, text in sorters.items()}
     if PARALLEL_FOR in source or sorters:
-        products["threads.o"] = compile_object(pool_source(target.triple), target)
+        products["threads.o"] = compile_native(pool_source(target.triple), target)
     return products
 
 

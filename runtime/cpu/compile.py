@@ -300,6 +300,25 @@ def compile_object(llvm_ir: str, target: Target | None = None, *, optimization: 
     return machine.emit_object(module)
 
 
+def compile_native(llvm_ir: str, target: Target) -> bytes:
+    """Object code of functions that `ir_writer` wrote; raises `ValueError` with LLVM's message for text it refuses.
+
+    They say themselves what is part of what calls it. Then only their locals have to become registers, and conditions
+    and addresses simpler: all the other passes take ten times as long and make no call faster.
+    """
+    from llvmlite import binding
+
+    machine = target_machine(target, 1)
+    module = parsed(llvm_ir, target, machine)
+    manager = binding.create_new_module_pass_manager()
+    manager.add_always_inliner_pass()
+    manager.add_sroa_pass()
+    manager.add_instruction_combine_pass()
+    manager.add_simplify_cfg_pass()
+    manager.run(module, pass_builder(machine, 1))
+    return machine.emit_object(module)
+
+
 def native_assembly(llvm_ir: str, target: Target | None = None, *, optimization: int = 2) -> str:
     """The assembly of what `compile_object` gives, to be read."""
     module, machine = _optimized(llvm_ir, target or host_target(), optimization)

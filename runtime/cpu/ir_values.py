@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -35,6 +36,8 @@ class Writer:
         self.now = Writing(VOID)
         self.declared: dict[str, None] = {}
         """What is said of functions of other libraries."""
+        self.calls: Counter[str] = Counter()
+        """At how many places each function is called."""
 
     def emit(self, text: str) -> None:
         """Write an instruction."""
@@ -290,6 +293,7 @@ class Function:
         if self.body is None:
             parameters = ", ".join(kind.text for kind in self.signature.parameters)
             self.code.declared[f"declare {self.signature.result.text} @{self.name}({parameters})"] = None
+        self.code.calls[self.name] += 1
         return self.code.called(f"@{self.name}", self.signature, arguments)
 
     @property

@@ -18,6 +18,7 @@ to build a module with it takes four times as long, besides its import.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,6 +31,9 @@ FINAL = "#1"
 """The attributes of functions that LLVM's passes shall leave as they are (`llvm_parts`), which have no variables."""
 
 _FINAL_ATTRIBUTES = 'attributes #1 = { nounwind noinline "final" }'
+
+_SHORT = 40
+"""Lines of functions that are part of what calls them, from wherever: most of them are stores and loads of locals."""
 
 
 @dataclass
@@ -105,21 +109,32 @@ class Module(Writer):
         with self._lock:
             self.triple = triple
             self.declared = {}
-            functions = [self._write(function) for function in self._functions]
+            self.calls = Counter()
+            bodies = [self._write(function) for function in self._functions]
+            functions = map(self._defined, self._functions, bodies)
             final = [_FINAL_ATTRIBUTES] if any(f.attributes == FINAL for f in self._functions) else []
             return "\n".join([*self._variables.values(), *self.declared, *functions, *final, ""])
 
-    def _write(self, function: Function) -> str:
+    def _write(self, function: Function) -> list[str]:
         assert function.body is not None
         signature = function.signature
         self.now = now = Writing(signature.result)
-        named = list(zip(function.parameters, signature.parameters, strict=True))
+        named = zip(function.parameters, signature.parameters, strict=True)
         result = function.body(**{name: Value(self, kind, f"%{name}") for name, kind in named})
         if now.is_reached:
             self.return_(result)
+        return [*now.locals, *now.lines]
+
+    def _defined(self, function: Function, body: list[str]) -> str:
+        """The definition, once all bodies are written. What is short, or called at one place, becomes part of what
+        calls it, unless it has attributes of its own."""
+        signature = function.signature
+        named = zip(function.parameters, signature.parameters, strict=True)
         parameters = ", ".join(f"{kind.text} %{name}" for name, kind in named)
-        header = f"{signature.result.text} @{function.name}({parameters}) {function.attributes}"
-        return "\n".join([f"define {_linkage(function.name)}{header} {{", *now.locals, *now.lines, "}"])
+        is_part = not _is_exported(function.name) and (len(body) <= _SHORT or self.calls[function.name] == 1)
+        attributes = function.attributes or ("alwaysinline" if is_part else "")
+        header = f"{signature.result.text} @{function.name}({parameters}) {attributes}"
+        return "\n".join([f"define {_linkage(function.name)}{header} {{", *body, "}"])
 
     # --- values
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from tenon.runtime.cpu.compile import compile_object, host_target
+from tenon.runtime.cpu.compile import compile_native, host_target
 from tenon.runtime.cpu.ir_types import I1, I32, I64, PTR
 from tenon.runtime.cpu.ir_values import Function, Operand, Value
 from tenon.runtime.cpu.ir_writer import Module
@@ -52,9 +52,8 @@ def load_native(
     """
     target = host_target()
     key = disk.key(name, f"{target.triple} {target.cpu} {target.features} {object.__basicsize__}")
-    # it waits in line with the first call of a new installation, and more passes do not make it faster
     return disk.made(
         key,
-        lambda: {"object": compile_object(write(target.triple), target, optimization=1)},
+        lambda: {"object": compile_native(write(target.triple), target)},
         lambda files: load_objects([files["object"]], target, exports=exports, symbols=symbols),
     )

@@ -9,7 +9,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from tenon.runtime.cpu.compile import compile_object, host_target
+from tenon.runtime.cpu.compile import compile_native, host_target
 from tenon.runtime.cpu.ir_types import F32, F64, I1, I8, I32, I64, PTR, U64, VOID, Struct, Type, Union, pointer
 from tenon.runtime.cpu.ir_values import Operand, Value
 from tenon.runtime.cpu.ir_writer import Module
@@ -84,11 +84,44 @@ class Pair(ctypes.Structure):
 def native() -> dict[str, Callable[..., int]]:
     assert code.exports == ("tenon_search", "tenon_calculate", "tenon_sum")
     target = host_target()
-    loaded = load_objects([compile_object(code.text(target.triple), target)], target, exports=code.exports)
+    loaded = load_objects([compile_native(code.text(target.triple), target)], target, exports=code.exports)
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     found = {name: prototype(loaded.entry(name)) for name in code.exports}
     found["tenon_calculate"] = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 4)(loaded.entry("tenon_calculate"))
     return found | {"kept": lambda: len([loaded])}
+
+
+def test_what_is_short_or_called_once_is_part_of_what_calls_it() -> None:
+    made = Module()
+
+    @made.function(I64, "noinline", number=I64)
+    def apart(number: Value) -> Value:
+        return number + 1
+
+    def power(number: Value) -> Value:
+        for _ in range(50):
+            number = number * number
+        return number
+
+    @made.function(I64, number=I64)
+    def once(number: Value) -> Value:
+        return power(number)
+
+    @made.function(I64, number=I64)
+    def twice(number: Value) -> Value:
+        return power(number)
+
+    @made.function(I64, number=I64)
+    def short(number: Value) -> Value:
+        return number + 2
+
+    @made.function(I64, number=I64)
+    def tenon_all(number: Value) -> Value:
+        return apart(once(short(short(twice(twice(number))))))
+
+    headers = [line for line in made.text().splitlines() if line.startswith("define")]
+    inlined = [line.split("@")[1].split("(")[0] for line in headers if "alwaysinline" in line]
+    assert inlined == ["once", "short"]
 
 
 def test_loops_and_exits(native: dict[str, Callable[..., int]]) -> None:

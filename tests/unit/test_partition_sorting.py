@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tenon
-from tenon.runtime.cpu.compile import compile_object, host_target
+from tenon.runtime.cpu.compile import compile_native, host_target
 from tenon.runtime.cpu.load import load_objects
 from tenon.runtime.cpu.sorting import keys, parts
 from tenon.runtime.cpu.sorting.keys import key_sorter
@@ -125,7 +125,7 @@ def test_halving_the_range_where_pivots_are_bad(monkeypatch: pytest.MonkeyPatch)
     for module in (keys, parts):
         monkeypatch.setattr(module, "steps_of", lambda code, count: count * 0)
     name = sorter_name(64)
-    code = compile_object(key_sorter(64).text(host_target().triple), optimization=1)
+    code = compile_native(key_sorter(64).text(host_target().triple), host_target())
     linked = load_objects([code], exports=(name,), symbols={PARALLEL_FOR: pool_address()})
     sort = sorter(linked.entry(name), np.dtype("u8"))
     for size in (1000, LONG):
