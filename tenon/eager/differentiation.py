@@ -11,10 +11,9 @@ import numpy as np
 
 from tenon.eager.backward import Graph, pull_back, reads_of
 from tenon.eager.engine import Gradients, gradients_of
-from tenon.eager.hooks import hooked
 from tenon.eager.known_tapes import backward_of_known
 from tenon.eager.modes import enable_grad, no_grad
-from tenon.eager.recording import Stored, call_of, record
+from tenon.eager.recording import Stored, call_of, hooked, record
 from tenon.eager.tape import Node, Operand, Saved, Source
 
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from tenon.eager.differentiation import differentiate
 from tenon.eager.modes import set_grad_enabled
+from tenon.eager.parameters import adopt
 from tenon.eager.tape import Source
 from tenon.eager.tensor import Tensor, give_gradients
 
@@ -45,7 +46,7 @@ class GradManager:
                 raise RuntimeError(
                     "GradManager: a tensor that was computed is attached; attach what it was computed of"
                 )
-            self._attached.setdefault(id(tensor), (tensor, []))[1].extend(called)
+            self._attached.setdefault(id(tensor), (adopt(tensor), []))[1].extend(called)
         return self
 
     def attached_tensors(self) -> list[Tensor]:

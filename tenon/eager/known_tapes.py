@@ -13,9 +13,8 @@ import numpy as np
 
 from tenon.dialects.ops.control.debug import checks_gradients
 from tenon.eager.backward import Graph, Program, Slot, program_for
-from tenon.eager.hooks import hooked
 from tenon.eager.modes import no_grad
-from tenon.eager.recording import Stored
+from tenon.eager.recording import Stored, hooked
 from tenon.eager.tape import Array, Call, Leaf, Node, Saved, Source
 from tenon.runtime.arguments.orders import Order
 from tenon.runtime.arguments.tree import flatten

@@ -344,7 +344,7 @@ def _rebuilt(kind: type[Tensor], array: Array, requires_grad: bool, grad: Tensor
     made = object.__new__(kind)
     made._hold(array)
     if requires_grad:
-        made.requires_grad = True
+        Tensor.requires_grad_(made)
     made._grad = grad
     return made
 

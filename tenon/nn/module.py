@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -10,15 +9,15 @@ import numpy as np
 
 from tenon.dialects.definition.both_faces import check_cpu, is_device
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.plain_arrays import plain_array
 from tenon.dialects.support.suggestion import UnknownAttributeError, check_keywords
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.types import element_type, is_float, numpy_dtype
-from tenon.eager.modes import TRACING, no_grad
-from tenon.eager.tensor import Parameter, Tensor
+from tenon.eager.modes import MODE, TRACING, is_traced, no_grad
+from tenon.eager.parameters import CALLS, Offered, adopt, as_arrays, parameter_of
+from tenon.eager.tensor import Tensor
 from tenon.nn.hooks import Hook, ModuleHandle, call_with_hooks
 from tenon.nn.traced import watch_buffers, watch_foreign
-from tenon.nn.tree import Array, ModuleTree, is_dynamic
+from tenon.nn.tree import LEARNED, Array, ModuleTree, fitting, is_dynamic
 from tenon.runtime.arguments.tree import register_node
 from tenon.runtime.tracing.watch import watch
 
@@ -28,15 +27,6 @@ class Loaded(NamedTuple):
 
     missing_keys: list[str]
     unexpected_keys: list[str]
-
-
-class _Calls(threading.local):
-    """The buffers that calls in progress in this thread have set, with what they were before."""
-
-    journal: list[tuple[Module, str, Any]] | None = None
-
-
-_CALLS = _Calls()
 
 
 class Module(ModuleTree):
@@ -57,6 +47,7 @@ class Module(ModuleTree):
         tracing = watch()
         if tracing is not None:
             tracing.own(module)
+        LEARNED.changes += 1
         module.training = True
         return module
 
@@ -65,10 +56,12 @@ class Module(ModuleTree):
         if name in self.buffer_names:
             if isinstance(value, Tensor) and value.requires_grad:
                 value = value.detach()  # statistics are not learned
-            if _CALLS.journal is not None:
-                _CALLS.journal.append((self, name, vars(self).get(name)))
-        elif isinstance(known := vars(self).get(name), Tensor) and known.requires_grad:
+            if CALLS.journal is not None:
+                CALLS.journal.append((self, name, vars(self).get(name)))
+        elif isinstance(known := vars(self).get(name), Tensor) and known.requires_grad and type(known) is not Offered:
             _check_is_learned(self, name, value)
+        elif type(value) is np.ndarray:
+            LEARNED.changes += 1
         object.__setattr__(self, name, value)
 
     if not TYPE_CHECKING:
@@ -88,26 +81,30 @@ class Module(ModuleTree):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What `forward` gives, between the hooks; if there is an error, buffers have what they had before."""
         _watch_if_foreign(self)
-        is_outermost = _CALLS.journal is None
+        is_outermost = CALLS.journal is None
         if is_outermost:
-            _CALLS.journal = []
+            CALLS.journal = []
+            if MODE.records and any(map(_is_tensor, args)) and not is_traced():
+                LEARNED.learn(self)
         try:
             return call_with_hooks(self, args, kwargs) if self.hooks else self.forward(*args, **kwargs)
         except BaseException as error:
             if is_outermost:
-                _take_back(_CALLS.journal or ())
+                _take_back(CALLS.journal or ())
             # The frames of Tenon's own modules are not shown.
             if type(self).__module__.startswith("tenon."):
                 error.add_note(f"in {type(self).__name__}({self.extra_repr()})")
             raise
         finally:
             if is_outermost:
-                _CALLS.journal = None
+                CALLS.journal = None
 
     # --- changes of all of it -------------------------------------------------------------------------
 
     def apply(self, function: Callable[[Module], Any]) -> Self:
-        """Call `function` with each module below this one, and then with this one."""
+        """Call `function` with each module below this one, and then with this one; parameters are tensors by then, as
+        `parameters` gives them."""
+        self.offer()
         for child in self.children():
             child.apply(function)
         function(self)
@@ -125,16 +122,27 @@ class Module(ModuleTree):
 
     def make_learned(self) -> None:
         """Make tensors that require gradients of the parameters that are no tensors yet."""
-        made: dict[int, Tensor] = {}
         for slot in self.slots():
-            if not slot.is_buffer and not isinstance(slot.value, Tensor):
-                slot.assign(made.setdefault(id(slot.value), Parameter(slot.value)))
+            if not slot.is_buffer:
+                if not isinstance(slot.value, Tensor):
+                    slot.assign(adopt(parameter_of(slot.value)))
+                adopt(slot.value)
+
+    def offer(self) -> None:
+        """Have parameters be tensors, which are arrays to functions of trees as long as nothing uses them as tensors;
+        not where a function is traced.
+        """
+        if is_traced():
+            return
+        for slot in self.slots():
+            if not slot.is_buffer and isinstance(slot.value, np.ndarray):
+                slot.assign(parameter_of(slot.value))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Take the gradients of all parameters that are tensors away."""
-        for value in self.parameters():
-            if isinstance(value, Tensor):
-                value.grad = None
+        for slot in self.slots():
+            if not slot.is_buffer and isinstance(slot.value, Tensor):
+                slot.value.grad = None
 
     def to(self, *target: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False) -> Self:
         """Convert floats, of parameters and buffers, to a dtype, or have all on a device; there is only `"cpu"`. Both
@@ -228,7 +236,7 @@ class Module(ModuleTree):
                 f"unknown {', '.join(unknown) or 'none'}"
             )
         slots = {path: slot for path, slot in slots.items() if path in state}
-        loaded = {path: _fitting(path, slot.value, state[path]) for path, slot in slots.items()}
+        loaded = {path: fitting(path, slot.value, state[path]) for path, slot in slots.items()}
         with no_grad():
             for path, slot in slots.items():
                 if isinstance(slot.value, Tensor):
@@ -312,24 +320,13 @@ def text_of(kind: str, said: str, below: Sequence[str]) -> str:
     return "\n  ".join([f"{kind}(", *lines]) + "\n)"
 
 
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
 def _take_back(journal: Iterable[tuple[Module, str, Any]]) -> None:
     for module, name, value in reversed([*journal]):
         vars(module)[name] = value
-
-
-def _fitting(path: str, own: Array, given: Array) -> np.ndarray[Any, Any]:
-    """A copy of `given` as what a module has at `path` is stored; raises `ValueError` if it is of another kind."""
-    own, given = plain(own), plain(given)
-    if given.shape != own.shape:
-        raise ValueError(f"{path} has shape {own.shape} in the module and {given.shape} in the state")
-    if not np.can_cast(given.dtype, own.dtype, "same_kind"):
-        raise ValueError(f"{path} has dtype {own.dtype} in the module and {given.dtype} in the state")
-    return np.array(given, dtype=own.dtype)
-
-
-def plain(array: Any) -> np.ndarray[Any, Any]:
-    """The elements of an array or a tensor."""
-    return plain_array(array.detach() if hasattr(array, "detach") else array)
 
 
 def _check_is_learned(module: Module, name: str, value: Any) -> None:
@@ -366,7 +363,7 @@ def _take_apart(module: Module) -> tuple[tuple[str, ...], Sequence[Any], Any]:
         # A buffer is data even after arithmetic has made a number of it, as NumPy does with arrays of rank 0.
         if is_dynamic(value) or name in buffers:
             names.append(name)
-            values.append(value)
+            values.append(as_arrays(value))
         else:
             static[name] = value
     return tuple(names), values, static

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 import tenon
-from tenon.nn.module import Array, plain
+from tenon.nn.module import Array
+from tenon.nn.tree import plain
 
 _NEVER = -1e30
 """The logarithm of a probability of 0, as a number that sums and differences of logarithms can be taken of."""

@@ -209,7 +209,7 @@ class Transformer(Module):
         self.decoder: Any = custom_decoder or TransformerDecoder(
             TransformerDecoderLayer(*layer, dtype=dtype, seed=generator), num_decoder_layers, norm()
         )
-        for weight in self.parameters():
+        for _, weight in self.named_arrays():
             if len(weight.shape) > 1:
                 xavier_uniform_(weight, generator=generator)
 

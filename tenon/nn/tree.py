@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tenon.dialects.definition.value import Value
+from tenon.dialects.support.plain_arrays import plain_array
 from tenon.dialects.support.suggestion import did_you_mean
 
 Array = Any
@@ -73,25 +75,6 @@ def _slots(
     elif is_dynamic(value) or (is_buffer and value is not None):
         is_saved, is_optional = name not in module.transient_names, name in module.OPTIONAL_STATE
         yield Slot(path, is_buffer, value, assign, is_saved, is_optional)
-
-
-class ParametersOf(Iterator[Array]):
-    """The parameters of a module, one after the other."""
-
-    def __init__(self, module: Any, recurse: bool) -> None:
-        self._module, self._recurse = module, recurse
-        self._rest: Iterator[Array] | None = None
-
-    def __next__(self) -> Array:
-        if self._rest is None:
-            self._rest = iter([value for _, value in self._module.named_parameters(recurse=self._recurse)])
-        return next(self._rest)
-
-    def learned(self) -> list[Array]:
-        """All of them, as tensors in the module that gradients are found for; those that are tensors already, as they
-        are."""
-        self._module.make_learned()
-        return [value for _, value in self._module.named_parameters(recurse=self._recurse)]
 
 
 class ModuleTree:
@@ -169,10 +152,18 @@ class ModuleTree:
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Array]]:
-        """The trained arrays of this module and, if `recurse`, those below it, by path (`encoder.0.weight`).
+        """The parameters of this module and, if `recurse`, those below it, by path (`encoder.0.weight`): tensors that
+        take the place of arrays in the module; where functions are traced, as they are there.
 
         One that is at several places has the first path alone, unless `remove_duplicate` is false.
         """
+        self.offer()
+        yield from self.named_arrays(prefix, recurse, remove_duplicate)
+
+    def named_arrays(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Array]]:
+        """What `named_parameters` gives, as it is in the module: arrays until they are asked for as parameters."""
         return self._named(prefix, recurse, remove_duplicate, is_buffer=False)
 
     def named_buffers(
@@ -193,11 +184,12 @@ class ModuleTree:
                 seen.add(id(slot.value))
                 yield (f"{prefix}.{slot.path}" if prefix else slot.path), slot.value
 
-    def parameters(self, recurse: bool = True) -> ParametersOf:
-        """The trained arrays of this module and those below it; each once. An optimizer that is given these makes
-        tensors of what are none yet.
-        """
-        return ParametersOf(self, recurse)
+    def parameters(self, recurse: bool = True) -> Iterator[Array]:
+        """The parameters of this module and those below it, each once, as `named_parameters` gives them."""
+        yield from [value for _, value in self.named_parameters(recurse=recurse)]
+
+    def offer(self) -> None:
+        """Have parameters be tensors, as far as modules know what these are."""
 
     def buffers(self, recurse: bool = True) -> Iterator[Array]:
         """The arrays that are not trained, each once."""
@@ -208,12 +200,29 @@ class ModuleTree:
         return _found(self, "module", path, self.named_modules())
 
     def get_parameter(self, path: str) -> Array:
-        """The parameter at a path. Raises `AttributeError` if there is none."""
-        return _found(self, "parameter", path, self.named_parameters(remove_duplicate=False))
+        """The parameter at a path, as it is. Raises `AttributeError` if there is none."""
+        return _found(self, "parameter", path, self.named_arrays(remove_duplicate=False))
 
     def get_buffer(self, path: str) -> Array:
         """The buffer at a path. Raises `AttributeError` if there is none."""
         return _found(self, "buffer", path, self.named_buffers(remove_duplicate=False))
+
+
+class _Learned:
+    """The modules of which all parameters are known to be tensors, as long as no module or array is new."""
+
+    def __init__(self) -> None:
+        self.changes = 0
+        self._known: WeakKeyDictionary[ModuleTree, int] = WeakKeyDictionary()
+
+    def learn(self, module: Any) -> None:
+        """Have the parameters of a module be tensors that are learned."""
+        if self._known.get(module) != self.changes:
+            module.make_learned()
+            self._known[module] = self.changes
+
+
+LEARNED = _Learned()
 
 
 def _modules_in(path: str, value: Any) -> Iterator[tuple[str, ModuleTree]]:
@@ -229,3 +238,18 @@ def _found(module: ModuleTree, what: str, path: str, there: Iterator[tuple[str, 
     if path not in known:
         raise AttributeError(f"{type(module).__name__} has no {what} {path!r}{did_you_mean(path, known)}")
     return known[path]
+
+
+def fitting(path: str, own: Array, given: Array) -> np.ndarray[Any, Any]:
+    """A copy of `given` as what a module has at `path` is stored; raises `ValueError` if it is of another kind."""
+    own, given = plain(own), plain(given)
+    if given.shape != own.shape:
+        raise ValueError(f"{path} has shape {own.shape} in the module and {given.shape} in the state")
+    if not np.can_cast(given.dtype, own.dtype, "same_kind"):
+        raise ValueError(f"{path} has dtype {own.dtype} in the module and {given.dtype} in the state")
+    return np.array(given, dtype=own.dtype)
+
+
+def plain(array: Any) -> np.ndarray[Any, Any]:
+    """The elements of an array or a tensor."""
+    return plain_array(array.detach() if hasattr(array, "detach") else array)

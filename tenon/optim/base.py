@@ -26,7 +26,7 @@ def trainable(tree: Any) -> Arrays:
     leaves.
     """
     if isinstance(tree, Module):
-        return dict(tree.named_parameters(remove_duplicate=False))
+        return dict(tree.named_arrays(remove_duplicate=False))
     return {path: leaf for path, leaf in _leaves(tree).items() if hasattr(leaf, "dtype") and _is_float(leaf)}
 
 

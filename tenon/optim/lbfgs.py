@@ -46,10 +46,7 @@ class LBFGS:
             raise ValueError(f"LBFGS: line_search_fn is {line_search_fn!r}, neither None nor 'strong_wolfe'")
         for name, value in {"lr": lr, "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change}.items():
             check_number(f"LBFGS: {name}", value)
-        given = params.learned() if hasattr(params, "learned") else params
-        if hasattr(given, "requires_grad_") and hasattr(given, "parameters"):
-            given = given.requires_grad_()
-        tensors = tensors_in(given)
+        tensors = tensors_in(params)
         if len({tensor.dtype for tensor in tensors}) > 1:
             raise ValueError("LBFGS: the parameters have several dtypes; their changes are parts of one vector")
         self.param_groups: list[dict[str, Any]] = [

@@ -36,7 +36,7 @@ class Steps:
         self._names = [field.name for field in fields(rule)]
         self.param_groups: list[dict[str, Any]] = []
         self._states: list[dict[str, Any] | None] = []
-        is_one = isinstance(parameters, Tensor) or hasattr(parameters, "parameters") or hasattr(parameters, "learned")
+        is_one = isinstance(parameters, Tensor) or hasattr(parameters, "parameters")
         items = list(parameters) if isinstance(parameters, Iterable) and not is_one else None
         is_groups = items and all(isinstance(item, dict) for item in items)
         # The list, since an iterator gives its items once.
@@ -50,10 +50,7 @@ class Steps:
             known = ", ".join(self._names)
             raise ValueError(f"{type(self._rule).__name__} has no setting {', '.join(unknown)} (settings: {known})")
         made = {name: group.get(name, getattr(self._rule, name)) for name in self._names}
-        given = group["params"]
-        if hasattr(given, "learned"):
-            given = given.learned()
-        tensors = tensors_in(given)
+        tensors = tensors_in(group["params"])
         if computed := [number for number, tensor in enumerate(tensors) if not tensor.is_leaf]:
             raise ValueError(
                 f"{type(self._rule).__name__}: parameter {computed[0]} was computed of others, and has no gradient of "

@@ -12,8 +12,7 @@ from tenon.dialects.support.suggestion import attribute_hints
 from tenon.eager.modes import no_grad
 from tenon.eager.tensor import Tensor
 from tenon.nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, Module
-from tenon.nn.module import plain
-from tenon.nn.tree import Slot
+from tenon.nn.tree import Slot, plain
 from tenon.optim.lr_scheduler import LRScheduler, of_each, on_cosine, on_line
 
 Average = Callable[[Any, Any, Any], Any]

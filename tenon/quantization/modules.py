@@ -10,7 +10,8 @@ import numpy as np
 import tenon
 from tenon.nn import Conv2d, Linear
 from tenon.nn.hooks import take_over_hooks
-from tenon.nn.module import Array, Module, plain
+from tenon.nn.module import Array, Module
+from tenon.nn.tree import plain
 from tenon.quantization.functions import (
     fake_quantize,
     integer_conv,

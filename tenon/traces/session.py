@@ -19,6 +19,7 @@ from tenon.dialects.definition.operands import to_value
 from tenon.dialects.definition.value import TracedValueError, Value
 from tenon.eager.changes import is_private, sharing
 from tenon.eager.modes import TRACING
+from tenon.eager.parameters import adopt
 from tenon.eager.recording import Stored
 from tenon.eager.tape import Call, Leaf
 from tenon.eager.tensor import UsedGradient
@@ -123,7 +124,7 @@ class Session:
         self._enter_views()
 
     def _enter(self, tensor: Any) -> None:
-        memory = tensor._memory
+        memory = adopt(tensor)._memory
         self._entered[id(tensor)] = _Before(
             tensor,
             type(tensor),

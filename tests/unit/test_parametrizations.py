@@ -15,7 +15,7 @@ import torch
 
 import tenon
 from tenon import nn, optim
-from tenon.nn.module import plain
+from tenon.nn.tree import plain
 from tenon.nn.utils import parametrizations, parametrize
 
 GENERATOR = np.random.default_rng(0)
@@ -129,7 +129,7 @@ def test_own_parametrizations(is_learned: bool) -> None:
     assert parametrize.is_parametrized(layer)
     assert not parametrize.is_parametrized(layer, "bias")
     assert parametrize.type_before_parametrizations(layer) is nn.Linear
-    assert sorted(name for name, _ in layer.named_parameters()) == ["bias", "parametrizations.weight.original"]
+    assert sorted(name for name, _ in layer.named_arrays()) == ["bias", "parametrizations.weight.original"]
     symmetric = np.triu(before) + np.triu(before, 1).T
     np.testing.assert_array_equal(np.asarray(plain(layer.weight)), symmetric)
     parametrize.register_parametrization(layer, "weight", Doubled())

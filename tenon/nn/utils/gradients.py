@@ -9,6 +9,7 @@ import tenon
 from tenon.eager.backward import is_differentiable
 from tenon.eager.changes import replace
 from tenon.eager.modes import no_grad
+from tenon.eager.parameters import adopt
 from tenon.eager.tensor import Tensor
 
 
@@ -18,12 +19,12 @@ def tensors_in(parameters: Any) -> list[Tensor]:
     Raises `TypeError` for what is no tensor, `ValueError` where there is none, and for a tensor that is there twice.
     """
     given = parameters.parameters() if hasattr(parameters, "parameters") else parameters
-    found: list[Any] = [given] if isinstance(given, Tensor) else list(given)
+    found: list[Any] = [adopt(tensor) for tensor in ([given] if isinstance(given, Tensor) else given)]
     for position, tensor in enumerate(found):
         if not isinstance(tensor, Tensor):
             raise TypeError(
-                f"parameter {position} is a {type(tensor).__name__} where a tensor is needed; list the parameters of a "
-                "module after module.requires_grad_(), which makes tensors of its arrays"
+                f"parameter {position} is a {type(tensor).__name__} where a tensor is needed; list parameters by "
+                "module.parameters(), which makes tensors of the arrays of a module"
             )
         if not is_differentiable(tensor.dtype):
             raise TypeError(f"parameter {position} is {tensor.dtype}{list(tensor.shape)}, which cannot be trained")
