@@ -25,6 +25,7 @@ from tenon.dialects.definition.registry import generation, install_evaluator
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import insertion_point
+from tenon.dialects.ops.contract.one_program import install_compiler
 from tenon.dialects.support.bounded_cache import BoundedCache
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.size import Size
@@ -39,6 +40,7 @@ from tenon.runtime.call.entry import NativeCalls
 from tenon.runtime.call.steps import IndescribableError, numbers_read_as
 from tenon.runtime.call.tensors import call_on_tensors
 from tenon.runtime.epoch import EPOCH
+from tenon.runtime.jit import jit
 from tenon.runtime.knobs import knobs
 from tenon.runtime.stages import Compiled, Traced
 from tenon.runtime.tracing.trace import trace
@@ -177,6 +179,7 @@ def _arrays(cls: type[TensorOp], operands: Sequence[Any]) -> list[Any]:
 
 
 install_evaluator(evaluate)
+install_compiler(lambda function, settings: jit(function, static=settings))
 
 
 class ArrayFunction(NativeCalls):

@@ -14,6 +14,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from tenon.dialects.definition.promotion import own_element
 from tenon.dialects.definition.registry import tensor_function
 from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.ops.contract.one_program import one_program
 from tenon.dialects.types.size import estimate
 from tenon.dialects.types.types import compute_type, f32, promote
 
@@ -25,6 +26,7 @@ Factor = tuple[Any, str]
 
 
 @tensor_function
+@one_program("equation", "optimize")
 def einsum(equation: str, *operands: Any, optimize: str | Sequence[Sequence[int]] = "auto") -> Any:
     """Sums of products in Einstein notation, as NumPy's: `einsum("bij,bjk->bik", x, y)`.
 
@@ -72,6 +74,7 @@ def einsum(equation: str, *operands: Any, optimize: str | Sequence[Sequence[int]
 
 
 @tensor_function
+@one_program()
 def multi_dot(matrices: Sequence[Any]) -> Any:
     """The product of two or more `matrices` (m, k), (k, n), …, multiplied in the order that takes the fewest products,
     as `numpy.linalg.multi_dot` does.
