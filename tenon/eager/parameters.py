@@ -84,7 +84,7 @@ def _adopted(operands: Sequence[Any]) -> Sequence[Any]:
 def adopt(value: Any) -> Any:
     """`value`, which is used as a tensor from here on if it is a parameter."""
     if type(value) is Offered:
-        value.__class__ = Parameter
+        value.__class__ = Parameter  # pyright: ignore[reportAttributeAccessIssue]
     return value
 
 
