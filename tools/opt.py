@@ -13,8 +13,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from importlib import import_module
 from importlib.metadata import version
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -69,34 +70,20 @@ class PassFailure(Exception):
 _REPORTED = (DiagnosticException, ValueError, NotImplementedError)
 
 
-def _vector_arith() -> Dialect:
-    from tenon.dialects.upstream.vector_arith import VectorArith
-
-    return VectorArith
-
-
-def _memref_with_prefetch() -> Dialect:
-    from tenon.dialects.upstream.prefetch import MemRefWithPrefetch
-
-    return MemRefWithPrefetch
+def _upstream(module: str, name: str) -> Callable[[], Dialect]:
+    """How to get a dialect of `dialects.upstream`."""
+    return lambda: getattr(import_module(f"tenon.dialects.upstream.{module}"), name)
 
 
-def _nvvm() -> Dialect:
-    from tenon.dialects.upstream.nvvm import NVVM
-
-    return NVVM
-
-
-def _gpu_with_shuffle() -> Dialect:
-    from tenon.dialects.upstream.gpu_shuffle import GpuWithShuffle
-
-    return GpuWithShuffle
-
-
-def _amx() -> Dialect:
-    from tenon.dialects.upstream.amx import Amx
-
-    return Amx
+_CORRECTED = {
+    "amx": _upstream("amx", "Amx"),
+    "arith": _upstream("vector_arith", "VectorArith"),
+    "gpu": _upstream("gpu_shuffle", "GpuWithShuffle"),
+    "memref": _upstream("prefetch", "MemRefWithPrefetch"),
+    "nvgpu": _upstream("nvgpu", "NvGpu"),
+    "nvvm": _upstream("nvvm", "NVVM"),
+}
+"""Dialects that xDSL lacks, or has without what Tenon prints."""
 
 
 class TenonOptMain(xDSLOptMain):
@@ -126,9 +113,7 @@ class TenonOptMain(xDSLOptMain):
         # What Tenon prints must read back: its loops compare and convert vectors, which xDSL's own `arith` types as
         # scalars, they fetch ahead, and xDSL's text forms need correcting.
         correct_xdsl()
-        corrected = {"arith": _vector_arith, "gpu": _gpu_with_shuffle, "nvvm": _nvvm, "memref": _memref_with_prefetch}
-        lacking = {"amx": _amx}
-        dialects = Universe.get_multiverse().all_dialects | TENON_UNIVERSE.all_dialects | corrected | lacking
+        dialects = Universe.get_multiverse().all_dialects | TENON_UNIVERSE.all_dialects | _CORRECTED
         for name, load in dialects.items():
             self.ctx.register_dialect(name, load)
 

@@ -128,7 +128,8 @@ class DeviceAsyncCreateGroupOp(IRDLOperation):
     def __init__(self, copies: Sequence[SSAValue] = ()) -> None:
         super().__init__(operands=[copies], result_types=[DeviceAsyncTokenType()])
 
-    assembly_format = "$copies attr-dict"
+    # Printed in the generic form: upstream's own has nothing behind the operands, so that a parser takes the result
+    # of the op on the next line for one.
 
 
 @irdl_op_definition
