@@ -139,6 +139,9 @@ class BlockForm:
         """Put scratch into shared memory or, where it does not fit, into a workspace with a slice per block."""
         buffer = allocation.memref.type
         assert isinstance(buffer, MemRefType)
+        for use in tuple(allocation.memref.uses):
+            if isinstance(use.operation, memref.DeallocOp):
+                Rewriter.erase_op(use.operation)
         needed = self.shared_bytes + -(-buffer_bytes(buffer) // ALIGNMENT) * ALIGNMENT
         if needed <= SHARED_BYTES:
             self.shared_bytes = needed

@@ -66,6 +66,11 @@ class ThreadCode:
                     self.thread = Position(((number, 1),))
             else:
                 self.positions |= {loop.name: Position() for loop in loops}
+        # Statements that do not have an axis of one place may read what others that have it compute.
+        around_tiles = {tile.at for tile in nest.tiles.values()}
+        for loop in nest.loops:
+            if nest.extents[loop.axis] == 1 and loop.in_order and loop.name not in around_tiles:
+                self.positions[loop.name] = Position()
 
     def _take(self, loops: Sequence[Loop], number: SSAValue) -> None:
         """Say where a thread is along `loops`, whose iterations are numbered together."""
