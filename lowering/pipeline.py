@@ -73,17 +73,19 @@ def stages(options: LoweringOptions) -> tuple[Stage, ...]:
     machine, on_gpu = options.machine, options.gpu is not None
     schedule = (_spec("schedule", _machine(machine), options.tuning),)
     parts: tuple[str, ...] = ()
+    bufferize = "bufferize"
     if options.gpu is not None:
         in_parts = (_spec(name, _machine(options.gpu)) for name in ("reduce-in-parts", "scan-in-parts"))
         parts = ("separate-updates", "gather-overlaps", *in_parts)
         schedule = tuple(_spec(name, _machine(options.gpu)) for name in _STEPS)
+        bufferize = _spec("bufferize", f"alignment={options.gpu.access}")
     return (
         # The ops as they were traced.
         Stage("tensor", _tensor_passes(options)),
         # Fusion groups are kernels.
         Stage("fused", ("convert-tensor-to-structured", "fuse-structured", *(() if on_gpu else ("split-index-sets",)))),
         # Every op is a linalg.generic on tensors.
-        Stage("structured", ("erase-narrow-types", "alternate-buffers", "bufferize", *parts)),
+        Stage("structured", ("erase-narrow-types", "alternate-buffers", bufferize, *parts)),
         # Tensors are buffers in one arena.
         Stage(
             "buffered",

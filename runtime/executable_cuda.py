@@ -142,6 +142,7 @@ class CudaExecutable:
             return known
         from xdsl.parser import Parser
 
+        from tenon.runtime.cuda.arrays import check_dtypes
         from tenon.runtime.cuda.device_cuda import architecture
         from tenon.runtime.cuda.program import CudaProgram
 
@@ -151,7 +152,9 @@ class CudaExecutable:
                 kind = architecture(ordinal)
                 code = self._codes.get(kind) or self._codes.setdefault(kind, self._code(kind))
                 mapped = Parser(lower.new_context(), code.ir, "grid.mlir").parse_module()
-                known = self._programs[ordinal] = CudaProgram(mapped, code.cubin, self.name)
+                made = CudaProgram(mapped, code.cubin, self.name)
+                check_dtypes(self.name, made.program.inputs, made.program.outputs)
+                known = self._programs[ordinal] = made
             return known
 
     @property

@@ -23,11 +23,11 @@ returns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, linalg, tensor
+from xdsl.dialects import arith, func, linalg, memref, tensor
 from xdsl.dialects.builtin import (
     FunctionType,
     IntegerAttr,
@@ -67,8 +67,10 @@ from tenon.lowering.buffers.passed_slices import cast_to_parameters, slice_type
 from tenon.lowering.buffers.value_lifetimes import Copy
 
 
-def bufferize(module: ModuleOp) -> dict[str, MemoryPlan]:
+def bufferize(module: ModuleOp, alignment: int = 1) -> dict[str, MemoryPlan]:
     """Rewrite `module` from tensors to buffers; the memory plan of each entry function, by name.
+
+    Kernels may take it that a buffer whose type is not that of a slice begins at a multiple of `alignment` bytes.
 
     Raises `PassFailedException` where the module is not structured IR: unknown shapes, calls of functions that are not
     kernels, ops on tensors of other kinds.
@@ -79,7 +81,7 @@ def bufferize(module: ModuleOp) -> dict[str, MemoryPlan]:
     plans: dict[str, MemoryPlan] = {}
     for name, function in functions.items():
         if name not in kernels:
-            entry = _EntryBufferizer(function, kernels, constants, copies)
+            entry = _EntryBufferizer(function, kernels, constants, copies, alignment)
             entry.run()
             plans[name] = entry.plan
     slices = cast_to_parameters(function for name, function in functions.items() if name not in kernels)
@@ -106,9 +108,12 @@ class BufferizePass(ModulePass):
 
     name = "bufferize"
 
+    alignment: int = 1
+    """In bytes, of what kernels access at once: slices of the arena that begin elsewhere have the type of a slice."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Bufferize every function of the module."""
-        bufferize(op)
+        bufferize(op, self.alignment)
 
 
 class _KernelBufferizer(FunctionBufferizer):
@@ -152,9 +157,15 @@ class _EntryBufferizer(FunctionBufferizer):
         kernels: dict[str, func.FuncOp],
         constants: ModuleConstants,
         copy_kernels: CopyKernels,
+        alignment: int,
     ) -> None:
         super().__init__(function, kernels, constants)
         self._copy_kernels = copy_kernels
+        self._alignment = alignment
+
+    def _is_aligned(self, offsets: Iterable[int], size: int) -> bool:
+        """Whether all multiples of these numbers of elements, of `size` bytes, are aligned."""
+        return self._alignment == 1 or all(offset * size % self._alignment == 0 for offset in offsets)
 
     def _allocate_all(self) -> None:
         storages = self._assignment.temporaries()
@@ -201,9 +212,13 @@ class _EntryBufferizer(FunctionBufferizer):
             start = None if base.home is not None else self._starts[base]
             scale = 1 if base.home is not None else element_bytes(whole.type.element_type)
             offset = self._slice_offsets[storage] = self._sum(start, static, dynamic, scale, before)
-        if base.home is None:
-            return insert_before(self._view(self._arena, offset, type_), before)
         shape = type_.get_shape()
         part = slice_type(type_.element_type, shape)
+        if base.home is None:
+            view = insert_before(self._view(self._arena, offset, type_), before)
+            static, dynamic = offset_terms(op, whole.type.get_shape())
+            if self._is_aligned((static, *[stride for _, stride in dynamic]), element_bytes(whole.type.element_type)):
+                return view
+            return insert_before(memref.CastOp.create(operands=[view], result_types=[part]), before)
         cast = self._reinterpret_cast(self._memref(base, whole.type), offset, part, row_major_strides(shape))
         return insert_before(cast, before)

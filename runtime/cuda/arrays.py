@@ -69,6 +69,22 @@ def received(array: Any, shape: tuple[int, ...], dtype: np.dtype[Any], position:
     return DeviceBuffer(made.data.ptr, shape, dtype, made)
 
 
+def check_dtypes(name: str, *groups: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]) -> None:
+    """Raise `TypeError` for arguments or results of a dtype of which CuPy has no arrays."""
+    cupy = cupy_module()
+    for what, group in zip(("argument", "result"), groups, strict=True):
+        for position, (_, dtype) in enumerate(group):
+            if dtype.isbuiltin == 1:
+                continue
+            try:
+                cupy.ndarray((0,), dtype)
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"{name}: {what} {position} is of dtype {dtype}, of which CuPy has no arrays; "
+                    "cast it inside of the function"
+                ) from None
+
+
 def delivered(buffer: DeviceBuffer) -> Any:
     """A result as a CuPy array that owns the buffer's memory."""
     return cupy_module().ndarray(buffer.shape, buffer.dtype, memptr=buffer.owner)

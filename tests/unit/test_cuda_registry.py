@@ -70,5 +70,9 @@ def test_nvrtc_compiles(name: str) -> None:
 @pytest.mark.parametrize("name", OPS)
 def test_device_matches_oracle(name: str) -> None:
     for sample in samples_of(name):
-        results = tenon.jit(lambda *arrays, sample=sample: sample.apply(arrays), device="cuda")(*sample.arrays)
-        sample.check([result.get() for result in results])
+        function = tenon.jit(lambda *arrays, sample=sample: sample.apply(arrays), device="cuda")
+        if "f8E" in str(function.trace(*sample.arrays)):
+            with pytest.raises(TypeError, match="is of dtype float8"):
+                function(*sample.arrays)
+        else:
+            sample.check([result.get() for result in function(*sample.arrays)])

@@ -546,3 +546,49 @@ def test_cupy_has_what_the_stand_in_has() -> None:
     assert issubclass(cupy.cuda.memory.OutOfMemoryError, MemoryError)
     assert cupy.ndarray.__weakrefoffset__ > 0
     assert (cupy.cuda.Stream.null.ptr, cupy.cuda.Stream.ptds.ptr) == (0, PER_THREAD)
+
+
+def stacked_halves(x: Any) -> Any:
+    """Steps of a loop write slices of 686 bytes, so that all but the first begin between places for vectors."""
+    return tenon.scan(lambda state, row: (state, tenon.cast(row, dtype="f16")), x[0, 0], x)[1]
+
+
+def added_in_f32(x: Any, places: Any, rows: Any) -> Any:
+    """Sums of bf16 are kept in f32 meanwhile, in memory that a kernel takes and gives back."""
+    return x.at[places].add(rows)
+
+
+def test_slices_that_begin_between_vectors(machine: cupy_stand_in.Machine) -> None:
+    x = floats(7, 7, 7, 7)
+    halves = tenon.jit(stacked_halves, device="cuda")(x)
+    np.testing.assert_array_equal(halves.get(), x.astype(np.float16))
+
+
+def test_sums_that_are_wider_than_their_array(machine: cupy_stand_in.Machine) -> None:
+    x, rows, places = floats(1139, 17).astype("bfloat16"), floats(2, 17).astype("bfloat16"), np.array([5, 5])
+    result = tenon.jit(added_in_f32, device="cuda")(x, places, rows)
+    expected = x.astype(np.float32)
+    np.add.at(expected, places, rows.astype(np.float32))
+    np.testing.assert_array_equal(result.get(), expected.astype(x.dtype))
+
+
+def test_dtypes_that_cupy_lacks_are_refused(machine: cupy_stand_in.Machine) -> None:
+    function = tenon.jit(lambda x: tenon.cast(x, dtype="f8E4M3FN"), device="cuda")
+    with pytest.raises(TypeError, match="result 0 is of dtype float8_e4m3fn, of which CuPy has no arrays"):
+        function(floats(3))
+
+
+def batch_norm_of_one_sample(left: Any, right: Any, weight: Any, bias: Any) -> Any:
+    """Statistics of a batch of one: some statements of a kernel have a loop over the samples, others do not."""
+    x = tenon.concatenate([left, right], axis=1)
+    mean = tenon.mean(x, axis=(0, 2, 3), keepdims=True)
+    scale = 1 / tenon.sqrt(tenon.mean((x - mean) ** 2, axis=(0, 2, 3), keepdims=True) + 1e-2)
+    y = (x - mean) * scale * tenon.reshape(weight, (1, -1, 1, 1)) + tenon.reshape(bias, (1, -1, 1, 1))
+    return tenon.sum(tenon.relu(y) * y)
+
+
+def test_loops_of_one_iteration_that_some_statements_lack(machine: cupy_stand_in.Machine) -> None:
+    arguments = floats(1, 5, 2, 2, seed=1), floats(1, 3, 2, 2, seed=2), floats(8, seed=3), floats(8, seed=4)
+    gradients = tenon.grad(batch_norm_of_one_sample, argnums=(0, 1, 2, 3))
+    results = tenon.jit(gradients, device="cuda")(*arguments)
+    assert_like(results, tenon.jit(gradients)(*[array.astype(np.float64) for array in arguments]))
