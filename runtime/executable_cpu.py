@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -194,12 +195,16 @@ _LARGE = 100
 """Tensor ops of a program that takes so long to compile that threads are worth it."""
 
 
-def _load_runtime() -> None:
-    """Load the native code that large programs use; a new installation compiles it first."""
-    from tenon.runtime.cpu.threads import pool_address
+def _load_runtime(is_large: bool) -> None:
+    """Load the native code that calls use, and what large programs do; a new installation compiles it first."""
+    from tenon.runtime.call.loaded import native_call
 
-    pool_address()
-    addresses(())
+    native_call()
+    if is_large:
+        from tenon.runtime.cpu.threads import pool_address
+
+        pool_address()
+        addresses(())
 
 
 def load_for_cpu(
@@ -241,7 +246,7 @@ def compile_for_cpu(module: ModuleOp, name: str, target: Target, options: Loweri
 
     threads = get_num_threads()
     is_large = sum(1 for _ in module.walk()) >= _LARGE
-    runtime = in_background(_load_runtime) if threads > 1 and is_large else nullcontext()
+    runtime = in_background(partial(_load_runtime, is_large)) if threads > 1 else nullcontext()
     with runtime, Workers(threads) as workers:
         interface = _begin(module.clone(), name, target, options, workers)
         if workers.are_busy:

@@ -85,7 +85,8 @@ class Signature:
     @cached_property
     def argument_names(self) -> tuple[str, ...]:
         """The names of the function's arguments, in order."""
-        return tuple(self.parameters().parameters)
+        settings = sorted(self.settings, key=lambda name: self.settings[name].default is not REQUIRED)
+        return (*[operand.name for operand in self.operands], *settings)
 
     @cached_property
     def is_plain(self) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from tenon.runtime.cpu.llvm_lock import emitted, run_passes
 from tenon.runtime.cpu.llvm_parts import Passes, split
 from tenon.runtime.cpu.target_check import check_target
 from tenon.runtime.knobs import knobs
@@ -309,14 +310,14 @@ def compile_native(llvm_ir: str, target: Target) -> bytes:
     from llvmlite import binding
 
     machine = target_machine(target, 1)
-    module = parsed(llvm_ir, target, machine)
+    module = parsed(llvm_ir, target, machine, binding.create_context())
     manager = binding.create_new_module_pass_manager()
     manager.add_always_inliner_pass()
     manager.add_sroa_pass()
     manager.add_instruction_combine_pass()
     manager.add_simplify_cfg_pass()
-    manager.run(module, pass_builder(machine, 1))
-    return machine.emit_object(module)
+    run_passes(manager, module, pass_builder(machine, 1))
+    return emitted(machine, module)
 
 
 def native_assembly(llvm_ir: str, target: Target | None = None, *, optimization: int = 2) -> str:

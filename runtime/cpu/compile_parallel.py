@@ -5,31 +5,27 @@ part depends on the functions and their order alone, so that object code is the 
 module that is shorter than a part is compiled as a whole.
 
 A thread has an LLVM context and a target machine of its own, as LLVM asks for. llvmlite lets one thread at a time into
-LLVM; where passes run and code is generated, which takes most of the time, this module calls LLVM without its lock.
+LLVM; where passes run and code is generated, which takes most of the time, LLVM is called without its lock.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from tenon.lowering.llvm.emit_llvm import EmittedFunction, ModuleEmitter, brings_text, module_text
 from tenon.runtime.cpu.compile import Target, optimized, parsed, pass_builder, pass_manager, target_machine
-from tenon.runtime.cpu.llvm_lock import beside_others
+from tenon.runtime.cpu.llvm_lock import emitted, run_passes
 from tenon.runtime.cpu.llvm_parts import Passes, hidden, references
 from tenon.runtime.python_state import quick_switches
-
-if TYPE_CHECKING:
-    from llvmlite.binding import ModuleRef, TargetMachine
 
 LINES_OF_A_PART = 500
 """About 25 ms of code generation."""
@@ -198,7 +194,7 @@ def _compiled(text: str, target: Target) -> bytes:
     from llvmlite import binding
 
     machine = target_machine(target)
-    return _emit(machine, optimized(text, target, machine, context=binding.create_context()))
+    return emitted(machine, optimized(text, target, machine, context=binding.create_context()))
 
 
 def _compiled_part(text: str, target: Target, passes: Passes) -> bytes:
@@ -209,42 +205,5 @@ def _compiled_part(text: str, target: Target, passes: Passes) -> bytes:
     if passes is not Passes.NONE:
         builder = pass_builder(machine)
         manager = pass_manager(passes, builder)
-        with beside_others():
-            _library().LLVMPY_RunNewModulePassManager(manager, module, builder)
-    return _emit(machine, module)
-
-
-def _emit(machine: TargetMachine, module: ModuleRef) -> bytes:
-    """What `machine.emit_object(module)` gives."""
-    library = _library()
-    message = ctypes.c_char_p()
-    with beside_others():
-        buffer = library.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, ctypes.byref(message))
-        if not buffer:
-            raise RuntimeError((message.value or b"").decode())
-        try:
-            return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
-        finally:
-            library.LLVMPY_DisposeMemoryBuffer(buffer)
-
-
-_UNLOCKED = (
-    "RunNewModulePassManager",
-    "TargetMachineEmitToMemory",
-    "GetBufferStart",
-    "GetBufferSize",
-    "DisposeMemoryBuffer",
-)
-
-
-@cache
-def _library() -> ctypes.CDLL:
-    """llvmlite's library, functions of which are called without its lock."""
-    from llvmlite.binding import ffi
-
-    library = ctypes.CDLL(ffi.lib._name)  # pyright: ignore[reportPrivateUsage]
-    for name in _UNLOCKED:
-        known = getattr(ffi.lib, f"LLVMPY_{name}")
-        function = getattr(library, f"LLVMPY_{name}")
-        function.argtypes, function.restype = known.argtypes, known.restype
-    return library
+        run_passes(manager, module, builder)
+    return emitted(machine, module)

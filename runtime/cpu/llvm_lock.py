@@ -9,6 +9,7 @@ it is with modules that others import, most of them while they compile for the f
 from __future__ import annotations
 
 import _imp  # what `import` itself locks; there is no other name for it
+import ctypes
 import importlib
 import os
 import sys
@@ -16,7 +17,11 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from llvmlite.binding import ModulePassManager, ModuleRef, PassBuilder, TargetMachine
 
 LINKING = threading.RLock()
 """Held by the thread that links programs."""
@@ -41,6 +46,48 @@ def beside_others() -> Generator[None]:
         with _gate:
             _inside.remove(thread)
             _gate.notify_all()
+
+
+def run_passes(manager: ModulePassManager, module: ModuleRef, builder: PassBuilder) -> None:
+    """What `manager.run(module, builder)` does, beside others; the context of the module is this thread's alone."""
+    with beside_others():
+        _library().LLVMPY_RunNewModulePassManager(manager, module, builder)
+
+
+def emitted(machine: TargetMachine, module: ModuleRef) -> bytes:
+    """What `machine.emit_object(module)` gives, beside others; machine and context are this thread's alone."""
+    library = _library()
+    message = ctypes.c_char_p()
+    with beside_others():
+        buffer = library.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, ctypes.byref(message))
+        if not buffer:
+            raise RuntimeError((message.value or b"").decode())
+        try:
+            return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
+        finally:
+            library.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+_UNLOCKED = (
+    "RunNewModulePassManager",
+    "TargetMachineEmitToMemory",
+    "GetBufferStart",
+    "GetBufferSize",
+    "DisposeMemoryBuffer",
+)
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    """llvmlite's library, functions of which are called without its lock."""
+    from llvmlite.binding import ffi
+
+    library = ctypes.CDLL(ffi.lib._name)  # pyright: ignore[reportPrivateUsage]
+    for name in _UNLOCKED:
+        known = getattr(ffi.lib, f"LLVMPY_{name}")
+        function = getattr(library, f"LLVMPY_{name}")
+        function.argtypes, function.restype = known.argtypes, known.restype
+    return library
 
 
 _IMPORTED = {*("tenon", "xdsl", "llvmlite", "numpy", "ml_dtypes"), *sys.stdlib_module_names}

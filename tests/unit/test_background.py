@@ -5,8 +5,12 @@ from __future__ import annotations
 import sys
 import threading
 
+import numpy as np
 import pytest
 
+import tenon
+from tenon.runtime.call import loaded
+from tenon.runtime.knobs import knobs
 from tenon.runtime.python_state import SHORT, in_background, quick_switches
 
 
@@ -15,6 +19,15 @@ def test_a_job_is_done_when_the_block_ends():
     with in_background(lambda: done.append(threading.current_thread().name)):
         assert sys.getswitchinterval() == pytest.approx(SHORT)
     assert done == ["tenon-background"]
+
+
+def test_the_code_of_calls_is_made_beside_the_first_program(monkeypatch):
+    made = list[str]()
+    monkeypatch.setattr(loaded, "native_call", lambda: made.append(threading.current_thread().name))
+    for threads, names in ((1, []), (2, ["tenon-background"])):
+        with tenon.num_threads(threads), knobs.override(cache=False):
+            tenon.jit(tenon.exp).compile(np.zeros(threads, np.float32))
+        assert made == names
 
 
 def test_what_a_job_raises_is_left_to_who_needs_it():
