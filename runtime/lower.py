@@ -42,6 +42,7 @@ def new_context() -> Context:
     from tenon.dialects.upstream.prefetch import MemRefWithPrefetch
     from tenon.dialects.upstream.vector_arith import VectorArith
     from tenon.dialects.upstream.vector_contract import ContractingVector
+    from tenon.dialects.upstream.warpgroup import Warpgroup
     from tenon.runtime.store.resources import builtin_dialect
 
     ctx = Context()
@@ -55,7 +56,7 @@ def new_context() -> Context:
         MemRefWithPrefetch,
         scf.Scf,
     )
-    for dialect in (*upstream, ContractingVector, Amx, GpuWithShuffle, NvGpu, NVVM, *registered_dialects()):
+    for dialect in (*upstream, ContractingVector, Amx, GpuWithShuffle, NvGpu, NVVM, Warpgroup, *registered_dialects()):
         ctx.load_dialect(dialect)
     return ctx
 

@@ -52,7 +52,8 @@ def _bits(element: Attribute) -> int:
     )
 
 
-def _check_shared(op: str, type_: Attribute) -> None:
+def check_shared(op: str, type_: Attribute) -> None:
+    """Raise `VerifyException` for a memref of the operand of `op` that is not in shared memory."""
     assert isinstance(type_, MemRefType)
     space = type_.memory_space
     if not isinstance(space, IntegerAttr) or space.value.data != WORKGROUP:
@@ -109,7 +110,7 @@ class DeviceAsyncCopyOp(IRDLOperation):
         return self.dst_elements.value.data * _bits(self.dst.type.element_type) // 8
 
     def verify_(self) -> None:
-        _check_shared(self.name, self.dst.type)
+        check_shared(self.name, self.dst.type)
         if self.byte_count not in COPIED_BYTES:
             raise VerifyException(
                 f"{self.name}: {self.byte_count} bytes, expected one of {', '.join(map(str, COPIED_BYTES))}"
@@ -174,7 +175,7 @@ class LdMatrixOp(IRDLOperation):
     assembly_format = "$source `[` $indices `]` attr-dict `:` type($source) `->` type($result)"
 
     def verify_(self) -> None:
-        _check_shared(self.name, self.source.type)
+        check_shared(self.name, self.source.type)
         assert isinstance(self.result.type, VectorType)
         tiles, shape = self.tiles.value.data, self.result.type.get_shape()
         if tiles not in TILES:

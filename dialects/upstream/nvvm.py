@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Sequence
+from typing import ClassVar, Self
 
-from xdsl.dialects.builtin import i1, i32
-from xdsl.ir import Dialect, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
-from xdsl.parser import Parser
+from xdsl.dialects.builtin import IntegerAttr, i1, i32, i64
+from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+)
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 
 
@@ -47,4 +56,92 @@ class BallotOp(IRDLOperation):
         printer.print_attribute(self.lanes.type)
 
 
-NVVM = Dialect("nvvm", [BallotOp])
+@irdl_op_definition
+class WgmmaFenceOp(IRDLOperation):
+    """Let products of a warpgroup use registers that its threads have changed."""
+
+    name = "nvvm.wgmma.fence.aligned"
+    assembly_format = "attr-dict"
+
+
+@irdl_op_definition
+class WgmmaCommitOp(IRDLOperation):
+    """Make a group of the products that a warpgroup has begun since the last one."""
+
+    name = "nvvm.wgmma.commit.group.sync.aligned"
+    assembly_format = "attr-dict"
+
+
+@irdl_op_definition
+class WgmmaWaitOp(IRDLOperation):
+    """Wait until at most `group` of the newest groups of products are left."""
+
+    name = "nvvm.wgmma.wait.group.sync.aligned"
+
+    group = prop_def(IntegerAttr)
+
+    def __init__(self, left: int) -> None:
+        super().__init__(properties={"group": IntegerAttr(left, i64)})
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        left = cls(parser.parse_integer(allow_boolean=False))
+        left.attributes |= parser.parse_optional_attr_dict()
+        return left
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.group.value.data}")
+        printer.print_op_attributes(self.attributes)
+
+
+class _Keyword(ParametrizedAttribute):
+    """An attribute of which one value is used."""
+
+    KEYWORD: ClassVar[str]
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            parser.parse_keyword(cls.KEYWORD)
+        return ()
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(self.KEYWORD)
+
+
+@irdl_attr_definition
+class ProxyKindAttr(_Keyword):
+    """The proxies between which accesses are ordered: that of threads, and that of what reads shared memory for them."""
+
+    name = "nvvm.proxy_kind"
+    KEYWORD: ClassVar[str] = "async.shared"
+
+
+@irdl_attr_definition
+class SharedSpaceAttr(_Keyword):
+    """Whose shared memory is meant."""
+
+    name = "nvvm.shared_space"
+    KEYWORD: ClassVar[str] = "cta"
+
+
+@irdl_op_definition
+class FenceProxyOp(IRDLOperation):
+    """Let products and copies that threads do not wait for read what the thread has stored to shared memory."""
+
+    name = "nvvm.fence.proxy"
+
+    kind = prop_def(ProxyKindAttr)
+    space = prop_def(SharedSpaceAttr)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__(properties={"kind": ProxyKindAttr(), "space": SharedSpaceAttr()})
+
+
+NVVM = Dialect(
+    "nvvm", [BallotOp, WgmmaFenceOp, WgmmaCommitOp, WgmmaWaitOp, FenceProxyOp], [ProxyKindAttr, SharedSpaceAttr]
+)

@@ -29,7 +29,7 @@ from tenon.lowering.cuda.arith import BIT
 from tenon.lowering.cuda.arith import STATEMENTS as ARITHMETIC
 from tenon.lowering.cuda.instructions import STATEMENTS as INSTRUCTIONS
 from tenon.lowering.cuda.kernel_writer import EmissionError, KernelWriter
-from tenon.lowering.cuda.shared_memory import SHARED_MEMORY, shared_memory
+from tenon.lowering.cuda.shared_memory import SHARED_MEMORY, alignment_of, shared_memory
 from tenon.lowering.cuda.tables import (
     PRELUDE,
 )
@@ -117,7 +117,7 @@ def emit_alloca(writer: KernelWriter, op: memref.AllocaOp) -> None:
         return
     qualifier = "__shared__ " if buffer.memory_space == SHARED_MEMORY else ""
     elements = max(1, prod(buffer.get_shape()))
-    writer.line(f"alignas(16) {qualifier}{kind} {writer.name(op.memref)}[{elements}];")
+    writer.line(f"alignas({alignment_of(op, 16)}) {qualifier}{kind} {writer.name(op.memref)}[{elements}];")
 
 
 def emit_vector_load(writer: KernelWriter, op: vector.LoadOp) -> None:

@@ -1,12 +1,13 @@
-"""Statements of the ops of `nvgpu`: calls of the device functions of their instructions."""
+"""Statements of the ops of `nvgpu`, and of those of `nvvm` around products of a warpgroup: calls of the device functions of their instructions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from xdsl.dialects import vector
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IntegerType, VectorType
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IntegerType, MemRefType, VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from tenon.dialects.upstream.nvgpu import (
@@ -16,9 +17,13 @@ from tenon.dialects.upstream.nvgpu import (
     LdMatrixOp,
     MmaSyncOp,
 )
+from tenon.dialects.upstream.nvvm import FenceProxyOp, WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
+from tenon.dialects.upstream.warpgroup import REPEAT, ROWS, SPAN, WarpgroupMmaOp
 from tenon.lowering.cuda.kernel_writer import KernelWriter
 from tenon.lowering.instructions.table import INSTRUCTIONS
 
+RUN = 16
+"""Bytes that trade places in rows of operands; of a leading dimension that is not read, what others write there."""
 ELEMENTS: dict[Attribute, str] = {
     BFloat16Type(): "bf16",
     Float16Type(): "f16",
@@ -73,6 +78,43 @@ def _registers(writer: KernelWriter, value: SSAValue) -> str:
     return f"*(const unsigned int (*)[{count}])&{writer.names[value]}"
 
 
+def emit_fence(writer: KernelWriter, op: WgmmaFenceOp) -> None:
+    writer.line("tn_wgmma_fence();")
+
+
+def emit_commit(writer: KernelWriter, op: WgmmaCommitOp) -> None:
+    writer.line("tn_wgmma_commit();")
+
+
+def emit_wait_for_products(writer: KernelWriter, op: WgmmaWaitOp) -> None:
+    writer.line(f"tn_wgmma_wait<{op.group.value.data}>();")
+
+
+def emit_fence_proxy(writer: KernelWriter, op: FenceProxyOp) -> None:
+    writer.line("tn_fence_proxy_async();")
+
+
+def emit_warpgroup_mma(writer: KernelWriter, op: WarpgroupMmaOp) -> None:
+    assert isinstance(op.a.type, MemRefType)
+    element, columns = ELEMENTS.get(op.a.type.element_type), op.columns
+    function = f"tn_wgmma_m{ROWS}n{columns}k16_{element}"
+    if function not in INSTRUCTIONS:
+        raise writer.error(f"{op.name} of {op.a.type} has no instruction for {columns} columns")
+    transposed = [op.transpose_a is not None, op.transpose_b is not None]
+    pairs = ((op.a, op.a_indices), (op.b, op.b_indices))
+    a, b = (_descriptor(writer, *pair, across) for pair, across in zip(pairs, transposed, strict=True))
+    sums = f"*(float (*)[{columns // 2}])&{writer.element(op.sums, op.sums_indices)}"
+    writer.line(f"{function}<{int(transposed[0])}, {int(transposed[1])}>({sums}, {a}, {b}, true);")
+
+
+def _descriptor(writer: KernelWriter, tile: SSAValue, indices: Sequence[SSAValue], across: bool) -> str:
+    """Where an operand is in shared memory: eight rows of 128 bytes behind eight, panels behind panels."""
+    assert isinstance(tile.type, MemRefType)
+    rows = prod(tile.type.get_shape()[2:-1])
+    leading = rows * SPAN if across else RUN
+    return f"tn_wgmma_descriptor(&{writer.element(tile, indices)}, {leading}, {REPEAT * SPAN}, {SPAN})"
+
+
 def emit_extract(writer: KernelWriter, op: vector.ExtractOp) -> None:
     """One element of a vector, at a place that is known."""
     assert isinstance(op.vector.type, VectorType)
@@ -91,5 +133,10 @@ STATEMENTS: dict[str, Callable[[KernelWriter, Any], None]] = {
     DeviceAsyncWaitOp.name: emit_wait,
     LdMatrixOp.name: emit_ldmatrix,
     MmaSyncOp.name: emit_mma,
+    WgmmaFenceOp.name: emit_fence,
+    WgmmaCommitOp.name: emit_commit,
+    WgmmaWaitOp.name: emit_wait_for_products,
+    FenceProxyOp.name: emit_fence_proxy,
+    WarpgroupMmaOp.name: emit_warpgroup_mma,
     vector.ExtractOp.name: emit_extract,
 }

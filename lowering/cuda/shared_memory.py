@@ -28,6 +28,11 @@ class SharedMemory:
     offsets: Mapping[SSAValue, int]
 
 
+def alignment_of(op: memref.AllocaOp, least: int) -> int:
+    """At multiples of how many bytes an array begins."""
+    return max(least, op.alignment.value.data if op.alignment is not None else 0)
+
+
 def shared_memory(function: func.FuncOp) -> SharedMemory:
     """The shared memory of a kernel."""
     offsets: dict[SSAValue, int] = {}
@@ -36,6 +41,8 @@ def shared_memory(function: func.FuncOp) -> SharedMemory:
         buffer = op.memref.type
         assert isinstance(buffer, MemRefType)
         if buffer.memory_space == SHARED_MEMORY:
+            aligned = alignment_of(op, ALIGNMENT)
+            end = -(-end // aligned) * aligned
             offsets[op.memref] = end
             byte_count = max(1, prod(buffer.get_shape())) * element_bytes(buffer.element_type)
             end += -(-byte_count // ALIGNMENT) * ALIGNMENT

@@ -18,7 +18,7 @@ from tenon.lowering.grids.thread_code import REGISTERS, Registers, ThreadCode
 from tenon.lowering.grids.tiles import SharedTile
 from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.loop_ir.builder import Position, Steps
-from tenon.lowering.steps.nest import Bind, Contraction, Loop, NestAccess
+from tenon.lowering.steps.nest import Bind, Contraction, Loop, Nest, NestAccess
 from tenon.lowering.steps.tile_copies import RUN
 
 TILES = 4
@@ -32,7 +32,7 @@ class MatrixProducts:
         self.code, self.contraction = code, contraction
         self.left, self.right = left, right
         self.fragments = contraction.instruction.fragments
-        rows, columns = self._loops(contraction.left), self._loops(contraction.right)
+        rows, columns = result_loops(code.nest, contraction)
         (self.row,) = [loop for loop in rows if loop.unrolled and loop.stride > 8]
         (self.half,) = [loop for loop in rows if loop.unrolled and loop.stride == 8]
         (self.column,) = [loop for loop in columns if loop.unrolled]
@@ -42,14 +42,6 @@ class MatrixProducts:
         of_each = self.fragments["b"].counts[1]
         self.together = TILES // of_each if self.column.extent % (TILES // of_each) == 0 else 1
         """Iterations of the columns that one instruction loads."""
-
-    def _loops(self, access: NestAccess) -> list[Loop]:
-        """The loops of the axis that an operand alone has."""
-        reduced = self.contraction.statement.reduced
-        outputs = self.contraction.statement.outputs[0].axes
-        other = self.contraction.right if access is self.contraction.left else self.contraction.left
-        own = [axis for axis in outputs if axis in access.axes and axis not in (*reduced, *other.axes)]
-        return self.code.nest.loops_of(own[-1:])
 
     def sums(self, element: Attribute) -> Registers:
         """The array of the sums, those of an instruction last."""
@@ -86,14 +78,14 @@ class MatrixProducts:
 
     def _rows_of_left(self) -> SSAValue:
         """The fragments of the left operand, for each iteration of the rows."""
-        matrices = _distances(self._matrices("a"), by_rows=not self._is_transposed(self.left))
+        matrices = _distances(self._matrices("a"), by_rows=not is_transposed(self.contraction, self.left))
         return self._loaded(self.left, self.row, 1, matrices)
 
     def _columns_of_right(self) -> SSAValue:
         """The fragments of the right operand, those of iterations of the columns that are loaded together in a row."""
         size = self.fragments["b"].shape[1]
         moves = [(down, across + n * size) for n in range(self.together) for down, across in self._matrices("b")]
-        matrices = _distances(moves, by_rows=self._is_transposed(self.right))
+        matrices = _distances(moves, by_rows=is_transposed(self.contraction, self.right))
         return self._loaded(self.right, self.column, self.together, matrices)
 
     def _loaded(self, tile: SharedTile, loop: Loop, together: int, matrices: tuple[list[int], list[int]]) -> SSAValue:
@@ -108,7 +100,7 @@ class MatrixProducts:
         def load(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
             with code.at({loop.name: at.scaled(together)}):
                 place = tile.row_of_matrix(down, along)
-            loaded = LdMatrixOp(tile.memref, place, len(down), transpose=self._is_transposed(tile))
+            loaded = LdMatrixOp(tile.memref, place, len(down), transpose=is_transposed(self.contraction, tile))
             zero = builder.index_constant(0)
             self._put(code.value(loaded), array, [builder.index(at), zero, zero])
             return ()
@@ -116,11 +108,6 @@ class MatrixProducts:
         builder.sequential(Steps(0, count), (), load)
         code.mark_unrolled(count)
         return array
-
-    def _is_transposed(self, tile: SharedTile) -> bool:
-        """Whether neighbours in shared memory are not along the reduced axis."""
-        axis = tile.dimensions[tile.layout[-1]].axis
-        return axis not in self.contraction.statement.reduced
 
     def _matrices(self, name: str) -> list[tuple[int, int]]:
         """The rows and columns of a fragment at which the matrix begins that each register holds a part of."""
@@ -133,6 +120,23 @@ class MatrixProducts:
 
     def _put(self, value: SSAValue, array: SSAValue, at: Sequence[SSAValue]) -> None:
         self.code.builder.add(vector.StoreOp.create(operands=(value, array, *at)))
+
+
+def result_loops(nest: Nest, contraction: Contraction) -> tuple[list[Loop], list[Loop]]:
+    """The loops along the rows and along the columns of a product."""
+    reduced, outputs = contraction.statement.reduced, contraction.statement.outputs[0].axes
+    pair = contraction.left, contraction.right
+
+    def of(access: NestAccess, other: NestAccess) -> list[Loop]:
+        own = [axis for axis in outputs if axis in access.axes and axis not in (*reduced, *other.axes)]
+        return nest.loops_of(own[-1:])
+
+    return of(*pair), of(*pair[::-1])
+
+
+def is_transposed(contraction: Contraction, tile: SharedTile) -> bool:
+    """Whether neighbours in shared memory are not along the reduced axis."""
+    return tile.dimensions[tile.layout[-1]].axis not in contraction.statement.reduced
 
 
 def _distances(moves: Sequence[tuple[int, int]], *, by_rows: bool) -> tuple[list[int], list[int]]:

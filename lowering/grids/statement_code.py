@@ -24,6 +24,7 @@ from tenon.lowering.grids.thread_code import Registers, ThreadCode
 from tenon.lowering.grids.tile_copies import TileCopies
 from tenon.lowering.grids.tiles import SharedTile
 from tenon.lowering.grids.vanishing import vanishes
+from tenon.lowering.grids.warpgroup_products import WarpgroupProducts
 from tenon.lowering.kernels.scans import Scan
 from tenon.lowering.kernels.statement import element_type
 from tenon.lowering.steps.nest import THREADS, Loop, Nest, NestAccess, NestStatement, Space
@@ -42,11 +43,13 @@ class StatementCode(BodyCode):
             tile = nest.tiles[access.buffer]
             stages = nest.loop(tile.at).stages if tile.at is not None else 1
             self.tiles[access.place] = SharedTile(code, access, tile, stages)
-        self.copies = TileCopies(code, list(self.tiles.values()))
-        self.products: MatrixProducts | None = None
+        self.products: MatrixProducts | WarpgroupProducts | None = None
         if nest.contraction is not None:
             left, right = (self.tiles[a.place] for a in (nest.contraction.left, nest.contraction.right))
-            self.products = MatrixProducts(code, nest.contraction, left, right)
+            kind = WarpgroupProducts if nest.contraction.in_flight else MatrixProducts
+            self.products = kind(code, nest.contraction, left, right)
+        in_flight = self.products if isinstance(self.products, WarpgroupProducts) else None
+        self.copies = TileCopies(code, list(self.tiles.values()), in_flight)
 
     def emit_all(self) -> None:
         """All statements, inside of the loops in order that they share."""
@@ -221,7 +224,7 @@ class StatementCode(BodyCode):
         zeros = [before.get(n) or self.code.zero(element_type(output.access.buffer)) for n, output in outputs]
         return self._body(statement, zeros)
 
-    def _products_of(self, statement: NestStatement) -> MatrixProducts | None:
+    def _products_of(self, statement: NestStatement) -> MatrixProducts | WarpgroupProducts | None:
         contraction = self.nest.contraction
         return self.products if contraction is not None and contraction.statement is statement else None
 

@@ -203,10 +203,13 @@ class ThreadCode:
         kept.sort(key=lambda loop: 2 if loop is last else int(loop.vector))
         return Registers(self.allocate(element, [loop.extent for loop in kept], REGISTERS), tuple(kept))
 
-    def allocate(self, element: Attribute, shape: Sequence[int], space: IntegerAttr) -> SSAValue:
-        """Memory of a thread or a block."""
+    def allocate(
+        self, element: Attribute, shape: Sequence[int], space: IntegerAttr, alignment: int | None = None
+    ) -> SSAValue:
+        """Memory of a thread or a block, at a multiple of so many bytes."""
         type_ = MemRefType(element, list(shape), NoneAttr(), space)
-        return self.builder.value(memref.AllocaOp.build(operands=[[], []], result_types=[type_]))
+        properties = {} if alignment is None else {"alignment": IntegerAttr(alignment, i64)}
+        return self.builder.value(memref.AllocaOp.build(operands=[[], []], result_types=[type_], properties=properties))
 
     def register(self, array: Registers) -> list[SSAValue]:
         """The indices of the element of an array that the thread is at."""

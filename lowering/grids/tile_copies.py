@@ -11,17 +11,22 @@ from xdsl.dialects import arith, gpu
 from xdsl.ir import SSAValue
 
 from tenon.dialects.upstream.nvgpu import DeviceAsyncCreateGroupOp, DeviceAsyncWaitOp
+from tenon.dialects.upstream.nvvm import FenceProxyOp
 from tenon.lowering.grids.thread_code import ThreadCode
 from tenon.lowering.grids.tiles import SharedTile
+from tenon.lowering.grids.warpgroup_products import WarpgroupProducts
 from tenon.lowering.loop_ir.builder import INDEX, Position, Steps
 from tenon.lowering.steps.nest import Loop
 
 
 class TileCopies:
-    """Writes loops in order by `code`, with the copies of `tiles`."""
+    """Writes loops in order by `code`, with the copies of `tiles`; some may be read by `products` that threads do not
+    wait for."""
 
-    def __init__(self, code: ThreadCode, tiles: Sequence[SharedTile]) -> None:
-        self.code, self.tiles = code, tiles
+    def __init__(
+        self, code: ThreadCode, tiles: Sequence[SharedTile], products: WarpgroupProducts | None = None
+    ) -> None:
+        self.code, self.tiles, self.products = code, tiles, products
 
     def at(self, loop: str | None) -> list[SharedTile]:
         """The tiles that are copied inside of a loop, or once."""
@@ -45,7 +50,7 @@ class TileCopies:
 
         def inside() -> None:
             self.copy(tiles)
-            self.over(others, body)
+            self._grouped(tiles, 0, lambda: self.over(others, body))
 
         self.code.over([first], inside)
         if not others and any(tile.at in self.code.positions for tile in self.tiles):
@@ -66,6 +71,25 @@ class TileCopies:
             tile.store(values)
         if ahead:
             self._wait(self._group(), 0)
+        self._show(ahead)
+
+    def _grouped(self, tiles: Sequence[SharedTile], left: int, body: Callable[[], None]) -> None:
+        """`body`, whose products that read `tiles` are a group: at most so many groups are left behind it."""
+        products = self._reading(tiles)
+        if products is not None:
+            products.begin_group()
+        body()
+        if products is not None:
+            products.end_group(left)
+
+    def _reading(self, tiles: Sequence[SharedTile]) -> WarpgroupProducts | None:
+        """The products that read `tiles`, if threads do not wait for them."""
+        return self.products if self.products is not None and self.products.left in tiles else None
+
+    def _show(self, tiles: Sequence[SharedTile]) -> None:
+        """Have all threads, and products, find what was copied to `tiles`."""
+        if self._reading(tiles) is not None:
+            self.code.builder.add(FenceProxyOp())
         self._barrier()
 
     def _pipelined(self, loop: Loop, tiles: Sequence[SharedTile], body: Callable[[], None]) -> None:
@@ -102,9 +126,11 @@ class TileCopies:
     def _pipelined_ahead(self, loops: Sequence[Loop], tiles: Sequence[SharedTile], body: Callable[[], None]) -> None:
         """The iterations of the last of `loops`, and of those around it, as one loop: each begins to copy what the last
         one of those under way reads. Each makes a group, even of no copy, so that the number of those that may be left
-        is always the same."""
+        is always the same. Of three stages or more, one is of products that an iteration leaves to the next."""
         code, builder, loop = self.code, self.code.builder, loops[-1]
-        ahead, count = loop.stages - 1, prod(known.extent for known in loops)
+        products = self._reading(tiles)
+        left = 1 if products is not None and loop.stages > 2 else 0
+        ahead, count = loop.stages - 1 - left, prod(known.extent for known in loops)
 
         def places(at: Position) -> dict[str, Position]:
             if len(loops) == 1:
@@ -129,7 +155,7 @@ class TileCopies:
             group = self._group()
         assert group is not None
         self._wait(group, ahead - 1)
-        self._barrier()
+        self._show(tiles)
 
         def iteration(at: Position, _: list[SSAValue]) -> Sequence[SSAValue]:
             now, more = self._stage(loop, at), code.less(builder.index(at), count - ahead)
@@ -137,12 +163,14 @@ class TileCopies:
             next_group = self._group()
             self._set_stage(tiles, now)
             with code.at(places(at)):
-                body()
+                self._grouped(tiles, left, body)
             self._wait(next_group, ahead - 1)
-            self._barrier()
+            self._show(tiles)
             return ()
 
         builder.sequential(Steps(0, count), (), iteration)
+        if products is not None and left:
+            products.wait(0)
         self._set_stage(tiles, Position())
 
     def _stage(self, loop: Loop, at: Position) -> Position:

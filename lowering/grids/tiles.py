@@ -7,7 +7,7 @@ asynchronous is begun, and waited for by those who use it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -15,6 +15,7 @@ from xdsl.dialects import arith, vector
 from xdsl.ir import SSAValue
 
 from tenon.dialects.upstream.nvgpu import DeviceAsyncCopyOp
+from tenon.dialects.upstream.warpgroup import REPEAT, SPAN
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.grids.thread_code import REGISTERS, SHARED, Registers, ThreadCode
 from tenon.lowering.kernels.statement import element_type
@@ -43,11 +44,13 @@ class SharedTile:
         self.buffer, self.element = access.access.buffer, element_type(access.access.buffer)
         self.dimensions = [self._dimension(tile, axis) for axis in access.leading]
         self.layout = tile_order(access, tile)
-        self.at, self.pad, self.swizzle = tile.at, tile.pad, tile.swizzle
+        self.at, self.pad, self.swizzle, self.panel = tile.at, tile.pad, tile.swizzle, tile.panel
         self.asynchronous = tile.asynchronous
         self.threads = code.nest.count(*THREADS)
         self.width = copy_width(code.nest, access, tile)
-        self.memref = code.allocate(self.element, [stages, *tile_sizes(code.nest, access, tile)], SHARED)
+        contraction = code.nest.contraction
+        alignment = SPAN * REPEAT if contraction is not None and contraction.in_flight else None
+        self.memref = code.allocate(self.element, [stages, *tile_sizes(code.nest, access, tile)], SHARED, alignment)
         self.stage = Position()
 
     def _dimension(self, tile: Tile, axis: str | None) -> _Dimension:
@@ -108,7 +111,16 @@ class SharedTile:
     def _target(self, places: list[Position]) -> list[SSAValue]:
         """Where what is at `places` of the argument's part lies in shared memory."""
         *outer, inner = [places[n] for n in self.layout]
-        return [self.code.builder.index(at) for at in (self.stage, *outer, self._swizzled(outer, inner))]
+        return self._indices(outer, inner, self._swizzled)
+
+    def _indices(
+        self, outer: list[Position], inner: Position, moved: Callable[[list[Position], Position], Position]
+    ) -> list[SSAValue]:
+        """The indices of an element by where it is along the dimensions; `moved` is where in its row, or panel."""
+        panels: list[Position] = []
+        if self.panel:
+            panels, inner = [self._quotient(inner, self.panel)], self._remainder(inner, self.panel)
+        return [self.code.builder.index(at) for at in (self.stage, *panels, *outer, moved(outer, inner))]
 
     def _swizzled(self, outer: list[Position], inner: Position) -> Position:
         """Where the element `inner` of a row is in it: runs of 16 bytes have traded places."""
@@ -120,8 +132,7 @@ class SharedTile:
             row = row.scaled(self.dimensions[n].size) + at
         number = self._quotient(inner, run)
         moved = self._exchanged(number, self._remainder(self._quotient(row, MOST // self.swizzle), self.swizzle))
-        rest = Position() if _is_multiple(inner, run) else self._remainder(inner, run)
-        return Position(((builder.index(moved), 1),)).scaled(run) + rest
+        return Position(((builder.index(moved), 1),)).scaled(run) + self._remainder(inner, run)
 
     def _quotient(self, at: Position, by: int) -> Position:
         builder = self.code.builder
@@ -132,6 +143,8 @@ class SharedTile:
 
     def _remainder(self, at: Position, by: int) -> Position:
         builder = self.code.builder
+        if _is_multiple(at, by):
+            return Position()
         value = builder.pure(arith.RemUIOp, (builder.index(at), builder.index_constant(by)), INDEX)
         return Position(((value, 1),))
 
@@ -206,6 +219,11 @@ class SharedTile:
     def place(self) -> list[SSAValue]:
         """The indices of the element that the thread is at."""
         return [self.code.builder.index(at) for at in (self.stage, *self._positions())]
+
+    def corner(self) -> list[SSAValue]:
+        """The indices of where the matrix begins that the thread is at, in rows whose runs have traded places."""
+        *outer, inner = self._positions()
+        return self._indices(outer, inner, lambda _, place: place)
 
     def row_of_matrix(self, down: tuple[int, ...], along: tuple[int, ...]) -> list[SSAValue]:
         """The indices of the row that a lane gives to `ldmatrix`, of matrices of eight rows of 16 bytes: the first one

@@ -1,4 +1,5 @@
-"""`contract(kf, mma)`: a warp computes the products of matrices of one instruction, along the iterations of a loop.
+"""`contract(kf, mma)`: a warp computes the products of matrices of one instruction, along the iterations of a loop;
+`contract(kf, wgmma)`: four warps do (`contract_warpgroup`).
 
 The loops that the instruction takes the place of are those by which its result is dealt out to the lanes of a warp,
 eight rows and four pairs of columns, so that what follows finds the sums in the registers of the thread that has them:
@@ -17,11 +18,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tenon.lowering.instructions.instruction import Instruction
+from tenon.lowering.steps.contract_warpgroup import columns_of, warpgroup_obstacles
 from tenon.lowering.steps.nest import Bind, Contraction, Loop, Nest, NestAccess, NestStatement, Space, replaced
-from tenon.lowering.steps.products import MatrixProduct, matrix_instruction, matrix_product
+from tenon.lowering.steps.products import MatrixProduct, matrix_instruction, matrix_product, warpgroup_instruction
 from tenon.lowering.steps.step import Step
 from tenon.lowering.steps.tile_copies import RUN
 
+WGMMA = "wgmma"
 TRANSPOSABLE = 2
 """Bytes of the elements that it can transpose."""
 
@@ -36,8 +39,8 @@ class Contract(Step):
     by: str
 
     def obstacle(self, nest: Nest) -> str | None:
-        if self.by != "mma":
-            return f"products are contracted by mma, not {self.by}"
+        if self.by not in ("mma", WGMMA):
+            return f"products are contracted by mma or {WGMMA}, not {self.by}"
         loop = nest.loop(self.loop)
         if not loop.in_order:
             return f"loop {self.loop} is bound or written out"
@@ -49,6 +52,9 @@ class Contract(Step):
         statement = _statement(nest, loop)
         if statement is None:
             yield f"no statement reduces axis {loop.axis}"
+            return
+        if self.by == WGMMA:
+            yield from warpgroup_obstacles(nest, statement, loop)
             return
         product, instruction = matrix_product(statement), matrix_instruction(statement, nest.machine)
         if isinstance(product, str) or isinstance(instruction, str):
@@ -74,8 +80,12 @@ class Contract(Step):
         nest.change(self.loop, depth)
         statement = _statement(nest, loop)
         assert statement is not None
-        product, instruction = matrix_product(statement), matrix_instruction(statement, nest.machine)
+        product = matrix_product(statement)
         assert isinstance(product, MatrixProduct)
+        if self.by == WGMMA:
+            instruction = warpgroup_instruction(statement, nest.machine, columns_of(nest, product))
+        else:
+            instruction = matrix_instruction(statement, nest.machine)
         assert isinstance(instruction, Instruction)
         nest.contraction = Contraction(statement, instruction, product.left, product.right, depth)
 
@@ -115,5 +125,7 @@ def _operand_obstacles(nest: Nest, access: NestAccess, axis: str, reduced: str) 
         yield f"neighbours of {name} in shared memory are along {inner}, neither {axis} nor {reduced}"
     elif inner == axis and access.access.element_bytes != TRANSPOSABLE:
         yield f"neighbours of {name} in shared memory are along {axis}, and its elements have not {TRANSPOSABLE} bytes"
+    elif tile.panel:
+        yield f"{name} is in panels in shared memory, which only {WGMMA} reads"
     elif tile.pad * access.access.element_bytes % RUN:
         yield f"rows of {name} in shared memory are no multiples of {RUN} bytes apart"

@@ -19,6 +19,8 @@ from tenon.lowering.instructions.instruction import Instruction
 from tenon.lowering.kernels.statement import Access, Kernel, LoopKind, Statement, buffer_shape, root_of
 from tenon.passes.machine import Gpu
 
+WARPGROUP = "nvgpu.warpgroup.mma"
+"""The op of the instructions that multiply matrices for four warps."""
 _LETTERS = "ijklmnopqrstuvwxyz"
 
 
@@ -53,6 +55,8 @@ class Tile:
     rows is in different banks."""
     asynchronous: bool = False
     """Whether threads go on while it is copied."""
+    panel: int = 0
+    """Elements after which a row goes on behind all others, in the next panel; 0: rows are whole."""
 
 
 class Space(Enum):
@@ -143,14 +147,19 @@ class NestStatement:
 
 @dataclass(frozen=True)
 class Contraction:
-    """A product of matrices that an instruction of a warp computes: `statement`, of the operands `left`, which has the
-    rows, and `right`. It does all iterations of the loop `depth`."""
+    """A product of matrices that an instruction of a warp computes, or one of a warpgroup: `statement`, of the operands
+    `left`, which has the rows, and `right`. It does all iterations of the loop `depth`."""
 
     statement: NestStatement
     instruction: Instruction
     left: NestAccess
     right: NestAccess
     depth: Loop
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether threads go on while it is computed, by a warpgroup, of operands in shared memory."""
+        return self.instruction.op == WARPGROUP
 
 
 @dataclass

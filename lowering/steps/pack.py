@@ -9,14 +9,14 @@ memory to neighbouring threads, so that the order in which they use it does not 
 are neighbours there, and `pad` unused elements separate rows, so that columns are in different banks. Beyond extents
 the copy is 0. Registers may then be loaded from it. With `swizzle=4` four runs of 16 bytes trade places, in another
 order in each row, in place of unused elements; with `copy=async` threads go on while it is copied, which takes runs of
-4 bytes at least.
+4 bytes at least. With `panel=64` rows are cut after as many elements, and what comes next is behind all rows.
 
 To fragments, what a warp needs of shared memory for a product of matrices (`contract`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tenon.dialects.upstream.nvgpu import COPIED_BYTES
 from tenon.lowering.buffers.memref_facts import element_bytes
@@ -44,6 +44,7 @@ class Pack(Step):
     pad: int = 0
     swizzle: int = 1
     copy: str = ""
+    panel: int = 0
 
     def obstacle(self, nest: Nest) -> str | None:
         buffer = nest.buffers.get(self.buffer)
@@ -55,8 +56,8 @@ class Pack(Step):
             return f"buffer {self.buffer} is in {nest.space(buffer).value}"
         if self.space == SHARED:
             return self._tile_obstacle(nest)
-        if (self.at, self.inner, self.pad, self.swizzle, self.copy) != ("", "", 0, 1, ""):
-            return "at, inner, pad, swizzle and copy are for shared memory"
+        if (self.at, self.inner, self.pad, self.swizzle, self.copy, self.panel) != ("", "", 0, 1, "", 0):
+            return "at, inner, pad, swizzle, copy and panel are for shared memory"
         if self.space == Space.FRAGMENTS.value and buffer not in nest.tiles:
             return f"buffer {self.buffer} is not in shared memory"
         return None
@@ -88,6 +89,10 @@ class Pack(Step):
     def _copy_obstacle(self, nest: Nest, access: NestAccess) -> str | None:
         """What is against the order in which elements lie in the tile, and against copying it so."""
         tile, size = self._tile(), element_bytes(element_type(access.access.buffer))
+        if self.panel:
+            row = tile_sizes(nest, access, replace(tile, panel=0))[-1]
+            if self.pad or row % number(self.panel, "panel") or self.panel * size % RUN:
+                return f"rows of {row} elements are no panels of {self.panel}, which are runs of {RUN} bytes"
         if self.swizzle != 1:
             if self.swizzle not in SWIZZLES:
                 return f"{self.swizzle} runs trade places, expected one of {', '.join(map(str, SWIZZLES))}"
@@ -106,7 +111,7 @@ class Pack(Step):
         return None
 
     def _tile(self) -> Tile:
-        return Tile(self.at or None, self.inner or None, self.pad, self.swizzle, self.copy == ASYNC)
+        return Tile(self.at or None, self.inner or None, self.pad, self.swizzle, self.copy == ASYNC, self.panel)
 
     def apply(self, nest: Nest) -> None:
         buffer = nest.buffers[self.buffer]

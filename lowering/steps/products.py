@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation
 from tenon.dialects.families.monoid import combining_op
 from tenon.lowering.instructions.instruction import Instruction
 from tenon.lowering.instructions.table import INSTRUCTIONS
+from tenon.lowering.instructions.warpgroup import COLUMNS
 from tenon.lowering.kernels.statement import LoopKind, element_type
 from tenon.lowering.steps.nest import Nest, NestAccess, NestStatement
 from tenon.passes.machine import Gpu
@@ -99,12 +100,35 @@ FORMS = (
     _Form(BFloat16Type(), arith.ExtFOp, Float32Type(), "bf16"),
     _Form(i8, arith.ExtSIOp, i32, "s8"),
 )
+IN_SHARED = ("bf16", "f16")
+"""Elements of which instructions of a warpgroup read both operands from shared memory, in either order."""
 ROUNDED = _Form(Float32Type(), None, Float32Type(), TF32)
 
 
 def matrix_instruction(statement: NestStatement, machine: Gpu) -> Instruction | str:
     """The instruction of a warp that multiplies and adds what a product of matrices does, with no other rounding of its
     operands than the machine may do; a text that says why there is none."""
+    form = _form(statement, machine)
+    if isinstance(form, str):
+        return form
+    return next(
+        row for row in INSTRUCTIONS.values() if row.op == "nvgpu.mma.sync" and row.name.endswith(f"_{form.name}")
+    )
+
+
+def warpgroup_instruction(statement: NestStatement, machine: Gpu, columns: int) -> Instruction | str:
+    """As `matrix_instruction`, that of a warpgroup for as many columns, with both operands in shared memory."""
+    form = _form(statement, machine)
+    if isinstance(form, str):
+        return form
+    if form.name not in IN_SHARED:
+        return f"operands of wgmma are {' or '.join(IN_SHARED)} here, not {form.name}"
+    found = INSTRUCTIONS.get(f"tn_wgmma_m64n{columns}k16_{form.name}")
+    return found if found is not None else f"wgmma has {', '.join(map(str, COLUMNS))} columns, not {columns}"
+
+
+def _form(statement: NestStatement, machine: Gpu) -> _Form | str:
+    """What a product of matrices multiplies and adds up, as instructions do it; a text that says why none does."""
     product, (accumulator,) = _product(statement), statement.statement.accumulators
     elements = {element_type(access.access.buffer) for access in statement.inputs if access.access.is_used}
     shown = " and ".join(sorted(map(str, elements)))
@@ -112,7 +136,7 @@ def matrix_instruction(statement: NestStatement, machine: Gpu) -> Instruction | 
         return f"no instruction multiplies {shown}"
     for form in (*FORMS, *([ROUNDED] if machine.tf32 else [])):
         if elements == {form.element} and accumulator.type == form.sums and _is_plain(statement, product, form):
-            return next(row for row in INSTRUCTIONS.values() if _computes(row, form.name))
+            return form
     hint = f", and {TF32} is not allowed" if elements == {ROUNDED.element} else ""
     return f"no instruction adds products of {shown} to {accumulator.type}{hint}"
 
@@ -130,7 +154,3 @@ def _is_plain(statement: NestStatement, product: Operation, form: _Form) -> bool
         return False
     ops = [op for op in statement.statement.body.ops if not isinstance(op, linalg.ops.YieldOp)]
     return len(ops) == (2 if form.extension is None else 4)
-
-
-def _computes(row: Instruction, element: str) -> bool:
-    return row.op == "nvgpu.mma.sync" and row.name.endswith(f"_{element}")

@@ -24,14 +24,15 @@ def tile_order(access: NestAccess, tile: Tile) -> list[int]:
 
 
 def tile_sizes(nest: Nest, access: NestAccess, tile: Tile) -> list[int]:
-    """The sizes of the dimensions of a tile in one stage, from the outermost on, with unused elements."""
+    """The sizes of the dimensions of a tile in one stage, from the outermost on, with unused elements; panels are the
+    outermost one, where there are some."""
     axes = access.leading
     sizes: list[int] = []
     for axis in (axes[n] for n in tile_order(access, tile)):
         loops = nest.tile_loops(tile, axis) if axis is not None else []
         sizes.append(1 + sum((loop.extent - 1) * loop.stride for loop in loops))
     sizes[-1] += tile.pad
-    return sizes
+    return [sizes[-1] // tile.panel, *sizes[:-1], tile.panel] if tile.panel else sizes
 
 
 def copy_width(nest: Nest, access: NestAccess, tile: Tile) -> int:

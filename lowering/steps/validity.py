@@ -69,8 +69,12 @@ def _fragments_obstacles(nest: Nest) -> Iterator[str]:
         if nest.space(access.buffer) is Space.FRAGMENTS:
             if access.buffer not in operands:
                 yield f"{name} is packed to {Space.FRAGMENTS.value}, and no contraction takes it"
+        elif access.buffer in operands:
+            continue
         elif nest.tiles[access.buffer].swizzle != 1:
             yield f"runs of {name} trade places in shared memory, which only fragments are loaded from"
+        elif nest.tiles[access.buffer].panel:
+            yield f"{name} is in panels in shared memory, which only wgmma reads"
 
 
 def tiled(nest: Nest) -> list[NestAccess]:

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, VectorType
+from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
 
 from tenon.dialects.upstream.nvgpu import MmaSyncOp
 from tenon.dialects.upstream.walking import ops_of
+from tenon.dialects.upstream.warpgroup import WarpgroupMmaOp
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.cuda.emit_cuda import kernels, launch_shape
 from tenon.lowering.cuda.shared_memory import shared_memory
@@ -82,8 +83,8 @@ def predict(
 
 def rate_of(function: func.FuncOp, gpu: Gpu) -> int | None:
     """Multiply-adds that a multiprocessor begins in a cycle by the matrix instructions of a kernel, if it has some."""
-    for product in ops_of(function, MmaSyncOp):
-        assert isinstance(product.a.type, VectorType)
+    for product in (*ops_of(function, MmaSyncOp), *ops_of(function, WarpgroupMmaOp)):
+        assert isinstance(product.a.type, VectorType | MemRefType)
         return 2 * gpu.products // element_bytes(product.a.type.element_type)
     return None
 

@@ -324,7 +324,7 @@ COLUMNS = ["split(j, 8) -> ju, js", "split(js, 2) -> jl, jv", "unroll(ju)", "bin
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("contract(kf, mma)", "contract(kf, fma)", "products are contracted by mma, not fma"),
+        ("contract(kf, mma)", "contract(kf, fma)", "products are contracted by mma or wgmma, not fma"),
         ("contract(kf, mma)", "contract(ku, mma)", "tn_mma_m16n8k16_f16 takes 16 neighbours along k, loop ku has 2"),
         ("vectorize(jv)", "unroll(jv)", "the two elements along j are a vector"),
         ("bind(il, lane)", "bind(il, warp)", "8 lanes 1 apart are along i"),

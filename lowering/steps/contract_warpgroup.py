@@ -1,0 +1,108 @@
+"""`contract(kf, wgmma)`: what is against having four warps multiply matrices of 64 rows that are in shared memory.
+
+Its result is dealt out to the lanes of a warp as that of `contract(kf, mma)` is, to warps by 16 rows each:
+
+    split(i.., 64) -> iw, ir   split(ir, 16) -> iq, is   split(is, 8) -> ih, il
+    bind(iw, warp)   bind(iq, warp)   unroll(ih)   bind(il, lane)
+    split(j.., 8) -> ju, jf    split(jf, 2) -> jl, jv   unroll(ju)   bind(jl, lane)   vectorize(jv)
+    split(k.., 64) -> ko, ki   split(ki, 16) -> ku, kf
+
+Operands are copied at `ko` in rows of 128 bytes, along the reduced axis, or along the other one in panels of 64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tenon.lowering.steps.nest import Bind, Loop, Nest, NestAccess, NestStatement, Space
+from tenon.lowering.steps.products import MatrixProduct, matrix_product, warpgroup_instruction
+from tenon.lowering.steps.tile_copies import RUN, SWIZZLES, tile_sizes
+
+ROWS = 64
+"""Of a product."""
+PART = 16
+"""Rows of these that a warp has."""
+DEPTH = 16
+"""Neighbours along the reduced axis that one instruction takes."""
+SPAN = RUN * max(SWIZZLES)
+"""Bytes of a row in shared memory."""
+
+
+def columns_of(nest: Nest, product: MatrixProduct) -> int:
+    """The columns that the accumulators of a thread belong to: those that the innermost loops of the axis reach."""
+    loops = [loop for loop in nest.loops_of([product.column]) if loop.written_out or loop.bind is Bind.LANE]
+    return 1 + sum((loop.extent - 1) * loop.stride for loop in loops)
+
+
+def warpgroup_obstacles(nest: Nest, statement: NestStatement, loop: Loop) -> Iterator[str]:
+    """Why a warpgroup cannot do all iterations of `loop` at once."""
+    product = matrix_product(statement)
+    if isinstance(product, str):
+        yield product
+        return
+    instruction = warpgroup_instruction(statement, nest.machine, columns_of(nest, product))
+    if isinstance(instruction, str):
+        yield instruction
+        return
+    if (refused := instruction.obstacle(nest.machine.architecture)) is not None:
+        yield refused
+    if loop.axis != product.reduced:
+        yield f"operands are copied along {product.reduced}, not {loop.axis}"
+    if (loop.extent, loop.stride) != (DEPTH, 1):
+        yield f"wgmma takes {DEPTH} neighbours along {loop.axis}, loop {loop.name} has {loop.extent}"
+    yield from _thread_obstacles(nest, product)
+    tiles = [nest.tiles.get(access.buffer) for access in (product.left, product.right)]
+    if len({tile.at if tile is not None else None for tile in tiles}) != 1:
+        yield "operands are copied at different loops"
+    for access, axis, size in (
+        (product.left, product.row, ROWS),
+        (product.right, product.column, columns_of(nest, product)),
+    ):
+        yield from _operand_obstacles(nest, access, axis, size, loop.axis)
+
+
+def _thread_obstacles(nest: Nest, product: MatrixProduct) -> Iterator[str]:
+    """What of the loops along rows and columns is not as a warpgroup deals its result out."""
+    row, column = nest.loops_of([product.row]), nest.loops_of([product.column])
+    warps, lanes = nest.bound(Bind.WARP), nest.bound(Bind.LANE)
+    if nest.count(Bind.BLOCK) != 1 or not warps or (warps[-1].extent, warps[-1].stride) != (ROWS // PART, PART):
+        yield f"the last {ROWS // PART} warps are {PART} rows apart"
+    elif warps[-1] not in row:
+        yield f"the last loop of warps is along {product.row}"
+    own = [(loop.axis, loop.extent, loop.stride) for loop in lanes]
+    if own != [(product.row, 8, 1), (product.column, 4, 2)]:
+        yield f"8 lanes 1 apart are along {product.row}, 4 lanes 2 apart along {product.column}, in this order"
+    for axis, loops, inner, size in ((product.row, row, (2, 8), ROWS), (product.column, column, (2, 1), 8)):
+        small = [(loop.extent, loop.stride) for loop in loops if loop.written_out and loop.stride < size]
+        if small != [inner]:
+            yield f"each lane has two elements along {axis}, {inner[1]} apart"
+    if [loop.stride for loop in column if loop.written_out and loop.stride >= 8] != [8]:
+        yield f"one loop along {product.column} is written out, in steps of 8"
+    if not any(loop.vector for loop in column):
+        yield f"the two elements along {product.column} are a vector"
+    for loops, size in ((row, ROWS), (column, columns_of(nest, product))):
+        around = [loop for loop in loops if loop not in (*warps[-1:], *lanes) and not loop.written_out]
+        around += [loop for loop in row if loop.written_out and loop.stride >= ROWS] if loops is row else []
+        if any(loop.stride % size for loop in around):
+            yield f"a warpgroup begins at multiples of {size} along {loops[0].axis}"
+
+
+def _operand_obstacles(nest: Nest, access: NestAccess, axis: str, extent: int, reduced: str) -> Iterator[str]:
+    name, tile, size = nest.name_of(access.buffer), nest.tiles.get(access.buffer), access.access.element_bytes
+    if tile is None or tile.at is None or nest.space(access.buffer) is not Space.GLOBAL:
+        yield f"{name} is not packed to shared memory at a loop, for wgmma to read it there"
+        return
+    if not tile.asynchronous:
+        yield f"{name} is not copied asynchronously"
+    inner = tile.inner or access.leading[-1]
+    sizes = tile_sizes(nest, access, tile)
+    if sizes[-1] * size != SPAN or tile.swizzle != max(SWIZZLES):
+        yield f"rows of {name} in shared memory are not {max(SWIZZLES)} runs of {RUN} bytes that trade places"
+    elif inner == axis and (not tile.panel or extent % tile.panel):
+        yield f"neighbours of {name} in shared memory are along {axis}, and {extent} of them are no panels"
+    elif inner not in (axis, reduced):
+        yield f"neighbours of {name} in shared memory are along {inner}, neither {axis} nor {reduced}"
+    elif inner == reduced and tile.panel:
+        yield f"{name} is in panels along {reduced}"
+    if sum(n > 1 for n in sizes[bool(tile.panel) : -1]) > 1:
+        yield f"{name} has rows along several axes in shared memory"
