@@ -112,7 +112,7 @@ class _Keyword(ParametrizedAttribute):
 
 @irdl_attr_definition
 class ProxyKindAttr(_Keyword):
-    """The proxies between which accesses are ordered: that of threads, and that of what reads shared memory for them."""
+    """Between which proxies accesses are ordered: that of threads, and that of what reads shared memory for them."""
 
     name = "nvvm.proxy_kind"
     KEYWORD: ClassVar[str] = "async.shared"

@@ -1,4 +1,5 @@
-"""Statements of the ops of `nvgpu`, and of those of `nvvm` around products of a warpgroup: calls of the device functions of their instructions."""
+"""Statements of the ops of `nvgpu`, and of what goes with products of a warpgroup: calls of the device functions of
+their instructions."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ from tenon.lowering.grid_schedules.matrix_instructions import decide_matrix_inst
 from tenon.lowering.grid_schedules.rows import decide_rows
 from tenon.lowering.grid_schedules.shared_arguments import shared_arguments, write_shared
 from tenon.lowering.grid_schedules.transposes import decide_transpose
+from tenon.lowering.grid_schedules.warpgroup_instructions import decide_warpgroup_instructions
 from tenon.lowering.grid_schedules.whole_reductions import decide_whole_reductions, decide_windows
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.statement import read_kernel
@@ -39,6 +40,7 @@ Decider = Callable[[Nest], Sequence[Step] | str]
 DECIDERS: dict[str, Decider] = {
     "transposes": decide_transpose,
     "elementwise": decide_elementwise,
+    "warpgroup instructions": decide_warpgroup_instructions,
     "matrix instructions": decide_matrix_instructions,
     "contractions": decide_contraction,
     "windows": decide_windows,

@@ -5,13 +5,18 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ModuleOp
 
+from tenon.lowering.grid_schedules.contractions import large_product
 from tenon.lowering.grid_schedules.decide_steps import DECIDERS, steps_of
-from tenon.lowering.grid_schedules.matrix_instructions import told_candidates
+from tenon.lowering.grid_schedules.matrix_instructions import candidates, told
+from tenon.lowering.grid_schedules.warpgroup_instructions import candidates as warpgroup_candidates
 from tenon.lowering.kernels.collapse_loops import collapse_loops
 from tenon.lowering.kernels.statement import kernels_of, read_kernel
 from tenon.lowering.steps.nest import Nest
 from tenon.lowering.steps.table import ATTRIBUTE, given_steps
 from tenon.passes.machine import Gpu
+
+TILED = {"warpgroup instructions": warpgroup_candidates, "matrix instructions": candidates}
+"""The deciders that choose among tiles of a product."""
 
 
 def explain(module: ModuleOp, machine: Gpu) -> str:
@@ -31,8 +36,9 @@ def explain(module: ModuleOp, machine: Gpu) -> str:
                 continue
             lines.append(f"  {name}: chosen")
             nest = Nest.of(read_kernel(function), machine)
-            if name == "matrix instructions":
-                lines += [f"    {line}" for line in told_candidates(nest)]
+            product = large_product(nest)
+            if name in TILED and not isinstance(product, str):
+                lines += [f"    {line}" for line in told(TILED[name](nest, product))]
             lines += [f"    {step}" for step in steps]
             break
         else:

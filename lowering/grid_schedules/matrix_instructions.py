@@ -12,7 +12,7 @@ Large tiles read less, small ones leave fewer multiprocessors without work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -98,20 +98,17 @@ def candidates(nest: Nest, product: MatrixProduct) -> Iterator[Candidate]:
             yield tile
 
 
-def told_candidates(nest: Nest) -> list[str]:
-    """A line for each tile of the product that a kernel is, those that take the fewest cycles first."""
-    product = large_product(nest)
-    if isinstance(product, str):
-        return []
+def told(tiles: Iterable[Candidate]) -> list[str]:
+    """A line for each tile of a product, those that take the fewest cycles first."""
     rows = [["tile", "blocks", "cycles", "bound"]]
-    for tile in sorted(candidates(nest, product), key=_cost):
+    for tile in sorted(tiles, key=cost):
         cycles = f"{tile.cycles[tile.bound]:.0f}"
         rows.append([f"{tile.rows}x{tile.columns}", str(tile.blocks), cycles, tile.bound])
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _cost(tile: Candidate) -> tuple[float, int]:
+def cost(tile: Candidate) -> tuple[float, int]:
     """What is to be least: cycles, and of equally many, what is read again for smaller tiles."""
     return tile.cycles[tile.bound], -tile.rows * tile.columns
 
@@ -129,7 +126,7 @@ class _Steps:
         order = (*others, row, column, *product.around, reduced)
         steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
         steps += [BindLoop(axis, "grid") for axis in others]
-        tile = min(candidates(nest, product), key=_cost)
+        tile = min(candidates(nest, product), key=cost)
         down, across = tile.warps
         steps += _rows(row, tile.rows, tile.rows // down) + _columns(column, tile.columns, tile.columns // across)
         depth = self.instruction.fragments["a"].shape[1]
@@ -137,7 +134,8 @@ class _Steps:
         outer, inner, whole = (f"{reduced}{name}" for name in "oif")
         steps += [Split(reduced, piece, (outer, inner)), Split(inner, depth, (f"{reduced}u", whole))]
         operands = ((product.left, row, tile.rows), (product.right, column, tile.columns))
-        copies = ASYNC if all(self._is_asynchronous(access, axis) for access, axis, _ in operands) else ""
+        moves = [copies_are_asynchronous(nest, product, access, axis) for access, axis, _ in operands]
+        copies = ASYNC if all(moves) else ""
         for access, axis, size in operands:
             steps += self._packed(access, axis, outer, copies, size, piece)
         steps += [*packed_results(nest, [access.buffer for access, _, _ in operands]), Contract(whole, "mma")]
@@ -159,12 +157,13 @@ class _Steps:
             Pack(name, "fragments"),
         ]
 
-    def _is_asynchronous(self, access: NestAccess, axis: str) -> bool:
-        """Whether threads can go on while an operand is copied."""
-        along, bytes_ = access.leading[-1], access.access.element_bytes
-        if along not in (axis, self.product.reduced) or (along == axis and bytes_ != TRANSPOSABLE):
-            return False
-        return widest(self.nest, access) * bytes_ >= LEAST_ASYNC
+
+def copies_are_asynchronous(nest: Nest, product: MatrixProduct, access: NestAccess, axis: str) -> bool:
+    """Whether threads can go on while an operand is copied, which alone has `axis`."""
+    along, bytes_ = access.leading[-1], access.access.element_bytes
+    if along not in (axis, product.reduced) or (along == axis and bytes_ != TRANSPOSABLE):
+        return False
+    return widest(nest, access) * bytes_ >= LEAST_ASYNC
 
 
 def _rows(axis: str, size: int, of_warp: int) -> list[Step]:

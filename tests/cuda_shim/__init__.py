@@ -341,7 +341,7 @@ class ShimExecutable:
 
     def __init__(self, grid_module: ModuleOp) -> None:
         self.backend = ShimBackend()
-        self.source = emit_cuda(grid_module)
+        self.source = emit_cuda(grid_module, "sm_90a")
         self.program = HostProgram(grid_module, self.backend)
 
     def __call__(self, inputs: Sequence[NDArray[Any]], schedule: Schedule = IN_ORDER) -> list[NDArray[Any]]:

@@ -1,0 +1,154 @@
+"""Products of matrices of f16 or bf16 by the instructions that four warps have for them on `sm_90a` (wgmma).
+
+A block computes a tile of the result, each four warps 64 of its rows. Operands go through shared memory in pieces of
+128 bytes of each row, where the instructions read them: a piece is copied while the two before it are multiplied, and
+products of one piece are under way while those of the next are begun. Operands whose neighbours are not along the
+reduced axis lie in panels of 64.
+
+Which tile is told by a formula, as for those of `matrix_instructions`: cycles for products, for operands from L2, and
+for what shared memory is written and read. Blocks that run at the same time have neighbouring rows and columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from tenon.lowering.grid_schedules.contractions import large_product, only_reduction, packed_results
+from tenon.lowering.grid_schedules.matrix_instructions import Candidate, copies_are_asynchronous, cost
+from tenon.lowering.steps.bind import BindLoop
+from tenon.lowering.steps.contract import WGMMA, Contract
+from tenon.lowering.steps.contract_warpgroup import DEPTH, PART, ROWS, SPAN
+from tenon.lowering.steps.nest import Nest, NestAccess
+from tenon.lowering.steps.pack import ASYNC, SHARED, Pack
+from tenon.lowering.steps.pipeline import Pipeline
+from tenon.lowering.steps.products import MatrixProduct, warpgroup_instruction
+from tenon.lowering.steps.reorder import Reorder
+from tenon.lowering.steps.split import Split
+from tenon.lowering.steps.step import Step
+from tenon.lowering.steps.tile_copies import SWIZZLES
+from tenon.lowering.steps.unroll import Unroll
+from tenon.lowering.steps.vectorize import Vectorize
+
+TILES = ((128, 256), (256, 128), (128, 128), (64, 256), (64, 128), (128, 64), (64, 64))
+"""Rows and columns: a thread has at most 128 sums."""
+LEAST = 64
+"""Rows and columns below which tiles are mostly empty."""
+STAGES = 4
+"""Pieces that are copied or used at a time."""
+GROUP = 8
+"""Tiles down the rows of the result that blocks take before they go on to the next columns."""
+
+
+def decide_warpgroup_instructions(nest: Nest) -> Sequence[Step] | str:
+    """Steps for a product of matrices, alone or followed by what is done to each element of the result."""
+    product = large_product(nest)
+    if isinstance(product, str):
+        return product
+    contraction = only_reduction(nest)
+    instruction = (
+        contraction if isinstance(contraction, str) else warpgroup_instruction(contraction, nest.machine, LEAST)
+    )
+    if isinstance(instruction, str):
+        return instruction
+    if (refused := instruction.obstacle(nest.machine.architecture)) is not None:
+        return refused
+    if min(nest.extents[product.row], nest.extents[product.column]) < LEAST:
+        return f"the result has less than {LEAST} rows or columns"
+    piece, depth = _piece(product), nest.extents[product.reduced]
+    if 3 * piece * -(-depth // piece) > 4 * depth:
+        return f"pieces of {piece} of the {depth} that are added up would be mostly empty"
+    if not all(copies_are_asynchronous(nest, product, access, axis) for access, axis in _operands(product)):
+        return "rows of operands begin where no asynchronous copy can"
+    return _steps(nest, product)
+
+
+def _operands(product: MatrixProduct) -> tuple[tuple[NestAccess, str], tuple[NestAccess, str]]:
+    """The operands, with the axes that they alone have."""
+    return (product.left, product.row), (product.right, product.column)
+
+
+def _piece(product: MatrixProduct) -> int:
+    """Elements along the reduced axis that are copied at a time."""
+    return SPAN // product.left.access.element_bytes
+
+
+def candidates(nest: Nest, product: MatrixProduct) -> Iterator[Candidate]:
+    """The tiles that there are, with what they take."""
+    machine, size = nest.machine, product.left.access.element_bytes
+    rows, columns, depth = (nest.extents[axis] for axis in (product.row, product.column, product.reduced))
+    depth *= prod(nest.extents[axis] for axis in product.around)
+    batch = prod(nest.extents.values()) // (rows * columns * depth)
+    for tile_rows, tile_columns in TILES:
+        tile = Candidate(tile_rows, tile_columns, batch * -(-rows // tile_rows) * -(-columns // tile_columns), {})
+        each = -(-tile.blocks // machine.multiprocessors) * depth
+        copied = tile_rows + tile_columns
+        read = tile_rows // ROWS * (ROWS + tile_columns)
+        tile.cycles.update(
+            {
+                "products": each * tile_rows * tile_columns * size / (2 * machine.products),
+                "L2": each * copied * size / machine.l2_access,
+                "shared memory": each * (copied + read) * size / machine.shared_access,
+            }
+        )
+        yield tile
+
+
+def _steps(nest: Nest, product: MatrixProduct) -> list[Step]:
+    row, column, reduced = product.row, product.column, product.reduced
+    others = product.others(nest)
+    order = (*others, row, column, *product.around, reduced)
+    steps: list[Step] = [Reorder(order)] if order != tuple(nest.extents) else []
+    steps += [BindLoop(axis, "grid") for axis in others]
+    tile = min(candidates(nest, product), key=cost)
+    steps += [*_rows(row, tile.rows), *_columns(column, tile.columns)]
+    steps += _neighbours(nest, product, tile)
+    outer, inner, whole = (f"{reduced}{name}" for name in "oif")
+    piece = _piece(product)
+    steps += [Split(reduced, piece, (outer, inner)), Split(inner, DEPTH, (f"{reduced}u", whole))]
+    for access, _ in _operands(product):
+        panel = piece if access.leading[-1] != reduced else 0
+        name = nest.name_of(access.buffer)
+        steps.append(Pack(name, SHARED, at=outer, swizzle=max(SWIZZLES), copy=ASYNC, panel=panel))
+    steps += [*packed_results(nest, [access.buffer for access, _ in _operands(product)]), Contract(whole, WGMMA)]
+    pieces = -(-nest.extents[reduced] // piece) * prod(nest.extents[axis] for axis in product.around)
+    stages = min(STAGES, pieces)
+    return [*steps, Pipeline(outer, stages)] if stages > 1 else steps
+
+
+def _rows(axis: str, size: int) -> list[Step]:
+    """Steps that cut the rows: blocks, four warps, a warp, halves of its rows, lanes."""
+    return [
+        Split(axis, size, (f"{axis}g", f"{axis}b")),
+        Split(f"{axis}b", ROWS, (f"{axis}w", f"{axis}r")),
+        Split(f"{axis}r", PART, (f"{axis}q", f"{axis}s")),
+        Split(f"{axis}s", 8, (f"{axis}h", f"{axis}l")),
+        BindLoop(f"{axis}w", "warp"),
+        BindLoop(f"{axis}q", "warp"),
+        Unroll(f"{axis}h"),
+        BindLoop(f"{axis}l", "lane"),
+    ]
+
+
+def _columns(axis: str, size: int) -> list[Step]:
+    """Steps that cut the columns: blocks, those of a thread, lanes, the two numbers of each."""
+    return [
+        Split(axis, size, (f"{axis}g", f"{axis}b")),
+        Split(f"{axis}b", 8, (f"{axis}u", f"{axis}s")),
+        Split(f"{axis}s", 2, (f"{axis}l", f"{axis}v")),
+        Unroll(f"{axis}u"),
+        BindLoop(f"{axis}l", "lane"),
+        Vectorize(f"{axis}v"),
+    ]
+
+
+def _neighbours(nest: Nest, product: MatrixProduct, tile: Candidate) -> list[Step]:
+    """Steps that number the blocks: several rows of tiles, column by column, where there are that many."""
+    row, column = f"{product.row}g", f"{product.column}g"
+    down, across = (-(-nest.extents[a] // n) for a, n in ((product.row, tile.rows), (product.column, tile.columns)))
+    grid = [BindLoop(row, "grid"), BindLoop(column, "grid")]
+    if down % GROUP or down == GROUP or across == 1:
+        return [*grid]
+    split = Split(row, GROUP, (f"{row}o", f"{row}i"))
+    ordered = Reorder((f"{row}o", column, f"{row}i"))
+    return [split, ordered, BindLoop(f"{row}o", "grid"), grid[1], BindLoop(f"{row}i", "grid")]

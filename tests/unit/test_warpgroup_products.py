@@ -1,0 +1,194 @@
+"""Products of matrices by the instructions of warpgroups: under the host shim they give what NumPy gives in f64, for
+operands in any order; a missing wait, fence or barrier is found; and NVRTC neither spills nor serialises products."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+from cuda_shim import COMPILER, SCHEDULES, ShimError, ShimExecutable, build, load_on_shim
+from random_numbers import generator
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+
+import tenon
+from tenon.lowering.cuda.emit_cuda import emit_cuda, kernels
+from tenon.lowering.options import LoweringOptions
+from tenon.lowering.pipeline import lower
+from tenon.passes.machine import GPUS, Gpu
+from tenon.runtime.cuda import nvrtc
+from tenon.runtime.lower import new_context
+
+Array = np.ndarray[Any, Any]
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
+needs_nvrtc = pytest.mark.skipif(nvrtc.why_unavailable() is not None, reason="NVRTC is not installed")
+RANDOM = generator(17)
+ONE = Gpu.of_option("test", "sm_90a multiprocessors=1")
+"""Each block gets as much work as on a large device."""
+BF16 = ml_dtypes.bfloat16
+
+
+def numbers(*shape: int, dtype: Any = BF16) -> Array:
+    return RANDOM.standard_normal(shape).astype(dtype)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, its arguments, and what NumPy says of these in f64."""
+
+    function: Callable[..., Any]
+    arrays: Sequence[Array]
+    oracle: Callable[..., Any]
+    machine: Gpu = ONE
+
+
+def product(order: str, rows: int, columns: int, depth: int, dtype: Any = BF16, machine: Gpu = ONE) -> Case:
+    """Of operands of which those that `order` calls `t` are transposed."""
+
+    def turned(x: Any, letter: str) -> Any:
+        return x.T if letter == "t" else x
+
+    a, b = numbers(rows, depth, dtype=dtype), numbers(depth, columns, dtype=dtype)
+    return Case(
+        lambda a, b: tenon.matmul(turned(a, order[0]), turned(b, order[1])),
+        [np.ascontiguousarray(turned(a, order[0])), np.ascontiguousarray(turned(b, order[1]))],
+        lambda a, b: turned(a, order[0]) @ turned(b, order[1]),
+        machine,
+    )
+
+
+def convolved(x: Array, w: Array) -> Array:
+    return torch.nn.functional.conv2d(torch.tensor(x), torch.tensor(w), padding=1).numpy()
+
+
+broken = numbers(64, 64)
+broken[3, 7], broken[5, 5] = np.inf, np.nan
+CASES = {
+    **{order: product(order, 136, 264, 328) for order in ("nn", "nt", "tn", "tt")},
+    "one piece": product("nn", 64, 72, 64, np.float16),
+    "two pieces": product("tn", 80, 64, 128, np.float16),
+    "small tiles": product("nn", 130, 140, 192, machine=GPUS["sm_90a"]),
+    "batched": Case(tenon.matmul, [numbers(2, 72, 192), numbers(2, 192, 68)], lambda a, b: a @ b),
+    "epilogue": Case(
+        lambda x, w, b, r: tenon.exp(r) + tenon.relu(tenon.matmul(x, w) + b) * 0.5,
+        [numbers(66, 192), numbers(192, 72), numbers(72), numbers(66, 72)],
+        lambda x, w, b, r: np.exp(r) + np.maximum(x @ w + b, 0) * 0.5,
+    ),
+    "convolution": Case(
+        lambda x, w: tenon.conv2d(x, w, padding=1), [numbers(1, 64, 4, 64), numbers(64, 64, 3, 3)], convolved
+    ),
+    "nan": Case(tenon.matmul, [broken, numbers(64, 64)], lambda a, b: a @ b),
+}
+
+
+def lowered(case: Case) -> ModuleOp:
+    module = tenon.jit(case.function).trace(*case.arrays).module.clone()
+    return lower(new_context(), module, LoweringOptions(gpu=case.machine))
+
+
+def steps(module: ModuleOp) -> list[str]:
+    """The steps of the kernel that multiplies matrices."""
+    for kernel in kernels(module):
+        schedule = kernel.attributes.get("schedule")
+        assert isinstance(schedule, ArrayAttr), kernel.attributes.get("unscheduled")
+        listed = [text.data for text in schedule.data if isinstance(text, StringAttr)]
+        if any(step.startswith("contract") for step in listed):
+            return listed
+    raise AssertionError("no kernel contracts")
+
+
+@pytest.fixture(scope="module")
+def modules() -> dict[str, ModuleOp]:
+    return {name: lowered(case) for name, case in CASES.items()}
+
+
+@pytest.fixture(scope="module")
+def executables(modules: dict[str, ModuleOp]) -> dict[str, ShimExecutable]:
+    return dict(zip(modules, load_on_shim(list(modules.values())), strict=True))
+
+
+def assert_close(case: Case, result: Array) -> None:
+    expected = np.asarray(case.oracle(*[a.astype(np.float64) for a in case.arrays]))
+    largest = np.abs(expected[np.isfinite(expected)]).max()
+    np.testing.assert_allclose(result.astype(np.float64), expected, rtol=1e-2, atol=4e-3 * largest)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", CASES)
+def test_shim_agrees_with_numpy(
+    name: str, modules: dict[str, ModuleOp], executables: dict[str, ShimExecutable]
+) -> None:
+    assert "contract(kf, wgmma)" in [re.sub(r"\(\w+,", "(kf,", step) for step in steps(modules[name])]
+    for schedule in SCHEDULES:
+        (result,) = executables[name](list(CASES[name].arrays), schedule)
+        assert_close(CASES[name], result)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["nn", "nt"])
+def test_banks_have_few_conflicts(name: str, executables: dict[str, ShimExecutable]) -> None:
+    backend = executables[name].backend
+    backend.counting, backend.counters = True, []
+    executables[name](list(CASES[name].arrays))
+    backend.counting = False
+    ((_, counters),) = backend.counters
+    assert counters.turns_per_access < 1.05
+    assert counters.tensor_operations >= 2 * 136 * 264 * 328
+
+
+FAULTS = {
+    "a piece that is not waited for": ("tn_cp_async_wait<1>();", "tn_cp_async_wait<2>();", "copy-not-awaited"),
+    "no fence between proxies": ("tn_fence_proxy_async();", "", "proxy-fence"),
+    "no barrier": ("__syncthreads();", "", "copy-not-awaited overwritten-while-read"),
+    "no fence of registers": ("tn_wgmma_fence();", "", "wgmma-fence"),
+    "too many products under way": ("tn_wgmma_wait<1>();", "tn_wgmma_wait<2>();", "overwritten-while-read"),
+    "sums that are not waited for": ("tn_wgmma_wait<0>();", "", "accumulator-in-flight exit-in-flight"),
+    "an operand in the other order": ("<0, 1>", "<0, 0>", "shared-range"),
+    "panels elsewhere": (", 8192, 1024, 128)", ", 4096, 1024, 128)", ""),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_found(fault: str, executables: dict[str, ShimExecutable]) -> None:
+    """Each fault of a text that is right has a name, or changes the numbers."""
+    right, (old, new, names) = executables["nn"], FAULTS[fault]
+    assert old in right.source
+    backend = right.backend
+    kept = backend.library, backend.unit
+    backend.library, backend.unit = build([right.source.replace(old, new)]), 0
+    try:
+        for schedule in SCHEDULES[1:]:
+            found: set[str] = set()
+            numbers_differ = False
+            try:
+                (result,) = right(list(CASES["nn"].arrays), schedule)
+                assert_close(CASES["nn"], result)
+            except ShimError as error:
+                found = set(error.findings)
+            except AssertionError:
+                numbers_differ = True
+            assert found & set(names.split()) if names else numbers_differ, (found, numbers_differ)
+    finally:
+        backend.library, backend.unit = kept
+
+
+@needs_nvrtc
+def test_nvrtc_compiles_large_products_without_spills_and_remarks() -> None:
+    """Of 2048 by 2048 with a bias and an activation: 128 tiles, of which each multiprocessor has one."""
+    x, b = np.zeros((2048, 2048), BF16), np.zeros(2048, BF16)
+    case = Case(lambda x, w, b: tenon.gelu(tenon.matmul(x, w) + b), [x, x, b], np.matmul, GPUS["sm_90a"])
+    module = lowered(case)
+    assert "pipeline(ko, 4)" in steps(module)
+    (kernel,) = nvrtc.compile_kernels(emit_cuda(module, "sm_90a"), "sm_90a").kernels.values()
+    assert (kernel.stack, kernel.spilled) == (0, 0)
+
+
+def test_what_warpgroups_are_not_for_is_left_to_warps() -> None:
+    for case in (product("nn", 32, 128, 128), product("nn", 128, 128, 72), product("nn", 128, 129, 128)):
+        assert "contract(kf, mma)" in steps(lowered(case))
