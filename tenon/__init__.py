@@ -17,6 +17,8 @@ when first used. Its rooms, each of which imports only those above it in this li
 `arrays`        functions of the array API that are no ops
 `linalg`        those of linear algebra
 `saving`        trees of arrays as files
+`datasets`      examples by index
+`samplers`      in which order examples come
 `data`          batches of examples
 `nn`            modules
 `optim`         optimizers and schedules of the learning rate
@@ -78,7 +80,6 @@ _WHERE: dict[str, str] = {
                 "broadcast_shapes",
                 "cumulative_prod",
                 "cumulative_sum",
-                "diff",
                 "empty",
                 "empty_like",
             ),
@@ -86,8 +87,10 @@ _WHERE: dict[str, str] = {
         ),
         "tenon.arrays.rearranging",
     ),
-    **dict.fromkeys(("isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"), "tenon.arrays.sets"),
-    **dict.fromkeys(("outer", "tensordot", "vecdot"), "tenon.arrays.products"),
+    **dict.fromkeys(
+        ("isin", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"), "tenon.arrays.sets"
+    ),
+    **dict.fromkeys(("tensordot", "vecdot"), "tenon.arrays.products"),
     **dict.fromkeys(("get_num_threads", "set_num_threads", "num_threads"), "tenon.runtime.cpu.threads"),
     **dict.fromkeys(
         (

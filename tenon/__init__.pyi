@@ -44,7 +44,6 @@ from tenon.control_flow import cond as cond
 from tenon.arrays.rearranging import cumulative_prod as cumulative_prod
 from tenon.arrays.rearranging import cumulative_sum as cumulative_sum
 from tenon.drawing import device as device
-from tenon.arrays.rearranging import diff as diff
 from tenon.runtime.arguments.arguments import dim as dim
 from tenon.arrays.dtypes import double as double
 from tenon.arrays.dtypes import e as e
@@ -95,7 +94,6 @@ from tenon.runtime.cpu.threads import num_threads as num_threads
 from xdsl.irdl import operand_def as operand_def
 from xdsl.irdl import opt_operand_def as opt_operand_def
 from xdsl.irdl import opt_result_def as opt_result_def
-from tenon.arrays.products import outer as outer
 from tenon.arrays.dtypes import pi as pi
 from tenon.arrays.rearranging import positive as positive
 from tenon.drawing import rand as rand
@@ -126,6 +124,7 @@ from tenon.arrays.dtypes import uint16 as uint16
 from tenon.arrays.dtypes import uint32 as uint32
 from tenon.arrays.dtypes import uint64 as uint64
 from tenon.arrays.dtypes import uint8 as uint8
+from tenon.arrays.sets import unique as unique
 from tenon.arrays.sets import unique_all as unique_all
 from tenon.arrays.sets import unique_counts as unique_counts
 from tenon.arrays.sets import unique_inverse as unique_inverse
@@ -308,6 +307,8 @@ def bitwise_right_shift(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any 
     """The bits of `x` moved to the right by `y`; copies of the sign come in, zeros for unsigned `x`."""
 def bitwise_xor(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The bits in which `x` and `y` differ; on truth values, whether they differ."""
+def block_diag(*tensors: _Any) -> _Any:
+    """Matrices along the diagonal of one that is 0 elsewhere; vectors are rows, and numbers matrices of one element."""
 def bmm(x: _Any, y: _Any = ..., *, mat2: _Any = ...) -> _Any:
     """The products (b, m, n) of the matrices of `x` (b, m, k) and `y` (b, k, n), one each."""
 def broadcast_to(x: _Any, shape: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
@@ -426,6 +427,8 @@ def diag(x: _Any, k: _b.int = ..., *, diagonal: _Any = ..., out: _Any = ...) -> 
     """The matrix with `x` (n,) on its diagonal `k` and zeros elsewhere, or diagonal `k` of a matrix `x`."""
 def diagonal(x: _Any, offset: _b.int = ..., axis1: _b.int = ..., axis2: _b.int = ..., *, out: _Any = ...) -> _Any:
     """The elements of `x` whose index along `axis2` is `offset` more than that along `axis1`, along a new last axis."""
+def diff(x: _Any, n: _b.int = ..., axis: _b.int = ..., *, prepend: _Any = ..., append: _Any = ..., dim: _Any = ...) -> _Any:
+    """The differences of neighbours along `axis`, `n` times; `prepend` and `append` are put before and behind `x`."""
 def digamma(x: _Any, *, out: _Any = ...) -> _Any:
     """The derivative of log Gamma at `x`; -inf at 0.0, inf at -0.0, NaN at negative whole numbers and -inf."""
 def dilate(x: _Any, steps: _b.int | _Sequence[_b.int], *, out: _Any = ...) -> _Any:
@@ -790,6 +793,8 @@ def ones(*sizes: _Any, shape: _Any = ..., dtype: _b.object = ..., device: _b.str
     """A tensor of ones, of a shape (sizes or one tuple of them, behind which a dtype may be)."""
 def ones_like(x: _Any, *, dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
     """Ones of `x`'s shape and dtype, or of another `dtype`."""
+def outer(x: _Any = ..., y: _Any = ..., *, x1: _Any = ..., x2: _Any = ..., vec2: _Any = ...) -> _Any:
+    """The products (m, n) of each element of the vector `x` with each of the vector `y`."""
 def pad(x: _Any, low: _b.int | _Sequence[_b.int] | None = ..., high: _b.int | _Sequence[_b.int] | None = ..., value: _b.float = ..., mode: _Literal['constant', 'edge', 'reflect', 'symmetric', 'wrap'] = ..., *, pad_width: _Any = ..., constant_values: _Any = ..., out: _Any = ...) -> _Any:
     """`x` with `low[i]` elements before it and `high[i]` behind it along each axis i; negative numbers cut off first."""
 def partition_sort(x: _Any, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
@@ -878,8 +883,10 @@ def roi_align(x: _Any, rois: _Any, batch_indices: _Any, output_size: _b.int | _S
     """The parts `rois` (k, 4) of images `x` (n, c, height, width), each brought to `output_size`: (k, c, *output_size)."""
 def roll(x: _Any, shift: _b.int | _Sequence[_b.int], axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ..., out: _Any = ...) -> _Any:
     """`x` moved by `shift` places along `axis`, what leaves at one end coming in at the other."""
-def round(x: _Any, *, out: _Any = ...) -> _Any:
-    """The whole number nearest to `x`, halves to the even one. Integers stay as they are. The gradient is 0."""
+def round(x: _Any, decimals: _b.int = ..., *, out: _Any = ...) -> _Any:
+    """The whole number nearest to `x`, halves to the even one; or, by `decimals`, the nearest number with so many
+    places behind the point, or with as many zeros before it if that is negative. Integers stay as they are. The
+    gradient is 0."""
 def rsqrt(x: _Any, *, out: _Any = ...) -> _Any:
     """One divided by the square root of `x`; NaN for negative numbers."""
 def rsub(x: _Any, y: _Any = ..., alpha: _b.float = ..., *, other: _Any = ...) -> _Any:

@@ -6,9 +6,8 @@ import os
 import signal
 import threading
 import weakref
-from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -19,101 +18,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from tenon.datasets import ArrayDataset, ConcatDataset, Dataset, Subset, TensorDataset, random_split
 from tenon.dialects.support.suggestion import attribute_hints
-from tenon.seeds import generator_of
-
-
-class Dataset:
-    """Base of data sets: a length, and an example for each index. Any object that has both will do."""
-
-    def __getitem__(self, index: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} does not define __getitem__")
-
-    def __len__(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__} does not define __len__")
-
-
-class Subset(Dataset):
-    """The examples of a data set at `indices`."""
-
-    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
-        self.dataset, self.indices = dataset, indices
-
-    def __getitem__(self, index: int) -> Any:
-        return self.dataset[self.indices[index]]
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-
-class ConcatDataset(Dataset):
-    """Data sets one behind the other."""
-
-    def __init__(self, datasets: Sequence[Any]) -> None:
-        self.datasets = list(datasets)
-        self._ends = np.cumsum([len(dataset) for dataset in self.datasets]).tolist()
-
-    def __getitem__(self, index: int) -> Any:
-        index = range(len(self))[index]
-        number = bisect_right(self._ends, index)
-        return self.datasets[number][index - (self._ends[number - 1] if number else 0)]
-
-    def __len__(self) -> int:
-        return self._ends[-1] if self._ends else 0
-
-
-def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset]:
-    """A data set in parts of these lengths, drawn without one twice; or of these shares, which add up to 1.
-
-    `generator` is a NumPy generator or a seed; without it, the parts are another stream of `nn.manual_seed`. Raises
-    `ValueError` for lengths that do not add up to that of the data set.
-    """
-    count = len(dataset)
-    if lengths and abs(sum(lengths) - 1) < 1e-9 and any(isinstance(length, float) for length in lengths):
-        sizes = [int(count * share) for share in lengths]
-        for extra in range(count - sum(sizes)):
-            sizes[extra % len(sizes)] += 1
-    else:
-        sizes = [int(length) for length in lengths]
-    if sum(sizes) != count:
-        raise ValueError(
-            f"random_split: the lengths {[*lengths]} add up to {sum(sizes)}, and there are {count} examples"
-        )
-    order = generator_of(generator).permutation(count).tolist()
-    ends = np.cumsum(sizes).tolist()
-    return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
-
-
-class _Rows(Dataset):
-    """Columns of one length, whose rows of one number are an example."""
-
-    def __init__(self, columns: tuple[Any, ...]) -> None:
-        self._columns = columns
-        lengths = [len(column) for column in columns]
-        if not lengths or len({*lengths}) > 1:
-            raise ValueError(f"{type(self).__name__}: the lengths are {lengths}; they must agree")
-
-    def __len__(self) -> int:
-        return len(self._columns[0])
-
-    def __getitem__(self, index: Any) -> tuple[Any, ...]:
-        return tuple([column[index] for column in self._columns])
-
-
-class ArrayDataset(_Rows):
-    """Arrays of one length, whose rows of one number are an example."""
-
-    def __init__(self, *arrays: Any) -> None:
-        self.arrays = tuple(map(np.asarray, arrays))
-        super().__init__(self.arrays)
-
-
-class TensorDataset(_Rows):
-    """Tensors of one length, whose rows of one number are an example; batches are tensors, too."""
-
-    def __init__(self, *tensors: Any) -> None:
-        self.tensors = tensors
-        super().__init__(tensors)
+from tenon.samplers import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+    batches_of,
+    count_of_batches,
+    order_of,
+)
 
 
 def stacked(examples: Sequence[Any]) -> Any:
@@ -224,6 +141,10 @@ class DataLoader:
     scripts guard what they run by `if __name__ == "__main__":`), load `prefetch_factor` batches each ahead. `collate`
     makes a batch of a list of examples; `collate_fn` is another name for it. `pin_memory` changes nothing.
 
+    A `sampler` gives the indices of an epoch in their order in place of `shuffle`, a `batch_sampler` those of each
+    batch. Samplers of Tenon's without a generator draw from one that follows from `seed` and the epoch; what others
+    give counts as it is at the beginning of a loop.
+
     `state_dict()` says how many batches were given out; the next loop after `load_state_dict` goes on behind them.
     """
 
@@ -242,6 +163,8 @@ class DataLoader:
         collate: Callable[[Sequence[Any]], Any] = stacked,
         collate_fn: Callable[[Sequence[Any]], Any] | None = None,
         pin_memory: bool = False,
+        sampler: Iterable[int] | None = None,
+        batch_sampler: Iterable[Sequence[int]] | None = None,
     ) -> None:
         collate = collate if collate_fn is None else collate_fn
         for name, value, least in (
@@ -259,16 +182,34 @@ class DataLoader:
         self.dataset, self.batch_size, self.shuffle, self.seed = dataset, batch_size, shuffle, seed
         self.drop_last, self.num_workers, self.prefetch_factor = drop_last, num_workers, prefetch_factor
         self.worker = worker
+        self.sampler, self.batch_sampler = sampler, batch_sampler
+        self._check_samplers()
         self._source = _Source(dataset, collate, transform, seed)
         self._workers: _Workers | None = None
         self._epoch, self._given = 0, 0
         self._goes_on = True
         """Whether the next loop begins where the position is; after a loop that was left it is a new epoch."""
 
+    def _check_samplers(self) -> None:
+        if self.sampler is not None and self.shuffle:
+            raise ValueError("DataLoader: a sampler says in which order examples come; leave shuffle out")
+        others = self.batch_size != 1 or self.shuffle or self.drop_last or self.sampler is not None
+        if self.batch_sampler is not None and others:
+            raise ValueError(
+                "DataLoader: a batch_sampler says what batches there are; leave batch_size, shuffle, sampler and "
+                "drop_last out"
+            )
+        for name, given in (("sampler", self.sampler), ("batch_sampler", self.batch_sampler)):
+            if given is not None and not hasattr(given, "__len__"):
+                raise TypeError(f"DataLoader: the {name}, a {type(given).__name__}, has no length")
+
     def __len__(self) -> int:
         """The number of batches of an epoch."""
-        whole, rest = divmod(len(self.dataset), self.batch_size)
-        return whole if self.drop_last or not rest else whole + 1
+        batches: Any = self.batch_sampler
+        if batches is not None:
+            return len(batches)
+        examples: Any = self.dataset if self.sampler is None else self.sampler
+        return count_of_batches(len(examples), self.batch_size, self.drop_last)
 
     @property
     def epoch(self) -> int:
@@ -282,18 +223,23 @@ class DataLoader:
         return self._batches(self._epoch, self._given)
 
     def _batches(self, epoch: int, first: int) -> Iterator[Any]:
-        order = self._order(epoch)
-        size = self.batch_size
-        asked = [(epoch, number, order[number * size : (number + 1) * size]) for number in range(first, len(self))]
+        batches = self._order(epoch)
+        count = len(batches)
+        asked = [(epoch, number, batches[number]) for number in range(first, count)]
         for (_, number, _), batch in zip(asked, self._loaded(asked), strict=True):
-            self._epoch, self._given = (epoch, number + 1) if number + 1 < len(self) else (epoch + 1, 0)
+            self._epoch, self._given = (epoch, number + 1) if number + 1 < count else (epoch + 1, 0)
             yield batch
 
-    def _order(self, epoch: int) -> Any:
-        count = len(self.dataset)
-        if self.shuffle:
-            return np.random.default_rng([self.seed, epoch]).permutation(count).tolist()
-        return list(range(count))
+    def _order(self, epoch: int) -> list[Any]:
+        """The indices of each batch."""
+        generator, count = np.random.default_rng([self.seed, epoch]), len(self.dataset)
+        if self.batch_sampler is not None:
+            return [[*batch] for batch in order_of(self.batch_sampler, generator)]
+        if self.sampler is not None:
+            order = order_of(self.sampler, generator)
+        else:
+            order = generator.permutation(count).tolist() if self.shuffle else list(range(count))
+        return batches_of(order, self.batch_size, self.drop_last)
 
     def _loaded(self, asked: Sequence[Any]) -> Iterator[Any]:
         if not self.num_workers:
@@ -347,6 +293,7 @@ class DataLoader:
             "shuffle": self.shuffle,
             "batch_size": self.batch_size,
             "examples": len(self.dataset),
+            "batches": len(self),
         }
 
     def state_dict(self) -> dict[str, int]:
@@ -355,9 +302,9 @@ class DataLoader:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where `state_dict` was asked for. Raises `ValueError` for the state of other batches: of another seed,
-        `shuffle`, `batch_size` or number of examples."""
+        `shuffle`, `batch_size` or number of examples or batches."""
         for name, own in self._order_settings().items():
-            if int(state[name]) != own:
+            if int(state.get(name, own)) != own:
                 raise ValueError(f"DataLoader: {name} is {own}, and in the state {state[name]}")
         self._epoch, self._given, self._goes_on = int(state["epoch"]), int(state["given"]), True
 
@@ -366,11 +313,17 @@ default_collate = stacked
 
 __all__ = [
     "ArrayDataset",
+    "BatchSampler",
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
     "Subset",
+    "SubsetRandomSampler",
     "TensorDataset",
+    "WeightedRandomSampler",
     "default_collate",
     "random_split",
     "stacked",
@@ -380,10 +333,6 @@ if not TYPE_CHECKING:
     __getattr__ = attribute_hints(
         __name__,
         {
-            **dict.fromkeys(
-                ("Sampler", "RandomSampler", "SequentialSampler", "WeightedRandomSampler", "SubsetRandomSampler"),
-                "a Subset says which examples there are, and shuffle=True draws their order",
-            ),
             "IterableDataset": "write a data set with a length; its examples may be read when they are asked for",
         },
     )

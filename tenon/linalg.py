@@ -11,7 +11,6 @@ from tenon.arrays.products import (
     diagonal,
     matrix_norm,
     matrix_power,
-    outer,
     tensordot,
     trace,
     vecdot,
@@ -23,6 +22,7 @@ from tenon.dialects.support.suggestion import attribute_hints
 det, matmul = tenon.det, tenon.matmul
 cholesky, inv, eigvalsh, svdvals = tenon.cholesky, tenon.inv, tenon.eigvalsh, tenon.svdvals
 solve, solve_triangular, matrix_rank = tenon.solve, tenon.solve_triangular, tenon.matrix_rank
+outer = tenon.outer
 
 __all__ = [
     "cholesky",

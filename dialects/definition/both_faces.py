@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tenon.dialects.definition.registry import find_function
+from tenon.dialects.types.shapes import normalize_axis
 from tenon.dialects.types.types import element_type, is_float, numpy_dtype
 
 CASTS = {
@@ -200,6 +201,20 @@ class BothFaces:
         if tuple(source.shape) != tuple(index.shape):
             source = source[tuple([slice(size) for size in index.shape])]
         return self._op("scatter_elements")(self, index, source, axis=axis, reduction="add")
+
+    def unfold(self, dimension: int, size: int, step: int) -> Any:
+        """The parts of `size` elements along an axis, each `step` behind the one before: along this axis, and their
+        elements along a new last one."""
+        axis = normalize_axis(dimension, self.ndim, "unfold: dimension")
+        if not 0 <= size <= self.shape[axis] or step < 1:
+            raise ValueError(
+                f"unfold: size is {size} and step {step} along an axis of {self.shape[axis]} elements; parts lie "
+                "within it, and steps are at least 1"
+            )
+        starts = np.arange(0, self.shape[axis] - size + 1, step)
+        found = self._op("gather")(self, starts[:, None] + np.arange(size), axis=axis)
+        others = [i for i in range(self.ndim + 1) if i != axis + 1]
+        return self._op("transpose")(found, (*others, axis + 1))
 
     def topk(self, *args: Any, **settings: Any) -> Selected:
         """`tenon.topk`, whose `values` and `indices` have names."""

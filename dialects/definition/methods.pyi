@@ -228,6 +228,8 @@ class Methods:
         """The matrix with `x` (n,) on its diagonal `k` and zeros elsewhere, or diagonal `k` of a matrix `x`."""
     def diagonal(self, offset: _b.int = ..., axis1: _b.int = ..., axis2: _b.int = ...) -> _Self:
         """The elements of `x` whose index along `axis2` is `offset` more than that along `axis1`, along a new last axis."""
+    def diff(self, n: _b.int = ..., axis: _b.int = ..., *, prepend: _Any = ..., append: _Any = ..., dim: _Any = ...) -> _Any:
+        """The differences of neighbours along `axis`, `n` times; `prepend` and `append` are put before and behind `x`."""
     def digamma(self) -> _Self:
         """The derivative of log Gamma at `x`; -inf at 0.0, inf at -0.0, NaN at negative whole numbers and -inf."""
     def dilate(self, steps: _b.int | _Sequence[_b.int]) -> _Self:
@@ -560,6 +562,8 @@ class Methods:
         `axis` of the result."""
     def ones_like(self, *, dtype: _b.object = ..., device: _b.str | None = ...) -> _Any:
         """Ones of `x`'s shape and dtype, or of another `dtype`."""
+    def outer(self, y: _Any = ..., *, x1: _Any = ..., x2: _Any = ..., vec2: _Any = ...) -> _Any:
+        """The products (m, n) of each element of the vector `x` with each of the vector `y`."""
     def pad(self, low: _b.int | _Sequence[_b.int] | None = ..., high: _b.int | _Sequence[_b.int] | None = ..., value: _b.float = ..., mode: _Literal['constant', 'edge', 'reflect', 'symmetric', 'wrap'] = ..., *, pad_width: _Any = ..., constant_values: _Any = ...) -> _Self:
         """`x` with `low[i]` elements before it and `high[i]` behind it along each axis i; negative numbers cut off first."""
     def partition_sort(self, descending: _b.bool = ...) -> _Self:
@@ -622,8 +626,10 @@ class Methods:
         """The parts `rois` (k, 4) of images `x` (n, c, height, width), each brought to `output_size`: (k, c, *output_size)."""
     def roll(self, shift: _b.int | _Sequence[_b.int], axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ...) -> _Self:
         """`x` moved by `shift` places along `axis`, what leaves at one end coming in at the other."""
-    def round(self) -> _Self:
-        """The whole number nearest to `x`, halves to the even one. Integers stay as they are. The gradient is 0."""
+    def round(self, decimals: _b.int = ...) -> _Self:
+        """The whole number nearest to `x`, halves to the even one; or, by `decimals`, the nearest number with so many
+        places behind the point, or with as many zeros before it if that is negative. Integers stay as they are. The
+        gradient is 0."""
     def rsqrt(self) -> _Self:
         """One divided by the square root of `x`; NaN for negative numbers."""
     def rsub(self, y: _Any = ..., alpha: _b.float = ..., *, other: _Any = ...) -> _Any:
@@ -1070,7 +1076,7 @@ class TensorMethods(Methods):
     def rms_norm_(self, weight: _Any = ..., axis: _b.int | _Sequence[_b.int] = ..., eps: _b.float = ..., *, dim: _Any = ...) -> _Self: ...
     def roi_align_(self, rois: _Any, batch_indices: _Any, output_size: _b.int | _Sequence[_b.int], sampling_ratio: _b.int | _Sequence[_b.int] = ..., spatial_scale: _b.float = ..., aligned: _b.bool = ..., mode: _Literal['avg', 'max'] = ...) -> _Self: ...
     def roll_(self, shift: _b.int | _Sequence[_b.int], axis: _b.int | _Sequence[_b.int] | None = ..., *, dim: _Any = ...) -> _Self: ...
-    def round_(self) -> _Self: ...
+    def round_(self, decimals: _b.int = ...) -> _Self: ...
     def rsqrt_(self) -> _Self: ...
     def scatter_elements_(self, indices: _Any = ..., updates: _Any = ..., axis: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, dim: _Any = ..., index: _Any = ..., src: _Any = ...) -> _Self: ...
     def scatter_nd_(self, indices: _Any = ..., updates: _Any = ..., batch_dims: _b.int = ..., reduction: _Literal['none', 'add', 'mul', 'min', 'max'] = ..., *, index: _Any = ..., src: _Any = ...) -> _Self: ...

@@ -32,7 +32,6 @@ INSTEAD: dict[str, str] = {
     "stft": "write tenon.dft on tenon.sliding_windows",
     "sparse_coo_tensor": "there are no sparse tensors",
     "mode": "write tenon.unique_counts",
-    "unique": "write tenon.unique_values, tenon.unique_counts or tenon.unique_inverse",
     "numel": "write x.size",
     "broadcast_tensors": "write tenon.broadcast_arrays",
     "cross": "write tenon.linalg.cross",

@@ -48,14 +48,6 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return ops.sum(ops.multiply(left, right), axis=axis)
 
 
-def outer(x1: Any, x2: Any, /) -> Any:
-    """The products (m, n) of each element of the vector `x1` with each of the vector `x2`."""
-    left, right = shaped(x1), shaped(x2)
-    if left.ndim != 1 or right.ndim != 1:
-        raise ValueError(f"outer: the ranks are {left.ndim} and {right.ndim} where vectors are needed")
-    return ops.multiply(ops.expand_dims(left, axis=1), ops.expand_dims(right, axis=0))
-
-
 @also_called(dim="axis")
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """The vectors at right angles to those of `x1` and `x2`, of three elements along `axis`; other axes broadcast."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from tenon.dialects.definition.keywords import also_called
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.value import ops
 from tenon.dialects.types.shapes import normalize_axis
@@ -56,30 +55,6 @@ def empty(*sizes: Any, shape: Any = None, dtype: object = None, device: str | No
 def empty_like(x: Any, /, *, dtype: object = None, device: str | None = None) -> Any:
     """A tensor of `x`'s shape for contents to come, of its dtype by default. Its elements are 0."""
     return ops.zeros_like(x, dtype=dtype, device=device)
-
-
-@also_called(dim="axis")
-def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
-    """The differences of neighbours along `axis`, `n` times; `prepend` and `append` are put before and behind `x`."""
-    if n < 0:
-        raise ValueError(f"diff: n is {n} where a number of at least 0 is needed")
-    if n == 0:
-        return x
-    parts = [part for part in (prepend, x, append) if part is not None]
-    joined = ops.concatenate(parts, axis=axis) if len(parts) > 1 else shaped(x)
-    axis = normalize_axis(axis, joined.ndim, "diff: axis")
-    for _ in range(min(n, joined.shape[axis])):
-        size = joined.shape[axis]
-        later, earlier = _part(joined, axis, 1, size), _part(joined, axis, 0, size - 1)
-        differ = ops.not_equal if joined.dtype == np.bool_ else ops.subtract
-        joined = differ(later, earlier)
-    return joined
-
-
-def _part(x: Any, axis: int, start: int, limit: int) -> Any:
-    starts = tuple([start if i == axis else 0 for i in range(x.ndim)])
-    limits = tuple([limit if i == axis else size for i, size in enumerate(x.shape)])
-    return ops.slice(x, starts=starts, limits=limits)
 
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: object = None, include_initial: bool = False) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from tenon.dialects.definition.operands import shaped
 from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.support.plain_arrays import plain_array
+from tenon.eager.parts import unique_parts
 
 
 class UniqueAll(NamedTuple):
@@ -63,6 +64,26 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
 def unique_values(x: Any, /) -> Any:
     """The elements of the array `x` in order and each once; NaN as often as it is there."""
     return np.unique(_array("unique_values", x), equal_nan=False)
+
+
+def unique(
+    x: Any,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+    *,
+    axis: int | None = None,
+) -> Any:
+    """The elements of the array or tensor `x` in order and each once; or, along `dim`, its parts.
+
+    A tuple, where more is wanted: for every element where it is among them (`return_inverse`), and how often each is
+    there (`return_counts`). NaN is there once.
+    """
+    axis = dim if axis is None else axis
+    if hasattr(type(x), "__tenon_op__") and not isinstance(x, Value):
+        return x.unique(sorted, return_inverse, return_counts, axis)
+    return unique_parts(_array("unique", x), return_inverse, return_counts, axis)
 
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:

@@ -222,15 +222,31 @@ class Parts(Interchange):
         places = np.atleast_1d(self._array).nonzero()
         return tuple(map(self._new, places)) if as_tuple else self._new(np.stack(places, axis=-1))
 
-    def unique(self) -> Any:
-        """The distinct elements, in order."""
-        return self._new(np.unique(self._array))
+    def unique(
+        self,
+        sorted: bool = True,
+        return_inverse: bool = False,
+        return_counts: bool = False,
+        dim: int | None = None,
+    ) -> Any:
+        """The distinct elements, or parts along `dim`, in order; with more, as `tenon.unique` gives it."""
+        found = unique_parts(self._array, return_inverse, return_counts, dim)
+        return tuple(map(self._new, found)) if isinstance(found, tuple) else self._new(found)
 
     def _computed(self, operands: Sequence[Any], array: Array, call: Call) -> Any:
         made = self._new(array)
         if wants_gradient(operands):
             note(call, operands, made)
         return made
+
+
+def unique_parts(array: np.ndarray[Any, Any], return_inverse: bool, return_counts: bool, axis: int | None) -> Any:
+    """What `unique` gives of an array: its distinct elements, or parts along an axis, and what is wanted besides."""
+    found = np.unique(array, return_inverse=return_inverse, return_counts=return_counts, axis=axis)
+    if not return_inverse:
+        return found
+    inverse = found[1].reshape(array.shape if axis is None else -1)
+    return (found[0], inverse, *found[2:])
 
 
 def kept_sizes(sizes: tuple[int, ...], own: tuple[int, ...]) -> tuple[int, ...]:

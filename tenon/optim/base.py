@@ -202,6 +202,11 @@ def zeros(params: Any) -> Arrays:
     return {name: np.zeros(value.shape, value.dtype) for name, value in trainable(params).items()}
 
 
+def zeros_of(params: Any, dtype: Any) -> Arrays:
+    """A zero for each parameter."""
+    return {name: np.zeros((), dtype) for name in trainable(params)}
+
+
 def each(function: Callable[..., Any], *groups: Arrays) -> Arrays:
     return {name: function(*[group[name] for group in groups]) for name in groups[0]}
 

@@ -8,34 +8,43 @@ from typing import Any
 import numpy as np
 
 import tenon
-from tenon.optim.base import Arrays, Optimizer, check_settings, each, is_on, zeros
+from tenon.optim.base import Arrays, Optimizer, check_settings, each, is_on, zeros, zeros_of
 from tenon.optim.moments import check_betas, decayed, like, moved, running, running_square, time_of, without_bias
 from tenon.runtime.arguments.tree import static_field
 
 
 @dataclass(frozen=True)
 class SGD(Optimizer):
-    """Gradient descent: v ← momentum·v + g + weight_decay·p, then p ← p - lr·v (with `nesterov`, p - lr·(g +
-    momentum·v)).
+    """Gradient descent: v ← momentum·v + (1 - dampening)·(g + weight_decay·p), but for the first v, which is not
+    dampened; then p ← p - lr·v (with `nesterov`, p - lr·(g + momentum·v)). With `maximize`, along -g.
 
-    Source: PyTorch's documentation of `torch.optim.SGD`, with dampening 0.
+    Source: PyTorch's documentation of `torch.optim.SGD`.
     """
 
     lr: float = static_field(1e-2)
     momentum: float = static_field(0.0)
     weight_decay: float = static_field(0.0)
     nesterov: bool = static_field(False)
+    dampening: float = static_field(0.0)
+    maximize: bool = static_field(False)
     CHANGING = ("momentum",)
 
     def __post_init__(self) -> None:
-        check_settings(self, "momentum", "weight_decay")
-        if self.nesterov and not is_on(self.momentum):
-            raise ValueError("SGD: nesterov needs a momentum, which is 0")
+        check_settings(self, "momentum", "weight_decay", "dampening")
+        if self.nesterov and (self.dampening or not is_on(self.momentum)):
+            raise ValueError(
+                f"SGD: nesterov needs a momentum, which is {self.momentum}, and no dampening, which is {self.dampening}"
+            )
 
     def start(self, params: Any) -> dict[str, Any]:
-        return {"velocity": zeros(params) if is_on(self.momentum) else {}}
+        if not is_on(self.momentum):
+            return {"velocity": {}}
+        started = {"started": zeros_of(params, np.bool_)} if self.dampening else {}
+        return {"velocity": zeros(params), **started}
 
     def step(self, values: Arrays, slopes: Arrays, state: dict[str, Any], lr: Any) -> tuple[Arrays, dict[str, Any]]:
+        if self.maximize:
+            slopes = each(lambda g: -g, slopes)
         slopes = decayed(slopes, values, self.weight_decay)
         if not is_on(self.momentum):
             return each(lambda p, g: moved(p, g, lr), values, slopes), state
@@ -43,9 +52,13 @@ class SGD(Optimizer):
         def ahead(g: Any, v: Any) -> Any:
             return g + v * like(self.momentum, v)
 
-        velocity = each(ahead, slopes, state["velocity"])
+        damped, started = slopes, state.get("started")
+        if started is not None:
+            damped = each(lambda s, g: g * tenon.select(s, 1 - self.dampening, 1.0).astype(g.dtype), started, slopes)
+            started = {"started": each(tenon.ones_like, started)}
+        velocity = each(ahead, damped, state["velocity"])
         direction = each(ahead, slopes, velocity) if self.nesterov else velocity
-        return each(lambda p, d: moved(p, d, lr), values, direction), {"velocity": velocity}
+        return each(lambda p, d: moved(p, d, lr), values, direction), {"velocity": velocity, **(started or {})}
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ class Symbol(_Base):
     def nonzero(self, *, as_tuple: bool = True) -> Any:
         self._refuse("the number of nonzero elements", "run it in pieces with tenon.trace(f, symbolic=False)")
 
-    def unique(self) -> Any:
+    def unique(self, *args: Any, **settings: Any) -> Any:
         self._refuse("the number of distinct elements", "run it in pieces with tenon.trace(f, symbolic=False)")
 
     def __repr__(self) -> str:

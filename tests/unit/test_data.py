@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tenon.data import ArrayDataset, DataLoader
+from tenon.data import (
+    ArrayDataset,
+    BatchSampler,
+    DataLoader,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 X = np.arange(23, dtype=np.float32)
 DATA = ArrayDataset(X, -X)
@@ -163,4 +171,49 @@ def _runs(pid: str) -> bool:
 )
 def test_refused(make: Any, error: Any, text: str) -> None:
     with pytest.raises(error, match=text):
+        make()
+
+
+def indices(loader: DataLoader) -> list[list[int]]:
+    return [batch.tolist() for batch in loader]
+
+
+def test_samplers() -> None:
+    examples = list(range(20))
+    assert indices(DataLoader(examples, 8, sampler=SequentialSampler(examples))) == indices(DataLoader(examples, 8))
+    shuffled = DataLoader(examples, 6, sampler=RandomSampler(examples))
+    orders = [[index for batch in indices(shuffled) for index in batch] for _ in range(2)]
+    assert orders[0] != orders[1]
+    assert sorted(orders[0]) == sorted(orders[1]) == examples
+    assert sorted(SubsetRandomSampler([5, 7, 1], generator=0)) == [1, 5, 7]
+    assert len([*RandomSampler(examples, num_samples=45)]) == 45
+    drawn = np.bincount([*WeightedRandomSampler([1.0, 0.0, 3.0], 8000, generator=0)]) / 8000
+    np.testing.assert_allclose(drawn, [0.25, 0.0, 0.75], atol=0.02)
+    assert sorted(WeightedRandomSampler([1, 0, 3], 2, replacement=False)) == [0, 2]
+
+    def loader() -> DataLoader:
+        return DataLoader(examples, batch_sampler=BatchSampler(RandomSampler(examples), 6, drop_last=True))
+
+    first = loader()
+    assert len(first) == 3
+    rest = iter(first)
+    next(rest)
+    state = first.state_dict()
+    second = loader()
+    second.load_state_dict(state)
+    assert indices(second) == [batch.tolist() for batch in rest]
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: DataLoader(DATA, shuffle=True, sampler=[0, 1]), "leave shuffle out"),
+        (lambda: DataLoader(DATA, 4, batch_sampler=[[0, 1]]), "leave batch_size"),
+        (lambda: WeightedRandomSampler([1.0, -1.0], 2), "at least 0"),
+        (lambda: WeightedRandomSampler([1.0, 0.0], 2, replacement=False), "1 weights are above 0"),
+        (lambda: RandomSampler([], num_samples=0), "num_samples is 0"),
+    ],
+)
+def test_samplers_that_do_not_fit(make: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
         make()

@@ -58,16 +58,18 @@ PLACES = np.array([2, 0, 1])
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "cat": (lambda t, x, y: t.cat((x, y), dim=1), (X, Y)),
     "stack": (lambda t, x, y: t.stack([x, y], dim=-1), (X, Y)),
+    "block_diag": (lambda t, x, y: t.block_diag(x, y[:2], x[0]), (X, Y)),
+    "diff": (lambda t, x: (t.diff(x, dim=0), x.diff(), x.diff(2, -1), t.diff(x, prepend=x[:, :1])), (X,)),
+    "outer": (lambda t, x, y: (t.outer(x, y), x.outer(y)), (V, W)),
+    "round": (lambda t, x: (t.round(x, decimals=1), x.round(decimals=2), (1e3 * x).round(decimals=-2)), (X,)),
     "mm": (lambda t, x, y: t.mm(x, y), (X, M)),
     "bmm": (lambda t, x, y: t.bmm(x, y), (B, C)),
     "mv": (lambda t, x, y: t.mv(x, y), (X, V)),
     "dot": (lambda t, x, y: t.dot(x, y), (V, W)),
     "inner": (lambda t, x, y: t.inner(x, y), (X, V)),
-    "outer": (lambda t, x, y: t.outer(x, y), (V, W)),
     "kron": (lambda t, x, y: t.kron(x, y), (X, M)),
     "tensordot": (lambda t, x, y: t.tensordot(x, y, dims=1), (X, M)),
     "tensordot of axes": (lambda t, x, y: t.tensordot(x, y, dims=([1, 0], [1, 0])), (X, Y)),
-    "diff": (lambda t, x: t.diff(x, dim=0), (X,)),
     "vecdot": (lambda t, x, y: t.linalg.vecdot(x, y, dim=0), (X, Y)),
     "cross": (lambda t, x, y: t.linalg.cross(x, y, dim=1), (X[:, :3], Y[:, :3])),
     "vector_norm": (lambda t, x: t.linalg.vector_norm(x, dim=1, keepdim=True), (X,)),
@@ -159,6 +161,7 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "expand, tuple": lambda x: x.expand((2, -1, -1)),
     "squeeze": lambda x: x.unsqueeze(dim=1).squeeze(dim=1),
     "permute": lambda x: x.permute(dims=(2, 0, 1)),
+    "unfold": lambda x: x.unfold(-1, 3, 1) * x.unfold(1, 1, 2).sum(),
     "add": lambda x: x.add(x, alpha=3).sub(x, alpha=2).div(2.0),
 }
 
@@ -181,6 +184,15 @@ def test_places_and_moving_averages() -> None:
     close((x > 0).nonzero(as_tuple=False), (theirs > 0).nonzero(as_tuple=False))
     close((x > 0).nonzero(as_tuple=True), (theirs > 0).nonzero(as_tuple=True))
     close(x.clone().mul_(0.9).add_(x, alpha=0.1), theirs.clone().mul_(0.9).add_(theirs, alpha=0.1))
+    whole = np.array([[3, 1], [3, 1], [0, 2]])
+    wanted: list[dict[str, Any]] = [
+        {},
+        {"return_counts": True},
+        {"return_inverse": True, "return_counts": True, "dim": 0},
+    ]
+    for settings in wanted:
+        close(tenon.tensor(whole).unique(**settings), torch.tensor(whole).unique(**settings))
+        close(tenon.unique(whole, **settings), torch.unique(torch.tensor(whole), **settings))
     library: Any = tenon
     assert library.empty(2, 3).shape == library.empty((2, 3)).shape == (2, 3)
     with pytest.raises(ValueError, match=r"-1 has to stand for a size of \(2, 3, 4\)"):
@@ -404,6 +416,8 @@ def test_backward_to_some() -> None:
 RULES: list[tuple[str, dict[str, Any]]] = [
     ("Adam", {"lr": 1e-2, "amsgrad": True}),
     ("SGD", {"lr": 0.1, "momentum": 0.9}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.4, "weight_decay": 0.1}),
+    ("SGD", {"lr": 0.01, "maximize": True, "weight_decay": 0.1}),
 ]
 
 

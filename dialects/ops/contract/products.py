@@ -191,3 +191,16 @@ def scaled_dot_product_attention(
         mask = shaped(attn_mask)
         scores = ops.select(mask, scores, -math.inf) if mask.dtype == bool else ops.add(scores, mask)
     return ops.matmul(ops.softmax(scores, axis=-1), value)
+
+
+@tensor_function
+@also_called(x1="x", x2="y", input="x", vec2="y")
+def outer(x: Any, y: Any) -> Any:
+    """The products (m, n) of each element of the vector `x` with each of the vector `y`.
+
+    >>> tenon.outer(np.array([1, 2]), np.array([3, 4, 5]))
+    """
+    left, right = shaped(x), shaped(y)
+    if left.ndim != 1 or right.ndim != 1:
+        raise ValueError(f"outer: the ranks are {left.ndim} and {right.ndim} where vectors are needed")
+    return ops.multiply(ops.expand_dims(left, axis=1), ops.expand_dims(right, axis=0))

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from xdsl.dialects import math
 
 from tenon.dialects.definition.scalar import ScalarForms
+from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value
 from tenon.dialects.families import NumericUnaryOp, PrimitiveOp
@@ -21,7 +22,7 @@ class WholeNumberOp(NumericUnaryOp, PrimitiveOp):
     def on_scalars(cls, values: Sequence[Value], settings: dict[str, Any]) -> Any:
         return super().on_scalars(values, settings) if is_float(values[0].type) else values[0]
 
-    vjp = staticmethod(lambda g, out, x: (None,))
+    vjp = staticmethod(lambda g, out, x, **_: (None,))
 
 
 @tensor_op
@@ -48,13 +49,26 @@ class CeilOp(WholeNumberOp):
 
 @tensor_op
 class RoundOp(WholeNumberOp):
-    """The whole number nearest to `x`, halves to the even one. Integers stay as they are. The gradient is 0.
+    """The whole number nearest to `x`, halves to the even one; or, by `decimals`, the nearest number with so many
+    places behind the point, or with as many zeros before it if that is negative. Integers stay as they are. The
+    gradient is 0.
 
     >>> tenon.round(np.array([0.5, 1.5, 2.5, -2.7]))
+    >>> tenon.round(np.array([1.234, -27.5]), decimals=1)
     """
 
     name = "tenon.round"
+    decimals = setting(int, default=0)
     SCALAR: ClassVar[ScalarForms] = ScalarForms(math.RoundEvenOp)
+
+    @classmethod
+    def on_scalars(cls, values: Sequence[Value], settings: dict[str, Any]) -> Any:
+        (x,), decimals = values, settings["decimals"]
+        if not decimals or not is_float(x.type):
+            return super().on_scalars(values, settings)
+        scale = 10.0 ** abs(decimals)
+        whole = super().on_scalars([x * scale if decimals > 0 else x / scale], settings)
+        return whole / scale if decimals > 0 else whole * scale
 
 
 @tensor_op

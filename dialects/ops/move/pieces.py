@@ -267,3 +267,41 @@ def flipud(x: Any) -> Any:
     >>> tenon.flipud(np.array([[1, 2], [3, 4]]))
     """
     return ops.flip(x, axis=0)
+
+
+@tensor_function
+@also_called(dim="axis", input="x")
+def diff(x: Any, n: int = 1, axis: int = -1, *, prepend: Any = None, append: Any = None) -> Any:
+    """The differences of neighbours along `axis`, `n` times; `prepend` and `append` are put before and behind `x`.
+
+    >>> tenon.diff(np.array([1, 4, 9, 16]), n=2)
+    """
+    if n < 0:
+        raise ValueError(f"diff: n is {n} where a number of at least 0 is needed")
+    if n == 0:
+        return x
+    parts = [part for part in (prepend, x, append) if part is not None]
+    joined = ops.concatenate(parts, axis=axis) if len(parts) > 1 else shaped(x)
+    axis = normalize_axis(axis, joined.ndim, "diff: axis")
+    for _ in range(min(n, joined.shape[axis])):
+        differ = ops.not_equal if joined.dtype == np.bool_ else ops.subtract
+        joined = differ(_part(joined, axis, slice(1, None)), _part(joined, axis, slice(None, -1)))
+    return joined
+
+
+@tensor_function
+def block_diag(*tensors: Any) -> Any:
+    """Matrices along the diagonal of one that is 0 elsewhere; vectors are rows, and numbers matrices of one element.
+
+    >>> tenon.block_diag(np.array([[1, 2]]), np.array([[3], [4]]))
+    """
+    given = [_at_least(x, 2) for x in tensors]
+    if not given or any(x.ndim != 2 for x in given):
+        ranks = ", ".join([str(x.ndim) for x in given]) or "none"
+        raise ValueError(f"block_diag: the ranks are {ranks} where one matrix or more is needed")
+    columns, rows, before = sum([x.shape[1] for x in given]), list[Any](), 0
+    for x in given:
+        after = columns - before - x.shape[1]
+        rows.append(ops.pad(x, low=(0, before), high=(0, after)))
+        before += x.shape[1]
+    return ops.concatenate(rows, axis=0)
