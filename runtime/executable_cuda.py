@@ -89,6 +89,18 @@ class CudaExecutable:
         with cuda.Device(ordinal):
             return self._run(ordinal, others, outputs, frozen)
 
+    def ready(self, prepared: Sequence[Any]) -> tuple[int, CudaProgram, Mapping[int, Any]]:
+        """The number of the device that calls without arrays of the host run on now, the program there, and the
+        copies of `prepared` arrays, by position."""
+        from tenon.runtime.cuda.device_cuda import cupy_module
+
+        cuda = cupy_module().cuda
+        current = int(cuda.runtime.getDevice())
+        ordinal = current if self.ordinal is None else self.ordinal
+        program = self._program(ordinal)
+        with cuda.Device(ordinal):
+            return ordinal, program, prepared[0].on(ordinal) if prepared else {}
+
     def _run(
         self, ordinal: int, arrays: Sequence[Any], outputs: Sequence[Any] | None, frozen: FrozenArrays | None
     ) -> list[Any]:

@@ -22,15 +22,16 @@ from tenon.runtime.arguments.arguments import (
     ShapeDtype,
     abstract,
     face_of,
-    is_array,
     traced_face_of,
 )
 from tenon.runtime.arguments.frozen import NONE, FrozenArguments
+from tenon.runtime.arguments.holders import check_holds_no_arrays
 from tenon.runtime.arguments.interface import EmptySizeError
 from tenon.runtime.arguments.orders import Orders, orders_of
 from tenon.runtime.arguments.signature import Signature
-from tenon.runtime.arguments.tree import Structure, flatten, is_node, paths, static_key, tell_by_identity
+from tenon.runtime.arguments.tree import Structure, flatten, tell_by_identity
 from tenon.runtime.call.entry import NativeCalls
+from tenon.runtime.cuda.calls import OTHER, DeviceCalls
 from tenon.runtime.cuda.names import checked_device, kind_of
 from tenon.runtime.dynamic import DynamicAxes, DynamicDimensions, say_why_specialized
 from tenon.runtime.epoch import EPOCH, expire
@@ -75,7 +76,7 @@ class JitFunction(NativeCalls):
         if not callable(function):
             raise TypeError(f"jit: a {type(function).__name__} cannot be called")
         checked_device(device, "jit: ")
-        _check_holds_no_arrays(function)
+        check_holds_no_arrays(function)
         self.__module__, self.__qualname__ = type(self).__module__, type(self).__qualname__
         # not what the function keeps for itself: that of an op has native calls of its own
         functools.update_wrapper(self, function, updated=())
@@ -91,6 +92,7 @@ class JitFunction(NativeCalls):
         self._generation = 0
         self._dynamic = DynamicDimensions(self.name, dynamic) if dynamic else None
         self._frozen = NONE
+        self._device_calls = DeviceCalls()
         self.recorded: Any = None
         """What the tape keeps of calls on tensors; it goes when the function does."""
 
@@ -113,6 +115,7 @@ class JitFunction(NativeCalls):
         made = copy.copy(self)
         made._frozen = FrozenArguments.of(self.parameters, args, kwargs)
         made._compiled, made._lock, made._described, made.recorded = Programs(), new_lock(), {}, None
+        made._device_calls = DeviceCalls()
         return made
 
     @shows_user_frames
@@ -122,6 +125,9 @@ class JitFunction(NativeCalls):
         Results are written to the arrays in the keyword argument `out`, a tree like the result, which is returned; a
         function with a parameter of this name gets the argument itself.
         """
+        if (calls := self._device_calls) and (made := calls.run(args, kwargs)) is not OTHER:
+            return made
+        call = args, dict(kwargs)
         if self._frozen is not NONE:
             args, kwargs = self._frozen.joined(self.name, args, kwargs)
         if insertion_point() is not None:
@@ -146,7 +152,10 @@ class JitFunction(NativeCalls):
         else:
             key, compiled, results = ran
         kind = key, order, id(compiled.guards)
-        if autocast_element() is None and self._dispatch.wants(kind, epoch):
+        if self.device != "cpu":
+            if out is None and ran is None:
+                self._device_calls.learn(kind, lambda: compiled.device_call(*call), epoch)
+        elif autocast_element() is None and self._dispatch.wants(kind, epoch):
             given = kwargs if out is None else {name: kwargs.get(name, out) for name in order}
             self._dispatch.add(self, kind, compiled.entry_for((args, given), structure), epoch)
         return results
@@ -291,48 +300,6 @@ def _taken_on(device: str) -> Callable[[Any], Any] | None:
     from tenon.runtime.cuda.arrays import taken
 
     return taken
-
-
-def _check_holds_no_arrays(function: Callable[..., Any]) -> None:
-    """Raise `TypeError` for a tree that is called, or a bound method of one, as its arrays would be constants."""
-    holder = function.__self__ if isinstance(function, types.MethodType) else function
-    if insertion_point() is not None:
-        return
-    if not is_node(type(holder)):
-        if holder is not function and getattr(holder, "__dict__", None):
-            _check_cannot_change(holder)
-        return
-    leaves, structure = flatten(holder)
-    arrays = {path: leaf for path, leaf in zip(paths(structure), leaves, strict=True) if is_array(leaf)}
-    if arrays and not (_is_value(holder) and all(isinstance(leaf, int | float) for leaf in arrays.values())):
-        kind = type(holder).__name__
-        shown = ", ".join([*arrays][:3]) + (", ..." if len(arrays) > 3 else "")
-        raise TypeError(
-            f"jit: what this {kind} holds ({shown}) would be constant, so that later changes do not reach it; compile "
-            "a function that takes it, as jit(lambda model, x: model(x)), and .freeze(model) that if it stays as it is"
-        )
-
-
-def _check_cannot_change(holder: Any) -> None:
-    """Raise `TypeError` for an object whose attributes could be others at later calls of its method."""
-    try:
-        static_key(holder)
-    except TypeError:
-        raise TypeError(
-            f"jit: this {type(holder).__name__}, whose method is compiled, could change without being noticed; make it "
-            "a dataclass or a tenon.nn.Module and compile a function that takes it, or use tenon.trace, which notices"
-        ) from None
-
-
-def _is_value(holder: Any) -> bool:
-    """Whether an object is told apart by what it holds, as frozen dataclasses are: what such a one holds stays."""
-    if type(holder).__hash__ in (None, object.__hash__):
-        return False
-    try:
-        hash(holder)
-    except TypeError:  # it holds what can change
-        return False
-    return True
 
 
 def _named(module: str, name: str) -> Any:

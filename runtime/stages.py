@@ -25,6 +25,7 @@ from tenon.runtime.call.entry import Entry, NativeCalls, entry
 from tenon.runtime.call.entry_words import NOT_TRACED
 from tenon.runtime.call.entry_words import Traced as TracedEntry
 from tenon.runtime.call.steps import NUMBERS, WIDE_NUMBERS, IndescribableError, Numbers
+from tenon.runtime.cuda.calls import DeviceCall, OtherwiseError, device_call
 from tenon.runtime.cuda.device import ArgumentError
 from tenon.runtime.epoch import EPOCH
 from tenon.runtime.executable_cpu import CpuExecutable
@@ -196,6 +197,18 @@ class Compiled(NativeCalls):
             )
         except IndescribableError:
             return None
+
+    def device_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DeviceCall:
+        """The code for calls like this one on a GPU, without frozen arguments; raises `OtherwiseError`."""
+        made, signature = self.executable, self.signature
+        if not isinstance(made, CudaExecutable) or signature is None:
+            raise OtherwiseError("it does not run on a GPU")
+        if signature.parameters.donated:
+            raise OtherwiseError("arguments are donated")
+        args, kwargs = signature.parameters.marked(args, kwargs)
+        holds = None if self.guards is None else self.guards.hold
+        on_device = made.ready(self.prepared or ())
+        return device_call(args, kwargs, flatten((args, kwargs))[1], self.result, *on_device, holds)
 
     def launch(self, arrays: Sequence[Any], out: Any = None) -> Any:
         """The result for the data of a call that fits the signature; errors about sizes name its arguments."""

@@ -44,7 +44,7 @@ def is_donated(array: np.ndarray[Any, Any]) -> bool:
     return type(base) is Donation
 
 
-_GIVEN: dict[int, tuple[weakref.ref[Any], Donation]] = {}
+GIVEN: dict[int, tuple[weakref.ref[Any], Donation]] = {}
 """Arrays of other libraries, by identity, and what was said of them."""
 
 
@@ -53,17 +53,17 @@ def give_away(array: Any, donation: Donation) -> None:
     key = id(array)
 
     def forget(reference: weakref.ref[Any]) -> None:
-        if (known := _GIVEN.get(key)) is not None and known[0] is reference:
-            del _GIVEN[key]
+        if (known := GIVEN.get(key)) is not None and known[0] is reference:
+            del GIVEN[key]
 
-    _GIVEN[key] = weakref.ref(array, forget), donation
+    GIVEN[key] = weakref.ref(array, forget), donation
 
 
 def _donation_of(array: Any) -> Donation | None:
     if isinstance(array, np.ndarray):
         base: Any = array.base
         return base if is_donated(array) else None
-    known = _GIVEN.get(id(array))
+    known = GIVEN.get(id(array))
     return known[1] if known is not None and known[0]() is array else None
 
 

@@ -1,13 +1,13 @@
 """A compiled module on one device: its kernels, its constants, its scratch memory, and how `main` is launched.
 
 Where `main` does the same at each call (`recording.py`), a call binds the list of its launches to addresses, or finds
-the list that was bound to the same ones before. From the second such call on the list is a CUDA graph, unless that is
+the list that was bound to the same ones before. From the third such call on the list is a CUDA graph, unless that is
 not wanted (`TENON_CUDA_GRAPHS=0`), cannot be made, or has a single launch. Other programs are run step by step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -25,6 +25,9 @@ from tenon.runtime.knobs import knobs
 
 _ALIGNMENT = 256
 """Of what shares one allocation."""
+
+_RUNS_BEFORE_CAPTURE = 3
+"""To make a graph takes the host longer than many launches, so addresses have to have come back."""
 
 _LATE = "; the error may be that of a kernel that was launched before: TENON_CUDA_SYNC=1 waits for each and names it"
 
@@ -46,6 +49,11 @@ class CudaProgram:
         self.graphs = knobs.cuda_graphs and isinstance(self.recording, Recording) and self.recording.launches > 1
         self.workspaces = Workspaces(self._workspace)
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether all calls do the same but for addresses."""
+        return isinstance(self.recording, Recording)
+
     def allocated(self, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> DeviceBuffer:
         """New memory on the current device; raises `MemoryError`, which says for what."""
         try:
@@ -55,11 +63,22 @@ class CudaProgram:
 
     def run(self, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]) -> None:
         """Give all work to the current stream. Raises `LaunchError` and `MemoryError`."""
+        if self.is_recorded:
+            self.launch(tuple([buffer.address for buffer in (*inputs, *outputs)]))
+        else:
+            self._in_workspace(lambda workspace, _: self._step_by_step(workspace, inputs, outputs))
+
+    def launch(self, addresses: tuple[int, ...]) -> None:
+        """As `run`, of a program that was recorded, on inputs and outputs at these addresses."""
+        self._in_workspace(lambda workspace, is_captured: self._replay(workspace, addresses, is_captured))
+
+    def _in_workspace(self, work: Callable[[Workspace, bool], None]) -> None:
+        """Do work in scratch memory; the second argument says whether the stream only records what it is given."""
         stream, key = self.backend.stream()
         workspace = self.workspaces.take(stream, key)
         is_captured = stream.ptr > 2 and stream.is_capturing()
         try:
-            self._run(workspace, inputs, outputs, is_captured)
+            work(workspace, is_captured)
         except LaunchError as error:
             raise LaunchError(f"{self.name}: {error}{'' if self.backend.waits else _LATE}") from error.__cause__
         except self.backend.failures as error:
@@ -78,23 +97,18 @@ class CudaProgram:
         memory = self.allocated((starts[-1],), np.dtype(np.int8), "scratch memory")
         return Workspace(tuple([memory.address + start for start in starts[:-1]]), memory.owner)
 
-    def _run(
-        self,
-        workspace: Workspace,
-        inputs: Sequence[DeviceBuffer],
-        outputs: Sequence[DeviceBuffer],
-        is_captured: bool,
+    def _step_by_step(
+        self, workspace: Workspace, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]
     ) -> None:
+        self.program(inputs, outputs, DeviceBuffer(workspace.addresses[0], *self.program.arena, workspace.owner))
+
+    def _replay(self, workspace: Workspace, addresses: tuple[int, ...], is_captured: bool) -> None:
         recording = self.recording
-        if not isinstance(recording, Recording):
-            arena = DeviceBuffer(workspace.addresses[0], *self.program.arena, workspace.owner)
-            self.program(inputs, outputs, arena)
-            return
-        addresses = tuple([buffer.address for buffer in (*inputs, *outputs)])
+        assert isinstance(recording, Recording)
         binding = workspace.binding(addresses, lambda: recording.bound((*addresses, *workspace.addresses)))
         binding.runs += 1
         if self.graphs and not is_captured and not self.backend.waits:
-            if binding.graph is None and binding.runs > 1:
+            if binding.graph is None and binding.runs >= _RUNS_BEFORE_CAPTURE:
                 self._capture(binding)
             if binding.graph is not None:
                 binding.graph.launch()

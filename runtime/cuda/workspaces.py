@@ -18,8 +18,9 @@ from tenon.runtime.cuda.recording import Bound
 _MOST_STREAMS = 8
 """Streams of which workspaces are kept, those used last."""
 
-_MOST_BINDINGS = 8
-"""Sets of addresses that a workspace remembers: a loop that has its results take turns needs a few."""
+_MOST_BINDINGS = 64
+"""Sets of addresses that a workspace remembers: a loop that has its results take turns needs a few, one over batches
+that stay on the GPU some for each batch."""
 
 
 @dataclass

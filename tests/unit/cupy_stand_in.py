@@ -188,7 +188,7 @@ class MemoryPointer:
     """A place in memory."""
 
     def __init__(self, mem: Any, offset: int) -> None:
-        self.mem, self.ptr = mem, mem.ptr + offset
+        self.mem, self.ptr, self.device_id = mem, mem.ptr + offset, mem.device_id
 
 
 class Device:

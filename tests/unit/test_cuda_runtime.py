@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy_stand_in
 import numpy as np
@@ -21,6 +21,7 @@ from tenon.runtime import executables, lower
 from tenon.runtime.cuda import device_cuda, nvrtc
 from tenon.runtime.cuda.cupy_backend import PER_THREAD
 from tenon.runtime.cuda.device import ArgumentError, LaunchError
+from tenon.runtime.executable_cuda import CudaExecutable
 from tenon.runtime.knobs import knobs
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
@@ -386,13 +387,13 @@ def test_calls_on_the_same_memory_are_one_graph(machine: cupy_stand_in.Machine) 
         function(params, x, out=out)
         assert_like(out, expected_step(parameters(), floats(4, 8, seed=number)))
         counts.append((len(machine.launches), machine.graph_launches))
-    (first, _), (second, graphs), *_, last = counts
+    (first, _), _, (third, graphs), last = counts
     assert graphs == 1
-    assert second == 2 * first  # those that are captured
-    assert last == (second, 3)
+    assert third == 3 * first  # the last of which are captured
+    assert last == (third, 2)
     other = on_gpu(floats(4, 8, seed=9))
     function(params, other, out=out)
-    assert (len(machine.launches), machine.graph_launches) == (3 * first, 3)
+    assert (len(machine.launches), machine.graph_launches) == (4 * first, 2)
     assert_like(out, expected_step(parameters(), other.get()))
 
 
@@ -592,3 +593,60 @@ def test_loops_of_one_iteration_that_some_statements_lack(machine: cupy_stand_in
     gradients = tenon.grad(batch_norm_of_one_sample, argnums=(0, 1, 2, 3))
     results = tenon.jit(gradients, device="cuda")(*arguments)
     assert_like(results, tenon.jit(gradients)(*[array.astype(np.float64) for array in arguments]))
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+def nested(tree: dict[str, Any], pair: Pair, mode: str, *, extra: Any = None) -> dict[str, Any]:
+    total = tree["a"][0] + pair.left * (2 if mode == "double" else 1)
+    return {"sum": total, "rest": [Pair(pair.right, (total,)), None] if extra is None else [extra + total]}
+
+
+def test_calls_like_one_before_go_by_code_of_their_own(
+    machine: cupy_stand_in.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y, z = [floats(4, 5, seed=seed) for seed in range(3)]
+    function = tenon.jit(nested, static=("mode",), device="cuda")
+
+    def call(mode: str = "double", dtype: Any = np.float32, turned: bool = False, **extra: Any) -> dict[str, Any]:
+        first = on_gpu(x.astype(dtype).T.copy()).T if turned else on_gpu(x.astype(dtype))
+        return function({"a": (first,)}, Pair(on_gpu(y), on_gpu(z)), mode, **extra)
+
+    def check(result: dict[str, Any], factor: int = 2) -> None:
+        np.testing.assert_allclose(result["sum"].get(), x + factor * y, rtol=1e-6)
+        np.testing.assert_allclose(result["rest"][0].right[0].get(), x + factor * y, rtol=1e-6)
+        np.testing.assert_array_equal(result["rest"][0].left.get(), z)
+        assert result["rest"][1] is None
+
+    for _ in range(2):
+        check(call())
+    with monkeypatch.context() as patch:
+        patch.setattr(CudaExecutable, "run", lambda *_: pytest.fail("the general way"))
+        for _ in range(3):
+            check(call())
+    for _ in range(3):  # each is of another kind
+        check(call(turned=True))
+        check(call(mode="single"), 1)
+        assert call(dtype=np.float64)["sum"].dtype == np.float64
+        np.testing.assert_allclose(call(extra=on_gpu(z))["rest"][0].get(), x + 2 * y + z, rtol=1e-6)
+        with pytest.raises(TypeError, match="nested"):
+            call(other=on_gpu(z))
+    with knobs.override(debug=1):
+        check(call())
+
+
+def test_calls_by_code_see_what_the_function_reads(machine: cupy_stand_in.Machine) -> None:
+    settings = {"factor": 2.0}
+    function = tenon.jit(lambda x: x * settings["factor"], device="cuda")
+    x = floats(3)
+    for factor in (2.0, 2.0, 2.0, 3.0, 3.0, 3.0, 2.0):
+        settings["factor"] = factor
+        np.testing.assert_allclose(function(on_gpu(x)).get(), factor * x)
+    donor = tenon.jit(lambda x: x + 1, device="cuda", donate="x")
+    given = on_gpu(x)
+    donor(given)
+    with pytest.raises(RuntimeError, match="donated as x"):
+        function(given)
