@@ -12,6 +12,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from tenon.passes.machine import GPUS
 from tenon.runtime.cuda import nvrtc
 
 
@@ -25,7 +26,8 @@ def why_unavailable() -> str | None:
 
 
 def architecture(ordinal: int | None = None) -> str:
-    """The architecture of a device, such as `sm_90`; by default of the current one.
+    """The architecture of a device, such as `sm_80`, or `sm_90a` where there are instructions that only it has; by
+    default of the current one.
 
     Raises `CudaUnavailableError`, and `ValueError` for a number that no device has.
     """
@@ -34,7 +36,8 @@ def architecture(ordinal: int | None = None) -> str:
     if ordinal is not None and ordinal >= count:
         numbers = "only cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
         raise ValueError(f"device cuda:{ordinal} is not there: this machine has {numbers}")
-    return f"sm_{cupy.cuda.Device(ordinal).compute_capability}"
+    found = f"sm_{cupy.cuda.Device(ordinal).compute_capability}"
+    return f"{found}a" if f"{found}a" in GPUS else found
 
 
 @functools.cache

@@ -170,7 +170,7 @@ def test_devices_of_two_architectures_have_code_of_their_own(
     for number in (0, 1, 0, 1):
         with sys.modules["cupy"].cuda.Device(number):
             np.testing.assert_allclose(function(on_gpu(x)).get(), 2 * x)
-    assert compiled == ["sm_80", "sm_90"]
+    assert compiled == ["sm_80", "sm_90a"]
 
 
 def test_programs_start_from_the_disk_cache(
@@ -197,12 +197,12 @@ def test_programs_start_from_the_disk_cache(
             for again in (results(), results("cuda:1")):
                 for one, other in zip(first, again, strict=True):
                     np.testing.assert_array_equal(one, other)
-        assert compiled == ["sm_90"]
+        assert compiled == ["sm_90a"]
         monkeypatch.setattr(nvrtc, "version", lambda: (12, 8))
         results()
         machine.architectures = ("80", "80")
         results()
-        assert compiled == ["sm_90", "sm_90", "sm_80"]
+        assert compiled == ["sm_90a", "sm_90a", "sm_80"]
 
 
 def test_static_arguments_and_named_dimensions(machine: cupy_stand_in.Machine) -> None:
