@@ -74,7 +74,7 @@ def test_device_matches_oracle(name: str) -> None:
     for sample in samples_of(name):
         function = tenon.jit(lambda *arrays, sample=sample: sample.apply(arrays), device="cuda")
         if re.search("f[48]E", str(function.trace(*sample.arrays))):
-            with pytest.raises(TypeError, match="is of dtype float[48]"):
+            with pytest.raises(TypeError, match=r"is of dtype float[48]"):
                 function(*sample.arrays)
         else:
             sample.check([result.get() for result in function(*sample.arrays)])
