@@ -152,8 +152,8 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
     """The passes on tensors, with what they are told of the target.
 
     On a GPU a contraction is not cut into strips: its tiles are in registers, where what is done to each element finds
-    them, and a row is work for many threads. Programs for GPUs are launched with all of their arguments. What minimal
-    filtering saves, its passes over memory cost there many times over; matrix instructions multiply halves.
+    them, and a row is work for many threads. What minimal filtering saves, its passes over memory cost there many times
+    over; matrix instructions multiply halves.
     """
     filtering = "" if options.filtering and options.gpu is None else "filtering=false"
     machine = _machine(options.machine)
@@ -176,7 +176,6 @@ def _tensor_passes(options: LoweringOptions) -> tuple[str, ...]:
             "pack-invariants",
             "split-products",
             "recompute",
-            "split-frozen",
             "common-loops",
             "sum-in-steps",
         )

@@ -110,6 +110,9 @@ class CudaExecutable:
         held = {} if frozen is None else frozen.on(ordinal)
         described = program.program.inputs
         inputs = [received(held.get(i, array), *described[i], i, self.name) for i, array in enumerate(arrays)]
+        if self.interface.preparation is not None:
+            made = program.prepared(inputs) if frozen is None else frozen.prepared(ordinal, program, inputs)
+            inputs += made
         if outputs is not None:
             described = program.program.outputs
             given = [received(array, *described[i], i, self.name) for i, array in enumerate(outputs)]
@@ -183,11 +186,13 @@ copy holds the array as well."""
 
 
 class FrozenArrays:
-    """Arguments that are the same at every call, by position; a copy of each on every device that needs one."""
+    """Arguments that are the same at every call, by position: on every device that needs them a copy of each, and what
+    a program computes from them alone."""
 
     def __init__(self, arrays: Mapping[int, Any]) -> None:
         self.arrays = dict(arrays)
         self._copies: dict[int, dict[int, Any]] = {}
+        self._prepared: dict[int, Sequence[DeviceBuffer]] = {}
         self._lock = new_lock()
 
     def on(self, ordinal: int) -> Mapping[int, Any]:
@@ -198,6 +203,12 @@ class FrozenArrays:
         from tenon.runtime.cuda.device_cuda import cupy_module
 
         cupy = cupy_module()
+        stream = cupy.cuda.get_current_stream()
+        if stream.ptr > 2 and stream.is_capturing():
+            raise RuntimeError(
+                "frozen arguments are brought to a GPU by the first call there, which cannot be captured: call the "
+                "function once before"
+            )
         with self._lock:
             made: dict[int, Any] = {}
             for position, array in self.arrays.items():
@@ -206,10 +217,28 @@ class FrozenArrays:
                 if copy is None:
                     copy = _COPIES[key] = cupy.ascontiguousarray(cupy.asarray(array))
                 made[position] = copy
-            # other streams may use them from now on
-            cupy.cuda.get_current_stream().synchronize()
+            _finish_for_all_streams()
             self._copies[ordinal] = made
             return made
+
+    def prepared(self, ordinal: int, program: CudaProgram, inputs: Sequence[DeviceBuffer]) -> Sequence[DeviceBuffer]:
+        """What the program on a device, which is the current one, takes behind its inputs; always the same program."""
+        known = self._prepared.get(ordinal)
+        if known is None:
+            with self._lock:
+                known = self._prepared.get(ordinal)
+                if known is None:
+                    known = program.prepared(inputs)
+                    _finish_for_all_streams()
+                    self._prepared[ordinal] = known
+        return known
+
+
+def _finish_for_all_streams() -> None:
+    """Wait for the work of the current stream: others may use what it makes from now on."""
+    from tenon.runtime.cuda.device_cuda import cupy_module
+
+    cupy_module().cuda.get_current_stream().synchronize()
 
 
 def compile_for_cuda(module: ModuleOp, name: str, options: LoweringOptions, architecture: str) -> dict[str, bytes]:

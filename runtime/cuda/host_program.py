@@ -1,7 +1,7 @@
-"""The host's part of a grid-mapped module: `main`, run op by op against a device.
+"""The host's part of a grid-mapped module: `main`, and what it prepares once, run op by op against a device.
 
-`HostProgram` translates `main` into a list of steps once, so a call does no dispatch on ops. What a device must be able
-to do is the protocol `Backend`.
+`HostProgram` translates such a function into a list of steps once, so a call does no dispatch on ops. What a device
+must be able to do is the protocol `Backend`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from tenon.runtime.cuda.host_translations import TRANSLATIONS, Environment, Step
 
 
 class HostProgram:
-    """`main` of a grid-mapped module, ready to run: a call takes input buffers and returns output buffers."""
+    """A function of a grid-mapped module that launches kernels, by default `main`, ready to run: a call takes input
+    buffers and returns output buffers."""
 
-    def __init__(self, module: ModuleOp, backend: Backend) -> None:
+    def __init__(self, module: ModuleOp, backend: Backend, name: str = "main") -> None:
         functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
-        if "main" not in functions:
-            raise HostProgramError("the module has no function main")
-        main = functions["main"]
+        if name not in functions:
+            raise HostProgramError(f"the module has no function {name}")
+        main = functions[name]
         self.backend = backend
         self.launches = {name: function for name, function in functions.items() if "kernel" in function.attributes}
         self.globals = {op.sym_name.data: op for op in module.ops if isinstance(op, memref.GlobalOp)}
@@ -39,7 +40,7 @@ class HostProgram:
         counts = [main.attributes.get(name) for name in ("num_inputs", "num_outputs")]
         inputs, outputs = (count.value.data if isinstance(count, IntegerAttr) else -1 for count in counts)
         if inputs < 0 or outputs < 0 or inputs + outputs + 1 != len(types):
-            raise HostProgramError(f"main: {len(types)} arguments are not the inputs, the outputs and the arena")
+            raise HostProgramError(f"{name}: {len(types)} arguments are not the inputs, the outputs and the arena")
         self.inputs = [static_array(element) for element in types[:inputs]]
         self.outputs = [static_array(element) for element in types[inputs : inputs + outputs]]
         self.arena = static_array(types[-1])

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from tenon.dialects.families.host import is_host_call
+from tenon.dialects.support.frozen_arguments import PREPARE, prepare_function, taken_positions
 from tenon.lowering.cuda.shared_memory import shared_memory
+from tenon.runtime.arguments.interface import main_function
 from tenon.runtime.cuda.cupy_backend import CupyBackend
 from tenon.runtime.cuda.device import DeviceBuffer, LaunchError
 from tenon.runtime.cuda.host_program import HostProgram
@@ -45,6 +47,9 @@ class CudaProgram:
         for kernel, function in self.program.launches.items():
             if not is_host_call(function):
                 self.backend.prepare(kernel, shared_memory(function).byte_count)
+        prepare = prepare_function(main_function(module))
+        self._preparation = None if prepare is None else HostProgram(module, self.backend, PREPARE)
+        self._taken = () if prepare is None else taken_positions(prepare)
         self.recording = record(self.program)
         self.graphs = knobs.cuda_graphs and isinstance(self.recording, Recording) and self.recording.launches > 1
         self.workspaces = Workspaces(self._workspace)
@@ -79,14 +84,32 @@ class CudaProgram:
         is_captured = stream.ptr > 2 and stream.is_capturing()
         try:
             work(workspace, is_captured)
-        except LaunchError as error:
-            raise LaunchError(f"{self.name}: {error}{'' if self.backend.waits else _LATE}") from error.__cause__
-        except self.backend.failures as error:
-            raise LaunchError(f"{self.name}: {error}{_LATE}") from error
+        except Exception as error:
+            self._fail(error)
         if is_captured:
             self.workspaces.hold(workspace)
         else:
             self.workspaces.give(key, workspace)
+
+    def prepared(self, inputs: Sequence[DeviceBuffer]) -> list[DeviceBuffer]:
+        """What `main` takes behind its `inputs`: what depends on frozen ones alone, in memory of its own. The work is
+        given to the current stream."""
+        if self._preparation is None:
+            return []
+        outputs = [self.allocated(*described, "a prepared value") for described in self._preparation.outputs]
+        arena = self.allocated(*self._preparation.arena, "scratch memory")
+        try:
+            return self._preparation([inputs[position] for position in self._taken], outputs, arena)
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> NoReturn:
+        """Raise an error of a launch; those of the device say what was run."""
+        if isinstance(error, LaunchError):
+            raise LaunchError(f"{self.name}: {error}{'' if self.backend.waits else _LATE}") from error.__cause__
+        if isinstance(error, self.backend.failures):
+            raise LaunchError(f"{self.name}: {error}{_LATE}") from error
+        raise error
 
     def _workspace(self) -> Workspace:
         program, recording = self.program, self.recording

@@ -333,6 +333,51 @@ def test_frozen_arguments_are_uploaded_once(machine: cupy_stand_in.Machine) -> N
     assert_like(tenon.jit(lambda params, x: x @ params["w"], device="cuda").freeze(there)(x), x @ params["w"])
 
 
+def test_what_depends_on_frozen_arguments_alone_is_computed_once_on_each_device(machine: cupy_stand_in.Machine) -> None:
+    cupy = sys.modules["cupy"]
+    w, scale, x = floats(16, 16), np.arange(16, dtype=np.uint8), floats(4, 16, seed=1)
+
+    def network(w: Any, scale: Any, x: Any) -> Any:
+        prepared = tenon.softmax(w @ w, axis=-1) * tenon.cast(scale + scale, "f32")
+        return tenon.tanh(x @ prepared), prepared
+
+    def prepared(w: Array) -> Array:
+        rows = np.exp(w @ w - (w @ w).max(-1, keepdims=True))
+        return rows / rows.sum(-1, keepdims=True) * (scale + scale).astype(np.float32)
+
+    kept = prepared(w)
+    function = tenon.jit(network, device="cuda").freeze(w, scale)
+    counts: list[int] = []
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
+    for device, stream in ((0, streams[0]), (0, streams[1]), (1, None), (1, None)):
+        before = len(machine.launches)
+        with cupy.cuda.Device(device):
+            if stream is None:
+                result = function(x)
+            else:
+                with stream:
+                    result = function(on_gpu(x))
+                stream.synchronize()
+            assert_like(result, (np.tanh(x @ kept), kept))
+        counts.append(len(machine.launches) - before)
+    assert counts[0] == counts[2] > counts[1] == counts[3]
+    compiled = function.compile(x)
+    assert compiled.memory().prepared == kept.nbytes
+    assert_like(compiled.run([w.T, scale, x])[1], prepared(w.T))
+
+
+def test_frozen_arguments_cannot_be_brought_in_a_capture(machine: cupy_stand_in.Machine) -> None:
+    function = tenon.jit(lambda w, x: tenon.exp(w) + x, device="cuda").freeze(floats(8))
+    stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
+    with stream:
+        x = on_gpu(floats(8))
+        stream.begin_capture()
+        with pytest.raises(RuntimeError, match="cannot be captured: call the function once before"):
+            function(x)
+        stream.end_capture()
+        assert_like(function(x), np.exp(floats(8)) + floats(8))
+
+
 # -------------------------------------------------------------------------------------------- scratch memory, launches
 
 
