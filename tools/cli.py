@@ -77,6 +77,15 @@ def read_module(path: str, context: Any = None) -> Any:
     return module
 
 
+def _device(_context: click.Context, _option: click.Parameter, given: str) -> str:
+    from tenon.runtime.cuda.names import checked_device
+
+    try:
+        return checked_device(given)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 @click.group()
 @click.version_option(package_name="tenon", prog_name="tenon")
 @click.option("--ops", multiple=True, metavar="OPS", help="Import ops of your own first: a file, or a module by name.")
@@ -93,7 +102,7 @@ def main(ops: tuple[str, ...]) -> None:
 @click.argument("file")
 @click.option("--args", "arguments", multiple=True, help="An argument of @main; repeat it, or separate by commas.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Save results: .npy or .npz.")
-@click.option("--device", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]))
+@click.option("--device", default="cpu", show_default=True, callback=_device, help="cpu, cuda, or one GPU: cuda:1.")
 @click.option("--interpret", is_flag=True, help="Run on the NumPy interpreter instead of compiling.")
 @reported
 def run(file: str, arguments: tuple[str, ...], output: Path | None, device: str, interpret: bool) -> None:

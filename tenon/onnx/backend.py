@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from onnx.backend.base import BackendRep
 
 from tenon.onnx.model import Model, load
 from tenon.onnx.node import OnnxError
+from tenon.runtime.cuda.names import checked_device, kind_of, ordinal_of
 
 
 class PreparedModel(BackendRep):
@@ -28,7 +30,7 @@ class PreparedModel(BackendRep):
 
 
 class Backend(OnnxBackend):
-    """Prepares and runs models; devices are `CPU` and, where there is a CUDA device, `CUDA`."""
+    """Prepares and runs models; devices are `CPU` and, where there are CUDA devices, `CUDA` and `CUDA:1`."""
 
     @classmethod
     def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
@@ -72,11 +74,15 @@ class Backend(OnnxBackend):
     @classmethod
     def supports_device(cls, device: str) -> bool:
         """Whether models run on `device`, such as `CPU` or `CUDA:0`."""
-        if _device(device) == "cuda":
-            from tenon.runtime.cuda.device_cuda import why_unavailable
+        from tenon.runtime.cuda.device_cuda import CudaUnavailableError, architecture
 
-            return why_unavailable() is None
-        return _device(device) == "cpu"
+        try:
+            name = checked_device(_device(device))
+            if kind_of(name) == "cuda":
+                architecture(ordinal_of(name))
+        except (CudaUnavailableError, ValueError):
+            return False
+        return True
 
 
 def _is_sequence(value: Any) -> bool:
@@ -92,8 +98,8 @@ def _type(value: Any) -> onnx.TypeProto:
 
 
 def _device(device: str) -> str:
-    """Tenon's name for a device; there is one of each kind, which has number 0."""
-    return {"CPU": "cpu", "CUDA": "cuda"}.get(device.removesuffix(":0"), device)
+    """Tenon's name for a device; there is one CPU, which has number 0."""
+    return "cpu" if device in ("CPU", "CPU:0") else re.sub("^CUDA(?=:|$)", "cuda", device)
 
 
 prepare = Backend.prepare

@@ -255,7 +255,9 @@ def test_fault_of_tenon_is_told_apart(module: Path, monkeypatch: pytest.MonkeyPa
 
 def test_wrong_usage(module: Path) -> None:
     assert tenon_cli("run").exit_code == 2
-    assert tenon_cli("run", module, "--device", "tpu").exit_code == 2
+    result = tenon_cli("run", module, "--device", "tpu")
+    assert result.exit_code == 2
+    assert "device 'tpu' is not one of cpu, cuda, cuda:N" in result.output
     assert tenon_cli("nothing").exit_code == 2
 
 
@@ -264,7 +266,8 @@ def test_gpu_that_is_not_there(module: Path) -> None:
 
     if device_cuda.why_unavailable() is None:
         pytest.skip("there is a CUDA device")
-    assert "cu" in error("run", module, *ARGUMENTS, "--device", "cuda")
+    for device in ("cuda", "cuda:1"):
+        assert "cu" in error("run", module, *ARGUMENTS, "--device", device)
 
 
 # --- compile --------------------------------------------------------------------------------------

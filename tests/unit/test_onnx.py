@@ -384,6 +384,7 @@ def test_backend() -> None:
     assert Backend.supports_device("CPU")
     assert not Backend.supports_device("TPU")
     assert not Backend.supports_device("CPU:1")
+    assert not Backend.supports_device("CUDA:99")
     with pytest.raises(ValueError, match="device 'CPU:1' is not one of"):
         Backend.prepare(proto, "CPU:1")
 
