@@ -54,9 +54,10 @@ class CudaExecutable:
         code: Callable[[str], CudaCode],
         buffered: Callable[[], ModuleOp | None],
         lowered: Callable[[], ModuleOp],
+        origins: Callable[[], Mapping[str, str]],
     ) -> None:
         self.name, self.ordinal = name, ordinal
-        self.buffered, self.lowered = buffered, lowered
+        self.buffered, self.lowered, self.origins = buffered, lowered, origins
         first = code(architecture)
         self._code, self._codes = code, {architecture: first}
         self.interface, self.ir = first.interface, first.ir
@@ -167,10 +168,16 @@ class CudaExecutable:
                 kind = architecture(ordinal)
                 code = self._codes.get(kind) or self._codes.setdefault(kind, self._code(kind))
                 mapped = Parser(lower.new_context(), code.ir, "grid.mlir").parse_module()
-                made = CudaProgram(mapped, code.cubin, self.name)
+                made = CudaProgram(mapped, code.cubin, self.name, self.origin)
                 check_dtypes(self.name, made.program.inputs, made.program.outputs)
                 known = self._programs[ordinal] = made
             return known
+
+    def origin(self, kernel: str) -> str:
+        """What a kernel computes, with the lines of the user; empty where that is not known. One that was made of
+        another, of which it does a part, has its name with more behind it."""
+        origins = self.origins()
+        return next((text for name, text in origins.items() if f"{kernel}_".startswith(f"{name}_")), "")
 
     @property
     def memory_kind(self) -> Kind:

@@ -184,4 +184,4 @@ def _cuda_executable(
         return _made(used, compiled, code_of)
 
     again = partial(lower.buffered_again, module, options), partial(lower.lowered_again, module, options)
-    return CudaExecutable(name, ordinal, target, code, *again)
+    return CudaExecutable(name, ordinal, target, code, *again, partial(lower.kernel_origins, module, options))

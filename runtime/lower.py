@@ -18,7 +18,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import BFloat16Type, ContainerType, IntegerType, ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.traits import DeviceOnly
+from tenon.dialects.support.location import at_line
 from tenon.lowering.options import LoweringOptions
 from tenon.passes.machine import GENERIC, GPU, Gpu, Machine, gpu_of
 from tenon.runtime.cuda.names import kind_of, ordinal_of
@@ -203,6 +205,29 @@ def buffered_again(module: ModuleOp, options: LoweringOptions) -> ModuleOp | Non
     result = module.clone()
     rest = lower_to_buffers(Context(), result, options, verify=knobs.verify)
     return result if rest[0].name == "buffered" else None
+
+
+def kernel_origins(module: ModuleOp, options: LoweringOptions) -> dict[str, str]:
+    """What each kernel that `module` is lowered to with `options` computes: ops, and the lines of the user that they
+    come from. Nothing where `module` has no tensor ops."""
+    from tenon.lowering.pipeline import run_passes, stage_of, stages
+
+    result, stage = module.clone(), stage_of(module)
+    if stage == "tensor":
+        run_passes(Context(), result, stages(options)[0].passes, verify=knobs.verify)
+    elif stage != "fused":
+        return {}
+    functions = [op for op in result.ops if isinstance(op, FuncOp) and "kernel" in op.attributes]
+    return {function.sym_name.data: _origin(function) for function in functions}
+
+
+def _origin(kernel: FuncOp) -> str:
+    """The ops of a kernel, those of one line together."""
+    lines: dict[str, dict[str, None]] = {}
+    for op in kernel.body.walk():
+        if isinstance(op, TensorOp) and op.operands:
+            lines.setdefault(at_line(op), {})[op.name] = None
+    return "; ".join([f"{', '.join(names)}{line}" for line, names in lines.items()])
 
 
 def map_to_grid(module: ModuleOp) -> ModuleOp:

@@ -86,7 +86,7 @@ class CupyBackend:
             if self.waits:
                 self.cupy.cuda.get_current_stream().synchronize()
         except self.failures as error:
-            raise LaunchError(f"kernel @{kernel} (grid {grid}, block {block}): {error}") from error
+            raise LaunchError(f"kernel @{kernel} (grid {grid}, block {block}): {error}", kernel) from error
 
     def capture(self, work: Callable[[], None]) -> Any:
         """What `work` launches, as a CUDA graph, or `None` if that cannot be; nothing runs.

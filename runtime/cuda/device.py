@@ -37,7 +37,11 @@ class ArgumentError(ValueError):
 
 
 class LaunchError(RuntimeError):
-    """The device refused a launch, or a kernel failed."""
+    """The device refused a launch, or a kernel failed: which one, where that is known."""
+
+    def __init__(self, message: str, kernel: str = "") -> None:
+        super().__init__(message)
+        self.kernel = kernel
 
 
 def element_dtype(element: Attribute) -> np.dtype[Any]:

@@ -37,11 +37,11 @@ _LATE = "; the error may be that of a kernel that was launched before: TENON_CUD
 class CudaProgram:
     """A grid-mapped module on the device that is current while it is made, with the cubin of its kernels.
 
-    May be run from several threads, with that device current.
+    May be run from several threads, with that device current. Errors say what a kernel computes as `origin` tells it.
     """
 
-    def __init__(self, module: ModuleOp, cubin: bytes, name: str = "main") -> None:
-        self.name = name
+    def __init__(self, module: ModuleOp, cubin: bytes, name: str, origin: Callable[[str], str]) -> None:
+        self.name, self._origin = name, origin
         self.backend = CupyBackend(cubin)
         self.program = HostProgram(module, self.backend)
         for kernel, function in self.program.launches.items():
@@ -106,7 +106,9 @@ class CudaProgram:
     def _fail(self, error: Exception) -> NoReturn:
         """Raise an error of a launch; those of the device say what was run."""
         if isinstance(error, LaunchError):
-            raise LaunchError(f"{self.name}: {error}{'' if self.backend.waits else _LATE}") from error.__cause__
+            told = f"; it computes {origin}" if (origin := self._origin(error.kernel)) else ""
+            late = "" if self.backend.waits else _LATE
+            raise LaunchError(f"{self.name}: {error}{told}{late}", error.kernel) from error.__cause__
         if isinstance(error, self.backend.failures):
             raise LaunchError(f"{self.name}: {error}{_LATE}") from error
         raise error
