@@ -56,7 +56,10 @@ def from_dlpack(array: Any) -> np.ndarray[Any, Any]:
     except (RuntimeError, ValueError) as error:
         raise TypeError(f"a {type(array).__name__} cannot be read: {error}") from None
     if int(device) != _CPU:
-        raise TypeError(f"a {type(array).__name__} on another device than the CPU cannot be read")
+        raise TypeError(
+            f"a {type(array).__name__} on another device than the CPU cannot be read here: copy it to the host, or "
+            "have a function take it by jit(device='cuda')"
+        )
     # torch keeps the sign of some tensors (the imaginary part of a conjugate) beside their memory, and does not tell.
     if getattr(type(array), "is_neg", None) is not None and array.is_neg():
         raise TypeError(f"a {type(array).__name__} with the negative bit cannot be read; pass x.resolve_neg()")

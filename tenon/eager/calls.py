@@ -42,6 +42,12 @@ def call_function(kind: type[Any], function: Callable[..., Any], args: tuple[Any
     arrays = [leaf._array if isinstance(leaf, Stored) else leaf for leaf in leaves]
     noted = None
     if wants_gradient(leaves):
+        if isinstance(function, JitFunction) and function.device != "cpu":
+            raise TypeError(
+                f"{function.name}: runs on {function.device}, where nothing is recorded for backward(), and an "
+                "argument requires a gradient; take gradients in the function (tenon.value_and_grad), or call it in "
+                "tenon.no_grad()"
+            )
         wide = any(getattr(array, "dtype", None) == np.float64 for array in arrays)
         if isinstance(function, JitFunction) and "out" in kwargs and function.parameters.take_out:
             raise TypeError(

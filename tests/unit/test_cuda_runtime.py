@@ -124,6 +124,22 @@ def test_arrays_of_other_libraries_are_not_copied(machine: cupy_stand_in.Machine
     np.testing.assert_allclose(result.get(), 3 * x)
 
 
+def test_tensors_are_copied_and_not_recorded(machine: cupy_stand_in.Machine) -> None:
+    function = tenon.jit(step, device="cuda")
+    params, x = {n: tenon.tensor(a, requires_grad=True) for n, a in parameters().items()}, tenon.tensor(floats(4, 8))
+    for given in (x, on_gpu(floats(4, 8))):
+        with pytest.raises(TypeError, match=r"step: runs on cuda, where nothing is recorded for backward\(\), and an"):
+            function(params, given)
+        with tenon.no_grad():
+            assert_like(function(params, given), expected_step(parameters(), floats(4, 8)))
+    model = tenon.nn.Linear(3, 2, seed=0).requires_grad_()
+    call = tenon.jit(lambda model, x: model(x), device="cuda")
+    with pytest.raises(TypeError, match="an argument requires a gradient"):
+        call(model, floats(5, 3))
+    with tenon.no_grad():
+        assert_like(call(model, floats(5, 3)), model(floats(5, 3)).numpy())
+
+
 def test_strided_and_misaligned_arrays_are_copied(
     machine: cupy_stand_in.Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
