@@ -49,6 +49,11 @@ def is_on_gpu(value: Any) -> bool:
     return hasattr(value, "__cuda_array_interface__")
 
 
+def on_host(value: Any) -> Any:
+    """A copy in the memory of the CPU of a CuPy array; other values as they are."""
+    return value.get() if is_on_gpu(value) and hasattr(value, "get") else value
+
+
 def plain_array(value: Any, where: str = "value") -> np.ndarray[Any, Any]:
     """A number, an array of any library, what gives an array, or nested lists of these, as a NumPy array.
 

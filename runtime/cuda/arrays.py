@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.support.donation import refuse_donated
-from tenon.dialects.support.plain_arrays import is_on_gpu
+from tenon.dialects.support.plain_arrays import is_on_gpu, on_host
 from tenon.passes.machine import GPU
 from tenon.runtime.cuda.device import ArgumentError, DeviceBuffer
-from tenon.runtime.cuda.device_cuda import cupy_module
+from tenon.runtime.cuda.device_cuda import architecture, cupy_module
+from tenon.runtime.cuda.names import checked_device, kind_of, ordinal_of
 from tenon.runtime.knobs import knobs
 
 # Kinds of devices, as DLPack numbers them: memory of a GPU, and memory that it shares with the host.
@@ -33,6 +34,20 @@ def taken(leaf: Any) -> Any:
             with cupy.cuda.Device(int(number)):
                 return cupy.from_dlpack(leaf)
     return leaf
+
+
+def brought(array: Any, device: str) -> Any:
+    """An array of NumPy or CuPy on a device that is named, itself if it is there: NumPy's are on the CPU, CuPy's on a
+    GPU."""
+    if kind_of(checked_device(device)) == "cpu":
+        return on_host(taken(array))
+    ordinal = ordinal_of(device)
+    architecture(ordinal)  # raises where there is no such GPU
+    if is_on_gpu(array) and ordinal in (None, int(array.device.id)):
+        return array
+    cupy = cupy_module()
+    with cupy.cuda.Device(ordinal):
+        return array.copy() if is_on_gpu(array) else cupy.asarray(array)
 
 
 def device_of(arrays: Sequence[Any], wanted: int | None) -> int | None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
+from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.eager.backward import is_differentiable
 from tenon.eager.modes import run_waiting
 from tenon.eager.recording import Stored
@@ -94,7 +95,12 @@ _OF_ARRAYS: dict[int, tuple[ref[Array], ref[Parameter]]] = {}
 
 def parameter_of(array: Any) -> Any:
     """The parameter with a copy of what a module holds, the same one for the same array; what is no array of floats,
-    as it is."""
+    as it is. Raises `NotImplementedError` for an array on a GPU."""
+    if is_on_gpu(array):
+        raise NotImplementedError(
+            "tensors, which backward() and step() need, are in the memory of the CPU, and this parameter is on a GPU: "
+            "train by a function of jit(device='cuda'), or call cpu() of the module before"
+        )
     if not isinstance(array, np.ndarray) or not is_differentiable(array.dtype):
         return array
     number = id(array)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from tenon.dialects.definition.both_faces import check_cpu, is_device
+from tenon.dialects.definition.both_faces import is_device
 from tenon.dialects.definition.value import Value
+from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.dialects.support.suggestion import UnknownAttributeError, check_keywords
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.dialects.types.types import element_type, is_float, numpy_dtype
@@ -145,25 +146,40 @@ class Module(ModuleTree):
                 slot.value.grad = None
 
     def to(self, *target: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False) -> Self:
-        """Convert floats, of parameters and buffers, to a dtype, or have all on a device; there is only `"cpu"`. Both
-        may be given, by position or by name.
+        """Convert floats, of parameters and buffers, to a dtype, or have all on a device. Both may be given, by
+        position or by name.
 
-        Tensors stay the objects that they are, so that optimizers go on to change them.
+        On `"cuda"` or `"cuda:1"` arrays are CuPy's, for functions of `jit(device="cuda")`. Tensors are in the memory of
+        the CPU, and elsewhere `NotImplementedError` is raised for them; they stay the objects that they are, so that
+        optimizers go on to change them.
         """
         for given in target:
             device, dtype = (given, dtype) if is_device(given) else (device, given)
         if device is not None:
-            check_cpu(device)
+            self._bring(device)
         return self if dtype is None else self._converted(dtype)
 
     def cpu(self) -> Self:
-        """The module itself, which is in the memory of the CPU."""
-        return self
+        """Have all arrays in the memory of the CPU."""
+        return self.to("cpu")
 
-    def cuda(self, device: Any = None) -> Self:
-        """Raises `NotImplementedError`: tensors are in the memory of the CPU."""
-        check_cpu("cuda")
-        return self
+    def cuda(self, device: int | None = None) -> Self:
+        """Have all arrays on the current GPU, or on the one of that number; see `to`."""
+        return self.to("cuda" if device is None else f"cuda:{device}")
+
+    def _bring(self, device: str) -> None:
+        from tenon.runtime.cuda.arrays import brought
+
+        slots = [slot for slot in self.slots() if isinstance(slot.value, np.ndarray | Tensor) or is_on_gpu(slot.value)]
+        if device != "cpu" and (tensors := [slot.path for slot in slots if isinstance(slot.value, Tensor)]):
+            raise NotImplementedError(
+                f"{type(self).__name__}.to: {tensors[0]} is a tensor, and tensors are in the memory of the CPU; train "
+                "arrays on a GPU by a function of jit(device='cuda')"
+            )
+        made: dict[int, Any] = {}
+        for slot in slots:
+            if not isinstance(slot.value, Tensor):
+                slot.assign(made.setdefault(id(slot.value), brought(slot.value, device)))
 
     def type(self, dtype: Any) -> Self:
         """Convert floats to `dtype`."""

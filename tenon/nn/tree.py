@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from tenon.dialects.definition.value import Value
-from tenon.dialects.support.plain_arrays import plain_array
+from tenon.dialects.support.plain_arrays import is_on_gpu, on_host, plain_array
 from tenon.dialects.support.suggestion import did_you_mean
 
 Array = Any
@@ -240,16 +240,22 @@ def _found(module: ModuleTree, what: str, path: str, there: Iterator[tuple[str, 
     return known[path]
 
 
-def fitting(path: str, own: Array, given: Array) -> np.ndarray[Any, Any]:
-    """A copy of `given` as what a module has at `path` is stored; raises `ValueError` if it is of another kind."""
-    own, given = plain(own), plain(given)
+def fitting(path: str, own: Array, given: Array) -> Any:
+    """A copy of `given` as what a module has at `path` is stored, and where; raises `ValueError` if it is of another
+    kind."""
+    place, own, given = own, plain(own), plain(given)
     if given.shape != own.shape:
         raise ValueError(f"{path} has shape {own.shape} in the module and {given.shape} in the state")
     if not np.can_cast(given.dtype, own.dtype, "same_kind"):
         raise ValueError(f"{path} has dtype {own.dtype} in the module and {given.dtype} in the state")
-    return np.array(given, dtype=own.dtype)
+    made = np.array(given, dtype=own.dtype)
+    if not is_on_gpu(place):
+        return made
+    from tenon.runtime.cuda.arrays import brought
+
+    return brought(made, f"cuda:{place.device.id}")
 
 
 def plain(array: Any) -> np.ndarray[Any, Any]:
     """The elements of an array or a tensor."""
-    return plain_array(array.detach() if hasattr(array, "detach") else array)
+    return plain_array(array.detach() if hasattr(array, "detach") else on_host(array))

@@ -140,6 +140,38 @@ def test_tensors_are_copied_and_not_recorded(machine: cupy_stand_in.Machine) -> 
         assert_like(call(model, floats(5, 3)), model(floats(5, 3)).numpy())
 
 
+def test_a_module_is_trained_where_it_is(machine: cupy_stand_in.Machine, tmp_path: Path) -> None:
+    cupy = sys.modules["cupy"]
+    model, x = tenon.nn.Linear(3, 2, seed=0), floats(5, 3)
+    optimizer = tenon.optim.SGD(lr=0.1, momentum=0.9)
+
+    def train(model: Any, state: Any, x: Any) -> Any:
+        slopes = tenon.grad(lambda model: tenon.sum(model(x) ** 2))(model)
+        return optimizer.update(model, slopes, state)
+
+    expected, _ = train(model, optimizer.init(model), x)
+    with pytest.raises(ValueError, match="device cuda:7 is not there"):
+        model.to("cuda:7")
+    moved = model.to("cuda:1")
+    assert moved is model
+    assert isinstance(model.weight, cupy.ndarray)
+    assert model.weight.device.id == 1
+    moved, _ = tenon.jit(train, device="cuda", donate=("model", "state"))(model, optimizer.init(model), x)
+    assert moved.weight.device.id == 1
+    tenon.saving.save(tmp_path / "state", moved.state_dict())
+    loaded = tenon.nn.Linear(3, 2)
+    loaded.load_state_dict(tenon.saving.load(tmp_path / "state"))
+    with pytest.raises(NotImplementedError, match="this parameter is on a GPU"):
+        moved.requires_grad_()
+    loaded.cuda().load_state_dict(moved.state_dict())
+    assert loaded.weight.device.id == 0
+    for name, value in expected.state_dict().items():
+        assert_like(loaded.state_dict()[name], value)
+        np.testing.assert_allclose(moved.cpu().state_dict()[name], value, rtol=1e-5)
+    with pytest.raises(NotImplementedError, match=r"Linear\.to: weight is a tensor, and tensors are in the memory of"):
+        loaded.cpu().requires_grad_().cuda()
+
+
 def test_strided_and_misaligned_arrays_are_copied(
     machine: cupy_stand_in.Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
