@@ -90,17 +90,25 @@ class CudaExecutable:
         with cuda.Device(ordinal):
             return self._run(ordinal, others, outputs, frozen)
 
-    def ready(self, prepared: Sequence[Any]) -> tuple[int, CudaProgram, Mapping[int, Any]]:
-        """The number of the device that calls without arrays of the host run on now, the program there, and the
-        copies of `prepared` arrays, by position."""
+    def ready(self, prepared: Sequence[Any]) -> tuple[int, CudaProgram, Mapping[int, DeviceBuffer]]:
+        """The number of the device that calls without arrays of the host run on now, the program there, and those of
+        its inputs that are the same at each call, by position: copies of `prepared` arrays, and what depends on them
+        alone."""
+        from tenon.runtime.cuda.arrays import received
         from tenon.runtime.cuda.device_cuda import cupy_module
 
         cuda = cupy_module().cuda
         current = int(cuda.runtime.getDevice())
         ordinal = current if self.ordinal is None else self.ordinal
         program = self._program(ordinal)
+        if not prepared:
+            return ordinal, program, {}
+        frozen: FrozenArrays = prepared[0]
         with cuda.Device(ordinal):
-            return ordinal, program, prepared[0].on(ordinal) if prepared else {}
+            described = program.program.inputs
+            held = {i: received(array, *described[i], i, self.name) for i, array in frozen.on(ordinal).items()}
+            made = frozen.prepared(ordinal, program, held)
+        return ordinal, program, held | dict(enumerate(made, len(self.interface.inputs)))
 
     def _run(
         self, ordinal: int, arrays: Sequence[Any], outputs: Sequence[Any] | None, frozen: FrozenArrays | None
@@ -228,7 +236,9 @@ class FrozenArrays:
             self._copies[ordinal] = made
             return made
 
-    def prepared(self, ordinal: int, program: CudaProgram, inputs: Sequence[DeviceBuffer]) -> Sequence[DeviceBuffer]:
+    def prepared(
+        self, ordinal: int, program: CudaProgram, inputs: Sequence[DeviceBuffer] | Mapping[int, DeviceBuffer]
+    ) -> Sequence[DeviceBuffer]:
         """What the program on a device, which is the current one, takes behind its inputs; always the same program."""
         known = self._prepared.get(ordinal)
         if known is None:

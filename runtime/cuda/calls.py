@@ -23,6 +23,7 @@ from tenon.runtime.cuda.device_cuda import cupy_module
 from tenon.runtime.epoch import EPOCH
 
 if TYPE_CHECKING:
+    from tenon.runtime.cuda.device import DeviceBuffer
     from tenon.runtime.cuda.program import CudaProgram
 
 _ACTIVE, _MADE = 16, 256
@@ -89,7 +90,7 @@ def device_call(
     result: Structure,
     ordinal: int,
     program: CudaProgram,
-    held: Mapping[int, Any],
+    held: Mapping[int, DeviceBuffer],
     holds: Callable[[], bool] | None,
 ) -> DeviceCall:
     """The code for calls like `(args, kwargs)`, whose structure is given, as is that of the result.
@@ -106,7 +107,7 @@ def device_call(
     if total != len(writer.addresses) + len(held):
         raise OtherwiseError("some argument is no array of a GPU")
     addresses = [
-        writer.constant(held[position].data.ptr) if position in held else next(inputs) for position in range(total)
+        writer.constant(held[position].address) if position in held else next(inputs) for position in range(total)
     ]
     results = writer.results(program, result)
     writer.run(program, [*addresses, *writer.memory])

@@ -7,7 +7,7 @@ not wanted (`TENON_CUDA_GRAPHS=0`), cannot be made, or has a single launch. Othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NoReturn
 
@@ -91,7 +91,7 @@ class CudaProgram:
         else:
             self.workspaces.give(key, workspace)
 
-    def prepared(self, inputs: Sequence[DeviceBuffer]) -> list[DeviceBuffer]:
+    def prepared(self, inputs: Sequence[DeviceBuffer] | Mapping[int, DeviceBuffer]) -> list[DeviceBuffer]:
         """What `main` takes behind its `inputs`: what depends on frozen ones alone, in memory of its own. The work is
         given to the current stream."""
         if self._preparation is None:

@@ -381,7 +381,9 @@ def test_frozen_arguments_are_uploaded_once(machine: cupy_stand_in.Machine) -> N
     assert_like(tenon.jit(lambda params, x: x @ params["w"], device="cuda").freeze(there)(x), x @ params["w"])
 
 
-def test_what_depends_on_frozen_arguments_alone_is_computed_once_on_each_device(machine: cupy_stand_in.Machine) -> None:
+def test_what_depends_on_frozen_arguments_alone_is_computed_once_on_each_device(
+    machine: cupy_stand_in.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cupy = sys.modules["cupy"]
     w, scale, x = floats(16, 16), np.arange(16, dtype=np.uint8), floats(4, 16, seed=1)
 
@@ -409,6 +411,14 @@ def test_what_depends_on_frozen_arguments_alone_is_computed_once_on_each_device(
             assert_like(result, (np.tanh(x @ kept), kept))
         counts.append(len(machine.launches) - before)
     assert counts[0] == counts[2] > counts[1] == counts[3]
+    given = on_gpu(x)
+    for _ in range(2):
+        function(given)
+    with monkeypatch.context() as patch:
+        patch.setattr(CudaExecutable, "run", lambda *_: pytest.fail("the general way"))
+        before = len(machine.launches)
+        assert_like(function(given), (np.tanh(x @ kept), kept))
+        assert len(machine.launches) - before == counts[1]
     compiled = function.compile(x)
     assert compiled.memory().prepared == kept.nbytes
     assert_like(compiled.run([w.T, scale, x])[1], prepared(w.T))
