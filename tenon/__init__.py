@@ -162,6 +162,10 @@ _FINDER: list[Any] = []
 _FOUND: list[str] = []
 
 
+_MANY = 10_000
+"""More new objects than these come from imports; to look through them takes milliseconds."""
+
+
 def __getattr__(name: str) -> Any:
     # What is imported makes many objects that stay; collections would look through them again and again meanwhile.
     was_enabled = gc.isenabled()
@@ -170,6 +174,10 @@ def __getattr__(name: str) -> Any:
         return _find(name)
     finally:
         if was_enabled:
+            if gc.get_count()[0] > _MANY and not gc.get_freeze_count():
+                # old from now on, without a look at each: full collections alone go through them
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
+import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +31,37 @@ def test_the_code_of_calls_is_made_beside_the_first_program(monkeypatch):
         with tenon.num_threads(threads), knobs.override(cache=False):
             tenon.jit(tenon.exp).compile(np.zeros(threads, np.float32))
         assert made == names
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_what_imports_make_is_old_and_collected_with_what_is_old(monkeypatch, is_frozen):
+    class Node:
+        content: Any = None
+
+    kept, gone = Node(), list[weakref.ref[Node]]()
+
+    unknown = "found_by_an_import"
+
+    def imported(name):
+        kept.content = [[] for _ in range(20_000)]
+        cycle = Node()
+        cycle.content = cycle
+        gone.append(weakref.ref(cycle))
+
+    monkeypatch.setattr(tenon, "_find", imported)
+    # the suite froze what was there
+    (gc.freeze if is_frozen else gc.unfreeze)()
+    try:
+        before = gc.get_freeze_count()
+        getattr(tenon, unknown)
+        assert gc.isenabled()
+        # what a user froze stays so
+        assert gc.get_freeze_count() == before
+        assert any(known is kept.content for known in gc.get_objects(generation=2)) != is_frozen
+        gc.collect()
+        assert gone[0]() is None
+    finally:
+        gc.freeze()
 
 
 def test_what_a_job_raises_is_left_to_who_needs_it():
