@@ -82,9 +82,11 @@ class ParallelizePass(FunctionPass):
 
     def _parallelize_together(self, loops: Sequence[Loop]) -> bool:
         """Whether neighbours, all of whose sizes are known, are launched as one."""
-        works = [work for loop in loops if isinstance(work := loop_work(loop), int)]
         parallel = [loop for loop in loops if isinstance(loop, scf.ParallelOp)]
-        if len(loops) < 2 or not len(works) == len(parallel) == len(loops):
+        if not 1 < len(parallel) == len(loops):
+            return False
+        works = [work for loop in loops if isinstance(work := loop_work(loop), int)]
+        if len(works) < len(loops):
             return False
         all_work = sum(works)
         if all_work < 2 * self._worth or any(map(self._is_better_inside, parallel, works)):
