@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tenon.eager.backward import Graph, pull_back, reads_of
+from tenon.eager.backward import Graph, reads_of
 from tenon.eager.engine import Gradients, gradients_of
-from tenon.eager.known_tapes import backward_of_known
+from tenon.eager.known_tapes import backward_of_known, pulled_back
 from tenon.eager.modes import enable_grad, no_grad
 from tenon.eager.recording import Stored, call_of, hooked, record
 from tenon.eager.tape import Node, Operand, Saved, Source
@@ -45,7 +45,7 @@ def differentiate(
         known = backward_of_known(root, given[0], kind._new, wanted, retain=bool(retain))
         if known is not None:
             return dict(known)
-    how = Gradients(_pull_recorded if recorded else _pull, lambda a, b: a + b, hooked, recorded)
+    how = Gradients(_pull_recorded if recorded else pulled_back, lambda a, b: a + b, hooked, recorded)
     with (enable_grad if recorded else no_grad)():
         return gradients_of(roots, given, how, wanted, retain=recorded if retain is None else retain)
 
@@ -64,15 +64,9 @@ def _cotangent(kind: type[Any], output: Any, gradient: Any) -> Any:
     return made
 
 
-def _pull(graph: Graph, cotangents: Sequence[Any]) -> list[Any]:
-    kind = type(cotangents[0])
-    found = pull_back(graph, [cotangent._array for cotangent in cotangents])
-    return [None if array is None else kind._new(array) for array in found]
-
-
 def _pull_recorded(graph: Graph, cotangents: Sequence[Any]) -> list[Any]:
     """The same, as a call that is recorded: of what it reads, and of the cotangents."""
-    found = _pull(graph, cotangents)
+    found = pulled_back(graph, cotangents)
     reads = reads_of(graph, [(c.dtype, c.shape) for c in cotangents])
     call = call_of(
         "backward",

@@ -1,4 +1,5 @@
-"""From results back to leaves: hooks are called where they stand, and everything between them is one program."""
+"""From results back to leaves: hooks are called where they stand, and everything between them is one program; or a
+program for each call, which other tapes have as well."""
 
 from __future__ import annotations
 
@@ -32,8 +33,10 @@ def gradients_of(
     wanted: Set[Source] | None,
     *,
     retain: bool,
+    by_calls: bool = False,
 ) -> dict[Source, G]:
-    """The gradients with respect to leaves, or to what is `wanted`, after their hooks.
+    """The gradients with respect to leaves, or to what is `wanted`, after their hooks; `by_calls`, by a program for
+    each call.
 
     Unless they are to be retained, the arrays of the calls on the way are let go; if there is an error, they are not.
     """
@@ -49,12 +52,13 @@ def gradients_of(
                 pending[end] = gradient if known is None else how.add(known, gradient)
 
     def go_on(starts: Sequence[Source], given: Sequence[G]) -> None:
-        graph = Graph(starts, stops - {*starts}, None if wanted is None else stops, anew=how.recorded)
+        cuts = _operands_of(starts) if by_calls else stops - {*starts}
+        graph = Graph(starts, cuts, None if wanted is None else cuts | stops, anew=how.recorded)
         if graph.ends:
             collect(graph.ends, how.pull_back(graph, given))
 
     collect(roots, cotangents)
-    free = [root for root in pending if root not in stops and root.node is not None]
+    free = [root for root in pending if root not in stops and root.node is not None and not by_calls]
     if free:
         go_on(free, [pending.pop(root) for root in free])
     while pending:
@@ -69,13 +73,23 @@ def gradients_of(
             of_operands = [(operand, gradient) for operand, gradient in found if operand is not None]
             collect(*zip(*of_operands, strict=True))
             continue
-        passed[source] = gradient = how.hooked(source, pending.pop(source))
+        starts = [known for known in pending if known.node is node] if by_calls and node is not None else [source]
+        gradients = [how.hooked(start, pending.pop(start)) for start in starts]
+        passed.update(zip(starts, gradients, strict=True))
         if node is not None:
-            go_on([source], [gradient])
+            go_on(starts, gradients)
     if not retain:
         for node in nodes:
             node.release()
-    return {source: gradient for source, gradient in passed.items() if source.node is None or wanted is not None}
+    if wanted is None:
+        return {source: gradient for source, gradient in passed.items() if source.node is None}
+    return {source: gradient for source, gradient in passed.items() if source in stops}
+
+
+def _operands_of(starts: Sequence[Source]) -> set[Source]:
+    """What the calls that gave `starts` were given, which gradients go on to."""
+    nodes = {start.node for start in starts}
+    return {operand for node in nodes if node is not None for operand in node.sources if operand is not None}
 
 
 def _on_the_way(roots: Sequence[Source]) -> tuple[set[Node], set[Source]]:

@@ -1,4 +1,9 @@
-"""`backward` of a tape like one before: native code walks the tape and finds its program, with no graph built."""
+"""`backward` of a tape like one before: native code walks the tape and finds its program, with no graph built.
+
+Where each tape is another one, as of episodes of several lengths, a program for each would be compiled and not used
+again. Once that has happened for long tapes, one that is new goes by the programs of its calls, and gets its own when
+it comes again.
+"""
 
 # pyright: reportPrivateUsage=false
 
@@ -12,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from tenon.dialects.ops.control.debug import checks_gradients
-from tenon.eager.backward import Graph, Program, Slot, program_for
+from tenon.dialects.support.bounded_cache import BoundedCache
+from tenon.eager.backward import Graph, Program, Slot, program_for, pull_back
+from tenon.eager.engine import Gradients, gradients_of
 from tenon.eager.modes import no_grad
 from tenon.eager.recording import Stored, hooked
 from tenon.eager.tape import Array, Call, Leaf, Node, Saved, Source
@@ -27,6 +34,8 @@ from tenon.runtime.executables import Executable
 from tenon.runtime.stages import Compiled
 
 _MOST = 1024
+_LONG, _WASTED = 24, 96
+"""Calls from which on a tape is long, and how many of them in programs for long tapes that were not used again yet."""
 
 
 def _refuse(values: Sequence[Any]) -> Any:
@@ -79,6 +88,10 @@ class _Known:
 
 
 _KNOWN: dict[Hashable, _Known] = {}
+_UNUSED: dict[Hashable, int] = {}
+"""How many calls long tapes have whose programs were used once."""
+_SEEN: BoundedCache[tuple[Call, ...]] = BoundedCache(1024)
+"""The calls of tapes that have gone by the programs of these."""
 _epoch = -1
 
 
@@ -100,8 +113,16 @@ def backward_of_known(
         key = key, tuple([leaf in wanted for leaf in leaves])
     if _epoch != EPOCH[0]:
         _KNOWN.clear()
+        _UNUSED.clear()
         _epoch = int(EPOCH[0])
     known = _KNOWN.get(key)
+    if known is not None and _UNUSED:
+        _UNUSED.pop(key, None)
+    if known is None and len(nodes) >= _LONG and not checks_gradients():
+        if sum(_UNUSED.values()) >= _WASTED and _SEEN.get(key) is None:
+            _SEEN[key] = tuple([node.call for node in nodes])
+            return _by_calls(root, seed, new, wanted, retain=retain)
+        _UNUSED[key] = len(nodes)
     if known is None:
         if len(_KNOWN) >= _MOST:
             _KNOWN.clear()
@@ -124,6 +145,22 @@ def backward_of_known(
         for place in known.large:
             nodes[place].release()
     return made
+
+
+def _by_calls(
+    root: Node, seed: Any, new: Callable[[Array], Any], wanted: Set[Source] | None, *, retain: bool
+) -> list[tuple[Any, Any]]:
+    dtype, shape = root.type
+    given = new(np.ones(shape, dtype)) if seed is None else seed
+    how = Gradients(pulled_back, lambda a, b: a + b, hooked)
+    with no_grad():
+        return [*gradients_of([root], [given], how, wanted, retain=retain, by_calls=True).items()]
+
+
+def pulled_back(graph: Graph, cotangents: Sequence[Any]) -> list[Any]:
+    """Gradients, as tensors, of the ends of a graph."""
+    found = pull_back(graph, [cotangent._array for cotangent in cotangents])
+    return [None if array is None else cotangents[0]._new(array) for array in found]
 
 
 def _made(

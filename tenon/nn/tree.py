@@ -157,8 +157,11 @@ class ModuleTree:
 
         One that is at several places has the first path alone, unless `remove_duplicate` is false.
         """
-        self.offer()
-        yield from self.named_arrays(prefix, recurse, remove_duplicate)
+        named = [*self.named_arrays(prefix, recurse, remove_duplicate)]
+        if any(type(value) is np.ndarray for _, value in named):
+            self.offer()
+            named = [*self.named_arrays(prefix, recurse, remove_duplicate)]
+        yield from named
 
     def named_arrays(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True

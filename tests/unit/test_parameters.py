@@ -1,5 +1,7 @@
 """Parameters that a module hands out: tensors to programs written for PyTorch, arrays to functions of trees."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import copy
@@ -12,6 +14,7 @@ import torch
 
 import tenon
 from tenon import nn, optim
+from tenon.eager import known_tapes
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
 
@@ -118,3 +121,28 @@ def test_one_array_is_one_parameter() -> None:
     second.requires_grad_()
     assert weight is first.weight is second.weight
     assert weight.sum().item() == 16
+
+
+def test_tapes_that_do_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Episodes of other lengths and choices go by the programs of their calls, until one comes again."""
+    monkeypatch.setattr(known_tapes, "_LONG", 8)
+    monkeypatch.setattr(known_tapes, "_WASTED", 12)
+    known_tapes._KNOWN.clear()
+    known_tapes._UNUSED.clear()
+    own, theirs = pair()
+    counts: list[int] = []
+    for length in 2, 3, 4, 5, 4:
+        found: list[list[Any]] = []
+        for library, model in (tenon, own), (torch, theirs):
+            scores, state = [], library.tensor(X[:1])
+            for step in range(length):
+                low, high = model(state).chunk(2, dim=1)  # two results of one call
+                state = state + high * 0.1
+                scores.append((low if step % 2 else high)[0, 0])
+            model.zero_grad()
+            library.stack(scores).mean().backward()
+            found.append([p.grad.numpy() for p in model.parameters()])
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+        counts.append(len(known_tapes._KNOWN))
+    assert counts == [1, 1, 1, 1, 2]
