@@ -21,7 +21,7 @@ import numpy as np
 from tenon.dialects.definition import registry
 from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.promotion import adopted, is_literal
-from tenon.dialects.definition.registry import generation, install_evaluator
+from tenon.dialects.definition.registry import generation, install_evaluator, install_functions
 from tenon.dialects.definition.signature import flat, map_grouped
 from tenon.dialects.definition.tensor_op import TensorOp
 from tenon.dialects.definition.value import insertion_point
@@ -302,3 +302,6 @@ def find_function(name: str) -> Any:
     if not hasattr(function, "on_arrays"):
         function.on_arrays = ArrayFunction(function)  # pyright: ignore[reportFunctionMemberAccess]
     return function.on_arrays  # pyright: ignore[reportFunctionMemberAccess]
+
+
+install_functions(find_function)

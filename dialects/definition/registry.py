@@ -14,6 +14,7 @@ Evaluator = Callable[[OpClass, tuple[Any, ...], dict[str, Any]], Any]
 _REGISTRY: dict[str, OpClass] = {}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 _METHODS: dict[str, Callable[..., Any]] = {}
+_FUNCTIONS_OF_ARRAYS: list[Callable[[str], Any]] = []
 _EVALUATOR: list[Evaluator] = []
 _GENERATION: list[int] = [0]
 _WATCHING: list[Callable[[], None]] = []
@@ -119,6 +120,16 @@ def _is_own(function: Callable[..., Any]) -> bool:
 def install_evaluator(evaluator: Evaluator) -> None:
     """Set what runs ops on concrete arrays, outside of any trace."""
     _EVALUATOR[:] = [evaluator]
+
+
+def install_functions(find: Callable[[str], Any]) -> None:
+    """Set what finds the functions that are called outside of any trace, by their names."""
+    _FUNCTIONS_OF_ARRAYS[:] = [find]
+
+
+def find_function_of_arrays(name: str) -> Any:
+    """What `find_function` finds, as it is called outside of any trace."""
+    return (_FUNCTIONS_OF_ARRAYS[0] if _FUNCTIONS_OF_ARRAYS else find_function)(name)
 
 
 def evaluate(cls: OpClass, operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:

@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tenon.dialects.definition.both_faces import BothFaces, absent
 from tenon.dialects.definition.methods import ValueMethods
-from tenon.dialects.definition.registry import find_function, find_method, function_names
+from tenon.dialects.definition.registry import find_function, find_function_of_arrays, find_method, function_names
 from tenon.dialects.support.forking import new_lock
 from tenon.dialects.support.location import at_line
 from tenon.dialects.support.suggestion import did_you_mean, instead_or_meant
@@ -388,7 +388,8 @@ class FunctionNamespace:
         return find_function(name)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        function = None if name.startswith("__") else self.find(name)
+        find = find_function_of_arrays if insertion_point() is None else self.find
+        function = None if name.startswith("__") else find(name)
         if function is None:
             raise AttributeError(f"there is no op named {name!r}{did_you_mean(name, function_names())}")
         return function
