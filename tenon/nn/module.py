@@ -85,7 +85,7 @@ class Module(ModuleTree):
         is_outermost = CALLS.journal is None
         if is_outermost:
             CALLS.journal = []
-            if MODE.records and any(map(_is_tensor, args)) and not is_traced():
+            if any(map(_is_tensor, args)) and not LEARNED.is_known(self) and MODE.records and not is_traced():
                 LEARNED.learn(self)
         try:
             return call_with_hooks(self, args, kwargs) if self.hooks else self.forward(*args, **kwargs)

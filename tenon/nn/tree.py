@@ -218,11 +218,14 @@ class _Learned:
         self.changes = 0
         self._known: WeakKeyDictionary[ModuleTree, int] = WeakKeyDictionary()
 
+    def is_known(self, module: ModuleTree) -> bool:
+        """Whether there is nothing to do for a module."""
+        return self._known.get(module) == self.changes
+
     def learn(self, module: Any) -> None:
         """Have the parameters of a module be tensors that are learned."""
-        if self._known.get(module) != self.changes:
-            module.make_learned()
-            self._known[module] = self.changes
+        module.make_learned()
+        self._known[module] = self.changes
 
 
 LEARNED = _Learned()

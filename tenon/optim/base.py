@@ -74,6 +74,8 @@ class Optimizer:
     lr: float
     CHANGING: ClassVar[tuple[str, ...]] = ()
     """The settings, besides the learning rate, that schedules change from step to step."""
+    ADDED: ClassVar[tuple[str, ...]] = ()
+    """The settings that states of earlier versions lack."""
 
     if not TYPE_CHECKING:  # type checkers make the arguments of the fields
 

@@ -28,6 +28,7 @@ class SGD(Optimizer):
     dampening: float = static_field(0.0)
     maximize: bool = static_field(False)
     CHANGING = ("momentum",)
+    ADDED = ("dampening", "maximize")
 
     def __post_init__(self) -> None:
         check_settings(self, "momentum", "weight_decay", "dampening")

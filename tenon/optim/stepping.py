@@ -166,12 +166,12 @@ class Steps:
                 f"{len(own)}, of {', '.join(map(str, own))} parameters; make the groups as they were when it was saved"
             )
         for number, (own, group, given) in enumerate(zip(self.param_groups, groups, states, strict=True)):
-            if lacking := [name for name in self._names if name not in group]:
+            if lacking := [name for name in self._names if name not in group and name not in self._rule.ADDED]:
                 raise ValueError(
                     f"{type(self._rule).__name__}: group {number} of the state lacks {', '.join(lacking)}; it has "
                     f"{', '.join(sorted(group)) or 'nothing'}, which is of another optimizer"
                 )
-            rule = replace(self._rule, **{name: group[name] for name in self._names})
+            rule = replace(self._rule, **self._settings_of(group))
             if given is not None:
                 like = {str(i): tensor.detach().numpy() for i, tensor in enumerate(own["params"])}
                 expected = {path: np.shape(leaf) for path, leaf in _flat(rule.start(like)).items()}
@@ -183,8 +183,12 @@ class Steps:
                         f"{found.get(path, 'none')} in the state and {expected.get(path, 'none')} here"
                     )
         for own, group in zip(self.param_groups, groups, strict=True):
-            own.update({name: group[name] for name in self._names})
+            own.update(self._settings_of(group))
         self._states = [_copied(given) for given in states]
+
+    def _settings_of(self, group: dict[str, Any]) -> dict[str, Any]:
+        """The settings in a group of a state; those that it lacks, being older, are the optimizer's."""
+        return {name: group.get(name, getattr(self._rule, name)) for name in self._names}
 
     def __repr__(self) -> str:
         return f"{self._rule!r}.over({sum(len(group['params']) for group in self.param_groups)} parameters)"

@@ -178,7 +178,7 @@ class WhileLoopOp(ControlFlowOp):
 
     def pull_back(self, cotangents: list[Value | None], gradients: Gradients) -> Contributions:
         raise GradientError(
-            "tenon.while_loop: has no reverse-mode gradient, since its number of steps is not known; "
+            "tenon.while_loop: has no reverse-mode gradient, nor a jvp, since its number of steps is not known; "
             f"use tenon.scan{at_line(self)}"
         )
 

@@ -59,7 +59,7 @@ func.func @endless(%x: tensor<f32>) -> tensor<f32> {
   }
   func.return %0 : tensor<f32>
 }
-// WHILE: pass 'differentiate' failed: tenon.while_loop: has no reverse-mode gradient, since its number of steps is not known
+// WHILE: pass 'differentiate' failed: tenon.while_loop: has no reverse-mode gradient, nor a jvp, since its number of steps is not known
 
 // Calls are in the way: each function is differentiated by itself.
 func.func @calling(%x: tensor<3xf32>) -> tensor<3xf32> {
