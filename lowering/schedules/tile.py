@@ -34,6 +34,12 @@ UNROLLED_STREAM = 2
 """Vectors per iteration of a loop that only streams."""
 LARGEST_JAM = 8
 """Rows of a tile: more would share the loads of vectors hardly better."""
+LARGEST_NARROW_JAM = 14
+"""The same where `NARROW` vectors are all there are: each load of an element of a row serves these alone, so that more
+rows share the loads of vectors."""
+NARROW = 2
+ENOUGH_ROWS = 7
+"""Rows to jam, from which on it counts more that what they read lies side by side."""
 STEPPED_COST = 0.5
 """What loading vectors and leaving out some of their elements costs, in iterations."""
 TRANSPOSED_COST = 0.1
@@ -203,7 +209,13 @@ def _jam_loop(statement: Statement, vector: int, loops: Collection[int], machine
         and estimate(statement.extents[loop]) > 1
         and (shared_loads(loop)[1] or _overlapping_taps(statement, vector, loop) is not None)
     ]
-    return max(candidates, key=lambda loop: (*shared_loads(loop), estimate(statement.extents[loop])), default=None)
+
+    def rank(loop: int) -> tuple[int, ...]:
+        extent = estimate(statement.extents[loop])
+        side_by_side = any(a.subscripts and loop in a.subscripts[-1].factors for a in statement.inputs)
+        return *shared_loads(loop), min(extent, ENOUGH_ROWS), side_by_side, extent
+
+    return max(candidates, key=rank, default=None)
 
 
 def _tile(statement: Statement, vector: int, width: int, jam: int | None, registers: int) -> Schedule:
@@ -245,11 +257,12 @@ def _register_tile(vectors: int, rows: int, outputs: int, registers: int) -> tup
         widths, heights = ((across[0], tile[0]), (1, across[1])), ((along[0], tile[1]), (1, along[1]))
         return sum(m * n * cost(width, height) for m, width in widths for n, height in heights)
 
+    most, share = (LARGEST_NARROW_JAM, 7) if vectors == NARROW else (LARGEST_JAM, 6)
     tiles = [
         (width, height)
         for width in range(1, min(SEPARATE_ROWS, vectors) + 1)
-        for height in range(1, min(LARGEST_JAM, rows) + 1)
-        if width * height * outputs <= registers * 3 // 4 and width * height * outputs + width + 1 <= registers
+        for height in range(1, min(most, rows) + 1)
+        if width * height * outputs <= registers * share // 8 and width * height * outputs + width + 1 <= registers
     ]
     times = {tile: total(tile) for tile in tiles}
     least = min(times.values(), default=0.0)

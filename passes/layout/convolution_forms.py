@@ -1,11 +1,11 @@
 """`convolution-forms`: gives convolutions the forms that run faster, the same sums over loops that vectors fill.
 
 Before: tensor ops, decomposed. After: the same, where each `tenon.convolution`, and each contraction that is the
-gradient of a convolution's weight, has the form that is fastest on the machine: by minimal filtering
-(`minimal_filtering`), blocks as channels where windows are whole blocks, a convolution for each place between two
-windows, all rows of an image one behind the other, vectors along channels (`weight_gradient`), or, with `matrices`,
-products of matrices along channels that come last (`channels_last`). Vectors run along the
-last spatial dimension otherwise, where neighbours must be neighbours in memory, and many."""
+gradient of a convolution's weight, has the form that is fastest on the machine: vectors along filters (`filter_lanes`),
+minimal filtering (`minimal_filtering`), blocks as channels where windows are whole blocks, a convolution for each place
+between two windows, all rows of an image one behind the other, vectors along channels (`weight_gradient`), or, with
+`matrices`, products of matrices along channels that come last (`channels_last`). Vectors run along the last spatial
+dimension otherwise, where neighbours must be neighbours in memory, and many."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from tenon.dialects.ops.contract.transposed_phases import LITTLE_WORK, MOST_PHAS
 from tenon.dialects.ops.contract.windows import Sizes, Windows, moved, places, scaled, stepped
 from tenon.dialects.types.types import is_static
 from tenon.passes.layout.channels_last import channels_last
+from tenon.passes.layout.filter_lanes import filter_lanes
 from tenon.passes.layout.minimal_filtering import minimal_filtering
 from tenon.passes.layout.weight_gradient import weight_gradient_by_channels
 from tenon.passes.machine import Machine
@@ -43,7 +44,8 @@ MOST_PADDING = 4
 class ConvolutionFormsPass(ModulePass):
     """Give convolutions the forms that are faster on the `machine` (text, see `Machine`). With `filtering`, they may
     become ones by minimal filtering, where an infinity or a NaN reaches a few rows more. With `matrices`, those of f16
-    and bf16 become products of matrices with channels last."""
+    and bf16 become products of matrices with channels last, and no vectors run along filters: threads of a GPU do not
+    load them together."""
 
     name = "convolution-forms"
     filtering: bool = True
@@ -119,6 +121,9 @@ def faster_form(x: Value, weight: Value, windows: Windows, target: Target) -> Va
         return None
     if target.matrices and (product_form := channels_last(x, weight, windows, counts)) is not None:
         return product_form
+    by_filters = None if target.matrices else filter_lanes(x, weight, windows, counts, target.machine)
+    if by_filters is not None:
+        return by_filters
     if target.filtering and (filtered := minimal_filtering(x, weight, windows, counts, target.machine)) is not None:
         return filtered
     blocks = _blocks(windows)

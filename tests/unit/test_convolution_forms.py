@@ -221,6 +221,25 @@ def test_places_in_blocks_are_channels(geometry: Geometry) -> None:
     check(geometry)
 
 
+ALONG_FILTERS = [
+    Geometry(2, 2, 3, 32, (17, 19), (3, 3), (2, 2), (1, 1), (1, 1)),
+    Geometry(4, 1, 16, 64, (7, 7), (3, 3), (1, 1), (1, 1), (1, 1)),
+    Geometry(1, 1, 5, 32, (1024,), (7,), (3,), (2,), (2,)),
+    Geometry(1, 1, 3, 32, (3, 21, 23), (2, 3, 1), (1, 1, 2), (1, 2, 1), (0, 1, 0)),
+]
+
+
+@pytest.mark.parametrize("geometry", ALONG_FILTERS)
+def test_vectors_along_filters(geometry: Geometry) -> None:
+    """Windows that step, and few windows; with groups and dilation, in one to three dimensions."""
+    x, weight, _ = geometry.arrays()
+    module = tenon.jit(lambda x, weight: tenon.conv(x, weight, **geometry.settings())).trace(x, weight).module.clone()
+    run_passes(new_context(), module, ["decompose", "convolution-forms"])
+    (product,) = [op for op in module.walk() if isinstance(op, ContractOp)]
+    assert [*(shape_of(product.results[0].type) or ())][-1] == 32
+    check(geometry)
+
+
 BY_CHANNEL = [
     Geometry(1, 67, 1, 1, (29, 31), (3, 3), (1, 1), (1, 1), (1, 1)),
     Geometry(2, 64, 1, 1, (17, 40), (5, 2), (2, 1), (1, 2), (2, 1)),

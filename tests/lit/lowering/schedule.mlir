@@ -744,6 +744,6 @@ func.func private @blocks_of_several_tiles(%a: memref<256x256xf32>, %b: memref<8
   func.return
 }
 // CHECK-LABEL: @blocks_of_columns
-// CHECK:         schedule = {vector = 2 : i64, width = 16 : i64, unroll = 2 : i64, jam = 0 : i64, jam_count = 8 : i64, fetch_jam = 0 : i64}
+// CHECK:         schedule = {vector = 2 : i64, width = 16 : i64, unroll = 2 : i64, jam = 0 : i64, jam_count = 14 : i64, fetch_jam = 0 : i64}
 // CHECK-LABEL: @blocks_of_several_tiles
 // CHECK:         pack = 1

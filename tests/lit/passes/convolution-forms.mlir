@@ -15,6 +15,35 @@ func.func @strided_convolution(%x: tensor<1x1x8x32x65xf32>, %w: tensor<1x8x8x3x3
 
 // -----
 
+// Vectors run along filters where windows step: the weight in blocks of two vectors, the image as it is. A weight that
+// stays near is multiplied row by row, another one for a whole image at a time.
+func.func @along_filters(%x: tensor<2x1x8x33x65xf32>, %w: tensor<1x64x8x3x3xf32>) -> tensor<2x1x64x16x32xf32> {
+  %y = tenon.convolution %x, %w {stride = [2]} : tensor<2x1x8x33x65xf32>, tensor<1x64x8x3x3xf32> -> tensor<2x1x64x16x32xf32>
+  func.return %y : tensor<2x1x64x16x32xf32>
+}
+// CHECK-LABEL: @along_filters
+// CHECK:         %[[WEIGHT:.*]] = tenon.transpose {{.*}} -> tensor<1x2x8x3x3x32xf32>
+// CHECK-NEXT:    %[[SUMS:.*]] = tenon.contract [%x, %[[WEIGHT]]] {{.*}} extents = [1, 2, 16, 2, 32, 32, 8, 3, 3]
+// CHECK-NEXT:    tenon.transpose %[[SUMS]] {permutation = [1, 0, 3, 5, 2, 4]}
+// AVX2-LABEL: @along_filters
+// AVX2:         tenon.contract {{.*}} extents = [1, 2, 16, 4, 32, 16, 8, 3, 3]
+// SMALL-LABEL: @along_filters
+// SMALL:         tenon.contract {{.*}} extents = [1, 2, 2, 16, 32, 32, 8, 3, 3]
+// MATRICES-LABEL: @along_filters
+// MATRICES:     tenon.convolution
+
+// -----
+
+// So they do where an image has few windows, if the weight is put in order once.
+func.func @few_windows(%x: tensor<1x1x8x9x9xf32>, %w: tensor<1x32x8x3x3xf32> {tenon.frozen}) -> tensor<1x1x32x7x7xf32> {
+  %y = tenon.convolution %x, %w : tensor<1x1x8x9x9xf32>, tensor<1x32x8x3x3xf32> -> tensor<1x1x32x7x7xf32>
+  func.return %y : tensor<1x1x32x7x7xf32>
+}
+// CHECK-LABEL: @few_windows
+// CHECK:         tenon.contract {{.*}} extents = [1, 1, 7, 1, 7, 32, 8, 3, 3]
+
+// -----
+
 // Windows that are whole blocks: the places in a block are channels, and windows that do not overlap a product of matrices.
 func.func @patches(%x: tensor<1x1x3x64x66xf32>, %w: tensor<1x16x3x4x4xf32>) -> tensor<1x1x16x16x16xf32> {
   %y = tenon.convolution %x, %w {stride = [4]} : tensor<1x1x3x64x66xf32>, tensor<1x16x3x4x4xf32> -> tensor<1x1x16x16x16xf32>

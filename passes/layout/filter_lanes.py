@@ -1,0 +1,83 @@
+"""Convolutions with vectors along filters: each element of an image is multiplied by all filters of a block at once.
+
+    y[n, block, i, j, filter] = sum over c, h, w of x[n, c, step * i + h, step * j + w] * weight[block, c, h, w, filter]
+
+Images are read where they are, however far windows step, and vectors are full whatever number of windows there is. What
+it costs is the weight in another order, once where it is frozen, and the result transposed back. It pays where columns
+are no neighbours, since windows step, and where an image has so few windows that each element of a weight that does not
+stay near would serve a vector or two."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from tenon.dialects.definition.value import Value, ops
+from tenon.dialects.ops.contract.windows import Sizes, Windows, places
+from tenon.dialects.support.frozen_arguments import is_frozen
+from tenon.dialects.types.types import f32, f64, numpy_dtype
+from tenon.passes.machine import Machine
+
+BLOCK_VECTORS = 2
+"""Vectors of filters in a block: beside so few, a tile has as many rows as let loads keep ahead of products."""
+FEWEST_WINDOWS = 128
+"""Windows below which putting the weight in order costs too much, unless it is done once."""
+FEW_VECTORS = 4
+"""Vectors of windows up to which an image has few."""
+
+
+def filter_lanes(x: Value, weight: Value, windows: Windows, counts: Sizes, machine: Machine) -> Value | None:
+    """The convolution of `x` (n, groups, c, ...image) by `weight` (groups, f, c, ...window) with vectors along filters;
+    `None` where these do not fill blocks, or others do as well."""
+    if x.element_type not in (f32, f64) or machine.vector_bits == 0:
+        return None
+    lanes = machine.vector_bits // (8 * numpy_dtype(x.element_type).itemsize)
+    block = BLOCK_VECTORS * lanes
+    is_full = weight.shape[1] % block == 0
+    is_prepared = is_frozen(weight.ssa) or x.shape[0] * prod(counts) >= FEWEST_WINDOWS
+    steps, has_few = windows.stride[-1] > 1, prod(counts) <= FEW_VECTORS * lanes and prod(windows.size) > 1
+    if not (is_full and is_prepared and (steps or has_few)):
+        return None
+    return _by_blocks(x, weight, windows, counts, block, machine)
+
+
+def _by_blocks(x: Value, weight: Value, windows: Windows, counts: Sizes, block: int, machine: Machine) -> Value:
+    groups, f, c, *taps = weight.shape
+    rank, blocks = len(counts), f // block
+    by_block = ops.reshape(weight, shape=(groups, blocks, block, c, *taps))
+    by_block = ops.transpose(by_block, permutation=(0, 1, *range(3, 4 + rank), 2))
+    # Loops over the result, in the order in which least comes from beyond the cache: g, n, ...out, then blocks.
+    order = _order(x, weight, blocks, rank, machine)
+    sizes = {"g": groups, "n": x.shape[0], "b": blocks, **{f"o{i}": count for i, count in enumerate(counts)}}
+    extents = (*[sizes[name] for name in order], block, c, *taps)
+    d = [AffineExpr.dimension(i) for i in range(len(extents))]
+    at = dict(zip(order, d, strict=False))
+    filter_of, channel, tap = d[len(order)], d[len(order) + 1], d[len(order) + 2 :]
+    out = [at[f"o{i}"] for i in range(rank)]
+    indices = (
+        (at["n"], at["g"], channel, *places(out, tap, windows.stride, windows.dilation)),
+        (at["g"], at["b"], channel, *tap, filter_of),
+        d[: len(order) + 1],
+    )
+    total = ops.contract(
+        (x, by_block),
+        maps=tuple([AffineMap(len(extents), 0, tuple(index)) for index in indices]),
+        extents=extents,
+        shape=extents[: len(order) + 1],
+    )
+    back = [order.index(name) for name in ("n", "g", "b")]
+    along = [order.index(f"o{i}") for i in range(rank)]
+    total = ops.transpose(total, permutation=(*back, len(order), *along))
+    return ops.reshape(total, shape=(x.shape[0], groups, f, *counts))
+
+
+def _order(x: Value, weight: Value, blocks: int, rank: int, machine: Machine) -> tuple[str, ...]:
+    """The loops over groups, images, blocks of filters and the dimensions of the result."""
+    rows, last = [f"o{i}" for i in range(rank - 1)], f"o{rank - 1}"
+    filters, images = prod(weight.shape), prod(x.shape)
+    if filters * numpy_dtype(x.element_type).itemsize <= machine.l2 // 2:
+        return ("g", "n", *rows, "b", last)
+    if x.shape[0] * filters <= blocks * images:
+        return ("g", "n", "b", *rows, last)
+    return ("g", "b", "n", *rows, last)
