@@ -8,7 +8,7 @@ itself: `jit`, `stages`, `lower`, `executables`.
 `store`         the disk cache, files, digests
 `tracing`       functions run on symbols
 `cpu`           text to running code on the processor: compile, load, threads, memory
-`cuda`          the same on a GPU
 `call`          a call without Python: native code that checks arguments, launches and wraps results
+`cuda`          text to running code on a GPU, and calls of that
 `reads`         what functions read besides their arguments, and guards that notice when it is another
 """

@@ -203,12 +203,13 @@ class Compiled(NativeCalls):
         made, signature = self.executable, self.signature
         if not isinstance(made, CudaExecutable) or signature is None:
             raise OtherwiseError("it does not run on a GPU")
-        if signature.parameters.donated:
-            raise OtherwiseError("arguments are donated")
         args, kwargs = signature.parameters.marked(args, kwargs)
         holds = None if self.guards is None else self.guards.hold
         on_device = made.ready(self.prepared or ())
-        return device_call(args, kwargs, flatten((args, kwargs))[1], self.result, *on_device, holds)
+        structure = flatten((args, kwargs))[1]
+        return device_call(
+            args, kwargs, structure, self.result, *on_device, holds, made.interface.donations, self._donated
+        )
 
     def launch(self, arrays: Sequence[Any], out: Any = None) -> Any:
         """The result for the data of a call that fits the signature; errors about sizes name its arguments."""

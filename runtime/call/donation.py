@@ -23,7 +23,7 @@ class Donated(NamedTuple):
     def given_away(self, results: Sequence[Any], arrays: Sequence[Any], place: Place) -> list[Any]:
         """The results, other arrays in the places of those that are inputs, which are marked."""
         names = {id(a): name for a, name in zip(arrays, self.names, strict=True)}
-        return [self._taken(r, names[id(r)], place) if id(r) in names else r for r in results]
+        return [self.taken(r, names[id(r)], place) if id(r) in names else r for r in results]
 
     def lost(self, arrays: Sequence[Any], positions: Sequence[int], place: Place) -> None:
         """Mark the arguments of a call that failed when it might have begun to overwrite those at `positions`."""
@@ -35,7 +35,8 @@ class Donated(NamedTuple):
         donation.code, donation.instruction = (None, None) if place is None else place
         return donation
 
-    def _taken(self, array: Any, argument: str, place: Place) -> Any:
+    def taken(self, array: Any, argument: str, place: Place) -> Any:
+        """Another array in the place of an argument, which is marked."""
         if type(array) is not np.ndarray:
             give_away(array, self._said(Donation(), argument, place))
             return array.view()

@@ -60,6 +60,12 @@ def numbers_read_as(kinds: Iterable[tuple[type, np.dtype[Any]]]) -> Numbers:
     return steps
 
 
+def is_unchanging(value: Any) -> bool:
+    """Whether an object that is static is what it is as long as it lives: to compare identities is enough."""
+    kind: Any = type(value)
+    return isinstance(value, _UNCHANGING) or (kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__)
+
+
 class Arguments:
     """The steps that compare arguments with those of one call, and take them apart."""
 
@@ -201,9 +207,7 @@ class Arguments:
             self._open(Step[kind.__name__], register, kind, len(value), 0, [(inner, None) for inner in value])
         elif kind is dict:
             self._keyed(Step.dict, register, kind, {}, value)
-        elif isinstance(value, _UNCHANGING) or (
-            kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__  # pyright: ignore[reportUnknownMemberType]
-        ):
+        elif is_unchanging(value):
             self._step("same", Step.same, register, object=self.words.keep(value))
         else:
             raise IndescribableError

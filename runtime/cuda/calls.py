@@ -3,7 +3,7 @@
 A kind is what the general way found out about one call: how the arguments nest, which dtypes and shapes arrays have,
 which program runs, and how results nest. The code compares, collects addresses, allocates results, launches, and puts
 results together. Calls that are not of its kind, and those of which the general way has more to say (errors, copies,
-donated arrays), get `OTHER`.
+memory that arguments share), get `OTHER`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Any
 from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.value import insertion_point
 from tenon.dialects.support.donation import GIVEN
+from tenon.dialects.support.user_place import user_place
 from tenon.passes.machine import GPU
 from tenon.runtime.arguments.arguments import Static
 from tenon.runtime.arguments.tree import Structure, layout
+from tenon.runtime.call.donation import Donated
+from tenon.runtime.call.steps import is_unchanging
 from tenon.runtime.cuda.device_cuda import cupy_module
 from tenon.runtime.epoch import EPOCH
 
@@ -92,11 +95,13 @@ def device_call(
     program: CudaProgram,
     held: Mapping[int, DeviceBuffer],
     holds: Callable[[], bool] | None,
+    donations: Sequence[int],
+    donated: Donated | None,
 ) -> DeviceCall:
     """The code for calls like `(args, kwargs)`, whose structure is given, as is that of the result.
 
     The program's inputs are the arrays among the leaves, and those `held`, by position, which are on the device.
-    Raises `OtherwiseError`.
+    `donations` has for each result the input whose memory it takes over, or -1. Raises `OtherwiseError`.
     """
     if not program.is_recorded:
         raise OtherwiseError("it runs step by step")
@@ -109,8 +114,11 @@ def device_call(
     addresses = [
         writer.constant(held[position].address) if position in held else next(inputs) for position in range(total)
     ]
-    results = writer.results(program, result)
-    writer.run(program, [*addresses, *writer.memory])
+    donors = donations if donated is not None else (-1,) * len(donations)
+    if held and max(donors, default=-1) >= 0:
+        raise OtherwiseError("arguments are frozen, and others are donated")
+    results = writer.results(program, result, donors, donated)
+    writer.run(program, [*addresses, *writer.memory], donors, donated)
     return writer.finished(results, {"holds": holds, "held": held})
 
 
@@ -125,12 +133,16 @@ class _Writer:
             "Array": cupy.ndarray,
             "allocate": cupy.cuda.alloc,
             "device": cupy.cuda.runtime.getDevice,
+            "place_of": user_place,
             "ordinal": ordinal,
         }
         self._has_flag = hasattr(cupy.ndarray, "_c_contiguous")
         self._checks_devices = int(cupy.cuda.runtime.getDeviceCount()) > 1
         self._lines: list[str] = []
+        self._last: list[str] = []
         self._names = 0
+        self._arrays: list[str] = []
+        self._pools: set[type] = set()
         self.addresses: list[str] = []
         self.memory: list[str] = []
 
@@ -183,8 +195,37 @@ class _Writer:
             self._require(f"tuple({name}) == {self.constant(tuple(value))}")
             for (key, inner), child in zip(value.items(), structure.children, strict=True):
                 self._open(f"{name}[{self.constant(key)}]", inner, child)
+        elif how in ("attributes", "fields"):
+            children = dict(zip(structure.names, structure.children, strict=True))
+            items = (
+                vars(value) if how == "attributes" else {n: getattr(value, n) for n in (*children, *structure.static)}
+            )
+            if how == "attributes":
+                self._lines.append(f"{name}_items = {name}.__dict__")
+                self._require(f"tuple({name}_items) == {self.constant(tuple(items))}")
+            for key, inner in items.items():
+                found = f"{name}_items[{self.constant(key)}]" if how == "attributes" else f"{name}.{key}"
+                if key in children:
+                    self._open(found, inner, children[key])
+                else:
+                    self._same(found, inner)
         else:
             raise OtherwiseError(f"a {kind.__name__} is taken apart by code of its own")
+
+    def _same(self, expression: str, value: Any) -> None:
+        """Compare what an expression gives with a static value."""
+        kind = type(value)
+        if kind in (tuple, list, dict):
+            name = self._name("x")
+            self._lines.append(f"{name} = {expression}")
+            keys = f"tuple({name}) == {self.constant(tuple(value))}" if kind is dict else f"len({name}) == {len(value)}"
+            self._require(f"type({name}) is {self.constant(kind)} and {keys}")
+            for key, inner in value.items() if kind is dict else enumerate(value):
+                self._same(f"{name}[{self.constant(key)}]", inner)
+        elif is_unchanging(value):
+            self._require(f"{expression} is {self.constant(value)}")
+        else:
+            raise OtherwiseError(f"a {kind.__name__} may change")
 
     def _leaf(self, name: str, value: Any) -> None:
         if isinstance(value, Static) and type(value.value) in (int, bool, str, type(None)):
@@ -204,13 +245,24 @@ class _Writer:
             self._require(f"{name}_memory.device_id == ordinal")
         self._require(f"{name}_address % {GPU.access} == 0 and not (GIVEN and id({name}) in GIVEN)")
         self.addresses.append(f"{name}_address")
+        self._arrays.append(name)
+        self._pools.add(type(getattr(value.data, "mem", None)))
 
     # Results
 
-    def results(self, program: CudaProgram, structure: Structure) -> str:
-        """Allocate all results; the expression of their tree."""
+    def results(
+        self, program: CudaProgram, structure: Structure, donors: Sequence[int], donated: Donated | None
+    ) -> str:
+        """Allocate all results that do not take over the memory of arguments; the expression of their tree."""
+        if max(donors, default=-1) >= 0:
+            self._require_own_memory()
         arrays: list[str] = []
-        for shape, dtype in program.program.outputs:
+        for (shape, dtype), donor in zip(program.program.outputs, donors, strict=True):
+            if donor >= 0 and donated is not None:
+                self.memory.append(f"{self._arrays[donor]}_address")
+                given = f"{self._arrays[donor]}, {self.constant(donated.names[donor])}, place"
+                arrays.append(f"{self.constant(donated.taken)}({given})")
+                continue
             size = prod(shape) * dtype.itemsize
             if not size:
                 raise OtherwiseError("a result has no elements")
@@ -219,6 +271,14 @@ class _Writer:
             self.memory.append(f"{name}.ptr")
             arrays.append(f"Array({self.constant(shape)}, {self.constant(dtype)}, {name})")
         return self._tree(structure, iter(arrays))
+
+    def _require_own_memory(self) -> None:
+        """Have no two arrays share memory: each has an allocation of its own, of a pool."""
+        if {kind.__name__ for kind in self._pools} != {"PooledMemory"}:
+            raise OtherwiseError("arguments are donated, and some memory is of no pool")
+        kinds = self.constant(self._pools)
+        self._lines.append(f"owners = ({''.join(f'{name}_memory.mem, ' for name in self._arrays)})")
+        self._require(f"{{*map(type, owners)}} == {kinds} and len({{*map(id, owners)}}) == {len(self._arrays)}")
 
     def _tree(self, structure: Structure, arrays: Any) -> str:
         kind: Any = structure.kind
@@ -236,12 +296,23 @@ class _Writer:
             return f"{{{', '.join(f'{self.constant(k)}: {c}' for k, c in zip(keys, children, strict=True))}}}"
         if kind is type(None):
             return "None"
-        raise OtherwiseError(f"a {kind.__name__} is put together by code of its own")
+        rebuild, names = self.constant(structure.rebuild), self.constant(structure.names)
+        static = f"{self.constant(structure)}.static"
+        return f"{rebuild}({self.constant(kind)}, {names}, [{', '.join(children)}], {static})"
 
     # The call
 
-    def run(self, program: CudaProgram, addresses: Sequence[str]) -> None:
-        self._lines.append(f"{self.constant(program.launch)}(({''.join(a + ', ' for a in addresses)}))")
+    def run(
+        self, program: CudaProgram, addresses: Sequence[str], donors: Sequence[int], donated: Donated | None
+    ) -> None:
+        launch = f"{self.constant(program.launch)}(({''.join(a + ', ' for a in addresses)}))"
+        positions = tuple([donor for donor in donors if donor >= 0])
+        if donated is None or not positions:
+            self._last = [launch]
+            return
+        given = ", ".join(self._arrays)
+        lost = f"{self.constant(donated.lost)}([{given}], {self.constant(positions)}, place)"
+        self._last = ["place = place_of()", "try:", f"    {launch}", "except Exception:", f"    {lost}", "    raise"]
 
     def finished(self, results: str, values: Mapping[str, Any]) -> DeviceCall:
         """The function, which keeps `values`."""
@@ -249,12 +320,12 @@ class _Writer:
         checks = ["if device() != ordinal: return OTHER"] if self._checks_devices else []
         checks += ["if not holds(): return OTHER"] if values["holds"] is not None else []
         allocations = [line for line in self._lines if " = allocate(" in line]
-        before = self._lines[: self._lines.index(allocations[0])] if allocations else self._lines[:-1]
+        before = self._lines[: self._lines.index(allocations[0])] if allocations else self._lines
         body = [*checks, *before]
         if allocations:
             body += ["try:", *[f"    {line}" for line in allocations]]
             body += ["except MemoryError:", "    return OTHER"]  # the general way says for what
-        body += [self._lines[-1], f"return {results}"]
+        body += [*self._last, f"return {results}"]
         source = "def call(args, kwargs):\n" + "".join(f"    {line}\n" for line in body)
         exec(compile(source, "<call on a GPU>", "exec"), self._values)
         return self._values["call"]

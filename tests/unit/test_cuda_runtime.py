@@ -758,3 +758,49 @@ def test_calls_by_code_see_what_the_function_reads(machine: cupy_stand_in.Machin
     donor(given)
     with pytest.raises(RuntimeError, match="donated as x"):
         function(given)
+
+
+def test_steps_of_a_module_that_is_donated_go_by_code(
+    machine: cupy_stand_in.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    optimizer, x = tenon.optim.SGD(lr=0.1, momentum=0.9), floats(5, 3)
+
+    def train(model: Any, state: Any, x: Any) -> Any:
+        slopes = tenon.grad(lambda model: tenon.sum(model(x) ** 2))(model)
+        return optimizer.update(model, slopes, state)
+
+    model = tenon.nn.Sequential(tenon.nn.Linear(3, 2, seed=0), tenon.nn.LayerNorm(2))
+    state, step = optimizer.init(model), tenon.jit(train, device="cuda", donate=("model", "state"))
+    expected, expected_state, before, allocated = model, state, model, 0
+    given = on_gpu(x)
+    for number in range(5):
+        if number == 3:
+            monkeypatch.setattr(CudaExecutable, "run", lambda *_: pytest.fail("the general way"))
+        before, allocated = model, len(machine.allocations)
+        model, state = step(model, state, given)
+        expected, expected_state = train(expected, expected_state, x)
+    assert len(machine.allocations) == allocated
+    assert machine.graph_launches > 0
+    for name, value in expected.state_dict().items():
+        assert_like(model.state_dict()[name], value)
+    with pytest.raises(
+        RuntimeError, match=rf"model\.0\.weight: the array was donated as model\.0\.weight of train \({__file__}:\d+\)"
+    ):
+        step(before, state, given)
+
+
+def test_donated_arrays_that_share_memory_go_the_general_way(machine: cupy_stand_in.Machine) -> None:
+    function = tenon.jit(lambda x, y: (x + 1, y.sum()), device="cuda", donate="x")
+    x = floats(8)
+    for number in range(5):
+        whole = on_gpu(x)
+        given = whole if number < 3 else whole.view()
+        result, total = function(given, on_gpu(x) if number < 3 else whole)
+        assert_like((result, total), (x + 1, x.sum()))
+        assert (result.data.ptr == whole.data.ptr) is (number < 3)
+    machine.fails = "kernel_0"
+    given = on_gpu(x)
+    for message in ("too many resources", "donated as x of .*, and that call failed, so that its elements are lost"):
+        with pytest.raises(RuntimeError, match=message):
+            function(given, on_gpu(x))
+        machine.fails = None
