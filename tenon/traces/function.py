@@ -17,6 +17,7 @@ from tenon.dialects.definition.autocast import autocast_element
 from tenon.dialects.definition.registry import generation
 from tenon.dialects.ops.control.debug import checks_gradients
 from tenon.dialects.support.forking import new_lock
+from tenon.dialects.support.plain_arrays import is_on_gpu
 from tenon.dialects.support.user_traceback import shows_user_frames
 from tenon.eager.modes import MODE, WAITING, is_traced
 from tenon.eager.recording import Stored
@@ -174,6 +175,11 @@ def _take_apart(tree: Any, leaves: list[Any]) -> Hashable:
         return kind, tree.dtype, tree.tobytes()
     if isinstance(tree, _BY_VALUE):
         return kind, tree
+    if is_on_gpu(tree):
+        raise TypeError(
+            f"trace: a {kind.__name__} on a GPU is an argument, and a traced function runs on the CPU, where its "
+            "elements would be constant; compile a function of arrays by jit(device='cuda')"
+        )
     return kind, id(tree)
 
 

@@ -132,6 +132,10 @@ def test_tensors_are_copied_and_not_recorded(machine: cupy_stand_in.Machine) -> 
             function(params, given)
         with tenon.no_grad():
             assert_like(function(params, given), expected_step(parameters(), floats(4, 8)))
+    with pytest.raises(
+        TypeError, match="trace: a ndarray on a GPU is an argument, and a traced function runs on the CPU"
+    ):
+        tenon.trace(lambda x: x)((on_gpu(floats(3)),))
     model = tenon.nn.Linear(3, 2, seed=0).requires_grad_()
     call = tenon.jit(lambda model, x: model(x), device="cuda")
     with pytest.raises(TypeError, match="an argument requires a gradient"):
