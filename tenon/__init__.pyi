@@ -212,9 +212,11 @@ def all(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.boo
 def allclose(x: _Any, y: _Any = ..., rtol: _b.float = ..., atol: _b.float = ..., equal_nan: _b.bool = ..., *, other: _Any = ...) -> _Any:
     """Whether all elements are close, as `isclose` says: a truth value, and a traced one in a trace."""
 def amax(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
-    """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient."""
+    """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient. Of truth values
+    (without a `start`) it is one, too."""
 def amin(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
-    """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient."""
+    """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient. Of truth values
+    (without a `start`) it is one, too."""
 def any(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
     """Whether any element of `x` along `axis` is true (not zero); NaN is. False of no elements."""
 def arange(start: _b.float, stop: _b.float | None = ..., step: _b.float = ..., dtype: _b.object = ..., *, device: _b.str | None = ...) -> _Any:
@@ -708,7 +710,8 @@ def matrix_rank(x: _Any, *, rtol: _b.float | None = ...) -> _Any:
     `rtol` is the larger of m and n times the machine epsilon by default, which is that of f32 for integers and for
     floats of 16 bits: these are computed in f32."""
 def max(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
-    """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient."""
+    """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient. Of truth values
+    (without a `start`) it is one, too."""
 def max_pool(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
     """The largest element of each window of `x` (..., *image); NaN if there is any."""
 def max_pool1d(x: _Any, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., *, kernel_size: _Any = ..., out: _Any = ...) -> _Any:
@@ -740,7 +743,8 @@ def merge_runs(values: _Any, places: _Any, length: _b.int, chunk: _b.int, descen
 def meshgrid(*xs: _Any, indexing: _b.str = ...) -> _Any:
     """Each of the vectors `xs` along an axis of its own, repeated along those of the others."""
 def min(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:
-    """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient."""
+    """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient. Of truth values
+    (without a `start`) it is one, too."""
 def minimum(x: _Any, y: _Any = ..., *, other: _Any = ..., out: _Any = ...) -> _Any:
     """The smaller of `x` and `y`; NaN if either is. Where they are equal, each gets half the gradient."""
 def mish(x: _Any, *, out: _Any = ...) -> _Any:

@@ -37,9 +37,11 @@ class Methods:
     def allclose(self, y: _Any = ..., rtol: _b.float = ..., atol: _b.float = ..., equal_nan: _b.bool = ..., *, other: _Any = ...) -> _Any:
         """Whether all elements are close, as `isclose` says: a truth value, and a traced one in a trace."""
     def amax(self, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Self:
-        """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient."""
+        """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient. Of truth values
+        (without a `start`) it is one, too."""
     def amin(self, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Self:
-        """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient."""
+        """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient. Of truth values
+        (without a `start`) it is one, too."""
     def any(self, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Self:
         """Whether any element of `x` along `axis` is true (not zero); NaN is. False of no elements."""
     def arccos(self) -> _Self:
@@ -486,7 +488,8 @@ class Methods:
         `rtol` is the larger of m and n times the machine epsilon by default, which is that of f32 for integers and for
         floats of 16 bits: these are computed in f32."""
     def max(self, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Self:
-        """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient."""
+        """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient. Of truth values
+        (without a `start`) it is one, too."""
     def max_pool(self, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., *, kernel_size: _Any = ...) -> _Self:
         """The largest element of each window of `x` (..., *image); NaN if there is any."""
     def max_pool1d(self, window: _b.int | _Sequence[_b.int] = ..., stride: _b.int | _Sequence[_b.int] | None = ..., padding: _b.int | _Sequence[_b.int] | _b.str = ..., dilation: _b.int | _Sequence[_b.int] = ..., ceil_mode: _b.bool = ..., *, kernel_size: _Any = ...) -> _Self:
@@ -516,7 +519,8 @@ class Methods:
     def merge_runs(self, places: _Any, length: _b.int, chunk: _b.int, descending: _b.bool = ...) -> _Any:
         """Pairs of neighbouring sorted runs of `values` (rows, n), `length` long, merged, and their `places` with them."""
     def min(self, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Self:
-        """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient."""
+        """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient. Of truth values
+        (without a `start`) it is one, too."""
     def minimum(self, y: _Any = ..., *, other: _Any = ...) -> _Self:
         """The smaller of `x` and `y`; NaN if either is. Where they are equal, each gets half the gradient."""
     def mish(self) -> _Self:

@@ -32,6 +32,7 @@ from tenon.dialects.families.elementwise import (
     ElementwiseOp,
     NumericBinaryOp,
     NumericUnaryOp,
+    OfTruthValues,
     PrimitiveOp,
     UnaryOp,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "LoopOp",
     "NumericBinaryOp",
     "NumericUnaryOp",
+    "OfTruthValues",
     "PrimitiveOp",
     "ReductionOp",
     "ScatterOp",

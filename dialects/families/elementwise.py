@@ -12,7 +12,7 @@ from xdsl.irdl import operand_def, result_def
 
 from tenon.dialects.definition.operands import scalar_operands, to_scalar
 from tenon.dialects.definition.scalar import ScalarForms, convert, to_compute
-from tenon.dialects.definition.value import Value
+from tenon.dialects.definition.value import Value, ops
 from tenon.dialects.families.batching import aligned_operands
 from tenon.dialects.families.iteration_space import IterationSpace
 from tenon.dialects.families.linalg_builders import (
@@ -26,6 +26,8 @@ from tenon.dialects.types.types import (
     NUMERIC_TENSOR,
     compute_type,
     element_of,
+    i1,
+    is_bool,
     promote,
     shape_of,
     tensor_type,
@@ -141,6 +143,23 @@ class NumericBinaryOp(ElementwiseOp):
     x = operand_def(NUMERIC_TENSOR)
     y = operand_def(NUMERIC_TENSOR)
     result = result_def(NUMERIC_TENSOR)
+
+
+class OfTruthValues(StructuredOp):
+    """An op of numbers that gives one of its operands: of truth values, which are counted as numbers, it gives one."""
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        result = super().apply(*args, **kwargs)
+        if not isinstance(result, Value) or not result.is_tensor:
+            return result
+        operands, settings = cls.bind(args, kwargs)
+        is_of_truth = settings.get("start") is None and all(map(_is_truth, operands))
+        return ops.cast(result, dtype=i1) if is_of_truth else result
+
+
+def _is_truth(value: Any) -> bool:
+    return isinstance(value, bool) or (isinstance(value, Value) and is_bool(value.element_type))
 
 
 class PrimitiveOp(ElementwiseOp):

@@ -184,6 +184,11 @@ def test_places_and_moving_averages() -> None:
     close((x > 0).nonzero(as_tuple=False), (theirs > 0).nonzero(as_tuple=False))
     close((x > 0).nonzero(as_tuple=True), (theirs > 0).nonzero(as_tuple=True))
     close(x.clone().mul_(0.9).add_(x, alpha=0.1), theirs.clone().mul_(0.9).add_(theirs, alpha=0.1))
+    mask, other = x > 0, theirs > 0
+    for own, expected in (mask.amax(dim=1), other.amax(dim=1)), (mask.min(), other.min()):
+        assert own.dtype == np.bool_
+        assert own.tolist() == expected.tolist()
+    assert tenon.maximum(mask, mask.logical_not()).tolist() == torch.maximum(other, ~other).tolist()
     whole = np.array([[3, 1], [3, 1], [0, 2]])
     wanted: list[dict[str, Any]] = [
         {},

@@ -12,7 +12,15 @@ from tenon.dialects.definition.keywords import Meaning, times_second
 from tenon.dialects.definition.scalar import ScalarForms, emit_scalar, scalar_constant
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.families import BinaryOp, ElementwiseOp, NumericBinaryOp, NumericUnaryOp, PrimitiveOp, UnaryOp
+from tenon.dialects.families import (
+    BinaryOp,
+    ElementwiseOp,
+    NumericBinaryOp,
+    NumericUnaryOp,
+    OfTruthValues,
+    PrimitiveOp,
+    UnaryOp,
+)
 from tenon.dialects.types.types import NUMERIC_TENSOR, is_float, is_unsigned
 from tenon.dialects.upstream.float_remainder import RemFOp
 
@@ -278,7 +286,7 @@ def _shared(g: Value, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 @tensor_op
-class MaximumOp(NumericBinaryOp, PrimitiveOp):
+class MaximumOp(OfTruthValues, NumericBinaryOp, PrimitiveOp):
     """The larger of `x` and `y`; NaN if either is. Where they are equal, each gets half the gradient.
 
     >>> tenon.maximum(np.array([1.0, 5.0, np.nan]), np.array([2.0, 3.0, 4.0]))
@@ -290,7 +298,7 @@ class MaximumOp(NumericBinaryOp, PrimitiveOp):
 
 
 @tensor_op
-class MinimumOp(NumericBinaryOp, PrimitiveOp):
+class MinimumOp(OfTruthValues, NumericBinaryOp, PrimitiveOp):
     """The smaller of `x` and `y`; NaN if either is. Where they are equal, each gets half the gradient.
 
     >>> tenon.minimum(np.array([1.0, 5.0, np.nan]), np.array([2.0, 3.0, 4.0]))

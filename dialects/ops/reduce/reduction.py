@@ -22,7 +22,7 @@ from tenon.dialects.definition.settings import setting
 from tenon.dialects.definition.tensor_op import tensor_op
 from tenon.dialects.definition.traits import NoGradient
 from tenon.dialects.definition.value import Value, ops
-from tenon.dialects.families import ArgReductionOp, ReductionOp
+from tenon.dialects.families import ArgReductionOp, OfTruthValues, ReductionOp
 from tenon.dialects.families.linalg_builders import elementwise, static_shape
 from tenon.dialects.families.monoid import of_nothing
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axes
@@ -117,7 +117,7 @@ class ProdOp(ReductionOp):
         return (with_axes(g, x, axis, keepdims) * ops.select(is_zero & (zeros > 2), 0.0, others),)
 
 
-class ExtremumOp(ReductionOp):
+class ExtremumOp(ReductionOp, OfTruthValues):
     """A reduction to one of the elements, of which there must be any unless there is a `start` to compare them with."""
 
     AUTOCAST = None
@@ -165,7 +165,8 @@ class ExtremumOp(ReductionOp):
 
 @tensor_op
 class MaxOp(ExtremumOp):
-    """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient.
+    """The largest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient. Of truth values
+    (without a `start`) it is one, too.
 
     `axis` may not be empty, unless there is a `start`: then the result is the largest of it and the elements. -inf
     stands for the least number of an integer dtype.
@@ -181,7 +182,8 @@ class MaxOp(ExtremumOp):
 
 @tensor_op
 class MinOp(ExtremumOp):
-    """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient.
+    """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient. Of truth values
+    (without a `start`) it is one, too.
 
     `axis` may not be empty, unless there is a `start`: then the result is the smallest of it and the elements. inf
     stands for the largest number of an integer dtype.
