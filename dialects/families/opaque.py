@@ -7,8 +7,9 @@
         KERNELS = (Kernel("libm", "llvm", hypot_llvm, is_f64, "f64 of one shape"),)
 
 In IR an opaque op becomes a call of a kernel without a body, whose attributes say all there is to know: per target
-either `<target>_kernel` and `<target>_source`, or `<target>_refused`, why no kernel was taken; `reference` and
-`settings`, with which the interpreter computes it.
+either `<target>_kernel` and `<target>_source`, for CUDA with `cuda_launch`, or `<target>_refused`, why no kernel was
+taken; `reference` and `settings`, with which the interpreter computes it, and which operands are `unsigned`, which
+types of later stages do not say.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, IntegerType, ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerType, ModuleOp, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tenon.dialects.definition.registry import registry
 from tenon.dialects.definition.signature import flat
 from tenon.dialects.definition.value import emit, insertion_point
 from tenon.dialects.families import StructuredOp, as_tuple, require_hooks
-from tenon.dialects.types.types import element_of, element_type, is_bool, numpy_dtype, shape_of
+from tenon.dialects.types.types import element_of, element_type, is_bool, is_unsigned, numpy_dtype, shape_of
 
 Target = Literal["llvm", "cuda"]
 TARGETS: tuple[Target, ...] = ("llvm", "cuda")
@@ -37,16 +38,20 @@ def _any_types(types: Sequence[Any], settings: dict[str, Any]) -> bool:
     return True
 
 
+def _one_block(types: Sequence[Any], settings: dict[str, Any]) -> tuple[int, int]:
+    return 1, 256
+
+
 @dataclass(frozen=True)
 class Kernel:
     """Target code of an opaque op.
 
     `source(symbol, operand_types, result_types, settings)` gives the text: LLVM IR that defines `void @symbol(ptr, …)`
-    for `target="llvm"`, or CUDA C++ that defines `extern "C" __global__ void symbol(…)`, run by one block of 256
-    threads, for `target="cuda"`. Parameters are the operands' and then the results' memory, row-major; no result
-    overlaps another argument. LLVM text may declare and call what is in the process, such as the C library, and defines
-    nothing else at the top level whose name could be taken. `accepts(operand_types, settings)` says for what the kernel
-    is right, and `why` puts that into words.
+    for `target="llvm"`, or CUDA C++ that defines `extern "C" __global__ void symbol(…)` for `target="cuda"`, run by
+    `launch(operand_types, settings)`: so many blocks, and threads of each. Parameters are the operands' and then the
+    results' memory, row-major; no result overlaps another argument. LLVM text may declare and call what is in the
+    process, such as the C library, and defines nothing else at the top level whose name could be taken.
+    `accepts(operand_types, settings)` says for what the kernel is right, and `why` puts that into words.
     """
 
     name: str
@@ -54,6 +59,7 @@ class Kernel:
     source: Callable[[str, Sequence[Any], Sequence[Any], dict[str, Any]], str]
     accepts: Callable[[Sequence[Any], dict[str, Any]], bool] = _any_types
     why: str = "any operands"
+    launch: Callable[[Sequence[Any], dict[str, Any]], tuple[int, int]] = _one_block
 
 
 class OpaqueOp(StructuredOp):
@@ -104,7 +110,11 @@ class OpaqueOp(StructuredOp):
                 raise ValueError(f"kernel {chosen.name!r} for {target}: its source does not define {symbol}")
             attributes[f"{target}_kernel"] = StringAttr(chosen.name)
             attributes[f"{target}_source"] = StringAttr(source)
+            if target == "cuda":
+                attributes["cuda_launch"] = DenseArrayBase.from_list(i64, chosen.launch(types, self.settings))
         attributes["reference"] = StringAttr(self.name)
+        if unsigned := [number for number, type_ in enumerate(types) if is_unsigned(element_of(type_))]:
+            attributes["unsigned"] = DenseArrayBase.from_list(i64, unsigned)
         attributes["settings"] = DictionaryAttr(
             {k: v for k, v in self.properties.items() if k in self.SIGNATURE.settings}
         )
@@ -128,6 +138,9 @@ def evaluate_reference(
     count: Any = declaration.attributes.get("num_inputs")
     targets: Sequence[Any] = () if count is None else arguments[count.value.data :]
     inputs = [_read_only(array) for array in arguments[: len(arguments) - len(targets)]]
+    unsigned = declaration.attributes.get("unsigned")
+    for number in unsigned.get_values() if isinstance(unsigned, DenseArrayBase) else ():
+        inputs[int(number)] = inputs[int(number)].view(f"u{inputs[int(number)].itemsize}")
     properties: dict[str, Attribute] = dict(settings.data)
     results = as_tuple(op.reference(*op.group(inputs, properties), **op.python_settings(properties)))
     if count is None:

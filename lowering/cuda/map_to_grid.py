@@ -104,9 +104,11 @@ class MapToGridPass(ModulePass):
 
 
 def map_declaration(function: func.FuncOp) -> None:
-    """A kernel that brings its own CUDA text is run by one block."""
-    function.attributes["grid"] = DenseArrayBase.from_list(i64, (1, 1, 1))
-    function.attributes["block"] = DenseArrayBase.from_list(i64, (THREADS, 1, 1))
+    """A kernel that brings its own CUDA text says how many blocks of how many threads run it; by itself one does."""
+    given = function.attributes.get("cuda_launch")
+    blocks, threads = given.get_values() if isinstance(given, DenseArrayBase) else (1, THREADS)
+    function.attributes["grid"] = DenseArrayBase.from_list(i64, (int(blocks), 1, 1))
+    function.attributes["block"] = DenseArrayBase.from_list(i64, (int(threads), 1, 1))
 
 
 def check_supported(function: func.FuncOp) -> None:
