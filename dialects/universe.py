@@ -25,6 +25,11 @@ def debug_dialect() -> Dialect:
     return _registered("debug")
 
 
+def tiles_dialect() -> Dialect:
+    """The dialect of what sorting on a GPU is composed of."""
+    return _registered("tiles")
+
+
 def _registered(namespace: str) -> Dialect:
     from tenon.dialects.definition.registry import registry
 

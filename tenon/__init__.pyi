@@ -738,8 +738,6 @@ def median(x: _Any, axis: _b.int | None = ..., keepdims: _b.bool = ..., *, dim: 
     """The element in the middle of those along `axis`, or of all, when they are sorted: of an even number the lower
     of the two, as in PyTorch (`quantile(x, 0.5)` is between them, as NumPy's median). Without places: PyTorch's
     `median(x, dim)` gives these, too."""
-def merge_runs(values: _Any, places: _Any, length: _b.int, chunk: _b.int, descending: _b.bool = ..., *, out: _Any = ...) -> _Any:
-    """Pairs of neighbouring sorted runs of `values` (rows, n), `length` long, merged, and their `places` with them."""
 def meshgrid(*xs: _Any, indexing: _b.str = ...) -> _Any:
     """Each of the vectors `xs` along an axis of its own, repeated along those of the others."""
 def min(x: _Any, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ..., out: _Any = ...) -> _Any:

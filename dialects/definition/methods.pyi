@@ -516,8 +516,6 @@ class Methods:
         """The element in the middle of those along `axis`, or of all, when they are sorted: of an even number the lower
         of the two, as in PyTorch (`quantile(x, 0.5)` is between them, as NumPy's median). Without places: PyTorch's
         `median(x, dim)` gives these, too."""
-    def merge_runs(self, places: _Any, length: _b.int, chunk: _b.int, descending: _b.bool = ...) -> _Any:
-        """Pairs of neighbouring sorted runs of `values` (rows, n), `length` long, merged, and their `places` with them."""
     def min(self, axis: _b.int | _Sequence[_b.int] | None = ..., keepdims: _b.bool = ..., start: _b.float | None = ..., *, dim: _Any = ..., keepdim: _Any = ...) -> _Self:
         """The smallest element of `x` along `axis`; NaN if there is any. Equal ones share the gradient. Of truth values
         (without a `start`) it is one, too."""

@@ -46,6 +46,7 @@ from tenon.dialects.ops.order import (
     searching,
     sorted_runs,
     sorting,
+    tile_sorting,
 )
 from tenon.dialects.ops.random import random, sampling
 from tenon.dialects.ops.reduce import (
@@ -124,5 +125,6 @@ __all__ = [
     "spectral",
     "statistics",
     "subscript",
+    "tile_sorting",
     "transposed_convolution",
 ]

@@ -96,38 +96,9 @@ def sorted_runs(x: Array, descending: bool = False) -> tuple[Array, Array]:
     return np.take_along_axis(x, places, -1), (places + starts).astype(np.int32)
 
 
-def merged_runs(values: Array, places: Array, length: int, chunk: int, descending: bool = False) -> tuple[Array, ...]:
-    pairs = range(0, values.shape[1], 2 * length)
-    found = [order(values[:, start : start + 2 * length], -1, descending) + start for start in pairs]
-    places_of = np.concatenate(found, axis=1)
-    shape = (len(values), values.shape[1] // chunk, chunk)
-    return tuple([np.take_along_axis(x, places_of, -1).reshape(shape) for x in (values, places)])
-
-
 for _descending in (False, True):
     add("sort_runs", [numbers("runs", (2, 3, 5))], lambda x, d=_descending: sorted_runs(x, d), descending=_descending)
-    _runs = integers("runs", (2, 40), np.int32, 0, 30)
-    for _start in range(0, 40, 8):
-        _runs[:, _start : _start + 8].sort(axis=1)
-    if _descending:
-        _runs = _runs[:, ::-1].copy()
-    _numbers = np.tile(np.arange(40, dtype=np.int32), (2, 1))
-    add(
-        "merge_runs",
-        [_runs, _numbers],
-        lambda v, p, d=_descending: merged_runs(v, p, 8, 4, d),
-        length=8,
-        chunk=4,
-        descending=_descending,
-    )
 add("sort_runs", [np.zeros((2, 0, 5), F32)], sorted_runs)
-add(
-    "merge_runs",
-    [np.zeros((0, 4), F32), np.zeros((0, 4), np.int64)],
-    lambda v, p: (v.reshape(0, 2, 2), p.reshape(0, 2, 2)),
-    length=2,
-    chunk=2,
-)
 
 for _dtype in (F32, np.uint8, np.int64):  # digits of 8, 32 and 64 bits
     for _descending in (False, True):

@@ -65,7 +65,6 @@ FOR_EACH_SIZE = frozenset(
         "max_pool2d",
         "max_pool3d",
         "max_pool_with_indices",
-        "merge_runs",
         "partition_sort",
         "pinv",
         "qr",

@@ -3,23 +3,18 @@
 On a CPU whose vectors can be packed by a mask, rows are sorted by partition (`partition_sorting`). Elsewhere, where one
 thread does a row, many short rows are sorted side by side (`network_sorting`), as very short ones are everywhere, and
 other rows of more than a few elements by their digits (`radix_sorting`). The first few elements are selected
-(`row_selection`). Where a row is
-work for many threads, as on a GPU, it is cut into short runs, which are sorted by counting, for each element, those
-that go before it. Pairs of neighbouring runs are then merged until one is left. A merge cuts its result into chunks;
-where a chunk starts in the two runs is found by bisection (merge path: Green, McColl and Bader, ICS 2012), and within a
-chunk the smaller head is taken, step by step. All chunks of all rows are independent of each other. Every step keeps
-the order of equal elements.
+(`row_selection`). Where a row is work for many threads, as on a GPU, blocks sort tiles of it by digits in memory that
+their threads share, and move tiles of long rows by one digit after the other (`tile_sorting`). Short rows are sorted by
+counting, for each element, those that go before it (`sorted_runs`). All of them keep the order of equal elements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from math import inf, nan, prod
+from math import prod
 from typing import Any, ClassVar
 
-import numpy as np
-from xdsl.ir import Attribute
 from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
@@ -33,6 +28,7 @@ from tenon.dialects.ops.order.network_sorting import KEY_BITS
 from tenon.dialects.ops.order.partition_sorting import PLACE_BITS, place_keys
 from tenon.dialects.ops.order.radix_sorting import DIGIT_BITS
 from tenon.dialects.ops.order.sorted_runs import LONGEST_RUN, RUN
+from tenon.dialects.ops.order.tile_sorting import leading_places, sorted_rows
 from tenon.dialects.types.shapes import InferenceError, Shape, normalize_axis
 from tenon.dialects.types.size import Size
 from tenon.dialects.types.types import (
@@ -41,9 +37,6 @@ from tenon.dialects.types.types import (
     bit_width,
     element_of,
     i64,
-    is_bool,
-    is_float,
-    numpy_dtype,
     shape_of,
     tensor_type,
 )
@@ -128,7 +121,9 @@ class ArgsortOp(AlongAxis, CompositeOp):
     def decompose_in_pieces(cls, x: Value, *, axis: int, descending: bool, **settings: Any) -> Value:
         if 0 in x.shape:
             return ops.zeros(x.shape, "i64")
-        return ops.cast(_along_rows(x, axis, lambda rows: _sorted_places(rows, descending)), dtype=i64)
+        if x.shape[axis] <= LONGEST_RUN:
+            return ops.cast(_along_rows(x, axis, lambda rows: _places_by_counting(rows, descending)), dtype=i64)
+        return _along_rows(x, axis, lambda rows: leading_places(rows, rows.shape[1], descending))
 
 
 def _check_length(shape: Shape, axis: int) -> None:
@@ -187,46 +182,10 @@ def _is_selected(k: int, size: int) -> bool:
     return k <= _MOST_SELECTED and 4 * k <= size
 
 
-def _sorted_places(x: Value, descending: bool, k: int | None = None) -> Value:
-    """The indices (i32) that sort each row of `x` (rows, n), or the first `k` of these."""
-    rows, size = x.shape
-    if size <= LONGEST_RUN:
-        _, places = ops.sort_runs(ops.expand_dims(x, axis=1), descending=descending)
-        return ops.reshape(places, shape=x.shape)[:, :k]
-    kept = RUN  # of a run: what is behind is behind in the whole row, too
-    while kept < (size if k is None else k):
-        kept *= 2
-    unit = kept if kept < size else RUN
-    whole, last = -(-size // unit) * unit, _last_element(x.element_type, descending)
-    if whole > size:
-        # What is behind the row is last, and stays there.
-        x = ops.concatenate([x, ops.full((rows, whole - size), last, x.element_type)], axis=1)
-    values, places = ops.sort_runs(ops.reshape(x, shape=(rows, whole // RUN, RUN)), descending=descending)
-    length = RUN
-    while length < whole:
-        values, places = [ops.reshape(v, shape=(rows, whole)) for v in (values, places)]
-        if length == kept and whole // length % 2:
-            values = ops.concatenate([values, ops.full((rows, length), last, x.element_type)], axis=1)
-            places = ops.concatenate([places, ops.zeros((rows, length), "i32")], axis=1)
-            whole += length
-        values, places = ops.merge_runs(values, places, length=length, chunk=RUN, descending=descending)
-        if length < kept:
-            length *= 2
-            continue
-        pairs = [ops.reshape(v, shape=(rows, whole // (2 * length), 2 * length)) for v in (values, places)]
-        values, places = [pair[:, :, :length] for pair in pairs]
-        whole //= 2
-    return ops.reshape(places, shape=(rows, whole))[:, : size if k is None else k]
-
-
-def _last_element(element: Attribute, descending: bool) -> float:
-    """What no element of type `element` stands behind in sorted order."""
-    if is_bool(element):
-        return not descending
-    if is_float(element):
-        return -inf if descending else nan
-    limits = np.iinfo(numpy_dtype(element))
-    return int(limits.min if descending else limits.max)
+def _places_by_counting(x: Value, descending: bool) -> Value:
+    """The indices (i32) that sort each row of `x` (rows, n), where rows are short."""
+    _, places = ops.sort_runs(ops.expand_dims(x, axis=1), descending=descending)
+    return ops.reshape(places, shape=x.shape)
 
 
 @tensor_op
@@ -273,6 +232,8 @@ class SortOp(AlongAxis, CompositeOp):
 
     @classmethod
     def decompose_in_pieces(cls, x: Value, *, axis: int, descending: bool, stable: bool) -> Value:
+        if 0 not in x.shape and x.shape[axis] > LONGEST_RUN:
+            return _along_rows(x, axis, lambda rows: sorted_rows(rows, descending))
         places = ops.argsort(x, axis=axis, descending=descending, stable=stable)
         return ops.gather_elements(x, places, axis=axis)
 
@@ -330,10 +291,9 @@ class TopKOp(AlongAxis, CompositeOp):
 
     @classmethod
     def decompose_in_pieces(cls, x: Value, *, k: int, axis: int, largest: bool, **settings: Any) -> tuple[Value, Value]:
-        if 0 in (k, *x.shape):
+        if 0 in (k, *x.shape) or x.shape[axis] <= LONGEST_RUN:
             return _first_of_sorted(x, k, axis, largest)
-        places = _along_rows(x, axis, lambda rows: _sorted_places(rows, largest, k))
-        first = ops.cast(places, dtype=i64)
+        first = _along_rows(x, axis, lambda rows: leading_places(rows, k, largest))
         return ops.gather_elements(x, first, axis=axis), first
 
     @staticmethod

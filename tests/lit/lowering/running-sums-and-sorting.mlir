@@ -30,32 +30,6 @@ func.func @running_sum(%x: tensor<4x3xf16>) -> tensor<4x3xf16> {
 
 // -----
 
-// A merge bisects for the start of each chunk, and takes the elements of a chunk step by step from there.
-func.func @merge(%x: tensor<2x8xf32>, %p: tensor<2x8xi32>) -> (tensor<2x4x2xf32>, tensor<2x4x2xi32>) {
-  %v, %q = tenon.merge_runs %x, %p {length = 4, chunk = 2} : tensor<2x8xf32>, tensor<2x8xi32> -> (tensor<2x4x2xf32>, tensor<2x4x2xi32>)
-  func.return %v, %q : tensor<2x4x2xf32>, tensor<2x4x2xi32>
-}
-// CHECK-LABEL: @merge
-// CHECK:         %[[STARTS:.*]] = linalg.generic {{.*}}iterator_types = ["parallel", "parallel"]}
-// CHECK:           scf.for {{.*}} -> (index, index) {
-// CHECK-NOT:         linalg.index
-// CHECK:             scf.yield
-// CHECK:         linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "reduction"]} outs(%[[STARTS]], {{.*}}) {
-// CHECK-NOT:       scf.for
-// CHECK:           linalg.yield %{{.*}}, %{{.*}}, %{{.*}} : i64, f32, i32
-
-// Both share the loops over rows and chunks, so that all chunks run in parallel, each from a start of its own.
-// LOOPS-LABEL: func.func private @kernel_0
-// LOOPS:         "scf.parallel"({{.*}}) <{operandSegmentSizes = array<i32: 2, 2, 2, 0>}> ({
-// LOOPS:           %[[START:.*]] = memref.alloca() : memref<i64>
-// LOOPS:           scf.for
-// LOOPS:           memref.store %{{.*}}, %[[START]][] : memref<i64>
-// LOOPS:           scf.for
-// LOOPS:             memref.load %[[START]][] : memref<i64>
-// LOOPS:             memref.store %{{.*}}, %[[START]][] : memref<i64>
-
-// -----
-
 // Rows of more than a few elements are sorted by their digits: counted in one pass over the row, moved in one for each.
 // A thread does a row, in memory of its own.
 func.func @digits(%x: tensor<3x70xi16>) -> tensor<3x70xi16> {

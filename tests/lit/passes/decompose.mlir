@@ -1,6 +1,7 @@
 // RUN: tenon-opt %s --split-input-file -p decompose | filecheck %s
 // RUN: tenon-opt %s --split-input-file -p "decompose{only=softmax}" | filecheck %s --check-prefix ONLY
 // RUN: tenon-opt %s --split-input-file -p "decompose{packs=32,64}" | filecheck %s --check-prefix PACKS
+// RUN: tenon-opt %s --split-input-file -p "decompose{serial-rows=false}" | filecheck %s --check-prefix PIECES
 
 // A composite op becomes what it is composed of.
 func.func @composites_are_written_out(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
@@ -126,6 +127,24 @@ func.func @sorted(%x: tensor<3x900xf32>) -> tensor<3x900xf32> {
 // CHECK:         tenon.sort_rows
 // PACKS-LABEL: @sorted
 // PACKS:         tenon.partition_sort
+// PIECES-LABEL: @sorted
+// PIECES:        tiles.sort
+
+// -----
+
+// On a GPU rows that no block holds are moved by one digit after the other, and tiles have leading elements of their own.
+func.func @long_row(%x: tensor<1x9000xi8>) -> (tensor<1x9000xi8>, tensor<1x3xi8>, tensor<1x3xi64>) {
+  %y = tenon.sort %x : tensor<1x9000xi8> -> tensor<1x9000xi8>
+  %v, %p = tenon.top_k %x {k = 3} : tensor<1x9000xi8> -> (tensor<1x3xi8>, tensor<1x3xi64>)
+  func.return %y, %v, %p : tensor<1x9000xi8>, tensor<1x3xi8>, tensor<1x3xi64>
+}
+// PIECES-LABEL: @long_row
+// PIECES:        tiles.count_digits %[[ROWS:[0-9]+]] {digit = 0, tiles = 2}
+// PIECES:        %[[SUMS:.*]] = tenon.cumsum %{{.*}} {axis = 1, exclusive = true}
+// PIECES-NEXT:   %[[STARTS:.*]] = tenon.reshape %[[SUMS]]
+// PIECES-NEXT:   tiles.move_by_digit %[[ROWS]], %[[STARTS]]
+// PIECES:        %[[LEADING:.*]] = tiles.leading %{{.*}} {tiles = 2, k = 3, descending = true}
+// PIECES:        tiles.leading %{{.*}} {tiles = 1, k = 3, descending = true} : tensor<1x6xi8>
 
 // -----
 
