@@ -11,6 +11,7 @@ import ctypes
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Generator
 from typing import Any
@@ -33,7 +34,11 @@ hypothesis.settings.load_profile("tenon")
 def pytest_configure(config: pytest.Config) -> None:
     """Keep compiled kernels away from the user's cache and on few threads, and verify what every pass leaves; the
     workers of xdist and subprocesses inherit the variables.
+
+    Hundreds of processes import the same sources: they are compiled once, even if the environment wants no bytecode.
     """
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ.setdefault("TENON_NUM_THREADS", "2")
     os.environ.setdefault("TENON_VERIFY", "1")
     if "TENON_CACHE_DIR" not in os.environ:
