@@ -56,6 +56,7 @@ class Case:
 
 
 CASES: list[Case] = []
+_NAMES: set[str] = set()
 
 
 def add(
@@ -63,8 +64,9 @@ def add(
 ) -> None:
     for opset in (opsets,) if isinstance(opsets, int) else opsets:
         case = Case(operator, opset, inputs, outputs, attributes, weights)
-        if any(str(other) == str(case) for other in CASES):
+        if str(case) in _NAMES:
             case = Case(operator, opset, inputs, outputs, attributes, weights, f"-{len(CASES)}")
+        _NAMES.add(str(case))
         CASES.append(case)
 
 
