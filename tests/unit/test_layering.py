@@ -14,6 +14,7 @@ import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,12 @@ MODULE_PATH = re.compile(rf"tenon(\.({'|'.join(LAYERS)})(\.\w+)*)?(:\w+)?")
 
 def sources(folder: str) -> list[Path]:
     return sorted((ROOT / folder).rglob("*.py"))
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """All sources, parsed."""
+    return {path: ast.parse(path.read_text()) for top in (*LAYERS, FRONT_DOOR) for path in sources(top)}
 
 
 def module_name(path: Path) -> str:
@@ -193,7 +200,16 @@ def named_ops(tree: ast.AST, classes: set[str], names: set[str]) -> list[tuple[i
     return found
 
 
-DEFINITIONS = [definition for path in sources("dialects") for definition in op_definitions(ast.parse(path.read_text()))]
+@cache
+def definitions() -> list[tuple[str, str]]:
+    """Class and op name of each op."""
+    return [definition for path in sources("dialects") for definition in op_definitions(trees()[path])]
+
+
+@cache
+def graph_of_sources() -> Mapping[str, set[str]]:
+    """Which modules each imports."""
+    return import_graph({module_name(path): tree for path, tree in trees().items()})
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -201,24 +217,24 @@ def test_imports_point_left(layer: str) -> None:
     violations = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for path in sources(layer)
-        for line, name in forbidden_imports(ast.parse(path.read_text()), module_name(path), layer)
+        for line, name in forbidden_imports(trees()[path], module_name(path), layer)
     ]
     assert not violations, "\n".join(violations)
 
 
 @pytest.mark.parametrize("layer", ["lowering", "runtime"])
 def test_no_op_is_named(layer: str) -> None:
-    classes, names = {class_name for class_name, _ in DEFINITIONS}, {name for _, name in DEFINITIONS}
+    classes, names = {class_name for class_name, _ in definitions()}, {name for _, name in definitions()}
     violations = [
         f"{path.relative_to(ROOT)}:{line} names {what}"
         for path in sources(layer)
-        for line, what in named_ops(ast.parse(path.read_text()), classes, names)
+        for line, what in named_ops(trees()[path], classes, names)
     ]
     assert not violations, "\n".join(violations)
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    found = circles(import_graph({module_name(path): tree for path, tree in SOURCES.items()}))
+    found = circles(graph_of_sources())
     assert not found, "\n".join(map(", ".join, found))
 
 
@@ -245,21 +261,20 @@ def test_what_counts_as_a_circle(first: str, second: str, is_circle: bool) -> No
     assert not found or {"tenon.dialects.a", "tenon.dialects.b"} <= set(found[0])
 
 
-SOURCES = {path: ast.parse(path.read_text()) for top in (*LAYERS, FRONT_DOOR) for path in sources(top)}
 FOLDERS_OF_ROOMS = ("dialects", "dialects/ops", "passes", "lowering", "runtime", FRONT_DOOR)
 MOST_FILES, MOST_LINES, MOST_LINES_OF_A_FUNCTION = 20, 400, 60
 
 
 @pytest.mark.parametrize("folder", FOLDERS_OF_ROOMS)
 def test_rooms_import_in_order(folder: str) -> None:
-    rooms = rooms_in_order(ast.get_docstring(SOURCES[ROOT / folder / "__init__.py"]) or "")
+    rooms = rooms_in_order(ast.get_docstring(trees()[ROOT / folder / "__init__.py"]) or "")
     there = {path.name for path in (ROOT / folder).iterdir() if (path / "__init__.py").is_file()} - {*LAYERS}
     assert there <= set(rooms), f"{folder}/__init__.py does not state the place of {there - set(rooms)}"
     gone = [
         room for room in rooms if not (ROOT / folder / room).is_dir() and not (ROOT / folder / f"{room}.py").is_file()
     ]
     assert not gone, f"{folder}/__init__.py states the place of {gone}"
-    graph = import_graph({module_name(path): tree for path, tree in SOURCES.items()})
+    graph = graph_of_sources()
     prefix = "tenon" if folder == FRONT_DOOR else "tenon." + folder.replace("/", ".")
     if folder == FRONT_DOOR:  # its rooms alone: what it stands on, and the names it offers, are another matter
         inside = {name for name in graph if name.split(".")[1] not in (*LAYERS, "__init__")}
@@ -270,18 +285,18 @@ def test_rooms_import_in_order(folder: str) -> None:
 
 def test_every_room_is_on_the_map() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
-    rooms = {str(path.parent.relative_to(ROOT)) for path in SOURCES if path.name == "__init__.py"}
+    rooms = {str(path.parent.relative_to(ROOT)) for path in trees() if path.name == "__init__.py"}
     missing = [room for room in sorted(rooms) if "/" in room and not re.search(rf"`{room}[/`]", page)]
     assert not missing, f"docs/architecture.md does not name {', '.join(missing)}"
 
 
 def test_sizes_of_rooms() -> None:
-    counts = Counter(str(path.parent.relative_to(ROOT)) for path in SOURCES)
+    counts = Counter(str(path.parent.relative_to(ROOT)) for path in trees())
     assert {room: count for room, count in counts.items() if count > MOST_FILES} == {}
 
 
 def test_sizes_of_files() -> None:
-    counts = {str(path.relative_to(ROOT)): path.read_text().count("\n") for path in SOURCES}
+    counts = {str(path.relative_to(ROOT)): path.read_text().count("\n") for path in trees()}
     found = {file: count for file, count in counts.items() if count > MOST_LINES}
     assert not found
 
@@ -289,7 +304,7 @@ def test_sizes_of_files() -> None:
 def test_sizes_of_functions() -> None:
     found = {
         f"{path.relative_to(ROOT)}: {name}": count
-        for path, tree in SOURCES.items()
+        for path, tree in trees().items()
         for name, count in long_functions(tree)
     }
     assert not found
@@ -297,7 +312,7 @@ def test_sizes_of_functions() -> None:
 
 @pytest.mark.parametrize("layer", ["passes", "lowering"])
 def test_a_pass_is_a_file(layer: str) -> None:
-    found = {str(path.relative_to(ROOT)): passes_in(SOURCES[path]) for path in sources(layer)}
+    found = {str(path.relative_to(ROOT)): passes_in(trees()[path]) for path in sources(layer)}
     assert {file: names for file, names in found.items() if len(names) > 1} == {}
     assert any(found.values())
 
@@ -390,11 +405,11 @@ def asked_ops(tree: ast.AST, classes: set[str], names: set[str]) -> list[tuple[i
 
 
 def test_passes_ask_for_families_and_traits() -> None:
-    classes, names = {name for name, _ in DEFINITIONS if name.endswith("Op")}, {name for _, name in DEFINITIONS}
+    classes, names = {name for name, _ in definitions() if name.endswith("Op")}, {name for _, name in definitions()}
     found = [
         (str(path.relative_to(ROOT)), line, what)
         for path in sources("passes")
-        for line, what in asked_ops(ast.parse(path.read_text()), classes, names)
+        for line, what in asked_ops(trees()[path], classes, names)
     ]
     violations = [f"{path}:{line} asks for {what}" for path, line, what in found if not path.startswith((*SUBJECTS,))]
     assert not violations, "\n".join(violations)
@@ -509,7 +524,7 @@ def test_what_counts_as_a_fact_of_a_machine(source: str, found: list[str]) -> No
 
 def test_ops_are_found() -> None:
     """The test above would hold for no ops at all."""
-    assert ("AddOp", "tenon.add") in DEFINITIONS
+    assert ("AddOp", "tenon.add") in definitions()
 
 
 @pytest.mark.parametrize(
@@ -585,10 +600,10 @@ def names_in(tree: ast.AST, path: Path) -> set[str]:
 
 
 def test_what_docstrings_of_files_refer_to_is_there() -> None:
-    known = set[str]().union(*(names_in(tree, path) for path, tree in SOURCES.items()))
+    known = set[str]().union(*(names_in(tree, path) for path, tree in trees().items()))
     stale = [
         f"{path.relative_to(ROOT)}: {name}"
-        for path, tree in SOURCES.items()
+        for path, tree in trees().items()
         for name in re.findall(r"`([a-z]\w*_\w+)`", ast.get_docstring(tree) or "")
         if name not in known
     ]
