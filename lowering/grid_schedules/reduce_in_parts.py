@@ -70,6 +70,8 @@ TILE = 64
 """Rows and columns of a product that a block has: more only where there are enough of them."""
 SHORTEST_PRODUCT = 256
 """Products for each sum of a part, below which to add up parts takes longer than the parts."""
+BLOCKS_OF_FEW = 4
+"""Of each multiprocessor, for products of so few tiles that most had none: small tiles have few threads."""
 COPIED_TOGETHER = 16
 """Elements of each part that are a multiple of what one access moves."""
 
@@ -104,7 +106,9 @@ def _find(function: func.FuncOp, machine: Gpu) -> _Reduction | UnevenReduction |
     if any(isinstance(extent, Size) for extent in first.extents):
         return None
     if (tiles := _tiles(kernel, machine)) is not None:
-        parts = _parts_of_product(first.extents[reductions[0]], machine.multiprocessors // tiles)
+        wanted = (BLOCKS_OF_FEW if 2 * tiles <= machine.multiprocessors else 1) * machine.multiprocessors // tiles
+        inner = prod(first.extents[known] for known in reductions[1:])
+        parts = _parts_of_product(first.extents[reductions[0]], inner, wanted)
         return _Reduction(function, first, reductions[0], parts) if parts > 1 else None
     loop, *inner = [known for known in reductions if first.extents[known] > 1] or reductions
     length = first.extents[loop]
@@ -136,11 +140,11 @@ def _tiles(kernel: Kernel, machine: Gpu) -> int | None:
     return rows * columns * prod(nest.extents[axis] for axis in product.others(nest))
 
 
-def _parts_of_product(depth: int, most: int) -> int:
-    """How many parts of equal length a product is summed up in: at most so many, none too short, and each a whole
-    number of runs that are copied together, if that can be."""
-    parts = [n for n in range(min(most, depth // SHORTEST_PRODUCT), 1, -1) if depth % n == 0]
-    return next((n for n in parts if depth // n % COPIED_TOGETHER == 0), 1)
+def _parts_of_product(outer: int, inner: int, most: int) -> int:
+    """How many parts of equal length a product is summed up in, whose outermost sum has `outer` terms of `inner` each:
+    at most so many, none too short, and each a whole number of runs that are copied together, if that can be."""
+    parts = [n for n in range(min(most, outer * inner // SHORTEST_PRODUCT), 1, -1) if outer % n == 0]
+    return next((n for n in parts if inner > 1 or outer // n % COPIED_TOGETHER == 0), 1)
 
 
 def _is_plain(statement: Statement, selection: Selection | None) -> bool:

@@ -97,6 +97,10 @@ class Loop:
         return self.bind is None and not self.written_out and not self.contracted
 
 
+SHORT = 4
+"""How often an axis fits into another one beside which it is short."""
+
+
 @dataclass(frozen=True)
 class NestAccess:
     """The access of a statement to `buffer` (a root), with the axes of the nest in place of the statement's loops."""
@@ -107,7 +111,7 @@ class NestAccess:
     """For each subscript, axes and what they are multiplied by."""
     constants: tuple[int, ...]
     leading: tuple[str | None, ...] = ()
-    """For each subscript the axis that moves within a tile: the only one, or that of a window which is not reduced."""
+    """For each subscript the axis that moves within a tile (see `_leading`)."""
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -302,18 +306,25 @@ class Nest:
 
 def _nested(statement: Statement, axes: tuple[str, ...]) -> NestStatement:
     parallel = {axis for axis, kind in zip(axes, statement.kinds, strict=True) if kind is LoopKind.PARALLEL}
+    extents = dict(zip(axes, map(int, statement.extents), strict=True))
 
     def nested(access: Access) -> NestAccess:
         subscripts = access.subscripts
         factors = tuple(tuple((axes[loop], c) for loop, c in sorted(s.factors.items()) if c) for s in subscripts)
-        leading = tuple(_leading([axis for axis, _ in of_one], parallel) for of_one in factors)
+        leading = tuple(_leading([axis for axis, _ in of_one], parallel, extents) for of_one in factors)
         return NestAccess(access, root_of(access.buffer), factors, tuple(s.constant for s in subscripts), leading)
 
     return NestStatement(statement, axes, tuple(map(nested, statement.inputs)), tuple(map(nested, statement.outputs)))
 
 
-def _leading(axes: list[str], parallel: set[str]) -> str | None:
-    chosen = axes if len(axes) == 1 else [axis for axis in axes if axis in parallel]
+def _leading(axes: list[str], parallel: set[str], extents: dict[str, int]) -> str | None:
+    """The axis that moves within a tile where a subscript is the sum of some: the one that is not reduced, as in a
+    convolution, unless it is short beside the one that is, as in the gradient of its weight."""
+    if len(axes) == 1:
+        return axes[0]
+    chosen, reduced = [[a for a in axes if (a in parallel) is is_parallel] for is_parallel in (True, False)]
+    if len(chosen) == len(reduced) == 1 and SHORT * extents[chosen[0]] <= extents[reduced[0]]:
+        return reduced[0]
     return chosen[0] if len(chosen) == 1 else None
 
 

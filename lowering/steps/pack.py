@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from tenon.dialects.upstream.nvgpu import COPIED_BYTES
 from tenon.lowering.buffers.memref_facts import element_bytes
 from tenon.lowering.kernels.statement import element_type
-from tenon.lowering.steps.nest import Nest, NestAccess, Space, Tile
+from tenon.lowering.steps.nest import Bind, Nest, NestAccess, Space, Tile
 from tenon.lowering.steps.step import Step, number
 from tenon.lowering.steps.tile_copies import RUN, SWIZZLES, copy_width, tile_sizes
 
@@ -80,7 +80,8 @@ class Pack(Step):
             return f"buffer {self.buffer} is read along a diagonal"
         at = nest.loops.index(nest.loop(self.at)) if self.at else -1
         for axis in set(accesses[0].axes) - set(led):
-            if any(not loop.in_order or nest.loops.index(loop) > at for loop in nest.loops_of([axis])):
+            within = [loop for loop in nest.loops_of([axis]) if loop.bind is not Bind.GRID]
+            if any(not loop.in_order or nest.loops.index(loop) > at for loop in within):
                 return f"windows of buffer {self.buffer} move along {axis} inside of what is copied"
         if self.inner and self.inner not in axes:
             return f"{self.inner} is no axis of buffer {self.buffer}"

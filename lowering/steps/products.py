@@ -47,24 +47,28 @@ def matrix_product(statement: NestStatement) -> MatrixProduct | str:
     if _product(statement) is None or len(inputs) != 2:
         return "the reduction is no sum of products of two operands"
     output = statement.outputs[0]
-    indices = [*zip(output.plain_axes(), output.factors, strict=True)]
-    indices += [pair for access in inputs for pair in zip(access.leading, access.factors, strict=True)]
-    led = [axis for axis, _ in indices]
-    for axis, factors in indices:
-        if axis is None and not {known for known, _ in factors} <= set(statement.reduced) - set(led):
-            return "an index of an operand is no axis"
+    if None in output.plain_axes():
+        return "an index of the result is no axis"
     common = [axis for axis in statement.reduced if all(_leads(axis, access) for access in inputs)]
     if not common:
         return "no axis that is reduced moves along both operands"
     extents = dict(zip(statement.axes, map(int, generic.extents), strict=True))
-    reduced = max(common, key=lambda axis: extents[axis])
-    own = [[a for a in output.axes if a in one.axes and a not in other.axes] for one, other in (inputs, inputs[::-1])]
-    if not all(own) or not all(_leads(axes[-1], access) for axes, access in zip(own, inputs, strict=True)):
+    reduced = max(reversed(common), key=lambda axis: extents[axis])  # of equal ones the one along which neighbours are
+    own = [
+        [axis for axis in output.axes if axis not in other.axes and _leads(axis, one)]
+        for one, other in (inputs, inputs[::-1])
+    ]
+    if not all(own):
         return "no axis of the result belongs to one operand alone"
     left, right = inputs
     rows, columns = own
     if output.axes.index(rows[-1]) > output.axes.index(columns[-1]):
         left, right, rows, columns = right, left, columns, rows
+    tile = {rows[-1], columns[-1], reduced}
+    for access in inputs:
+        for axis, factors in zip(access.leading, access.factors, strict=True):
+            if tile & {known for known, _ in factors} - {axis}:
+                return "an index of an operand is no axis"
     around = tuple(axis for axis in statement.reduced if axis != reduced)
     return MatrixProduct(rows[-1], columns[-1], reduced, left, right, around)
 

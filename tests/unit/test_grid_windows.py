@@ -34,11 +34,11 @@ def of_torch(function: Callable[..., Any]) -> Callable[..., Array]:
 
 
 def gradient(function: Callable[..., Any]) -> Callable[..., Array]:
-    """The gradient of the sum of squares of what a function of PyTorch gives."""
+    """The gradient, by the first argument, of the sum of squares of what a function of PyTorch gives."""
 
-    def of(x: Array) -> Array:
+    def of(x: Array, *others: Array) -> Array:
         given = torch.tensor(x, requires_grad=True)
-        (function(given) ** 2).sum().backward()
+        (function(given, *map(torch.tensor, others)) ** 2).sum().backward()
         assert given.grad is not None
         return given.grad.numpy()
 
@@ -80,6 +80,13 @@ CASES["convolution_of_single_channels"] = Case(
     lambda x, w, b: functional.relu(functional.conv2d(x, w, b, groups=3)),
     [IMAGES, floats(3, 1, 3, 3), floats(3)],
     of_torch(lambda x, w, b: peer.relu(peer.conv2d(x, w, b, groups=3))),
+    1e-4,
+)
+
+CASES["gradient_of_a_weight"] = Case(
+    tenon.grad(lambda w, x: (functional.conv2d(x, w, padding=1) * functional.conv2d(x, w, padding=1)).sum()),
+    [floats(16, 20, 3, 3) / 16, floats(2, 20, 9, 13)],
+    gradient(lambda w, x: peer.conv2d(x, w, padding=1)),
     1e-4,
 )
 
@@ -142,6 +149,13 @@ def test_shim_agrees_with_others(name: str, machine: str, executables: dict[tupl
 def test_all_kernels_have_steps(name: str) -> None:
     for kernel in kernels(lowered(CASES[name], GPUS["sm_90"])):
         assert "schedule" in kernel.attributes, kernel.attributes.get("unscheduled")
+
+
+def test_gradients_of_weights_are_products_of_tiles() -> None:
+    schedules = [
+        str(kernel.attributes["schedule"]) for kernel in kernels(lowered(CASES["gradient_of_a_weight"], GPUS["sm_90"]))
+    ]
+    assert sum("shared, at=" in schedule for schedule in schedules) == 2
 
 
 @pytest.mark.parametrize("name", UPDATES)
